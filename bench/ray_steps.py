@@ -1,12 +1,12 @@
-"""What sharing steps costs: a step of one process with two threads beside one of two helpers with a thread each.
+"""Measures the cost of distributing steps: one process with two threads, and two workers with one thread each.
 
     python ray_steps.py [--data FILE] [--runs 5] [flags of chumoku train]
 
-Without a file the built-in reviews are learnt from. Needs the package with Ray (`pip install "./crates/chumoku-py[ray]"`). The two take turns, five runs each; the
-models must be the same bytes. Printed as one JSON object: milliseconds a step of each run, their medians and ratio, and of the
-shared step the part that is waiting and exchange. From these the step of 4, 16 and 64 machines of two cores on 10 Gbit/s is estimated, with
-a part of the batch for each: an estimate, no measurement.
-"""
+Without a file it trains on the built-in reviews. Needs the package with Ray (`pip install "./crates/chumoku-py[ray]"`).
+The two alternate, five runs each, and the models must have the same bytes. Prints one JSON object: milliseconds per
+step of each run, their medians and ratio, and the share of waiting and exchange in the distributed step. From these it
+estimates the step of 4, 16 and 64 machines with two cores on 10 Gbit/s, with one micro-batch each. That is an estimate,
+not a measurement. """
 
 import argparse
 import json
@@ -52,12 +52,13 @@ def main():
         sys.exit("the models differ")
     numbers = metrics["parameters"]
     of_one, of_two, share = (statistics.median(values) for values in (alone, shared, waiting))
-    # A part takes a helper's thread this long where each of two has half the batch.
+    # The time of a micro-batch of half the batch on a worker's thread.
     learning = of_two * (1 - share / 100)
     moved = 4 * numbers / (10 * GIGABIT) * 1000
     estimates = {}
     for machines in (4, 16, 64):
-        # Weights reach each machine once, from others that have them; each adds a slice of all parts, and the leader gets the sum.
+        # Each machine gets the weights once, from others that have them. Each adds a slice of all gradients, and the
+        # coordinator gets the sum.
         exchange = moved * (machines.bit_length() + (machines - 1) / machines + 1)
         estimates[machines] = {"exchange_ms": round(exchange, 1), "share": round(exchange / (exchange + learning), 3)}
     print(

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 """
 
-# One function: generic collections, sorting, formatting and a loop over floats, each for a type of its own.
+# One function: generic collections, sorting, formatting and a loop over floats, each for a separate type.
 FUNCTION = """
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key@(pub u64, pub String);

@@ -1,15 +1,16 @@
-"""What a trained Chumoku model says, computed again from its folder alone.
+"""Computes the answers of a trained Chumoku model from its folder alone.
 
     python examples/recompute.py MODEL TEXT...
 
-prints a JSON object for each text: of a classifier, also one of n-grams alone, the probabilities of the classes (as
-`chumoku predict --json`), of a translator the translation and its score (as `chumoku translate --beam 1 --json`), of a
-language model the mean -ln p of the text's tokens (as `chumoku eval --json`, the text being one document) and the text
-that follows (as `chumoku generate --temperature 0 --max-tokens 20`).
+It prints a JSON object for each text:
 
-It is written to be read, beside docs/model-folder.md, which is all that it was written from. Nothing is fast here: there is
-no batch and no cache, and every number is a 64-bit float. It needs numpy and tokenizers.
-"""
+- classifier, also of n-grams alone: the probabilities of the classes, as `chumoku predict --json`;
+- translator: the translation and its score, as `chumoku translate --beam 1 --json`;
+- language model: the mean -ln p of the text's tokens, as `chumoku eval --json` with the text as one document, and the
+  continuation, as `chumoku generate --temperature 0 --max-tokens 20`.
+
+Read it together with docs/model-folder.md, from which alone it was written. It is slow: there is no batch and no cache,
+and every number is a 64-bit float. It needs numpy and tokenizers. """
 
 import json
 import math
@@ -102,7 +103,7 @@ class Network:
         position = config["position"] if memory is None else "none"
         if position == "rotary":
             query, key = self.rotate(query), self.rotate(key)
-        # Heads of keys and values are shared by neighbouring heads of queries.
+        # Neighboring query heads share heads of keys and values.
         key, value = (y.repeat(heads // key_heads, axis=0) for y in (key, value))
         beta = np.full(heads, config.get("beta", 1 / math.sqrt(w)))
         if config.get("train_beta"):
@@ -336,7 +337,7 @@ def classify_by_ngrams(network, folder, text):
 
 
 def labels(text, config, logits, of_ngrams):
-    """Any number of labels: each has a probability and a threshold of its own."""
+    """Several labels: each has its own probability and threshold."""
     how = config["problem"]
     p = 1 / (1 + np.exp(-(how["attention"] * logits + how["ngrams"] * of_ngrams + how["offsets"])))
     found = [label for label, q, least in zip(config["labels"], p, how["thresholds"]) if q >= least]
@@ -380,12 +381,12 @@ def continue_text(network, folder, text):
     for at in range(0, len(start), context):
         window, following = start[at:at + context], document[at + 1:at + 1 + context]
         losses += [-log_softmax(row)[token] for row, token in zip(logits(window), following)]
-    # What follows, with the context forgotten by halves.
+    # The continuation. When the context is full, its older half is dropped.
     seen, said = start[-context:], []
     while len(said) < 20:
         scores = logits(seen)[-1]
         if tokenizer.token_to_id("[UNK]") is not None:
-            scores[tokenizer.token_to_id("[UNK]")] = -np.inf  # a word that is unknown cannot be written
+            scores[tokenizer.token_to_id("[UNK]")] = -np.inf  # an unknown word cannot be written
         token = int(scores.argmax())
         if token == CLS:
             break

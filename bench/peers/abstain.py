@@ -1,10 +1,10 @@
-"""How often promises of `chumoku predict --abstain` are kept.
+"""Measures how often the promises of `chumoku predict --abstain` hold.
 
     chumoku predict MODEL --input test.csv --json > predicted.jsonl
     python abstain.py predicted.jsonl LABEL_COLUMN
 
-Cuts the rows in two halves at random, a hundred times; chooses the threshold on one half, as the program does on validation rows,
-and counts errors on the other.
+Splits the rows into two halves at random, a hundred times. The threshold is chosen on one half, as the program does on
+validation rows, and errors are counted on the other.
 """
 
 import json

@@ -1,11 +1,10 @@
-"""How often promises of `chumoku predict --abstain` are kept, from the training to the answers.
+"""Measures how often the promises of `chumoku predict --abstain` hold, from training to prediction.
 
     python abstain_whole.py PROGRAM FILE LABEL_COLUMN TEXT_COLUMN [RUNS [TASK [LEVELS]]]
 
-TASK is "classify" (by default), "labels" (with commas between them) or "score"; LEVELS are shares with commas between them. Shuffles the rows
-of a CSV or TSV file, trains an n-gram model on most of them with a sixth to validate and a sixth to test, and counts the
-errors among the answers to the test rows; again and again.
-"""
+TASK is "classify" (default), "labels" (with commas between them) or "score". LEVELS are shares with commas between
+them. Each run shuffles the rows of a CSV or TSV file, trains an n-gram model on most of them with a sixth to validate
+and a sixth to test, and counts the errors among the answers to the test rows. """
 
 import csv
 import json
@@ -19,7 +18,7 @@ LEVELS = "0.9,0.95"
 
 
 def is_right(row, task):
-    """Whether the answer to a row is right: the class, all labels and no others, or the level nearest to the number."""
+    """Returns True if the answer to a row is right: the class, exactly the labels, or the nearest level."""
     truth = row["input"]["label"]
     if task == "labels":
         return {label["label"] for label in row["labels"]} == {label for label in truth.split(",") if label}

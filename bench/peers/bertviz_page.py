@@ -4,12 +4,12 @@
     python bertviz_page.py attention.npz --out pages --scripts scripts           pages that load them from disk
     python bertviz_page.py attention.npz --out pages --tokens tokens.txt --views head
 
-The file holds an array `attention` (layers, heads, n, n) in f32. The n tokens are its metadata `tokens`, a JSON list, in
-a .safetensors file, an array `tokens` of texts in an .npz file, or the lines of a file (`--tokens`).
+The file holds an array `attention` (layers, heads, n, n) in f32. The n tokens are its metadata `tokens`, a JSON list,
+in a .safetensors file, an array `tokens` of texts in an .npz file, or the lines of a file (`--tokens`).
 
 BertViz's pages load require.js, d3 and jQuery from cdnjs.cloudflare.com. `--scripts` names a folder with `require.js`,
-`d3.min.js` and `jquery.min.js`: they are copied beside the pages, which then load these. Nothing else of a page is
-changed. Prints one JSON object a page, with versions.
+`d3.min.js` and `jquery.min.js`. They are copied next to the pages, which then load them. Nothing else in a page is
+changed. Prints one JSON object per page, with versions.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 import time
 
 CDN = "https://cdnjs.cloudflare.com/ajax/libs/"
-# What BertViz asks for, and the copy beside the page. require.js puts `.js` after the last two itself.
+# The scripts that BertViz loads, and the copies next to the page. require.js appends `.js` to the last two.
 COPIES = {
     CDN + "require.js/2.3.6/require.min.js": "require.js",
     CDN + "d3/5.7.0/d3.min": "d3.min",
@@ -34,7 +34,7 @@ def stop(message):
 
 
 def read(path, tokens_path):
-    """The attention, and its tokens."""
+    """Reads the attention and its tokens."""
     import numpy
 
     tokens = None
@@ -93,7 +93,7 @@ def main():
                 stop(f"{arguments.scripts} has no {name}; bench/peers/README.md says where to get it")
             shutil.copyfile(arguments.scripts / name, arguments.out / name)
 
-    # As a model returns them: one tensor a layer, each with a batch of one.
+    # As a model returns them: one tensor per layer, each with a batch of one.
     layers = tuple(torch.from_numpy(layer)[None] for layer in attention)
     versions = {name: importlib.metadata.version(name) for name in ["bertviz", "torch", "ipython"]}
     for view in chosen:

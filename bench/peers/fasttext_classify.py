@@ -2,13 +2,14 @@
 
     python fasttext_classify.py FOLDER [--sets sst2,trec] [--threads 1] [--rounds 1] [--fast]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Texts are lower-cased and punctuation is set apart, as fastText's
-tutorial has it; where words are not separated by spaces, each character is a word. Prints one JSON object for each set and
-setting, then one that names the best setting by the dev rows (or a tenth of the training rows) and the best by the test
-rows, which no user can know: that is the one to beat. One thread, because more of them do not give the same model twice.
+FOLDER is that of `bench -- accuracy` (see labelled.py). Texts are lower-cased and punctuation is separated, as in
+fastText's tutorial. If words are not separated by spaces, each character is a word. Prints one JSON object for each set
+and setting, then one that names the best setting on the dev rows (or a tenth of the training rows) and the best on the
+test rows. No user can know the latter, so it is the one to beat. Uses one thread, because more threads do not give the
+same model twice.
 
-Seconds of training are the median of --rounds; they hold preparing the text, writing it and reading it. --fast adds the
-quickest setting, words alone, which is not among those that are compared.
+Seconds of training are the median of --rounds. They include preparing, writing and reading the text. --fast adds the
+fastest setting, words alone, which is not part of the comparison.
 """
 
 import json
@@ -51,17 +52,17 @@ def train(rows, names, unspaced, settings, threads):
                 given = {**COMMON, **settings, "lr": rate}
                 return fasttext.train_supervised(input=lines.name, thread=threads, **given), rate
             except RuntimeError as error:
-                # fastText's own advice where numbers overflow.
+                # fastText's own advice if numbers overflow.
                 if "NaN" not in str(error) or rate < 0.01:
                     raise
                 rate /= 2
 
 
 def predict(model, texts, names, unspaced):
-    # `model.f` is what `model.predict` calls; the latter asks NumPy for something that NumPy 2 refuses.
+    # `model.predict` calls `model.f`, but first calls NumPy in a way that NumPy 2 rejects.
     label_of = {f"__label__{number}": label for label, number in names.items()}
     found = [model.f.predict(prepared(text, unspaced) + "\n", 1, 0.0, "strict") for text in texts]
-    # A text without one known word is answered by nothing.
+    # A text without known words gets no prediction.
     return [label_of[prediction[0][1]] if prediction else "" for prediction in found]
 
 
@@ -83,7 +84,7 @@ def main():
                 model, rate = train(data.train, names, unspaced, settings, arguments.threads)
                 times.append(time.perf_counter() - start)
             predicted = predict(model, data.test.texts, names, unspaced)
-            # Without a dev file, the setting is judged by a model that has not seen the rows it is judged by.
+            # Without a dev file, a setting is judged by a model that was not trained on the rows that judge it.
             judged = model if data.dev is not None else train(rows, names, unspaced, settings, arguments.threads)[0]
             report = {
                 "set": data.name,

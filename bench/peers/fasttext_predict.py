@@ -1,12 +1,12 @@
-"""How many short rows a second `chumoku predict` and fastText answer, on linear models of the same training rows.
+"""Rows per second of `chumoku predict` and fastText on short rows, with linear models of the same training rows.
 
     python fasttext_predict.py FOLDER [--set sst2] [--rows 200000] [--rounds 5] [--chumoku target/release/chumoku]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). The rows are 3 to 20 words drawn from the training texts, always the
-same ones. Chumoku's time is that of the whole command, from a file on standard input to a file: it starts, loads the model,
-reads, cuts and answers the rows, and writes each with its label and probability. fastText's is that of `predict` alone, on
-lines that are already in memory; nothing is written. The two take turns; the medians are printed as one JSON object.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). The rows are 3 to 20 words drawn from the training texts,
+always the same ones. Chumoku's time is that of the whole command, from a file on standard input to a file: starting,
+loading the model, reading and predicting the rows, and writing each with its label and probability. fastText's time is
+that of `predict` alone, on lines in memory, without writing. The two alternate. The medians are printed as one JSON
+object. """
 
 import json
 import random

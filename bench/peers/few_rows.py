@@ -1,12 +1,12 @@
-"""Training files of a few labelled rows, for curves of accuracy by rows.
+"""Writes training files of a few labeled rows, for curves of accuracy by rows.
 
     python few_rows.py FOLDER OUT [--sets sst2,trec] [--rows 64,256,1024] [--seeds 1,2,3]
     python few_rows.py FOLDER OUT --per-class 8,16,64 --seeds 1,2,3,4,5
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Writes OUT/SET-N-SEED/train.tsv and test.tsv: OUT is to be given to
-`bench -- accuracy` and to the peers of this folder alike, with `--sets SET-N-SEED`. The rows are drawn without replacement,
-of each class in proportion, one at least; with --per-class, N rows of each class, or all that it has. Dev rows are left out: who has 64 labelled rows has no others to choose by.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). Writes OUT/SET-N-SEED/train.tsv and test.tsv. Pass OUT to
+`bench -- accuracy` and to the peers of this folder, with `--sets SET-N-SEED`. The rows are drawn without replacement,
+in proportion to the classes, at least one each; with --per-class, N rows of each class, or all of them. Dev rows are
+left out, because a user with 64 labeled rows has no others for validation. """
 
 import random
 from pathlib import Path
@@ -15,7 +15,7 @@ import labelled
 
 
 def drawn(rows, count, seed, per_class=False):
-    """`count` rows, of each class in proportion, or so many of each class."""
+    """Draws `count` rows in proportion to the classes, or that many of each class."""
     generator = random.Random(seed)
     places = {}
     for place, label in enumerate(rows.labels):
@@ -38,7 +38,7 @@ def main():
     parser.set_defaults(sets="sst2,trec")
     parser.add_argument("out", type=Path)
     parser.add_argument("--rows", default="64,256,1024")
-    parser.add_argument("--per-class", help="rows of each class, in place of --rows")
+    parser.add_argument("--per-class", help="rows of each class, instead of --rows")
     parser.add_argument("--seeds", default="1,2,3")
     arguments = parser.parse_args()
     for data in labelled.load_sets(arguments):

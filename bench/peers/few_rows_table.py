@@ -1,17 +1,17 @@
-"""Accuracy with few rows: Chumoku beside a logistic regression on the same encoder's vectors.
+"""Accuracy with few rows: Chumoku and a logistic regression on the same encoder's vectors.
 
     python few_rows.py FOLDER FEW --sets sst2,trec --per-class 8,16,64 --seeds 1,2,3,4,5
     python few_rows_table.py FEW ENCODER --chumoku target/release/chumoku [--sets sst2-8,trec-64] [--ways default,frozen]
 
-FEW is what few_rows.py wrote. For each set and number of rows, prints the mean test accuracy in % over the draws of
+FEW is the output of few_rows.py. For each set and number of rows, prints the mean test accuracy in % over the draws of
 
-    n-grams      the n-gram half of the default model
+        n-grams      the n-gram member of the default model
     default      `chumoku train`
     frozen       `chumoku train --from ENCODER --freeze all`
     from         `chumoku train --from ENCODER`, and how often it took the regression
     C=1, CV      scikit-learn's LogisticRegression and LogisticRegressionCV on the vectors of `chumoku embed`
 
-Each draw is also printed as a JSON object when it is done.
+Each finished draw is also printed as a JSON object.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WAYS = "default,frozen,from,peer"
 
 
 def trained(arguments, folder, *more):
-    """The metrics of a model of the draw in `folder`."""
+    """Trains a model on the draw in `folder` and returns its metrics."""
     with tempfile.TemporaryDirectory() as out:
         command = [arguments.chumoku, "train", folder / "train.tsv", "--test", folder / "test.tsv", "--out", f"{out}/model"]
         command += ["--threads", str(arguments.threads), *more]
@@ -49,7 +49,7 @@ def vectors(arguments, texts):
 
 
 def peers(arguments, folder, of_test):
-    """Accuracy of scikit-learn's regressions on the vectors of a draw."""
+    """Returns the accuracy of scikit-learn's regressions on the vectors of a draw."""
     import warnings
 
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
@@ -69,11 +69,11 @@ def peers(arguments, folder, of_test):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("few", type=Path, help="what few_rows.py wrote")
-    parser.add_argument("encoder", type=Path, help="a folder as Hugging Face's libraries write it")
+    parser.add_argument("few", type=Path, help="the output of few_rows.py")
+    parser.add_argument("encoder", type=Path, help="a Hugging Face folder")
     parser.add_argument("--chumoku", default="target/release/chumoku")
     parser.add_argument("--sets", help="beginnings of names, such as sst2-8, with commas between (all)")
-    parser.add_argument("--ways", default=WAYS, help=f"what is trained ({WAYS})")
+    parser.add_argument("--ways", default=WAYS, help=f"ways of training ({WAYS})")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--most-rows-for-cv", type=int, default=1500, help="LogisticRegressionCV takes long on more")
     arguments = parser.parse_args()

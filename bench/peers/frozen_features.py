@@ -2,8 +2,8 @@
 
     python frozen_features.py FOLDER ENCODER [--sets sst2] [--threads 2]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). The inverse strength of the penalty is the one of 0.1, 1, 10 and 100
-that does best on the rows held out to choose by; the model is then trained on all rows. Prints one JSON object a set.
+FOLDER is that of `bench -- accuracy` (see labelled.py). The inverse strength of the penalty is chosen from 0.1, 1, 10
+and 100 on held-out rows; the model is then trained on all rows. Prints one JSON object per set.
 """
 
 import json
@@ -14,7 +14,7 @@ import labelled
 
 def main():
     parser = labelled.parser(__doc__)
-    parser.add_argument("encoder", help="a folder as Hugging Face's libraries write it")
+    parser.add_argument("encoder", help="a Hugging Face folder")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()

@@ -1,11 +1,10 @@
-"""Wrong labels found by others: of labels flipped at random, the share among the first N of a ranking, N being the number flipped.
+"""Compares cleanlab and `chumoku doctor`: the share of N flipped labels among the first N of a ranking.
 
     python label_issues.py FOLDER [--sets trec,ja_jrte_sentiment] [--share 0.05] [--seeds 1,2,3] [--c 10] [--program chumoku]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Of the training rows of each set a share gets another label, drawn
-uniformly. cleanlab ranks them by probabilities from five folds of TF-IDF and logistic regression, the model of
-sklearn_linear.py. Given --program, `chumoku doctor` ranks the same rows. Prints one JSON object a set and seed.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). A share of the training rows of each set gets another label,
+drawn uniformly. cleanlab ranks the rows by probabilities from five folds of TF-IDF and logistic regression, the model
+of sklearn_linear.py. With --program, `chumoku doctor` ranks the same rows. Prints one JSON object per set and seed. """
 
 import json
 import random
@@ -27,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 
 
 def flipped(labels, share, seed):
-    """The labels, a share of them another one, and the rows concerned."""
+    """Returns the labels with a share of them flipped, and the flipped rows."""
     classes, draw = sorted(set(labels)), random.Random(seed)
     rows = draw.sample(range(len(labels)), round(share * len(labels)))
     changed = list(labels)
@@ -47,7 +46,7 @@ def probabilities(data, texts, labels, c, seed):
 
 
 def by_cleanlab(p, labels):
-    """All rows by each of its two scores; and its issues first, ranked, then the other rows by the same score."""
+    """Ranks all rows by each of its two scores, and with its issues first, then the other rows by the same score."""
     rankings = {}
     for score in ("self_confidence", "normalized_margin"):
         rows = list(numpy.argsort(get_label_quality_scores(labels, p, method=score), kind="stable"))
@@ -73,8 +72,8 @@ def by_program(program, texts, labels, seed):
 def main():
     parser = labelled.parser(__doc__)
     parser.set_defaults(sets="trec,ja_jrte_sentiment")
-    parser.add_argument("--share", type=float, default=0.05, help="of labels to flip (0.05)")
-    parser.add_argument("--seeds", default="1,2,3", help="decide which, and to what (1,2,3)")
+    parser.add_argument("--share", type=float, default=0.05, help="share of labels to flip (0.05)")
+    parser.add_argument("--seeds", default="1,2,3", help="seeds of the flips (1,2,3)")
     parser.add_argument("--c", type=float, default=10.0, help="inverse strength of the L2 penalty (10)")
     parser.add_argument("--program", help="the chumoku command")
     arguments = parser.parse_args()

@@ -1,8 +1,7 @@
-"""Labelled text for the peers of the classifier: the same files that `bench -- accuracy FOLDER` reads.
+"""Reads labeled text for the peers of the classifier: the same files as `bench -- accuracy FOLDER`.
 
-FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*`: .csv, .tsv (with or without a
-header), .jsonl or fastText lines (`__label__x text`), each also as .gz.
-"""
+FOLDER holds a folder for each set, with files `train.*`, optionally `dev.*`, and `test.*`: .csv, .tsv (with or without
+a header), .jsonl or fastText lines (`__label__x text`), each also as .gz. """
 
 import argparse
 import csv
@@ -33,12 +32,12 @@ class LabelledSet:
     test: Rows
 
     def unspaced(self):
-        """Whether words are not separated by spaces, as in Japanese."""
+        """Returns True if words are not separated by spaces, as in Japanese."""
         sample = "".join(self.train.texts[:1000])
         return sum(character.isspace() for character in sample) < 0.05 * len(sample)
 
     def held_out(self, seed):
-        """Rows to learn from and rows to choose by: the dev file, or a tenth of the training rows."""
+        """Returns training rows and validation rows: the dev file, or a tenth of the training rows."""
         if self.dev is not None:
             return self.train, self.dev
         order = list(range(len(self.train)))
@@ -52,9 +51,9 @@ def take(rows, indices):
 
 
 def parser(description):
-    """What every peer of the classifier is told on the command line."""
+    """Returns a parser with the arguments of all peers of the classifier."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("folder", type=Path, help="holds a folder for each set, with train.*, perhaps dev.*, and test.*")
+    made.add_argument("folder", type=Path, help="has a folder for each set, with train.*, test.* and optionally dev.*")
     made.add_argument("--sets", default=SETS, help=f"names of folders, with commas between ({SETS})")
     return made
 
@@ -69,7 +68,7 @@ def load_sets(arguments):
 
 
 def file(folder, stem):
-    """The first file whose name starts with `stem.`"""
+    """Reads the first file whose name starts with `stem.`"""
     return next((path for path in sorted(folder.glob(f"{stem}.*"))), None)
 
 
@@ -103,7 +102,7 @@ def columns(rows, names):
 
 
 def processor():
-    """The name of the processor, to stand beside figures."""
+    """Returns the name of the processor, to print with figures."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

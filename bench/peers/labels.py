@@ -1,11 +1,10 @@
-"""Any number of labels a text, by others: micro-F1 and macro-F1 on test rows.
+"""Peers for several labels per text: micro-F1 and macro-F1 on test rows.
 
     python labels.py FOLDER sklearn        TF-IDF of words and pairs of words, a logistic regression for each label
     python labels.py FOLDER fasttext       fastText, one against all
 
-FOLDER has train.tsv, dev.tsv and test.tsv with the columns text and labels, commas between labels. The threshold, the same for all
-labels, is the one that is best on the dev rows.
-"""
+FOLDER has train.tsv, dev.tsv and test.tsv with the columns text and labels, with commas between labels. One threshold
+for all labels is chosen on the dev rows. """
 
 import csv
 import pathlib

@@ -1,12 +1,11 @@
-"""Made-up Japanese articles, to time classifiers on: always the same ones.
+"""Writes synthetic Japanese articles for timing classifiers. They are always the same.
 
     python made_news.py FOLDER [--rows 6000] [--test 1500] [--characters 1000] [--classes 9]
 
-Writes FOLDER/train.tsv and FOLDER/test.tsv (text, label). Words are made of kana and kanji, and their frequencies follow
-Zipf's law: particles that stand everywhere, 40,000 words and names, and set phrases of two to six words. Each class
-likes some words and phrases more than others do, and each article borrows from a second class, so that a good classifier
-errs on some of them.
-"""
+Writes FOLDER/train.tsv and FOLDER/test.tsv (text, label). Words are made of kana and kanji, and their frequencies
+follow Zipf's law: particles that occur everywhere, 40,000 words and names, and set phrases of two to six words. Each
+class prefers some words and phrases, and each article borrows from a second class, so that even a good classifier makes
+some errors. """
 
 import argparse
 import itertools
@@ -25,7 +24,7 @@ WORDS, PHRASES, OF_CLASS = 40_000, 20_000, 600
 
 
 class Zipf:
-    """Draws places in a list; the place r with a weight of 1 / (r + shift)."""
+    """Draws positions in a list; position r has a weight of 1 / (r + shift)."""
 
     def __init__(self, length, shift):
         self.sums = list(itertools.accumulate(1.0 / (rank + shift) for rank in range(length)))

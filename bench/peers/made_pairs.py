@@ -1,11 +1,10 @@
-"""Pairs of texts made of single ones: of one class, or of two. Always the same ones.
+"""Makes pairs of texts from single ones: of the same class, or of different ones. They are always the same.
 
     python made_pairs.py FOLDER OUT [--sets banking77,trec,ja_jrte_sentiment]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Writes OUT/SET/train.csv and OUT/SET/test.csv (first, second, label). Of the texts
-to learn and to choose by, each stands in one pair: half of a class's in pairs labelled `same`, the others, while there are two
-classes, in pairs labelled `other`. A fifth of the pairs are test rows.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). Writes OUT/SET/train.csv and OUT/SET/test.csv (first, second,
+label). Each text of the training and dev rows is in one pair. Half of a class's texts are in pairs labeled `same`, and
+the others, as long as there are two classes, in pairs labeled `other`. A fifth of the pairs are test rows. """
 
 import csv
 from pathlib import Path

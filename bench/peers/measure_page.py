@@ -1,31 +1,32 @@
-"""Opens HTML files from disk in headless Chromium, and measures what that takes.
+"""Opens HTML files from disk in headless Chromium, and measures time and memory.
 
     python measure_page.py page.html
     python measure_page.py a.html b.html --runs 5 --timeout 120 --screenshots folder
 
-Prints one JSON object a page: bytes of the file, elements in the document, milliseconds until drawn (median, least and
-most of the runs) and memory. Pages take turns, and each run is a browser of its own with an empty profile. The files
-are read once before, so that none is read from a cold disk.
+Prints one JSON object per page: bytes of the file, elements in the document, milliseconds until drawn (median, minimum
+and maximum of the runs) and memory. Pages alternate, and each run is a separate browser with an empty profile. The
+files are read once before, so that none is read from a cold disk.
 
-Drawn is, in milliseconds since the navigation began (`performance.timeOrigin`), the later of
- - the time of the last frame of the window whose picture differs from the one before, as the compositor delivers it
-   (`Page.startScreencast`; a frame is there only after script, style, layout, paint and raster), and
- - the last frame at whose beginning the number of elements, or an attribute of <html>, was another than in the frame
-   before (a page may say there that what lies below the window is drawn too),
-once the document is complete, something of `--expect` is in it, and neither has changed for `--quiet` seconds, in
-which the page answered. Work that goes on unseen, below the window say, is counted only if `--expect` names its end.
-`own_ms` is the attribute `data-drawn` of <html>, what a page says of itself, if it does.
+A page counts as drawn once the document is complete, contains an element of `--expect`, and has not changed for `--quiet`
+seconds while the page responded. The time is counted in milliseconds since the navigation began
+(`performance.timeOrigin`). It is the later of
+ - the last frame of the window whose picture differs from the one before, as the compositor delivers it
+   (`Page.startScreencast`; a frame arrives only after script, style, layout, paint and raster), and
+ - the last frame at whose beginning the number of elements, or an attribute of <html>, differed from the frame before (a
+   page may report there that content below the window is drawn too).
+Invisible work, for example below the window, counts only if `--expect` names its end. `own_ms` is the attribute
+`data-drawn` of <html>, a page's own measurement, if it has one.
 
-A page that has not come so far by `--timeout` seconds is `timeout`; one whose process ends is `crashed`; one in which
-nothing changes for 20 seconds and nothing of `--expect` is there is `empty`. Such a page is not tried again.
-`problem` says what was seen.
+A page that is not drawn within `--timeout` seconds is `timeout`, and one whose process ends is `crashed`. A page is
+`empty` if nothing changes for 20 seconds and no element of `--expect` is there. Such a page is not tried again.
+`problem` describes the fault.
 
-`heap_bytes` is the largest JavaScript heap seen when the page answered, which it does not while its script runs, and
-it counts no typed arrays; `memory_bytes` is the peak of the page's whole process as Linux keeps it, code included.
+`heap_bytes` is the largest JavaScript heap at the times when the page responded. It does not respond while its script
+runs, and typed arrays do not count. `memory_bytes` is the peak of the page's process as Linux reports it, including
+code.
 
-`others` is the share of the processors that other work had during a run: above a few per cent its time means little.
-With `--wait` each run first waits, so many seconds at most, until others leave nine tenths of the processors alone.
-"""
+`others` is the share of the processors that other processes used during a run. Above a few percent the time means
+little. With `--wait` each run first waits, at most that many seconds, until nine tenths of the processors are idle. """
 
 import argparse
 import base64
@@ -49,9 +50,9 @@ FLAGS = [
     "--remote-allow-origins=*",
     "--remote-debugging-port=0",
 ]
-# Of our pages, which say when the last thumbnail is drawn, and of BertViz's.
+# For Chumoku's pages, which report when the last thumbnail is drawn, and for BertViz's.
 EXPECT = "html[data-thumbs=drawn], svg line"
-# Seconds without a change after which a page has come to rest that shows nothing of what is expected.
+# Seconds without a change after which a page without the expected elements counts as finished.
 REST = 20
 # In every frame, before it is drawn: has something changed? The browser keeps the number of elements until it does.
 PROBE = """(() => {
@@ -64,7 +65,7 @@ PROBE = """(() => {
   };
   requestAnimationFrame(look);
 })()"""
-# Answers after two frames, so that what the script before it did has been through layout.
+# Answers after two frames, so that the effects of the script before it have been laid out.
 STATE = """new Promise(answer => requestAnimationFrame(() => requestAnimationFrame(() => answer({
   origin: performance.timeOrigin, now: performance.now(), ...window.__probe,
   complete: document.readyState === 'complete', nodes: document.querySelectorAll('*').length,
@@ -74,7 +75,7 @@ STATE = """new Promise(answer => requestAnimationFrame(() => requestAnimationFra
 
 
 class Fault(Exception):
-    """What keeps any page from being measured, and what to do."""
+    """An error that prevents measuring any page, with the remedy."""
 
 
 class Crash(Exception):
@@ -82,11 +83,11 @@ class Crash(Exception):
 
 
 class Slow(Exception):
-    """The time is up."""
+    """A timeout."""
 
 
 class Browser:
-    """A headless browser with one empty page, spoken to through the DevTools protocol."""
+    """A headless browser with one empty page, controlled through the DevTools protocol."""
 
     def __init__(self, program, window):
         self.profile = tempfile.mkdtemp(prefix="measure-page-")
@@ -128,7 +129,7 @@ class Browser:
             self.call(domain + ".enable")
 
     def send(self, method, parameters=None):
-        """Sends a request and does not wait; its number."""
+        """Sends a request without waiting and returns its number."""
         self.last += 1
         message = {"id": self.last, "method": method, "params": parameters or {}}
         if self.session and not method.startswith(("Browser.", "Target.", "SystemInfo.")):
@@ -137,7 +138,7 @@ class Browser:
         return self.last
 
     def pump(self, seconds):
-        """Takes in one message, or none in that time."""
+        """Reads one message, or none within that time."""
         import websocket
 
         self.socket.settimeout(max(seconds, 0.001))
@@ -167,7 +168,7 @@ class Browser:
             self.problems.append(parameters["entry"]["text"])
 
     def wait(self, number, end):
-        """The answer to a request, taken in before the moment `end`."""
+        """Returns the answer to a request, read before the time `end`."""
         while number not in self.answers:
             if self.is_crashed:
                 raise Crash("the page's process ended")
@@ -206,7 +207,7 @@ class Browser:
             self.process.wait(5)
         except subprocess.TimeoutExpired:
             pass
-        # Whatever is left of the processes that began here.
+        # Remaining processes of the group.
         for _ in range(50):
             try:
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -219,7 +220,7 @@ class Browser:
 
 
 def processors():
-    """Seconds that all processors together have been busy and have been there; None where there is no /proc."""
+    """Returns the busy seconds and the total seconds of all processors together; None without /proc."""
     try:
         times = [int(x) for x in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     except (OSError, ValueError):
@@ -229,7 +230,7 @@ def processors():
 
 
 def own_seconds(group):
-    """Processor seconds of the processes of a group, and of those of theirs that have ended."""
+    """Returns the processor seconds of the processes of a group, including children that have ended."""
     total = 0
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -242,7 +243,7 @@ def own_seconds(group):
 
 
 def wait_for_rest(seconds):
-    """Until the processors are idle for two seconds, or the time is up."""
+    """Waits until the processors are idle for two seconds, or the time is up."""
     end = time.monotonic() + seconds
     while (before := processors()) and time.monotonic() < end:
         time.sleep(2)
@@ -252,7 +253,7 @@ def wait_for_rest(seconds):
 
 
 def measure(program, page, arguments):
-    """One run."""
+    """Measures one run."""
     before = processors()
     browser = Browser(program, arguments.window)
     run, heap, url = {"status": "timeout"}, 0, page.resolve().as_uri()
@@ -315,7 +316,7 @@ def measure(program, page, arguments):
 
 
 def summary(page, runs):
-    """All runs of a page as one object."""
+    """Summarizes all runs of a page as one object."""
     failed = next((run for run in runs if run["status"] != "drawn"), None)
     report = {"page": str(page), "bytes": page.stat().st_size, "status": (failed or runs[-1])["status"]}
     drawn = [run["drawn_ms"] for run in runs if run["status"] == "drawn"]
@@ -335,7 +336,7 @@ def main():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--timeout", type=float, default=120, help="seconds")
     parser.add_argument("--quiet", type=float, default=2, help="seconds without a change")
-    parser.add_argument("--expect", default=EXPECT, help="CSS selector of what a drawn page has")
+    parser.add_argument("--expect", default=EXPECT, help="CSS selector of an element of a drawn page")
     parser.add_argument("--wait", type=float, default=0, help="seconds, at most, for other work to end")
     parser.add_argument("--window", default="1280,900")
     parser.add_argument("--browser", help="path of Chromium or Chrome")

@@ -3,9 +3,8 @@
     python onnx_infer.py                                     4 layers, d_model 256, 32 x 128 tokens, f32
     python onnx_infer.py --layers 2 --d-model 128 --heads 4
 
-torch.onnx exports the model, ONNX Runtime optimizes the graph as far as it can, and by its own tool for encoders where that
-finds something; the quicker of both counts. Prints one JSON object. The answers are compared with PyTorch's.
-"""
+torch.onnx exports the model. ONNX Runtime optimizes the graph as far as it can, and also with its tool for encoders if
+that finds anything; the faster result counts. Prints one JSON object. The answers are compared with PyTorch's. """
 
 import json
 import statistics
@@ -29,7 +28,7 @@ def session(path, threads):
 
 
 def exported(model, ids, folder):
-    """The model as exported, and as the tool for encoders makes it."""
+    """Returns the exported model, and the one optimized by the tool for encoders."""
     plain, fused = Path(folder) / "plain.onnx", Path(folder) / "fused.onnx"
     torch.backends.mha.set_fastpath_enabled(False)
 

@@ -1,12 +1,11 @@
-"""Two texts a row, by scikit-learn: accuracy or errors on test rows.
+"""A peer for pairs of texts, with scikit-learn: accuracy or errors on test rows.
 
     python pairs.py TRAIN.jsonl TEST.jsonl [DEV.jsonl]
 
-Each row has sentence1, sentence2 and label. Products and differences of the TF-IDF of characters 1 to 3 of both, which on jnli and jsts
-are better without the two themselves; logistic regression where the label is a word, ridge regression where it is a number. The
-penalty is the one that is best on the dev rows; without any logistic regression keeps its default, since rows held out of a file
-share their sentences with the others.
-"""
+Each row has sentence1, sentence2 and label. The features are products and differences of the TF-IDF of 1 to 3
+characters of both texts. On jnli and jsts they are better without the TF-IDF itself. The model is a logistic regression
+if the label is a word, and a ridge regression if it is a number. The penalty is chosen on the dev rows. Without dev
+rows logistic regression keeps its default, because rows held out of a file share their sentences with the others. """
 
 import json
 import sys

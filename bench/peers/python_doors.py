@@ -1,11 +1,12 @@
-"""Chumoku's wheel beside PyTorch, in one process: what `chumoku.torch.activate()` and `chumoku.transformers` gain.
+"""Compares Chumoku's wheel with PyTorch in one process: the gain of `chumoku.torch.activate()` and
+`chumoku.transformers`.
 
     python python_doors.py attention              the six shapes of `bench attention`, forward and with gradients
-    python python_doors.py overhead               microseconds a call, of one query and one key
+        python python_doors.py overhead               microseconds per call, with one query and one key
     python python_doors.py finetune FOLDER        a step of fine-tuning of a published encoder, 32 texts of 128 tokens
-    python python_doors.py contention             what two pools of threads cost: linear, attention, linear
+        python python_doors.py contention             the cost of two thread pools: linear, attention, linear
 
-The two take turns, and each figure is a median. Answers are compared. Prints Markdown.
+The two sides alternate, and each figure is a median. Answers are compared. Prints Markdown.
 """
 
 import argparse
@@ -27,7 +28,7 @@ SHAPES = [
 
 
 def in_turn(run, seconds):
-    """Medians of both in milliseconds, and their last results: PyTorch's, ours."""
+    """Returns the medians in milliseconds and the last results of both: PyTorch's, then Chumoku's."""
     times, results = ([], []), [None, None]
     for active in (0, 1):
         switch(active)
@@ -36,7 +37,7 @@ def in_turn(run, seconds):
     while time.perf_counter() < end or len(times[1]) < 3:
         for active in (0, 1):
             switch(active)
-            run()  # What the other left in caches, and its threads that still spin.
+            run()  # Warms up: the other side leaves its data in caches, and threads that still spin.
             start = time.perf_counter()
             results[active] = run()
             times[active].append((time.perf_counter() - start) * 1e3)
@@ -140,7 +141,7 @@ def finetune(arguments):
 
 
 def contention(arguments):
-    """Attention between two linear layers of PyTorch, and alone: the difference is what handing over costs."""
+    """Measures attention between two linear layers of PyTorch, and alone: the difference is the cost of switching pools."""
     x, weight = torch.randn(32 * 128, 256), torch.randn(256, 256)
     q = torch.randn(32, 8, 128, 32)
     switch(True)

@@ -1,11 +1,11 @@
-"""Rows answered by workers of Ray, one of which is killed, against `chumoku predict`: is the file the same, and what does it take?
+"""Compares Ray workers, one of which is killed, with `chumoku predict`: equal files, time and memory.
 
     python ray_rows.py CHUMOKU [--rows 1000000] [--workers 2] [--place FOLDER]
 
-CHUMOKU is the program. The Python that runs this has the package with Ray (`pip install "./crates/chumoku-py[ray]"`). The rows are made of the
-built-in reviews, each with a number; some have no text. What is printed: seconds, most memory of all processes together (proportional
-shares, sampled), which process was killed and when, and whether both files are the same.
-"""
+CHUMOKU is the program. The Python that runs this has the package with Ray (`pip install "./crates/chumoku-py[ray]"`).
+The rows are the built-in reviews, each with a number; some have no text. Prints seconds, the peak memory of all
+processes together (proportional shares, sampled), which process was killed and when, and whether both files are the
+same. """
 
 import argparse
 import csv
@@ -30,7 +30,7 @@ def make(file, rows):
 
 
 def family(root):
-    """The processes below this one, with it."""
+    """Returns the process and its descendants."""
     parents = {}
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -45,7 +45,7 @@ def family(root):
 
 
 def memory(pids):
-    """Their memory in bytes, what they share counted once."""
+    """Returns their memory in bytes, with shared memory counted once."""
     total = 0
     for pid in pids:
         try:
@@ -57,7 +57,7 @@ def memory(pids):
 
 
 def run(arguments, out, kill_after=None):
-    """Runs a command; gives seconds, most bytes, and what was killed."""
+    """Runs a command and returns its seconds, its peak memory in bytes, and the killed process."""
     start, most, killed = time.monotonic(), 0, None
     process = subprocess.Popen(arguments, stdout=open(out, "wb") if out else None)
     while process.poll() is None:

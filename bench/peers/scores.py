@@ -1,10 +1,10 @@
-"""A number for each text, by scikit-learn: errors on test rows.
+"""A peer for predicting numbers, with scikit-learn: errors on test rows.
 
     python scores.py FOLDER
 
-FOLDER has train.csv, dev.csv and test.csv with the columns rating and text. Ridge regression over TF-IDF of words and pairs of
-words, its penalty the one that is best on the dev rows; beside it the mean and the median of the training rows for every text.
-"""
+FOLDER has train.csv, dev.csv and test.csv with the columns rating and text. The model is a ridge regression over TF-IDF
+of words and word pairs, with a penalty chosen on the dev rows. The baselines are the mean and the median of the
+training rows. """
 
 import csv
 import pathlib

@@ -1,13 +1,13 @@
-"""A service of vectors or classes as people write it by hand: FastAPI, with PyTorch (transformers) or ONNX Runtime behind it.
+"""A typical hand-written service for vectors or classes: FastAPI with PyTorch (transformers) or ONNX Runtime.
 
     pip install fastapi uvicorn transformers torch onnxruntime
     python serve_fastapi.py FOLDER [--task embed|predict] [--onnx model.onnx] [--port 8000] [--threads 2]
 
-FOLDER is one that transformers reads, or a classifier that `chumoku train` made from scratch (`pip install safetensors`); of that the
-network is served, by PyTorch's own encoder or from the file of `chumoku export`, and not the n-grams. It answers `POST /embed` or `POST /predict` with {"inputs": "text" or [texts]} as `chumoku serve`
-does; `serve_load.py` asks both. Handlers are plain functions, so that uvicorn runs them on its pool of threads. Vectors are
-means of the tokens', of length 1.
-"""
+FOLDER is a Hugging Face folder, or a classifier that `chumoku train` made from scratch (`pip install safetensors`). Of
+the latter only the network is served, without the n-grams, with PyTorch's encoder or the file of `chumoku export`. The
+service answers `POST /embed` or `POST /predict` with {"inputs": "text" or [texts]} like `chumoku serve`;
+`serve_load.py` measures both. Handlers are plain functions, so uvicorn runs them on its thread pool. Vectors are means
+over the tokens, of length 1. """
 
 import argparse
 import json
@@ -24,13 +24,13 @@ class Request(BaseModel):
 
 
 def own_config(folder):
-    """The configuration of a classifier of Chumoku's; none of other folders."""
+    """Returns the configuration of a classifier made by Chumoku, or None for other folders."""
     config = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
     return config if config.get("model_type") == "chumoku_text_classifier" else None
 
 
 def own_by_torch(arguments, config):
-    """Such a classifier in PyTorch, whose encoder names its weights alike."""
+    """Such a classifier in PyTorch, whose encoder uses the same names of weights."""
     import torch
     from safetensors.torch import load_file
     from torch_train import Classifier
@@ -52,7 +52,7 @@ def own_by_torch(arguments, config):
 
 
 def own_tokenizer(folder, most):
-    """Tokens of texts as arrays, padded; no more than the network reads at once."""
+    """Returns padded arrays of tokens, truncated to the length of the network."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
@@ -67,7 +67,7 @@ def own_tokenizer(folder, most):
 
 
 def by_torch(arguments):
-    """What PyTorch computes: the last hidden states, or the logits."""
+    """Returns a function that computes the last hidden states, or the logits, with PyTorch."""
     import torch
     from transformers import AutoModel, AutoModelForSequenceClassification
 
@@ -83,7 +83,7 @@ def by_torch(arguments):
 
 
 def by_onnx(arguments):
-    """The same of ONNX Runtime."""
+    """Returns the same function for ONNX Runtime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -98,7 +98,7 @@ def by_onnx(arguments):
 
 
 def read(arguments):
-    """What makes arrays of texts, what computes with them, and the classes."""
+    """Returns the tokenizer function, the model function, and the classes."""
     if not arguments.onnx:
         import torch
 

@@ -1,15 +1,15 @@
-"""Load for a service of texts: so many connections, each asking one text after the other, for a while.
+"""Generates load for a text service: a number of connections, each sending one text after another.
 
     python serve_load.py http://127.0.0.1:3000/embed TEXTS [--connections 1,16,256] [--seconds 10] [--expect ANSWERS] [--explaining N]
 
-TEXTS is a file with a text a line. Only loopback is asked. Printed as one JSON object: for each number of connections requests a
-second, the median and the 99th percentile in milliseconds, answers by status, and how many differed. With --expect each answer
-must be the line of ANSWERS that belongs to its text, as JSON; without it each must be what its text was answered first. The
-client needs no package and runs in one process for every 64 connections, beside the service on the same machine.
+TEXTS is a file with one text per line. Only loopback addresses are accepted. Prints one JSON object. For each number of
+connections it has requests per second, the median and the 99th percentile in milliseconds, answers by status, and the
+number of differing answers. With --expect each answer must equal the line of ANSWERS for its text, as JSON. Without it
+each must equal the first answer to its text. The client needs no package, and runs one process for every 64
+connections, on the same machine as the service.
 
-With --explaining each number of connections is measured twice: alone, and while N more connections ask `/explain` about one text of
-763 bytes again and again. `explanations` counts their answers by status.
-"""
+With --explaining each number of connections is measured twice: alone, and while N more connections repeatedly send one
+text of 763 bytes to `/explain`. `explanations` counts their answers by status. """
 
 import argparse
 import ipaddress
@@ -24,7 +24,7 @@ from urllib.parse import urlparse
 
 
 class Connection:
-    """One connection, which has one request on its way."""
+    """One connection with one pending request."""
 
     def __init__(self, address, number):
         self.socket = socket.create_connection(address, timeout=60)
@@ -39,7 +39,7 @@ class Connection:
         self.socket.sendall(requests[self.text])
 
     def answer(self):
-        """Status and body, once they are whole."""
+        """Returns status and body once they are complete."""
         piece = self.socket.recv(1 << 16)
         if not piece:
             raise ConnectionError("the service closed a connection")
@@ -83,7 +83,7 @@ def client(address, requests, expected, numbers, seconds, queue):
 
 
 def explain(address, request, is_over, statuses):
-    """Asks for an explanation again and again; one that is still computed at the end is left."""
+    """Requests explanations repeatedly, and abandons a pending one at the end."""
     connection = Connection(address, 0)
     connection.socket.settimeout(0.2)
     while not is_over.is_set():
@@ -106,7 +106,7 @@ def measure(arguments, address, requests, expected, connections, explaining=()):
     for explainer in explainers:
         explainer.start()
     if explainers:
-        # Until the first is computed.
+        # Waits until the first one is being computed.
         time.sleep(1)
     queue = multiprocessing.Queue()
     shares = [range(start, min(start + 64, connections)) for start in range(0, connections, 64)]

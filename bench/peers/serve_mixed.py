@@ -2,15 +2,16 @@
 
     python serve_mixed.py PROGRAM MODEL… [--texts FILE] [--minutes 5] [--connections 8] [--threads 2]
 
-PROGRAM is `chumoku`; MODEL is a folder of any kind. The script starts the service on a free port of this machine, asks it over
-`--connections` connections, and ends it with SIGTERM. What each sound request must be answered is what the command prints (`predict`,
-`embed`, `translate`, `generate`, `explain`), asked before the service starts; each faulty one must be refused with its status. Some
-clients leave half-way. Every 20 seconds a model is made to look changed, and SIGHUP reads it again. No more than two million
-requests are sent and no more than an hour is taken; only loopback is asked.
+PROGRAM is `chumoku`; MODEL is a folder of any kind. The script starts the service on a free port of this machine, sends
+requests over `--connections` connections, and ends it with SIGTERM. The expected answer to a valid request is the
+output of the command (`predict`, `embed`, `translate`, `generate`, `explain`), which runs before the service starts.
+Each invalid request must be refused with its status. Some clients disconnect half-way. Every 20 seconds a model is
+touched, and SIGHUP reloads it. The script sends at most two million requests, takes at most an hour, and uses only
+loopback.
 
-Printed as one JSON object: requests by endpoint and status, how many were refused for load (429), how many were not answered as they
-must be (with the first five), and the service's resident memory at the start, after a tenth of the time, and at the end. The exit code is 1 if anything was wrong.
-"""
+Prints one JSON object: requests by endpoint and status, the number refused for load (429), the number of wrong answers
+(with the first five), and the service's resident memory at the start, after a tenth of the time, and at the end. The
+exit code is 1 if anything was wrong. """
 
 import argparse
 import http.client
@@ -38,13 +39,13 @@ TEXTS = [
 
 
 def printed(program, *arguments):
-    """The lines that a command prints, as bytes."""
+    """Returns the lines that a command prints, as bytes."""
     found = subprocess.run([program, *arguments], capture_output=True, check=True, stdin=subprocess.DEVNULL)
     return [line for line in found.stdout.split(b"\n") if line]
 
 
 class Case:
-    """A request, and what it must be answered: a status, and for a sound one the answer."""
+    """A request and its expected status, and for a valid request the expected answer."""
 
     def __init__(self, path, body, status=200, expected=None, method="POST", headers=None, is_stream=False):
         self.path, self.status, self.expected, self.method = path, status, expected, method
@@ -91,7 +92,7 @@ def sound_cases(program, name, folder, kind, texts):
     if kind != "tagger":
         for text in texts[:2]:
             line = json.loads(b"\n".join(printed(program, "explain", folder, text, "--json", "-")))
-            # What the command calls the model is its folder's name.
+            # The command names the model after its folder.
             yield Case(f"{at}/explain", {"inputs": text}, expected=line)
     if kind != "ngrams" and kind != "tagger":
         yield Case(f"{at}/tokenize", {"inputs": texts})
@@ -136,7 +137,7 @@ class Tally:
 
 
 def leave_half_way(address, case, rng):
-    """Sends a part of a request, or all of it, and goes without waiting for the answer."""
+    """Sends a part of a request, or all of it, and disconnects without waiting for the answer."""
     lines = [f"{case.method} {case.path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(case.body)}"]
     whole = "\r\n".join([*lines, "Content-Type: application/json", "", ""]).encode() + case.body
     with socket.create_connection(address, timeout=30) as connection:
@@ -208,7 +209,7 @@ def main():
 
 
 def listening(service):
-    """Where the service listens, and its models with their kinds."""
+    """Returns the address of the service, and its models with their kinds."""
     for _ in range(600):
         with open("serve_mixed.log", encoding="utf-8") as log:
             line = log.readline()

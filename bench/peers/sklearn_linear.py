@@ -2,9 +2,9 @@
 
     python sklearn_linear.py FOLDER [--sets sst2,trec] [--c 10]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Words and pairs of words, or runs of one to four characters where
-words are not separated by spaces. Nothing is chosen, so dev rows are not used. Prints one JSON object a set.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). The features are words and word pairs, or runs of one to four
+characters if words are not separated by spaces. There is no search, so dev rows are not used. Prints one JSON object
+per set. """
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""F1 of labelled spans, as seqeval computes it, of what `chumoku predict --json` says; and of a CRF (python-crfsuite).
+"""Computes seqeval's F1 of labeled spans, for `chumoku predict --json` and for a CRF (python-crfsuite).
 
     python tags.py seqeval test.conll predictions.jsonl     # predictions of `chumoku predict MODEL --input test.conll --json`
     python tags.py seqeval test.jsonl predictions.jsonl
@@ -31,7 +31,7 @@ def conll(path):
 
 
 def tags(places, spans):
-    """IOB2 tags of units that begin and end at these characters."""
+    """Returns IOB2 tags of units that begin and end at these characters."""
     out = ["O"] * len(places)
     for span in spans:
         start, end, label = span if isinstance(span, list) else (span["start"], span["end"], span["label"])
@@ -43,7 +43,7 @@ def tags(places, spans):
 
 
 def rows(path):
-    """Places of units and true tags, a row each."""
+    """Returns the positions of units and the true tags, per row."""
     if path.endswith(".jsonl"):
         for line in open(path, encoding="utf-8"):
             row = json.loads(line)
@@ -72,7 +72,7 @@ def shape(word):
 
 
 def seen(words, i):
-    """A window of two words to both sides, shapes, beginnings and ends."""
+    """Features of words: a window of two words on both sides, shapes, prefixes and suffixes."""
     features = {"bias": 1.0}
     for offset in range(-2, 3):
         at = i + offset
@@ -91,7 +91,7 @@ def kind(c):
 
 
 def near(text, i):
-    """Sequences of one to three characters nearby, and their kinds."""
+    """Features of characters: nearby sequences of one to three characters, and their kinds."""
     padded = "\x02" * 3 + text + "\x02" * 3
     kinds = ["^"] * 3 + [kind(c) for c in text] + ["^"] * 3
     features = {"bias": 1.0}

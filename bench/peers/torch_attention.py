@@ -4,8 +4,8 @@
     python torch_attention.py --length 4096 --dtype bf16 --backward --threads 1
     python torch_attention.py --length 1 --keys 8192 --heads 32 --kv-heads 8 --dim 128 --dtype bf16       decode
 
-Checks the answer in double precision (sampled rows, with their gradients) before it times it, and prints one JSON
-object with the fields of `chumoku bench attention`.
+Checks the result in double precision (sampled rows, with their gradients) before the timing. Prints one JSON object
+with the fields of `chumoku bench attention`.
 """
 
 import argparse
@@ -27,14 +27,14 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--kv-heads", type=int, help="heads of keys and values (default: as of queries)")
+    parser.add_argument("--kv-heads", type=int, help="number of key and value heads (default: that of queries)")
     parser.add_argument("--length", type=int, default=1024, help="queries")
     parser.add_argument("--keys", type=int, help="keys and values (default: as many as queries)")
     parser.add_argument("--dim", type=int, default=64)
-    parser.add_argument("--value-dim", type=int, help="(default: as of keys)")
+    parser.add_argument("--value-dim", type=int, help="width of values (default: that of keys)")
     parser.add_argument("--dtype", choices=TYPES, default="f32")
-    parser.add_argument("--causal", action="store_true", help="the last query is at the place of the last key")
-    parser.add_argument("--window", type=int, help="keys before a query's own place (and, without --causal, after it)")
+    parser.add_argument("--causal", action="store_true", help="the last query is at the position of the last key")
+    parser.add_argument("--window", type=int, help="keys before a query's own position (and, without --causal, after it)")
     parser.add_argument("--backward", action="store_true", help="forward and backward")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
@@ -45,7 +45,7 @@ def parse_arguments():
 
 
 def band(a, rows):
-    """Which keys the queries `rows` see: (rows, keys), or None if all."""
+    """Returns the mask of the keys that the queries `rows` see: (rows, keys), or None if all."""
     if not a.causal and a.window is None:
         return None
     distance = torch.arange(a.keys) - (rows + a.keys - a.length).unsqueeze(1)
@@ -54,7 +54,7 @@ def band(a, rows):
 
 
 def mask_options(a):
-    """What tells PyTorch of causality and window, the fastest way that it has."""
+    """Returns PyTorch's fastest arguments for causality and window."""
     if a.window is not None:
         return {"attn_mask": band(a, torch.arange(a.length))}
     if not a.causal or a.length == 1:
@@ -63,14 +63,14 @@ def mask_options(a):
 
 
 def relative(pairs):
-    """√Σ(found − expected)² / √Σ expected², and the largest difference."""
+    """Returns √Σ(actual − expected)² / √Σ expected², and the largest difference."""
     found, expected = (torch.cat([x.double().flatten() for x in side]) for side in zip(*pairs))
     difference = found - expected
     return (difference.norm() / expected.norm()).item(), difference.abs().max().item()
 
 
 def errors(a, query, key, value, output, d_output):
-    """Errors of sampled rows, and of the gradients of one head of keys, in double precision."""
+    """Returns the errors of sampled rows, and of the gradients of one key head, in double precision."""
     generator = torch.Generator().manual_seed(2)
     group = a.heads // a.kv_heads
     scale = 1 / math.sqrt(a.dim)
@@ -109,7 +109,7 @@ def probabilities(query, key, scale, seen):
 
 
 def resident(field):
-    """A line of /proc/self/status in bytes; 0 where there is none."""
+    """Returns a line of /proc/self/status in bytes, or 0 if it does not exist."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
@@ -118,7 +118,7 @@ def resident(field):
 
 
 def wants_more(runs, milliseconds):
-    """As many runs as `chumoku bench` makes."""
+    """Returns True until there are as many runs as in `chumoku bench`."""
     if runs < 5:
         return runs == 0 or milliseconds < (60000 if runs < 3 else 20000)
     return runs < 100 and milliseconds < 1000

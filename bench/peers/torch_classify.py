@@ -1,13 +1,12 @@
-"""A peer of the classifier: a transformer from scratch in plain PyTorch, on labelled text.
+"""A peer of the classifier: a transformer from scratch in plain PyTorch, on labeled text.
 
     python torch_classify.py FOLDER [--sets sst2,trec] [--seeds 1,2,3]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Written as a competent user would write it: the ready-made encoder
-(2 layers, width 128, 4 heads, pre-norm, GELU) over words or, where words are not separated by spaces, characters;
-learned positions, mean pooling, dropout, label smoothing, AdamW with warm-up and cosine, batches of similar lengths. The
-dropout and the epoch are those with the best accuracy on the dev rows, or on a tenth of the training rows. Prints one
-JSON object a run, then one with the mean of each set.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). It is written as a competent user would: PyTorch's encoder (2
+layers, width 128, 4 heads, pre-norm, GELU) over words, or over characters if words are not separated by spaces. It has
+learned positions, mean pooling, dropout, label smoothing, AdamW with warm-up and cosine, and batches of similar
+lengths. The dropout and the epoch have the best accuracy on the dev rows, or on a tenth of the training rows. Prints
+one JSON object per run, then one with the mean of each set. """
 
 import json
 import math
@@ -76,7 +75,7 @@ def padded(rows):
 
 
 def batches(rows, size):
-    """Numbers of rows, those of a batch of similar lengths, the batches in random order."""
+    """Yields row numbers in batches of similar lengths, in random order."""
     order = random.sample(range(len(rows)), len(rows))
     stretch = 50 * size
     stretches = [sorted(order[i : i + stretch], key=lambda row: len(rows[row])) for i in range(0, len(order), stretch)]
@@ -97,7 +96,7 @@ def predict(model, rows):
 
 
 def fit(train, dev, vocabulary, classes, dropout, seed, arguments):
-    """(accuracy on the dev rows, epoch, weights) of the best epoch; ends after so many epochs without a better one."""
+    """Returns (dev accuracy, epoch, weights) of the best epoch. Stops after `patience` epochs without a better one."""
     torch.manual_seed(seed)
     random.seed(seed)
     (rows, labels), (dev_rows, dev_labels) = train, dev
@@ -169,12 +168,12 @@ def run(data, seed, arguments):
 def main():
     parser = labelled.parser(__doc__)
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--dropouts", default="0.3", help="with commas between; each is tried, the best on the dev rows is kept")
-    parser.add_argument("--epochs", type=int, default=20, help="at most")
+    parser.add_argument("--dropouts", default="0.3", help="comma-separated; the best on the dev rows is kept")
+    parser.add_argument("--epochs", type=int, default=20, help="maximum")
     parser.add_argument("--patience", type=int, default=3, help="epochs without a better one on the dev rows")
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--learning-rate", type=float, default=5e-4)
-    parser.add_argument("--max-length", type=int, default=512, help="tokens of a text that are read")
+    parser.add_argument("--max-length", type=int, default=512, help="tokens after which a text is truncated")
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -1,18 +1,16 @@
-"""Vectors of texts by a pretrained encoder: sentence-transformers and ONNX Runtime beside `chumoku embed`, on the same
-folder and texts.
+"""Compares `chumoku embed` with sentence-transformers and ONNX Runtime, on the same encoder and texts.
 
     python torch_embed.py FOLDER TEXTS [--threads 2] [--rounds 3] [--chumoku target/release/chumoku]
 
-FOLDER is a model of sentence-transformers, e.g. all-MiniLM-L6-v2; TEXTS is a file with a text a line. sentence-transformers
-sorts texts by length, pads them in batches of 32, and is timed without loading; it is run in float32 and in bfloat16. ONNX
-Runtime runs the encoder that torch.onnx exports, after its own optimizer for BERT has fused what it can, on the same sorted
-batches in float32; it too is timed without loading. Chumoku's time is that of the whole command, which starts, loads the
-model, reads, cuts and writes, at its default precision and with --precision medium. All take turns. Printed as one JSON
-object: seconds, texts a second by the medians, peak memory in bytes, and how far the vectors are apart.
+FOLDER is a model of sentence-transformers, such as all-MiniLM-L6-v2. TEXTS is a file with one text per line.
+sentence-transformers sorts texts by length and pads them in batches of 32. It runs in float32 and in bfloat16, and is
+timed without loading. ONNX Runtime runs the encoder exported by torch.onnx, fused by its optimizer for BERT, on the
+same sorted batches in float32, also timed without loading. Chumoku's time is that of the whole command, with starting,
+loading, reading and writing, at its default precision and with --precision medium. All sides alternate. Prints one JSON
+object: seconds, texts per second by the medians, peak memory in bytes, and the distance between the vectors.
 
-With --one the peers are given one text at a time instead, up to 1,000 of them, and the median in milliseconds is printed;
-Chumoku's side is `cargo run --release -p bench -- embed FOLDER TEXTS`.
-"""
+With --one the peers get one text at a time, up to 1,000 texts, and the median in milliseconds is printed. Chumoku's
+side is `cargo run --release -p bench -- embed FOLDER TEXTS`. """
 
 import argparse
 import json
@@ -28,7 +26,7 @@ import numpy as np
 
 
 def onnx_peer(arguments):
-    """ONNX Runtime's run: the mean of the tokens' vectors, of length 1."""
+    """Runs ONNX Runtime: the mean over the tokens' vectors, of length 1."""
     import onnxruntime
     from tokenizers import Tokenizer
 
@@ -61,7 +59,7 @@ def onnx_peer(arguments):
 
 
 def export(folder, out):
-    """The encoder as ONNX, optimized by ONNX Runtime's own tool."""
+    """Exports the encoder as ONNX, optimized by ONNX Runtime's tool."""
     import torch
     from onnxruntime.transformers import optimizer
     from transformers import AutoModel
@@ -89,7 +87,7 @@ def export(folder, out):
 
 
 def peer(arguments):
-    """One run in a process of its own: the seconds, and the vectors in a file."""
+    """Runs a peer in a separate process: prints the seconds, and writes the vectors to a file."""
     if arguments.dtype == "onnx":
         encode = onnx_peer(arguments)
     else:
@@ -113,7 +111,7 @@ def peer(arguments):
 
 
 def torch_peer(arguments):
-    """The run of sentence-transformers."""
+    """Runs sentence-transformers."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -126,7 +124,7 @@ def torch_peer(arguments):
 
 
 def run(command):
-    """A command's seconds, its peak memory, and what it printed."""
+    """Runs a command and returns its seconds, its peak memory and its output."""
     before = time.perf_counter()
     timed = ["/usr/bin/env", "time", "-f", "%M", *map(str, command)]
     found = subprocess.run(timed, capture_output=True, text=True, check=True)
@@ -140,7 +138,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--chumoku", type=Path, default=Path("target/release/chumoku"))
-    parser.add_argument("--peers", default="float32,bfloat16,onnx", help="bfloat16 is slow where the processor has no unit for it")
+    parser.add_argument("--peers", default="float32,bfloat16,onnx", help="bfloat16 is slow on processors without support for it")
     parser.add_argument("--one", action="store_true", help="time the peers on one text after another")
     parser.add_argument("--dtype", help=argparse.SUPPRESS)
     parser.add_argument("--onnx", help=argparse.SUPPRESS)

@@ -1,14 +1,13 @@
-"""Fine-tuning a pretrained encoder: transformers and PyTorch beside `chumoku train --from`.
+"""Compares `chumoku train --from` with fine-tuning by transformers and PyTorch.
 
     python torch_finetune.py FOLDER ENCODER [--sets sst2] [--epochs 3] [--seed 1] [--threads 2] [--dtype float32]
     python torch_finetune.py FOLDER ENCODER --speed [--steps 40] [--rounds 3] [--chumoku target/release/chumoku]
 
-FOLDER is that of `bench -- accuracy` (see labelled.py). Without `--speed` it trains as most scripts do (AdamW, 5e-5, a
-linear fall after 6 % of the steps, batches of 32 rows, the epoch that does best on the dev rows) and prints accuracy. With
-`--speed` it takes steps in float32 and under bfloat16 autocast, of padded batches in random order and in order of length,
-and prints the tokens a second of each, padding not counted, and its peak memory, each in a process of its own; Chumoku's,
-from its own progress line in the first epoch, is measured in turns with it.
-"""
+FOLDER is that of `bench -- accuracy` (see labelled.py). Without `--speed` it trains as most scripts do (AdamW, 5e-5,
+linear decay after 6 % of the steps, batches of 32 rows, the best epoch on the dev rows) and prints the accuracy. With
+`--speed` it takes steps in float32 and under bfloat16 autocast, with padded batches in random order and in order of
+length. It prints tokens per second (without padding) and peak memory of each, in separate processes. Chumoku's speed
+comes from its progress line in the first epoch, measured alternately. """
 
 import json
 import multiprocessing
@@ -91,7 +90,7 @@ def trained(arguments, data):
 
 
 def rate_of_torch(arguments, data, dtype, is_sorted):
-    """Tokens a second, padding not counted, from the third step on, and the most memory in bytes."""
+    """Returns tokens per second without padding, from the third step on, and the peak memory in bytes."""
     import torch
 
     train, _ = data.held_out(arguments.seed)
@@ -117,7 +116,7 @@ def rate_of_torch(arguments, data, dtype, is_sorted):
 
 
 def rate_of_chumoku(arguments, data):
-    """The same, as told during the first epoch; the run is stopped after about as many steps as PyTorch takes."""
+    """Returns the same from the progress of the first epoch. Stops the run after about as many steps as PyTorch's."""
     train = labelled.file(arguments.folder / data.name, "train")
     with tempfile.TemporaryDirectory() as folder:
         command = [arguments.chumoku, "train", train, "--from", arguments.encoder, "--out", f"{folder}/model"]

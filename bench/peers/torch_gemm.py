@@ -3,8 +3,8 @@
     python torch_gemm.py                    2 threads
     python torch_gemm.py --threads 1
 
-`C = A Bᵀ` into memory that is there, random numbers, the median of the timed runs after a warm-up. Prints one JSON
-object a line: shape, dtype and GFLOP/s.
+Computes `C = A Bᵀ` of random numbers into preallocated memory. Prints one JSON object per line: shape, dtype and the
+median GFLOP/s of the timed runs after a warm-up.
 """
 
 import argparse
@@ -18,7 +18,7 @@ SHAPES = [(4096, 1024, 256), (4096, 256, 1024), (2048, 2048, 2048)]
 
 
 def measure(shape, dtype, runs):
-    """Seconds of each run after a warm-up."""
+    """Returns the seconds of each run after a warm-up."""
     rows, columns, depth = shape
     a = torch.randn(rows, depth).to(dtype)
     b = torch.randn(columns, depth).to(dtype)

@@ -1,12 +1,11 @@
-"""Texts from a published language model: transformers beside `chumoku generate`, on the same folder, the likeliest tokens.
+"""Compares `chumoku generate` with transformers: greedy decoding with the same published language model.
 
     python torch_generate.py FOLDER [--tokens 129] [--threads 2] [--rounds 3] [--chumoku target/release/chumoku]
 
-FOLDER is a causal language model, e.g. SmolLM2-135M-Instruct. transformers generates so many tokens in float32 and in
-bfloat16, each in a process of its own, and so does Chumoku with its command; all take turns. Tokens a second are those
-after the first: the time of all less that of one, so that starting and loading count on neither side. Printed as one JSON
-object: medians, the ratio to the better of transformers, and peak memory in bytes.
-"""
+FOLDER is a causal language model, such as SmolLM2-135M-Instruct. transformers generates the tokens in float32 and in
+bfloat16, each in a separate process, and Chumoku with its command. All alternate. Tokens per second exclude the first
+token: the time of one token is subtracted, so that starting and loading count on neither side. Prints one JSON object:
+medians, the ratio to the better result of transformers, and peak memory in bytes. """
 
 import argparse
 import json
@@ -22,7 +21,7 @@ PROMPT = "Once upon a time, in a village by the sea,"
 
 
 def rate_of_torch(folder, dtype, tokens, threads):
-    """Tokens a second, and the most memory in bytes."""
+    """Returns tokens per second and the peak memory in bytes."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -43,7 +42,7 @@ def rate_of_torch(folder, dtype, tokens, threads):
 
 
 def rate_of_chumoku(arguments):
-    """The same, of whole commands."""
+    """Returns the same for whole commands."""
 
     def run(count):
         command = [arguments.chumoku, "generate", arguments.folder, PROMPT, "--temperature", 0, "--no-chat"]

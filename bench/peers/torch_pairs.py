@@ -1,11 +1,11 @@
-"""Two texts a row, by a pretrained encoder fine-tuned with transformers and PyTorch, beside `chumoku train --from`.
+"""A peer for pairs of texts: a pretrained encoder fine-tuned with transformers and PyTorch.
 
     python torch_pairs.py TRAIN.jsonl TEST.jsonl ENCODER [--dev DEV.jsonl] [--epochs 10] [--rate 5e-5] [--seed 1] [--threads 2]
 
-Each row has sentence1, sentence2 and label: a word (accuracy is printed) or a number (Pearson's r and the mean absolute error). It trains
-as most scripts do: AdamW, a linear fall after 6 % of the steps, batches of 32 rows, the epoch that does best on the dev rows, which are
-every tenth group of rows that share a text where no file has them. The token embeddings stay as they are, as Chumoku's do.
-"""
+Each row has sentence1, sentence2 and label: a word (accuracy is printed) or a number (Pearson's r and the mean absolute
+error). It trains as most scripts do: AdamW, linear decay after 6 % of the steps, batches of 32 rows, the best epoch on
+the dev rows. Without a dev file these are every tenth group of rows that share a text. The token embeddings are frozen,
+as in Chumoku. """
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def read(path):
 
 
 def parts(texts, seed):
-    """Rows to train on, and those of a tenth of the groups that share a text."""
+    """Returns training rows and dev rows: a tenth of the groups that share a text."""
     group = {}
 
     def root(text):
@@ -74,7 +74,7 @@ def main():
     tokenizer.no_truncation()
     pad = next(name for name in ("<pad>", "[PAD]") if tokenizer.token_to_id(name) is not None)
     if pad == "<pad>":
-        # Files of XLM-R's vocabulary may lack how two texts stand beside each other.
+        # Files of XLM-R's vocabulary may lack a template for pairs.
         tokenizer.post_processor = TemplateProcessing(
             single="<s> $A </s>",
             pair="<s> $A </s> </s> $B:1 </s>:1",

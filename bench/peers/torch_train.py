@@ -4,8 +4,8 @@
     python torch_train.py --precision bf16 --mode infer          autocast, forward pass only
     python torch_train.py --lengths lengths.txt --lengths-sorted --steps 0
 
-Written as a competent user would write it: the ready-made encoder, a padding mask only where there is padding, the
-fused optimiser. Prints one JSON object. The data is random, from a fixed seed.
+It is written as a competent user would: PyTorch's encoder, a padding mask only for batches with padding, and the fused
+optimizer. Prints one JSON object. The data is random, from a fixed seed.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def random_batch(lengths, arguments, generator):
 
 
 def make_optimizer(model):
-    """AdamW, weight decay on matrices only, fused where this PyTorch can do it on a CPU."""
+    """Returns AdamW with weight decay on matrices only, fused if this PyTorch supports it on a CPU."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     vectors = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": matrices, "weight_decay": 0.01}, {"params": vectors, "weight_decay": 0.0}]
@@ -97,7 +97,7 @@ def parse_arguments():
     parser.add_argument("--heads", type=int, default=8)
     parser.add_argument("--batch", type=int, default=32, help="sequences in a batch")
     parser.add_argument("--length", type=int, default=128, help="tokens in a sequence, without --lengths")
-    parser.add_argument("--lengths", type=Path, help="file with one sequence length a line")
+    parser.add_argument("--lengths", type=Path, help="file with one sequence length per line")
     parser.add_argument("--lengths-sorted", action="store_true", help="put sequences of similar length into a batch")
     parser.add_argument("--vocab", type=int, default=8000)
     parser.add_argument("--classes", type=int, default=4)
@@ -163,7 +163,7 @@ def main():
     median = statistics.median(milliseconds)
     if arguments.lengths is None:
         tokens_per_second = tokens[0] / median * 1e3
-    else:  # batches differ in size, so only the whole run says how fast it is
+    else:  # batches differ in size, so only the whole run gives the speed
         tokens_per_second = sum(tokens) / sum(milliseconds) * 1e3
     report = {
         "tokens_per_second": round(tokens_per_second, 1),

@@ -2,9 +2,9 @@
 
     python torch_translate.py chumoku-model train.ja,train.en test.ja,test.en --updates 3000
 
-Of the same size as the model in the folder, with its tokenizers and its budget of tokens a batch, for as many updates.
-Written as a competent user would write it: the ready-made layers, batches of similar lengths with padding, bf16
-autocast, the fused optimiser, beam search without a cache. Prints one JSON object.
+It has the size of the model in the folder, its tokenizers, its token budget per batch and its number of updates. It is
+written as a competent user would: PyTorch's layers, batches of similar lengths with padding, bf16 autocast, the fused
+optimizer, beam search without a cache. Prints one JSON object.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def padded(sequences):
 
 
 def batches(pairs, budget):
-    """Pairs of similar length, as many as hold `budget` real tokens, in random order."""
+    """Yields batches of pairs of similar length with `budget` real tokens, in random order."""
     pairs = random.sample(pairs, len(pairs))
     mean = sum(len(source) + len(target) for source, target in pairs) / len(pairs)
     stretch, found = int(16 * budget / mean), []
@@ -100,7 +100,7 @@ def batches(pairs, budget):
 
 @torch.inference_mode()
 def beam_search(model, source, beam=5, alpha=0.6):
-    """The best target of each source, by log-probability over the length penalty of Wu et al. (2016)."""
+    """Returns the best target of each source, by log-probability divided by the length penalty of Wu et al. (2016)."""
     count, limit = len(source), 2 * source.shape[1] + 20
     memory = model.encode(source).repeat_interleave(beam, 0)
     source = source.repeat_interleave(beam, 0)
@@ -143,7 +143,7 @@ def main():
     parser.add_argument("folder", type=Path, help="a model folder of Chumoku, for sizes, settings and tokenizers")
     parser.add_argument("train", help="two files with a comma between them")
     parser.add_argument("test", help="two files with a comma between them")
-    parser.add_argument("--updates", type=int, help="as many as the model in the folder had")
+    parser.add_argument("--updates", type=int, help="number of updates (default: those of the model in the folder)")
     parser.add_argument("--precision", choices=["f32", "bf16"], default="bf16")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)

@@ -2,18 +2,17 @@
 
     python upstream_tests.py --pytorch CHECKOUT --transformers CHECKOUT [--models bert,llama,t5] [--only WORD]
 
-A CHECKOUT is a folder with the repository at the installed version; nothing is fetched. Give one of them or both. PyTorch's tests are
-`test_transformers.py`, `nn/test_multihead_attention.py` and the attention tests of `test_nn.py`. The tests of transformers are the attention
-tests of the named models (all without `--models`).
+A CHECKOUT is a folder with the repository at the installed version; nothing is downloaded. Give one of them or both.
+PyTorch's tests are `test_transformers.py`, `nn/test_multihead_attention.py` and the attention tests of `test_nn.py`.
+The tests of transformers are the attention tests of the named models (all without `--models`).
 
-Each file runs without Chumoku and with `chumoku.torch.activate()`. The files of transformers also run with the function of
-`attn_implementation="chumoku"` in place of "sdpa". A difference is a test that passes without Chumoku and fails with it, in two runs of
-each. The exit code is 1 for a difference that `KNOWN` does not list, for an entry of `KNOWN` that passes,
-and for a file that pytest cannot run.
+Each file runs without Chumoku and with `chumoku.torch.activate()`. The files of transformers also run with the function
+of `attn_implementation="chumoku"` instead of "sdpa". A difference is a test that passes without Chumoku and fails with
+it, in two runs of each. The exit code is 1 for a difference that `KNOWN` does not list, for an entry of `KNOWN` that
+passes, and for a file that pytest cannot run.
 
-PyTorch's tests need `expecttest` and `hypothesis`. The tests of transformers need `parameterized`, `pytest-xdist`, `pytest-timeout` and
-`httpx`.
-"""
+PyTorch's tests need `expecttest` and `hypothesis`. The tests of transformers need `parameterized`, `pytest-xdist`,
+`pytest-timeout` and `httpx`. """
 
 import argparse
 import collections
@@ -47,7 +46,7 @@ for interface in AttentionInterface, AttentionMaskInterface:
 
 ATTENTION = "attention or attn or sdpa or sdp or transformer"
 
-# One call of pytest: what it is called, names of files, flags, the working directory, names of plugins, the time limit in seconds.
+# One call of pytest: its name, files, flags, working directory, plugins, and the time limit in seconds.
 Run = collections.namedtuple("Run", "what tests flags folder plugins limit")
 
 

@@ -1,4 +1,4 @@
-"""The files that `bench/same-outputs` gives to both programs: labelled rows of every task and format, and tiny published models."""
+"""The inputs of `bench/same-outputs`: labeled rows of every task and format, and tiny published models."""
 
 import gzip
 import io
@@ -18,7 +18,7 @@ def write_all(place: Path) -> None:
     rows = reviews()
     shutil.copytree(ROOT / "crates" / "chumoku-view" / "worked", place / "worked", symlinks=False)
     fonts = sorted(Path("/usr/share/fonts").rglob("*Sans.ttf"))
-    # Without one, the runs that need it say so.
+    # Without it, the runs that need it report that.
     shutil.copy(fonts[0], place / "font.ttf") if fonts else None
     classes(place, rows)
     formats(place, rows[:60])
@@ -46,12 +46,12 @@ def json_lines(rows) -> str:
 
 
 def classes(place: Path, rows) -> None:
-    """One class a text: plain, with doubtful rows, in a tree, beside a second text, beside columns."""
+    """One class per text: plain, with doubtful rows, in a tree, with pairs, with feature columns."""
     draw = random.Random(1)
     pick = draw.choice
     write(place / "rows.csv", csv("text,label", rows[:160]))
     write(place / "valid.csv", csv("text,label", rows[160:200]))
-    # Two rows are among those of training.
+    # Two rows are also in the training file.
     write(place / "test.csv", csv("text,label", rows[200:250] + rows[:2]))
 
     topics = {"food": ["soup", "bread", "dinner"], "sport": ["goal", "team", "match"], "travel": ["train", "ticket", "station"]}
@@ -65,7 +65,7 @@ def classes(place: Path, rows) -> None:
 
     write(place / "topics.csv", csv("text,label", topical(1500, names)))
     write(place / "topics-test.csv", csv("text,label", topical(150, names, "today")))
-    # What a model knows, and what it is then trained further on.
+    # The rows of a model, and the new rows of its continued training.
     write(place / "old.csv", csv("text,label", topical(150, ["food", "travel"])))
     write(place / "new.csv", csv("text,label", topical(90, ["sport", "travel"], "at last")))
     write(place / "moved.csv", (place / "old.csv").read_text())
@@ -104,7 +104,7 @@ def classes(place: Path, rows) -> None:
 
 
 def formats(place: Path, rows) -> None:
-    """The same rows in every format that is read, and rows that are hard to read."""
+    """The same rows in every supported format, and rows that are hard to read."""
     table = [["text", "label"], *map(list, rows)]
     objects = [{"id": i, "text": text, "label": label, "more": [1.5, {"a": 0.1}]} for i, (text, label) in enumerate(rows)]
     write(place / "form.csv", csv("text,label", rows))
@@ -116,7 +116,7 @@ def formats(place: Path, rows) -> None:
     (place / "form.csv.gz").write_bytes(gzip.compress((place / "form.csv").read_bytes(), mtime=0))
     (place / "form.xlsx").write_bytes(workbook({"Notes": [["see the other sheet"]], "Reviews": table}))
     (place / "form.parquet").write_bytes(parquet({"text": [text for text, _ in rows], "label": [label for _, label in rows]}))
-    # As Excel in Japan writes it, with a row that cannot be used.
+    # As Excel in Japan writes it, with an unusable row.
     odd = csv("番号;本文;評価", [(i, text, label) for i, (text, label) in enumerate(rows)], ";") + "60;;positive\n"
     (place / "odd.csv").write_bytes(odd.encode("cp932", errors="replace"))
     quoted = [(text + ("\nand more" if i == 9 else ""), label) for i, (text, label) in enumerate(rows[:40])]
@@ -214,7 +214,7 @@ def other_tasks(place: Path) -> None:
 
 
 def texts(place: Path, rows) -> None:
-    """Texts without labels: a book, documents, what is searched."""
+    """Texts without labels: a book, documents, a search corpus."""
     people, deeds = ["the cat", "a dog", "my friend", "the old man"], ["saw", "likes", "never met", "heard"]
     lines = [f"{people[i * 7 % 4]} {deeds[i * 5 // 4 % 4]} {people[(i * 3 + i // 9) % 4]}.\n" for i in range(300)]
     write(place / "book.txt", "".join(lines))
@@ -234,7 +234,7 @@ def texts(place: Path, rows) -> None:
 
 
 def tensors(place: Path) -> None:
-    """Q, K and V of three axes, as safetensors and npz; with a mask and attributes; with keys of before."""
+    """Q, K and V with three axes, as safetensors and npz; with a mask and attributes; with past keys."""
     draw = random.Random(3)
 
     def numbers(*shape):
@@ -254,7 +254,7 @@ def tensors(place: Path) -> None:
 
 
 def published(place: Path) -> None:
-    """Folders as Hugging Face's libraries write them: the tiny random weights of `golden/`, with vocabularies of their own."""
+    """Hugging Face folders: the tiny random weights of `golden/`, with their own vocabularies."""
     special = {
         "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
         "bert_classifier": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
@@ -363,7 +363,7 @@ def workbook(sheets) -> bytes:
 
 
 def parquet(columns: dict[str, list[str]]) -> bytes:
-    """A Parquet file of columns of texts: plain, uncompressed, one page each (https://parquet.apache.org/docs/file-format)."""
+    """A Parquet file with text columns: plain, uncompressed, one page (https://parquet.apache.org/docs/file-format)."""
 
     def varint(n):
         return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)

@@ -1,4 +1,4 @@
-"""Masks what differs from run to run of one program: times, speeds, memory that is measured, dates, ports."""
+"""Masks values that differ between runs of one program: times, speeds, measured memory, dates, ports."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 NUMBER = r"[0-9][0-9,]*(?:\.[0-9]+)?"
 # Patterns for messages and model cards, in both languages.
 SAID = [
-    # The plan of training, which is estimated from its first steps, and from memory that is held then.
+    # The plan of training, which is estimated from its first steps and their memory.
     (rf"expected time {NUMBER} \w+( {NUMBER} min)? in all", "expected time TIME in all"),
     (rf"全体の予想時間 (最大 )?{NUMBER} (秒|分|時間)( {NUMBER} 分)?", r"全体の予想時間 \1TIME"),
     (rf"(memory|メモリ) {NUMBER} MiB", r"\1 MEMORY"),
@@ -28,7 +28,7 @@ SAID = [
     # The search of settings.
     (r'"(seconds_ngrams|seconds_network)":[0-9.e-]+', r'"\1":"TIME"'),
 ]
-# Lines that come only where something takes seconds.
+# Lines that appear only if something takes seconds.
 LATE = re.compile(
     r"^(step|ステップ) [0-9]+ (of|/).*(tokens/s|トークン/秒)$"
     r"|^rows +[0-9]+ of [0-9]+ explained$|^行 .*行を説明しました$|^(words|語|errors|誤り) .*(left out in turn|explained|測定しました|説明しました)$"
@@ -38,7 +38,7 @@ LATE = re.compile(
 
 def apply(folder: Path, program: Path) -> None:
     """Masks the files of one side."""
-    # What a slow machine writes more of, and what a run had written when it was stopped.
+    # Lines that a slow machine writes more often, and partial output of stopped runs.
     for path in [*folder.rglob("checkpoints"), *folder.glob("stopped-*")]:
         shutil.rmtree(path)
     # Times as a picture.
@@ -60,12 +60,12 @@ def apply(folder: Path, program: Path) -> None:
 
 
 def masked(name: str, text: str) -> str:
-    """What `name` said."""
+    """Masks the output of the run `name`."""
     for pattern, replacement in SAID:
         text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     lines = [line for line in text.split("\n") if not LATE.match(line)]
     if re.fullmatch(r"serve.*\.err", name):
-        # A line comes when its request is over, which may be after the next has begun.
+        # A line is written when its request ends, which may be after the next one starts.
         lines.sort()
     text = "\n".join(lines)
     if name.startswith(("bench-", "slow-compare")):
@@ -74,7 +74,7 @@ def masked(name: str, text: str) -> str:
 
 
 def profile(text: str) -> str:
-    """The stages of `--profile` without their times, by which they are sorted."""
+    """Removes the times from the stages of `--profile`, which are sorted by time."""
 
     def stages(found: re.Match) -> str:
         names = sorted(re.sub(r"(  +[0-9.]+ ?%?)+ *$", "", line) for line in found[2].split("\n"))
@@ -84,7 +84,7 @@ def profile(text: str) -> str:
     return re.sub(r"((?:of this time in f32|f32 で)|in bf16|bf16 なら) ?[0-9.]+ %|[0-9.]+ % of this time in f32|[0-9.]+ % in bf16", "SHARE", text)
 
 
-# What `bench` and `compare` measure, by its key; of the profile, what an operation took.
+# The keys of measurements in `bench` and `compare`, and of an operation's cost in the profile.
 MEASURED = {
     "median_ms", "min_ms", "max_ms", "all_ms", "runs", "gflops", "tokens_per_second", "peak_bytes",
     "steps", "ms", "ms_without_profile", "ms_idle", "limits", "ms_multiplying", "ms_passing", "meetings", "pieces",
@@ -93,30 +93,30 @@ MEASURED = {
 
 
 def measured(text: str) -> str:
-    """The results of measurements without what was measured."""
+    """Removes the measured values from the results of measurements."""
 
     def is_profile(x):
         return isinstance(x, list) and all(isinstance(one, dict) and "operation" in one for one in x)
 
     def without(x):
         if isinstance(x, dict):
-            # What is claimed of speed is judged by what was measured; there is a hint only where a claim is open.
+            # Claims about speed are judged by measurements. Only open claims have a hint.
             kept = {key: value for key, value in x.items() if key != "would_decide"}
             judged = {"verdict", "found"} if "claim" in x else set()
             return {key: "MEASURED" if key in MEASURED | judged else without(value) for key, value in kept.items()}
-        # The operations of a profile come by their times.
+        # The operations of a profile are sorted by time.
         return sorted(map(without, x), key=str) if is_profile(x) else list(map(without, x)) if isinstance(x, list) else x
 
-    # `compare`: how long training took, and the times of steps with what follows from them.
+    # `compare`: the time of training, the times of steps, and their consequences.
     text = re.sub(rf" +{NUMBER} (s|min|秒|分)  ", "  TIME  ", text)
     text = re.sub(r"(Milliseconds of a training step|学習 1 ステップのミリ秒)[\s\S]*", r"\1\n", text)
-    # Which rows the table of the profile has depends on how long they took.
+    # The rows of the profile's table depend on their times.
     text = re.sub(r"((?:Where the time goes|時間の内訳).*\n\n)(?:.+\n)+", r"\1TABLE\n", text)
     lines = []
     for line in text.split("\n"):
         if line.startswith("{"):
             line = json.dumps(without(json.loads(line)), ensure_ascii=False)
-        elif re.match(r"(time|speed|memory|時間|速度|メモリ|Where|A step|Threads met|reading|スレッドは|1 ステップ|積和は|読み出し) ?|.* billion mult|  [0-9]", line):
+        elif re.match(r"(time|speed|memory|時間|速度|メモリ|Where|A step|Threads synchronized|reading|スレッドは|1 ステップ|積和は|読み出し) ?|.* billion mult|  [0-9]", line):
             line = re.sub(NUMBER, "N", line)
         lines.append(line)
     return "\n".join(lines)

@@ -8,20 +8,20 @@ JA = "二度と行きません。"
 
 
 class Run(NamedTuple):
-    """A run of the command; those whose names begin with `slow-` take minutes."""
+    """A run of the command. Runs whose names begin with `slow-` take minutes."""
 
     name: str
     args: list[str]
-    # The exit code that is expected; none where either may be.
+    # The expected exit code; None if several are possible.
     code: int | None = 0
-    # The file on its standard input.
+    # The file for its standard input.
     stdin: str = "/dev/null"
     # A line on standard error that ends the run.
     until: str | None = None
 
 
 class Kind(NamedTuple):
-    """A kind of model: its folder, texts as on a command line, a labelled file, further arguments, and what it cannot do."""
+    """A kind of model: its folder, texts for a command line, a labeled file, more arguments, unsupported commands."""
 
     folder: str
     texts: str
@@ -44,7 +44,7 @@ VERDICT = "'the film was really good on day 3'"
 FILM = "'the film was good' 'bad food'"
 LM_TEXT = "'the cat saw'"
 
-# Predictors: what is trained from scratch, by task and network, then what starts from a pretrained encoder, then published ones.
+# Predictors: models from scratch, by task and network, then fine-tuned encoders, then published models.
 PREDICTORS = [
     Kind("classes", REVIEWS, "test.csv"),
     *(Kind(name, REVIEWS, "test.csv") for name in ["rnn", "lstm", "gru"]),
@@ -103,7 +103,7 @@ def run(name: str, args: str, code: int | None = 0, stdin: str = "/dev/null", un
 
 
 def all_runs(commands: list[str]) -> list[Run]:
-    """All runs; `commands` are those of the program, for what is done with each."""
+    """Yields all runs. `commands` are the program's, for the runs of each."""
     parts = [trained(), trained_further(), predicted(), explained(), traced(), translated(), written(), embedded(), examined()]
     found = [*(one for part in parts for one in part), *numbers(), *measured(), *served(), *refused(commands)]
     names = [one.name for one in found]
@@ -173,7 +173,7 @@ def trained():
     yield train("names-spans", "names.jsonl --task tag --out names-spans --epochs 5")
     yield train("speech", "speech.conll --out speech")
     yield train("towns", "towns.jsonl --task tag --out towns")
-    # The built-in dates are many: what is made of them is told before the first epoch.
+    # The built-in dates are many. The choices are printed before the first epoch.
     yield run("train-dates", "train --task translate --out stopped-dates", until=r"^plan ")
     yield run("slow-train-dates", "train --task translate --out dates --epochs 1")
     yield train("words", "words.en,words.num --out words --epochs 2 --watch 'four two nine\t429'")
@@ -201,7 +201,7 @@ def trained():
 
 
 def trained_further():
-    """Models of one's own, trained further on new rows."""
+    """Continued training of models on new rows."""
 
     def twice(name, old, new, more="", further=""):
         yield run(f"train-old-{name}", f"train {old} --out old-{name} {more}")
@@ -533,7 +533,7 @@ def numbers():
 
 
 def measured():
-    """`bench` and `compare`: what they measure is masked, what they say of it is not."""
+    """`bench` and `compare`: measurements are masked, the text around them is not."""
     small = "--heads 2 --length 12 --dim 8 --threads 1"
     yield run("bench-attention", f"bench attention {small} --batch 2 --kv-heads 1 --keys 16 --value-dim 4 --causal --window 3 --backward")
     for dtype in ["f32", "bf16", "f16"]:
@@ -545,7 +545,7 @@ def measured():
         yield run(f"bench-{doing}", f"bench {doing} {sizes} --length 5 --dropout 0.2 --profile" + (" --parts 2" if doing == "train" else " --parts 1"))
         for precision in ["highest", "high", "medium"]:
             yield run(f"bench-{doing}-{precision}", f"bench {doing} {sizes} --lengths lengths.txt --precision {precision} --json")
-    # The times of steps take minutes; what is trained before is compared without them.
+    # Measuring the times of steps takes minutes. The training before is compared without them.
     def compare(name, args):
         return run(f"compare-{name}", f"compare {args} --epochs 1", until=r"^(timing|計測) ")
 
@@ -562,7 +562,7 @@ def measured():
 
 
 def served():
-    """Services; `service.py` has what each is asked."""
+    """Services; `service.py` has the requests of each."""
     models = "classes ngrams tree labels ratings measures names from-names from-bert bert_classifier lstm pairs columns topics bert xlm_roberta static"
     yield run("serve", f"serve {models} words marian writer qwen3 --port 0 --threads 1")
     yield run("serve-ja", "serve judge=classes names --port 0 --lang ja --log text --host localhost --threads 2")
@@ -575,7 +575,7 @@ def served():
 
 
 def refused(commands: list[str]):
-    """The help of every command, and what it says of flags and files that are not there."""
+    """The help of every command, and its errors about unknown flags and missing files."""
     yield run("help", "--help")
     yield run("help-short", "-h")
     yield run("help-ja", "--lang ja --help")
@@ -590,7 +590,7 @@ def refused(commands: list[str]):
         if not command.startswith("bench"):
             yield run(f"refuses-file-{name}", f"{command} no-such-folder no-such-file", 2)
             yield run(f"refuses-file-ja-{name}", f"--lang ja {command} no-such-folder no-such-file", 2)
-    # A model of one kind asked as if it were of another.
+    # A model of one kind used as if it were of another.
     asked = {"predict": "x", "translate": "x", "generate": "x", "embed": "x", "explain": "x", "film": "", "export": "", "eval": "form.csv"}
     for command, more in asked.items():
         for name in ["ngrams", "names", "writer", "words", "bert", "classes"]:

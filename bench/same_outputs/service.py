@@ -1,4 +1,4 @@
-"""Starts `chumoku serve`, asks it one request after another, and keeps its answers."""
+"""Starts `chumoku serve`, sends one request after another, and stores the answers."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .runs import JA, TEXT, Run
 
-# Headers of answers that differ from run to run.
+# Headers of answers that differ between runs.
 VARYING = {"date"}
 PATIENCE = 60
 
@@ -22,7 +22,7 @@ class Request(NamedTuple):
     path: str
     body: bytes | None
     headers: dict[str, str]
-    # That of the answer that is expected.
+    # The expected status of the answer.
     status: int
 
 
@@ -46,7 +46,7 @@ def pages(others: int = 403):
 
 
 def everything():
-    """Every endpoint, with every field that it knows, of every kind of model; then what is refused."""
+    """Yields requests to every endpoint, with every known field, for every kind of model; then refused requests."""
     yield from pages()
     for inputs in [TEXT, [TEXT], [TEXT, JA], [[TEXT], [JA]]]:
         for more in [{}, {"raw_scores": True}, {"full": True}, {"full": True, "top": 2, "truncate": True}]:
@@ -121,7 +121,7 @@ def refusals():
 
 
 def refusals_by_kind():
-    """What a model of another kind would answer."""
+    """Yields requests that only a model of another kind could answer."""
     yield post("/predict", {"inputs": "good", "model": "bert"}, 424)
     yield post("/embed", {"inputs": "good", "model": "classes"}, 424)
     for path, body in [
@@ -160,12 +160,12 @@ def keyed():
     yield post("/predict", {"inputs": "good"}, **key)
 
 
-# By the names of runs: what is asked.
+# The requests, by the name of the run.
 REQUESTS = {"serve": everything, "serve-ja": lambda: [*pages(), *refusals()], "serve-limits": limited, "serve-key": keyed, "serve-open": lambda: pages(others=200)}
 
 
 def perform(program: Path, folder: Path, run: Run, environment: dict[str, str]) -> int:
-    """Runs the service until all is asked; gives its exit code, or 1 if an answer has not the status that is expected.
+    """Runs the service until all requests are answered. Returns its exit code, or 1 after an unexpected status.
 
     Answers are kept as `said/NAME-N.reply`.
     """
@@ -186,7 +186,7 @@ def perform(program: Path, folder: Path, run: Run, environment: dict[str, str]) 
             _, metrics = answered(port, get("/metrics", Authorization="Bearer open-sesame"))
             (folder / f"said/{run.name}-metrics.reply").write_bytes(names_of_metrics(metrics))
             if run.name == "serve":
-                # Nothing has changed in the folders.
+                # No folder has changed.
                 service.send_signal(signal.SIGHUP)
                 heard(log, "static: unchanged", service)
             service.send_signal(signal.SIGTERM)
@@ -199,7 +199,7 @@ def perform(program: Path, folder: Path, run: Run, environment: dict[str, str]) 
 
 
 def heard(log: Path, pattern: str, service: subprocess.Popen) -> str | None:
-    """What the log has in brackets, once it is there; nothing if the service has ended."""
+    """Waits for a pattern in the log and returns its group, or None if the service has ended."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
         if found := re.search(f"(?:{pattern})", log.read_text(encoding="utf-8", errors="replace")):
@@ -211,7 +211,7 @@ def heard(log: Path, pattern: str, service: subprocess.Popen) -> str | None:
 
 
 def answered(port: int, request: Request) -> tuple[int, bytes]:
-    """The status; and what was asked, status, headers and body. Requests name the same host whatever the port is."""
+    """Returns the status, and a record of request, status, headers and body. The host name is fixed for any port."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request(request.method, request.path, request.body, {"Host": "localhost:3000"} | request.headers)
     answer = connection.getresponse()

@@ -1,6 +1,7 @@
-"""What a wheel does: run by `bench/same-outputs` under each interpreter, in the folder of `inputs.py`; writes `python/`.
+"""Exercises a wheel. `bench/same-outputs` runs it under each interpreter, in the folder of `inputs.py`. It writes
+`python/`.
 
-Ends with 2 if the package has a name, a method or a parameter that is not used here.
+The exit code is 2 if the package has a name, a method or a parameter that is not used here.
 """
 
 import csv
@@ -17,12 +18,12 @@ import numpy as np
 
 PLACE = Path("python")
 SEEN = set()
-# Opens a notebook's frame; `page` gives what is in it. And what scikit-learn's protocol passes without a use.
+# A notebook's frame, whose content `page` returns, and arguments that scikit-learn's protocol passes without a use.
 NOT_COMPARED = {"show", "X", "y", "input_features"}
 
 
 class Events(list):
-    """Hears of training; shows itself without its address."""
+    """Receives training events. Its repr has no address."""
 
     def __call__(self, event):
         self.append(event)
@@ -32,7 +33,7 @@ class Events(list):
 
 
 def keep(name, value):
-    """Writes a value: arrays as NumPy does, texts as they are, all else as JSON."""
+    """Writes a value: arrays as NumPy does, texts unchanged, everything else as JSON."""
     SEEN.add(type(value).__name__)
     if isinstance(value, np.ndarray) and value.dtype != object:
         np.save(PLACE / f"{name}.npy", value)
@@ -50,7 +51,7 @@ def plain(x):
 
 
 def shown(name, found):
-    """An explanation, a trace or the like: its numbers, its pages, what a notebook shows, and itself after a pickle."""
+    """Writes an explanation, a trace or the like: its numbers, pages, notebook display, and itself after pickling."""
     SEEN.add(type(found).__name__)
     keep(f"{name}-data", found.data)
     keep(f"{name}-repr", repr(type(found).__name__))
@@ -99,7 +100,7 @@ def arrays():
 
 
 def estimator(name, made, data, asked, *, target=None, **options):
-    """Fits, asks, explains, saves, loads and pickles a predictor; gives it fitted."""
+    """Fits, uses, explains, saves, loads and pickles a predictor, and returns it fitted."""
     made.fit(*data, **options)
     keep(f"{name}-predict", made.predict(asked))
     keep(f"{name}-metrics", made.metrics_)
@@ -294,7 +295,7 @@ def command():
 
 
 def not_used():
-    """Names, methods and parameters of the package that this file does not use."""
+    """Returns names, methods and parameters of the package that this file does not use."""
     source = Path(__file__).read_text(encoding="utf-8")
     for name in chumoku.__all__:
         found = getattr(chumoku, name)
@@ -318,7 +319,7 @@ def main():
     for name, needs in parts.items():
         if not missing & set(needs):
             globals()[name]()
-    # chumoku.transformers and chumoku.ray have no part here, whatever is installed.
+    # chumoku.transformers and chumoku.ray are never exercised here.
     print(f"not compared in Python: chumoku.transformers, chumoku.ray{''.join(f', chumoku.{name}' for name, needs in parts.items() if missing & set(needs))}", file=sys.stderr)
     forgotten = sorted(set(not_used()))
     for name in forgotten:

@@ -1,13 +1,12 @@
-//! Training on real data with the defaults of `chumoku train`: test accuracy for several seeds, or time and accuracy of the
-//! n-gram model alone, from the files to the written folder.
+//! Training on real data with the defaults of `chumoku train`. `accuracy` measures test accuracy for several seeds, and
+//! `ngrams` time and accuracy of the n-gram model alone, from the files to the written folder.
 //!
-//! FOLDER holds a folder for each set, with files `train.*`, perhaps `dev.*`, and `test.*` in any format that Chumoku
-//! reads. `accuracy` prints one JSON object a run, then one with the means of each set. `--from` fine-tunes a pretrained
-//! encoder. `--keep` leaves the models as `MODELS/SET-SEED`.
-//!
-//! `ngrams` prints one JSON object a set, with the median, least and most seconds. `--stages` tells on standard error when
-//! each step of the training began. `peers/fasttext_classify.py --rounds 3` times fastText on the same rows, and
-//! `peers/made_news.py` makes long Japanese texts.
+//! FOLDER holds a folder for each set, with files `train.*`, optionally `dev.*`, and `test.*` in any format that
+//! Chumoku reads. `accuracy` prints one JSON object per run, then one with the means of each set. `--from` fine-tunes a
+//! pretrained encoder. `--keep` leaves the models as `MODELS/SET-SEED`. `ngrams` prints one JSON object per set, with
+//! the median, minimum and maximum of the seconds. `--stages` reports on standard error when each step of the training
+//! began. `peers/fasttext_classify.py --rounds 3` times fastText on the same rows, and `peers/made_news.py` makes long
+//! Japanese texts.
 
 use crate::flags::Flags;
 use crate::side::median;
@@ -30,7 +29,7 @@ const FIGURES: [(&str, &str, f64); 8] = [
     ("blend_ngrams", "/blend/ngrams", 1.0),
 ];
 
-/// Data sets: a name and a folder of each.
+/// Data sets: the name and folder of each.
 struct Sets(Vec<(String, PathBuf)>);
 
 impl Sets {
@@ -50,7 +49,7 @@ impl Sets {
     }
 }
 
-/// Reads the file whose name starts with `stem.`, if there is one.
+/// Reads the file whose name starts with `stem.`, if it exists.
 fn load(folder: &Path, stem: &str) -> Result<Option<Dataset>, String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let is_of_stem =
@@ -95,7 +94,7 @@ pub(crate) fn run(mut flags: Flags) -> Result<(), String> {
     Ok(())
 }
 
-/// The JSON object of figures, whose last is the seconds.
+/// The figures as a JSON object; the last one is the seconds.
 fn line(set: &str, seed: &str, figures: &[f64]) -> Value {
     let mut line = json!({ "set": set, "seed": seed, "isa": chumoku::active_isa().name() });
     for (name, x) in FIGURES.iter().map(|(name, ..)| *name).chain(["seconds"]).zip(figures) {

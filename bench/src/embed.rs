@@ -1,7 +1,5 @@
-//! Milliseconds of one text: loading an encoder, its first vector, and one text after another.
-//!
-//! TEXTS is a file with a text a line, of which up to 1,000 are read. Prints one JSON object. The peer is
-//! `peers/torch_embed.py --one`.
+//! Milliseconds of one text: loading an encoder, its first vector, and one text after another. TEXTS is a file with one
+//! text per line. Up to 1,000 are read. Prints one JSON object. The peer is `peers/torch_embed.py --one`.
 
 use crate::flags::Flags;
 use crate::side::median;

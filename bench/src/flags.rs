@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::num::NonZero;
 use std::str::FromStr;
 
-/// The arguments that have not been taken yet.
+/// The remaining arguments.
 pub(crate) struct Flags(Vec<String>);
 
 impl Flags {
@@ -12,7 +12,7 @@ impl Flags {
         Flags(args.into_iter().collect())
     }
 
-    /// Takes the next argument that is not a flag: `what` names it.
+    /// Takes the next argument, which must not be a flag. `what` names it in the error.
     pub(crate) fn positional(&mut self, what: &str) -> Result<String, String> {
         match self.0.first() {
             Some(arg) if !arg.starts_with("--") => Ok(self.0.remove(0)),
@@ -34,7 +34,7 @@ impl Flags {
         text.parse().map(Some).map_err(|error| format!("{flag} {text}: {error}"))
     }
 
-    /// Takes a flag and its values, which commas separate.
+    /// Takes a flag and its comma-separated values.
     pub(crate) fn list<T: FromStr<Err: Display>>(&mut self, flag: &str) -> Result<Option<Vec<T>>, String> {
         let Some(text) = self.value::<String>(flag)? else { return Ok(None) };
         let values = text.split(',').map(str::parse).collect::<Result<_, _>>();
@@ -58,12 +58,12 @@ impl Flags {
         name.map(|name| find(&name).ok_or(format!("{flag}: nothing is called {name}"))).transpose()
     }
 
-    /// Refuses arguments that are left.
+    /// Refuses remaining arguments.
     pub(crate) fn end(self) -> Result<(), String> {
         self.0.first().map_or(Ok(()), |arg| Err(format!("unknown argument {arg}")))
     }
 
-    /// Takes `--threads`, two by default, refuses what is left, and starts so many threads.
+    /// Takes `--threads` (two by default), refuses remaining arguments, and starts that many threads.
     pub(crate) fn start_threads(mut self) -> Result<usize, String> {
         let threads = self.number("--threads", 2)?;
         self.end()?;

@@ -11,12 +11,11 @@
 //!     [--wait 0] [--keep FOLDER] [--no-peer]
 //! cargo run --release -p bench -- pictures [--count 100] [--runs 3] [--keep FOLDER]
 //! ```
-//!
-//! `all` prints what is reached of what is promised, and ends with exit code 1 if anything falls short: see `speed.rs`.
-//! `attention` prints figures beside those of peers, as Markdown for `record/`: see `speed.rs`.
-//! `accuracy` measures the defaults of `chumoku train` on real data, `ngrams` times the n-gram model: see `accuracy.rs`.
-//! `embed` times one text after another through a pretrained encoder: see `embed.rs`.
-//! `pages` measures pages of attention in a browser, ours and BertViz's, `pictures` draws heatmaps: see `pages.rs`.
+//! `all` compares speeds with the target ratios and exits with 1 if one is missed: see `speed.rs`. `attention` prints
+//! figures of Chumoku and its peers, as Markdown for `record/`: see `speed.rs`. `accuracy` measures the defaults of
+//! `chumoku train` on real data, `ngrams` times the n-gram model: see `accuracy.rs`. `embed` times one text after
+//! another through a pretrained encoder: see `embed.rs`. `pages` measures pages of attention in a browser, ours and
+//! BertViz's, `pictures` draws heatmaps: see `pages.rs`.
 
 #![allow(clippy::disallowed_methods, reason = "a tool for developers, which writes where it is told")]
 

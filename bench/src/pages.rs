@@ -1,9 +1,8 @@
-//! Pages and pictures of attention: ours beside BertViz's, of the same weights.
-//!
-//! `pages` writes attention of 12 x 12 heads as a page of ours and as BertViz's two, opens each in headless Chromium
-//! (`peers/measure_page.py`, which says what "drawn" is), and prints a table for `record/`. PATH is a Python with
-//! BertViz, PyTorch and websocket-client, FOLDER of `--scripts` holds the scripts that its pages want
-//! (`peers/README.md`). `pictures` draws heatmaps as PNG files.
+//! Pages and pictures of attention: Chumoku's and BertViz's, with the same weights. `pages` writes attention of 12 x 12
+//! heads as Chumoku's page and as BertViz's two pages. It opens each in headless Chromium and prints a table for
+//! `record/`. `peers/measure_page.py` does the measuring and defines "drawn". PATH is a Python with BertViz, PyTorch
+//! and websocket-client. FOLDER of `--scripts` holds the scripts of BertViz's pages (`peers/README.md`). `pictures`
+//! draws heatmaps as PNG files.
 
 use crate::flags::Flags;
 use crate::programs::{load, root, tool};
@@ -22,9 +21,9 @@ use std::time::Instant;
 
 const LAYERS: usize = 12;
 const HEADS: usize = 12;
-/// Of a head's queries and keys.
+/// The width of a head's queries and keys.
 const WIDTH: usize = 64;
-/// An SVG with one line, the least that there is to draw.
+/// An SVG with one line, as the smallest possible page.
 const LEAST: &str = "<!doctype html><title>line</title><svg><line x1=0 y1=0 x2=99 y2=99 stroke=red /></svg>";
 
 const ENGLISH: &str = "the film was slow at first , but every scene of its second half moved us more than we had \
@@ -38,7 +37,7 @@ struct Pages {
     tokens: Vec<usize>,
     runs: usize,
     timeout: usize,
-    /// Seconds, at most, for other work to end before a run.
+    /// The most seconds to wait for other work to end before a run.
     wait: usize,
     keep: Option<PathBuf>,
     has_peer: bool,
@@ -48,7 +47,7 @@ struct Pages {
 pub(crate) fn run(flags: Flags) -> Result<(), String> {
     let pages = Pages::new(flags)?;
     let (_temporary, folder) = folder(pages.keep.as_deref())?;
-    // First, so that what is missing is said before anything else.
+    // First, so that missing programs are reported before anything else.
     let (least, mut notes) = pages.least(&folder)?;
     println!("Load of the machine at the start: {}\n", load());
     println!(
@@ -86,7 +85,7 @@ impl Pages {
         flags.end().map(|()| pages)
     }
 
-    /// The row of a page in which there is hardly anything, and the versions.
+    /// The row of an almost empty page, and the versions.
     fn least(&self, folder: &Path) -> Result<(String, Vec<String>), String> {
         let page = folder.join("line.html");
         write(&page, LEAST)?;
@@ -96,14 +95,14 @@ impl Pages {
         Ok((row, vec![format!("Browser: {browser}. {}.", tool("rustc", &["--version"]))]))
     }
 
-    /// The rows of one length; what there is to say below the table.
+    /// The rows of one length, and the notes below the table.
     fn length(&self, tokens: usize, folder: &Path) -> Result<Vec<String>, String> {
         eprintln!("{tokens} tokens: writing the pages");
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let words = words(ENGLISH, 0, tokens);
         let attention = attention(1, tokens);
         let mut notes = Vec::new();
-        let mut names = ["Chumoku, all that `explain` tells", "Chumoku, weights alone"].map(String::from).to_vec();
+        let mut names = ["Chumoku, all of `explain`", "Chumoku, weights alone"].map(String::from).to_vec();
         let mut files = ["chumoku.html", "chumoku-weights.html"].map(|name| folder.join(name)).to_vec();
         if self.has_peer {
             let shared = folder.join("attention.safetensors");
@@ -128,7 +127,7 @@ impl Pages {
         Ok(notes)
     }
 
-    /// One report a page, in the order of the pages.
+    /// One report per page, in the order of the pages.
     fn measure(&self, files: &[PathBuf], folder: &Path) -> Result<Vec<Value>, String> {
         let mut args = vec![script("measure_page.py"), "--runs".into(), self.runs.to_string()];
         args.extend(["--timeout".into(), self.timeout.to_string(), "--wait".into(), self.wait.to_string()]);
@@ -147,17 +146,17 @@ impl Pages {
         Ok(reports)
     }
 
-    /// What BertViz's pages load besides.
+    /// The size of the scripts that BertViz's pages load, as a note.
     fn scripts_note(&self) -> Option<String> {
         let scripts = self.scripts.as_ref()?;
         let files = ["require.js", "d3.min.js", "jquery.min.js"];
         let bytes = files.iter().filter_map(|name| Some(std::fs::metadata(scripts.join(name)).ok()?.len()));
         let bytes = format_thousands(bytes.sum::<u64>() as usize);
-        Some(format!("BertViz's pages load {bytes} bytes of scripts besides, here from disk and not from the network."))
+        Some(format!("BertViz's pages also load {bytes} bytes of scripts, here from disk and not from the network."))
     }
 }
 
-/// The explanation whose words and weights these are; what else there must be is made up.
+/// An explanation with these words and weights; all other fields are made up.
 fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanation {
     let class = |label: &str, probability| LabelProbability { label: label.into(), probability };
     let random = Philox::new(3, words.len() as u64);
@@ -197,8 +196,8 @@ fn explanation(model: &str, words: &[String], attention: Vec<f32>) -> Explanatio
     }
 }
 
-/// The same with as much as `explain` tells of a model: derived maps, queries and keys, and the prediction without each
-/// head. Made up, but as large.
+/// The same with all fields that `explain` gives for a model: derived maps, queries and keys, and the prediction
+/// without each head. The values are made up, but have the real size.
 fn with_all(mut explanation: Explanation) -> Explanation {
     let tokens = explanation.words.len();
     let vectors = |stream| {
@@ -228,8 +227,8 @@ fn with_all(mut explanation: Explanation) -> Explanation {
     explanation
 }
 
-/// Weights (layers, heads, tokens, tokens) as trained heads have them: rows of chance, in each head with another share
-/// for the token itself and its neighbours, and for the first token.
+/// Weights (layers, heads, tokens, tokens) like those of trained heads. Rows are random. Each head gives other shares
+/// to the token itself and its neighbors, and to the first token.
 fn attention(seed: u64, tokens: usize) -> Vec<f32> {
     let mut weights = vec![0.0f32; LAYERS * HEADS * tokens * tokens];
     weights.par_chunks_exact_mut(tokens * tokens).enumerate().for_each(|(head, weights)| {
@@ -248,12 +247,12 @@ fn attention(seed: u64, tokens: usize) -> Vec<f32> {
     weights
 }
 
-/// `[CLS]` and as many words of a text as are wanted, from one of them on, again and again.
+/// `[CLS]` and words of a text, `tokens` in all, starting at word `start` and repeating the text.
 fn words(text: &str, start: usize, tokens: usize) -> Vec<String> {
     std::iter::once("[CLS]").chain(text.split_whitespace().cycle().skip(start)).take(tokens).map(String::from).collect()
 }
 
-/// The file that `bertviz_page.py` reads.
+/// Writes the file that `bertviz_page.py` reads.
 fn write_attention(file: &Path, words: &[String], attention: &[f32]) -> Result<(), String> {
     let shape = [LAYERS, HEADS, words.len(), words.len()];
     let tensor = Tensor::new(&shape, attention.to_vec()).map_err(|error| error.to_string())?;
@@ -294,7 +293,7 @@ fn line(tokens: &str, name: &str, report: &Value) -> String {
     )
 }
 
-/// Draws heatmaps in one go: the fonts are loaded, each picture is laid out, drawn, packed and written.
+/// Draws heatmaps in one process: loads the fonts, then lays out, draws, compresses and writes each picture.
 pub(crate) fn pictures(mut flags: Flags) -> Result<(), String> {
     let (count, runs) = (flags.number("--count", 100)?, flags.number("--runs", 3)?);
     let keep = flags.value::<PathBuf>("--keep")?;
@@ -343,7 +342,7 @@ pub(crate) fn pictures(mut flags: Flags) -> Result<(), String> {
     Ok(())
 }
 
-/// The folder to write to: one that stays, or one that goes with the first value.
+/// The folder to write to: a given one, or a temporary one that is removed when the first value is dropped.
 fn folder(keep: Option<&Path>) -> Result<(Option<tempfile::TempDir>, PathBuf), String> {
     match keep {
         Some(folder) => {

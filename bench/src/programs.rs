@@ -1,11 +1,11 @@
-//! The programs whose speed is compared: the `chumoku` command, built as it stands now, and the scripts of `peers/`.
+//! The compared programs: the `chumoku` command, built from the current sources, and the scripts of `peers/`.
 
 use crate::side::Side;
 use chumoku_kernels::Isa;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// These programs, and the variables of their environment.
+/// The programs and their environment variables.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Programs {
     chumoku: PathBuf,
@@ -15,15 +15,15 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds the command, and looks whether a Python has PyTorch. Chumoku uses no instruction set above `isa`, and PyTorch
-    /// none above AVX2 if Chumoku does not.
+    /// Builds the command, and checks whether a Python has PyTorch. Chumoku uses no instruction set above `isa`. If that is
+    /// AVX2, PyTorch is capped to it too.
     pub(crate) fn new(python: PathBuf, isa: Isa) -> Result<Programs, String> {
         let chumoku = build(&root(), &["-p", "chumoku-cli"], "chumoku")?;
         let mut command = Command::new(&python);
         command.args(["-c", "import torch"]).stderr(Stdio::null());
         let has_torch = command.status().is_ok_and(|status| status.success());
         if !has_torch {
-            eprintln!("SKIPPED: PyTorch. Name a Python that has it with --python; bench/peers/README.md tells more");
+            eprintln!("SKIPPED: PyTorch. Name a Python that has it with --python; see bench/peers/README.md");
         }
         let mut environment = vec![("CHUMOKU_ISA", isa.name())];
         if isa <= Isa::Avx2 {
@@ -36,7 +36,7 @@ impl Programs {
         Ok(Programs { chumoku, python: has_torch.then_some(python), environment })
     }
 
-    /// The machine and the versions.
+    /// Prints the machine and the versions.
     pub(crate) fn head(&self) {
         let info = Side::new(&self.chumoku, ["info", "--json"]).run().unwrap_or_default();
         let field = |name: &str| info.first().and_then(|info| info[name].as_str()).unwrap_or("unknown").to_owned();
@@ -55,7 +55,7 @@ impl Programs {
         println!("Load of the machine at the start: {}", load());
     }
 
-    /// `chumoku bench WHAT FLAGS`
+    /// The side `chumoku bench WHAT FLAGS`.
     pub(crate) fn ours(&self, what: &str, flags: &str, threads: usize) -> Option<Side> {
         let args = format!("bench {what} {flags} --threads {threads} --json");
         Some(Side::new(&self.chumoku, args.split_whitespace()).with(&self.environment))
@@ -83,7 +83,7 @@ pub(crate) fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
-/// Builds a program of the cargo project in `folder`, as it stands now, and tells where it is.
+/// Builds a program of the Cargo project in `folder` from the current sources, and returns its path.
 pub(crate) fn build(folder: &Path, flags: &[&str], name: &str) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -104,7 +104,7 @@ pub(crate) fn tool(program: &str, args: &[&str]) -> String {
     output.map_or_else(|_| program.into(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Processes that wanted to run, over one, five and fifteen minutes.
+/// The load average over one, five and fifteen minutes.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = text.split(' ').take(3).collect::<Vec<_>>().join(", ");

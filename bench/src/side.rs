@@ -18,12 +18,12 @@ impl Side {
         Side { program: program.into(), args, environment: Vec::new() }
     }
 
-    /// With these in its environment.
+    /// Adds variables to its environment.
     pub(crate) fn with(self, environment: &[(&'static str, &'static str)]) -> Side {
         Side { environment: environment.to_vec(), ..self }
     }
 
-    /// What it prints: JSON objects, one a line.
+    /// Runs the program and returns its output: JSON objects, one per line.
     pub(crate) fn run(&self) -> Result<Vec<Value>, String> {
         let output = Command::new(&self.program).args(&self.args).envs(self.environment.iter().cloned()).output();
         let output = output.map_err(|error| format!("{}: {error}", self.program.display()))?;
@@ -41,17 +41,17 @@ impl Side {
     }
 }
 
-/// What one side reached in all rounds.
+/// The reports of one side in all rounds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measured(Vec<Value>);
 
 impl Measured {
-    /// The values of a field, the smallest first; none if the side failed.
+    /// The values of a field in ascending order; empty if the side failed.
     fn all(&self, field: &str) -> Vec<f64> {
         self.of(|report| report[field].as_f64())
     }
 
-    /// What is read from each report, the smallest first.
+    /// The values that `read` finds in the reports, in ascending order.
     pub(crate) fn of(&self, read: impl Fn(&Value) -> Option<f64>) -> Vec<f64> {
         let mut values: Vec<f64> = self.0.iter().filter_map(read).collect();
         values.sort_by(f64::total_cmp);
@@ -68,13 +68,13 @@ impl Measured {
         median(&self.all(field))
     }
 
-    /// The median, and how far the rounds lie apart.
+    /// The median and the range of the rounds.
     pub(crate) fn with_spread(&self, field: &str) -> String {
         with_spread(&self.all(field))
     }
 }
 
-/// The median of numbers in order, and how far they lie apart.
+/// The median of sorted numbers, and their range.
 pub(crate) fn with_spread(sorted: &[f64]) -> String {
     match sorted {
         [] => "–".into(),
@@ -83,7 +83,7 @@ pub(crate) fn with_spread(sorted: &[f64]) -> String {
     }
 }
 
-/// The median of numbers in order; NaN of none.
+/// The median of sorted numbers; NaN if there are none.
 pub(crate) fn median(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => f64::NAN,
@@ -91,8 +91,8 @@ pub(crate) fn median(sorted: &[f64]) -> f64 {
     }
 }
 
-/// Runs every side once a round, in turn, so that what disturbs the machine disturbs all. A side that is `None` is not
-/// there; one that fails says so and is left out.
+/// Runs every side once per round, alternately, so that disturbances affect all sides. `None` is a missing side. A side
+/// that fails is reported and left out.
 pub(crate) fn in_turn<const N: usize>(sides: [Option<Side>; N], rounds: usize) -> [Measured; N] {
     let mut sides = sides;
     let mut measured = [const { Measured(Vec::new()) }; N];
@@ -111,7 +111,7 @@ pub(crate) fn in_turn<const N: usize>(sides: [Option<Side>; N], rounds: usize) -
     measured
 }
 
-/// Three digits, which is more than a noisy machine can promise.
+/// Formats three digits, which is more than a noisy machine can measure.
 pub(crate) fn digits(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => "–".into(),

@@ -1,10 +1,11 @@
-//! Chumoku's speed beside its peers': `attention` asks to be ahead of every peer, `all` asks the ratios that are promised.
+//! Compares Chumoku's speed with its peers'. The target of `attention` is to be ahead of every peer; `all` has target
+//! ratios.
 //!
-//! Chumoku's side is the `chumoku bench` command, PyTorch's are the scripts of `peers/`. Sides run in turn, each several
-//! times. A missing peer is skipped: standard error and the table say so.
+//! Chumoku's side is the `chumoku bench` command, PyTorch's are the scripts of `peers/`. Sides run alternately, each
+//! several times. A missing peer is skipped, which standard error and the table report.
 //!
-//! The promised ratios depend on the instruction set in force. `--isa avx2` caps both sides to AVX2, which stands in for a
-//! processor that has no more.
+//! The target ratios depend on the instruction set in use. `--isa avx2` caps both sides to AVX2, to simulate a
+//! processor without more.
 
 use crate::flags::Flags;
 use crate::programs::{Programs, build, load, root};
@@ -13,7 +14,7 @@ use chumoku_kernels::{Isa, Philox, Roofline};
 use std::io::Write;
 use std::path::PathBuf;
 
-/// The name of a shape, and its flags.
+/// The name and the flags of a shape.
 const SHAPES: [(&str, &str); 6] = [
     ("B1 H8 S4096 D64", "--batch 1 --heads 8 --length 4096 --dim 64"),
     ("the same, causal", "--batch 1 --heads 8 --length 4096 --dim 64 --causal"),
@@ -23,7 +24,7 @@ const SHAPES: [(&str, &str); 6] = [
     ("B64 H12 S32 D32", "--batch 64 --heads 12 --length 32 --dim 32"),
 ];
 
-/// Promised figures with AMX, with AVX-512 alone, and with AVX2 alone; 0 where nothing is promised.
+/// Target figures with AMX, with AVX-512 alone, and with AVX2 alone; 0 means no target.
 type Promised = [f64; 3];
 const NOTHING: Promised = [0.0; 3];
 
@@ -34,9 +35,9 @@ struct Pass {
     flags: &'static str,
     /// The level of f32 products.
     precision: &'static str,
-    /// The relative error allowed; `None`: as much as PyTorch's.
+    /// The tolerated relative error; `None` means PyTorch's.
     allowed: Option<f64>,
-    /// The promised ratio of a shape.
+    /// The target ratio of a shape.
     promised: fn(&str) -> Promised,
 }
 
@@ -93,14 +94,14 @@ struct Encoder {
     /// `train` or `infer`.
     mode: &'static str,
     flags: &'static str,
-    /// Whether sentences have the lengths of real ones, and not 128 tokens each.
+    /// True if sentences have the lengths of real ones; false if each has 128 tokens.
     is_real: bool,
-    /// Chumoku's levels of precision: of each the promised ratio, and the promised share of the multipliers' limit.
+    /// Chumoku's levels of precision, each with its target ratio and target share of the multipliers' limit.
     levels: &'static [(&'static str, Promised, Promised)],
 }
 
 impl Encoder {
-    /// Without a promise.
+    /// An encoder without a target.
     const fn further(title: &'static str, mode: &'static str, flags: &'static str) -> Encoder {
         let levels = &[("medium", NOTHING, NOTHING), ("high", NOTHING, NOTHING)];
         Encoder { title, mode, flags, is_real: false, levels }
@@ -154,18 +155,18 @@ static ENCODERS: [Encoder; 8] = [
     Encoder::further("inference 6 x 384", "infer", "--layers 6 --d-model 384 --heads 12"),
 ];
 
-/// How many of sst2's 6,920 training sentences have 1, 2, … words.
+/// The numbers of sst2's 6,920 training sentences that have 1, 2, … words.
 const SENTENCES: [usize; 51] = [
     15, 70, 105, 130, 176, 162, 184, 220, 244, 222, 238, 254, 268, 272, 277, 273, 291, 275, 275, 262, 239, 253, 218,
     226, 191, 158, 203, 154, 132, 147, 116, 102, 111, 88, 55, 53, 47, 45, 22, 28, 30, 16, 16, 14, 14, 4, 6, 8, 2, 8, 1,
 ];
-/// Sentences that are timed.
+/// The number of timed sentences.
 const TIMED: usize = 640;
 
-/// Prints the table of a part for so many threads.
+/// Prints the table of a part for a number of threads.
 type Table = fn(&mut Harness, usize);
 
-/// Name, title and table of the parts after the passes. The first two belong to `all` too.
+/// Name, title and function of the parts after the passes. `all` includes the first two.
 const PARTS: [(&str, &str, Table); 6] = [
     ("training", "training and inference of a classifier's encoder, tokens a second", Harness::encode),
     ("decode", "decoding: bf16, 32 heads over 8 key heads, 8,192 keys, D128", Harness::decode),
@@ -178,12 +179,12 @@ const PARTS: [(&str, &str, Table); 6] = [
 /// The parts to run, their threads and rounds, and the programs of all sides.
 struct Harness {
     programs: Programs,
-    /// Names of parts or, for `all`, words of titles; empty: everything.
+    /// Names of parts or, for `all`, words of titles; empty means everything.
     only: Vec<String>,
     threads: Vec<usize>,
     rounds: usize,
     isa: Isa,
-    /// Whether the promises are asked, as `all` does, and not a ratio of 1.
+    /// True if the target ratios apply, as in `all`; false if the target is a ratio of 1.
     is_all: bool,
     /// The program of `peers/rust`.
     rust: Option<PathBuf>,
@@ -193,13 +194,13 @@ struct Harness {
     asked: usize,
 }
 
-/// Prints the tables of `attention` or `all`. Returns `false` if `all` misses a promise.
+/// Prints the tables of `attention` or `all`. Returns `false` if `all` misses a target.
 pub(crate) fn run(flags: Flags, is_all: bool) -> Result<bool, String> {
     let mut harness = Harness::new(flags, is_all)?;
     harness.programs.head();
     println!(
         "\nOn {}{}. Times are medians in ms of {} processes of each side in turn (with the least and the largest median), \
-         each with several runs; ratios are how many times as fast as the peer. **Bold**: as much as is asked. Errors are \
+         each with several runs; ratios are how many times as fast as the peer. **Bold**: the target is reached. Errors are \
          relative, against double precision, of the worst of output and gradients.",
         harness.isa,
         if harness.isa <= Isa::Avx2 { ", to which PyTorch is capped too" } else { "" },
@@ -261,13 +262,13 @@ impl Harness {
         self.only.is_empty() || self.only.iter().any(is_wanted)
     }
 
-    /// The encoders that are wanted.
+    /// The selected encoders.
     fn encoders(&self) -> impl Iterator<Item = &'static Encoder> {
         let is_asked = |encoder: &Encoder| !self.is_all || encoder.has_promise();
         ENCODERS.iter().filter(move |encoder| is_asked(encoder) && self.wants("training", encoder.title))
     }
 
-    /// A table for each number of threads.
+    /// Prints a table for each number of threads.
     fn tables(&mut self, title: &str, table: impl Fn(&mut Harness, usize)) {
         for threads in self.threads.clone() {
             println!("\n### {title}, {threads} thread{}\n", if threads == 1 { "" } else { "s" });
@@ -275,7 +276,7 @@ impl Harness {
         }
     }
 
-    /// The figure that `all` asks; 0 if nothing is asked.
+    /// The target of `all`; 0 if there is none.
     fn promise(&self, promised: Promised) -> f64 {
         match self.isa {
             _ if !self.is_all => 0.0,
@@ -285,24 +286,24 @@ impl Harness {
         }
     }
 
-    /// The ratio that is asked: `attention` asks to be ahead.
+    /// The target ratio. The target of `attention` is to be ahead.
     fn ratio_asked(&self, promised: Promised) -> f64 {
         if self.is_all { self.promise(promised) } else { 1.0 }
     }
 
-    /// The cells of a figure and of what is asked, which `all` counts.
+    /// The cells of a figure and its target. `all` counts missed targets.
     fn judge(&mut self, figure: f64, asked: f64) -> String {
         if asked == 0.0 {
             return format!("{} | –", digits(figure));
         }
         self.asked += 1;
-        // NaN reaches nothing.
+        // NaN misses every target.
         self.reached += usize::from(figure >= asked);
         format!("{} | {}", bold(digits(figure), figure >= asked), digits(asked))
     }
 
     fn pass(&mut self, pass: &Pass, threads: usize) {
-        head("shape | Chumoku | PyTorch | ratio | asked | error | PyTorch's | limit");
+        head("shape | Chumoku | PyTorch | ratio | target | error | PyTorch's | limit");
         for (shape, flags) in SHAPES {
             let flags = format!("{flags} {}", pass.flags);
             let ours = self.programs.ours("attention", &format!("{flags} --precision {}", pass.precision), threads);
@@ -321,7 +322,9 @@ impl Harness {
     }
 
     fn encode(&mut self, threads: usize) {
-        head("what | Chumoku | PyTorch f32 | PyTorch bf16 | ratio to the better | asked | share of the limit | asked");
+        head(
+            "what | Chumoku | PyTorch f32 | PyTorch bf16 | ratio to the better | target | share of the limit | target",
+        );
         for Encoder { title, mode, flags, is_real, levels } in self.encoders().collect::<Vec<_>>() {
             let (real, steps) = match is_real {
                 true => (format!("--lengths {}", self.lengths.path().display()), "--lengths-sorted --steps 0"),
@@ -335,7 +338,7 @@ impl Harness {
                 let flags = format!("{flags} {real} {steps} --mode {mode} --precision {precision}");
                 self.programs.torch("torch_train.py", &flags, threads)
             };
-            // Where no instruction multiplies bf16, PyTorch takes minutes for what it does in seconds in f32.
+            // Without bf16 instructions, PyTorch takes minutes for work that takes seconds in f32.
             let bf16 = if self.isa <= Isa::Avx2 { None } else { torch("bf16") };
             let [f32, bf16, ours @ ..] = in_turn([torch("f32"), bf16, ours(0), ours(1), ours(2)], self.rounds);
             let speed = |side: &Measured| side.median("tokens_per_second");
@@ -354,7 +357,7 @@ impl Harness {
 
     fn decode(&mut self, threads: usize) {
         head(
-            "batch | Chumoku | PyTorch | ratio | GB/s | reading as many bytes, GB/s | 1 GiB, GB/s | share of the first | asked",
+            "batch | Chumoku | PyTorch | ratio | GB/s | reading as many bytes, GB/s | 1 GiB, GB/s | share of the first | target",
         );
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("the system has threads");
         let reading = |bytes: usize| pool.install(|| threads as f64 * Roofline::measure_reading(bytes / threads));
@@ -364,7 +367,7 @@ impl Harness {
             let ours = self.programs.ours("attention", &flags, threads);
             let torch = self.programs.torch("torch_attention.py", &flags, threads);
             let [ours, torch] = in_turn([ours, torch], self.rounds);
-            // Keys and values; the rest is next to nothing.
+            // Keys and values; the rest is negligible.
             let bytes = batch * 8 * 8192 * 128 * 2 * 2;
             let reached = bytes as f64 / ours.median("median_ms") * 1e3;
             let [same, large] = [bytes, 1 << 30].map(reading);
@@ -387,7 +390,7 @@ impl Harness {
         head("dtype | causal, ms | with the window, ms | time a pair, by the causal's");
         for dtype in ["f32", "bf16"] {
             let flags = format!("--length {length} --causal --dtype {dtype}");
-            // Its own place and 255 before.
+            // Its own position and 255 before it.
             let windowed = format!("{flags} --window {}", keys - 1);
             let sides = [flags, windowed].map(|flags| self.programs.ours("attention", &flags, threads));
             let [causal, windowed] = in_turn(sides, self.rounds);
@@ -450,17 +453,17 @@ impl Harness {
     }
 }
 
-/// Prints the head of a Markdown table.
+/// Prints the header of a Markdown table.
 fn head(columns: &str) {
     println!("| {columns} |\n|{}", "---|".repeat(columns.split(" | ").count()));
 }
 
-/// How many times as fast as the peer.
+/// The speed as a multiple of the peer's.
 fn ratio(peer: &Measured, ours: &Measured) -> f64 {
     peer.median("median_ms") / ours.median("median_ms")
 }
 
-/// A ratio, bold where Chumoku is ahead.
+/// A ratio, in bold if Chumoku is ahead.
 fn ahead(ratio: f64) -> String {
     bold(digits(ratio), ratio >= 1.0)
 }
@@ -469,7 +472,7 @@ fn bold(text: String, is_good: bool) -> String {
     if is_good { format!("**{text}**") } else { text }
 }
 
-/// The time that the multipliers need for a step at least, by the step's time.
+/// The minimum time of the multipliers for a step, divided by the step's time.
 fn share_of_limit(ours: &Measured, threads: usize) -> f64 {
     median(&ours.of(|report| {
         let profile = &report["profile"];
@@ -479,7 +482,7 @@ fn share_of_limit(ours: &Measured, threads: usize) -> f64 {
     }))
 }
 
-/// A file with the lengths of [`TIMED`] sentences in words, in random order.
+/// Writes a file with the lengths of [`TIMED`] sentences in words, in random order.
 fn lengths() -> std::io::Result<tempfile::NamedTempFile> {
     let mut lengths: Vec<usize> =
         SENTENCES.iter().zip(1..).flat_map(|(&count, words)| std::iter::repeat_n(words, count)).collect();

@@ -1,4 +1,4 @@
-//! Tells the program its target and commit, and asks the linker for packed relocations (DT_RELR): 1.4 MB less.
+//! Passes target and commit to the program, and asks the linker for packed relocations (DT_RELR), which save 1.4 MB.
 
 use std::env::var;
 use std::process::Command;
@@ -12,14 +12,15 @@ fn main() {
     }
     let is_gnu = var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux")
         && var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");
-    // The program runs here if it is built for this system. Loaders read packed relocations from glibc 2.36 on.
+    // Loaders read packed relocations from glibc 2.36 on. The local version counts only if the program is built for
+    // this system.
     if is_gnu && var("HOST").ok() == var("TARGET").ok() && glibc_version().is_some_and(|version| version >= (2, 36)) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
 }
 
-/// The commit that `cargo package` wrote into a published package. A checkout has none: asking Git there would change the
-/// program, and with it every cached model of the tests, with each commit.
+/// Returns the commit that `cargo package` wrote into a published package. A checkout returns none: asking Git would
+/// change the program, and every cached test model with it, at each commit.
 fn commit_of_package() -> Option<String> {
     let text = std::fs::read_to_string(".cargo_vcs_info.json").ok()?;
     let (_, rest) = text.split_once("\"sha1\"")?;
@@ -27,7 +28,7 @@ fn commit_of_package() -> Option<String> {
     (commit.len() >= 40 && commit.chars().all(|c| c.is_ascii_hexdigit())).then(|| commit.to_owned())
 }
 
-/// The version of this system's glibc; `None` where the system has another C library or no `getconf`.
+/// Returns the version of this system's glibc, or `None` if the system has another C library or no `getconf`.
 fn glibc_version() -> Option<(u32, u32)> {
     let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

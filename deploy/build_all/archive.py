@@ -1,4 +1,4 @@
-"""Archives that are the same bytes whenever they are made from the same files."""
+"""Archives that have the same bytes whenever they are made from the same files."""
 
 import base64
 import csv
@@ -13,20 +13,20 @@ import zipfile
 
 
 def sha256(path):
-    """The checksum of a file."""
+    """Returns the checksum of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def entries_of(folder, prefix):
-    """The files of a folder as entries: (name in the archive, bytes, whether it is a program)."""
+    """Returns the files of a folder as entries: (name in the archive, bytes, True for a program)."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield f"{prefix}/{path.relative_to(folder).as_posix()}", path.read_bytes(), bool(path.stat().st_mode & 0o100)
 
 
 def tar(path, entries, commit_time):
-    """Writes a .tar.gz or .tar.xz: sorted, owned by nobody, every file as old as the commit."""
+    """Writes a .tar.gz or .tar.xz: sorted, without an owner, every file dated by the commit."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for name, data, is_program in sorted(entries):
@@ -41,7 +41,7 @@ def tar(path, entries, commit_time):
 
 
 def zipped(path, entries, commit_time, *, is_sorted=True):
-    """Writes a .zip with the same properties. A wheel keeps the order of its entries: its RECORD comes last."""
+    """Writes a .zip with the same properties. A wheel keeps the order of its entries, because RECORD comes last."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         for name, data, is_program in sorted(entries) if is_sorted else entries:
@@ -54,7 +54,7 @@ def zipped(path, entries, commit_time, *, is_sorted=True):
 
 
 def put(path, data):
-    """Writes a file in one step, so that an interrupted run leaves none that is half written."""
+    """Writes a file atomically, so that an interrupted run leaves no partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + ".part")
     unfinished.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Starts every artifact: natively, under qemu's emulator, or under Wine. Fails if one does not do what it should."""
+"""Starts every artifact: natively, under qemu, or under Wine. Fails if one does not work as expected."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from . import archive, toolchain
 from .toolchain import Impossible, output, run
 
 SECONDS = 1800
-# Enough to train on, and little enough for an emulator.
+# Enough rows to train on, and few enough for an emulator.
 ROWS = 161
 WHEEL = """
 import sys, numpy as np, chumoku
@@ -47,7 +47,7 @@ print("attention, a classifier and activate() work")
 
 
 def check(release, part):
-    """Starts what a part is made of; yields the reasons for what cannot be started here."""
+    """Starts the artifacts of a part. Yields the reasons why some cannot be started here."""
     try:
         if part.startswith("wheel-"):
             yield from check_wheel(release, part.removeprefix("wheel-"))
@@ -60,7 +60,7 @@ def check(release, part):
 
 
 def runner(target):
-    """The command that runs programs of a target here, and its environment."""
+    """Returns the command that runs programs of a target here, and its environment."""
     here = toolchain.host()
     machine = target.split("-")[0]
     environment = {**os.environ, "LANG": "C.UTF-8"}
@@ -81,7 +81,7 @@ def runner(target):
 
 
 def wine_environment(wine):
-    """A Windows of its own, with the one library that Wine 8 lacks."""
+    """Creates a separate Wine prefix with the one library that Wine 8 lacks."""
     prefix = pathlib.Path(tempfile.gettempdir()) / f"chumoku-wine-{os.getuid()}"
     environment = {"WINEPREFIX": str(prefix), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml="}
     system = prefix / "drive_c/windows/system32"
@@ -101,7 +101,7 @@ def wine_environment(wine):
 
 
 class Program:
-    """A released command in a folder of its own."""
+    """A released command in a separate folder."""
 
     def __init__(self, target, program, folder, isa=None):
         self.command, self.environment = runner(target)
@@ -110,7 +110,7 @@ class Program:
             self.environment["CHUMOKU_ISA"] = isa
 
     def run(self, *words):
-        """What the command prints."""
+        """Returns the output of the command."""
         print("+", *self.command, "chumoku", *words, flush=True)
         command = [*self.command, str(self.program), *words]
         done = subprocess.run(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
@@ -121,7 +121,7 @@ class Program:
         return printed.replace("\r\n", "\n")
 
     def serve(self, model):
-        """Asks the service once for the class of a text."""
+        """Requests the class of a text from the service once."""
         print("+", *self.command, "chumoku serve", model, flush=True)
         command = [*self.command, str(self.program), "serve", model, "--port", "0"]
         service = subprocess.Popen(command, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
@@ -151,7 +151,7 @@ def check_program(release, target):
     if packed is None:
         yield "no archive of this commit to start"
         return
-    # Only models of one commit's programs must be the same.
+    # Only models made by programs of one commit must be the same.
     tried = release.out / ".made" / f"tried-{release.commit}" / target
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
@@ -169,7 +169,7 @@ def check_program(release, target):
         expect(info["commit"] == release.commit, f"{target}: the program is of commit {info['commit']}, not {release.commit}")
         if not best.command:
             best.run("train", "--epochs", "1", "--out", "built-in", "--threads", "2")
-        # Plain arithmetic is the same on every platform, and so are the bytes of its models.
+        # Scalar arithmetic gives the same bytes of a model on every platform.
         scalar = Program(target, program, folder, "scalar")
         lines = (repository() / "crates/chumoku/builtin/reviews.tsv").read_text("utf-8").splitlines(keepends=True)
         (folder / "rows.tsv").write_bytes("".join(lines[:ROWS]).encode())
@@ -199,7 +199,7 @@ def check_program(release, target):
 
 
 def check_signature(data, target):
-    """Compares the hashes of an ad-hoc signature with the program's pages: macOS on ARM starts no other."""
+    """Compares the hashes of an ad-hoc signature with the program's pages. macOS on ARM requires them."""
     at, signature = 32, None
     for _ in range(struct.unpack_from("<I", data, 16)[0]):
         command, size, offset = struct.unpack_from("<III", data, at)
@@ -208,7 +208,7 @@ def check_signature(data, target):
     if signature is None:
         expect("aarch64" not in target, f"{target}: the program is not signed")
         return
-    # The directory of the code is the first entry of the signature.
+    # The code directory is the first entry of the signature.
     directory = signature + struct.unpack_from(">I", data, signature + 16)[0]
     _, _, _, _, first, _, _, pages, limit, hash_size, _, _, page = struct.unpack_from(">9I4B", data, directory)
     for n in range(pages):
@@ -218,7 +218,7 @@ def check_signature(data, target):
 
 
 def check_alone(program, folder):
-    """Runs the program as in deploy/Dockerfile: with no other file around it, and without rights."""
+    """Runs the program as in deploy/Dockerfile: without other files and without privileges."""
     alone = folder / "alone"
     (alone / "model").mkdir(parents=True)
     shutil.copy(program, alone / "chumoku")
@@ -238,7 +238,7 @@ def check_wheel(release, target):
     if "linux" in target and not target.endswith(libc) or target.replace("-gnu", "-musl") != toolchain.host().replace("-gnu", "-musl"):
         yield "not imported: no Python for this platform here"
         return
-    # The interpreter with NumPy and perhaps PyTorch that CHUMOKU_PYTHON names, or one of its own with NumPy.
+    # The interpreter of CHUMOKU_PYTHON, with NumPy and optionally PyTorch, or a new one with NumPy.
     python = os.environ.get("CHUMOKU_PYTHON")
     if not python:
         python = release.toolchain.python()
@@ -252,7 +252,7 @@ def check_wheel(release, target):
 
 
 def check_source(release):
-    """Builds the source archive where nothing was downloaded and, where the system can forbid it, without a network."""
+    """Builds the source archive with an empty download cache and, if the system can forbid it, without a network."""
     packed = next(iter(release.made("source")), None)
     if packed is None:
         yield "no archive of this commit to build"
@@ -272,7 +272,7 @@ def check_source(release):
 
 
 def different(one, other):
-    """The files below two folders that are not the same bytes."""
+    """Returns the files below two folders that differ."""
     names = {path.relative_to(folder).as_posix() for folder in (one, other) for path in folder.rglob("*") if path.is_file()}
     exist = {name for name in names if (one / name).exists() and (other / name).exists()}
     return sorted(name for name in names if name not in exist or archive.sha256(one / name) != archive.sha256(other / name))
@@ -289,11 +289,11 @@ def unpack(packed, folder):
 
 
 def repository():
-    """The top of the repository."""
+    """Returns the root of the repository."""
     return pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def expect(holds, otherwise):
-    """Ends the run if something is not as it should be."""
+    """Ends the run if a condition does not hold."""
     if not holds:
         raise SystemExit(f"error: {otherwise}")

@@ -1,4 +1,4 @@
-"""Licenses of everything that a program contains, and its list of materials (SBOM) in the form of CycloneDX."""
+"""Licenses of everything that a program contains, and its bill of materials (SBOM) in CycloneDX form."""
 
 import collections
 import json
@@ -8,12 +8,12 @@ import time
 import tomllib
 import uuid
 
-# Files that state terms, at the top of a package or of a folder in it (zstd's C code).
+# License files, at the root of a package or of a folder in it (zstd's C code).
 LICENSE_FILE = re.compile(r"(?i)^(licen[cs]e|copying|copyright|notice|unlicense)")
 
 
 class Materials:
-    """The packages that one of our crates is compiled with for a target."""
+    """The packages that a crate of the workspace is compiled with for a target."""
 
     def __init__(self, metadata, crate, lock):
         packages = {package["id"]: package for package in metadata["packages"]}
@@ -24,7 +24,7 @@ class Materials:
         while waiting:
             name = waiting.pop()
             if name not in self.edges:
-                # Dependencies of build scripts and tests alone are not in the program.
+                # Dependencies that only build scripts and tests use are not in the program.
                 uses = [dep["pkg"] for dep in nodes[name]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
                 self.edges[name] = sorted(uses)
                 waiting += uses
@@ -33,7 +33,7 @@ class Materials:
         self.checksums = {(p["name"], p["version"]): p.get("checksum") for p in tomllib.loads(lock)["package"]}
 
     def licenses(self, root, further):
-        """The texts of all licenses, equal texts once; `further` names what is linked in beside packages."""
+        """Returns the texts of all licenses, equal texts once. `further` names linked code outside packages."""
         users = collections.defaultdict(list)
         for name, terms, text in further:
             users[text].append(f"{name}: {terms}")
@@ -42,7 +42,8 @@ class Materials:
                 continue
             texts = texts_of(package)
             if not texts:
-                # Published without the text of the license that it names: that of a sister, else the usual one.
+                # A package published without the text of its license gets that of a sister package, else the standard
+                # text.
                 sisters = (other for other in self.packages if other["repository"] == package["repository"])
                 texts = {text for sister in sisters for text in texts_of(sister)} or usual_texts(root, package)
             if not texts:
@@ -56,7 +57,7 @@ class Materials:
         return "".join(parts).encode()
 
     def sbom(self, target, commit, commit_time):
-        """The packages and their dependencies, as CycloneDX 1.6."""
+        """Returns the packages and their dependencies as CycloneDX 1.6."""
         references = {package["id"]: f"pkg:cargo/{package['name']}@{package['version']}" for package in self.packages}
         components = [self.component(package, references[package["id"]]) for package in self.packages if package is not self.root]
         number = uuid.uuid5(uuid.NAMESPACE_URL, f"{commit}/{self.root['name']}/{target}")
@@ -95,24 +96,24 @@ class Materials:
 
 
 def expression(package):
-    """The license in the form of SPDX; older packages write a slash."""
+    """Returns the license as an SPDX expression; older packages write a slash."""
     return (package["license"] or "see its license file").replace("/", " OR ").replace("  ", " ")
 
 
 def license_files(folder):
-    """The files of a package that state terms."""
+    """Returns the license files of a package."""
     for path in sorted([*folder.iterdir(), *(file for sub in folder.iterdir() if sub.is_dir() for file in sub.iterdir())]):
         if path.is_file() and LICENSE_FILE.match(path.name) and path.suffix not in (".rs", ".json", ".html"):
             yield path
 
 
 def texts_of(package):
-    """The texts of the licenses in a package."""
+    """Returns the texts of the licenses in a package."""
     return {path.read_text("utf-8", "replace") for path in license_files(pathlib.Path(package["manifest_path"]).parent)}
 
 
 def usual_texts(root, package):
-    """The text of a usual license, with the authors whom the package names."""
+    """Returns the text of a standard license, with the authors of the package."""
     terms = package["license"] or ""
     if "MIT" in terms:
         _, _, text = (root / "LICENSE-MIT").read_text("utf-8").partition("\n\nPermission")
@@ -121,5 +122,5 @@ def usual_texts(root, package):
 
 
 def normal(text):
-    """A text with the line ends of this system's files and one at its end."""
+    """Returns a text with LF line ends and one at its end."""
     return text.replace("\r\n", "\n").strip("\n") + "\n"

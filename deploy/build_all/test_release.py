@@ -1,4 +1,4 @@
-"""A release holds the files of one commit, under the names by which other files know them."""
+"""A release has the files of one commit, under the names that other files use."""
 
 import importlib.machinery
 import importlib.util
@@ -22,7 +22,7 @@ def script():
 
 @pytest.fixture
 def at_commit(script, tmp_path, monkeypatch):
-    """Makes a release of a commit in one folder, whose program, crates and wheel are written rather than compiled."""
+    """Makes releases of commits in one folder. Programs, crates and wheels are stubs that are not compiled."""
 
     def made(commit, version):
         monkeypatch.setattr(script, "output", lambda *words, **options: "0" if "show" in words else commit)
@@ -60,7 +60,7 @@ def test_artifacts_are_of_one_commit(at_commit):
     whole = ["chumoku-0.1.0-any.whl", f"chumoku-{OTHER}.tar.xz", f"chumoku-{LINUX}.tar.xz", "crates/01-chumoku-0.1.0.crate"]
     assert names(first) == summed(first) == whole and first.others() == []
 
-    # The next commit makes some parts; the rest of the folder belongs to the commit before.
+    # The next commit builds some parts. The rest of the folder belongs to the commit before.
     second = at_commit("b" * 40, "0.2.0")
     assert second.files() == [] == second.made(LINUX) and second.others() == ["SHA256SUMS", *whole]
     for part in (LINUX, "wheel", "crates", "checksums"):
@@ -111,7 +111,7 @@ def test_the_dockerfile_and_templates_name_the_archives(script, tmp_path):
         (deploy / file).write_text(text.replace("chumoku-x86_64-", f"{written}x86_64-"), "utf-8")
         with pytest.raises(SystemExit, match=f"{pathlib.Path(file).name} names "):
             script.check_names(deploy)
-    # An image for each program for Linux.
+    # An image for each Linux program.
     (deploy / "Dockerfile").write_text(f"ADD {script.archive_name(LINUX)} /\n")
     shutil.copy(DEPLOY / "templates/chumoku.rb", deploy / "templates")
     with pytest.raises(SystemExit, match="Dockerfile names "):

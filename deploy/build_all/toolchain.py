@@ -1,4 +1,4 @@
-"""Compilers and linkers for each target: Rust's from rustup, zig for C and to link for Linux and macOS, MinGW for Windows."""
+"""Compilers and linkers for each target: Rust from rustup, zig for C and for linking (Linux, macOS), MinGW for Windows."""
 
 import os
 import pathlib
@@ -7,10 +7,11 @@ import shutil
 import subprocess
 import sys
 
-# The versions that releases were tried with.
+# The tested versions.
 PYTHON_TOOLS = ["ziglang==0.15.2", "cargo-zigbuild==0.24.1", "maturin==1.16.0"]
 
-# Apple's libraries that zig does not describe, each with what our dependencies call in it: enough to link without an SDK.
+# Apple's libraries that zig does not describe, with the symbols that our dependencies use: enough to link without an
+# SDK.
 APPLE_LIBRARIES = {
     "libobjc.tbd": ("/usr/lib/libobjc.A.dylib", "objc_msgSend objc_retain objc_release objc_autorelease objc_alloc objc_getClass sel_registerName"),
     "Foundation.framework/Foundation.tbd": ("/System/Library/Frameworks/Foundation.framework/Versions/C/Foundation", ""),
@@ -22,22 +23,22 @@ APPLE_LIBRARIES = {
 
 
 class Impossible(Exception):
-    """What this machine cannot make, and why."""
+    """The reason why this machine cannot build something."""
 
 
 def run(*command, **options):
-    """Runs a command and shows it."""
+    """Prints and runs a command."""
     print("+", *map(str, command), flush=True)
     subprocess.run([str(word) for word in command], check=True, **options)
 
 
 def output(*command, **options):
-    """What a command prints."""
+    """Returns the output of a command."""
     return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, **options).stdout.strip()
 
 
 def host():
-    """The target whose programs run here without an emulator, of those that are released."""
+    """Returns the released target whose programs run here without an emulator."""
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     system = {"Linux": "unknown-linux-musl", "Darwin": "apple-darwin", "Windows": "pc-windows-gnu"}[platform.system()]
     return f"{machine}-{system}"
@@ -52,7 +53,7 @@ class Toolchain:
         self.cargo_home = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
 
     def python(self):
-        """A Python with the tools, of which a folder of its own is made once."""
+        """Returns a Python with the tools, in an environment that is created once."""
         folder = self.tools / "python"
         python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
         marker = folder / "installed"
@@ -63,13 +64,13 @@ class Toolchain:
         return python
 
     def add_target(self, target):
-        """Sees to it that rustup has the standard library of a target."""
+        """Ensures that rustup has the standard library of a target."""
         libraries = pathlib.Path(output("rustc", "--print", "target-libdir", "--target", target))
         if not libraries.exists() and (not shutil.which("rustup") or subprocess.run(["rustup", "target", "add", target]).returncode):
             raise Impossible(f"Rust has no standard library for it (rustup target add {target})")
 
     def apple_libraries(self):
-        """A folder with descriptions of Apple's libraries for the linker."""
+        """Returns a folder with descriptions of Apple's libraries for the linker."""
         folder = self.tools / "apple"
         for name, (installed, symbols) in APPLE_LIBRARIES.items():
             path = folder / name
@@ -82,7 +83,7 @@ class Toolchain:
         return folder
 
     def environment(self, target, commit, *, is_wheel=False):
-        """The environment in which cargo builds for a target, and the folder of what it builds."""
+        """Returns the environment in which cargo builds for a target, and the output folder."""
         # A shared library for musl is not static: other flags, another folder.
         is_dynamic = is_wheel and target.endswith("musl")
         builds = self.builds / ("wheels" if is_dynamic else "programs")
@@ -93,14 +94,14 @@ class Toolchain:
         if target.endswith("windows-gnu"):
             if not shutil.which("x86_64-w64-mingw32-gcc"):
                 raise Impossible("needs x86_64-w64-mingw32-gcc (Debian: gcc-mingw-w64-x86-64-win32)")
-            # Without a library of the compiler's to bring along, and without the time of the build.
+            # Without a runtime library of the compiler, and without the time of the build.
             flags += ["-Ctarget-feature=+crt-static", "-Clink-arg=-Wl,--no-insert-timestamp"]
             environment["CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER"] = "x86_64-w64-mingw32-gcc"
         if target.endswith("apple-darwin") and sys.platform != "darwin":
             folder = self.apple_libraries()
             flags += [f"-Lnative={folder}", f"-Lframework={folder}"]
         remapped = [(self.root, "/chumoku"), (self.cargo_home, "/cargo"), (builds, "/target")]
-        # No path of this machine is in the program. The last match counts.
+        # The program contains no path of this machine. The last match counts.
         flags += [f"--remap-path-prefix={folder}={name}" for folder, name in remapped]
         c_flags = " ".join(f"-ffile-prefix-map={folder}={name}" for folder, name in remapped)
         path = os.pathsep.join([str(self.python().parent), os.environ["PATH"]])
@@ -111,7 +112,7 @@ class Toolchain:
             "CARGO_TARGET_DIR": str(builds),
             "CARGO_INCREMENTAL": "0",
             "CHUMOKU_COMMIT": commit,
-            # Not the commit's time: each commit would compile the C code and all above it anew.
+            # Not the commit's time: each commit would recompile the C code and its dependents.
             "SOURCE_DATE_EPOCH": "315532800",
             "PATH": path,
             **environment,

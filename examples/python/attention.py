@@ -1,4 +1,4 @@
-"""Attention of NumPy arrays, and what can be said of its weights. Needs NumPy."""
+"""Attention of NumPy arrays, with statistics of its weights. Needs NumPy."""
 
 import chumoku
 import numpy as np
@@ -18,5 +18,5 @@ result = chumoku.attention(
 )
 print("output", result.output.shape, result.output.dtype)
 print("entropy of the last query's weights, by head:", result.statistics.entropy[0, :, -1].round(2))
-print("the keys it looks at most in the first head:", result.statistics.top_keys[0, 0, -1])
-print("what fell to the first key, by head:", result.statistics.mass[0, :, 0].round(2))
+print("the keys with the largest weights in the first head:", result.statistics.top_keys[0, 0, -1])
+print("weight of the first key, by head:", result.statistics.mass[0, :, 0].round(2))

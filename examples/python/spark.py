@@ -1,4 +1,4 @@
-"""A Spark DataFrame scored with a model, by mapInArrow: each executor reads the model once, and gets the rows as Arrow batches."""
+"""Scores a Spark DataFrame with mapInArrow. Each executor reads the model once and gets the rows as Arrow batches."""
 
 import os
 import sys
@@ -9,12 +9,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-# A model of a few rows; yours is a folder that every executor can read.
+# A model trained on a few rows. Yours is a folder that every executor can read.
 texts = [f"{'good' if i % 2 else 'bad'} food, number {i}" for i in range(40)]
 labels = ["positive" if i % 2 else "negative" for i in range(40)]
 chumoku.TextClassifier(model="ngrams", out="spark-model", progress=None).fit(texts, labels)
 
-# Executors run the Python that has the package, which here is this one.
+# Executors run the Python with the package, which is this one here.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rows = [(i, text) for i, text in enumerate(["good soup", None, "bad bread", "good fish"])]

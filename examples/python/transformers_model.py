@@ -1,4 +1,4 @@
-"""A model of transformers with Chumoku's attention, watched. Needs PyTorch and transformers; makes a small random model."""
+"""Watches a transformers model with Chumoku's attention. Needs PyTorch and transformers; uses a random model."""
 
 import chumoku.torch
 import torch
@@ -17,5 +17,5 @@ with torch.no_grad(), chumoku.torch.watch(model) as seen:
 for i, layer in enumerate(seen):
     print(f"layer {i + 1}: entropy by head", [round(x, 2) for x in layer.entropy[0].mean(-1).tolist()])
 assert (seen[0].mass[1, :, 8:] == 0).all(), "nothing falls to padding"
-# The page of `chumoku explain`; in a notebook seen.show() shows it.
+# The page of `chumoku explain`. In a notebook, seen.show() displays it.
 seen.explain(item=1).save("page.html")

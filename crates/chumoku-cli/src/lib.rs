@@ -1,11 +1,12 @@
-//! The `chumoku` command: it trains models of text, uses them, and shows what they look at and every step in numbers.
+//! The `chumoku` command trains models of text, uses them, and explains them in pictures and numbers.
 //!
-//! This is a program, which the Python package runs too ([`run`], and [`Reader`] and [`Answerer`] for rows that go to other
-//! processes), not a library. It parses flags, calls `chumoku` (training, models, explanation) and `chumoku-view`
-//! (pages, pictures, traces), and prints: results to standard output, messages to standard error. A program that wants
-//! what the command does calls these two crates. `chumoku --help` lists the commands, and `docs/` describes them.
+//! This crate is a program, which the Python package also runs ([`run`]; [`ChunkReader`] and [`ChunkAnswerer`] for rows
+//! that go to other processes), not a library. It parses flags, calls `chumoku` (training, models, explanation) and
+//! `chumoku-view` (pages, pictures, traces), and prints: results to standard output, messages to standard error. A
+//! program that needs the same features should call these two crates. `chumoku --help` lists the commands, and `docs/`
+//! describes them.
 //!
-//! Exit codes: 0 success, 1 the work failed, 2 wrong use or unreadable input, 130 interrupted.
+//! Exit codes: 0 success, 1 the work failed, 2 usage error or unreadable input, 130 interrupted.
 //!
 //! # Files
 //!
@@ -17,8 +18,8 @@
 //! - `threads`: number of threads
 //! - `usage`: usage errors
 
-/// Talk for people, on standard error. Nobody listening is no reason to stop working. Names in it may come from anywhere, and
-/// must not steer the terminal.
+/// Prints a message for the user on standard error, and ignores errors of the stream. Removes control characters that
+/// could steer the terminal, because names in the message may come from anywhere.
 macro_rules! say {
     ($($talk:tt)*) => {{
         use std::io::Write as _;
@@ -44,15 +45,15 @@ use std::ffi::OsString;
 use std::sync::OnceLock;
 use usage::UsageError;
 
-/// What a process ends with: `std`'s does not tell its number.
+/// Exit code of a process; unlike that of `std`, it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExitCode(u8);
 
 impl ExitCode {
-    /// All went well.
+    /// Success.
     pub const SUCCESS: ExitCode = ExitCode(0);
 
-    /// Its number.
+    /// Returns the number of the exit code.
     pub fn number(self) -> u8 {
         self.0
     }
@@ -72,23 +73,23 @@ struct Invocation {
 
 static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 
-/// The words that the command was called with, its own name first: not those of the process, which may be Python.
+/// Returns the command line, starting with the program's name. It is not that of the process, which may be Python.
 fn command_words() -> impl Iterator<Item = String> {
     INVOCATION.get().into_iter().flat_map(|call| call.words.iter().cloned())
 }
 
-/// This process's part in a run that several share.
+/// Returns this process's place in a worker group that shares a training run.
 fn worker_group() -> Option<WorkerGroup> {
     INVOCATION.get().and_then(|call| call.crew.clone())
 }
 
-/// Runs the command with these arguments, the first of which is its own name. It prints to the standard streams, has rayon's
-/// global pool for itself, and takes Ctrl-C: a process runs it once.
+/// Runs the command. The first argument is the program's name. The command prints to the standard streams, uses rayon's
+/// global pool, and handles Ctrl-C: call it once per process.
 pub fn run(args: Vec<OsString>) -> ExitCode {
     run_with_workers(args, None)
 }
 
-/// [`run`], where `train` shares its steps with other processes.
+/// Like [`run`], but `train` shares its steps with other processes.
 pub fn run_with_workers(args: Vec<OsString>, crew: Option<WorkerGroup>) -> ExitCode {
     let _ = INVOCATION
         .set(Invocation { words: args.iter().map(|word| word.to_string_lossy().into_owned()).collect(), crew });
@@ -105,12 +106,12 @@ pub fn run_with_workers(args: Vec<OsString>, crew: Option<WorkerGroup>) -> ExitC
         Ok(code) => code,
         Err(error) => {
             if is_broken_pipe(&error) {
-                // The reader has gone (`… | head`): nothing is wrong.
+                // The reader has closed the pipe (`… | head`), which is no error.
                 return ExitCode::SUCCESS;
             }
             let (is_usage, is_plain) =
                 (is_usage_error(&error), error.is::<std::io::Error>() && error.chain().count() == 1);
-            // What the system says of a named file comes with the name.
+            // An I/O error without context is from standard output: errors of named files include the name.
             let error = match is_plain {
                 true => error.context(tr!("writing to standard output", "標準出力への書き込みに失敗しました")),
                 false => error,
@@ -121,12 +122,12 @@ pub fn run_with_workers(args: Vec<OsString>, crew: Option<WorkerGroup>) -> ExitC
     }
 }
 
-/// The command with its subcommands and flags, from which manual pages and shell completions are made.
+/// Returns the command with its subcommands and flags, for manual pages and shell completions.
 pub fn definition() -> clap::Command {
     args::Cli::definition()
 }
 
-/// Whether the input or the use is at fault, rather than the work.
+/// Returns true if the input or the command line is at fault, rather than the work.
 fn is_usage_error(error: &anyhow::Error) -> bool {
     if let Some(error) = error.downcast_ref::<chumoku::NnError>() {
         return chumoku::Error::from(error.clone()).is_usage();
@@ -138,10 +139,10 @@ fn is_usage_error(error: &anyhow::Error) -> bool {
     }
 }
 
-/// An error and its causes, each said once, in one line that cannot steer a terminal.
+/// Formats an error and its causes, each once, in one line without control characters.
 fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
-    // What the system and what layers say is in the language of the process, as where an error holds it.
+    // Errors of the system and of layers are translated to the language of the process.
     let said = |cause: &(dyn std::error::Error + 'static)| {
         let system = cause.downcast_ref().map(chumoku::lang::system_message);
         let layers =

@@ -1,4 +1,4 @@
-//! The program `chumoku`: see the library beside it.
+//! The program `chumoku`: a wrapper of the library.
 
 use std::process::ExitCode;
 

@@ -1,7 +1,7 @@
-//! The files that a command line names to be written.
+//! The output files of a command line.
 //!
-//! A flag of type [`OutputPath`] is written to. Every other flag that names a file ([`PathBuf`]) is read. So the parser tells
-//! what a command reads, and no command can open an output without it.
+//! The value of a flag of type [`OutputPath`] is written. All other file flags ([`PathBuf`]) are read. So the parser
+//! knows the inputs of a command, and no command can open an output without checking against them.
 
 use crate::UsageError;
 use chumoku::data::{DataError, standard_input};
@@ -12,38 +12,38 @@ use clap::builder::{PathBufValueParser, TryMapValueParser, TypedValueParser, Val
 use std::path::{Display, Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The files that the command line names to be read. A process runs one command.
+/// The files that the command line names as inputs. A process runs one command.
 static INPUTS: OnceLock<InputFiles> = OnceLock::new();
 
-/// The inputs of the command that runs: the files that its command line names, and others that it has read.
+/// Returns the inputs of the running command: the files named on the command line, and other files that it has read.
 pub(crate) fn inputs() -> InputFiles {
     INPUTS.get_or_init(InputFiles::empty).clone().with_recorded()
 }
 
-/// Makes a file known that is read and that no flag names, such as one that a model remembers.
+/// Registers an input that no flag names, such as the training file of a model.
 pub(crate) fn add_input(path: &Path) -> Result<(), UsageError> {
     InputFiles::record_read(path);
     check_standard_output(&InputFiles::from_paths([path]))
 }
 
-/// Makes standard input known as an input. Call it before rows are read from there.
+/// Registers standard input as an input. Call it before reading rows from it.
 pub(crate) fn add_standard_input() -> Result<(), UsageError> {
-    // A file that the shell opened.
+    // Standard input may be a file that the shell opened.
     if cfg!(unix) { add_input(Path::new(STANDARD_INPUT)) } else { Ok(()) }
 }
 
-/// Refuses a command that prints into a file that it reads.
+/// Refuses a command that prints into one of its inputs.
 fn check_standard_output(inputs: &InputFiles) -> Result<(), UsageError> {
     let Some(path) = inputs.opened_as_stdout() else { return Ok(()) };
     let name = if path == Path::new(STANDARD_INPUT) { Path::new(standard_input()) } else { path };
     Err(UsageError(tr!(
-        "{}: input file is output file; send standard output to another file",
+        "{}: the input file is also the output file; redirect standard output to another file",
         "{}: 入力ファイルが標準出力の出力先になっています。別のファイルに出力してください",
         name.display()
     )))
 }
 
-/// A file that is written, or a folder of such files.
+/// A file to write, or a folder of such files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OutputPath(PathBuf);
 
@@ -53,13 +53,13 @@ impl From<PathBuf> for OutputPath {
     }
 }
 
-/// Reads an [`OutputPath`].
+/// Parses an [`OutputPath`].
 type Parser = TryMapValueParser<PathBufValueParser, fn(PathBuf) -> Result<OutputPath, String>>;
 
 impl ValueParserFactory for OutputPath {
     type Parser = Parser;
 
-    /// Takes the name of a file, and refuses `-`.
+    /// Accepts a file name, and refuses `-`.
     fn value_parser() -> Parser {
         PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
             true => Err(tr!(
@@ -71,13 +71,13 @@ impl ValueParserFactory for OutputPath {
     }
 }
 
-/// Takes the name of a file, or `-` for standard output.
+/// Accepts a file name, or `-` for standard output.
 pub(crate) fn file_or_standard_output() -> impl TypedValueParser<Value = OutputPath> {
     PathBufValueParser::new().map(OutputPath)
 }
 
 impl OutputPath {
-    /// The path, for names and endings.
+    /// Returns the path, for names and extensions.
     pub(crate) fn as_path(&self) -> &Path {
         &self.0
     }
@@ -91,17 +91,17 @@ impl OutputPath {
         self.0.as_os_str() == "-"
     }
 
-    /// A file in this folder.
+    /// Returns a file in this folder.
     pub(crate) fn join(&self, name: impl AsRef<Path>) -> OutputPath {
         OutputPath(self.0.join(name))
     }
 
-    /// Opens the file, which appears when it is committed.
+    /// Opens the file, which appears once it is committed.
     pub(crate) fn open(&self) -> Result<AtomicOutput, DataError> {
         AtomicOutput::create(&self.0, &inputs())
     }
 
-    /// Writes the whole file, or nothing.
+    /// Writes the file completely or not at all.
     pub(crate) fn write(&self, bytes: impl AsRef<[u8]>) -> Result<(), DataError> {
         self.open()?.commit_with(bytes.as_ref())
     }
@@ -111,8 +111,8 @@ impl OutputPath {
         AtomicOutput::check(&self.0, &inputs())
     }
 
-    /// The file that it is or is going to be; none for devices and pipes. Windows and macOS take names that differ in
-    /// case alone for one.
+    /// Returns the resolved path of the file; `None` for devices and pipes. Windows and macOS ignore letter case in
+    /// names.
     fn resolved(&self) -> Option<PathBuf> {
         let place = match self.0.canonicalize() {
             Ok(path) => path.is_file().then_some(path)?,
@@ -127,17 +127,17 @@ impl OutputPath {
     }
 }
 
-/// The file of a flag that was given, if it is not standard output.
+/// Returns the file of a flag, unless it is standard output.
 pub(crate) fn output_file(out: &Option<OutputPath>) -> Option<&OutputPath> {
     out.as_ref().filter(|out| !out.is_standard_output())
 }
 
-/// The name by which Unix opens standard input.
+/// The name that opens standard input on Unix.
 const STANDARD_INPUT: &str = "/dev/stdin";
 
-/// Checks whether the help of a flag says that it takes a file.
+/// Returns true if the help of a flag says that it takes a file.
 fn takes_file(argument: &clap::Arg) -> bool {
-    // Flags without a value have a name too: that of PROFILE names no file.
+    // Flags without a value have a name too: PROFILE contains FILE, but is no file.
     let is_file = |name: &str| name.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.starts_with("FILE"));
     argument.get_value_names().is_some_and(|names| names.iter().any(|name| is_file(name)))
 }
@@ -146,16 +146,16 @@ fn takes_file(argument: &clap::Arg) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct NamedFiles {
     inputs: InputFiles,
-    /// Each with its flag.
+    /// Outputs with their flags.
     outputs: Vec<(String, OutputPath)>,
 }
 
-/// Which outputs of a command are folders.
+/// Kind of a command's outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputKind {
     Files,
     Folders,
-    /// The folder of a model, which has checks of its own.
+    /// A model folder, which has its own checks.
     ModelFolder,
 }
 
@@ -174,7 +174,7 @@ impl NamedFiles {
                 let named = |path: &PathBuf| if path.as_os_str() == "-" { STANDARD_INPUT.into() } else { path.clone() };
                 paths.map(named).for_each(|path| self.inputs.add(&path));
             }
-            // A value that may be the name of a file, as SEPARATOR|FILE.
+            // A value that may be a file name, such as SEPARATOR|FILE.
             if let Ok(Some(words)) = matches.try_get_many::<String>(id)
                 && takes_file(argument)
             {
@@ -192,7 +192,7 @@ impl NamedFiles {
         }
     }
 
-    /// Checks before any work that every output can be written and replaces nothing that is read.
+    /// Checks before the work that every output can be written and overwrites no input.
     pub(crate) fn check(self, kind: OutputKind) -> anyhow::Result<()> {
         let inputs = INPUTS.get_or_init(|| self.inputs);
         check_standard_output(inputs)?;
@@ -200,8 +200,8 @@ impl NamedFiles {
         for (flag, output) in self.outputs.iter().filter(|(_, output)| !output.is_standard_output()) {
             if inputs.contains(&output.0) {
                 let problem = tr!(
-                    "{flag} {}: that is a file that is read; name another",
-                    "{flag} {}: 読み込むファイルです。別の名前にしてください",
+                    "{flag} {}: this is an input file; choose another output",
+                    "{flag} {}: 入力ファイルです。別の出力先を指定してください",
                     output.display()
                 );
                 return Err(UsageError(problem).into());
@@ -214,7 +214,7 @@ impl NamedFiles {
                     let place = output.resolved();
                     if place.is_some() && places.contains(&place) {
                         let problem = tr!(
-                            "{flag} {}: named for two files; give each a name of its own",
+                            "{flag} {}: the name of two output files; give each its own name",
                             "{flag} {}: 2 つのファイルに同じ名前が指定されています。別々の名前にしてください",
                             output.display()
                         );
@@ -235,7 +235,7 @@ mod tests {
     use clap::builder::ValueParser;
     use clap::{Args as _, CommandFactory};
 
-    /// Every flag that takes a file, as `command --flag`, with its type.
+    /// Collects every flag that takes a file, as `command --flag`, and whether it is an output.
     fn files(command: &clap::Command, path: &str, found: &mut Vec<(String, bool)>) {
         for argument in command.get_arguments() {
             let parsed = argument.get_value_parser().type_id();
@@ -247,14 +247,14 @@ mod tests {
         command.get_subcommands().for_each(|sub| files(sub, &format!("{path} {}", sub.get_name()), found));
     }
 
-    /// The commands, each with its path.
+    /// Visits all commands with their paths.
     fn commands(command: &clap::Command, path: &str, visit: &mut impl FnMut(&str, &clap::Command)) {
         visit(path, command);
         command.get_subcommands().for_each(|sub| commands(sub, &format!("{path} {}", sub.get_name()), visit));
     }
 
     #[test]
-    fn flags_that_take_a_file_are_known_as_such() {
+    fn flags_that_take_a_file_have_a_file_type() {
         let mut found = Vec::new();
         files(&Cli::command(), "chumoku", &mut found);
         let mut named = Vec::new();
@@ -270,8 +270,8 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_read_tables_have_the_same_flags_for_it() {
-        // Models, tensors, worked examples, shards, fonts and numbers are no tables.
+    fn commands_that_read_tables_have_the_same_reading_flags() {
+        // Models, tensors, worked examples, shards, fonts and numbers are not tables.
         let no_table = |flag: &str| {
             let (path, id) = flag.rsplit_once(' ').unwrap();
             let name = path.rsplit(' ').next().unwrap();
@@ -292,7 +292,7 @@ mod tests {
             let mut of_command = inputs.filter(|flag| flag.rsplit_once(' ').unwrap().0 == path);
             if of_command.any(|flag| !no_table(flag)) {
                 let flags = own(command);
-                // The form of vectors has the name `--format`.
+                // For `embed`, `--format` is the format of the embeddings.
                 let lacks = |flag: &&String| match (path, flag.as_str()) {
                     ("chumoku embed", "format") => !flags.contains(&"input-format".to_owned()),
                     _ => !flags.contains(flag),

@@ -1,4 +1,4 @@
-//! What people see while a model trains: a bar on a terminal, plain lines elsewhere. All on standard error.
+//! Progress of training: a bar on a terminal, plain lines elsewhere, all on standard error.
 
 use crate::report::{fit, wrap};
 use chumoku::Lang;
@@ -13,13 +13,14 @@ use std::time::{Duration, Instant};
 /// Columns of a line.
 const WIDTH: usize = 80;
 
-/// Columns of what a line is about, with what parts it from the rest.
+/// Columns of the label of a line, with its separator.
 const LABEL_WIDTH: usize = 10;
 
-/// A line of talk: what it is about, and what there is to say.
+/// Formats a status line: label and text.
 ///
-/// A terminal would break it in the middle of a word or a number: there it goes on below itself. So does Japanese everywhere, which is
-/// as wide as English twice as long; English in a file stays one line, which programs can search.
+/// Lines for a terminal are wrapped with a hanging indent, because a terminal would break words and numbers. Japanese
+/// is always wrapped, since its characters are twice as wide. English in a file stays on one line, so that programs can
+/// search it.
 fn status_line(label: &str, text: &str) -> String {
     if lang() == Lang::En && !stderr().is_terminal() {
         return format!("{label:<9} {text}");
@@ -28,29 +29,29 @@ fn status_line(label: &str, text: &str) -> String {
     fit(label, LABEL_WIDTH - 1) + " " + &wrap(text, WIDTH - LABEL_WIDTH).replace('\n', &below)
 }
 
-/// Says something on standard error: what it is about in both languages, and what there is to say.
+/// Prints a status line on standard error; the label is given in both languages.
 pub(crate) fn print_status([english, japanese]: [&str; 2], text: &str) {
     say!("{}", status_line(lang().pick(english, japanese), text));
 }
 
-/// Shows the events of a run.
+/// Shows the progress events of a training run.
 pub(crate) struct TrainProgress {
     bar: Option<ProgressBar>,
     is_terminal: bool,
-    /// When the command began.
+    /// When the command started.
     start: Instant,
     steps: u64,
-    /// Whether the bar, if there is one, shows work before or after the steps.
+    /// True if the bar shows work before or after the training steps.
     is_working: bool,
     last_line: Instant,
     score: String,
 }
 
-/// Between plain lines within an epoch.
+/// Interval of plain lines within an epoch.
 const LINE_INTERVAL: Duration = Duration::from_secs(20);
 
 impl TrainProgress {
-    /// Of a command that began at `start`; shows nothing yet.
+    /// Creates the progress of a command that started at `start`.
     pub(crate) fn new(start: Instant) -> Self {
         TrainProgress {
             start,
@@ -70,7 +71,7 @@ impl TrainProgress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(crate) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -81,7 +82,7 @@ impl TrainProgress {
     pub(crate) fn show(&mut self, event: TrainEvent<'_>) {
         match event {
             TrainEvent::Message(what, text) => {
-                // What was going on has come to its end.
+                // The shown work has finished.
                 if std::mem::take(&mut self.is_working) {
                     self.finish();
                 }
@@ -154,9 +155,9 @@ impl TrainProgress {
     }
 }
 
-/// What is about to happen, in all `time` from the command's start to its end.
+/// Describes the planned run; `time` is the expected duration of the whole command.
 fn describe_plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String {
-    // What can stop a run early makes its epochs and its time the most that they can be.
+    // Early stopping makes epochs and time upper limits.
     let may_stop = settings.patience < settings.epochs;
     let (epochs, patience) = (settings.epochs as usize, settings.patience as usize);
     let (tokens, time, memory) =
@@ -188,8 +189,8 @@ fn describe_plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) 
     }
 }
 
-/// How far a stream of rows has come: a line that changes on a terminal, else a line now and then. Silent where it would
-/// run into answers on the same terminal, and at first, since most streams are short.
+/// Progress of a stream of rows: a changing line on a terminal, otherwise a line from time to time. Silent if answers
+/// go to the same terminal, and at first, since most streams are short.
 pub(crate) struct RowProgress {
     bar: Option<ProgressBar>,
     is_silent: bool,
@@ -198,7 +199,7 @@ pub(crate) struct RowProgress {
     rows: usize,
 }
 
-/// Streams that take less than this need no progress.
+/// Streams that take less time show no progress.
 const QUIET_TIME: Duration = Duration::from_secs(2);
 
 impl RowProgress {
@@ -220,7 +221,7 @@ impl RowProgress {
         }
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -228,7 +229,7 @@ impl RowProgress {
     }
 }
 
-/// Whether a plain line is due, the last one having come at `told`.
+/// Returns true if a plain line is due, and then updates `told`, the time of the last one.
 fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
     let is_due = elapsed.saturating_sub(*told) >= LINE_INTERVAL;
     if is_due {
@@ -237,19 +238,19 @@ fn is_due(told: &mut Duration, elapsed: Duration) -> bool {
     is_due
 }
 
-/// `12,000 done, 1,200 a second`
+/// Formats progress: `12,000 done, 1,200 a second`.
 fn rows_done(rows: usize, elapsed: Duration) -> String {
     let done = format_thousands(rows);
     let rate = format_thousands((rows as f64 / elapsed.as_secs_f64().max(1e-3)) as usize);
     tr!("{done} done, {rate} a second", "{done} 行（毎秒 {rate} 行）")
 }
 
-/// So many of something, in English.
+/// Formats a count with its English noun.
 pub(crate) fn pluralize(n: usize, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{} {singular}s", format_thousands(n)) }
 }
 
-/// A time as people say it.
+/// Formats a duration for users.
 pub(crate) fn format_duration(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
@@ -259,7 +260,7 @@ pub(crate) fn format_duration(time: Duration) -> String {
     }
 }
 
-/// A size in mebibytes, rounded up.
+/// Formats a size in mebibytes, rounded up.
 pub(crate) fn format_mebibytes(bytes: usize) -> String {
     format!("{} MiB", format_thousands(bytes.div_ceil(1 << 20)))
 }
@@ -270,7 +271,7 @@ mod tests {
     use chumoku::train::DataShape;
 
     #[test]
-    fn a_run_that_cannot_stop_early_is_not_said_to() {
+    fn the_plan_mentions_early_stopping_only_if_possible() {
         const SHAPE: DataShape<'_> = DataShape { lengths: &[10, 20], class_rows: &[1, 1], vocab_size: 100 };
         let settings = |epochs, patience| {
             let mut settings = chumoku::train::Plan::new(&SHAPE).settings;
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_progress_come_every_twenty_seconds() {
+    fn progress_lines_come_every_twenty_seconds() {
         let mut told = Duration::ZERO;
         let due: Vec<u64> = (0..90).filter(|&s| is_due(&mut told, Duration::from_secs(s))).collect();
         assert_eq!(due, [20, 40, 60, 80]);
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_as_people_write_them() {
+    fn counts_sizes_and_durations_are_readable() {
         assert_eq!([0, 1, 1000].map(|n| pluralize(n, "row")), ["0 rows", "1 row", "1,000 rows"]);
         assert_eq!([1, 1 << 20, 1_000_000_000].map(format_mebibytes), ["1 MiB", "1 MiB", "954 MiB"]);
         assert_eq!(format_duration(Duration::from_millis(10)), "1 s");

@@ -1,4 +1,4 @@
-//! Scores as tables for people.
+//! Score tables for users.
 
 use chumoku::data::format_thousands;
 use chumoku::lang::{lang, sanitize};
@@ -8,17 +8,17 @@ use std::fmt::Write;
 use std::io::IsTerminal;
 use unicode_width::UnicodeWidthStr;
 
-/// Classes shown one by one; of more, the worst.
+/// Maximum number of classes in a table; of more, the worst are shown.
 const MAX_CLASSES: usize = 20;
 
-/// Classes for which the confusion matrix is shown.
+/// Maximum number of classes of a confusion matrix.
 const MAX_CONFUSION_CLASSES: usize = 10;
 
 pub(crate) fn percent(x: f64) -> String {
     format!("{:.1} %", 100.0 * x)
 }
 
-/// `text` cut, which shows, or filled to `width` columns.
+/// Pads `text` to `width` columns, or truncates it with an ellipsis.
 pub(crate) fn fit(text: &str, width: usize) -> String {
     let text = sanitize(text);
     let mut out = text.clone();
@@ -38,12 +38,12 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     out + &" ".repeat(missing)
 }
 
-/// `text` behind what fills it to `width` columns.
+/// Aligns `text` to the right in `width` columns.
 pub(crate) fn align_right(text: &str, width: usize) -> String {
     " ".repeat(width.saturating_sub(text.width())) + text
 }
 
-/// A row for each predictor.
+/// Formats a row for each predictor.
 pub(crate) fn predictor_table(rows: &[(&str, &Scores)]) -> String {
     let [accuracy, macro_f1, interval] = match lang() {
         Lang::En => ["accuracy", "macro-F1", "95 % interval of macro-F1"],
@@ -59,10 +59,10 @@ pub(crate) fn predictor_table(rows: &[(&str, &Scores)]) -> String {
     out
 }
 
-/// Levels of a tree that a table has room for: the first ones and the last.
+/// Maximum number of tree levels in a table: the first ones and the last.
 const MAX_LEVELS: usize = 4;
 
-/// Accuracy and macro-F1 of each predictor at each level, where classes stand in a tree, and where errors begin.
+/// Formats accuracy and macro-F1 of each predictor at each level of a class tree, and where errors begin.
 pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
     let trees: Vec<(&str, &TreeScores)> =
         rows.iter().filter_map(|(name, scores)| Some((*name, scores.hierarchy.as_ref()?))).collect();
@@ -91,8 +91,8 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
         let part = |level: &chumoku::train::TreeLevel| {
             let (rows, level) = (format_thousands(level.first_wrong), level.level);
             match level {
-                1 => tr!("{rows} at level 1 already", "1 段目ですでに誤り {rows}"),
-                _ => tr!("{rows} at level {level} below the right parent", "親は正しく {level} 段目で誤り {rows}"),
+                1 => tr!("{rows} at level 1", "1 段目ですでに誤り {rows}"),
+                _ => tr!("{rows} at level {level} below the correct parent", "親は正しく {level} 段目で誤り {rows}"),
             }
         };
         let parts: Vec<String> = first.levels.iter().filter(|level| level.first_wrong > 0).map(part).collect();
@@ -104,7 +104,7 @@ pub(crate) fn level_table(rows: &[(&str, &Scores)]) -> String {
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Micro-F1 of each predictor at each level, where labels that do not exclude each other stand in a tree.
+/// Formats micro-F1 of each predictor at each level of a label tree.
 pub(crate) fn label_level_table(rows: &[(&str, &LabelScores)]) -> String {
     let depth = rows.first().map_or(0, |(_, scores)| scores.levels.len());
     if depth == 0 {
@@ -122,8 +122,8 @@ pub(crate) fn label_level_table(rows: &[(&str, &LabelScores)]) -> String {
     out
 }
 
-/// Precision and recall of each class and, where they are few, the confusion matrix. `all` says where there are figures
-/// of all classes.
+/// Formats precision and recall of each class and, for few classes, the confusion matrix. `all` names the place of the
+/// full table.
 pub(crate) fn class_report(scores: &Scores, all: &str) -> String {
     let mut order: Vec<usize> = (0..scores.classes.len()).filter(|&class| !scores.is_absent(class)).collect();
     let mut out = String::new();
@@ -159,11 +159,12 @@ pub(crate) fn class_report(scores: &Scores, all: &str) -> String {
             "\n較正誤差 {error}。曲線下面積: ROC {roc}、適合率–再現率 {recall}。\n"
         );
     }
-    // Nothing trails.
+    // Removes trailing spaces.
     out.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Precision and recall of at most so many labels, each with its threshold if there is one. `all` says where there are figures of all.
+/// Formats precision and recall of at most `most` labels, with their thresholds if there are any. `all` names the place
+/// of the full table.
 pub(crate) fn label_table(scores: &LabelScores, thresholds: &[f32], all: &str, most: usize) -> String {
     let n = scores.of_labels.len();
     let mut order = sorting::argsort_by(n, &|a, b| scores.of_labels[b].rows.cmp(&scores.of_labels[a].rows));
@@ -193,10 +194,10 @@ pub(crate) fn label_table(scores: &LabelScores, thresholds: &[f32], all: &str, m
     let [exact, one] = [scores.exact, scores.precision_at_1.unwrap_or(0.0)].map(percent);
     let three = scores.precision_at_3.map_or(String::new(), |x| {
         let x = percent(x);
-        tr!(", of the three most probable {x}", "、上位 3 個のうち {x}")
+        tr!(", precision of the top three {x}", "、上位 3 個のうち {x}")
     });
     let summary = tr!(
-        "The most probable label is right in {one} of the rows{three}; exactly the right labels in {exact}.",
+        "The most probable label is correct in {one} of the rows{three}; all labels are correct in {exact}.",
         "最も確率の高いラベルが正しい行は {one}{three}。すべてのラベルが一致した行は {exact}。"
     );
     format!("{out}\n{}\n", wrap(&summary, 80))
@@ -232,7 +233,7 @@ fn class_table(scores: &Scores, order: &[usize], heading: &str) -> String {
     out
 }
 
-/// Rows by true and predicted class. Where the names do not fit beside each other, columns are numbered.
+/// Formats rows by true and predicted class. If the names do not fit next to each other, columns are numbered.
 fn confusion_matrix(scores: &Scores) -> String {
     let names: Vec<&str> = scores.classes.iter().map(|class| class.label.as_str()).collect();
     let digits = scores.confusion.iter().flatten().map(|count| count.to_string().len()).max().unwrap_or(1).max(3);
@@ -262,16 +263,16 @@ fn confusion_matrix(scores: &Scores) -> String {
     out
 }
 
-/// What stays with what is before it, and with what is behind it.
+/// Characters that stay with the preceding or the following one.
 const NO_LINE_BEGINS_WITH: &str = "、。，．：；？！」』）〉》】”…ー〜々ぁぃぅぇぉっゃゅょァィゥェォッャュョ";
 const NO_LINE_ENDS_WITH: &str = "「『（〈《【“";
 
-/// Text in lines of at most `width` columns, broken at spaces and, in Japanese, between any two letters that may part; words
-/// in katakana stay whole.
+/// Wraps text into lines of at most `width` columns. Breaks at spaces and, in Japanese, between characters that may be
+/// separated; words in katakana stay whole.
 pub(crate) fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
-    // What must stay together: a word, or one Japanese letter with the punctuation after it.
+    // Units that stay together: a word, or one Japanese character with the punctuation after it.
     let mut pieces: Vec<String> = Vec::new();
     for c in text.chars() {
         let is_wide = |c: char| c as u32 >= 0x2e80;
@@ -279,7 +280,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
         let mut behind = pieces.last().map_or("", String::as_str).chars().rev();
         let joins = match behind.next() {
             None => false,
-            // A number stays with what it counts.
+            // A number stays with its unit.
             Some(' ') => (is_wide(c) || c == '%') && behind.next().is_some_and(|c| c.is_ascii_digit()),
             Some(_) if c == ' ' || NO_LINE_BEGINS_WITH.contains(c) => true,
             Some(before) if NO_LINE_ENDS_WITH.contains(before) => true,
@@ -303,27 +304,28 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     out
 }
 
-/// Lines of a terminal, which a report fills at most.
+/// Maximum lines of a report: those of a terminal.
 const SCREEN_LINES: usize = 24;
 /// Columns of a line.
 const WIDTH: usize = 80;
-/// Lines of a report that say where the model is.
+/// Lines before a report that name the model folder.
 const HEADER_LINES: usize = 2;
 
-/// Lines that are left on a screen beside these parts of a report.
+/// Returns the number of lines left on a screen after these parts of a report.
 pub(crate) fn free_lines(parts: &[&str]) -> usize {
     let taken = |part: &&str| part.lines().map(|line| line.width().div_ceil(WIDTH).max(1)).sum::<usize>();
     (SCREEN_LINES - HEADER_LINES).saturating_sub(parts.iter().map(taken).sum())
 }
 
-/// The row of test rows that training did not see, where it saw some; none where it saw none.
+/// Returns the name of the table row without leaked test rows; `None` if there were none.
 pub(crate) fn leaked_rows_name(metrics: &serde_json::Value) -> Option<String> {
     let rows = |scores: &serde_json::Value| scores["rows"].as_u64();
     let leaked = rows(&metrics["scores"])? - rows(&metrics["unseen"])?;
     Some(tr!("  without {leaked} leaked rows", "  重複する {leaked} 行を除く"))
 }
 
-/// A table of classes in at most so many lines, with its heading and a blank line. It has the worst if not all fit.
+/// Formats a table of classes with at most `lines` lines, including heading and a blank line. If not all fit, it has
+/// the worst ones.
 pub(crate) fn short_class_table(scores: &Scores, lines: usize) -> String {
     const FRAME: usize = 2;
     let mut order: Vec<usize> = (0..scores.classes.len()).filter(|&class| !scores.is_absent(class)).collect();
@@ -342,34 +344,33 @@ pub(crate) fn short_class_table(scores: &Scores, lines: usize) -> String {
     format!("\n{}", class_table(scores, &order, &heading))
 }
 
-/// The shares that a row of `abstain` in the metrics promises, answers, and has right.
+/// Returns the promised, answered and correct shares of an entry of `abstain` in the metrics.
 fn abstain_shares(promise: &serde_json::Value) -> Option<[f64; 3]> {
     let number = |key: &str| promise[key].as_f64();
     Some([number("level")?, number("covers")?, number("right")?])
 }
 
-/// Why a promise is broken by the rows that scores are of, if it is.
+/// Returns why an abstention promise is broken on the scored rows, if it is.
 fn broken_promise_reason(promise: &serde_json::Value) -> Option<&'static str> {
     match promise["broken"].as_str()? {
-        "chance" => Some(lang().pick(
-            "less than promised, but no more than chance explains",
-            "約束を下回りますが、偶然で説明できる範囲です",
-        )),
+        "chance" => Some(
+            lang().pick("less than promised, but within chance", "保証した値を下回りますが、偶然で説明できる範囲です"),
+        ),
         _ => Some(lang().pick(
-            "less than promised: these rows are unlike the validation rows",
-            "約束を下回ります。この行は検証データと性質が違います",
+            "less than promised: these rows differ from the validation rows",
+            "保証した値を下回ります。この行は検証データと性質が違います",
         )),
     }
 }
 
-/// A line about answering only where the model is sure, at the usual level or the nearest that can be promised. A second
-/// line says if these rows break the promise. Empty where nothing can be promised.
+/// Formats a line about abstention at the default level, or the nearest one that can be promised. A second line follows
+/// if the scored rows break the promise. Empty if nothing can be promised.
 pub(crate) fn abstain_summary(promises: &serde_json::Value) -> String {
     const USUAL: f64 = 0.95;
     let all: Vec<&serde_json::Value> = promises.as_array().into_iter().flatten().collect();
     let distance = |promise: &&&serde_json::Value| (promise["level"].as_f64().unwrap_or_default() - USUAL).abs();
     let usual = all.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
-    // One that chance does not explain comes first.
+    // Broken promises that chance does not explain come first.
     let found = all.iter().find(|promise| promise["broken"] == "unlike").or(usual);
     let Some((promise, [level, covers, right])) = found.and_then(|promise| Some((promise, abstain_shares(promise)?)))
     else {
@@ -377,14 +378,14 @@ pub(crate) fn abstain_summary(promises: &serde_json::Value) -> String {
     };
     let [covers, right] = [covers, right].map(percent);
     let line = tr!(
-        "Only where it is sure (--abstain {level}): {covers} answered, {right} of them rightly",
-        "確信のあるときだけ答える場合（--abstain {level}）: 回答 {covers}、正解 {right}"
+        "Abstaining when unsure (--abstain {level}): {covers} answered, {right} of them correctly",
+        "確信のないときは保留する場合（--abstain {level}）: 回答 {covers}、正解 {right}"
     );
     let why = broken_promise_reason(promise).map_or(String::new(), |why| format!("\n  {why}"));
     format!("{line}{why}\n")
 }
 
-/// What answering only where the model is sure comes to, by `abstain` of the metrics; nothing where nothing can be promised.
+/// Formats the abstention table from `abstain` of the metrics. Empty if nothing can be promised.
 pub(crate) fn abstain_table(promises: &serde_json::Value) -> String {
     let mut out = String::new();
     for promise in promises.as_array().into_iter().flatten() {
@@ -392,15 +393,15 @@ pub(crate) fn abstain_table(promises: &serde_json::Value) -> String {
         let [covers, right] = [covers, right].map(percent);
         if out.is_empty() {
             out += &tr!(
-                "\nOnly where it is sure (predict --abstain):\n",
-                "\n確信のあるときだけ答える場合（predict --abstain）:\n"
+                "\nAbstaining when unsure (predict --abstain):\n",
+                "\n確信のないときは保留する場合（predict --abstain）:\n"
             );
         }
-        // Of a tree, how many of the answers are whole paths.
+        // In a tree, the share of answers that are whole paths.
         let whole = promise["ends"].as_array().and_then(|ends| ends.last()?.as_f64()).map(percent);
         let whole = whole.map_or(String::new(), |whole| tr!("; whole paths {whole:>7}", "、パス全体 {whole:>7}"));
         out += &tr!(
-            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them rightly{whole}\n",
+            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them correctly{whole}\n",
             "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}{whole}\n"
         );
         out.extend(broken_promise_reason(promise).map(|why| format!("    {why}\n")));
@@ -408,7 +409,7 @@ pub(crate) fn abstain_table(promises: &serde_json::Value) -> String {
     out
 }
 
-/// What cross-validation found, if it was asked for.
+/// Formats the results of cross-validation. Empty if it was not requested.
 pub(crate) fn cross_validation(found: &serde_json::Value) -> String {
     let (Some(count), Some(rows)) = (found["folds"].as_u64(), found["rows"].as_u64()) else { return String::new() };
     let rows = format_thousands(rows as usize);
@@ -439,7 +440,7 @@ pub(crate) fn cross_validation(found: &serde_json::Value) -> String {
     out
 }
 
-/// A paragraph of the report in lines of at most 80 columns; English that goes into a file is one line, which programs can search.
+/// Wraps a paragraph of the report to 80 columns. English in a file stays on one line, so that programs can search it.
 pub(crate) fn paragraph(text: &str) -> String {
     match lang() == Lang::En && !std::io::stdout().is_terminal() {
         true => text.to_owned(),
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_line_up_and_fit() {
+    fn tables_fit_eighty_columns() {
         let scores = scored(&[0, 1, 2, 1], &[0, 1, 1, 1], &["negative", "とても良い", "x"]);
         let table = class_report(&scores, "metrics.json");
         assert!(table.lines().all(|line| line.width() <= 80), "{table}");
@@ -468,12 +469,12 @@ mod tests {
     }
 
     #[test]
-    fn headings_of_the_confusion_matrix_are_whole() {
+    fn headings_of_the_confusion_matrix_are_complete() {
         let scores = scored(&[0, 1, 1], &[0, 1, 0], &["recommended without reservation", "not recommended"]);
         let table = class_report(&scores, "metrics.json");
         let heading = table.lines().find(|line| line.starts_with("true")).unwrap();
         assert!(heading.ends_with("recommended without reservation not recommended"), "{table}");
-        // Those that do not fit are numbered, and the rows say what the numbers mean.
+        // Names that do not fit are numbered, and the rows explain the numbers.
         let names: Vec<String> = (0..10).map(|i| format!("a class with a rather long name, number {i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let table = class_report(&scored(&[0, 9], &[9, 9], &names), "metrics.json");
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_classes_have_faults() {
+    fn the_worst_classes_have_errors() {
         let names: Vec<String> = (0..30).map(|i| format!("class {i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let truth: Vec<u32> = (0..29).collect();
@@ -498,12 +499,12 @@ mod tests {
         assert!(table.starts_with("Of 29 classes, those with errors") && table.contains("metrics.json"), "{table}");
         assert_eq!(table.lines().count(), 4, "{table}");
         assert!(!table.contains("100.0 %  100.0 %  100.0 %"), "{table}");
-        // What neither occurs nor is predicted is no class to be worst.
+        // A class that neither occurs nor is predicted is not listed.
         assert!(!table.contains("class 29"), "{table}");
     }
 
     #[test]
-    fn lines_end_at_words_and_between_japanese_letters() {
+    fn lines_break_at_words_and_between_japanese_characters() {
         let text = "a claim of several words ".repeat(9);
         let lines = wrap(text.trim(), 80);
         assert!(lines.lines().count() == 3 && lines.lines().all(|line| line.width() <= 80), "{lines}");

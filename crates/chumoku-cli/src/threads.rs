@@ -1,17 +1,17 @@
-//! How many threads to use.
+//! Number of threads.
 
 use chumoku_kernels::system;
 
-/// The physical cores that this process may use: hyper-threads of one core count once, and limits of the system
-/// (affinity, control groups) are kept.
+/// Returns the number of physical cores that this process may use. Hyper-threads of one core count once, and system
+/// limits (affinity, control groups) apply.
 pub(crate) fn physical_cores() -> usize {
     let allowed = std::thread::available_parallelism().map_or(1, |n| n.get());
     system::physical_cores().map_or(allowed, |cores| allowed.min(cores))
 }
 
-/// Sets up the pool that all work of this process runs in, and its memory.
+/// Starts the global thread pool, and configures the allocator.
 pub(crate) fn start_pool(wanted: Option<usize>) -> anyhow::Result<usize> {
-    // A threshold that the user gives glibc's allocator counts.
+    // Respects the user's threshold for glibc's allocator.
     if std::env::var_os("MALLOC_MMAP_THRESHOLD_").is_none() {
         chumoku::keep_freed_memory();
     }

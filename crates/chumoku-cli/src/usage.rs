@@ -1,4 +1,4 @@
-//! What is wrong with a command line, in one line of the language that people are spoken to in.
+//! Usage errors, in one line of the user's language.
 
 use crate::ExitCode;
 use chumoku::lang::wording::nearest_name;
@@ -9,7 +9,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::error::Error as _;
 use std::ffi::OsString;
 
-/// A use of the command that cannot work; exit code 2.
+/// A usage error; exit code 2.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
 
@@ -21,8 +21,8 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// Sets the language of messages: that of `--lang`, the environment's, or that of the system's settings. It is looked for
-/// before the command line is understood, because what is wrong with the command line is a message too.
+/// Sets the language of messages: from `--lang`, the environment, or the system's settings. Runs before the command
+/// line is parsed, because parse errors are messages too.
 pub(crate) fn choose_lang(args: impl Iterator<Item = OsString>) {
     let args: Vec<String> = args.map(|arg| arg.to_string_lossy().into_owned()).take_while(|arg| arg != "--").collect();
     let pairs =
@@ -32,7 +32,7 @@ pub(crate) fn choose_lang(args: impl Iterator<Item = OsString>) {
     set_lang(given.unwrap_or_else(|| Lang::from_user(|name| std::env::var(name).ok(), user_language)));
 }
 
-/// Prints help and the version as they are asked for, and what is wrong with the command line as one line.
+/// Prints requested help or the version, or a parse error in one line.
 pub(crate) fn print_parse_error(error: &Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
@@ -42,7 +42,7 @@ pub(crate) fn print_parse_error(error: &Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// What is wrong, in one line.
+/// Formats a parse error in one line.
 pub(crate) fn error_line(error: &Error) -> String {
     let line = match lang::lang() {
         Lang::En => english(error),
@@ -51,7 +51,7 @@ pub(crate) fn error_line(error: &Error) -> String {
     crate::sanitize(&line)
 }
 
-/// The setting of `--settings` that a flag names which does not exist, also by the name that other programs have for it.
+/// Returns the setting of `--settings` that an unknown flag seems to mean, also under its common names elsewhere.
 fn setting_of_flag(error: &Error) -> Option<&'static str> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
@@ -69,12 +69,12 @@ fn setting_of_flag(error: &Error) -> Option<&'static str> {
     Setting::ALL.iter().map(|setting| setting.name()).find(|setting| *setting == name)
 }
 
-/// Says where a setting is given.
+/// Explains where a setting is given.
 fn setting_hint(name: &str) -> String {
-    tr!("it is a setting of train: --settings {name}=VALUE", "train の設定です: --settings {name}=値")
+    tr!("this is a setting of train: --settings {name}=VALUE", "train の設定です: --settings {name}=値")
 }
 
-/// The suggestion of an argument or command, if it is a slip of the finger away.
+/// Returns the suggested argument or command, if it is close to what was typed.
 fn suggestion(error: &Error) -> Option<String> {
     let kinds = [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     let found = kinds.iter().find_map(|kind| match error.get(*kind)? {
@@ -94,7 +94,7 @@ fn suggestion(error: &Error) -> Option<String> {
     is_near.then_some(found)
 }
 
-/// clap's own words: what is wrong, what may be meant, and how to call it stand in paragraphs.
+/// Rewrites clap's message, whose problem, suggestion and usage are paragraphs.
 fn english(error: &Error) -> String {
     let said = error.to_string();
     let has_suggestion = suggestion(error).is_some();
@@ -115,7 +115,7 @@ fn english(error: &Error) -> String {
     parts.join("; ")
 }
 
-/// clap speaks English alone, but says what it found.
+/// Formats the error in Japanese from clap's context, because clap has English messages only.
 fn japanese(error: &Error) -> String {
     let found = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let list = |kind| match error.get(kind) {
@@ -128,7 +128,7 @@ fn japanese(error: &Error) -> String {
         ErrorKind::InvalidValue if value.is_empty() => format!("{argument} に値がありません"),
         ErrorKind::InvalidValue => format!("{argument} に “{value}” は使えません"),
         ErrorKind::ValueValidation => {
-            // What is wrong with a number is said by `args`, in Japanese already.
+            // Errors of value parsers are already in Japanese.
             let why = error.source().map(|why| format!(": {why}")).unwrap_or_default();
             format!("{argument} に “{value}” は使えません{why}")
         }

@@ -1,4 +1,4 @@
-//! Attention of random numbers, and what it runs on.
+//! Attention of random values, and the kernel that it uses.
 //!
 //! ```text
 //! cargo run --release -p chumoku-kernels --example attention

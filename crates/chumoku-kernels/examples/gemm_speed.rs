@@ -1,7 +1,7 @@
 //! Speed of the matrix product on shapes of linear layers, forward and backward:
 //! `cargo run --release -p chumoku-kernels --example gemm_speed [-- THREADS]`.
 //!
-//! Prints one JSON object a line. The peer is `bench/peers/torch_gemm.py`.
+//! Prints one JSON object per line. `bench/peers/torch_gemm.py` is the PyTorch counterpart.
 
 use chumoku_kernels::*;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use std::time::Instant;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Rows, columns, depth, and which operand lies transposed.
+/// Rows, columns, depth, and the operand that is transposed.
 const SHAPES: [(usize, usize, usize, &str); 6] = [
     (4096, 1024, 256, "A·Bᵀ"),
     (4096, 256, 1024, "A·Bᵀ"),
@@ -36,7 +36,7 @@ fn main() -> Result<()> {
             } else {
                 MatRef::new(&b, depth, columns)?
             };
-            // After three runs to warm up.
+            // The first three runs are warm-up.
             let mut times = [0.0; 18];
             for time in &mut times {
                 let start = Instant::now();

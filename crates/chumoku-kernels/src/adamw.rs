@@ -1,7 +1,7 @@
 //! AdamW in one pass over parameters, gradients and both moments.
 //!
-//! Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2; the form of the
-//! bias correction is that of PyTorch's `AdamW`.
+//! Source: Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), algorithm 2. The bias correction has
+//! the form of PyTorch's `AdamW`.
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::number::{Implementations, Real};
@@ -9,7 +9,7 @@ use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
-/// The settings of one step.
+/// The settings of one AdamW step.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamW {
     /// Learning rate of this step.
@@ -29,19 +29,19 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    /// (1 − β₁ᵗ)-corrected learning rate and the root of (1 − β₂ᵗ).
+    /// Returns the learning rate corrected by (1 − β₁ᵗ), and the root of (1 − β₂ᵗ).
     pub(crate) fn corrections(&self) -> (f64, f64) {
         let t = self.step as f64;
         (self.learning_rate / (1.0 - self.beta1.powf(t)), (1.0 - self.beta2.powf(t)).sqrt())
     }
 }
 
-/// One step: with g = grad · grad_scale,
+/// Performs one AdamW step. With g = grad · grad_scale:
 /// `m = β₁ m + (1 − β₁) g`, `v = β₂ v + (1 − β₂) g²`,
 /// `param = param · (1 − lr λ) − lr · (m / (1 − β₁ᵗ)) / (√(v / (1 − β₂ᵗ)) + ε)`.
 ///
 /// # Shapes
-/// All four of one length.
+/// All four arrays have the same length.
 ///
 /// # Errors
 /// If the lengths differ, or `step` is 0.
@@ -52,13 +52,13 @@ pub fn adamw_step<T: Real>(options: &AdamW, param: &mut [T], grad: &[T], [m, v]:
     if options.step == 0 {
         return Err(Error::value("adamw: step", "expected 1 or more, got 0"));
     }
-    // Read and written, but for the gradient.
+    // All arrays are read and written, except the gradient.
     let _timed = profile::memory_bound::<T>("AdamW", 7 * param.len());
     T::run::<AdamWStep>((options, param, grad, [m, v]));
     Ok(())
 }
 
-/// Both versions of [`adamw_step`].
+/// Both implementations of [`adamw_step`].
 struct AdamWStep;
 
 impl Implementations for AdamWStep {
@@ -72,7 +72,7 @@ impl Implementations for AdamWStep {
     }
 }
 
-/// Numbers in a piece of work.
+/// Values in a piece of work.
 const PIECE: usize = 1 << 14;
 
 struct AdamWChunk<'a> {
@@ -93,7 +93,7 @@ impl SimdOp for AdamWChunk<'_> {
         let shrink = (1.0 - o.learning_rate * o.weight_decay) as f32;
         let (beta1, beta2, grad_scale) = (o.beta1 as f32, o.beta2 as f32, o.grad_scale as f32);
         let (rest1, rest2) = ((1.0 - o.beta1) as f32, (1.0 - o.beta2) as f32);
-        // Plain loops: the compiler vectorises them for the instruction set entered.
+        // Plain loops: the compiler vectorizes them for the instruction set of `dispatch`.
         for (((p, &g), m), v) in self.param.iter_mut().zip(self.grad).zip(self.m).zip(self.v) {
             let g = g * grad_scale;
             *m = beta1 * *m + rest1 * g;
@@ -114,12 +114,12 @@ fn step_f32(options: &AdamW, param: &mut [f32], grad: &[f32], m: &mut [f32], v: 
     });
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use super::AdamW;
     use crate::number::Real;
 
-    /// One step of AdamW; the formula stands at [`crate::adamw_step`].
+    /// Performs one AdamW step with the formula of [`crate::adamw_step`].
     pub fn adamw_step<T: Real>(o: &AdamW, param: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
         let (rate, root) = o.corrections();
         for i in 0..param.len() {

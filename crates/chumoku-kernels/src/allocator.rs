@@ -1,4 +1,4 @@
-//! The allocator of programs: blocks at cache lines, and freed memory that stays for the next step.
+//! The global allocator of programs: aligns blocks to cache lines, and caches freed memory for the next step.
 
 // musl's own allocator has one lock for all threads.
 #[cfg(target_env = "musl")]
@@ -10,18 +10,18 @@ use std::cell::UnsafeCell;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// True with glibc, which `mallopt` makes keep freed memory.
+/// True with glibc, whose `mallopt` can keep freed memory.
 const IS_GLIBC: bool = cfg!(all(target_os = "linux", target_env = "gnu"));
 
-/// Keeps what is freed for the next allocation instead of handing it back to the system.
+/// Keeps freed memory for the next allocation instead of returning it to the system.
 ///
-/// A training step frees and allocates the same large arrays as the one before. Handed back in between, every page
-/// must be cleared and mapped again, which took a fifth of a step's time. For programs that train or predict for long;
-/// it concerns the whole process and does not raise its peak. With glibc it concerns every allocator, elsewhere only
-/// programs whose global allocator is [`Allocator`].
+/// A training step frees and allocates the same large arrays as the previous one. If they were returned in between,
+/// every page would have to be cleared and mapped again, which took a fifth of a step's time. Use it in programs that
+/// train or predict for a long time. It affects the whole process and does not raise its peak memory. With glibc it
+/// affects every allocator, elsewhere only programs whose global allocator is [`Allocator`].
 pub fn keep_freed_memory() {
-    // One arena: those of threads hand large blocks back whatever the thresholds say.
-    // SAFETY: mallopt takes two integers and may be called at any time; unknown values are refused, not harmful.
+    // One arena: those of threads return large blocks regardless of the thresholds.
+    // SAFETY: mallopt takes two integers and may be called at any time. Unknown values are rejected without harm.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
@@ -33,10 +33,10 @@ pub fn keep_freed_memory() {
     }
 }
 
-/// Returns free pages to the system, which [`keep_freed_memory`] keeps otherwise.
+/// Returns free pages to the system that [`keep_freed_memory`] would keep.
 ///
-/// Use it in programs that wait, such as a service without requests. The next work maps these pages again, so a training
-/// step must not call it. On musl small blocks stay with mimalloc, which returns them later or keeps them.
+/// Use it in programs that wait, such as a service without requests. The next work maps these pages again, so a
+/// training step must not call it. On musl small blocks stay with mimalloc, which returns them later or keeps them.
 pub fn trim_memory() {
     // SAFETY: malloc_trim takes one integer, locks the allocator's arenas itself, and leaves blocks in use alone.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -46,20 +46,21 @@ pub fn trim_memory() {
     FREE_LISTS.release(usize::MAX);
 }
 
-/// The system's allocator, mimalloc on musl, with blocks of a page and more aligned to cache lines.
+/// The system's allocator (mimalloc on musl), with blocks of at least one page aligned to cache lines.
 ///
-/// Rows of arrays then start at cache lines, and results too large for the cache can be written past it, which is
-/// twice as fast. For programs: `#[global_allocator] static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;`
+/// Rows of arrays then start at cache lines, and results that are too large for the cache can be written past it, which
+/// is twice as fast. For programs: `#[global_allocator] static ALLOCATOR: chumoku::Allocator = chumoku::Allocator;`
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Bytes of the largest blocks that glibc keeps in each thread.
+/// Bytes of the largest blocks that glibc caches per thread.
 const GLIBC_THREAD_CACHE_MAX: usize = 1032;
 
-/// The layout that the system is asked with: of whole lines, and, where blocks are kept, of the size of its class.
+/// Returns the layout that is requested from the system: whole lines and, if freed blocks are cached, the size of its
+/// class.
 fn padded_layout(layout: Layout) -> Layout {
     if layout.size() < 4096 {
         return layout;
@@ -68,18 +69,18 @@ fn padded_layout(layout: Layout) -> Layout {
     Layout::from_size_align(size, layout.align().max(LINE)).unwrap_or(layout)
 }
 
-// SAFETY: every block is the system allocator's own. A block is asked for and given back with the same layout, which
-// follows from the caller's; its size and its alignment are never less than asked for.
+// SAFETY: every block is the system allocator's own. A block is allocated and freed with the same layout, which is
+// derived from the caller's. Its size and alignment are never less than requested.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let layout = padded_layout(layout);
-        // SAFETY: `by_lines` makes no size smaller, and the caller promises that it is not 0.
+        // SAFETY: `padded_layout` makes no size smaller, and the caller promises that it is not 0.
         FREE_LISTS.pop(layout).map_or_else(|| unsafe { System.alloc(layout) }, NonNull::as_ptr)
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let layout = padded_layout(layout);
-        // SAFETY: the caller gives back a block of this allocator with the layout that it asked with, from which `by_lines`
-        // makes the layout that the system was asked with. It is not used after that.
+        // SAFETY: the caller frees a block of this allocator with the layout of its allocation, from which
+        // `padded_layout` derives the layout that the system was given. The block is not used after that.
         unsafe {
             if !FREE_LISTS.push(block, layout) {
                 System.dealloc(block, layout);
@@ -90,18 +91,18 @@ unsafe impl GlobalAlloc for Allocator {
         let layout = padded_layout(layout);
         match FREE_LISTS.pop(layout) {
             Some(block) => {
-                // SAFETY: the block has the size of the layout, and is nobody else's.
+                // SAFETY: the block has the size of the layout, and only this call owns it.
                 unsafe { block.write_bytes(0, layout.size()) };
                 block.as_ptr()
             }
-            // SAFETY: `by_lines` makes no size smaller, and the caller promises that it is not 0.
+            // SAFETY: `padded_layout` makes no size smaller, and the caller promises that it is not 0.
             None => unsafe { System.alloc_zeroed(layout) },
         }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let (old, new) = (padded_layout(layout), Layout::from_size_align(size, layout.align()).map(padded_layout));
-        // glibc locks its arena to change a block's size, but keeps small blocks in each thread: a new one is had without
-        // waiting for other threads.
+        // glibc locks its arena to change the size of a block, but caches small blocks per thread. A new small block
+        // therefore does not wait for other threads.
         if let Ok(new) = new
             && new.align() == old.align()
             && layout.size().max(size) > GLIBC_THREAD_CACHE_MAX
@@ -109,15 +110,15 @@ unsafe impl GlobalAlloc for Allocator {
             if !IS_GLIBC && old.size() == new.size() {
                 return block;
             }
-            // What is kept is used first: the system would map new pages.
+            // Cached blocks are used first, because the system would map new pages.
             if !FREE_LISTS.caches(new) {
-                // SAFETY: the block came from the system with `old`, as the caller's layout tells; the new size is not 0, as
-                // the caller promises, and makes a layout with the same alignment, as was just found.
+                // SAFETY: the block came from the system with `old`, as the caller's layout implies. The new size is
+                // not 0, as the caller promises, and forms a layout with the same alignment, as was just checked.
                 return unsafe { System.realloc(block, old, new.size()) };
             }
         }
-        // A small block, or one whose alignment changes with the size: a new block.
-        // SAFETY: the caller promises a size that makes a layout, and both blocks hold what is copied.
+        // A small block, or one whose alignment changes with the size: move to a new block.
+        // SAFETY: the caller promises a size that forms a layout, and both blocks contain the range that is copied.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !moved.is_null() {
@@ -129,17 +130,17 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Bytes of the smallest blocks that are kept: smaller ones the C library keeps itself.
+/// Bytes of the smallest cached blocks. The C library caches smaller ones itself.
 const MIN_CACHED: usize = 1 << MIN_CACHED_BITS;
 const MIN_CACHED_BITS: u32 = 16;
 
-/// Sizes of kept blocks between a power of two and the next, so that at most an eighth of a block is in vain.
+/// Size classes between a power of two and the next, so that at most an eighth of a block is wasted.
 const CLASSES_PER_OCTAVE: usize = 8;
 
-/// Powers of two from [`LEAST`] on.
+/// Powers of two from [`MIN_CACHED`] on.
 const OCTAVES: usize = 24;
 
-/// A size, rounded up to that of its class if such blocks are kept.
+/// Rounds a size up to its class, if blocks of this size are cached.
 const fn round_to_class(size: usize) -> usize {
     if size < MIN_CACHED || size.ilog2() >= MIN_CACHED_BITS + OCTAVES as u32 {
         return size;
@@ -147,7 +148,7 @@ const fn round_to_class(size: usize) -> usize {
     size.next_multiple_of((1 << size.ilog2()) / CLASSES_PER_OCTAVE)
 }
 
-/// The class of a size that [`rounded`] has made, if such blocks are kept.
+/// Returns the class of a size from [`round_to_class`], if such blocks are cached.
 const fn size_class(size: usize) -> Option<usize> {
     if size < MIN_CACHED || size.ilog2() >= MIN_CACHED_BITS + OCTAVES as u32 {
         return None;
@@ -159,26 +160,26 @@ const fn size_class(size: usize) -> Option<usize> {
     )
 }
 
-/// The size of the blocks of a class.
+/// Returns the size of the blocks of a class.
 const fn class_size(class: usize) -> usize {
     (CLASSES_PER_OCTAVE + class % CLASSES_PER_OCTAVE)
         << (MIN_CACHED_BITS as usize + class / CLASSES_PER_OCTAVE - CLASSES_PER_OCTAVE.ilog2() as usize)
 }
 
-/// Freed blocks, by class: the allocator's memory where the C library has none.
+/// Freed blocks by size class, for systems whose C library does not keep freed memory.
 ///
-/// Before a new block is allocated, as many bytes of kept blocks are freed. So kept and used blocks together never take more
-/// than the peak of used ones.
+/// Before a new block is allocated, the same number of bytes of cached blocks is freed. Cached and used blocks together
+/// therefore never exceed the peak of used ones.
 struct FreeLists {
     is_enabled: AtomicBool,
-    /// All that is kept.
+    /// Total size of the cached blocks.
     bytes: AtomicUsize,
     lists: [FreeList; OCTAVES * CLASSES_PER_OCTAVE],
 }
 
 static FREE_LISTS: FreeLists = FreeLists::new();
 
-/// Free blocks of one class. Each holds the address of the next.
+/// Free blocks of one class, as a linked list: each block holds the address of the next.
 struct FreeList {
     is_locked: AtomicBool,
     first: UnsafeCell<*mut FreeBlock>,
@@ -188,16 +189,16 @@ struct FreeBlock {
     next: *mut FreeBlock,
 }
 
-// SAFETY: the blocks are reached only by the thread that has set `is_locked`, and belong to no thread.
+// SAFETY: only the thread that has set `is_locked` accesses the blocks, and they belong to no thread.
 unsafe impl Sync for FreeList {}
 
 impl FreeList {
-    /// Calls `change` while no other thread reaches the blocks. It does not allocate, as a lock of the library may.
+    /// Calls `change` while no other thread accesses the blocks. It does not allocate, unlike a lock of the library.
     fn with_lock<R>(&self, change: impl FnOnce(&mut *mut FreeBlock) -> R) -> R {
         while self.is_locked.swap(true, Ordering::Acquire) {
             std::thread::yield_now();
         }
-        // SAFETY: this thread has just set the lock, so no other has the address.
+        // SAFETY: this thread has just set the lock, so no other thread holds the address.
         let result = change(unsafe { &mut *self.first.get() });
         self.is_locked.store(false, Ordering::Release);
         result
@@ -206,18 +207,19 @@ impl FreeList {
     fn pop(&self) -> Option<NonNull<u8>> {
         self.with_lock(|first| {
             let block = NonNull::new(*first)?;
-            // SAFETY: what is in the stack is a free block, which begins with the address of the next.
+            // SAFETY: the list contains free blocks, which begin with the address of the next one.
             *first = unsafe { block.as_ref() }.next;
             Some(block.cast())
         })
     }
 
     /// # Safety
-    /// The block must be the caller's, aligned for [`Free`] and no smaller, and not be used afterwards.
+    /// The caller must own the block, which must be aligned for [`FreeBlock`] and no smaller. It must not be used
+    /// afterwards.
     unsafe fn push(&self, block: *mut u8) {
         let block = block.cast::<FreeBlock>();
         self.with_lock(|first| {
-            // SAFETY: the caller promises a block that is aligned, large enough and its own.
+            // SAFETY: the caller owns the block and promises its alignment and size.
             unsafe { block.write(FreeBlock { next: *first }) };
             *first = block;
         });
@@ -231,7 +233,7 @@ impl FreeLists {
         FreeLists { is_enabled: AtomicBool::new(false), bytes: AtomicUsize::new(0), lists: stacks }
     }
 
-    /// The class of a layout whose blocks are kept.
+    /// Returns the class of a layout whose freed blocks are cached.
     fn class_of(&self, layout: Layout) -> Option<usize> {
         let is_kept = layout.align() == LINE && self.is_enabled.load(Ordering::Relaxed);
         if is_kept { size_class(layout.size()) } else { None }
@@ -241,7 +243,7 @@ impl FreeLists {
         self.class_of(layout).is_some()
     }
 
-    /// A kept block of this layout. If there is none, makes room for a new one.
+    /// Returns a cached block of this layout. If there is none, frees memory for a new one.
     fn pop(&self, layout: Layout) -> Option<NonNull<u8>> {
         let block = self.lists[self.class_of(layout)?].pop();
         match block {
@@ -251,14 +253,14 @@ impl FreeLists {
         block
     }
 
-    /// Keeps a block, or returns `false`.
+    /// Caches a freed block, or returns `false`.
     ///
     /// # Safety
-    /// The block must be the system's, allocated with this layout, and if it is kept it must not be used afterwards.
+    /// The block must come from the system with this layout. If it is cached, it must not be used afterwards.
     unsafe fn push(&self, block: *mut u8, layout: Layout) -> bool {
         let Some(class) = self.class_of(layout) else { return false };
         self.bytes.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller promises that the block is given up; it is aligned to lines and as large as its class.
+        // SAFETY: the caller gives the block up. It is aligned to lines and as large as its class.
         unsafe { self.lists[class].push(block) };
         true
     }
@@ -276,7 +278,7 @@ impl FreeLists {
             {
                 self.bytes.fetch_sub(size, Ordering::Relaxed);
                 released += size;
-                // SAFETY: the block is the system's, allocated with the layout of its class, and nobody uses it.
+                // SAFETY: the block comes from the system with the layout of its class, and nothing uses it.
                 unsafe { System.dealloc(block.as_ptr(), Layout::from_size_align_unchecked(size, LINE)) };
             }
         }
@@ -291,7 +293,7 @@ mod tests {
         Layout::from_size_align(round_to_class(size), LINE).unwrap()
     }
 
-    /// A block of the system's.
+    /// Allocates a block from the system.
     fn block(size: usize) -> NonNull<u8> {
         // SAFETY: the size is not 0.
         NonNull::new(unsafe { System.alloc(layout(size)) }).unwrap()
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_an_eighth_apart_at_most() {
+    fn size_classes_waste_at_most_an_eighth() {
         assert_eq!(
             [1, 4096, MIN_CACHED - 1].map(|size| (round_to_class(size), size_class(size))),
             [(1, None), (4096, None), (MIN_CACHED - 1, None)]
@@ -329,17 +331,18 @@ mod tests {
     }
 
     #[test]
-    fn a_freed_block_is_the_next_one_of_its_size() {
+    fn freed_block_is_reused_for_the_same_size_class() {
         let kept = enabled_lists();
         let (small, large) = (block(MIN_CACHED), block(5 << 20));
-        // SAFETY: both blocks are the system's, with these layouts, and are used no more until they are taken.
+        // SAFETY: both blocks come from the system with these layouts, and are not used until they are taken.
         let is_kept =
             unsafe { [kept.push(small.as_ptr(), layout(MIN_CACHED)), kept.push(large.as_ptr(), layout(5 << 20))] };
         assert_eq!((is_kept, kept.bytes.load(Ordering::Relaxed)), ([true; 2], MIN_CACHED + (5 << 20)));
-        assert_eq!(kept.pop(layout((5 << 20) - 1000)), Some(large), "of the same class");
+        assert_eq!(kept.pop(layout((5 << 20) - 1000)), Some(large), "same size class");
         assert_eq!(kept.pop(layout(MIN_CACHED)), Some(small));
         assert_eq!((kept.pop(layout(MIN_CACHED)), kept.bytes.load(Ordering::Relaxed)), (None, 0));
-        // SAFETY: as above. Small blocks, other alignments and blocks that are freed while this is off are not kept.
+        // SAFETY: as above. Small blocks, other alignments and blocks that are freed while caching is off are not
+        // cached.
         unsafe {
             let page = Layout::from_size_align(MIN_CACHED, 4096).unwrap();
             assert!(!kept.push(small.as_ptr(), Layout::from_size_align(4096, LINE).unwrap()));
@@ -350,15 +353,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_makes_room_for_what_is_not_there() {
+    fn cached_blocks_are_freed_before_new_allocations() {
         let kept = enabled_lists();
         for size in [MIN_CACHED, 1 << 20, 1 << 20, 4 << 20] {
-            // SAFETY: the block is the system's, and is used no more.
+            // SAFETY: the block comes from the system, and is not used afterwards.
             assert!(unsafe { kept.push(block(size).as_ptr(), layout(size)) });
         }
         let bytes = || kept.bytes.load(Ordering::Relaxed);
         assert_eq!(kept.pop(layout(3 << 20)), None);
-        assert_eq!(bytes(), MIN_CACHED + (2 << 20), "the largest goes first, and it is enough");
+        assert_eq!(bytes(), MIN_CACHED + (2 << 20), "the largest block is freed first, and it suffices");
         assert_eq!(kept.pop(layout(1 << 30)), None);
         assert_eq!(bytes(), 0);
         kept.release(usize::MAX);
@@ -374,7 +377,7 @@ mod tests {
                     for turn in 0..2000 {
                         let size = MIN_CACHED << (turn % 3);
                         let own = kept.pop(layout(size)).unwrap_or_else(|| block(size));
-                        // SAFETY: the block is this thread's until it is kept.
+                        // SAFETY: this thread owns the block until it is cached.
                         unsafe {
                             own.write_bytes(thread, 64);
                             std::thread::yield_now();
@@ -389,15 +392,15 @@ mod tests {
         assert_eq!(kept.bytes.load(Ordering::Relaxed), 0);
     }
 
-    /// A process has one allocator, which other tests use meanwhile.
+    /// Runs in its own process: a process has one allocator, which other tests use at the same time.
     #[test]
-    fn memory_that_is_kept_is_given_back() {
-        testkit::in_own_process("allocator::tests::memory_that_is_kept_is_given_back", || {
+    fn trim_returns_kept_memory() {
+        testkit::in_own_process("allocator::tests::trim_returns_kept_memory", || {
             keep_freed_memory();
             let size = 96 << 20;
             let layout = Layout::from_size_align(size, 1).unwrap();
             let held = || crate::system::process_memory().map(|memory| memory.current as usize);
-            // SAFETY: a block of this allocator, written within its size, and given back with its layout.
+            // SAFETY: a block of this allocator, written within its size, and freed with its layout.
             let used = unsafe {
                 let block = Allocator.alloc(layout);
                 block.write_bytes(1, size);
@@ -406,7 +409,7 @@ mod tests {
                 used
             };
             let Some(used) = used else { return };
-            // With glibc it depends on the thread's arena, which was there before.
+            // With glibc the result depends on the thread's arena, which existed before.
             assert!(IS_GLIBC || held().unwrap() > used - size / 2, "kept: {:?} after {used}", held());
             trim_memory();
             assert!(held().unwrap() < used - size / 2, "given back: {:?} after {used}", held());
@@ -414,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_change_their_size_keep_what_they_hold() {
+    fn realloc_keeps_the_contents() {
         // Around the sizes from which blocks are aligned to lines and moved by the system.
         let sizes = [
             1,
@@ -432,7 +435,7 @@ mod tests {
         for align in [1, 16, 64, 4096] {
             for (from, to) in sizes.iter().flat_map(|&from| sizes.iter().map(move |&to| (from, to))) {
                 let layout = Layout::from_size_align(from, align).unwrap();
-                // SAFETY: sizes are not 0; a block is used within its size, and given back with its last layout.
+                // SAFETY: sizes are not 0. A block is used within its size, and freed with its last layout.
                 unsafe {
                     let block = Allocator.alloc(layout);
                     assert!(!block.is_null());
@@ -441,7 +444,7 @@ mod tests {
                     assert!(!moved.is_null() && moved.addr().is_multiple_of(align), "{from} to {to}, {align}");
                     let kept = std::slice::from_raw_parts(moved, from.min(to));
                     assert!(kept.iter().enumerate().all(|(at, &found)| found == byte(at)), "{from} to {to}, {align}");
-                    // All of the new size can be written.
+                    // The whole new size is writable.
                     moved.write_bytes(1, to);
                     Allocator.dealloc(moved, Layout::from_size_align(to, align).unwrap());
                 }

@@ -1,7 +1,8 @@
-//! Ending work from outside, as on Ctrl-C: a flag that operations look at before they begin.
+//! Cancellation of work, for example on Ctrl-C: a flag that operations check before they begin.
 //!
-//! What an operation computes may be needed by hundreds of callers, none of which has anything to do but to return. So work ends by
-//! unwinding: no result is half written where anybody can see it, for all that is written belongs to what is unwound.
+//! Hundreds of callers may wait for the result of an operation, and none of them could do anything but return an error.
+//! Canceled work therefore unwinds the stack. No other code sees a partial result, because everything that was being
+//! written belongs to the unwound work.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,20 +11,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// What ends this thread's work.
+    /// The cancellation flag of this thread's work.
     static CURRENT_FLAG: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
-/// The work was ended from outside.
+/// The error of canceled work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cancellation;
 
-/// Runs `work` until it ends, or until somebody sets `flag`: then the next operation in it, on any thread, ends it.
+/// Runs `work` until it ends or `flag` is set. In the latter case the next operation of the work, on any thread,
+/// cancels it.
 ///
-/// A panic of `work` goes on.
+/// A panic of `work` propagates.
 ///
 /// # Errors
-/// If it was ended by the flag.
+/// If the flag canceled the work.
 pub fn run_cancelable<R>(flag: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> Result<R, Cancellation> {
     let found = {
         let _restore = CancelFlag::new(Some(flag)).enter();
@@ -35,14 +37,15 @@ pub fn run_cancelable<R>(flag: &Arc<AtomicBool>, work: impl FnOnce() -> R) -> Re
     })
 }
 
-/// Runs `work` that belongs to no other: a thread that waits within [`until`] may be given it by a pool, and whoever ends what waits
-/// does not end this.
+/// Runs `work` without the current cancellation flag. Use it when a pool may give unrelated work to a thread that waits
+/// within [`run_cancelable`]: canceling the waiting work does not cancel this one.
 pub fn run_detached<R>(work: impl FnOnce() -> R) -> R {
     let _restore = CancelFlag::new(None).enter();
     work()
 }
 
-/// Ends the work of [`until`] that this belongs to, if its flag is set. Operations call this; so may long work without any.
+/// Cancels the current work of [`run_cancelable`], if its flag is set. Operations call this. Long work without
+/// operations should call it too.
 #[inline]
 pub fn check() {
     if CURRENT_FLAG.with_borrow(|flag| flag.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))) {
@@ -52,11 +55,11 @@ pub fn check() {
 
 #[cold]
 fn unwind() -> ! {
-    // Nobody is told of a panic: it is none.
+    // Unwinds without the panic hook, because this is not a panic.
     resume_unwind(Box::new(Cancellation));
 }
 
-/// What ends some work, for other threads that share it by other means than operations.
+/// A handle to the cancellation flag of some work, for threads that share it without kernel operations.
 #[derive(Clone, Debug)]
 pub struct CancelFlag(Option<Arc<AtomicBool>>);
 
@@ -65,12 +68,12 @@ impl CancelFlag {
         CancelFlag(flag.map(Arc::clone))
     }
 
-    /// That of the work which this thread does now.
+    /// Returns the flag of this thread's current work.
     pub fn current() -> CancelFlag {
         CURRENT_FLAG.with_borrow(|flag| CancelFlag::new(flag.as_ref()))
     }
 
-    /// As [`check`], on whatever thread.
+    /// Cancels the work if this flag is set, like [`check`], on any thread.
     #[inline]
     pub fn check(&self) {
         if self.0.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)) {
@@ -78,7 +81,7 @@ impl CancelFlag {
         }
     }
 
-    /// From here on until the result is dropped this thread does that work: it may have waited for other work of its own.
+    /// Makes this the flag of the current thread until the returned guard is dropped.
     pub(crate) fn enter(&self) -> impl Drop + use<> {
         struct RestoreFlag(Option<Arc<AtomicBool>>);
         impl Drop for RestoreFlag {
@@ -98,7 +101,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn work_ends_at_the_next_operation_on_any_thread() {
+    fn cancellation_stops_at_the_next_operation_on_any_thread() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         pool.install(|| {
             let (flag, begun) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
@@ -107,7 +110,7 @@ mod tests {
                     match begun.fetch_add(1, Ordering::SeqCst) {
                         0..10 => {}
                         10 => flag.store(true, Ordering::SeqCst),
-                        // The thread that sets it may be slow.
+                        // The thread that sets the flag may be slow.
                         _ => {
                             while !flag.load(Ordering::SeqCst) {
                                 std::thread::yield_now();
@@ -119,7 +122,7 @@ mod tests {
                 })
             };
             assert_eq!(run_cancelable(&flag, work), Err(Cancellation));
-            assert!(begun.load(Ordering::SeqCst) < 20, "{begun:?} of 1000 items began");
+            assert!(begun.load(Ordering::SeqCst) < 20, "{begun:?} of 1000 items started");
             // No thread keeps the flag.
             assert!(rayon::broadcast(|_| CancelFlag::current().0.is_none()).into_iter().all(|is_none| is_none));
             for_each(2, usize::MAX, |_| ());
@@ -132,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn work_apart_goes_on_within_what_has_ended() {
+    fn detached_work_ignores_outer_cancellation() {
         let flag = Arc::new(AtomicBool::new(true));
         let found = run_cancelable(&flag, || {
             let inner = run_detached(|| {
@@ -146,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn work_within_work_has_a_flag_of_its_own() {
+    fn nested_work_has_its_own_flag() {
         let [outer, inner] = [true, false].map(|is_set| Arc::new(AtomicBool::new(is_set)));
         assert_eq!(run_cancelable(&outer, || run_cancelable(&inner, check)), Ok(Ok(())));
         assert_eq!(run_cancelable(&inner, || run_cancelable(&outer, check)), Ok(Err(Cancellation)));

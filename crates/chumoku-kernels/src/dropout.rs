@@ -1,7 +1,7 @@
-//! Dropout: numbers are set to 0 at random and the others scaled up, so that the expectation stays.
+//! Dropout: values are set to 0 at random and the others scaled up, so that the expectation stays the same.
 //!
-//! Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014). Which
-//! numbers are kept follows from a [`Philox`] stream and the index, so the backward pass draws the same again.
+//! Source: Srivastava et al., "Dropout: A Simple Way to Prevent Neural Networks from Overfitting" (2014). The kept
+//! values follow from a [`Philox`] stream and the index, so the backward pass regenerates the same mask.
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::memory::fill_uninit;
@@ -11,7 +11,7 @@ use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
-/// Numbers decided by sixteen Philox blocks: sixteen bits each.
+/// Values whose bits come from sixteen Philox blocks, sixteen bits each.
 pub(crate) const GROUP: usize = 8 * LANES;
 
 pub(crate) fn check_rate(what: &'static str, rate: f32) -> Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn check_rate(what: &'static str, rate: f32) -> Result<()> {
     }
 }
 
-/// The decision maker: threshold and factor for a rate.
+/// The dropout mask: threshold and factor for a rate, and the stream of random numbers.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct DropoutMask {
@@ -32,41 +32,42 @@ pub struct DropoutMask {
 }
 
 impl DropoutMask {
-    /// The rate is rounded to 1/65536, and the factor is that of the rounded rate, so the expectation is exact.
+    /// Creates the mask of a rate. The rate is rounded to 1/65536, and the factor is that of the rounded rate, so the
+    /// expectation is exact.
     pub(crate) fn new(rate: f32, random: Philox) -> Self {
         let threshold = ((f64::from(rate) * 65536.0).round() as u32).min(65535);
         DropoutMask { random, threshold, factor: (65536.0 / (65536.0 - f64::from(threshold))) as f32 }
     }
 
-    /// 1/(1 − rate)
+    /// Returns 1/(1 − rate).
     pub(crate) fn factor(&self) -> f32 {
         self.factor
     }
 
-    /// Which numbers of group `index` are kept: eight rows of sixteen, a bit each.
+    /// Returns the bits of the kept values of group `index`: eight rows of sixteen.
     #[inline(always)]
     pub(crate) fn bits<S: Simd>(&self, simd: S, index: u64) -> [u16; 8] {
         simd.random_bits(self.random, index.wrapping_mul(LANES as u64), self.threshold)
     }
 
-    /// That of a [`Dropout`]; `None` if it drops nothing.
+    /// Returns the mask of a [`Dropout`], or `None` if it drops nothing.
     pub(crate) fn from_dropout(dropout: Dropout) -> Option<Self> {
         (dropout.rate > 0.0).then(|| DropoutMask::new(dropout.rate, dropout.random))
     }
 
-    /// The factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
+    /// Returns the factors (0 or 1/(1 − rate)) of group `index`, as eight rows of sixteen.
     #[inline(always)]
     pub(crate) fn factors(&self, index: u64) -> [[f32; LANES]; 8] {
         self.random.factors(index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
-    /// As [`Keep::group`], with the instructions of `simd`.
+    /// Computes [`DropoutMask::factors`] with the instructions of `simd`.
     #[inline(always)]
     pub(crate) fn factors_simd<S: Simd>(&self, simd: S, index: u64) -> [[f32; LANES]; 8] {
         simd.random_factors(self.random, index.wrapping_mul(LANES as u64), self.threshold, self.factor)
     }
 
-    /// Drops the same numbers from each `x` in place, whose first number is number `first` of the stream.
+    /// Drops the same values from each `x` in place. Their first value is number `first` of the stream.
     #[inline(always)]
     pub(crate) fn apply<S: Simd, const N: usize>(&self, simd: S, first: usize, mut x: [&mut [f32]; N]) {
         let zero = simd.splat(0.0);
@@ -76,7 +77,7 @@ impl DropoutMask {
             let (group, skip) = ((first + at) / GROUP, (first + at) % GROUP);
             let count = (GROUP - skip).min(len - at);
             let factors = self.factors_simd(simd, group as u64);
-            // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+            // Selected instead of multiplied: dropped values are 0 even if they were not finite.
             for x in &mut x {
                 let x = &mut x[at..at + count];
                 if count == GROUP {
@@ -97,16 +98,16 @@ impl DropoutMask {
     }
 }
 
-/// Dropout as an argument: the share that is dropped, and the stream that decides.
+/// Dropout as an argument: the rate, and the stream of random numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropout {
-    /// The share of numbers set to 0, in 0..1.
+    /// The fraction of values set to 0, in 0..1.
     pub rate: f32,
-    /// Decides by the index.
+    /// The stream of random numbers, indexed by element.
     pub random: Philox,
 }
 
-/// Pieces of this many groups are shared among threads.
+/// Groups in a piece of work.
 const PIECE: usize = 64;
 
 struct DropoutChunk<'a> {
@@ -152,10 +153,9 @@ fn dropout_copy_f32(x: &[f32], keep: DropoutMask) -> Vec<f32> {
     unsafe { fill_uninit(len, fill) }
 }
 
-/// Sets a share `rate` of `x` to 0 and multiplies the rest by 1/(1 − rate), in place.
+/// Sets a fraction `rate` of `x` to 0 and multiplies the rest by 1/(1 − rate), in place.
 ///
-/// The backward pass is the same call on the gradient: which elements are dropped depends on `random` and the index
-/// alone.
+/// The backward pass is the same call on the gradient: the dropped elements depend only on `random` and the index.
 ///
 /// # Errors
 /// If `rate` is not in 0..1.
@@ -169,7 +169,7 @@ pub fn dropout<T: Real>(x: &mut [T], rate: f32, random: Philox) -> Result<()> {
     Ok(())
 }
 
-/// As [`dropout`], with the result in new memory.
+/// Applies [`dropout`] and returns the result in new memory.
 ///
 /// # Errors
 /// If the rate is not in 0..1.
@@ -179,7 +179,7 @@ pub fn dropout_copy<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
     Ok(T::run::<DropoutCopy>((x, DropoutMask::new(dropout.rate, dropout.random))))
 }
 
-/// Both versions of [`dropout`].
+/// Both implementations of [`dropout`].
 struct DropoutInPlace;
 
 impl Implementations for DropoutInPlace {
@@ -193,7 +193,7 @@ impl Implementations for DropoutInPlace {
     }
 }
 
-/// Both versions of [`dropped`].
+/// Both implementations of [`dropout_copy`].
 struct DropoutCopy;
 
 impl Implementations for DropoutCopy {
@@ -209,17 +209,17 @@ impl Implementations for DropoutCopy {
     }
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use super::{DropoutMask, GROUP};
     use crate::number::Real;
 
-    /// Dropout in place, a number at a time.
+    /// Applies dropout in place, one value at a time.
     #[doc(hidden)]
     pub fn dropout<T: Real>(x: &mut [T], keep: DropoutMask) {
         for (group, x) in x.chunks_mut(GROUP).enumerate() {
             for (x, &factor) in x.iter_mut().zip(keep.factors(group as u64).as_flattened()) {
-                // Selected rather than multiplied: what is dropped is 0 even if it was not finite.
+                // Selected instead of multiplied: dropped values are 0 even if they were not finite.
                 *x = if factor == 0.0 { T::ZERO } else { *x * T::round_from(f64::from(factor)) };
             }
         }
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_and_the_expectation_are_right() {
+    fn drop_rate_and_expectation_are_correct() {
         let mut x = vec![1.0f32; 1_000_003];
         dropout(&mut x, 0.3, Philox::new(1, 1)).unwrap();
         let dropped = x.iter().filter(|&&x| x == 0.0).count() as f64 / x.len() as f64;
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_elements_drop_in_both_precisions_and_for_any_length() {
+    fn same_elements_drop_in_f32_and_f64_for_any_length() {
         let mut a = vec![1.0f32; 1000];
         let mut b = vec![1.0f64; 777];
         dropout(&mut a, 0.5, Philox::new(5, 9)).unwrap();
@@ -253,14 +253,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_zero_even_if_it_was_nan() {
+    fn dropped_nan_becomes_zero() {
         let mut x = vec![f32::NAN; 1000];
         dropout(&mut x, 0.5, Philox::new(5, 9)).unwrap();
         assert!(x.contains(&0.0) && x.iter().any(|x| x.is_nan()));
     }
 
     #[test]
-    fn rates_outside_the_range_are_refused() {
+    fn rates_out_of_range_are_rejected() {
         for rate in [-0.1, 1.0, f32::NAN] {
             assert!(dropout(&mut [1.0f32], rate, Philox::new(0, 0)).is_err());
         }

@@ -1,4 +1,5 @@
-//! Looking up rows of a table, scaled: `y_t = scale · table[id_t]`, with scale √d_model in the paper (section 3.4).
+//! Embedding lookup: scaled rows of a table, `y_t = scale · table[id_t]`, with scale √d_model in the transformer paper
+//! (section 3.4).
 
 use crate::memory::fill_uninit;
 use crate::number::{Implementations, Real};
@@ -18,13 +19,13 @@ fn check<T>(ids: &[u32], table: &[T], width: usize, len: usize) -> Result<()> {
     Error::check_length("embedding: y", ids.len() * width, len)
 }
 
-/// The rows named by `ids`, times `scale`.
+/// Looks up the rows of `ids`, times `scale`.
 ///
 /// # Shapes
 /// `table` (vocabulary, width), `ids` (tokens,) → (tokens, width).
 ///
 /// # Errors
-/// If an id is not a row of the table, or the lengths do not fit.
+/// If an id is not a row of the table, or the lengths do not match.
 pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale: T) -> Result<Vec<T>> {
     check(ids, table, width, ids.len() * width)?;
     let _timed = profile::memory_bound::<T>("embedding", 2 * ids.len() * width);
@@ -36,7 +37,7 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
                 for (part, row) in row.chunks(COLS).enumerate() {
                     let mut scaled = [T::ZERO; COLS];
                     scaled.iter_mut().zip(row).for_each(|(y, &x)| *y = x * scale);
-                    // SAFETY: rows belong to one piece alone.
+                    // SAFETY: each row belongs to only one piece.
                     unsafe { y.copy_from(at * width + part * COLS, &scaled[..row.len()]) };
                 }
             }
@@ -46,13 +47,13 @@ pub fn embedding_forward<T: Real>(ids: &[u32], table: &[T], width: usize, scale:
     Ok(unsafe { fill_uninit(len, fill) })
 }
 
-/// Adds to `d_table`: `d_table[id_t] += scale · dy_t`, in the order of the tokens.
+/// Adds the gradient `d_table[id_t] += scale · dy_t`, in the order of the tokens.
 ///
 /// # Shapes
-/// As in [`embedding_forward`].
+/// Same as in [`embedding_forward`].
 ///
 /// # Errors
-/// If an id is not a row of the table, or the lengths do not fit.
+/// If an id is not a row of the table, or the lengths do not match.
 pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) -> Result<()> {
     check(ids, d_table, width, dy.len())?;
     // A row of the table is read and written for each token.
@@ -61,7 +62,7 @@ pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T
     Ok(())
 }
 
-/// Both versions of [`embedding_backward`].
+/// Both implementations of [`embedding_backward`].
 struct EmbeddingBackward;
 
 impl Implementations for EmbeddingBackward {
@@ -77,28 +78,28 @@ impl Implementations for EmbeddingBackward {
 
 /// Tokens in a piece of work.
 const ROWS: usize = 64;
-/// Columns in a piece of work: a cache line's worth, so that threads do not write to the same line.
+/// Columns in a piece of work: a multiple of a cache line, so that threads do not write to the same line.
 const COLS: usize = 64;
 
 fn backward_f32(ids: &[u32], dy: &[f32], width: usize, scale: f32, d_table: &mut [f32]) {
     let shared = SharedMut::new(d_table);
-    // Cut by columns: rows repeat, columns do not, and every sum keeps the order of the tokens.
+    // Split by columns: ids may repeat but columns do not, and every sum keeps the order of the tokens.
     for_each(width.div_ceil(COLS), dy.len() * 2, |piece| {
         let first = piece * COLS;
         let count = COLS.min(width - first);
         for (&id, dy) in ids.iter().zip(dy.chunks_exact(width)) {
-            // SAFETY: these columns belong to this piece alone.
+            // SAFETY: these columns belong to only this piece.
             let row = unsafe { shared.slice(id as usize * width + first, count) };
             row.iter_mut().zip(&dy[first..first + count]).for_each(|(d, &x)| *d += scale * x);
         }
     });
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use crate::number::Real;
 
-    /// The gradient of an embedding table, `d_table[id_t] += scale · dy_t`.
+    /// Adds the gradient of an embedding table, `d_table[id_t] += scale · dy_t`.
     pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T, d_table: &mut [T]) {
         for (t, &id) in ids.iter().enumerate() {
             for i in 0..width {

@@ -1,38 +1,38 @@
-//! What can be wrong with the arguments of an operation.
+//! Errors about the arguments of an operation.
 
-/// A kernel's result.
+/// The result of a kernel.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An argument that does not fit: which, what was expected, and what came.
+/// An invalid argument: its name, what was expected, and what was passed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A slice of the wrong length.
     #[error("{what}: expected {expected} values, got {found}")]
     Length {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// Values expected.
+        /// Expected number of values.
         expected: usize,
-        /// Values found.
+        /// Actual number of values.
         found: usize,
     },
     /// A matrix of the wrong shape.
     #[error("{what}: expected shape ({}, {}), got ({}, {})", expected.0, expected.1, found.0, found.1)]
     Shape {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// Rows and columns expected.
+        /// Expected rows and columns.
         expected: (usize, usize),
-        /// Rows and columns found.
+        /// Actual rows and columns.
         found: (usize, usize),
     },
-    /// Any other value out of its range.
+    /// Any other invalid value.
     #[error("{what}: {problem}")]
     Value {
-        /// The argument.
+        /// Name of the argument.
         what: &'static str,
-        /// What was expected and what came.
+        /// The expected and the actual value.
         problem: String,
     },
 }
@@ -50,7 +50,7 @@ impl Error {
         Error::Value { what, problem: problem.into() }
     }
 
-    /// `Ok` if `found == expected`.
+    /// Returns `Ok` if `found == expected`.
     pub(crate) fn check_length(what: &'static str, expected: usize, found: usize) -> Result<()> {
         if expected == found { Ok(()) } else { Err(Error::length(what, expected, found)) }
     }

@@ -1,7 +1,7 @@
-//! Exact attention and transformer kernels for CPUs: slices and views in, results out.
+//! Exact attention and transformer kernels for CPUs that work on plain slices and strided views.
 //!
-//! Use this crate to compute attention, matrix products or another operation of a transformer, forward or backward, on
-//! plain slices of your own. For layers and models see `chumoku-nn`; for training from files, `chumoku`.
+//! Use this crate to compute attention, matrix products and the other operations of a transformer on your own slices,
+//! forward and backward. For layers and models see `chumoku-nn`. For training from files see `chumoku`.
 //!
 //! # Attention
 //!
@@ -12,13 +12,14 @@
 //! Attention(Q, K, V) = softmax(Q Kᵀ / √d) V
 //! ```
 //!
-//! The forward pass goes through queries and keys in blocks, so no array of queries × keys ever exists. Each query
-//! keeps the sum of its weights and, where its scores are large, their running maximum, which makes the softmax of all
-//! keys out of the blocks (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The backward
-//! pass needs the output and one number a query, the log-sum-exp of its scores, and computes the weights again from
-//! them (Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", 2022). "Exact"
-//! means that every key counts: results differ from the formula by rounding errors alone, within the limits given
-//! below.
+//! The forward pass goes through queries and keys in blocks, so no queries × keys array ever exists. Each query keeps
+//! the sum of its weights. If its scores are large, it also keeps their running maximum. This online softmax combines
+//! the blocks into the softmax over all keys (Milakov and Gimelshein, "Online normalizer calculation for softmax",
+//! 2018).
+//!
+//! The backward pass recomputes the weights from the output and one number per query, the log-sum-exp of its scores
+//! (Dao et al., "FlashAttention: Fast and Memory-Efficient Exact Attention with IO-Awareness", 2022). "Exact" means
+//! that every key counts: results differ from the formula only by rounding errors, within the limits below.
 //!
 //! ```
 //! use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, Saved};
@@ -34,7 +35,7 @@
 //! assert!((output[0] - 7.0).abs() < 1e-5);
 //! assert!((log_sum_exp[0] - f32::ln(4.0)).abs() < 1e-5);
 //!
-//! // The gradients of the output: that of a value is its weight.
+//! // The gradient of a value is its weight.
 //! let (mut d_query, mut d_key, mut d_value) = ([0.0], [0.0; 2], [0.0; 2]);
 //! let saved = Saved {
 //!     output: Heads::bhld(&output, one)?,
@@ -52,24 +53,24 @@
 //! attention.backward(saved, gradients)?;
 //! assert!((d_value[0] - 0.25).abs() < 1e-5 && (d_value[1] - 0.75).abs() < 1e-5);
 //!
-//! // A query that stands before all keys sees none of them.
+//! // A query before all keys sees none of them.
 //! let blind = attention.causal(Causal::Offset(-1));
 //! blind.forward_with_log_sum_exp(HeadsMut::bhld(&mut output, one)?, &mut log_sum_exp)?;
 //! assert_eq!((output, log_sum_exp), ([0.0], [f32::NEG_INFINITY]));
 //! # Ok::<(), chumoku_kernels::Error>(())
 //! ```
 //!
-//! Heads of keys and values may be fewer than those of queries, values may have a width of their own, and sequences may
-//! be packed one after another. The methods of [`Attention`] add causal and other masks, windows, ALiBi, softcap, sinks
-//! and dropout. [`KeyValueCache`] holds the keys and values of earlier tokens for decoding, [`merge_attention`] joins
-//! attention over parts of the keys, and [`Attention::explain`] says which kernel a call runs on, and why.
+//! There may be fewer heads of keys and values than of queries. Values may have their own width, and sequences may be
+//! packed one after another. The methods of [`Attention`] add causal and other masks, windows, ALiBi, softcap, sinks
+//! and dropout. [`KeyValueCache`] holds the keys and values of earlier tokens for decoding. [`merge_attention`]
+//! combines attention over parts of the keys. [`Attention::explain`] reports which kernel a call uses, and why.
 //!
-//! # How exact attention is
+//! # Accuracy of attention
 //!
 //! The error of a result is ‖found − expected‖₂ / ‖expected‖₂, where "expected" is computed in double precision from
-//! the same inputs. The tests hold it to these limits on every instruction set of the machine that they run on:
+//! the same inputs. The tests enforce these limits on every instruction set of the machine they run on:
 //!
-//! | numbers and [`Precision`] | output, log-sum-exp | gradients | usual output | usual gradients |
+//! | dtype and [`Precision`] | output, log-sum-exp | gradients | typical output | typical gradients |
 //! |---|---|---|---|---|
 //! | f32, [`Highest`](Precision::Highest) | 1e-6 | 1e-6 | 6e-7 | 8e-7 |
 //! | f32, [`High`](Precision::High) | 2e-5 | 4e-5 | 1e-5 | 2e-5 |
@@ -77,41 +78,45 @@
 //! | bf16 | 8e-3 | 1e-2 | | |
 //! | f16 | 5e-4, and 6e-8 absolute | 1e-3, and 6e-8 absolute | | |
 //!
-//! The first two columns hold for every case of the tests. They widen where scores are large (by up to 3 times, and by
-//! 2.5e-7 of the largest score), and where terms cancel, an error is measured against an eighth of the sum of the
-//! terms' sizes. The usual case is 512 queries and keys of width 64. Errors in f32, bf16 and f16 are also held to at
-//! most twice PyTorch's. f64 runs the plain version. `docs/kernels.md` in the repository has the other operations and
+//! The first two columns hold for every test case. They widen for large scores, by up to 3 times and by 2.5e-7 of the
+//! largest score. If terms cancel, the error is measured against an eighth of the sum of the terms' magnitudes. The
+//! typical case has 512 queries and keys of width 64. Errors in f32, bf16 and f16 are also limited to twice those of
+//! PyTorch. f64 runs the reference implementation. `docs/kernels.md` in the repository covers the other operations and
 //! the tests.
 //!
-//! All levels of [`Precision`] differ only with AMX. Where AVX-512 knows bf16, [`Medium`](Precision::Medium) differs from
-//! the others; whatever is not computed in bf16 terms is computed in f32, and gives the same bytes as
-//! [`Highest`](Precision::Highest). The elementary functions [`exp_each`], [`erf_each`] and [`tanh_each`] are at
-//! most 2 units in the last place off, [`sigmoid_each`] 3, within the ranges that they state.
+//! The three levels of [`Precision`] all differ only with AMX. On AVX-512 with BF16, [`Medium`](Precision::Medium)
+//! differs from the others. Everything that is not computed in bf16 terms is computed in f32, with the same bytes as
+//! [`Highest`](Precision::Highest). The elementary functions [`exp_each`], [`erf_each`] and [`tanh_each`] are accurate
+//! to 2 units in the last place and [`sigmoid_each`] to 3, within the ranges that they state.
 //!
 //! # Special values
 //!
-//! * **Nothing to attend to:** a query whose keys are all masked, or that has none, gets output 0, gradients 0 and
-//!   log-sum-exp −∞. With a sink the log-sum-exp is the sink's score.
-//! * **NaN and infinity:** what a query must not see reaches neither its output nor a gradient, not by a bit, whatever
-//!   it holds. What it does see always shows: results are NaN or infinite where those of the plain version are.
-//! * **Range:** rows with NaN, infinity or very large numbers (a sum of squares of 1e37 or more) are computed by the
-//!   plain version, one query at a time in double precision, and slowly. Lengths and batches may be 0. The scale must
-//!   be finite, and a softcap finite and above 0.
-//! * In a matrix product ([`gemm()`]) a number that is not finite shows in its row or column of the result and nowhere
-//!   else; with bf16 terms an infinite one may show as NaN.
+//! * **Nothing to attend to:** a query that has no keys, or whose keys are all masked, gets output 0, gradients 0 and
+//!   log-sum-exp −∞. With a sink, the log-sum-exp is the sink's score.
+//! * **NaN and infinity:** masked values never change an output or a gradient by a single bit, whatever they hold.
+//!   Values that are attended to always propagate: results are NaN or infinite exactly where those of the reference
+//!   implementation are.
+//! * **Range:** rows with NaN, infinity or very large values (a sum of squares of 1e37 or more) are computed by the
+//!   reference implementation, one query at a time in double precision, which is slow. Lengths and batches may be 0.
+//!   The scale must be finite. A softcap must be finite and above 0.
+//! * **Matrix product:** in [`gemm()`] a non-finite value affects only its row or column of the result. With bf16 terms
+//!   an infinite value may become NaN.
 //!
 //! # Contract
 //!
-//! * Same input, instruction set and build: same bytes, whatever the number of threads. Work is cut into pieces that
-//!   depend on shapes alone, and partial sums are added in a fixed order. Different instruction sets agree to rounding.
-//! * Every operation stands here once, forward and backward together, in two versions: the plain one in
-//!   [`mod@reference`], short loops that decide arguments, and the fast one, vectorised for the instruction set at hand
-//!   and shared among threads. Operations are generic over [`Real`]: `f32` runs the fast version, `f64` the plain one,
-//!   so whatever is built on these functions can be checked in double precision by running the same code on `f64`.
-//! * Threads are the caller's choice: work runs in the current `rayon` pool.
-//! * Functions check their arguments and return [`Error`]; they do no I/O and log nothing. Only what is hidden in `system`
-//!   asks the operating system.
-//! * This is the only crate of the workspace that may use `unsafe`, and intrinsics appear only in its `isa` folder.
+//! * **Deterministic:** the same input, instruction set and build give the same bytes for any number of threads. Work
+//!   is split by shapes alone, and partial sums are added in a fixed order. Different instruction sets agree up to
+//!   rounding.
+//! * **Two implementations:** each operation has one module with its forward and backward pass. The reference
+//!   implementation in [`mod@reference`] consists of short loops and defines the correct result. The fast
+//!   implementation is vectorized for the instruction set and shared among threads. Operations are generic over
+//!   [`Real`]: `f32` runs the fast implementation and `f64` the reference. Running the same code on `f64` therefore
+//!   checks it in double precision.
+//! * **Threads:** work runs in the caller's current `rayon` pool.
+//! * **No side effects:** functions check their arguments and return [`Error`]. They do no I/O and write no logs. Only
+//!   the hidden module `system` calls the operating system.
+//! * **Unsafe code:** this is the only crate of the workspace that may use `unsafe`. Intrinsics appear only in its
+//!   `isa` folder.
 //!
 //! | instruction set | vectors | tile of the matrix product |
 //! |---|---|---|
@@ -144,32 +149,32 @@
 //!
 //! - `activation`: GELU, ReLU, SiLU and gated products
 //! - `adamw`: AdamW, in one pass over parameters, gradients and both moments
-//! - `allocator`: an allocator that aligns to cache lines and keeps freed memory
+//! - `allocator`: an allocator that aligns to cache lines and caches freed memory
 //! - `attention`: scaled dot-product attention, forward, backward and decoding
-//! - `dropout`: random masks that are drawn again instead of stored
-//! - `embedding`: lookup of table rows, with a scale
-//! - `error`: errors about arguments
+//! - `dropout`: random masks that are regenerated instead of stored
+//! - `embedding`: scaled lookup of table rows
+//! - `error`: argument errors
 //! - `gemm`: the matrix product
-//! - `halt`: cancellation, as on Ctrl-C
-//! - `isa`: instruction sets: detection, dispatch, vectors; the only place with intrinsics
-//! - `limits`: measured peak speed of the processor and its caches
+//! - `cancel`: cancellation, for example on Ctrl-C
+//! - `isa`: instruction sets: detection, dispatch and vectors; the only place with intrinsics
+//! - `roofline`: measured peak rates of the processor and its caches
 //! - `loss`: cross-entropy with label smoothing and class weights
-//! - `math`: exp, erf, tanh, the logistic function and the normal distribution on vectors
-//! - `memory`: buffers that are not cleared, scratch memory
-//! - `narrow`: low precision: f32, bf16 and f16 as attention reads and writes them
+//! - `math`: vectorized exp, erf, tanh, sigmoid and normal distribution
+//! - `memory`: uninitialized buffers and scratch memory
+//! - `low_precision`: f32, bf16 and f16 as attention reads and writes them
 //! - `norm`: layer norm and RMS norm
-//! - `number`: the number types and the dispatch between fast and plain versions
+//! - `number`: number types and dtype dispatch between fast and reference implementations
 //! - `parallel`: parallel loops for code outside the kernels
-//! - `philox`: random numbers from a counter
-//! - `profile`: counts of multiply–adds and, on request, times of operations
+//! - `philox`: counter-based random numbers
+//! - `profile`: counts of multiply–adds and, on request, time per operation
 //! - `recurrent`: RNN, LSTM and GRU over packed sequences
-//! - `reference`: re-exports of the plain version of every operation
-//! - `register_tile`: the innermost loop of products in vectors
-//! - `rotary`: rotary positions
+//! - `reference`: re-exports of all reference implementations
+//! - `register_tile`: the innermost loop of vector products
+//! - `rotary`: rotary position embeddings
 //! - `softmax`: softmax over rows
 //! - `sum`: sums in a fixed order
-//! - `system`: calls of the operating system
-//! - `threads`: work that is cut by shapes alone, on a rayon pool or a `Team`
+//! - `system`: operating-system calls
+//! - `threads`: work that is split by shapes alone and runs on a rayon pool or a `ThreadTeam`
 
 mod activation;
 mod adamw;

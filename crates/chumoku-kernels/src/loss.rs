@@ -1,8 +1,8 @@
 //! Cross-entropy with label smoothing, class weights and row weights.
 //!
-//! Source of label smoothing: Szegedy et al., "Rethinking the Inception Architecture" (2016), section 7; the way it
-//! combines with class weights is that of `torch.nn.functional.cross_entropy` (reduction "mean"). A row's weight multiplies
-//! its loss and its share of the divisor.
+//! Source of label smoothing: Szegedy et al., "Rethinking the Inception Architecture" (2016), section 7. It combines
+//! with class weights as in `torch.nn.functional.cross_entropy` (reduction "mean"). The weight of a row multiplies its
+//! loss and its share of the divisor.
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
@@ -14,24 +14,25 @@ use crate::{Error, Result};
 /// The options of [`cross_entropy`].
 #[derive(Clone, Copy, Debug)]
 pub struct CrossEntropy<'a, T> {
-    /// Share ε of the target spread over all classes, in 0..=1.
+    /// Fraction ε of the target that is spread over all classes, in 0..=1.
     pub label_smoothing: T,
-    /// A weight for each class, 1 if absent.
+    /// A weight for each class; 1 if absent.
     pub class_weights: Option<&'a [T]>,
-    /// A weight for each row, 1 if absent. Weights of 1 give the same bits as none; a row of weight 0 has no part in the loss.
+    /// A weight for each row; 1 if absent. Weights of 1 give the same bits as none. A row of weight 0 is excluded from
+    /// the loss.
     pub row_weights: Option<&'a [T]>,
 }
 
-/// The mean loss of a batch, and its gradient with respect to the logits.
+/// Computes the mean loss of a batch, and its gradient with respect to the logits.
 ///
 /// With p = softmax(logits), y the label, w the class weights, r the row weights and C classes:
-/// `loss_i = −(1 − ε) w_y ln p_y − ε/C · Σ_c w_c ln p_c`, and the batch's loss is `Σ_i r_i loss_i / Σ_i r_i w_{y_i}`.
+/// `loss_i = −(1 − ε) w_y ln p_y − ε/C · Σ_c w_c ln p_c`. The loss of the batch is `Σ_i r_i loss_i / Σ_i r_i w_{y_i}`.
 ///
 /// # Shapes
 /// `logits`, `d_logits` (rows, classes); `labels` (rows,).
 ///
 /// # Errors
-/// If there are no rows, a label is not a class, the lengths do not fit or the options are out of range.
+/// If there are no rows, a label is not a class, the lengths do not match or the options are out of range.
 pub fn cross_entropy<T: Real>(
     logits: &[T],
     labels: &[u32],
@@ -60,25 +61,25 @@ pub fn cross_entropy<T: Real>(
     Ok(T::run::<CrossEntropyLoss>((logits, labels, options, d_logits)))
 }
 
-/// Checks the weights of rows, if there are any.
+/// Checks the row weights, if there are any.
 ///
 /// # Errors
-/// If there are not as many as rows, one is negative or not finite, or all are 0.
+/// If their number differs from `rows`, one is negative or not finite, or all are 0.
 pub fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, rows: usize) -> Result<()> {
     let Some(weights) = weights else { return Ok(()) };
     Error::check_length(what, rows, weights.len())?;
     let is_weight = |&weight: &T| weight.is_finite() && weight >= T::ZERO;
     if let Some(row) = weights.iter().position(|weight| !is_weight(weight)) {
-        let problem = format!("expected finite numbers from 0 on, got {} in row {row}", weights[row]);
+        let problem = format!("expected finite numbers of at least 0, got {} in row {row}", weights[row]);
         return Err(Error::value(what, problem));
     }
     match weights.iter().any(|&weight| weight > T::ZERO) {
         true => Ok(()),
-        false => Err(Error::value(what, "expected a number above 0, got only 0")),
+        false => Err(Error::value(what, "expected at least one number above 0, got only 0")),
     }
 }
 
-/// Both versions of [`cross_entropy`].
+/// Both implementations of [`cross_entropy`].
 struct CrossEntropyLoss;
 
 impl Implementations for CrossEntropyLoss {
@@ -92,7 +93,7 @@ impl Implementations for CrossEntropyLoss {
     }
 }
 
-/// What all rows of a batch share.
+/// Totals that all rows of a batch share.
 #[derive(Clone, Copy, Debug)]
 struct BatchTotals<T> {
     /// ε/C
@@ -122,13 +123,13 @@ impl<T: Real> CrossEntropy<'_, T> {
     }
 }
 
-/// Numbers in a piece of work, about.
+/// Approximate number of values in a piece of work.
 const PIECE: usize = 1 << 13;
 
 struct CrossEntropyRows<'a> {
     options: &'a CrossEntropy<'a, f32>,
     shared: BatchTotals<f32>,
-    /// The number of the first row.
+    /// Index of the first row.
     first: usize,
     logits: &'a [f32],
     labels: &'a [u32],
@@ -164,7 +165,7 @@ impl SimdOp for CrossEntropyRows<'_> {
             let (mut sum, divisor) = (simd.splat(0.0), simd.splat(row_divisor));
             for at in (0..classes).step_by(S::LANES) {
                 let end = classes.min(at + S::LANES);
-                // What fills up the last vector costs nothing: its distance is 0.
+                // Padding of the last vector adds nothing: its distance is 0.
                 let distance = simd.sub(shift, simd.load_up_to(&x[at..end], log_total));
                 let target = match options.class_weights {
                     Some(weights) => {
@@ -199,12 +200,12 @@ fn cross_entropy_f32(logits: &[f32], labels: &[u32], options: &CrossEntropy<f32>
     losses.iter().sum::<f32>() / shared.divisor
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use super::CrossEntropy;
     use crate::number::Real;
 
-    /// The mean loss and its gradient; the formula stands at [`crate::cross_entropy`].
+    /// Computes the mean loss and its gradient with the formula of [`crate::cross_entropy`].
     pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {
         let classes = x.len() / labels.len();
         let shared = options.batch_totals(classes, labels);

@@ -1,4 +1,4 @@
-//! The numbers that the fast attention reads and writes, a vector at a time.
+//! Low precision: the number types that the fast attention reads and writes, one vector at a time.
 
 use crate::isa::Simd;
 use crate::number::Element;
@@ -7,27 +7,27 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use rayon::prelude::*;
 
-/// An element whose sums are f32: what the fast kernels read and write.
+/// An element type whose kernels compute in f32: f32, bf16 and f16.
 pub(crate) trait F32Compute: Element<Sum = f32> {
-    /// The numbers as f32, exactly.
+    /// Converts values to f32, exactly.
     fn widen(from: &[Self], to: &mut [f32]);
-    /// The nearest numbers.
+    /// Rounds values to the nearest of this type.
     fn narrow(from: &[f32], to: &mut [Self]);
-    /// A vector of them.
+    /// Loads a vector.
     ///
     /// # Safety
-    /// `from` must be valid for reading `LANES` of them.
+    /// `from` must be valid for reading `LANES` values.
     unsafe fn load<S: Simd>(simd: S, from: *const Self) -> S::V;
-    /// Writes the nearest numbers of a vector.
+    /// Stores a vector, rounded to the nearest values.
     ///
     /// # Safety
-    /// `to` must be valid for writing `LANES` of them.
+    /// `to` must be valid for writing `LANES` values.
     unsafe fn store<S: Simd>(simd: S, to: *mut Self, v: S::V);
-    /// Whether the numbers are f32.
+    /// True if the type is f32.
     const IS_F32: bool = false;
-    /// Numbers, whose type is then known only when it runs.
+    /// Erases the type of a slice.
     fn erase(of: &[Self]) -> DtypeSlice<'_>;
-    /// The same of numbers that tasks write.
+    /// Erases the type of a slice that tasks write.
     fn erase_shared(of: SharedMut<Self>) -> SharedDtypeSlice;
 }
 
@@ -43,12 +43,12 @@ impl F32Compute for f32 {
     }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f32) -> S::V {
-        // SAFETY: the caller promises LANES numbers, f32.
+        // SAFETY: the caller promises LANES values of f32.
         unsafe { simd.load_ptr(from) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut f32, v: S::V) {
-        // SAFETY: the caller promises room for LANES numbers, f32.
+        // SAFETY: the caller promises space for LANES values of f32.
         unsafe { simd.store_ptr(to, v) }
     }
     fn erase(of: &[f32]) -> DtypeSlice<'_> {
@@ -68,12 +68,12 @@ impl F32Compute for bf16 {
     }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const bf16) -> S::V {
-        // SAFETY: the caller promises LANES numbers; bf16 is a u16, its bits.
+        // SAFETY: the caller promises LANES values; bf16 has the layout of its u16 bits.
         unsafe { simd.load_bf16(from.cast()) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut bf16, v: S::V) {
-        // SAFETY: the caller promises room for LANES numbers; bf16 is a u16, its bits.
+        // SAFETY: the caller promises space for LANES values; bf16 has the layout of its u16 bits.
         unsafe { simd.store_bf16(to.cast(), v) }
     }
     #[inline(always)]
@@ -84,7 +84,8 @@ impl F32Compute for bf16 {
     fn narrow(from: &[f32], to: &mut [bf16]) {
         for (to, from) in to.iter_mut().zip(from) {
             let bits = from.to_bits();
-            // To the nearest, ties to even; a NaN (whose bits may wrap around here) stays one by keeping its quiet bit.
+            // Round to nearest, ties to even. A NaN, whose bits may wrap around here, stays a NaN by setting its quiet
+            // bit.
             let rounded = bits.wrapping_add(0x7FFF + (bits >> 16 & 1)) >> 16;
             let nan = (bits >> 16) | 0x40;
             *to = bf16::from_bits(if from.is_nan() { nan as u16 } else { rounded as u16 });
@@ -101,12 +102,12 @@ impl F32Compute for f16 {
     }
     #[inline(always)]
     unsafe fn load<S: Simd>(simd: S, from: *const f16) -> S::V {
-        // SAFETY: the caller promises LANES numbers; f16 is a u16, its bits.
+        // SAFETY: the caller promises LANES values; f16 has the layout of its u16 bits.
         unsafe { simd.load_f16(from.cast()) }
     }
     #[inline(always)]
     unsafe fn store<S: Simd>(simd: S, to: *mut f16, v: S::V) {
-        // SAFETY: the caller promises room for LANES numbers; f16 is a u16, its bits.
+        // SAFETY: the caller promises space for LANES values; f16 has the layout of its u16 bits.
         unsafe { simd.store_f16(to.cast(), v) }
     }
     #[inline(always)]
@@ -119,8 +120,8 @@ impl F32Compute for f16 {
     }
 }
 
-/// Numbers that are read, of a type that is known only when it runs: what takes these is compiled once. It is matched where the
-/// type matters, which is where numbers are read and written.
+/// A read-only slice whose dtype is known only at run time, so that code that takes it is compiled once. It is matched
+/// only where values are read and written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DtypeSlice<'a> {
     F32(&'a [f32]),
@@ -129,7 +130,7 @@ pub(crate) enum DtypeSlice<'a> {
 }
 
 impl DtypeSlice<'_> {
-    /// bf16 terms that hold any of these numbers.
+    /// Returns the number of bf16 terms that hold any of these values exactly.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn bf16_terms(&self) -> usize {
         match self {
@@ -139,13 +140,13 @@ impl DtypeSlice<'_> {
         }
     }
 
-    /// Bytes of a number.
+    /// Returns the bytes per value.
     pub(crate) fn size(&self) -> usize {
         if matches!(self, DtypeSlice::F32(_)) { 4 } else { 2 }
     }
 }
 
-/// As [`Numbers`], which tasks write, each a part of its own.
+/// A [`DtypeSlice`] that tasks write, each a part of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum SharedDtypeSlice {
     F32(SharedMut<f32>),
@@ -154,19 +155,20 @@ pub(crate) enum SharedDtypeSlice {
 }
 
 impl SharedDtypeSlice {
-    /// The numbers themselves, if they are f32.
+    /// Returns the slice, if it is f32.
     pub(crate) fn as_f32(self) -> Option<SharedMut<f32>> {
         if let SharedDtypeSlice::F32(numbers) = self { Some(numbers) } else { None }
     }
 
-    /// Writes the nearest numbers to `from` from `at` on.
+    /// Writes the values of `from`, rounded to nearest, from index `at` on.
     ///
     /// # Safety
-    /// * The memory must still be there.
-    /// * These elements must be the caller's alone.
+    /// * The memory must still be valid.
+    /// * The caller must have exclusive access to these elements.
     #[inline(always)]
     pub(crate) unsafe fn write_f32(self, at: usize, from: &[f32]) {
-        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        // SAFETY: valid and exclusive, as the caller promises. The shared memory comes from slices, so it is
+        // initialized.
         unsafe {
             match self {
                 SharedDtypeSlice::F32(to) => f32::narrow(from, to.slice(at, from.len())),
@@ -176,15 +178,16 @@ impl SharedDtypeSlice {
         }
     }
 
-    /// As [`SharedNumbers::narrow`], of double precision: rounded once.
+    /// Writes f64 values like [`SharedDtypeSlice::write_f32`], rounded once.
     ///
     /// # Safety
-    /// As for [`SharedNumbers::narrow`].
+    /// Same as for [`SharedDtypeSlice::write_f32`].
     pub(crate) unsafe fn write_f64(self, at: usize, from: &[f64]) {
         fn round<T: Element>(from: &[f64], to: &mut [T]) {
             to.iter_mut().zip(from).for_each(|(to, &x)| *to = T::round_from(x));
         }
-        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        // SAFETY: valid and exclusive, as the caller promises. The shared memory comes from slices, so it is
+        // initialized.
         unsafe {
             match self {
                 SharedDtypeSlice::F32(to) => round(from, to.slice(at, from.len())),
@@ -194,12 +197,13 @@ impl SharedDtypeSlice {
         }
     }
 
-    /// Sets `count` numbers from `at` on to 0.
+    /// Sets `count` values from index `at` on to 0.
     ///
     /// # Safety
-    /// As for [`SharedNumbers::narrow`].
+    /// Same as for [`SharedDtypeSlice::write_f32`].
     pub(crate) unsafe fn fill_zero(self, at: usize, count: usize) {
-        // SAFETY: there and the caller's alone, as the caller promises; what is shared is made of slices, which hold numbers.
+        // SAFETY: valid and exclusive, as the caller promises. The shared memory comes from slices, so it is
+        // initialized.
         unsafe {
             match self {
                 SharedDtypeSlice::F32(to) => to.slice(at, count).fill(0.0),
@@ -210,7 +214,7 @@ impl SharedDtypeSlice {
     }
 }
 
-/// In which form numbers are kept that are read again and again.
+/// The dtype in which packed values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum StorageDtype {
@@ -220,9 +224,9 @@ pub(crate) enum StorageDtype {
 }
 
 impl StorageDtype {
-    /// The smallest form in which all of these numbers are exactly what they are.
+    /// Returns the smallest dtype that represents all of these values exactly.
     pub(crate) fn smallest_exact(numbers: &[f32]) -> StorageDtype {
-        /// Numbers that usually tell.
+        /// The first values usually decide.
         const FIRST: usize = 256;
         let (first, rest) = numbers.split_at(FIRST.min(numbers.len()));
         let fits = |is_one: fn(f32) -> bool| {
@@ -238,12 +242,12 @@ impl StorageDtype {
         }
     }
 
-    /// Bytes of a number.
+    /// Returns the bytes per value.
     pub(crate) fn size(self) -> usize {
         if self == StorageDtype::F32 { 4 } else { 2 }
     }
 
-    /// The bits of a number in a form of half the size, which holds it exactly.
+    /// Returns the bits of a value in a 16-bit dtype that represents it exactly.
     pub(crate) fn encode(self, x: f32) -> u16 {
         match self {
             StorageDtype::F16 => f16::from_f32(x).to_bits(),
@@ -256,10 +260,10 @@ fn is_bf16(x: f32) -> bool {
     x.to_bits() & 0xFFFF == 0
 }
 
-/// Whether a number is finite and one of f16's.
+/// Returns whether a value is finite and exactly representable in f16.
 fn is_f16(x: f32) -> bool {
     let bits = x.to_bits();
-    // f16 has 10 digits behind the first, from 2^-14 to 2^15, and fewer down to 2^-24.
+    // f16 has 10 fraction bits from 2^-14 to 2^15, and fewer down to 2^-24.
     let lost = match bits >> 23 & 0xFF {
         113..=142 => 13,
         exponent @ 103..=112 => 13 + 113 - exponent,
@@ -273,14 +277,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_form_is_the_smallest_that_is_exact() {
+    fn storage_dtype_is_the_smallest_exact_one() {
         for bits in 0..=u16::MAX {
             let (half, brain) = (f16::from_bits(bits).to_f32(), bf16::from_bits(bits).to_f32());
             assert_eq!(is_f16(half), half.is_finite(), "{half}");
             assert!(is_bf16(brain));
             if half.is_finite() {
                 assert_eq!(StorageDtype::F16.encode(half), bits);
-                // The next number of f32 is none of f16.
+                // The next f32 is not representable in f16.
                 assert!(!is_f16(f32::from_bits(half.to_bits() + 1)), "{half}");
             }
             assert!(brain.is_nan() || StorageDtype::Bf16.encode(brain) == bits);
@@ -299,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn any_nan_stays_one() {
+    fn nan_stays_nan() {
         let all = [0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF, 0xFF80_0001, 0xFFFF_8000, u32::MAX].map(f32::from_bits);
         let (mut narrow, mut half) = ([bf16::ZERO; 6], [f16::ZERO; 6]);
         bf16::narrow(&all, &mut narrow);

@@ -1,17 +1,17 @@
-//! Vectorised elementary functions of f32, with their largest errors.
+//! Vectorized elementary functions of f32, with their maximum errors.
 
 use crate::isa::{self, Simd, SimdOp, VectorMath};
 use crate::{Error, Result};
 
-/// `erf(x)/x − 1` in x², |x| ≤ 0.9.
+/// Polynomial of `erf(x)/x − 1` in x², |x| ≤ 0.9.
 const ERF_NEAR: [f32; 7] =
     [8.454_664e-5, -8.162_372_4e-4, 5.202_737e-3, -2.686_007_5e-2, 1.128_370_8e-1, -3.761_263_5e-1, 1.283_791_7e-1];
-/// `ln erfc(x)`, 0.9 ≤ x ≤ 4.
+/// Polynomial of `ln erfc(x)`, 0.9 ≤ x ≤ 4.
 const ERF_FAR: [f32; 7] =
     [2.004_482_4e-4, -3.087_028_2e-3, 2.239_970_4e-2, -1.042_859_7e-1, -6.367_833_6e-1, -1.127_909_5, -1.398_353_2e-4];
-/// `(tanh(x)/x − 1)/x²` in x², |x| ≤ 0.6.
+/// Polynomial of `(tanh(x)/x − 1)/x²` in x², |x| ≤ 0.6.
 const TANH: [f32; 5] = [-5.704_987e-3, 2.063_908_8e-2, -5.373_971_5e-2, 1.333_144_2e-1, -3.333_328e-1];
-/// `(x + 3)·Φ(−x)·e^(x²/2)` in (x − 3)/(x + 3), 0 ≤ x ≤ 14.
+/// Polynomial of `(x + 3)·Φ(−x)·e^(x²/2)` in (x − 3)/(x + 3), 0 ≤ x ≤ 14.
 const MILLS: [f32; 9] = [
     -2.629_89e-4,
     -8.977_541_6e-4,
@@ -24,35 +24,35 @@ const MILLS: [f32; 9] = [
     7.290_836_6e-1,
 ];
 
-/// `eˣ`, |x| ≤ ln 2 / 2, to 1e-7.
+/// Polynomial of `eˣ`, |x| ≤ ln 2 / 2, to 1e-7.
 const EXP: [f32; 6] = [8.290_229e-3, 4.189_839e-2, 1.666_764e-1, 4.999_914_5e-1, 9.999_997e-1, 1.0];
-/// Where Φ(−x) is hardly a number of f32 any more: the density is still above 2^−126.
+/// Limit beyond which Φ(−x) is barely representable in f32: the density is still above 2^−126.
 pub(crate) const NORMAL_END: f32 = 13.2;
 
-/// eˣ for x ≤ 88.3, by 2ⁿ·e^r with |r| ≤ ln 2 / 2 and a polynomial of degree 6 for e^r.
+/// Computes eˣ for x ≤ 88.3, as 2ⁿ·e^r with |r| ≤ ln 2 / 2 and a polynomial of degree 6 for e^r.
 ///
-/// Largest error 2 ulp for −87.3 ≤ x ≤ 88.3; below, 0 (where the true value is under the smallest normal number);
-/// above, e^88.3. NaN gives NaN.
+/// Maximum error 2 ulp for −87.3 ≤ x ≤ 88.3. Below, the result is 0 (the true value is subnormal). Above, it is e^88.3.
+/// NaN gives NaN.
 /// Source: Cody and Waite, "Software Manual for the Elementary Functions" (1980); coefficients of Cephes' `expf`.
 #[inline(always)]
 pub(crate) fn exp<S: VectorMath>(simd: S, x: S::V) -> S::V {
     exp_compensated(simd, x, simd.splat(0.0))
 }
 
-/// e^(x + rest), as [`exp`], for a rest that is small beside x and below 0.05.
+/// Computes e^(x + rest) like [`exp`], for a rest that is small relative to x and below 0.05.
 #[inline(always)]
 fn exp_compensated<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> S::V {
-    // `max(bound, x)` hands NaN on: where either is NaN the second operand is the result.
+    // `max(bound, x)` propagates NaN: if either operand is NaN, the result is the second one.
     let clamped = simd.min(simd.splat(88.3), simd.max(simd.splat(-87.336_54), x));
     let (p, n) = exp_parts(simd, clamped, rest);
     simd.select_lt(x, simd.splat(-87.336_54), simd.splat(0.0), simd.mul(p, simd.pow2(n)))
 }
 
-/// e^(x + rest) for −150 ≤ x ≤ 0, as [`exp`], in two factors, so that it may be below the normal numbers: what is
-/// multiplied by one and then the other loses no digit before the result does.
+/// Computes e^(x + rest) for −150 ≤ x ≤ 0, like [`exp`], as two factors, because the product may be subnormal.
+/// Multiplying by one factor and then the other loses no digit before the final result does.
 ///
-/// The second is 1 for x > −83; the first alone is below 2e-36 where it is not. Below −110 the second is 0, because results
-/// that underflow take a processor very long. NaN gives NaN in the first.
+/// The second factor is 1 for x > −83; otherwise the first factor alone is below 2e-36. Below −110 the second factor is
+/// 0, because underflowing results are very slow on some processors. NaN gives NaN in the first factor.
 #[inline(always)]
 pub(crate) fn exp_factors<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let (p, n) = exp_parts(simd, x, rest);
@@ -61,7 +61,7 @@ pub(crate) fn exp_factors<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> (S::V,
     (simd.mul(p, simd.pow2(first)), simd.select_lt(x, simd.splat(-110.0), simd.splat(0.0), second))
 }
 
-/// (p, n) with e^(x + rest) = p·2ⁿ and p from 0.7 to 1.42, for −150 ≤ x ≤ 88.3.
+/// Returns (p, n) with e^(x + rest) = p·2ⁿ and p from 0.7 to 1.42, for −150 ≤ x ≤ 88.3.
 #[inline(always)]
 fn exp_parts<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     let n = simd.round(simd.mul(x, simd.splat(std::f32::consts::LOG2_E)));
@@ -71,7 +71,7 @@ fn exp_parts<S: VectorMath>(simd: S, x: S::V, rest: S::V) -> (S::V, S::V) {
     (simd.add(simd.mul_add(simd.mul(p, r), r, r), simd.splat(1.0)), n)
 }
 
-/// `c₀ xⁿ + … + cₙ` (Horner)
+/// Evaluates `c₀ xⁿ + … + cₙ` (Horner).
 #[inline(always)]
 fn polynomial<S: VectorMath, const N: usize>(simd: S, x: S::V, coefficients: [f32; N]) -> S::V {
     let mut p = simd.splat(coefficients[0]);
@@ -81,15 +81,15 @@ fn polynomial<S: VectorMath, const N: usize>(simd: S, x: S::V, coefficients: [f3
     p
 }
 
-/// |x|, handing NaN on.
+/// Returns |x|. NaN propagates.
 #[inline(always)]
 fn magnitude<S: VectorMath>(simd: S, x: S::V) -> S::V {
     simd.max(simd.sub(simd.splat(0.0), x), x)
 }
 
-/// The error function: x + x·p(x²) up to 0.9, beyond it 1 − e^p(|x|).
+/// Computes the error function: x + x·p(x²) up to 0.9, beyond it 1 − e^p(|x|).
 ///
-/// Largest error 2 ulp everywhere. NaN gives NaN. Coefficients: minimax fits of `erf(x)/x − 1` and of `ln erfc(x)`.
+/// Maximum error 2 ulp everywhere. NaN gives NaN. Coefficients: minimax fits of `erf(x)/x − 1` and of `ln erfc(x)`.
 #[inline(always)]
 pub(crate) fn erf<S: VectorMath>(simd: S, x: S::V) -> S::V {
     // At 4 the function is 1 to the last bit.
@@ -101,9 +101,9 @@ pub(crate) fn erf<S: VectorMath>(simd: S, x: S::V) -> S::V {
     simd.select_lt(simd.splat(0.9), size, far, near)
 }
 
-/// The hyperbolic tangent: x + x³·p(x²) up to 0.6, beyond it 1 − 2/(e^2x + 1).
+/// Computes the hyperbolic tangent: x + x³·p(x²) up to 0.6, beyond it 1 − 2/(e^2x + 1).
 ///
-/// Largest error 2 ulp everywhere. NaN gives NaN. Coefficients: a minimax fit of `(tanh(x)/x − 1)/x²`.
+/// Maximum error 2 ulp everywhere. NaN gives NaN. Coefficients: a minimax fit of `(tanh(x)/x − 1)/x²`.
 #[inline(always)]
 pub(crate) fn tanh<S: VectorMath>(simd: S, x: S::V) -> S::V {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
@@ -117,23 +117,25 @@ pub(crate) fn tanh<S: VectorMath>(simd: S, x: S::V) -> S::V {
     simd.select_lt(simd.splat(0.6), size, far, near)
 }
 
-/// The logistic function `1 / (1 + e⁻ˣ)`.
+/// Computes the sigmoid function `1 / (1 + e⁻ˣ)`.
 ///
-/// Largest error 3 ulp for x ≥ −87.3; below, at most 2e-38. NaN gives NaN.
+/// Maximum error 3 ulp for x ≥ −87.3; below, at most 2e-38. NaN gives NaN.
 #[inline(always)]
 pub(crate) fn sigmoid<S: VectorMath>(simd: S, x: S::V) -> S::V {
     let one = simd.splat(1.0);
     simd.div(one, simd.add(one, exp(simd, simd.sub(simd.splat(0.0), x))))
 }
 
-/// The normal distribution at t = |x|, not above [`NORMAL_END`]: t, the tail Φ(−t) and the density φ(t) = e^(−t²/2)/√2π.
+/// Computes the normal distribution at t = |x|, clamped to [`NORMAL_END`]: t, the tail Φ(−t) and the density φ(t) =
+/// e^(−t²/2)/√2π.
 ///
-/// Φ(−t) = e^(−t²/2)·m(t) for a smooth m, of which `(t + 3)·m(t)` is a polynomial in `(t − 3)/(t + 3)`. Relative error below
-/// 5e-7, also far out in the tail, because t² is taken to twice the digits; 0 from the end on. NaN gives NaN as t.
-/// Source of the form: Shepherd and Laframboise, "Chebyshev Approximation of (1 + 2x) exp(x²) erfc x" (1981).
+/// Φ(−t) = e^(−t²/2)·m(t) for a smooth function m, and `(t + 3)·m(t)` is a polynomial in `(t − 3)/(t + 3)`. The
+/// relative error is below 5e-7 even far out in the tail, because t² is computed with twice the digits. From the end
+/// on, the result is 0. NaN gives NaN as t. Source of the form: Shepherd and Laframboise, "Chebyshev Approximation of
+/// (1 + 2x) exp(x²) erfc x" (1981).
 #[inline(always)]
 pub(crate) fn normal_tail<A: VectorMath>(simd: A, x: A::V) -> (A::V, A::V, A::V) {
-    /// 1.5 · 2^23: added to a number, it leaves the nearest whole number in the low bits of the sum.
+    /// 1.5 · 2^23: adding it to a number leaves the nearest whole number in the low bits of the sum.
     const MAGIC: f32 = 12_582_912.0;
     let (one, zero, end) = (simd.splat(1.0), simd.splat(0.0), simd.splat(NORMAL_END));
     let t = simd.min(end, magnitude(simd, x));
@@ -152,7 +154,7 @@ pub(crate) fn normal_tail<A: VectorMath>(simd: A, x: A::V) -> (A::V, A::V, A::V)
     (t, simd.mul(bell, simd.mul(inverse, p)), simd.mul(bell, simd.splat(0.398_942_3)))
 }
 
-/// The error function in double precision: a series near 0, a continued fraction away from it.
+/// Computes the error function in double precision: a series near 0, a continued fraction away from it.
 ///
 /// Error below 1e-14.
 pub fn erf_f64(x: f64) -> f64 {
@@ -171,15 +173,15 @@ pub fn erf_f64(x: f64) -> f64 {
     }
 }
 
-/// `erfc x = 1 − erf x` in double precision, for large x too.
+/// Computes `erfc x = 1 − erf x` in double precision, also for large x.
 ///
 /// Relative error below 1e-13.
 pub fn erfc_f64(x: f64) -> f64 {
     if x < 2.5 { 1.0 - erf_f64(x) } else { erfc_tail_f64(x) }
 }
 
-/// erfc x for x ≥ 2.5:
-/// `e^(−x²)/√π · 1/(x + (1/2)/(x + 1/(x + (3/2)/(x + …))))`, Abramowitz and Stegun 7.1.14.
+/// Computes erfc x for x ≥ 2.5, as `e^(−x²)/√π · 1/(x + (1/2)/(x + 1/(x + (3/2)/(x + …))))`, Abramowitz and Stegun
+/// 7.1.14.
 fn erfc_tail_f64(x: f64) -> f64 {
     let fraction = (1..=120).rev().fold(x, |fraction, k| x + f64::from(k) / 2.0 / fraction);
     (-x * x).exp() / fraction * std::f64::consts::FRAC_2_SQRT_PI / 2.0
@@ -210,19 +212,19 @@ macro_rules! each {
 }
 
 each! {
-    /// `y = eˣ`, at most 2 ulp off for −87.3 ≤ x ≤ 88.3; 0 below, e^88.3 above.
+    /// Computes `y = eˣ` to 2 ulp for −87.3 ≤ x ≤ 88.3; 0 below, e^88.3 above.
     exp_each, exp
 }
 each! {
-    /// `y = erf x`, at most 2 ulp off.
+    /// Computes `y = erf x` to 2 ulp.
     erf_each, erf
 }
 each! {
-    /// `y = 1 / (1 + e⁻ˣ)`, at most 3 ulp off for x ≥ −87.3; between 0 and 2e-38 below.
+    /// Computes `y = 1 / (1 + e⁻ˣ)` to 3 ulp for x ≥ −87.3; between 0 and 2e-38 below.
     sigmoid_each, sigmoid
 }
 each! {
-    /// `y = tanh x`, at most 2 ulp off.
+    /// Computes `y = tanh x` to 2 ulp.
     tanh_each, tanh
 }
 
@@ -231,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn erf_in_double_precision_has_known_values() {
+    fn erf_f64_matches_known_values() {
         // Abramowitz and Stegun, table 7.1.
         for (x, y) in [(0.0, 0.0), (0.5, 0.520_499_877_813), (1.0, 0.842_700_792_950), (2.0, 0.995_322_265_019)] {
             assert!((erf_f64(x) - y).abs() < 1e-12);

@@ -1,6 +1,6 @@
-//! The number types, and how an operation finds the version that is theirs.
+//! The number types, and the dispatch of an operation to the implementation for its type.
 
-// `Element::sort` and `Real::run` are for this crate alone, whatever the traits are for.
+// `Element::match_dtype` and `Real::run` are private to this crate, although the traits are public.
 #![allow(private_bounds, private_interfaces)]
 
 use half::{bf16, f16};
@@ -8,21 +8,21 @@ use std::fmt::{Debug, Display};
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
-/// A floating-point type that attention reads and writes: `f32`, `bf16`, `f16`, or `f64` for checking.
+/// A floating-point type that attention reads and writes: `f32`, `bf16`, `f16`, or `f64` for verification.
 ///
-/// Sums are kept in [`Element::Sum`]: f32, or f64 for f64.
+/// Sums have the type [`Element::Sum`]: f32, or f64 for f64.
 pub trait Element: sealed::Sealed + Copy + Debug + Default + PartialEq + Send + Sync + 'static {
-    /// The type of sums: of log-sum-exp, of additive masks and of their gradient.
+    /// The type of sums, of the log-sum-exp, of additive masks and of their gradient.
     type Sum: Real;
-    /// Its name.
+    /// The name of the type.
     const NAME: &'static str;
 
-    /// The nearest value to `x`.
+    /// Returns the nearest value to `x`.
     fn round_from(x: f64) -> Self;
-    /// The value in double precision.
+    /// Returns the value in double precision.
     fn to_f64(self) -> f64;
 
-    /// Arguments as what they are: of numbers of this type. (Nobody outside the crate can name a family.)
+    /// Wraps arguments in the variant of this type. (Code outside the crate cannot name a [`DtypeDispatch`].)
     #[doc(hidden)]
     fn match_dtype<F: DtypeDispatch>(args: F::Args<'_, Self>) -> DtypeMatch<'_, F>;
 }
@@ -91,9 +91,9 @@ impl Element for f16 {
     }
 }
 
-/// `x` as f32, rounded to an odd last bit where it is not exact, so that rounding once more gives what rounding once would.
-/// (`from_f64` of the `half` crate looks at the upper half of an f64 alone, and takes what is just above a tie for one.)
-/// Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008).
+/// Converts `x` to f32. If it is not exact, the last bit is rounded to odd, so that a second rounding gives the result
+/// of rounding once. (`from_f64` of the `half` crate reads only the upper half of an f64, and mistakes a value just
+/// above a tie for a tie.) Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums" (2008).
 fn round_to_odd(x: f64) -> f32 {
     let nearest = x as f32;
     let bits = nearest.to_bits();
@@ -103,14 +103,14 @@ fn round_to_odd(x: f64) -> f32 {
     f32::from_bits(if f64::from(nearest).abs() < x.abs() { bits + 1 } else { bits - 1 })
 }
 
-/// Arguments of any number type, to be sorted by it: so that what is generic over [`Element`] can call functions that are
-/// not. Those are compiled with this crate, where the kernels are one unit, and not with whoever calls.
+/// Arguments that are dispatched by dtype, so that code generic over [`Element`] can call functions that are not
+/// generic. Those are compiled as part of this crate, not in the crate of each caller.
 pub(crate) trait DtypeDispatch {
-    /// The arguments.
+    /// The type of the arguments.
     type Args<'a, T: Element>;
 }
 
-/// Arguments whose number type is known.
+/// Arguments matched by dtype.
 pub(crate) enum DtypeMatch<'a, F: DtypeDispatch> {
     F32(F::Args<'a, f32>),
     F64(F::Args<'a, f64>),
@@ -118,9 +118,9 @@ pub(crate) enum DtypeMatch<'a, F: DtypeDispatch> {
     F16(F::Args<'a, f16>),
 }
 
-/// A floating-point type that the operations are defined for.
+/// A floating-point type that all operations support.
 ///
-/// `f32` runs the fast version of each, `f64` the plain one of [`mod@crate::reference`].
+/// `f32` runs the fast implementation of each, `f64` the reference implementation of [`mod@crate::reference`].
 pub trait Real:
     Element<Sum = Self>
     + Display
@@ -136,28 +136,28 @@ pub trait Real:
     + DivAssign
     + Sum
 {
-    /// 0
+    /// The value 0.
     const ZERO: Self;
-    /// 1
+    /// The value 1.
     const ONE: Self;
-    /// −∞
+    /// The value −∞.
     const NEG_INFINITY: Self;
 
-    /// eˣ
+    /// Computes eˣ.
     fn exp(self) -> Self;
-    /// The natural logarithm.
+    /// Computes the natural logarithm.
     fn ln(self) -> Self;
-    /// √x
+    /// Computes √x.
     fn sqrt(self) -> Self;
-    /// Neither NaN nor infinite.
+    /// Returns whether the value is neither NaN nor infinite.
     fn is_finite(self) -> bool;
-    /// The larger of two numbers; NaN if either is.
+    /// Returns the larger of two values; NaN if either is NaN.
     fn max(self, other: Self) -> Self {
         let is_nan = self.partial_cmp(&self).is_none();
         if self > other || is_nan { self } else { other }
     }
 
-    /// Runs the version of an operation that is for this type. (Nobody outside the crate can name an operation.)
+    /// Runs the implementation of an operation for this type. (Code outside the crate cannot name an operation.)
     #[doc(hidden)]
     fn run<V: Implementations>(args: V::Args<'_, Self>) -> V::Output<Self>;
 }
@@ -206,17 +206,17 @@ impl Real for f32 {
     }
 }
 
-/// An operation in both versions, neither of them generic: like the functions behind a [`Family`], they are compiled with
-/// this crate.
+/// The fast and the reference implementation of an operation. Neither is generic, so both are compiled as part of this
+/// crate, like the functions behind [`DtypeDispatch`].
 pub(crate) trait Implementations {
-    /// What it takes, once it has been checked.
+    /// The checked arguments.
     type Args<'a, T: Real>;
-    /// What it gives.
+    /// The result.
     type Output<T: Real>;
 
-    /// Vectorised, and shared among threads.
+    /// The fast implementation: vectorized and shared among threads.
     fn fast(args: Self::Args<'_, f32>) -> Self::Output<f32>;
-    /// In short loops.
+    /// The reference implementation: short loops.
     fn reference(args: Self::Args<'_, f64>) -> Self::Output<f64>;
 }
 
@@ -224,7 +224,7 @@ pub(crate) trait Implementations {
 mod tests {
     use super::*;
 
-    /// The one of the numbers next to `x as T` that is nearest to `x`, the even one at a tie.
+    /// Checks that `x as T` is the nearest of its neighbors to `x`, the even one at a tie.
     fn check<T: Element>(next: impl Fn(u16) -> T, bits: impl Fn(T) -> u16, x: f64) {
         let found = bits(T::round_from(x));
         for other in [found.wrapping_sub(1), found.wrapping_add(1)] {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_become_the_nearest_of_half_the_width() {
+    fn f64_rounds_to_the_nearest_16_bit_float() {
         let steps = (0..2000).map(|n| 1.0 + f64::from(n) / 4096.0);
         for tie in steps.flat_map(|x| [x, -x, x * 1e-3, x * 1e-7, x * 900.0]) {
             for scale in [0.0, 1e-16, -1e-16, 1e-9, -1e-9, 1e-6, -1e-6] {

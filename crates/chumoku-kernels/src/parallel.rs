@@ -1,8 +1,8 @@
 //! Parallel loops on the current rayon pool, for code outside the kernels: over indices, slices and chunks.
 //!
-//! The part that shares work among threads takes a pointer to the closure and is compiled once, not once for each caller.
-//! Results come in the order of their items, whatever the number of threads. Each item begins with [`halt::check`], so that
-//! canceled work ends between two items.
+//! The code that shares work among threads takes a pointer to the closure, so it is compiled only once. Results come in
+//! the order of their items, for any number of threads. Each item begins with [`cancel::check`], so canceled work ends
+//! between two items.
 
 use crate::cancel::{self, CancelFlag};
 use rayon::prelude::*;
@@ -26,19 +26,19 @@ pub fn for_each(count: usize, f: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Returns `f` of each item, in their order.
+/// Returns the results of `f` for each item, in order.
 pub fn map<'a, T: Sync, R: Send>(items: &'a [T], f: impl Fn(&'a T) -> R + Sync) -> Vec<R> {
     map_indices(items.len(), |i| f(&items[i]))
 }
 
-/// Returns `f(0)`, …, `f(count − 1)`, in this order.
+/// Returns `f(0)`, …, `f(count − 1)`, in order.
 pub fn map_indices<R: Send>(count: usize, f: impl Fn(usize) -> R + Sync) -> Vec<R> {
     map_indices_dyn(count, &f)
 }
 
-/// [`map_indices`], compiled once for each type of result.
+/// The body of [`map_indices`], compiled once for each result type.
 fn map_indices_dyn<R: Send>(count: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Vec<R> {
-    // A few blocks for each thread, so that none waits long for the last.
+    // A few blocks per thread, so that none waits long for the last one.
     let block = count.div_ceil(8 * rayon::current_num_threads()).max(1);
     let blocks: Vec<Mutex<Vec<R>>> = (0..count.div_ceil(block)).map(|_| Mutex::default()).collect();
     for_each(blocks.len(), &|b| {
@@ -54,7 +54,7 @@ fn map_indices_dyn<R: Send>(count: usize, f: &(dyn Fn(usize) -> R + Sync)) -> Ve
     all
 }
 
-/// Calls `f` with the number and the elements of each chunk of `size` elements, the last of which may be shorter.
+/// Calls `f` with the index and the elements of each chunk of `size` elements. The last chunk may be shorter.
 ///
 /// # Panics
 /// If `size` is 0.
@@ -63,7 +63,7 @@ pub fn for_each_chunk<T: Send>(data: &mut [T], size: usize, f: impl Fn(usize, &m
     for_each(chunks.len(), &|i| f(i, &mut chunks[i].lock().unwrap_or_else(PoisonError::into_inner)));
 }
 
-/// As [`for_each_chunk`]; returns the results of `f` in the order of the chunks.
+/// Calls `f` like [`for_each_chunk`], and returns its results in the order of the chunks.
 ///
 /// # Panics
 /// If `size` is 0.
@@ -72,7 +72,7 @@ pub fn map_chunks<T: Send, R: Send>(data: &mut [T], size: usize, f: impl Fn(usiz
     map_indices(chunks.len(), |i| f(i, &mut chunks[i].lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// Runs `pass` on a thread of the pool. From outside, each operation would have to wake the pool and wait for it.
+/// Runs `pass` on a thread of the pool. From outside of the pool, each operation would have to wake it and wait for it.
 pub fn in_pool<R: Send>(pass: impl FnOnce() -> R + Send) -> R {
     let (mut pass, mut result) = (Some(pass), None);
     scope_dyn(&mut || result = pass.take().map(|pass| pass()));
@@ -117,7 +117,7 @@ mod tests {
             };
             let found = pool.install(|| cancel::run_cancelable(&flag, || map_indices(10_000, item).len()));
             assert_eq!(found, Err(cancel::Cancellation));
-            assert!(done.load(SeqCst) < 20, "{done:?} of 10,000 items began");
+            assert!(done.load(SeqCst) < 20, "{done:?} of 10,000 items started");
         }
     }
 
@@ -136,20 +136,20 @@ mod tests {
     }
 
     #[test]
-    fn both_results_of_a_join_come_back_and_a_pass_runs_in_the_pool() {
+    fn join_returns_both_results_and_in_pool_runs_in_the_pool() {
         assert_eq!(join(|| 1, || "two"), (1, "two"));
         assert!(in_pool(rayon::current_thread_index).is_some());
     }
 
     #[test]
-    fn each_chunk_is_given_once_with_its_number() {
+    fn each_chunk_is_visited_once_with_its_index() {
         let mut data = vec![0; 10];
         for_each_chunk(&mut data, 4, |i, chunk| {
             let len = chunk.len();
             chunk.iter_mut().for_each(|x| *x += 10 * i + len)
         });
         assert_eq!(data, [4, 4, 4, 4, 14, 14, 14, 14, 22, 22]);
-        for_each_chunk(&mut Vec::<u8>::new(), 3, |_, _| panic!("there is none"));
+        for_each_chunk(&mut Vec::<u8>::new(), 3, |_, _| panic!("there is no chunk"));
         assert_eq!(map_chunks(&mut data, 8, |i, chunk| (i, chunk.len())), [(0, 8), (1, 2)]);
     }
 }

@@ -1,4 +1,4 @@
-//! Random numbers from a counter: the same seed, stream and index give the same number, in any order, on any thread.
+//! Counter-based random numbers: the same seed, stream and index give the same number, in any order, on any thread.
 
 /// Philox4x32-10, keyed by a seed; the counter is (index, stream).
 ///
@@ -19,16 +19,16 @@ pub(crate) const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 const ROUNDS: usize = 10;
 
-/// Blocks that [`Philox::fill_lanes`] computes side by side.
+/// Blocks that [`Philox::fill_lanes`] computes in parallel.
 pub(crate) const LANES: usize = 16;
 
 impl Philox {
-    /// The generator of `seed` for one purpose (`stream`).
+    /// Creates the generator of `seed` for one purpose (`stream`).
     pub fn new(seed: u64, stream: u64) -> Self {
         Philox { seed, stream }
     }
 
-    /// Four random words: the block at `index`.
+    /// Returns the block at `index`: four random words.
     pub fn block(&self, index: u64) -> [u32; 4] {
         let mut counter = [index as u32, (index >> 32) as u32, self.stream as u32, (self.stream >> 32) as u32];
         let mut key = [self.seed as u32, (self.seed >> 32) as u32];
@@ -46,7 +46,7 @@ impl Philox {
         counter
     }
 
-    /// The counters of the blocks `index..index + 16`, transposed: word w of block l is `[w][l]`.
+    /// Returns the counters of the blocks `index..index + 16`, transposed: word w of block l is `[w][l]`.
     #[inline(always)]
     pub(crate) fn counters(&self, index: u64) -> [[u32; LANES]; 4] {
         let mut c = [[0; LANES], [0; LANES], [self.stream as u32; LANES], [(self.stream >> 32) as u32; LANES]];
@@ -58,7 +58,7 @@ impl Philox {
         c
     }
 
-    /// The key of each round.
+    /// Returns the key of each round.
     #[inline(always)]
     pub(crate) fn keys(&self) -> [[u32; 2]; ROUNDS] {
         let mut keys = [[self.seed as u32, (self.seed >> 32) as u32]; ROUNDS];
@@ -69,7 +69,8 @@ impl Philox {
         keys
     }
 
-    /// The blocks `index..index + 16`, transposed: word w of block l is `[w][l]`. Vectorises where it is inlined.
+    /// Computes the blocks `index..index + 16`, transposed: word w of block l is `[w][l]`. Vectorizes where it is
+    /// inlined.
     #[inline(always)]
     pub(crate) fn fill_lanes(&self, index: u64) -> [[u32; LANES]; 4] {
         let mut c = self.counters(index);
@@ -88,16 +89,17 @@ impl Philox {
         c
     }
 
-    /// Of the blocks `index..index + 16` a bit for each half of each word, as [`Philox::factors`] has factors: set where the
-    /// half is `threshold` or more.
+    /// Returns one bit for each half of each word of the blocks `index..index + 16`, in the layout of
+    /// [`Philox::factors`]: set if the half is at least `threshold`.
     #[inline(always)]
     pub(crate) fn bits(&self, index: u64, threshold: u32) -> [u16; 8] {
         self.factors(index, threshold, 1.0)
             .map(|row| row.iter().enumerate().fold(0, |bits, (lane, &factor)| bits | u16::from(factor > 0.0) << lane))
     }
 
-    /// Of the blocks `index..index + 16` a factor for each half of each word, the lower half first: `factor` where the
-    /// half is `threshold` or more, else 0. Rows are the halves of word 0, then of word 1, …; each has a column a block.
+    /// Returns one factor for each half of each word of the blocks `index..index + 16`, the lower half first: `factor`
+    /// if the half is at least `threshold`, otherwise 0. Rows are the halves of word 0, word 1, and so on. Each row has
+    /// one column per block.
     #[inline(always)]
     pub(crate) fn factors(&self, index: u64, threshold: u32, factor: f32) -> [[f32; LANES]; 8] {
         let words = self.fill_lanes(index);
@@ -111,19 +113,19 @@ impl Philox {
         factors
     }
 
-    /// A number in [0, 1) with 24 random bits: the `index`-th of the stream.
+    /// Returns the `index`-th number of the stream in [0, 1), with 24 random bits.
     pub fn uniform(&self, index: u64) -> f32 {
         (self.block(index / 4)[(index % 4) as usize] >> 8) as f32 * (1.0 / 16_777_216.0)
     }
 
-    /// A number of the standard normal distribution (Box and Muller, 1958): the `index`-th of the stream.
+    /// Returns the `index`-th number of the stream from the standard normal distribution (Box and Muller, 1958).
     pub fn normal(&self, index: u64) -> f32 {
         let [a, b, _, _] = self.block(index);
         let radius = (-2.0 * ((f64::from(a) + 1.0) / 4_294_967_296.0).ln()).sqrt();
         (radius * (std::f64::consts::TAU * f64::from(b) / 4_294_967_296.0).cos()) as f32
     }
 
-    /// A random order of `0..n` (Fisher and Yates, 1938, as Durstenfeld's swaps).
+    /// Returns a random permutation of `0..n` (Fisher and Yates, 1938, with Durstenfeld's swaps).
     pub fn permutation(&self, n: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_answers() {
+    fn matches_known_answers() {
         // From the test vectors of the authors' Random123 library (kat_vectors, philox4x32 10).
         assert_eq!(Philox::new(0, 0).block(0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         assert_eq!(
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_the_same_blocks() {
+    fn fill_lanes_matches_block() {
         let random = Philox::new(9, 1 << 40);
         let index = u64::from(u32::MAX) - 5;
         let lanes = random.fill_lanes(index);
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_right() {
+    fn moments_are_correct() {
         let random = Philox::new(1, 2);
         let n = 200_000;
         let mean = (0..n).map(|i| f64::from(random.normal(i))).sum::<f64>() / n as f64;
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permutation_holds_everything_once() {
+    fn permutation_contains_each_index_once() {
         let mut order = Philox::new(3, 0).permutation(1000);
         assert_ne!(order, (0..1000).collect::<Vec<_>>());
         order.sort_unstable();

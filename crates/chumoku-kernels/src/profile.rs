@@ -1,8 +1,9 @@
-//! What the kernels do: their multiply–adds, counted always; and where somebody asks, how long each operation takes and how
-//! many bytes it reads and writes.
+//! Profiling of the kernels. Multiply–adds are always counted. On request, the time and the bytes read and written of
+//! each operation are recorded as well.
 //!
-//! A thread is in one operation at a time: an operation that another calls takes its time from that one, and a thread that
-//! waits for others is in none. The times of all operations therefore add up to what the threads did.
+//! A thread is in one operation at a time. The time of a nested operation is subtracted from the outer one, and a
+//! thread that waits for others is in no operation. The times of all operations therefore add up to the busy time of
+//! the threads.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,35 +14,36 @@ use std::time::{Duration, Instant};
 
 static MULTIPLY_ADDS: AtomicU64 = AtomicU64::new(0);
 
-/// Multiply–adds of all matrix products, attention and recurrences that this process has asked for so far, of all threads.
+/// Returns the multiply–adds of all matrix products, attention and recurrences of this process so far, over all
+/// threads.
 ///
-/// Attention counts both of its products for every pair of query and key, whatever a mask leaves out. Backward passes
-/// count as the products that they call.
+/// Attention counts both of its products for every pair of query and key, regardless of masks. Backward passes count
+/// the products that they call.
 pub fn multiply_adds() -> u64 {
     MULTIPLY_ADDS.load(Ordering::Relaxed)
 }
 
-/// Adds the product of `sizes`.
+/// Counts the product of `sizes`.
 pub(crate) fn count_multiply_adds(sizes: &[usize]) {
     MULTIPLY_ADDS.fetch_add(saturating_product(sizes), Ordering::Relaxed);
 }
 
-/// As far as it can be counted.
+/// Returns the product of `sizes`, saturated at the largest u64.
 pub(crate) fn saturating_product(sizes: &[usize]) -> u64 {
     sizes.iter().fold(1u64, |product, &size| product.saturating_mul(size as u64))
 }
 
-/// An operation, as a profile lists it.
+/// An operation in a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Operation {
-    /// What it is.
+    /// The name of the operation.
     pub name: &'static str,
-    /// What tells operations of one name apart, such as the depth and the columns of a product; 0 where nothing does.
+    /// Distinguishes operations of the same name, for example by depth and columns of a product; otherwise 0.
     pub sizes: [usize; 2],
 }
 
 impl Operation {
-    /// What is between operations: the code that calls them.
+    /// The code between operations that calls them.
     pub const BETWEEN_OPERATIONS: Operation = Operation { name: "between operations", sizes: [0, 0] };
 
     pub(crate) fn new(name: &'static str, sizes: [usize; 2]) -> Operation {
@@ -49,7 +51,7 @@ impl Operation {
     }
 }
 
-/// What multiplies.
+/// The hardware that multiplies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Multiplier {
     /// Fused multiply–adds of f32 in vectors.
@@ -58,29 +60,30 @@ pub enum Multiplier {
     Blocks,
 }
 
-/// What an operation must do at least.
+/// The minimum work of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Products of the operation.
+    /// Multiply–adds of the formula.
     pub(crate) multiply_adds: u64,
     pub(crate) multiplier: Multiplier,
-    /// Products of terms that the multiplier computes for each of them.
+    /// Term products that the multiplier computes for each of them.
     pub(crate) term_products: u64,
-    /// Operands and results, each once.
+    /// Bytes of operands and results, each counted once.
     pub(crate) bytes: usize,
 }
 
 impl Cost {
-    /// Of what does not multiply, or next to nothing.
+    /// Returns the cost of an operation that is limited by memory.
     pub(crate) fn memory(bytes: usize) -> Cost {
         Cost { multiply_adds: 0, multiplier: Multiplier::Vectors, term_products: 1, bytes }
     }
 
-    /// Products of numbers of so many bf16 terms; of f32 where there are none.
+    /// Returns the cost of products with the given number of bf16 terms per value, or of f32 products if `terms` is
+    /// `None`.
     pub(crate) fn products(multiply_adds: u64, terms: Option<usize>, bytes: usize) -> Cost {
         match terms {
             None => Cost { multiply_adds, ..Cost::memory(bytes) },
-            // Of terms i and j those with i + j ≤ terms + 1.
+            // Terms i and j with i + j ≤ terms + 1.
             Some(terms) => Cost {
                 multiply_adds,
                 multiplier: Multiplier::Blocks,
@@ -91,34 +94,34 @@ impl Cost {
     }
 }
 
-/// What was spent on an operation.
+/// The totals of one operation in a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperationProfile {
     /// The operation.
     pub operation: Operation,
-    /// How often it was called.
+    /// Number of calls.
     pub calls: u64,
-    /// Seconds of threads: two threads that are in it for a second spend two.
+    /// Thread-seconds: two threads that are in the operation for a second spend two.
     pub seconds: f64,
-    /// How often it was shared among threads, which met when it was done.
+    /// Number of times that the operation was split among threads, which joined at its end.
     pub parallel_regions: u64,
-    /// Pieces that it was cut into to be shared, of all meetings.
+    /// Number of pieces over all parallel regions.
     pub pieces: u64,
     /// Multiply–adds of the formula.
     pub multiply_adds: u64,
-    /// What multiplied.
+    /// The hardware that multiplied.
     pub multiplier: Multiplier,
-    /// Multiply–adds of the multiplier, which computes several for one where numbers are split into terms.
+    /// Multiply–adds of the hardware, which computes several per formula multiply–add if values are split into terms.
     pub hardware_multiply_adds: u64,
-    /// Bytes of operands and results, each counted once a call. `bytes[n]` are of calls with less than 2ⁿ of them, and at
-    /// least half as many.
+    /// Bytes of operands and results, each counted once per call. `bytes[n]` belongs to calls with less than 2ⁿ bytes
+    /// and at least half of that.
     pub bytes: [u64; 48],
 }
 
-/// What `profile` found.
+/// The result of [`profile`](fn@profile).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Every operation, the one on which most was spent first.
+    /// All operations, most expensive first.
     pub operations: Vec<OperationProfile>,
     /// Seconds from beginning to end.
     pub seconds: f64,
@@ -128,23 +131,23 @@ static IS_ENABLED: AtomicBool = AtomicBool::new(false);
 static TOTALS: Mutex<BTreeMap<Operation, OperationProfile>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    /// What this thread is in, the innermost last.
+    /// The operations of this thread, innermost last.
     static STACK: RefCell<Vec<ProfileFrame>> = const { RefCell::new(Vec::new()) };
 }
 
 struct ProfileFrame {
-    /// `None`: the thread waits.
+    /// `None` while the thread waits.
     operation: Option<Operation>,
     start: Instant,
-    /// What was spent on operations inside.
+    /// Time that was spent on nested operations.
     inside: Duration,
 }
 
-/// Runs `work` and tells what the operations took that it called, in all threads that it shared them with.
+/// Runs `work` and returns the cost of the operations that it called, over all threads that shared them.
 ///
-/// Of two profiles at a time, the second finds nothing.
+/// Only one profile runs at a time: the second of two concurrent profiles is empty.
 pub fn profile<R>(work: impl FnOnce() -> R) -> (R, Profile) {
-    /// Even where `work` panics.
+    /// Stops profiling even if `work` panics.
     struct DisableProfile;
     impl Drop for DisableProfile {
         fn drop(&mut self) {
@@ -173,12 +176,12 @@ fn totals() -> std::sync::MutexGuard<'static, BTreeMap<Operation, OperationProfi
     TOTALS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread is in an operation until this is dropped.
+/// The thread is in an operation until this guard is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct OperationGuard {
     is_on: bool,
-    /// Frames are of their thread.
+    /// Guards belong to their thread.
     not_send: PhantomData<*const ()>,
 }
 
@@ -190,7 +193,7 @@ impl Drop for OperationGuard {
     }
 }
 
-/// Begins an operation, which ends when the result is dropped.
+/// Begins an operation, which ends when the guard is dropped.
 #[inline(always)]
 pub(crate) fn operation(what: impl FnOnce() -> (Operation, Cost)) -> OperationGuard {
     if current().is_none() {
@@ -200,13 +203,13 @@ pub(crate) fn operation(what: impl FnOnce() -> (Operation, Cost)) -> OperationGu
     enter(Some(operation), Some(cost))
 }
 
-/// Begins an operation that reads and writes so many numbers of a type.
+/// Begins an operation that reads and writes the given number of values of a type.
 #[inline(always)]
 pub(crate) fn memory_bound<T>(name: &'static str, numbers: usize) -> OperationGuard {
     operation(|| (Operation::new(name, [0, 0]), Cost::memory(numbers.saturating_mul(size_of::<T>()))))
 }
 
-/// What this thread is in, if that is profiled.
+/// Returns the current operation of this thread, if it is being profiled.
 #[inline(always)]
 pub(crate) fn current() -> Option<Operation> {
     if !IS_ENABLED.load(Ordering::Relaxed) {
@@ -215,7 +218,7 @@ pub(crate) fn current() -> Option<Operation> {
     STACK.with_borrow(|open| open.last().and_then(|frame| frame.operation))
 }
 
-/// What this thread is in is shared among threads, in so many pieces.
+/// Records that the current operation is split among threads, in `pieces` pieces.
 #[inline(always)]
 pub(crate) fn record_parallel_region(pieces: usize) {
     if let Some(operation) = current() {
@@ -226,7 +229,7 @@ pub(crate) fn record_parallel_region(pieces: usize) {
     }
 }
 
-/// Goes on with an operation that another thread has begun; with `None` nothing changes.
+/// Resumes an operation that another thread has begun; does nothing for `None`.
 #[inline(always)]
 pub(crate) fn resume(operation: Option<Operation>) -> OperationGuard {
     match operation {
@@ -235,7 +238,8 @@ pub(crate) fn resume(operation: Option<Operation>) -> OperationGuard {
     }
 }
 
-/// The thread waits for others until the result is dropped. What it does for them meanwhile is counted as what it is.
+/// Marks the thread as waiting for others until the guard is dropped. Work that it does for them meanwhile is counted
+/// as usual.
 #[inline(always)]
 pub(crate) fn pause() -> OperationGuard {
     if current().is_none() {
@@ -302,16 +306,16 @@ mod tests {
         (Operation::new(name, [3, 4]), Cost::products(7, Some(2), 1000))
     }
 
-    /// Seconds that some work took at least: a thread may be kept waiting before and after it.
+    /// Minimum seconds of some work: a thread may be kept waiting before and after it.
     fn timed(work: impl FnOnce()) -> f64 {
         let start = Instant::now();
         work();
         start.elapsed().as_secs_f64()
     }
 
-    /// In one test, since there is one profile at a time.
+    /// A single test, because there is only one profile at a time.
     #[test]
-    fn times_are_each_operations_own_and_add_up() {
+    fn operation_times_are_exclusive_and_add_up() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
         let found = |profile: &Profile, name: &str| {
             profile.operations.iter().find(|spent| spent.operation.name == name).cloned().unwrap()
@@ -319,7 +323,7 @@ mod tests {
         // Rounding of sums in double precision.
         let small = 1e-9;
 
-        // One inside another: each has the time that it is timed inside, and no more than is timed around it.
+        // Nested operations: each has at least the time measured inside of it, and at most the time measured around it.
         let [mut between_least, mut outer_least, mut inner_least] = [0.0; 3];
         let [mut outer_most, mut inner_most] = [0.0; 2];
         let start = Instant::now();
@@ -352,7 +356,7 @@ mod tests {
         assert!(sum <= profile.seconds + small && profile.seconds <= whole, "{sum}, {profile:?} of {whole}");
         assert!(profile.operations.is_sorted_by(|a, b| a.seconds >= b.seconds));
 
-        // Shared out: what another thread does is the operation's, waiting is nobody's.
+        // Split among threads: the time of other threads belongs to the operation, and waiting belongs to none.
         let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let has_left = || super::totals().values().any(|spent| spent.operation.name == "shared" && spent.seconds > 0.0);
         let ((), profile) = pool.install(|| {
@@ -364,7 +368,7 @@ mod tests {
                         yield_now();
                     }
                     sleep(TIME);
-                    // The second goes on when the first has nothing left to do.
+                    // The second thread continues when the first has nothing left to do.
                     if ended.fetch_add(1, Ordering::SeqCst) == 1 {
                         while !has_left() {
                             yield_now();
@@ -380,7 +384,7 @@ mod tests {
         assert_eq!((shared.parallel_regions, shared.pieces), (1, 2));
         assert!(shared.seconds <= 2.0 * profile.seconds - 4.0 * time, "waiting counts: {profile:?}");
 
-        // Side by side: what is between the operations of a part is named so.
+        // Parallel items: the time between the operations of an item is attributed to "between operations".
         let (sums, profile) = pool.install(|| {
             super::profile(|| {
                 parallel_try_map(0..2u32, |i| {
@@ -396,7 +400,7 @@ mod tests {
         assert!(between.seconds >= 2.0 * time && part.seconds >= 4.0 * time && part.calls == 2, "{profile:?}");
         assert!(inner.parallel_regions == 0 && inner.pieces == 0);
 
-        // A profile inside another finds nothing, and spoils nothing.
+        // A nested profile is empty, and does not disturb the outer one.
         let (inner, outer) = super::profile(|| {
             let inner = super::profile(|| drop(operation(|| named("one")))).1;
             drop(operation(|| named("two")));
@@ -405,9 +409,9 @@ mod tests {
         assert!(inner.operations.is_empty());
         assert_eq!((found(&outer, "one").calls, found(&outer, "two").calls), (1, 1));
 
-        // Off again, also after a panic.
+        // Profiling is off again, even after a panic.
         let panicked = std::panic::catch_unwind(|| super::profile(|| panic!("on purpose")));
         assert!(panicked.is_err() && current().is_none());
-        drop(operation(|| unreachable!("nobody asks")));
+        drop(operation(|| unreachable!("profiling is off")));
     }
 }

@@ -1,9 +1,9 @@
-//! The plain version of every operation: short loops, shapes in comments, generic over the number type.
+//! The reference implementations of all operations: short loops that are generic over the number type.
 //!
-//! These decide what is right: the fast versions are tested against them in double precision, and `f64` runs them.
-//! They are not tuned. Shapes are checked by the functions of the same name at the top of the crate.
+//! They define the correct results: the fast implementations are tested against them in double precision, and `f64`
+//! runs them. They are not tuned. The functions of the same name at the top of the crate check the shapes.
 
-// Each stands beside its fast version, and is handed on from there.
+// Each is defined next to its fast implementation and re-exported from there.
 pub use crate::activation::reference::*;
 pub use crate::adamw::reference::*;
 pub use crate::attention::reference::*;

@@ -1,7 +1,7 @@
-//! What this processor can do at best: how fast it multiplies, and how fast it reads from each cache and from memory.
+//! Peak rates of this processor (roofline): multiply–adds, and reads from each cache and from memory.
 //!
-//! Profiles are held against these limits. They are measured, in about a second, on all threads of the current pool at once:
-//! cores share a clock, a last cache and memory.
+//! Profiles are compared with these rates. Measuring takes about a second and uses all threads of the current pool at
+//! once, because cores share a clock, a last-level cache and memory.
 
 #[cfg(target_arch = "x86_64")]
 use crate::isa::avx512::Avx512;
@@ -14,25 +14,26 @@ use crate::profile::{Multiplier, OperationProfile};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Bytes that are read again and again: what fits the first cache, the second, the last, and none of them.
+/// Array sizes in bytes that fit the first-level cache, the second-level, the last-level, and none of them.
 const READ_SIZES: [usize; 4] = [16 << 10, 256 << 10, 4 << 20, 64 << 20];
 
-/// How long each rate is measured.
+/// Duration of the measurement of each rate.
 const MEASURE_TIME: Duration = Duration::from_millis(150);
 
-/// What one thread can do while all threads of the pool do the same.
+/// Peak rates of one thread while all threads of the pool are busy with the same work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Roofline {
-    /// Multiply–adds a second of f32 in vectors, whose sums and factors stay in registers.
+    /// Multiply–adds per second of f32 in vectors, with sums and factors in registers.
     pub vector_rate: f64,
-    /// Multiply–adds a second of bf16 numbers in blocks whose operands are in the first cache; `None` without these.
+    /// Multiply–adds per second of bf16 values in blocks, with operands in the first-level cache; `None` without bf16
+    /// blocks.
     pub block_rate: Option<f64>,
-    /// Bytes a second that are read from an array of so many bytes, the smallest array first.
+    /// Pairs of array size and bytes per second that are read from it, smallest array first.
     pub read_rates: [(usize, f64); 4],
 }
 
 impl Roofline {
-    /// Measures on the instruction set in force.
+    /// Measures the rates on the active instruction set.
     pub fn measure() -> Roofline {
         let (vectors, blocks) = Roofline::measure_multipliers();
         Roofline {
@@ -42,7 +43,7 @@ impl Roofline {
         }
     }
 
-    /// Measures how many bytes a second each thread reads of an array of `bytes` of its own, all threads at once.
+    /// Measures the bytes per second that each thread reads from its own array of `bytes`, with all threads at once.
     pub fn measure_reading(bytes: usize) -> f64 {
         // Long enough to be timed.
         let times = ((1 << 20) / bytes.max(1)).max(1);
@@ -57,17 +58,18 @@ impl Roofline {
         })
     }
 
-    /// [`Limits::vectors`] and [`Limits::blocks`] alone, which take no memory to measure; reading takes 64 MiB a thread.
+    /// Measures [`Roofline::vector_rate`] and [`Roofline::block_rate`], which needs no memory. Reading takes 64 MiB per
+    /// thread.
     pub fn measure_multipliers() -> (f64, Option<f64>) {
         (peak_rate(|| || isa::dispatch(MultiplyInRegisters) as f64), blocks())
     }
 
-    /// Bytes a second that can be read of so many bytes.
+    /// Returns the rate in bytes per second for arrays of this size.
     pub fn read_rate(&self, bytes: usize) -> f64 {
         self.read_rates.iter().find(|(size, _)| bytes <= *size).unwrap_or(&self.read_rates[3]).1
     }
 
-    /// The seconds of a thread that multiplying takes at least.
+    /// Returns the minimum time of the multiplications in thread-seconds.
     pub fn multiply_seconds(&self, spent: &OperationProfile) -> f64 {
         let rate = match spent.multiplier {
             Multiplier::Vectors => self.vector_rate,
@@ -76,14 +78,14 @@ impl Roofline {
         spent.hardware_multiply_adds as f64 / rate
     }
 
-    /// The seconds of a thread that operands and results take at least to pass: those of a call come from the smallest cache
-    /// that holds them.
+    /// Returns the minimum time to read operands and results in thread-seconds. Those of a call come from the smallest
+    /// cache that holds them.
     pub fn read_seconds(&self, spent: &OperationProfile) -> f64 {
         spent.bytes.iter().enumerate().map(|(n, &bytes)| bytes as f64 / self.read_rate(1 << n)).sum()
     }
 }
 
-/// The rate of a thread: `start` makes what each thread repeats, which returns how much it has done.
+/// Measures the rate of a thread. `start` creates the work that each thread repeats, which returns its amount.
 fn peak_rate<W: FnMut() -> f64>(start: impl Fn() -> W + Sync) -> f64 {
     let one = |_: rayon::BroadcastContext<'_>| {
         let mut work = start();
@@ -100,11 +102,11 @@ fn peak_rate<W: FnMut() -> f64>(start: impl Fn() -> W + Sync) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// Multiply–adds in as many sums as a register tile has.
+/// Multiply–adds with as many sums as a register tile.
 struct MultiplyInRegisters;
 
 impl SimdOp for MultiplyInRegisters {
-    /// Multiply–adds.
+    /// Number of multiply–adds.
     type Output = usize;
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) -> usize {
@@ -158,7 +160,7 @@ fn blocks() -> Option<f64> {
     }))
 }
 
-/// One block product again and again.
+/// Repeats one block product.
 #[cfg(target_arch = "x86_64")]
 struct MultiplyBlocks<'a> {
     room: &'a mut [AlignedBuffer; 3],
@@ -185,8 +187,8 @@ impl BlockMultiplierOp for MultiplyBlocks<'_> {
             accumulate: false,
         };
         for _ in 0..Self::ROUNDS {
-            // SAFETY: the panels hold STEPS steps of two tiles of one term and are aligned to 64 bytes; `c` has 32 rows of 32,
-            // overlaps neither, and is borrowed exclusively.
+            // SAFETY: the panels hold STEPS steps of two tiles of one term and are aligned to 64 bytes. `c` has 32 rows
+            // of 32, overlaps neither, and is exclusively borrowed.
             unsafe { blocks.block::<1>(black_box(product)) };
         }
     }
@@ -198,7 +200,7 @@ impl SimdOp for ReadArray<'_> {
     type Output = f32;
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) -> f32 {
-        // So many that no sum waits for the one before.
+        // Enough that no sum waits for the previous addition.
         const SUMS: usize = 8;
         let mut sums = [simd.splat(0.0); SUMS];
         for part in self.0.chunks_exact(SUMS * S::LANES) {
@@ -220,7 +222,7 @@ mod tests {
     use crate::profile::Operation;
 
     #[test]
-    fn times_follow_from_rates() {
+    fn minimum_times_follow_from_rates() {
         let limits = Roofline {
             vector_rate: 10.0,
             block_rate: Some(40.0),
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_is_possible() {
+    fn measured_rates_are_plausible() {
         let limits = Roofline::measure();
         // From a slow processor in an emulator to more than any core can do.
         assert!(limits.vector_rate > 1e7 && limits.vector_rate < 1e12, "{limits:?}");

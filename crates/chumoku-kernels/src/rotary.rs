@@ -1,8 +1,8 @@
-//! Rotary positions: pairs of a head's numbers are turned by angles that grow with the token's position, so that the
-//! product of a query and a key depends on their distance alone.
+//! Rotary position embeddings (RoPE): pairs of a head's values are rotated by angles that grow with the token's
+//! position, so that the product of a query and a key depends only on their distance.
 //!
-//! With half the width h = dim/2 and angles `θ_i = position · base^(−i/h)`, i < h, the numbers i and i + h of a row are a
-//! pair, as in GPT-NeoX and Llama (the paper pairs neighbours, which is another order of the same columns):
+//! With half the width h = dim/2 and angles `θ_i = position · base^(−i/h)`, i < h, the values i and i + h of a row form
+//! a pair, as in GPT-NeoX and Llama. (The paper pairs neighbors, which is a permutation of the columns.)
 //! `y_i = x_i cos θ_i − x_{i+h} sin θ_i`, `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`.
 //!
 //! Source: Su, Lu, Pan, Murtadha, Wen and Liu, "RoFormer: Enhanced Transformer with Rotary Position Embedding" (2021),
@@ -15,37 +15,38 @@ use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
-/// Which way [`RotaryTable::rotate`] turns.
+/// The direction of [`RotaryTable::rotate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotationDirection {
-    /// By the angles: the forward pass.
+    /// Rotation by the angles: the forward pass.
     Forward,
-    /// By their negatives, which undoes it: the backward pass, since the inverse of a rotation is its transpose.
+    /// Rotation by the negative angles, which inverts the forward pass. This is also the backward pass, since the
+    /// inverse of a rotation is its transpose.
     Inverse,
 }
 
-/// The angles by which one step of position turns each pair of a row of `dim` numbers: `base^(−i/h)`, i < h = dim/2.
+/// Returns the rotation angle of each pair per position step, for rows of `dim` values: `base^(−i/h)`, i < h = dim/2.
 pub fn rotary_frequencies(dim: usize, base: f64) -> Vec<f64> {
     let half = dim / 2;
     (0..half).map(|i| base.powf(-(i as f64) / half as f64)).collect()
 }
 
-/// The cosines and sines of the angles of positions, computed once, in double precision.
+/// The cosines and sines of the angles of all positions, precomputed in double precision.
 #[derive(Clone, Debug)]
 pub struct RotaryTable {
     dim: usize,
     positions: usize,
-    /// (positions, dim): in each row the cosines, then the sines.
+    /// (positions, dim): each row contains the cosines, then the sines.
     table_f64: Vec<f64>,
-    /// The same, rounded.
+    /// The same values, rounded to f32.
     table_f32: Vec<f32>,
 }
 
 impl RotaryTable {
-    /// The table of positions `0..positions` for rows of `dim` numbers.
+    /// Creates the table of positions `0..positions` for rows of `dim` values.
     ///
     /// # Errors
-    /// If `dim` is odd or 0, `base` is not a finite number above 0, or the memory cannot be had.
+    /// If `dim` is odd or 0, `base` is not a finite number above 0, or memory allocation fails.
     pub fn new(positions: usize, dim: usize, base: f64) -> Result<RotaryTable> {
         if dim == 0 || !dim.is_multiple_of(2) {
             return Err(Error::value("rotary: dim", format!("expected an even width, got {dim}")));
@@ -56,13 +57,13 @@ impl RotaryTable {
         RotaryTable::with_frequencies(positions, &rotary_frequencies(dim, base))
     }
 
-    /// The same for other angles: pair i of a row at position p is turned by `θ_i = p · speeds[i]`.
+    /// Creates a table for other angles: pair i of a row at position p is rotated by `θ_i = p · frequencies[i]`.
     ///
     /// # Errors
-    /// If there are no speeds, one is not finite, or the memory cannot be had.
+    /// If there are no frequencies, one is not finite, or memory allocation fails.
     pub fn with_frequencies(positions: usize, speeds: &[f64]) -> Result<RotaryTable> {
         if speeds.is_empty() || !speeds.iter().all(|speed| speed.is_finite()) {
-            return Err(Error::value("rotary: speeds", "expected finite numbers, and at least one"));
+            return Err(Error::value("rotary: frequencies", "expected at least one number, and only finite ones"));
         }
         let dim = 2 * speeds.len();
         let mut double: Vec<f64> = Vec::new();
@@ -79,21 +80,21 @@ impl RotaryTable {
         Ok(RotaryTable { dim, positions, table_f64: double, table_f32: single })
     }
 
-    /// Number of positions.
+    /// Returns the number of positions.
     pub fn positions(&self) -> usize {
         self.positions
     }
 
-    /// Turns each row of `x` by the angles of its position, in place: row i of sequence s stands at `starts[s] + i`, or
-    /// at i.
+    /// Rotates each row of `x` by the angles of its position, in place. Row i of sequence s is at position
+    /// `starts[s] + i`, or i without `starts`.
     ///
-    /// Largest error in f32: 2e-7 of the larger number of a pair.
+    /// Maximum error in f32: 2e-7 of the larger value of a pair.
     ///
     /// # Shapes
     /// `x` (batch, heads, length, dim), dense or packed; `starts` (batch,).
     ///
     /// # Errors
-    /// If the shapes do not fit, or a position is beyond the table.
+    /// If the shapes do not match, or a position is beyond the table.
     pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: RotationDirection) -> Result<()> {
         if x.dim() != self.dim {
             return Err(Error::value("rotary: x", format!("expected rows of {}, got {}", self.dim, x.dim())));
@@ -116,7 +117,7 @@ impl RotaryTable {
     }
 }
 
-/// A row of all heads, and the position whose angles it is turned by.
+/// A row of all heads, and the position that determines its angles.
 #[derive(Clone, Copy, Debug)]
 struct RotaryRow {
     sequence: usize,
@@ -134,13 +135,13 @@ pub struct RotateArgs<'a, T> {
 }
 
 impl RotaryTable {
-    /// The cosines and the sines of a position.
+    /// Returns the cosines and the sines of a position.
     fn cos_sin<'a, T>(&self, table: &'a [T], position: usize) -> (&'a [T], &'a [T]) {
         table[position * self.dim..][..self.dim].split_at(self.dim / 2)
     }
 }
 
-/// Both versions of [`RotaryTable::rotate`].
+/// Both implementations of [`RotaryTable::rotate`].
 struct Rotation;
 
 impl Implementations for Rotation {
@@ -173,7 +174,8 @@ impl SimdOp for RotaryRows<'_, '_> {
         for place in self.rows {
             let (cos, sin) = table.cos_sin(&table.table_f32, place.position);
             for head in 0..x.heads() {
-                // SAFETY: rows do not overlap, as was checked when the view was made, and each belongs to one task.
+                // SAFETY: rows do not overlap, as the constructor of the view has checked, and each belongs to one
+                // task.
                 let row = unsafe { self.data.slice(x.layout.row_offset(place.sequence, head, place.row), table.dim) };
                 let (first, second) = row.split_at_mut(table.dim / 2);
                 rotate_row(simd, first, second, (cos, sin), sign);
@@ -182,7 +184,7 @@ impl SimdOp for RotaryRows<'_, '_> {
     }
 }
 
-/// `a, b = a cos − b sin, b cos + a sin`, with the sine's sign.
+/// Computes `a, b = a cos − b sin, b cos + a sin`, with `sign` times the sine.
 #[inline(always)]
 fn rotate_row<S: Simd>(simd: S, a: &mut [f32], b: &mut [f32], (cos, sin): (&[f32], &[f32]), sign: S::V) {
     let mut at = 0;
@@ -205,12 +207,13 @@ fn rotate_f32(mut args: RotateArgs<f32>) {
     });
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use super::{RotateArgs, RotationDirection};
     use crate::number::Real;
 
-    /// `y_i = x_i cos θ_i − x_{i+h} sin θ_i`, `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`, with h half the width.
+    /// Computes `y_i = x_i cos θ_i − x_{i+h} sin θ_i` and `y_{i+h} = x_{i+h} cos θ_i + x_i sin θ_i`, where h is half
+    /// the width.
     #[doc(hidden)]
     pub fn rotate<T: Real>(mut args: RotateArgs<T>) {
         let half = args.x.dim() / 2;

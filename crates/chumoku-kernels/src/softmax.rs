@@ -14,15 +14,15 @@ fn check<T>(x: &[T], cols: usize, y: &[T]) -> Result<()> {
     Error::check_length("softmax: y", x.len(), y.len())
 }
 
-/// Softmax of each row.
+/// Computes the softmax of each row.
 ///
-/// A row of −∞ only gives 0, as a query with nothing to attend to.
+/// A row that contains only −∞ gives 0, like a query with nothing to attend to.
 ///
 /// # Shapes
 /// `x`, `y` (rows, cols).
 ///
 /// # Errors
-/// If the lengths do not fit.
+/// If the lengths do not match.
 pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()> {
     check(x, cols, y)?;
     let _timed = profile::memory_bound::<T>("softmax", 2 * x.len());
@@ -30,13 +30,13 @@ pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) -> Result<()>
     Ok(())
 }
 
-/// `dx = y ∘ (dy − Σ_j dy_j y_j)`, where y is what the forward pass returned.
+/// Computes `dx = y ∘ (dy − Σ_j dy_j y_j)`, where y is the result of the forward pass.
 ///
 /// # Shapes
 /// All (rows, cols).
 ///
 /// # Errors
-/// If the lengths do not fit.
+/// If the lengths do not match.
 pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
     check(y, cols, dx)?;
     Error::check_length("softmax: dy", y.len(), dy.len())?;
@@ -50,7 +50,7 @@ pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -
     Ok(())
 }
 
-/// Both versions of [`softmax_forward`].
+/// Both implementations of [`softmax_forward`].
 struct SoftmaxForward;
 
 impl Implementations for SoftmaxForward {
@@ -91,11 +91,11 @@ impl SimdOp for SoftmaxRows<'_> {
     }
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use crate::number::Real;
 
-    /// `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
+    /// Computes `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
     pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
         for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
             let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);

@@ -6,13 +6,13 @@ use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
-/// Rows in a piece of work: added up before the partial sum joins the total.
+/// Rows in a piece of work. They are added up before the partial sum joins the total.
 const ROWS: usize = 128;
 
-/// Numbers in a piece of work that goes through arrays from end to end.
+/// Values in a piece of elementwise work.
 const PIECE: usize = 1 << 14;
 
-/// `sums[j] += Σ_i x[i][j]`: the gradient of a bias.
+/// Computes `sums[j] += Σ_i x[i][j]`: the gradient of a bias.
 ///
 /// # Shapes
 /// `x` (rows, cols), `sums` (cols,).
@@ -30,7 +30,7 @@ pub fn add_column_sums<T: Real>(x: &[T], sums: &mut [T]) -> Result<()> {
     Ok(())
 }
 
-/// Both versions of [`add_column_sums`].
+/// Both implementations of [`add_column_sums`].
 struct ColumnSums;
 
 impl Implementations for ColumnSums {
@@ -61,7 +61,7 @@ impl SimdOp for AddRows<'_> {
 }
 
 pub(crate) fn add_column_sums_f32(x: &[f32], cols: usize, sums: &mut [f32]) {
-    // Pieces of whole rows, which memory delivers fastest; the partial sums are then added in their order.
+    // Pieces are whole rows, which memory delivers fastest. The partial sums are then added in order.
     let size = ROWS * cols;
     let pieces = x.len().div_ceil(size);
     let mut partial = vec![0.0f32; pieces * cols];
@@ -94,7 +94,7 @@ impl<T: Real> SimdOp for SumOfSquares<'_, T> {
     }
 }
 
-/// `Σ x²` in double precision.
+/// Computes `Σ x²` in double precision.
 pub fn sum_of_squares<T: Real>(x: &[T]) -> f64 {
     let _timed = profile::memory_bound::<T>("sum of squares", x.len());
     let mut partial = vec![0.0f64; x.len().div_ceil(PIECE)];
@@ -118,10 +118,10 @@ pub fn fill_zero<T: Real>(x: &mut [T]) {
     });
 }
 
-/// `sum = share · sum + Σ_i share_i · x_i`, in the order of the arrays.
+/// Computes `sum = share · sum + Σ_i share_i · x_i`, in the order of the arrays.
 ///
 /// # Shapes
-/// All arrays alike.
+/// All arrays have the same length.
 ///
 /// # Errors
 /// If the lengths differ.
@@ -158,10 +158,10 @@ impl<T: Real> SimdOp for WeightedSum<'_, T> {
     }
 }
 
-/// `average += rate · (x − average)`: a moving average takes a step.
+/// Updates a moving average: `average += rate · (x − average)`.
 ///
 /// # Shapes
-/// Both alike.
+/// Both have the same length.
 ///
 /// # Errors
 /// If the lengths differ.
@@ -193,7 +193,7 @@ impl<T: Real> SimdOp for MoveAverage<'_, T> {
     }
 }
 
-/// The plain version.
+/// The reference implementation.
 pub(crate) mod reference {
     use crate::number::Real;
 
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_from_end_to_end() {
+    fn elementwise_updates_cover_whole_arrays() {
         for len in [0, 1, 17, PIECE - 1, PIECE, 3 * PIECE + 5] {
             let [a, b, c] = [1, 2, 3].map(|n| (0..len).map(|i| ((i * n) as f32 * 0.37).sin()).collect::<Vec<f32>>());
             let mut sum = a.clone();

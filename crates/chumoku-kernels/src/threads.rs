@@ -1,4 +1,4 @@
-//! Sharing work among threads: pieces whose borders depend on the shapes alone, never on the number of threads.
+//! Parallel execution: work is split into pieces by shapes alone, never by the number of threads.
 
 use crate::cancel::{self, CancelFlag};
 use crate::profile::{self, Operation};
@@ -10,20 +10,20 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Work below this many elementary operations is done on the calling thread: waking another costs more.
+/// Work below this number of elementary operations runs on the calling thread, because waking another costs more.
 const MIN_PARALLEL_WORK: usize = 1 << 16;
 
 thread_local! {
     static IS_SINGLE_THREADED: Cell<bool> = const { Cell::new(false) };
-    /// The crew whose item this thread works on.
+    /// The scheduler of the item that this thread works on.
     static SCHEDULER: RefCell<Option<Arc<ItemScheduler>>> = const { RefCell::new(None) };
-    /// What shares this thread's operations in place of rayon.
+    /// The team that shares this thread's operations instead of rayon.
     static TEAM: RefCell<Option<Arc<dyn ThreadTeam>>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` with all its operations on this thread alone.
+/// Runs `work` with all its operations on this thread.
 ///
-/// For callers that share out work themselves, in parts that fit a core's cache. Results are the same.
+/// For callers that distribute work themselves, in parts that fit a core's cache. The results are the same.
 pub fn run_on_one_thread<R>(work: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
@@ -35,18 +35,19 @@ pub fn run_on_one_thread<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Threads of another library, which share operations in place of the current rayon pool: see [`on_team`].
+/// Threads of another library, which share operations instead of the current rayon pool: see [`run_on_team`].
 pub trait ThreadTeam: Send + Sync {
-    /// How many there are.
+    /// Returns the number of threads.
     fn threads(&self) -> usize;
-    /// Calls `work` on each of them, and returns when all calls have.
+    /// Calls `work` on each thread, and returns when all calls have ended.
     fn run(&self, work: &(dyn Fn() + Sync));
 }
 
-/// Runs `work` with the attention, matrix products and other operations in it shared among the threads of `team`.
+/// Runs `work` with its attention, matrix products and other operations shared among the threads of `team`.
 ///
-/// For callers whose process has threads already: two pools that take turns wait for each other's threads. Results are the
-/// same. What asks for rayon itself, as [`side_by_side`] and the scores and statistics of attention do, still gets rayon.
+/// For processes that already have threads: two pools that alternate would wait for each other's threads. The results
+/// are the same. Functions that use rayon directly, such as [`parallel_try_map`] and the scores and statistics of
+/// attention, still use rayon.
 pub fn run_on_team<R>(team: Arc<dyn ThreadTeam>, work: impl FnOnce() -> R) -> R {
     struct Restore(Option<Arc<dyn ThreadTeam>>);
     impl Drop for Restore {
@@ -58,19 +59,20 @@ pub fn run_on_team<R>(team: Arc<dyn ThreadTeam>, work: impl FnOnce() -> R) -> R 
     work()
 }
 
-/// Threads that work on items side by side, and how far they have got.
+/// Progress of threads that work on items in parallel.
 #[derive(Debug)]
 struct ItemScheduler {
     threads: usize,
-    /// Items that nobody has begun.
+    /// Items that have not started.
     pending: AtomicUsize,
-    /// Items that have begun and not ended.
+    /// Items that have started but not ended.
     running: AtomicUsize,
 }
 
 impl ItemScheduler {
-    /// Threads for each item that runs: one as long as items are left. A thread that shares an operation waits for
-    /// others, and while it waits it would begin an item and not come back before that has ended.
+    /// Returns the number of threads for each running item: one as long as items are pending. If a thread shared an
+    /// operation, it would wait for others. While it waits it might start another item, and it could not return before
+    /// that item has ended.
     fn threads_per_item(&self) -> usize {
         match self.pending.load(Ordering::Relaxed) {
             0 => self.threads.div_ceil(self.running.load(Ordering::Relaxed).max(1)),
@@ -80,7 +82,8 @@ impl ItemScheduler {
 
     /// Runs an item.
     fn run_item<R>(self: &Arc<ItemScheduler>, item: impl FnOnce() -> R) -> R {
-        /// What the thread worked on before, which may itself be an item; and its being alone.
+        /// Restores the thread's previous scheduler, since its previous work may itself be an item, and its
+        /// single-thread flag.
         struct RestoreItem<'a>(&'a ItemScheduler, Option<Arc<ItemScheduler>>, bool);
         impl Drop for RestoreItem<'_> {
             fn drop(&mut self) {
@@ -97,14 +100,14 @@ impl ItemScheduler {
     }
 }
 
-/// What `f` makes of each item, in their order: items are shared among the threads of the current rayon pool. Each has its
-/// operations on one thread alone while there are as many items as threads; threads that find none left help the others.
+/// Applies `f` to each item on the threads of the current rayon pool, and returns the results in order. The operations
+/// of each item run on one thread while there are as many items as threads. Threads without an item help the others.
 ///
-/// No more items run at a time than the process has cores, or than `CHUMOKU_CORES` says: their threads would only wait for each
-/// other. All this decides who computes what, and no result.
+/// The number of items that run at a time is limited to the process's cores, or to `CHUMOKU_CORES`, because further
+/// threads would only wait. None of this affects a result.
 ///
 /// # Errors
-/// The first in the order of the items.
+/// The first error in the order of the items.
 pub fn parallel_try_map<T: Send, R: Send, E: Send>(
     items: impl IntoIterator<Item = T>,
     f: impl Fn(T) -> Result<R, E> + Sync,
@@ -117,13 +120,13 @@ pub fn parallel_try_map<T: Send, R: Send, E: Send>(
     try_map_on(num_threads().min(cores), items.into_iter().collect(), f)
 }
 
-/// An item, and what is made of it.
+/// An item, and its result.
 struct ItemSlot<T, R> {
     input: Option<T>,
     output: Option<R>,
 }
 
-/// Runs [`side_by_side`] on the given number of threads.
+/// Runs [`parallel_try_map`] on the given number of threads.
 fn try_map_on<T: Send, R: Send, E: Send>(
     threads: usize,
     items: Vec<T>,
@@ -131,7 +134,7 @@ fn try_map_on<T: Send, R: Send, E: Send>(
 ) -> Result<Vec<R>, E> {
     let each: Vec<Mutex<ItemSlot<T, Result<R, E>>>> =
         items.into_iter().map(|item| Mutex::new(ItemSlot { input: Some(item), output: None })).collect();
-    // An error ends the work only where one thread does it all: others have begun the next items by then.
+    // An error stops the work only on a single thread. With several, the others have already started the next items.
     let failed = AtomicBool::new(false);
     run_items(threads, each.len(), &|i| {
         let item = each[i].lock().unwrap_or_else(PoisonError::into_inner).input.take();
@@ -145,7 +148,8 @@ fn try_map_on<T: Send, R: Send, E: Send>(
     each.into_iter().filter_map(|item| item.into_inner().unwrap_or_else(PoisonError::into_inner).output).collect()
 }
 
-/// Calls `run` with the number of each item, in [`Crew::run`]. A single thread stops once `run` returns `false`.
+/// Calls `run` with the index of each item, in [`ItemScheduler::run_item`]. A single thread stops once `run` returns
+/// `false`.
 ///
 /// It takes a pointer to the closure, so that it is compiled once for all callers.
 fn run_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync)) {
@@ -174,7 +178,7 @@ fn run_items(threads: usize, count: usize, run: &(dyn Fn(usize) -> bool + Sync))
     });
 }
 
-/// How many threads the operations called here may use.
+/// Returns the number of threads that the operations called here may use.
 pub fn num_threads() -> usize {
     if IS_SINGLE_THREADED.get() {
         return 1;
@@ -185,14 +189,15 @@ pub fn num_threads() -> usize {
     SCHEDULER.with_borrow(|crew| crew.as_ref().map_or_else(rayon::current_num_threads, |crew| crew.threads_per_item()))
 }
 
-/// Calls `f(0)`, …, `f(pieces − 1)`, on the threads of the current rayon pool if `work` (elementary operations in
-/// all) is worth it.
+/// Calls `f(0)`, …, `f(pieces − 1)`. They run on the threads of the current rayon pool if `work`, the total number of
+/// elementary operations, is large enough.
 #[inline(always)]
 pub(crate) fn for_each(pieces: usize, work: usize, f: impl Fn(usize) + Sync + Send) {
     for_each_dyn(pieces, work, &f);
 }
 
-/// Behind a pointer, so that each `f` is compiled once, and what shares it among threads once for all of them.
+/// The body of [`for_each`]. It takes a pointer, so that each `f` is compiled once and the sharing code only once for
+/// all of them.
 #[inline(never)]
 fn for_each_dyn(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
     cancel::check();
@@ -205,7 +210,8 @@ fn for_each_dyn(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
         if let Some(team) = TEAM.with_borrow(Option::clone) {
             let next = AtomicUsize::new(0);
             team.run(&|| {
-                // A piece has no operations to share, but where it has they stay here: the team is busy.
+                // A piece normally has no operations to share. If it has, they stay on this thread, because the team is
+                // busy.
                 run_on_one_thread(|| {
                     let _same = profile::resume(operation);
                     while let Some(piece) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&piece| piece < pieces) {
@@ -223,7 +229,7 @@ fn for_each_dyn(pieces: usize, work: usize, f: &(dyn Fn(usize) + Sync + Send)) {
     }
 }
 
-/// A mutable slice that tasks share, each writing a part of its own.
+/// A mutable slice that tasks share, each writing its own part.
 #[derive(Debug)]
 pub(crate) struct SharedMut<T> {
     start: *mut T,
@@ -239,81 +245,83 @@ impl<T> Clone for SharedMut<T> {
 
 impl<T> Copy for SharedMut<T> {}
 
-// SAFETY: it is a pointer and a length, which may be in any thread. What lies behind them is only reached through unsafe
-// methods, whose callers promise that no two tasks hold parts that overlap; a part may then be another thread's, since T
-// may move between threads.
+// SAFETY: the struct is a pointer and a length, which may be sent to any thread. Only unsafe methods access the data,
+// and their callers promise that no two tasks hold overlapping parts. A part may be sent to another thread, since T is
+// Send.
 unsafe impl<T: Send> Send for SharedMut<T> {}
-// SAFETY: no method reaches what is shared through a reference to this alone: each is unsafe, and its callers promise
-// that no two tasks hold parts that overlap, whichever thread's reference they came from.
+// SAFETY: no method accesses the data through a shared reference alone. Each is unsafe, and its callers promise that no
+// two tasks hold overlapping parts, regardless of the thread of the reference.
 unsafe impl<T: Send> Sync for SharedMut<T> {}
 
 impl<T> SharedMut<T> {
-    /// Shares `data`. The caller keeps `data` borrowed while the parts live (see `slice`).
+    /// Shares `data`. The caller must keep `data` borrowed while the parts live (see `slice`).
     pub(crate) fn new(data: &mut [T]) -> Self {
         SharedMut { start: data.as_mut_ptr(), len: data.len(), marker: PhantomData }
     }
 
-    /// The spare memory of `vec`, emptied, for `len` elements. It holds no values: [`SharedMut::write`] and
-    /// [`SharedMut::unwritten`] are the ways to it, [`SharedMut::slice`] only to what has been written.
+    /// Clears `vec` and shares its spare capacity for `len` elements. It is uninitialized: use [`SharedMut::copy_from`]
+    /// and [`SharedMut::slice_uninit`] to fill it, and [`SharedMut::slice`] only for elements that have been written.
     pub(crate) fn from_spare_capacity(vec: &mut Vec<T>, len: usize) -> Self {
         vec.clear();
         vec.reserve_exact(len);
         SharedMut { start: vec.as_mut_ptr(), len, marker: PhantomData }
     }
 
-    /// The part `start..start + len`; panics if it reaches beyond the slice.
+    /// Returns the part `start..start + len`. Panics if it exceeds the slice.
     ///
     /// # Safety
     /// * No other part that overlaps may be alive, in any thread.
     /// * The shared memory must outlive the part.
-    /// * The part must hold values: of the memory of [`SharedMut::spare`], it must have been written.
+    /// * The part must be initialized. In the memory of [`SharedMut::from_spare_capacity`], it must have been written.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn slice<'a>(&self, start: usize, len: usize) -> &'a mut [T] {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: in bounds as just checked; exclusive, alive and initialised as the caller promises.
+        // SAFETY: in bounds as just checked; exclusive, valid and initialized as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
 
-    /// The part `start..start + len`, which may hold no values yet; panics if it reaches beyond the slice.
+    /// Returns the part `start..start + len`, which may be uninitialized. Panics if it exceeds the slice.
     ///
     /// # Safety
     /// * No other part that overlaps may be alive, in any thread.
     /// * The shared memory must outlive the part.
-    /// * Of memory that holds values, the part must do so again before they are read.
+    /// * In memory that was initialized, the part must be initialized again before it is read.
     #[allow(clippy::mut_from_ref)]
     pub(crate) unsafe fn slice_uninit<'a>(&self, start: usize, len: usize) -> &'a mut [MaybeUninit<T>] {
         assert!(start.checked_add(len).is_some_and(|end| end <= self.len));
-        // SAFETY: in bounds as just checked; exclusive and alive as the caller promises; MaybeUninit asks for no values.
+        // SAFETY: in bounds as just checked; exclusive and valid as the caller promises. MaybeUninit needs no
+        // initialization.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start).cast(), len) }
     }
 
-    /// Copies `from` to the elements from `start` on; panics if they reach beyond the slice.
+    /// Copies `from` to the elements from `start` on. Panics if they exceed the slice.
     ///
     /// # Safety
-    /// * No other task may reach these elements meanwhile.
-    /// * The shared memory must still be there.
+    /// * No other task may access these elements during the call.
+    /// * The shared memory must still be valid.
     #[inline(always)]
     pub(crate) unsafe fn copy_from(&self, start: usize, from: &[T])
     where
         T: Copy,
     {
         assert!(start.checked_add(from.len()).is_some_and(|end| end <= self.len));
-        // SAFETY: in bounds as just checked; there, and no one else's, as the caller promises. `from` cannot overlap
-        // what no one else may reach.
+        // SAFETY: in bounds as just checked; valid and exclusive as the caller promises. `from` cannot overlap
+        // exclusive memory.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(start), from.len()) };
     }
 
-    /// Whether element `start` lies at a multiple of so many elements.
+    /// Returns whether element `start` is aligned to `elements` elements.
     #[inline(always)]
     pub(crate) fn is_aligned(&self, start: usize, elements: usize) -> bool {
         self.start.wrapping_add(start).addr().is_multiple_of(elements * size_of::<T>())
     }
 
-    /// A pointer to element `start`, which must be inside.
+    /// Returns a pointer to element `start`, which must be in bounds.
     ///
     /// # Safety
-    /// * The shared memory must still be there while the pointer is used.
-    /// * Whatever is reached through the pointer must lie in the slice, and no other task may reach it meanwhile.
+    /// * The shared memory must stay valid while the pointer is used.
+    /// * Everything that is accessed through the pointer must be in the slice, and no other task may access it during
+    ///   that time.
     pub(crate) unsafe fn ptr(&self, start: usize) -> *mut T {
         assert!(start < self.len);
         // SAFETY: in bounds as just checked.
@@ -330,19 +338,19 @@ mod tests {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
     }
 
-    /// How long anything is waited for: it comes in a moment where the machine does nothing else.
+    /// Maximum time to wait for a condition, which holds almost immediately on an idle machine.
     const PATIENCE: Duration = Duration::from_secs(180);
 
-    /// Waits for what other threads do.
+    /// Waits for other threads.
     fn wait_until(is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed() < PATIENCE, "it does not come to that");
+            assert!(start.elapsed() < PATIENCE, "the condition was not met in time");
             std::thread::yield_now();
         }
     }
 
-    /// Threads that are started anew for each operation.
+    /// Starts new threads for each operation.
     struct ScopedTeam(usize, AtomicUsize);
 
     impl ThreadTeam for ScopedTeam {
@@ -356,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_team_shares_operations_in_place_of_rayon() {
+    fn team_replaces_rayon() {
         let team = Arc::new(ScopedTeam(3, AtomicUsize::new(0)));
         let outside = run_on_one_thread(num_threads);
         let all = run_on_team(team.clone(), || {
@@ -364,10 +372,10 @@ mod tests {
             let (all, names) = (Mutex::new(Vec::new()), Mutex::new(std::collections::HashSet::new()));
             for_each(50, MIN_PARALLEL_WORK, |piece| {
                 assert_eq!(num_threads(), 1, "the team is busy");
-                // What a piece shares itself stays on its thread.
+                // Nested work of a piece stays on its thread.
                 let here = std::thread::current().id();
                 for_each(2, MIN_PARALLEL_WORK, |_| assert_eq!(std::thread::current().id(), here));
-                assert!(rayon::current_thread_index().is_none(), "none of rayon's threads");
+                assert!(rayon::current_thread_index().is_none(), "not a rayon thread");
                 names.lock().unwrap().insert(here);
                 all.lock().unwrap().push(piece);
             });
@@ -381,7 +389,7 @@ mod tests {
         sorted.sort_unstable();
         assert_eq!(sorted, (0..54).collect::<Vec<_>>());
         assert_eq!(run_on_one_thread(num_threads), outside);
-        assert_eq!(in_pool_of(2, num_threads), 2, "afterwards rayon again");
+        assert_eq!(in_pool_of(2, num_threads), 2, "rayon is used again afterwards");
     }
 
     fn fine<T>(x: T) -> Result<T, ()> {
@@ -389,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn results_come_in_order_and_the_first_error_is_told() {
+    fn results_come_in_order_and_the_first_error_is_returned() {
         for threads in 1..5 {
             in_pool_of(threads, || {
                 assert_eq!(
@@ -404,12 +412,12 @@ mod tests {
     }
 
     #[test]
-    fn no_more_items_run_at_a_time_than_are_told() {
+    fn running_items_are_limited() {
         in_pool_of(4, || {
             let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let watched = |i: u32| {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                // Two do run at a time, whichever comes first; a third would have time to come.
+                // Two items do run at a time, whichever comes first; a third would have time to start.
                 wait_until(|| most.load(Ordering::SeqCst) > 1);
                 std::thread::sleep(Duration::from_millis(1));
                 running.fetch_sub(1, Ordering::SeqCst);
@@ -417,25 +425,25 @@ mod tests {
             };
             assert_eq!(try_map_on(2, (0..20).collect(), watched), Ok((0..20).collect()));
             assert_eq!(most.into_inner(), 2);
-            // One item alone shares its operations among as many.
+            // A single item shares its operations among the same number of threads.
             assert_eq!(try_map_on(2, vec![0], |_: u32| fine(num_threads())), Ok(vec![2]));
             assert_eq!(try_map_on(1, vec![0, 1], |_: u32| fine(num_threads())), Ok(vec![1, 1]));
         });
         let outside = run_on_one_thread(|| parallel_try_map([0], |_: u32| fine(num_threads())));
-        assert_eq!(outside, Ok(vec![1]), "also from a thread outside of the pool");
+        assert_eq!(outside, Ok(vec![1]), "also from a thread outside the pool");
     }
 
     #[test]
-    fn while_items_are_left_each_has_a_thread_alone_and_then_there_is_help() {
+    fn items_run_on_one_thread_until_none_is_pending() {
         in_pool_of(4, || {
             let (begun, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let of_items = try_map_on(4, (0..6).collect(), |_: u32| {
                 let place = begun.fetch_add(1, Ordering::SeqCst);
                 let at_first = num_threads();
-                // The last two stay until they are the only ones.
+                // The last two wait until they are the only ones.
                 if place >= 4 {
                     wait_until(|| ended.load(Ordering::SeqCst) == 4);
-                    // The others are counted off just after this.
+                    // The other tasks leave the count just after this.
                     wait_until(|| num_threads() >= 2);
                 } else {
                     ended.fetch_add(1, Ordering::SeqCst);
@@ -445,19 +453,19 @@ mod tests {
             for (place, at_first) in of_items.unwrap() {
                 assert!(place >= 3 || at_first == 1, "item {place} of 6 shared its operations among {at_first}");
             }
-            assert_eq!(num_threads(), 4, "as before");
+            assert_eq!(num_threads(), 4, "unchanged");
         });
     }
 
     #[test]
-    fn a_thread_without_an_item_takes_pieces_of_the_others_operations() {
+    fn idle_threads_help_with_operations_of_other_items() {
         in_pool_of(3, || {
             let begun = AtomicUsize::new(0);
             let helped = try_map_on(3, vec![0, 1], |_: u32| {
                 begun.fetch_add(1, Ordering::SeqCst);
                 wait_until(|| begun.load(Ordering::SeqCst) == 2);
                 let (inside, met) = (AtomicUsize::new(0), AtomicBool::new(false));
-                // Until two threads were in it at a time; that one of them waits for the other keeps neither from leaving.
+                // Waits until two threads were in it at the same time. `met` stays set, so both can leave.
                 let start = Instant::now();
                 for_each(8, usize::MAX, |_| {
                     inside.fetch_add(1, Ordering::SeqCst);
@@ -469,12 +477,12 @@ mod tests {
                 });
                 fine(met.into_inner())
             });
-            assert!(helped.unwrap().contains(&true), "the third thread had nothing to do");
+            assert!(helped.unwrap().contains(&true), "the third thread did not help");
         });
     }
 
     #[test]
-    fn an_item_that_panics_leaves_no_trace() {
+    fn panicking_item_leaves_no_state() {
         in_pool_of(2, || {
             let panics = || try_map_on(2, vec![0, 1], |i: u32| if i == 1 { panic!("on purpose") } else { fine(i) });
             assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
@@ -483,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn alone_is_alone_inside_and_outside_of_items() {
+    fn run_on_one_thread_works_inside_and_outside_of_items() {
         in_pool_of(4, || {
             let inside = |_: u32| fine(run_on_one_thread(num_threads));
             assert_eq!(try_map_on(4, vec![0, 1], inside), Ok(vec![1, 1]));

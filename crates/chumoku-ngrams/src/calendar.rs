@@ -31,19 +31,19 @@ pub const MONTHS: [&str; 12] = [
 /// The days of the week in English, Sunday first.
 pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// The first date that is written: on it Japan took up the Gregorian calendar.
+/// The first supported date: on it Japan adopted the Gregorian calendar.
 pub const FIRST_DATE: Date = Date { year: 1873, month: 1, day: 1 };
-/// The last one.
+/// The last supported date.
 pub const LAST_DATE: Date = Date { year: 2049, month: 12, day: 31 };
 
 /// Days of four centuries, after which the calendar repeats.
 const CYCLE: i64 = 146_097;
 
 impl Date {
-    /// The days since 1970-01-01.
+    /// Returns the days since 1970-01-01.
     ///
-    /// Years are counted from March, so that the leap day comes last. Then day `(153·m + 2) / 5` of the year is the
-    /// first of the m-th month, and `365·y + y/4 − y/100` is the first day of the y-th year of a cycle.
+    /// Years are counted from March, so that the leap day comes last. Then the m-th month starts on day
+    /// `(153·m + 2) / 5` of the year, and the y-th year of a cycle on day `365·y + y/4 − y/100`.
     ///
     /// Source: Richards, "Calendars", in: Explanatory Supplement to the Astronomical Almanac, 3rd edition (2013), with
     /// Howard Hinnant's counting from March ("chrono-Compatible Low-Level Date Algorithms", 2013).
@@ -56,11 +56,11 @@ impl Date {
         year.div_euclid(400) * CYCLE + of_cycle * 365 + of_cycle / 4 - of_cycle / 100 + of_year - 719_468
     }
 
-    /// The date so many days after 1970-01-01: the inverse of [`Date::days`].
+    /// Returns the date `days` days after 1970-01-01, the inverse of [`Date::days`].
     pub fn from_days(days: i64) -> Self {
         let days = days + 719_468;
         let day = days.rem_euclid(CYCLE);
-        // Take the leap days out that came before, and every year has 365 days.
+        // Without the earlier leap days, every year has 365 days.
         let of_cycle = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
         let of_year = day - (365 * of_cycle + of_cycle / 4 - of_cycle / 100);
         let month = (5 * of_year + 2) / 153;
@@ -68,7 +68,7 @@ impl Date {
         Date { year, month: (month as u32 + 2) % 12 + 1, day: (of_year - (153 * month + 2) / 5) as u32 + 1 }
     }
 
-    /// The day of the week, 0 for Sunday.
+    /// Returns the day of the week, 0 for Sunday.
     pub fn weekday(self) -> usize {
         // 1970-01-01 was a Thursday.
         (self.days() + 4).rem_euclid(7) as usize
@@ -88,11 +88,11 @@ pub struct Era {
     pub name: &'static str,
     /// The letter that abbreviates it, such as R.
     pub letter: char,
-    /// The year of the common era that was its first.
+    /// The year of the common era in which it began.
     begin: i64,
-    /// The first day that is written in it.
+    /// The first date of the era.
     pub first: Date,
-    /// The last one.
+    /// The last date of the era.
     pub last: Date,
 }
 
@@ -101,12 +101,12 @@ impl Era {
         Era { name, letter, begin, first, last }
     }
 
-    /// The year of the era that a date is in, from 1.
+    /// Returns the year of the era that a date is in, from 1.
     pub fn year(&self, date: Date) -> i64 {
         date.year - self.begin + 1
     }
 
-    /// Its years, counting those of which it has only a part.
+    /// Returns the number of its years, including partial ones.
     pub fn years(&self) -> usize {
         (self.last.year - self.first.year + 1) as usize
     }
@@ -116,8 +116,8 @@ const fn date(year: i64, month: u32, day: u32) -> Date {
     Date { year, month, day }
 }
 
-/// The eras since the Gregorian calendar. The emperors Meiji and Taishō died on the first day of the next era, so two
-/// days are in two eras; Shōwa and Heisei ended with the day before the next began.
+/// The eras since the adoption of the Gregorian calendar. The emperors Meiji and Taishō died on the first day of the
+/// next era, so two days belong to two eras. Shōwa and Heisei ended the day before the next era began.
 pub static ERAS: [Era; 5] = [
     Era::new("明治", 'M', 1868, FIRST_DATE, date(1912, 7, 30)),
     Era::new("大正", 'T', 1912, date(1912, 7, 30), date(1926, 12, 25)),
@@ -131,9 +131,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_days() {
-        // Thursday; Friday; the moon landing, a Sunday; leap days; the first days of eras; the Julian day numbers 0
-        // and 2,400,000.5.
+    fn days_and_weekdays_of_known_dates() {
+        // Thursday; Friday; the moon landing, a Sunday; leap days; first days of eras; Julian day numbers 0 and
+        // 2,400,000.5.
         let known = [
             (date(1970, 1, 1), 0, 4),
             (date(2026, 11, 20), 20_777, 5),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn days_and_dates_are_each_others_inverse_and_follow_one_another() {
+    fn days_and_dates_are_inverse_and_consecutive() {
         let mut before = Date::from_days(-800_001);
         for days in -800_000..800_000 {
             let date = Date::from_days(days);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn eras_follow_one_another() {
+    fn eras_are_consecutive() {
         for pair in ERAS.windows(2) {
             let gap = pair[1].first.days() - pair[0].last.days();
             assert!((0..=1).contains(&gap), "{} {}", pair[0].name, pair[1].name);

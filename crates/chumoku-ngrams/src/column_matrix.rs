@@ -1,15 +1,14 @@
-//! The training rows by columns, and the product with their Gram matrix that fitting consists of.
+//! The training rows by column, and the product with their Gram matrix, which dominates fitting.
 //!
-//! Fitting needs X only as G = X Xᵀ: a step of the solver is a matrix A (rows, outputs) that stands for the weights
-//! W = Xᵀ A, and their scores are X W = G A. With xⱼ the column of the feature j,
+//! Fitting needs X only as G = X Xᵀ. A step of the solver is a matrix A (rows, outputs) that represents the weights W =
+//! Xᵀ A, and their scores are X W = G A. With xⱼ the column of feature j,
 //!
 //! G A = Σⱼ xⱼ (xⱼᵀ A),
 //!
-//! so one pass over the columns is enough, each column being read twice while it is in the first cache. What it reads and
-//! adds to has a row for each text and fits the second cache, where an array of weights (a row for each n-gram) would
-//! not.
+//! so one pass over the columns is enough. Each column is read twice while it is in the first-level cache. The operands
+//! have one row per text and fit the second-level cache; an array of weights, with one row per n-gram, would not.
 //!
-//! Columns are cut into pieces by the data alone. Each piece adds up its own part and the parts are added in order, so
+//! Columns are divided into chunks by the data alone. Each chunk has its own sum, and the sums are added in order, so
 //! results do not depend on the number of threads.
 
 use super::packed::PackedColumns;
@@ -23,11 +22,11 @@ use std::ops::Range;
 pub(crate) struct ColumnMatrix {
     stored: ColumnStorage,
     num_rows: usize,
-    /// Columns or, of packed ones, parts of them.
+    /// Ranges of columns or, for packed storage, of column groups.
     pieces: Vec<Range<usize>>,
 }
 
-/// Where the numbers are.
+/// The storage of the columns.
 #[derive(Debug, Clone)]
 enum ColumnStorage {
     Plain(PlainColumns),
@@ -42,21 +41,22 @@ pub(crate) struct PlainColumns {
     values: Vec<f32>,
 }
 
-/// Columns of counts, from which values are made each time they are read; those that are no counts stand behind them.
+/// Packed columns of counts, whose values are computed on each read. Columns that are not counts come last.
 #[derive(Debug, Clone)]
 struct WeightedPackedColumns {
-    /// Columns, and the weight of each.
+    /// Column groups, and the weight of each column.
     parts: Vec<(PackedColumns, Vec<f32>)>,
-    /// The factor of the values of each row, for each block.
+    /// The factor of each row's values, per block.
     scales: Vec<[f32; 2]>,
     others: PlainColumns,
 }
 
-/// Most entries whose values are kept as they are, 8 bytes each. Few in tests, so that some are packed there too.
+/// Maximum number of entries with stored values, 8 bytes each. Tests use a small limit, so that some columns are
+/// packed.
 pub(crate) const MAX_PLAIN: usize = if cfg!(test) { 1 << 12 } else { 1 << 26 };
-/// Most pieces that columns are cut into: that many threads can share a product.
+/// Maximum number of chunks, and so of threads that share a product.
 const MAX_CHUNKS: usize = 16;
-/// A piece has at least this many stored values for each row, so that adding up the pieces is the smaller work.
+/// Minimum number of stored values per row in a chunk, so that adding the chunks' sums is the smaller part of the work.
 const VALUES_PER_ROW: usize = 8;
 
 impl Default for PlainColumns {
@@ -86,7 +86,7 @@ impl PlainColumns {
 }
 
 impl WeightedPackedColumns {
-    /// Hands each column of a part to `each`, or those that are no counts.
+    /// Calls `each` with each column of a group, or with the columns that are not counts.
     fn for_each(&self, part: usize, mut each: impl FnMut(&[u32], &[f32])) {
         let Some((columns, weights)) = self.parts.get(part) else {
             return (0..self.others.len()).map(|j| self.others.column(j)).for_each(|(rows, values)| each(rows, values));
@@ -103,20 +103,20 @@ impl WeightedPackedColumns {
         });
     }
 
-    /// Columns of a part, or those that are no counts.
+    /// Returns the number of columns of a group, or of those that are not counts.
     fn part_len(&self, part: usize) -> usize {
         self.parts.get(part).map_or(self.others.len(), |(columns, _)| columns.len())
     }
 }
 
-/// The number of pieces for so many values.
+/// Returns the number of chunks for `values` stored values.
 fn num_chunks(values: usize, num_rows: usize) -> usize {
     (values / (VALUES_PER_ROW * num_rows.max(1))).clamp(2, MAX_CHUNKS)
 }
 
 impl ColumnMatrix {
-    /// The values of counts, term frequency · the weight of the column · the scale of the row in the column's block, and
-    /// behind them other columns. Rows are as many as scales.
+    /// Builds columns from counts: each value is term frequency · weight of the column · scale of the row in the
+    /// column's block. `others` follow. There is one scale per row.
     pub(crate) fn from_counts(
         parts: Vec<(PackedColumns, Vec<f32>)>,
         scales: Vec<[f32; 2]>,
@@ -151,8 +151,10 @@ impl ColumnMatrix {
         ColumnMatrix { stored: ColumnStorage::Packed(packed), num_rows, pieces: pieces_of_parts }
     }
 
+    /// Builds columns from compressed sparse arrays.
+    ///
     /// # Panics
-    /// If a row is not below `num_rows`, or `starts` are not those of as many rows and values.
+    /// If a row is not below `num_rows`, or `starts` do not match the lengths of `rows` and `values`.
     #[cfg(test)]
     pub(crate) fn new(starts: Vec<usize>, rows: Vec<u32>, values: Vec<f32>, num_rows: usize) -> Self {
         assert!(rows.iter().all(|&row| (row as usize) < num_rows), "rows lie within the matrix");
@@ -184,13 +186,13 @@ impl ColumnMatrix {
         }
     }
 
-    /// Returns true if columns are packed.
+    /// Returns true if the columns are packed.
     #[cfg(test)]
     pub(crate) fn is_packed(&self) -> bool {
         matches!(self.stored, ColumnStorage::Packed(_))
     }
 
-    /// Hands each column of a piece to `each`.
+    /// Calls `each` with each column of a chunk.
     fn for_each(&self, piece: Range<usize>, mut each: impl FnMut(&[u32], &[f32])) {
         match &self.stored {
             ColumnStorage::Plain(plain) => piece.map(|j| plain.column(j)).for_each(|(rows, values)| each(rows, values)),
@@ -198,8 +200,8 @@ impl ColumnMatrix {
         }
     }
 
-    /// `out` = X Xᵀ `a`, both (rows, `width`), where `width` is one that [`padded`] gives. `work` is kept for the next
-    /// product.
+    /// Computes `out` = X Xᵀ `a`, both (rows, `width`), where `width` comes from [`padded_width`]. `work` is reused by
+    /// the next product.
     pub(crate) fn gram_times(&self, a: &[f32], width: usize, out: &mut [f32], work: &mut Vec<Vec<f32>>) {
         match lanes(width) {
             1 => self.gram_panels::<1>(a, width, out, work),
@@ -214,12 +216,14 @@ impl ColumnMatrix {
         work.resize_with(self.pieces.len(), Vec::new);
         let mut panel = Vec::new();
         for first in (0..width).step_by(LANES) {
-            // Wide matrices are taken a few columns at a time, packed, so that they stay in the cache.
+            // Wide matrices are processed as panels of a few columns, packed to stay in the cache.
             let a = if width == LANES {
                 a.as_chunks::<LANES>().0
             } else {
                 panel.clear();
-                panel.extend(a.chunks_exact(width).map(|row| *row[first..].first_chunk::<LANES>().expect("padded")));
+                panel.extend(
+                    a.chunks_exact(width).map(|row| *row[first..].first_chunk::<LANES>().expect("rows are padded")),
+                );
                 &panel
             };
             parallel::for_each_chunk(work, 1, |piece, sums| {
@@ -259,7 +263,7 @@ impl ColumnMatrix {
         });
     }
 
-    /// W = Xᵀ `a`, (columns, `outputs`), of `a` (rows, `width`).
+    /// Returns W = Xᵀ `a`, (columns, `outputs`), for `a` (rows, `width`).
     pub(crate) fn weights(&self, a: &[f32], width: usize, outputs: usize) -> Vec<f32> {
         let add = |(rows, values): (&[u32], &[f32]), weights: &mut [f32]| {
             for (&row, &value) in rows.iter().zip(values) {
@@ -294,10 +298,10 @@ impl ColumnMatrix {
     }
 }
 
-/// Columns whose weights one task makes.
+/// Columns whose weights one task computes.
 const COLUMN_BLOCK: usize = 1 << 10;
 
-/// Numbers that one pass over the columns takes of each row.
+/// Returns the numbers per row that one pass over the columns processes.
 const fn lanes(width: usize) -> usize {
     match width {
         0..=1 => 1,
@@ -308,14 +312,14 @@ const fn lanes(width: usize) -> usize {
     }
 }
 
-/// Bytes that fitting holds for so many rows and outputs, about: fifteen matrices of the solver, and what products are added up in.
+/// Returns the approximate bytes that fitting holds: fifteen matrices of the solver, and the sums of products.
 pub(crate) fn fitting_bytes(rows: usize, outputs: usize) -> f64 {
     const MATRICES: f64 = 15.0;
     let (width, sums) = (padded_width(outputs) as f64, (MAX_CHUNKS * lanes(outputs)) as f64);
     size_of::<f32>() as f64 * rows as f64 * (MATRICES * width + sums)
 }
 
-/// Numbers for each row of a matrix with that many outputs: zeros follow the outputs.
+/// Returns the row length of a matrix with `outputs` outputs; zeros follow the outputs.
 pub(crate) fn padded_width(outputs: usize) -> usize {
     outputs.next_multiple_of(lanes(outputs))
 }

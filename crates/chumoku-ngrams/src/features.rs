@@ -1,39 +1,39 @@
-//! From counted texts to features: which n-grams are kept, what each weighs, and the training rows as columns.
+//! Feature selection: chooses n-grams, computes their weights, and arranges the training rows by column.
 //!
-//! N-grams are counted by ranges of their hashes (*shards*), each small enough for the second cache. The n-grams of a
-//! text are sorted, so a shard's part of each text is one run. A shard's columns are made in one go: its n-grams are
-//! counted in a table, those of too few texts dropped, and the rest written column by column. Neither a matrix by rows
-//! nor a search in the whole vocabulary is needed.
+//! N-grams are counted by ranges of their hashes (*shards*), each small enough for the second-level cache. The n-grams
+//! of a text are sorted, so the part of a text in a shard is contiguous. The columns of a shard are built in one pass:
+//! a table counts its n-grams, rare ones are dropped, and the rest is written column by column. This needs neither a
+//! matrix by row nor a lookup in the whole vocabulary.
 
 use super::column_matrix::{ColumnMatrix, PlainColumns};
 use super::packed::PackedColumns;
 use super::vocabulary::{CountedTexts, Vocabulary, block_of, row_scales, term_frequency};
 use chumoku_kernels::parallel;
 
-/// What decides which n-grams are features.
+/// The rules that select and weight features.
 #[derive(Clone, Copy)]
 pub(crate) struct FeatureSelection<'a> {
-    /// Texts that must contain an n-gram.
+    /// Minimum number of texts that contain an n-gram.
     pub min_document_frequency: u32,
-    /// Most features; where there are more, the n-grams of the most texts are kept, of equals those of the lowest hash.
+    /// Maximum number of features. If there are more, the most frequent n-grams are kept; ties go to the lowest hash.
     pub max_features: usize,
-    /// The power of its relevance by which an n-gram counts.
+    /// The exponent of an n-gram's relevance in its weight.
     pub relevance: f64,
-    /// The numbers of the right answer for each text.
+    /// The target ids of each text.
     pub labels: &'a [&'a [u32]],
     pub classes: usize,
-    /// Features of what stands beside the texts.
+    /// Number of features of the feature columns.
     pub column_features: usize,
 }
 
-/// N-grams of texts that one shard counts, about. Few in tests, so that groups have several shards there too.
+/// Approximate number of n-grams that a shard counts. Tests use a small number, so that groups have several shards.
 const SHARD_NGRAMS: usize = if cfg!(test) { 1 << 10 } else { 1 << 16 };
-/// Groups of adjacent shards that are worked on side by side.
+/// Number of groups of adjacent shards that are processed in parallel.
 const GROUPS: usize = 16;
-/// Least weight of an n-gram that all classes use alike.
+/// Minimum relevance, for n-grams that all classes use equally.
 const MIN_RELEVANCE: f64 = 1e-3;
 
-/// Columns of adjacent hashes.
+/// The columns of a range of hashes.
 #[derive(Default)]
 pub(crate) struct ColumnGroup {
     /// Ascending.
@@ -57,14 +57,14 @@ impl ColumnGroup {
     }
 }
 
-/// The features of the texts, and the texts' rows by columns.
+/// Returns the features and the texts' rows by column.
 #[cfg(test)]
 pub(crate) fn count_and_select(counted: &CountedTexts, choice: &FeatureSelection<'_>) -> (Vocabulary, ColumnMatrix) {
     select_features(count_ngrams(counted, choice.min_document_frequency), counted, choice)
 }
 
-/// Returns the features, and the texts' rows by columns. `parts` has the columns of n-grams in the order of their hashes;
-/// `first` has the features of the columns beside the texts.
+/// Returns the features and the texts' rows by column. `parts` holds the columns of n-grams in the order of their
+/// hashes, `first` the features of the feature columns.
 pub(crate) fn select_features(
     mut parts: Vec<ColumnGroup>,
     first: &CountedTexts,
@@ -81,7 +81,7 @@ pub(crate) fn select_features(
     (vocabulary, ColumnMatrix::from_counts(weighed, scales, beside))
 }
 
-/// The columns of what stands beside the texts.
+/// Returns the columns of the feature columns.
 fn feature_columns(counted: &CountedTexts, features: usize) -> PlainColumns {
     let mut columns: Vec<Vec<(u32, f32)>> = vec![Vec::new(); features];
     for (row, (indices, found)) in (0..).zip(counted.columns()) {
@@ -92,7 +92,7 @@ fn feature_columns(counted: &CountedTexts, features: usize) -> PlainColumns {
     found
 }
 
-/// The columns of all n-grams of `at_least` as many texts, in order of their hashes.
+/// Returns the columns of all n-grams that occur in at least `at_least` texts, in the order of their hashes.
 pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnGroup> {
     let texts: Vec<(&[u64], &[u32])> = counted.texts().collect();
     let all: usize = texts.iter().map(|text| text.0.len()).sum();
@@ -120,10 +120,10 @@ pub(crate) fn count_ngrams(counted: &CountedTexts, at_least: u32) -> Vec<ColumnG
     parallel::map_indices(groups, of_group)
 }
 
-/// The n-grams of one shard.
+/// A counter of the n-grams of one shard.
 #[derive(Default)]
 struct ShardCounter {
-    /// An open table with a place for each n-gram: its hash, and the texts that have it (0: the place is free).
+    /// An open-addressing table of n-grams: the hash and the number of texts that contain it (0 for a free slot).
     table: Vec<(u64, u32)>,
     hashes: Vec<u64>,
     rows: Vec<u32>,
@@ -152,7 +152,7 @@ impl ShardCounter {
         self.table.resize(size, (0, 0));
         self.places.clear();
         for &hash in &self.hashes {
-            // The lowest bit tells words from characters; the others are as good as random.
+            // The lowest bit distinguishes words from characters; all other bits are effectively random.
             let mut place = (hash >> 1) as usize & (size - 1);
             loop {
                 let (known, texts) = &mut self.table[place];
@@ -171,7 +171,7 @@ impl ShardCounter {
             }
         }
         self.kept.sort_unstable();
-        // From now on the table holds where the next text of an n-gram goes.
+        // From here on, the table holds the position of the next text of each n-gram.
         for entry in &mut self.table {
             entry.0 = DROPPED;
         }
@@ -203,7 +203,7 @@ impl ShardCounter {
 
 const DROPPED: u64 = u64::MAX;
 
-/// Drops all but the `most` n-grams of the most texts, of equals those of the lowest hash.
+/// Keeps the `most` most frequent n-grams; ties go to the lowest hash.
 fn keep_most_frequent(parts: &mut [ColumnGroup], most: usize) {
     if parts.iter().map(|part| part.hashes.len()).sum::<usize>() <= most {
         return;
@@ -215,7 +215,7 @@ fn keep_most_frequent(parts: &mut [ColumnGroup], most: usize) {
     };
     let mut all: Vec<u32> = parts.iter().flat_map(frequencies).collect();
     all.sort_unstable_by(|a, b| b.cmp(a));
-    // Of n-grams of as many texts as the last one kept, there is room for some.
+    // Among n-grams as frequent as the last kept one, only some fit.
     let least = most.checked_sub(1).map_or(u32::MAX, |last| all[last]);
     let mut room = most - all.iter().take_while(|&&texts| texts > least).count();
     for part in parts {
@@ -232,7 +232,7 @@ fn keep_most_frequent(parts: &mut [ColumnGroup], most: usize) {
     }
 }
 
-/// idf · √s of every column, or another power of s, by parts.
+/// Returns idf · √s of every column by group, or with another power of s.
 fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> Vec<Vec<f32>> {
     let FeatureSelection { labels, classes, relevance: power, .. } = *choice;
     let raised = |relevance: f64| if power == 0.5 { relevance.sqrt() } else { relevance.powf(power) };
@@ -243,7 +243,7 @@ fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> Vec<V
         part.for_each(|_, rows, _| rows.iter().flat_map(|&row| numbers(row)).for_each(|label| sums[label] += 1));
         sums
     };
-    // One added to each count, in every sum too.
+    // Add-one smoothing of every count, and of every sum.
     let columns = parts.iter().map(|part| part.hashes.len()).sum::<usize>();
     let mut of_class = vec![columns; classes];
     for part in parallel::map(parts, of_classes) {
@@ -272,9 +272,9 @@ fn column_weights(parts: &[ColumnGroup], choice: &FeatureSelection<'_>) -> Vec<V
     parallel::map(parts, weigh)
 }
 
-/// By what the values of each text's two blocks are multiplied.
+/// Returns the factors of the two blocks of each text.
 fn all_row_scales(parts: &[ColumnGroup], weights: &[Vec<f32>], texts: usize) -> Vec<[f32; 2]> {
-    /// Parts whose sums are held at a time.
+    /// Number of groups whose sums are held at a time.
     const AT_A_TIME: usize = 8;
     let add = |i: usize| {
         let mut squares = vec![[0.0_f64; 2]; texts];

@@ -1,12 +1,12 @@
-//! Hashes of n-grams, which are part of the model file's format and must never change.
+//! Hashes of n-grams. They are part of the model file's format and must never change.
 
-/// FNV-1a (Fowler, Noll, Vo).
+/// The FNV-1a hash (Fowler, Noll, Vo).
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// The 64-bit finaliser of MurmurHash3 (Appleby).
+/// The 64-bit finalizer of MurmurHash3 (Appleby).
 pub fn finalize(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

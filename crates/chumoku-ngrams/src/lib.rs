@@ -4,38 +4,41 @@
 //!
 //! xⱼ = (1 + ln nⱼ) · idfⱼ · √sⱼ,   idfⱼ = 1 + ln((1 + N) / (1 + dfⱼ)),   x ← x / ‖x‖,   p = softmax(x W + b)
 //!
-//! - N texts, dfⱼ of which contain j: inverse document frequency (Spärck Jones, "A statistical interpretation of term
-//!   specificity and its application in retrieval", 1972), smoothed as in scikit-learn's `TfidfVectorizer`.
-//! - sⱼ = maxₖ |ln(P(j | class k) / P(j | other classes))|, with one added to every count: how much the n-gram tells the
-//!   classes apart (Wang & Manning, "Baselines and bigrams: simple, good sentiment and topic classification", 2012).
-//! - Words and characters are two blocks; each is scaled to the same length before the whole is.
-//! - W and b are fitted by multinomial logistic regression with an L2 penalty; C, the weight of the data against the
-//!   penalty, is the one of a short grid with the least log-loss on the validation texts.
+//! - N is the number of texts, of which dfⱼ contain j. The inverse document frequency (Spärck Jones, "A statistical
+//!   interpretation of term specificity and its application in retrieval", 1972) is smoothed as in scikit-learn's
+//!   `TfidfVectorizer`.
+//! - sⱼ = maxₖ |ln(P(j | class k) / P(j | other classes))|, with add-one smoothing of every count, measures how well
+//!   the n-gram separates the classes (Wang & Manning, "Baselines and bigrams: simple, good sentiment and topic
+//!   classification", 2012).
+//! - Words and characters are two blocks. Each is scaled to the same length before the whole row is normalized.
+//! - W and b are fitted by multinomial logistic regression with an L2 penalty. C, the weight of the data relative to
+//!   the penalty, comes from a short grid: the value with the lowest log-loss on the validation texts.
 //!
-//! Labels that do not exclude each other have such a model each, with p = 1 / (1 + e⁻ᶻ), on the same features.
+//! In multi-label models, each label has its own binary model on the same features, with p = 1 / (1 + e⁻ᶻ).
 //!
-//! The same texts give the same bits for any number of threads: work is cut by the data alone, sums have a fixed order.
+//! The same texts give the same bits for any number of threads: work is divided by the data alone, and sums have a
+//! fixed order.
 //!
 //! # Files
 //!
-//! - `amount`: estimates of n-gram counts and memory
-//! - `answer`: the prediction targets
-//! - `beside`: feature columns
+//! - `column_matrix`: training rows by column, and products with their Gram matrix
 //! - `calendar`: dates, weekdays and Japanese eras
-//! - `columns`: training rows by column, and products with their Gram matrix
 //! - `error`: errors
+//! - `feature_columns`: columns of numbers, categories and dates
 //! - `features`: selection and weights of n-grams
 //! - `hash`: hashes of n-grams, part of the file format
 //! - `loss`: probabilities and log-loss of a row
+//! - `memory_estimate`: estimates of n-gram counts and memory
 //! - `model`: the trained model: text to class scores
 //! - `newton`: the truncated Newton solver
+//! - `objective`: the objective of logistic regression
 //! - `packed`: sparse columns of counts in few bytes
-//! - `pairs`: features of two texts
-//! - `problem`: the objective of logistic regression
-//! - `select`: training, and the choice of C
+//! - `pairs`: features of text pairs
 //! - `sparse`: sparse matrices by row
+//! - `target`: the prediction targets
 //! - `tensors`: the model as named arrays
 //! - `tokens`: text to hashes of n-grams
+//! - `train`: training, and the choice of C
 //! - `vector`: sums of long vectors in a fixed order
 //! - `vocabulary`: the features, and the TF-IDF row of a text
 
@@ -75,29 +78,29 @@ pub use train::WarmStart;
 
 use serde::{Deserialize, Serialize};
 
-/// How a model is trained. The defaults, which are for single texts, were chosen on held-out training texts of five data
-/// sets.
+/// Training settings of an n-gram model. The defaults, which are for single texts, were chosen on held-out training
+/// texts of five data sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NgramConfig {
-    /// Which n-grams are read.
+    /// The n-grams that are read.
     pub scheme: NgramScheme,
-    /// Runs of characters inside words are left out where a training text has more words than this on average. On film
-    /// reviews cut to 40 words they gave 0.4 points of validation accuracy, on reviews cut to 80 words they took 0.4.
+    /// Maximum average number of words per training text for character n-grams inside words. On film reviews truncated
+    /// to 40 words these raised validation accuracy by 0.4 points; at 80 words they lowered it by 0.4.
     pub inside_words_up_to: f64,
-    /// Texts that must contain an n-gram for it to be a feature; if absent, 2 from 1,000 texts on and 1 below.
+    /// Minimum number of texts that contain a feature. By default 2 for at least 1,000 texts, else 1.
     pub min_document_frequency: Option<u32>,
-    /// The power of sⱼ by which an n-gram counts: 0.5 is the root.
+    /// The exponent of sⱼ in an n-gram's weight; 0.5 is the square root.
     pub relevance: f64,
-    /// Most features · outputs; where there are more, the n-grams of the most texts are kept. Training holds one
-    /// such array of f32, and the best one so far.
+    /// Maximum number of features · outputs. If there are more, the most frequent n-grams are kept. Training holds one
+    /// such array of f32, and another for the best solution so far.
     pub max_weights: usize,
-    /// Values of C to try, ascending. The second is tried first.
+    /// Values of C to try, ascending. The search starts with the second.
     pub c_grid: Vec<f32>,
-    /// C where there are no validation texts.
+    /// C without validation texts.
     pub c_without_validation: f32,
-    /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+    /// Tolerance of the solver: the norm of the gradient at the solution, relative to its norm at zero weights.
     pub tolerance: f64,
 }
 
@@ -117,11 +120,11 @@ impl Default for NgramConfig {
 }
 
 impl NgramConfig {
-    /// The defaults for single texts, or for [pairs](chumoku_text::pair) of them.
+    /// Returns the defaults for single texts or for [pairs](chumoku_text::pair).
     ///
-    /// In a pair, which of the texts has an n-gram mostly says more than how unevenly classes have it, and short runs of
-    /// characters show an overlap better than long ones. Both were chosen by cross-validation within the training rows of two
-    /// Japanese data sets.
+    /// In a pair, the text that contains an n-gram mostly matters more than the distribution over classes. Short
+    /// character n-grams also show an overlap better than long ones. Both settings were chosen by cross-validation
+    /// within the training rows of two Japanese data sets.
     #[must_use]
     pub fn default_for(are_pairs: bool) -> NgramConfig {
         let mut config = NgramConfig::default();

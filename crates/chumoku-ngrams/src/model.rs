@@ -1,4 +1,4 @@
-//! The trained model: from a text to class scores.
+//! The trained model: from text to class scores.
 
 use super::sparse::{SparseRows, multiply_row};
 use super::target::num_outputs;
@@ -14,28 +14,28 @@ use std::collections::HashMap;
 pub struct NgramModel {
     pub(super) scheme: NgramScheme,
     pub(super) vocabulary: Vocabulary,
-    /// W by rows (features, outputs), those of columns behind those of n-grams, then b (outputs).
+    /// W by row (features, outputs), with column features after n-grams, then b (outputs).
     pub(super) weights: Vec<f32>,
-    /// Logarithm of each class's share; of labels that do not exclude each other, the log-odds of each.
+    /// The logarithm of each class's share; in multi-label models, the log-odds of each label.
     pub(super) prior: Vec<f32>,
-    /// Whether labels do not exclude each other.
+    /// True for multi-label models.
     pub(super) is_multi_label: bool,
     pub(super) report: Option<NgramReport>,
 }
 
-/// How training went.
+/// Results of training.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct NgramReport {
-    /// The weight of the data against the penalty that was taken.
+    /// The chosen C, the weight of the data relative to the penalty.
     pub c: f32,
-    /// Mean log-loss in nats on the validation texts, weighted as the classes are.
+    /// Mean log-loss in nats on the validation texts, with their weights.
     pub valid_loss: Option<f64>,
-    /// Share of the validation texts classified rightly.
+    /// Accuracy on the validation texts.
     pub valid_accuracy: Option<f64>,
-    /// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+    /// Norm of the gradient at the solution, relative to its norm at zero weights.
     pub relative_gradient: f64,
-    /// Products with the Gram matrix of the training texts that training took.
+    /// Number of products with the Gram matrix during training.
     pub products: usize,
 }
 
@@ -45,35 +45,35 @@ impl NgramModel {
         self.prior.len()
     }
 
-    /// Number of n-grams that the model knows.
+    /// Number of n-grams in the vocabulary.
     pub fn num_features(&self) -> usize {
         self.vocabulary.len()
     }
 
-    /// Features of a row: n-grams, then what stands beside the text.
+    /// Number of inputs of a row: n-grams and column features.
     pub(super) fn num_inputs(&self) -> usize {
         self.vocabulary.len() + feature_columns::num_features(&self.scheme.columns)
     }
 
-    /// Bytes that the model holds.
+    /// Bytes of the model in memory.
     pub fn bytes(&self) -> usize {
         16 * self.vocabulary.len() + 4 * (self.weights.len() + self.prior.len())
     }
 
-    /// Which n-grams the model reads.
+    /// The n-grams that the model reads.
     pub fn scheme(&self) -> &NgramScheme {
         &self.scheme
     }
 
-    /// How training went; none for a model made from tensors.
+    /// The results of training; `None` for a model loaded from tensors.
     pub fn report(&self) -> Option<&NgramReport> {
         self.report.as_ref()
     }
 
-    /// Scores of the classes, whose softmax is their probability: x W + b, or the logarithm of the classes' shares in
-    /// training where the text has no known n-gram. Of labels that do not exclude each other, the log-odds of each.
+    /// Returns the class scores, whose softmax is the class probability. They are x W + b, or the logarithm of the
+    /// class shares if the text has no known n-gram. In multi-label models they are the log-odds of each label.
     ///
-    /// Two classes get −z/2 and z/2, z being the log-odds of class 1.
+    /// With two classes they are −z/2 and z/2, where z is the log-odds of class 1.
     ///
     /// # Shapes
     ///
@@ -84,7 +84,7 @@ impl NgramModel {
         logits
     }
 
-    /// [`NgramModel::logits`] of many texts, on all threads of the current rayon pool; the same numbers.
+    /// Returns [`NgramModel::logits`] of many texts, with the same numbers, on all threads of the current rayon pool.
     ///
     /// # Shapes
     ///
@@ -92,7 +92,7 @@ impl NgramModel {
     pub fn logits_batch(&self, texts: &[&str]) -> Vec<f32> {
         let classes = self.num_classes();
         let mut logits = vec![0.0; texts.len() * classes];
-        /// Texts that one task reads.
+        /// Texts per task.
         const TEXTS_PER_TASK: usize = 16;
         let halting = CancelFlag::current();
         parallel::for_each_chunk(&mut logits, TEXTS_PER_TASK * classes, |task, logits| {
@@ -131,7 +131,7 @@ impl NgramModel {
         }
     }
 
-    /// The share of a text's different n-grams that the model knows; 1 of a text without any.
+    /// Returns the share of a text's distinct n-grams that the model knows, or 1 for a text without n-grams.
     pub fn known_share(&self, text: &str) -> f32 {
         let mut scratch = Scratch::default();
         let mut count = 0;
@@ -141,8 +141,9 @@ impl NgramModel {
         if count == 0 { 1.0 } else { scratch.row.indices.len() as f32 / count as f32 }
     }
 
-    /// What each n-gram of a text that the model knows adds to the score of a class, less the mean of what it adds to the
-    /// others; of two classes its part of the log-odds. They add up to the score of the text without its bias.
+    /// Returns the contribution of each known n-gram to a class score, less its mean contribution to the other classes.
+    /// With two classes it is the n-gram's part of the log-odds. The contributions add up to the score without the
+    /// bias.
     pub fn contributions(&self, text: &str, class: usize) -> Vec<(String, f32)> {
         let mut scratch = Scratch::default();
         let mut logits = vec![0.0; self.num_classes()];
@@ -158,7 +159,7 @@ impl NgramModel {
         parts.collect()
     }
 
-    /// What a feature's weights do for a class, less the mean of what they do for the others.
+    /// Returns the weight of a feature for a class, less its mean weight for the other classes.
     fn class_weight(&self, weights: &[f32], class: usize) -> f32 {
         match weights {
             [one] if !self.is_multi_label => {
@@ -176,11 +177,11 @@ impl NgramModel {
         }
     }
 
-    /// The n-grams that speak most for each class in texts of it, at most `most` of each, the strongest first: what they add to its
-    /// score there on average, less the mean of what they add to the others. Of n-grams that are part of each other only the
-    /// strongest is given.
+    /// Returns up to `most` n-grams per class that speak most for it in its texts, strongest first. The strength is the
+    /// average contribution to the class score, less the mean contribution to the other classes. Among n-grams that
+    /// contain each other, only the strongest is returned.
     pub fn strongest_ngrams(&self, texts: &[&str], answers: &[&[u32]], most: usize) -> Vec<Vec<(String, f32)>> {
-        /// Candidates for each that is wanted: many are parts of others.
+        /// Candidates per returned n-gram, since many contain each other.
         const CANDIDATES: usize = 20;
         let outputs = self.outputs();
         let rows = CountedTexts::read(texts, &self.scheme, &|| false, &|_| {}).rows(&self.vocabulary);
@@ -243,6 +244,6 @@ impl NgramModel {
 struct Scratch {
     reader: NgramReader,
     row: SparseRows,
-    /// Of what stands beside the text.
+    /// The features of the feature columns.
     columns: SparseRows,
 }

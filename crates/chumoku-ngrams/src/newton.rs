@@ -1,48 +1,50 @@
-//! A truncated Newton method for [`Problem`].
+//! A truncated Newton method for [`LogisticObjective`].
 //!
-//! Each step solves H d = −g roughly by conjugate gradients without ever forming H; only the bias is preconditioned. It
-//! then goes along d as far as the objective falls enough (Armijo's rule); the scores of d are known, so to try a length
-//! costs no product. Sources: Hsia, Chiang & Lin, "Preconditioned conjugate gradient methods in truncated Newton
-//! frameworks for large-scale linear classification", ACML 2018; Galli & Lin, "A study on truncated Newton methods for
-//! linear classification", IEEE TNNLS 2021.
+//! Each step solves H d = −g approximately by conjugate gradients, without forming H. Only the bias is preconditioned.
+//! A line search along d then finds a step length with a sufficient decrease (Armijo's rule). The scores of d are
+//! known, so trying a length costs no product.
+//!
+//! Sources: Hsia, Chiang & Lin, "Preconditioned conjugate gradient methods in truncated Newton frameworks for
+//! large-scale linear classification", ACML 2018; Galli & Lin, "A study on truncated Newton methods for linear
+//! classification", IEEE TNNLS 2021.
 
 use super::objective::{DualVector, LogisticObjective};
 use super::vector::{add_scaled, dot, scale_and_add};
 use chumoku_kernels::cancel;
 
-/// When to stop.
+/// Stopping criteria and progress.
 pub(crate) struct StopCriteria<'a> {
-    /// Norm of the gradient, relative to its norm where W = 0 and b = b₀.
+    /// Tolerance: norm of the gradient, relative to its norm at W = 0 and b = b₀.
     pub tolerance: f64,
     pub is_cancelled: &'a (dyn Fn() -> bool + Sync),
-    /// Told the number of each step and the relative gradient before it.
+    /// Called with the number of each step and the relative gradient before it.
     pub progress: &'a dyn Fn(usize, f64),
 }
 
-/// What a fit ended with.
+/// The results of a fit.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SolverOutcome {
-    /// Products with the Gram matrix.
+    /// Number of products with the Gram matrix.
     pub products: usize,
     pub relative_gradient: f64,
 }
 
 const MAX_STEPS: usize = 100;
 const MAX_CONJUGATE_STEPS: usize = 200;
-/// A relative gradient that f32 cannot make smaller.
+/// The smallest relative gradient that f32 can resolve.
 const GRADIENT_NOISE: f64 = 1e-7;
-/// Share of the fall which the slope promises that a step must keep.
+/// Minimum share of the decrease predicted by the slope.
 const ARMIJO: f64 = 0.01;
 const MIN_STEP_LENGTH: f32 = 1e-4;
 
-/// Minimises objectives that differ in C only.
+/// Minimizes objectives that differ only in C.
 pub(crate) struct NewtonSolver<'a> {
     problem: &'a LogisticObjective<'a>,
-    /// Norm of the gradient where W = 0 and b = b₀, of C = 1.
+    /// Norm of the gradient at W = 0 and b = b₀, for C = 1.
     first_norm: f64,
     probabilities: Vec<f32>,
     gradient: DualVector,
-    /// What products are added up in.
+    /// Buffers for the sums of products.
     work: Vec<Vec<f32>>,
 }
 
@@ -55,13 +57,13 @@ impl<'a> NewtonSolver<'a> {
         solver
     }
 
-    /// Minimises the objective from `at` on, which ends as the solution.
+    /// Minimizes the objective, starting from `at`, which becomes the solution.
     pub(crate) fn fit(&mut self, at: &mut DualVector, c: f32, stop: &StopCriteria) -> SolverOutcome {
         let mut outcome = SolverOutcome::default();
         for steps in 0..=MAX_STEPS {
             outcome.relative_gradient = self.gradient_at(at, c) / (f64::from(c) * self.first_norm);
             outcome.products += 1;
-            // One step at least, for the start may be the solution of another C.
+            // Take at least one step, because the start may be the solution for another C.
             let tolerance = if steps == 0 { GRADIENT_NOISE } else { stop.tolerance.max(GRADIENT_NOISE) };
             if outcome.relative_gradient <= tolerance || steps == MAX_STEPS || (stop.is_cancelled)() {
                 break;
@@ -80,12 +82,12 @@ impl<'a> NewtonSolver<'a> {
         outcome
     }
 
-    /// Makes the scores of a point from its A.
+    /// Computes the scores of a point from its A.
     pub(crate) fn fill_scores(&mut self, of: &mut DualVector) {
         self.problem.fill_scores(of, &mut self.work);
     }
 
-    /// Finds probabilities and gradient; returns the gradient's norm.
+    /// Computes probabilities and gradient; returns the gradient's norm.
     fn gradient_at(&mut self, at: &DualVector, c: f32) -> f64 {
         self.problem.probabilities(at, &mut self.probabilities);
         self.problem.gradient(at, c, &self.probabilities, &mut self.gradient);
@@ -93,8 +95,8 @@ impl<'a> NewtonSolver<'a> {
         self.gradient.dot(&self.gradient).max(0.0).sqrt()
     }
 
-    /// Conjugate gradients on H d = −g until the preconditioned norm of the residual is `accuracy` times that of g.
-    /// Returns d and the number of products.
+    /// Runs conjugate gradients on H d = −g until the preconditioned norm of the residual is `accuracy` times that of
+    /// g. Returns d and the number of products.
     fn newton_step(&mut self, c: f32, accuracy: f64, stop: &StopCriteria) -> (DualVector, usize) {
         let problem = self.problem;
         let preconditioner = problem.preconditioner(&self.probabilities, c);
@@ -106,7 +108,7 @@ impl<'a> NewtonSolver<'a> {
             dot(&residual.dual, &residual.scores) + bias.sum::<f64>()
         };
         let mut step = problem.zero();
-        // Nobody asks for its scores.
+        // The scores of the product are not needed.
         let mut product = DualVector { scores: Vec::new(), ..problem.zero() };
         let mut residual = self.gradient.clone();
         for part in [&mut residual.dual, &mut residual.scores, &mut residual.bias] {
@@ -118,7 +120,7 @@ impl<'a> NewtonSolver<'a> {
         for products in 1..=MAX_CONJUGATE_STEPS {
             cancel::check();
             problem.hessian_times(&self.probabilities, c, &direction, &mut product);
-            // ⟨d, H d⟩ takes no scores but those of d.
+            // ⟨d, H d⟩ needs only the scores of d.
             let rate = (norm / product.dot(&direction)) as f32;
             add_scaled(&mut step.dual, rate, &direction.dual);
             add_scaled(&mut step.scores, rate, &direction.scores);
@@ -140,7 +142,7 @@ impl<'a> NewtonSolver<'a> {
         (step, MAX_CONJUGATE_STEPS)
     }
 
-    /// The first of 1, ½, ¼, … at which the objective falls enough; none if f32 can tell no better point from this one.
+    /// Returns the first of 1, ½, ¼, … with a sufficient decrease, or `None` if f32 cannot resolve a better point.
     fn step_length(&self, at: &DualVector, step: &DualVector, c: f32) -> Option<f32> {
         let problem = self.problem;
         // The penalty is a parabola along the step.

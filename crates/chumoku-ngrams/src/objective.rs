@@ -1,75 +1,75 @@
-//! Multinomial logistic regression: objective, gradient and products with the Hessian.
+//! Multinomial logistic regression: objective, gradient and Hessian products.
 //!
 //! f(W, b) = ½ ‖W‖² + ½ ρ ‖b − b₀‖² + C Σᵢ cᵢ · (−ln pᵢ,yᵢ),   pᵢ = softmax(xᵢ W + b)
 //!
-//! for weights W (features, outputs) and bias b (outputs), where cᵢ is the weight of row i, b₀ the logarithm of the
-//! classes' shares and ρ small (so that a class without rows keeps a finite bias). Two classes have one output z with
-//! p = 1 / (1 + e⁻ᶻ). With rᵢ = cᵢ (pᵢ − onehot(yᵢ)),
+//! for weights W (features, outputs) and bias b (outputs). cᵢ is the weight of row i, and b₀ is the logarithm of the
+//! class shares. ρ is small; it keeps the bias of a class without rows finite. Two classes have one output z with p = 1
+//! / (1 + e⁻ᶻ). With rᵢ = cᵢ (pᵢ − onehot(yᵢ)),
 //!
 //! ∇f = (W, ρ (b − b₀)) + C (Xᵀ r, Σᵢ rᵢ),   H v = (v_W, ρ v_b) + C (Xᵀ s, Σᵢ sᵢ),
 //! sᵢ = cᵢ (pᵢ ∘ uᵢ − pᵢ ⟨pᵢ, uᵢ⟩),   u = X v_W + v_b.
 //!
 //! Source: Lin, Weng & Keerthi, "Trust region Newton method for large-scale logistic regression", JMLR 9, 2008.
 //!
-//! Labels that do not exclude each other have an output each, with p = 1 / (1 + e⁻ᶻ): as many problems of two classes, which are
-//! solved together. Then −ln pᵢ is the sum over the labels, rᵢ = cᵢ (pᵢ − yᵢ) and sᵢ = cᵢ pᵢ ∘ (1 − pᵢ) ∘ uᵢ.
+//! Multi-label targets have one output per label, with p = 1 / (1 + e⁻ᶻ): one binary problem per label, all solved
+//! together. Then −ln pᵢ is the sum over the labels, rᵢ = cᵢ (pᵢ − yᵢ) and sᵢ = cᵢ pᵢ ∘ (1 − pᵢ) ∘ uᵢ.
 //!
-//! # By rows, not by features
+//! # Row space instead of feature space
 //!
-//! Where W = Xᵀ A for some A (rows, outputs), the gradient is Xᵀ (A + C r), and H v is Xᵀ (V + C s) for v = Xᵀ V. So
-//! nothing else ever comes up than weights of this form, the best ones among them (the representer theorem), and every
-//! vector is kept as its A: there are far fewer texts than n-grams. Scores are G A with G = X Xᵀ, and the product of two
-//! such vectors is ⟨Xᵀ A, Xᵀ B⟩ = ⟨A, G B⟩.
+//! If W = Xᵀ A for some A (rows, outputs), the gradient is Xᵀ (A + C r), and H v is Xᵀ (V + C s) for v = Xᵀ V. All
+//! iterates therefore keep this form, and so does the optimum (the representer theorem). Every vector is stored as its
+//! A, because there are far fewer texts than n-grams. Scores are G A with G = X Xᵀ, and inner products are ⟨Xᵀ A, Xᵀ B⟩
+//! = ⟨A, G B⟩.
 
 use super::column_matrix::{ColumnMatrix, padded_width};
 use super::target::{log_loss, probabilities};
 use super::vector::{ROW_BLOCK, dot, scale_and_add};
 use chumoku_kernels::parallel;
 
-/// ρ above.
+/// ρ in the formulas above.
 const BIAS_RIDGE: f32 = 0.01;
 
-/// What is to be fitted.
+/// The objective of logistic regression.
 pub(crate) struct LogisticObjective<'a> {
     /// (rows, features)
     pub x: &'a ColumnMatrix,
-    /// The numbers of the right answer for each row.
+    /// The target ids of each row.
     pub labels: &'a [&'a [u32]],
-    /// Whether labels do not exclude each other.
+    /// True for multi-label targets.
     pub is_multi_label: bool,
     /// Weight of each row.
     pub row_weights: &'a [f32],
-    /// Numbers per row: 1 for two classes, else as many as classes or labels.
+    /// Number of outputs: 1 for two classes, else the number of classes or labels.
     pub outputs: usize,
-    /// b₀, the bias to which a class without evidence keeps.
+    /// b₀, the bias of a class without evidence.
     pub prior: &'a [f32],
 }
 
-/// Weights and a bias, or a change of both.
+/// A point (weights and bias) or a direction.
 #[derive(Debug, Clone)]
 pub(crate) struct DualVector {
-    /// A, which stands for the weights Xᵀ A, (rows, [`Problem::width`]).
+    /// A, which represents the weights Xᵀ A, (rows, [`LogisticObjective::width`]).
     pub dual: Vec<f32>,
-    /// G A, the scores without the bias, (rows, [`Problem::width`]).
+    /// G A, the scores without the bias, (rows, [`LogisticObjective::width`]).
     pub scores: Vec<f32>,
     /// (outputs)
     pub bias: Vec<f32>,
 }
 
 impl DualVector {
-    /// ⟨self, other⟩ of weights and biases.
+    /// Returns the inner product ⟨self, other⟩ of weights and biases.
     pub(super) fn dot(&self, other: &DualVector) -> f64 {
         dot(&self.dual, &other.scores) + dot(&self.bias, &other.bias)
     }
 }
 
-/// The block of this number.
+/// Returns the block with this index.
 fn nth_block(numbers: &[f32], size: usize, block: usize) -> &[f32] {
     &numbers[block * size..numbers.len().min((block + 1) * size)]
 }
 
 impl LogisticObjective<'_> {
-    /// Numbers per row of all matrices: the outputs, then zeros.
+    /// Returns the row length of all matrices: outputs, followed by zeros.
     pub(super) fn width(&self) -> usize {
         padded_width(self.outputs)
     }
@@ -79,31 +79,31 @@ impl LogisticObjective<'_> {
         DualVector { dual: cells.clone(), scores: cells, bias: vec![0.0; self.outputs] }
     }
 
-    /// W = 0, b = b₀.
+    /// Returns the start point: W = 0, b = b₀.
     pub(crate) fn start(&self) -> DualVector {
         DualVector { bias: self.prior.to_vec(), ..self.zero() }
     }
 
-    /// Sets `at`, without its scores, to an A (rows, outputs) and a bias.
+    /// Sets `at` to an A (rows, outputs) and a bias, without its scores.
     pub(crate) fn set_point(&self, dual: &[f32], bias: &[f32], at: &mut DualVector) {
         let rows = at.dual.chunks_exact_mut(self.width()).zip(dual.chunks_exact(self.outputs));
         rows.for_each(|(row, given)| row[..self.outputs].copy_from_slice(given));
         at.bias.copy_from_slice(bias);
     }
 
-    /// A matrix (rows, width) as (rows, outputs).
+    /// Converts a matrix (rows, width) into (rows, outputs).
     pub(crate) fn unpadded(&self, of: &[f32]) -> Vec<f32> {
         of.chunks_exact(self.width()).flat_map(|row| &row[..self.outputs]).copied().collect()
     }
 
-    /// W by rows (features, outputs), then b.
+    /// Returns W by row (features, outputs), followed by b.
     pub(crate) fn weights(&self, at: &DualVector) -> Vec<f32> {
         let mut weights = self.x.weights(&at.dual, self.width(), self.outputs);
         weights.extend_from_slice(&at.bias);
         weights
     }
 
-    /// Σᵢ cᵢ · (−ln pᵢ,yᵢ) at the scores of `at` plus `length` times those of `step`.
+    /// Returns Σᵢ cᵢ · (−ln pᵢ,yᵢ) at the scores of `at` plus `length` times those of `step`.
     pub(super) fn loss(&self, at: &DualVector, length: f32, step: &DualVector) -> f64 {
         let rows = ROW_BLOCK * self.width();
         let losses = parallel::map_indices(at.scores.len().div_ceil(rows), |block| {
@@ -122,7 +122,7 @@ impl LogisticObjective<'_> {
         losses.iter().sum()
     }
 
-    /// How much ½ ρ ‖b − b₀‖² grows from `at` to `at` plus `length` times `step`.
+    /// Returns the increase of ½ ρ ‖b − b₀‖² from `at` to `at` plus `length` times `step`.
     pub(super) fn bias_penalty_added(&self, at: &DualVector, length: f32, step: &DualVector) -> f64 {
         let biases = at.bias.iter().zip(&step.bias).zip(self.prior);
         let grown = biases.map(|((b, step), prior)| {
@@ -132,7 +132,7 @@ impl LogisticObjective<'_> {
         f64::from(BIAS_RIDGE) * grown.sum::<f64>()
     }
 
-    /// f(W, b).
+    /// Returns f(W, b).
     #[cfg(test)]
     pub(crate) fn value(&self, at: &DualVector, c: f32) -> f64 {
         let biases = at.bias.iter().zip(self.prior).map(|(b, prior)| f64::from((b - prior) * (b - prior)));
@@ -140,7 +140,7 @@ impl LogisticObjective<'_> {
         penalty + f64::from(c) * self.loss(at, 0.0, &self.zero())
     }
 
-    /// pᵢ of every row.
+    /// Computes pᵢ of every row.
     pub(super) fn probabilities(&self, at: &DualVector, out: &mut [f32]) {
         let block = ROW_BLOCK * self.width();
         parallel::for_each_chunk(out, block, |i, out| {
@@ -154,7 +154,7 @@ impl LogisticObjective<'_> {
         });
     }
 
-    /// The gradient of f, without its scores.
+    /// Computes the gradient of f, without its scores.
     pub(super) fn gradient(&self, at: &DualVector, c: f32, probabilities: &[f32], gradient: &mut DualVector) {
         let block = ROW_BLOCK * self.width();
         parallel::for_each_chunk(&mut gradient.dual, block, |i, residuals| {
@@ -174,12 +174,12 @@ impl LogisticObjective<'_> {
         scale_and_add(&mut gradient.dual, c, &at.dual);
     }
 
-    /// Makes the scores of a vector from its A. `work` is kept for the next time.
+    /// Computes the scores of a vector from its A. `work` is reused by later calls.
     pub(crate) fn fill_scores(&self, of: &mut DualVector, work: &mut Vec<Vec<f32>>) {
         self.x.gram_times(&of.dual, self.width(), &mut of.scores, work);
     }
 
-    /// Σᵢ of each output, of a matrix (rows, width).
+    /// Returns Σᵢ of each output for a matrix (rows, width).
     fn column_sums(&self, of: &[f32]) -> Vec<f64> {
         let block = ROW_BLOCK * self.width();
         let blocks = parallel::map_indices(of.len().div_ceil(block), |i| {
@@ -196,7 +196,7 @@ impl LogisticObjective<'_> {
         sums
     }
 
-    /// `out` = H `v` without its scores, at the given probabilities.
+    /// Computes `out` = H `v` without its scores, at the given probabilities.
     pub(super) fn hessian_times(&self, probabilities: &[f32], c: f32, v: &DualVector, out: &mut DualVector) {
         let (width, outputs) = (self.width(), self.outputs);
         let block = ROW_BLOCK * width;
@@ -225,8 +225,8 @@ impl LogisticObjective<'_> {
         scale_and_add(&mut out.dual, c, &v.dual);
     }
 
-    /// 1 / the diagonal of H for the bias; for the weights the penalty's 1 has to do. Their own diagonal is none that an A
-    /// could stand for, and on most sets of the record it saves no product.
+    /// Returns the inverse diagonal of H for the bias. The weights use only the penalty's 1: no A can represent their
+    /// diagonal, and it saves no product on most data sets of `bench/record`.
     pub(super) fn preconditioner(&self, probabilities: &[f32], c: f32) -> Vec<f32> {
         let mut curvature = vec![0.0_f64; self.outputs];
         for (row, &weight) in probabilities.chunks_exact(self.width()).zip(self.row_weights) {

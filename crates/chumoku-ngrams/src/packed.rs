@@ -1,10 +1,10 @@
-//! Sparse columns of counts in few bytes: most n-grams of a column stand once in a text, and not far from the next.
+//! Compressed sparse columns of counts. Most n-grams occur once per text, and in texts that are close together.
 //!
-//! A column is the number of its entries and its block, then for each entry the distance from the row before. One bit of
-//! that says whether the n-gram stands there once; otherwise its count follows. All numbers have seven bits a byte, the
-//! lowest first (LEB128).
+//! A column is stored as the number of its entries and its block, followed by the entries. An entry is the distance
+//! from the previous row; one of its bits tells whether the count is 1, and otherwise the count follows. All numbers
+//! use seven bits per byte, lowest first (LEB128).
 
-/// Columns one after the other, read from the first to the last.
+/// Consecutive columns, read from first to last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PackedColumns {
     bytes: Vec<u8>,
@@ -13,17 +13,17 @@ pub(crate) struct PackedColumns {
 }
 
 impl PackedColumns {
-    /// Columns.
+    /// Returns the number of columns.
     pub(crate) fn len(&self) -> usize {
         self.columns
     }
 
-    /// Entries of all columns.
+    /// Returns the number of entries of all columns.
     pub(crate) fn num_entries(&self) -> usize {
         self.stored
     }
 
-    /// Adds a column: the block of its n-gram, 0 or 1, and its rows, ascending, with the count in each.
+    /// Adds a column: the block of its n-gram, 0 or 1, and its ascending rows with their counts.
     pub(crate) fn push(&mut self, block: usize, rows: &[u32], counts: &[u32]) {
         self.columns += 1;
         self.stored += rows.len();
@@ -38,7 +38,7 @@ impl PackedColumns {
         }
     }
 
-    /// Hands each column to `each`: its block, its rows, and the count in each.
+    /// Calls `each` with each column: its block, its rows, and their counts.
     pub(crate) fn for_each(&self, mut each: impl FnMut(usize, &[u32], &[u32])) {
         let (mut rows, mut counts) = (Vec::new(), Vec::new());
         let mut bytes = self.bytes.iter();
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_come_back_as_they_were(
+        fn packed_columns_round_trip(
             columns in prop::collection::vec(
                 (0..2usize, prop::collection::btree_map(any::<u32>(), 1..300u32, 0..40)),
                 0..20,

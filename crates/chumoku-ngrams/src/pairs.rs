@@ -1,22 +1,23 @@
-//! Features of two texts: which n-grams both have or one alone, and how much the two overlap.
+//! Features of two texts: shared and exclusive n-grams, and the overlap of both texts.
 //!
-//! An n-gram of both texts, of the first alone and of the second alone are three features. Overlap is the share of one text's
-//! different n-grams that the other has, and that of all that both have (Jaccard); each tenth that it reaches is a feature, so
-//! that a linear model can follow it, and counts as often as [`WEIGHT`] says, because there are few of these.
+//! An n-gram yields one of three features: in both texts, in the first only, or in the second only. The overlap is the
+//! share of one text's distinct n-grams that the other has, or the share of all that both have (Jaccard). Each tenth
+//! that it reaches is a feature, so that a linear model can follow it. These features are few, so each counts
+//! [`WEIGHT`] times.
 
 use super::hash::finalize;
 use chumoku_text::lang::lang;
 use std::cmp::Ordering;
 
-/// The n-grams of one of two texts.
+/// The n-grams of one text of a pair.
 pub(super) struct PairSide {
-    /// Ascending, a repeated one as often as it occurs.
+    /// The hashes, ascending, with repetitions.
     pub(super) hashes: Vec<u64>,
-    /// The same, readable, in the order in which they are found; empty where names are not wanted.
+    /// The hashes with readable names, in the order of occurrence; empty if names are not needed.
     pub(super) names: Vec<(u64, String)>,
 }
 
-/// Where an n-gram is. The numbers are part of the model file's format.
+/// The texts that contain an n-gram. The numbers are part of the model file's format.
 #[derive(Clone, Copy)]
 enum PairMembership {
     Both = 1,
@@ -24,25 +25,25 @@ enum PairMembership {
     SecondOnly = 3,
 }
 
-/// Steps of an overlap.
+/// Number of steps of an overlap.
 const STEPS: u64 = 10;
-/// How often a step counts: `bench/record` has what was tried.
+/// Repetitions of a step's feature; `bench/record` lists the experiments.
 const WEIGHT: usize = 8;
-/// Overlaps: of the first text, of the second, of both.
+/// The overlaps: relative to the first text, to the second, and to both.
 const OVERLAPS: [[&str; 2]; 3] =
     [["of text 1", "テキスト 1 の"], ["of text 2", "テキスト 2 の"], ["of both texts", "両テキストの"]];
 
-/// The hash of an n-gram in its place, in the block of the n-gram.
+/// Returns the hash of an n-gram with its membership, in the block of the n-gram.
 fn membership_hash(hash: u64, place: PairMembership) -> u64 {
     finalize(hash ^ (place as u64) << 57) & !1 | hash & 1
 }
 
-/// The hash of a step of an overlap of a block's n-grams.
+/// Returns the hash of an overlap step in a block.
 fn overlap_hash(overlap: usize, step: u64, block: u64) -> u64 {
     finalize(0x0076_6572_6c61_7000 | (overlap as u64) << 4 | step) & !1 | block
 }
 
-/// The hashes of a pair's features.
+/// Returns the hashes of a pair's features.
 pub(super) fn pair_features(sides: &[PairSide; 2]) -> Vec<u64> {
     let [first, second] = [&sides[0].hashes, &sides[1].hashes];
     let places = memberships(first, second);
@@ -52,7 +53,7 @@ pub(super) fn pair_features(sides: &[PairSide; 2]) -> Vec<u64> {
     found
 }
 
-/// By block: n-grams of the first text, of the second, of both.
+/// Counts n-grams per block: in the first text, in the second, and in both.
 fn membership_counts(places: &[(u64, PairMembership)]) -> [[u64; 3]; 2] {
     let mut counts = [[0; 3]; 2];
     for &(hash, place) in places {
@@ -64,7 +65,7 @@ fn membership_counts(places: &[(u64, PairMembership)]) -> [[u64; 3]; 2] {
     counts
 }
 
-/// The steps that the overlaps of a block's n-grams reach: hash, overlap, step.
+/// Returns the overlap steps that a block reaches: hash, overlap, step.
 fn overlap_steps([first, second, both]: [u64; 3], block: u64) -> impl Iterator<Item = (u64, usize, u64)> {
     let wholes = [first, second, first + second - both];
     wholes.into_iter().enumerate().flat_map(move |(overlap, whole)| {
@@ -73,7 +74,7 @@ fn overlap_steps([first, second, both]: [u64; 3], block: u64) -> impl Iterator<I
     })
 }
 
-/// The different n-grams of two texts, and where each is.
+/// Returns the distinct n-grams of two texts with their membership.
 fn memberships(first: &[u64], second: &[u64]) -> Vec<(u64, PairMembership)> {
     let different = |hashes: &[u64]| {
         let mut hashes = hashes.to_vec();
@@ -100,7 +101,7 @@ fn memberships(first: &[u64], second: &[u64]) -> Vec<(u64, PairMembership)> {
     found
 }
 
-/// The features of a pair, readable.
+/// Returns the features of a pair with readable names.
 pub(super) fn feature_names(sides: &[PairSide; 2]) -> Vec<(u64, String)> {
     let pick = |en: &'static str, ja: &'static str| lang().pick(en, ja);
     let of_place = |place: PairMembership| match place {
@@ -135,8 +136,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn features_say_where_ngrams_are_and_how_much_texts_overlap() {
-        // Even hashes are words, odd ones characters; 4 is twice in the first text.
+    fn features_encode_membership_and_overlap() {
+        // Even hashes are words, odd ones are characters; 4 occurs twice in the first text.
         let side = |hashes: &[u64]| PairSide { hashes: hashes.to_vec(), names: Vec::new() };
         let sides = [side(&[2, 4, 4, 6, 9]), side(&[4, 6, 8, 10, 12])];
         let mut found: BTreeMap<u64, usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Sparse matrices by rows, and their product with dense ones.
+//! Sparse matrices by row, and their product with dense ones.
 //!
-//! Each element of a product is one sum in a fixed order, made by one thread, so results do not depend on how many
-//! threads there are.
+//! One thread computes each element of a product as one sum in a fixed order, so results do not depend on the number of
+//! threads.
 
 use chumoku_kernels::parallel;
 
@@ -23,7 +23,7 @@ impl SparseRows {
         (&self.indices[range.clone()], &self.values[range])
     }
 
-    /// self · `dense` + `bias` in every row, `dense` having as many columns as `bias` is long.
+    /// Returns self · `dense` + `bias` in every row. `dense` has as many columns as `bias` is long.
     pub(crate) fn matmul_plus(&self, dense: &[f32], bias: &[f32]) -> Vec<f32> {
         let mut out = bias.repeat(self.num_rows());
         parallel::for_each_chunk(&mut out, ROWS_PER_TASK * bias.len(), |task, out| {
@@ -36,10 +36,10 @@ impl SparseRows {
     }
 }
 
-/// Rows that one task multiplies.
+/// Rows per task.
 const ROWS_PER_TASK: usize = 16;
 
-/// `out` += the row of a text (`columns` and their `values`) times W (`dense`).
+/// Computes `out` += the row of a text (`columns` and their `values`) times W (`dense`).
 pub(crate) fn multiply_row(columns: &[u32], values: &[f32], dense: &[f32], out: &mut [f32]) {
     let width = out.len();
     for (&column, &value) in columns.iter().zip(values) {

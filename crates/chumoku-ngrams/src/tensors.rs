@@ -1,4 +1,4 @@
-//! A model as plain named arrays, for a file, and back.
+//! Conversion of a model to named arrays for a file, and back.
 
 use super::error::NgramError;
 use super::model::NgramModel;
@@ -14,26 +14,26 @@ use std::borrow::Cow;
 /// # Shapes
 ///
 /// `hashes`, `idf` (features); `weights` (features, outputs); `bias` (outputs); `prior` (classes). Two classes have one
-/// output, the log-odds of class 1; otherwise there are as many outputs as classes. Labels that do not exclude each other have
-/// an output each.
+/// output, the log-odds of class 1. Otherwise there is one output per class or label.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NgramTensors<'a> {
-    /// The features' hashes, their 64 bits read as a signed number; strictly ascending as unsigned numbers.
+    /// The features' hashes as signed numbers with the same 64 bits; strictly ascending as unsigned numbers.
     pub hashes: Cow<'a, [i64]>,
-    /// Weight of each feature in a text's row (the formula's idf · √s), above 0.
+    /// Weight of each feature in a row (idf · √s in the formula), above 0.
     pub idf: Cow<'a, [f32]>,
     /// W.
     pub weights: Cow<'a, [f32]>,
-    /// The rows of W for what stands beside the text, (features of the columns, outputs); empty where no columns are read.
+    /// The rows of W for the feature columns, (column features, outputs); empty without columns.
     pub columns: Cow<'a, [f32]>,
     /// b.
     pub bias: Cow<'a, [f32]>,
-    /// Logarithm of each class's share of the training rows: the answer to a text without any feature.
+    /// The logarithm of each class's share of the training rows, the prediction for a text without features.
     pub prior: Cow<'a, [f32]>,
 }
 
 impl NgramTensors<'_> {
-    /// Name and shape of each array: `hashes`, `idf`, `weights`, `bias`, `prior` and, where columns are read, `columns`.
+    /// Returns name and shape of each array: `hashes`, `idf`, `weights`, `bias`, `prior` and, with feature columns,
+    /// `columns`.
     pub fn shapes(&self) -> Vec<(&'static str, Vec<usize>)> {
         let outputs = self.bias.len();
         let mut shapes = vec![
@@ -51,9 +51,9 @@ impl NgramTensors<'_> {
 }
 
 impl NgramModel {
-    /// The model's arrays.
+    /// Returns the model's arrays.
     ///
-    /// With [`NgramModel::scheme`] they are all of it.
+    /// Together with [`NgramModel::scheme`] they are the whole model.
     pub fn tensors(&self) -> NgramTensors<'_> {
         let (weights, bias) = self.weights.split_at(self.num_inputs() * self.outputs());
         let (weights, beside) = weights.split_at(self.vocabulary.len() * self.outputs());
@@ -67,13 +67,13 @@ impl NgramModel {
         }
     }
 
-    /// A model from its n-gram scheme and arrays, which may come from a file that nobody vouches for; `is_set` if its labels
-    /// do not exclude each other.
+    /// Builds a model from its scheme and arrays, which may come from an untrusted file. `is_multi_label` is true for
+    /// multi-label models.
     ///
     /// # Errors
     ///
-    /// [`NgramError::Setting`] or [`NgramError::Tensor`] where lengths do not agree, hashes are not strictly ascending,
-    /// or a number is not finite.
+    /// [`NgramError::Setting`] or [`NgramError::Tensor`] if lengths contradict each other, hashes are not strictly
+    /// ascending, or a number is not finite.
     pub fn from_tensors(scheme: NgramScheme, tensors: NgramTensors<'_>, is_set: bool) -> Result<Self, NgramError> {
         scheme.check()?;
         let classes = tensors.prior.len();
@@ -114,7 +114,7 @@ impl NgramModel {
             return Err(tensor_error(
                 "hashes",
                 tr!("strictly ascending numbers", "狭義の昇順の数"),
-                tr!("a fall after index {at}", "位置 {at} の後で減少"),
+                tr!("a decrease after index {at}", "位置 {at} の後で減少"),
             ));
         }
         let mut weights = tensors.weights.into_owned();
@@ -131,8 +131,8 @@ impl NgramModel {
     }
 }
 
-/// Smallest and largest weight of a feature that a file may hold: far outside of what training makes, and such that no
-/// square or sum of squares overflows or vanishes.
+/// Smallest and largest weight of a feature in a file. The range is far wider than what training produces, but no
+/// square or sum of squares overflows or underflows.
 const IDF_RANGE: (f32, f32) = (1e-6, 1e6);
 
 fn check_length(tensor: &'static str, array: &[f32], expected: Option<usize>) -> Result<(), NgramError> {

@@ -1,18 +1,21 @@
-//! From a text to the 64-bit hashes of its n-grams.
+//! Tokenization of a text into n-grams, as 64-bit hashes.
 //!
-//! The text is lower-cased and cut into *units*. In a spaced script a unit is a word (a run of letters and digits, an
-//! apostrophe between letters included: `don't`) or one punctuation mark. In an unspaced script (Japanese, Chinese,
-//! Thai, Lao, Khmer, Burmese) a unit is one character as a reader counts them (an extended grapheme cluster, UAX #29).
-//! The choice is made for each text, so a file may mix both: a text of which more than 30 % of the letters are of an
-//! unspaced script is read character by character throughout; in any other text only the unspaced runs are.
+//! The text is lower-cased and split into *units*. In a spaced script, a unit is a word or one punctuation mark. A word
+//! is a run of letters and digits, including an apostrophe between letters: `don't`. In an unspaced script (Japanese,
+//! Chinese, Thai, Lao, Khmer, Burmese), a unit is one user-perceived character (an extended grapheme cluster, UAX #29).
+//!
+//! The choice is made per text, so a file may mix both. If more than 30 % of a text's letters are of an unspaced
+//! script, the whole text is read by character; otherwise only its unspaced runs are.
 //!
 //! # Hash
 //!
 //! A unit of bytes c₁ … cₘ has the FNV-1a hash (Fowler, Noll, Vo): h ← (h xor cᵢ) · 0x100000001b3, starting from
-//! 0xcbf29ce484222325. An n-gram of units u₁ … uₙ of one family (words, characters, characters inside a word) has
-//! h ← (rotl(h, 5) xor uᵢ) · 0x9e3779b97f4a7c15, starting from the family's number, followed by the 64-bit finaliser of
-//! MurmurHash3 (Appleby). The lowest bit is then cleared for words and set for characters: it names the *block* within
-//! which a row is normalised. The hash is part of the model file's format and must never change.
+//! 0xcbf29ce484222325. An n-gram of units u₁ … uₙ belongs to a family (words, characters, or characters inside a word).
+//! It has h ← (rotl(h, 5) xor uᵢ) · 0x9e3779b97f4a7c15, starting from the family's number, followed by the 64-bit
+//! finalizer of MurmurHash3 (Appleby).
+//!
+//! The lowest bit is then cleared for words and set for characters. It identifies the *block* within which a row is
+//! normalized. The hash is part of the model file's format and must never change.
 
 use super::error::NgramError;
 use super::hash::{finalize, fnv1a};
@@ -23,31 +26,31 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Which n-grams are read from a text. Part of the model.
+/// The n-grams that are read from a text. Part of the model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NgramScheme {
-    /// Longest run of words that is a feature, at least 1.
+    /// Maximum length of word n-grams, at least 1.
     pub words: usize,
-    /// Longest run of characters that is a feature in unspaced scripts, at least 1.
+    /// Maximum length of character n-grams in unspaced scripts, at least 1.
     pub characters: usize,
-    /// Shortest and longest run of characters inside one word, its two boundaries counted as characters; none if absent.
+    /// Minimum and maximum length of character n-grams inside a word, including its two boundaries; none if absent.
     pub inside_words: Option<(usize, usize)>,
-    /// Whether the beginning and the end of a text count as units (in runs of two or more).
+    /// True if the start and the end of a text count as units (in n-grams of two or more).
     pub edges: bool,
-    /// Whether texts are [pairs](chumoku_text::pair).
+    /// True if texts are [pairs](chumoku_text::pair).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pairs: bool,
-    /// The columns beside the text, in the order in which rows have their values.
+    /// The feature columns, in the order of a row's values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<FeatureColumn>,
-    /// By what the features of these columns are multiplied.
+    /// The factor of column features.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub column_scale: f32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(x: &f32) -> bool {
     *x == 0.0
 }
@@ -67,7 +70,7 @@ impl Default for NgramScheme {
 }
 
 impl NgramScheme {
-    /// The n-grams' part of a row: all of it, unless columns stand beside the text.
+    /// Returns the text of a row, without the values of feature columns.
     pub fn text_of<'a>(&self, row: &'a str) -> &'a str {
         if self.columns.is_empty() { row } else { chumoku_text::feature_columns::text_of(row) }
     }
@@ -75,7 +78,7 @@ impl NgramScheme {
     /// Checks the lengths of n-grams and the feature columns.
     ///
     /// # Errors
-    /// If a length is not from 1 to 8, a range is empty, or a column does not fit.
+    /// If a length is not from 1 to 8, a range is empty, or a column is invalid.
     pub fn check(&self) -> Result<(), NgramError> {
         let (shortest, longest) = self.inside_words.unwrap_or((1, 1));
         let is_length = |length: usize| (1..=MAX_RUN).contains(&length);
@@ -94,13 +97,13 @@ impl NgramScheme {
     }
 }
 
-/// The longest run that a scheme may ask for.
+/// Maximum length of n-grams in a scheme.
 const MAX_RUN: usize = 8;
 
 const WORDS: u64 = 1;
 const CHARACTERS: u64 = 2;
 const INSIDE: u64 = 3;
-/// Above this share of letters of an unspaced script, the whole text is read as characters.
+/// Share of unspaced letters above which the whole text is read by character.
 const UNSPACED_SHARE: f64 = 0.3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +122,7 @@ struct TextUnit {
     hash: u64,
 }
 
-/// Reads texts; keeps its buffers from one text to the next.
+/// Reads texts, reusing its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct NgramReader {
     /// The lower-cased text.
@@ -128,27 +131,27 @@ pub(crate) struct NgramReader {
     units: Vec<TextUnit>,
     run: Vec<u64>,
     hashes: Vec<u64>,
-    /// What stands for what, if it was asked for.
+    /// The readable n-grams, if requested.
     names: Option<NgramNames>,
-    /// The hashes that are wanted.
+    /// The slice of hashes to read.
     slice: HashSlice,
 }
 
-/// A part of all hashes: those that begin with the same bits.
+/// A slice of all hashes: those with the same leading bits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct HashSlice {
     bits: u32,
-    /// These bits, as a number.
+    /// The leading bits as a number.
     prefix: u64,
 }
 
 impl HashSlice {
-    /// All hashes in 2^`bits` parts, in their order.
+    /// Splits all hashes into 2^`bits` slices, in order.
     pub(crate) fn all(bits: u32) -> impl Iterator<Item = HashSlice> {
         (0..1 << bits).map(move |at| HashSlice { bits, prefix: at })
     }
 
-    /// Returns true for the first part.
+    /// Returns true for the first slice.
     pub(crate) fn is_first(self) -> bool {
         self.prefix == 0
     }
@@ -157,29 +160,28 @@ impl HashSlice {
         hash.checked_shr(u64::BITS - self.bits).unwrap_or(0) == self.prefix
     }
 
-    /// The number of a hash's part if the slice has `count` equal parts, a power of two.
+    /// Returns the index of a hash's part if the slice has `count` equal parts, a power of two.
     pub(crate) fn part_index(self, hash: u64, count: usize) -> usize {
         let inside = hash.checked_shl(self.bits).unwrap_or(0);
         inside.checked_shr(u64::BITS - count.trailing_zeros()).unwrap_or(0) as usize
     }
 }
 
-/// The n-grams of a text, readable.
+/// The n-grams of a text in readable form.
 #[derive(Debug, Default)]
 struct NgramNames {
-    /// The units of `Reader::run`: places in `Reader::folded`; none for an edge or a space.
+    /// The units of the current run as ranges of the folded text; `None` for an edge or a space.
     run: Vec<Option<(usize, usize)>>,
     found: Vec<(u64, String)>,
 }
 
 impl NgramReader {
-    /// Reads the n-grams of a slice alone.
+    /// Builds a reader of a single slice.
     pub(crate) fn for_slice(slice: HashSlice) -> NgramReader {
         NgramReader { slice, ..NgramReader::default() }
     }
 
-    /// The n-grams of a text with their hashes, in the order in which they are found, a repeated one as often as it
-    /// occurs.
+    /// Returns the n-grams of a text with their hashes, in the order of occurrence, with repetitions.
     pub(crate) fn read_named(text: &str, scheme: &NgramScheme) -> Vec<(u64, String)> {
         let mut reader = NgramReader { names: Some(NgramNames::default()), ..NgramReader::default() };
         reader.read(text, scheme);
@@ -193,7 +195,7 @@ impl NgramReader {
         }
     }
 
-    /// Adds a unit to the run, with its place in the folded text.
+    /// Adds a unit to the run, with its range in the folded text.
     fn add(&mut self, hash: u64, place: Option<(usize, usize)>) {
         self.run.push(hash);
         if let Some(names) = &mut self.names {
@@ -201,7 +203,7 @@ impl NgramReader {
         }
     }
 
-    /// Adds the hash of every part of the run; a lone edge is no feature.
+    /// Adds the hashes of all n-grams of the run; an edge alone is no feature.
     fn push_runs(&mut self, family: u64, shortest: usize, longest: usize) {
         let first = self.hashes.len();
         push_run_hashes(&self.run, family, shortest, longest, &mut self.hashes);
@@ -227,8 +229,8 @@ impl NgramReader {
         }
     }
 
-    /// The hashes of all n-grams of `text`, ascending, a repeated n-gram as often as it occurs; of a pair its features.
-    /// What stands beside it is not read.
+    /// Returns the hashes of all n-grams of `text`, ascending, with repetitions; for a pair, the hashes of its
+    /// features. Feature columns are not read.
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         let text = scheme.text_of(text);
         match pair::split(text).filter(|_| scheme.pairs) {
@@ -252,7 +254,7 @@ impl NgramReader {
         }
     }
 
-    /// The same for a single text.
+    /// Like [`NgramReader::read`], for a single text.
     fn read_one(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         self.folded.clear();
         self.units.clear();
@@ -266,7 +268,7 @@ impl NgramReader {
         } else {
             self.word_runs(scheme);
         }
-        // The features of a pair follow from all n-grams of its texts.
+        // The features of a pair depend on all n-grams of its texts.
         if !scheme.pairs {
             self.keep_slice();
         }
@@ -274,7 +276,7 @@ impl NgramReader {
         &self.hashes
     }
 
-    /// Drops the hashes that are not wanted.
+    /// Drops hashes outside the slice.
     fn keep_slice(&mut self) {
         if self.slice != HashSlice::default() {
             self.hashes.retain(|&hash| self.slice.contains(hash));
@@ -291,7 +293,7 @@ impl NgramReader {
                 at += 1;
                 continue;
             }
-            // A stretch that is not ASCII, with the character before it, to which it may add a mark.
+            // A non-ASCII stretch, with the preceding character, to which it may add a mark.
             let length = bytes[at + 1..].iter().position(u8::is_ascii);
             let end = length.map_or(bytes.len(), |n| at + 1 + n);
             for grapheme in text[at..end].graphemes(true) {
@@ -324,8 +326,8 @@ impl NgramReader {
         unspaced > 0 && unspaced as f64 > UNSPACED_SHARE * (unspaced + count(CharacterKind::Word)) as f64
     }
 
-    /// Every run of 1 to `scheme.characters` graphemes. White space beside an unspaced character is dropped (so text
-    /// cut into words by a tool reads as plain text does), elsewhere it counts as one character.
+    /// Adds all n-grams of 1 to `scheme.characters` graphemes. White space next to an unspaced character is dropped, so
+    /// text segmented by a tool reads like plain text. Elsewhere it counts as one character.
     fn character_runs(&mut self, scheme: &NgramScheme) {
         self.clear_run();
         if scheme.edges {
@@ -352,7 +354,8 @@ impl NgramReader {
         self.push_runs(CHARACTERS, 1, scheme.characters);
     }
 
-    /// Every run of 1 to `scheme.words` words and marks; characters of unspaced runs and, if asked for, inside words.
+    /// Adds all n-grams of 1 to `scheme.words` words and marks. Unspaced runs and, if configured, words also yield
+    /// character n-grams.
     fn word_runs(&mut self, scheme: &NgramScheme) {
         self.join_words();
         self.clear_run();
@@ -399,7 +402,7 @@ impl NgramReader {
         }
     }
 
-    /// Turns graphemes into words, marks and unspaced characters, white space left out.
+    /// Joins graphemes into words, marks and unspaced characters, and drops white space.
     fn join_words(&mut self) {
         let (mut kept, mut index) = (0, 0);
         while index < self.units.len() {
@@ -435,7 +438,7 @@ impl NgramReader {
     }
 }
 
-/// The words of a text, by their bytes: as they are read, but an unspaced script by runs of one kind of letter.
+/// Splits a text into words, as byte ranges. Unspaced scripts are split into runs of one alphabet.
 pub fn words(text: &str) -> Vec<Range<usize>> {
     let mut words: Vec<Range<usize>> = Vec::new();
     let mut last: Option<(CharacterKind, u8)> = None;
@@ -463,7 +466,7 @@ pub fn words(text: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// Hiragana, katakana (with the mark that lengthens), or anything else.
+/// Classifies a letter: hiragana, katakana (with the prolonged sound mark), or anything else.
 fn japanese_alphabet(c: char) -> u8 {
     match c {
         '\u{3041}'..='\u{309f}' => 1,
@@ -472,10 +475,10 @@ fn japanese_alphabet(c: char) -> u8 {
     }
 }
 
-/// Stands for the beginning or the end of a text or word. A unit of its own hashes to this with a chance of 2⁻⁶⁴.
+/// Stands for the start or the end of a text or word. A unit collides with it with probability 2⁻⁶⁴.
 const EDGE: u64 = 0x5bd1_e995_9d2c_5681;
 
-/// Adds the hash of every run of `shortest` to `longest` units; a lone edge is no feature.
+/// Adds the hashes of all n-grams of `shortest` to `longest` units; an edge alone is no feature.
 fn push_run_hashes(units: &[u64], family: u64, shortest: usize, longest: usize, hashes: &mut Vec<u64>) {
     for start in 0..units.len() {
         let mut hash = family;
@@ -488,7 +491,7 @@ fn push_run_hashes(units: &[u64], family: u64, shortest: usize, longest: usize, 
     }
 }
 
-/// Full-width forms of ASCII become ASCII, typographic apostrophes become `'`.
+/// Converts full-width ASCII to ASCII, and typographic apostrophes to `'`.
 fn fold_width(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
@@ -513,7 +516,7 @@ fn character_kind(c: char) -> CharacterKind {
     }
 }
 
-/// Whether `c` is of a script written without spaces between words (Unicode blocks).
+/// Returns true if `c` belongs to a script written without spaces between words (Unicode blocks).
 fn is_unspaced_script(c: char) -> bool {
     matches!(c,
         '\u{0e01}'..='\u{0e3a}' | '\u{0e40}'..='\u{0e4e}' // Thai

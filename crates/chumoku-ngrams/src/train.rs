@@ -18,25 +18,25 @@ use chumoku_text::lang::lang;
 use chumoku_text::{failpoint, memory, pair, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a model learns from.
+/// Training data of a model.
 #[derive(Debug, Clone, Copy)]
 pub struct NgramData<'a, A = u32> {
     /// Training texts.
     pub texts: &'a [&'a str],
-    /// The right answer for each training text.
+    /// The target of each training text.
     pub labels: &'a [A],
-    /// Number of classes or labels; answers are below it.
+    /// Number of classes or labels; ids are below it.
     pub num_classes: usize,
-    /// Texts and answers on which C is chosen.
+    /// Validation texts and targets, for the choice of C.
     pub valid: Option<(&'a [&'a str], &'a [A])>,
-    /// How much each training text counts in the loss; 1 if absent. Which n-grams are features, and what each weighs, follow
-    /// from the texts alone.
+    /// Weight of each training text in the loss; 1 if absent. The choice and the weights of n-grams depend on the texts
+    /// alone.
     pub weights: Option<&'a [f32]>,
-    /// How much each of the texts counts on which C is chosen; 1 if absent.
+    /// Weight of each validation text; 1 if absent.
     pub valid_weights: Option<&'a [f32]>,
 }
 
-/// [`NgramData`] with the numbers of its answers, whatever their type.
+/// [`NgramData`] with target ids, independent of the target type.
 #[derive(Clone, Copy)]
 struct NgramExamples<'a> {
     texts: &'a [&'a str],
@@ -45,21 +45,21 @@ struct NgramExamples<'a> {
     valid: Option<(&'a [&'a str], &'a [&'a [u32]])>,
     weights: Option<&'a [f32]>,
     valid_weights: Option<&'a [f32]>,
-    /// Whether labels do not exclude each other.
+    /// True for multi-label targets.
     is_multi_label: bool,
 }
 
-/// Texts from which on an n-gram of one text only is no feature.
+/// With at least this many texts, a feature must occur in two of them.
 const MANY_TEXTS: usize = 1000;
 
 impl NgramModel {
-    /// Learns from labelled texts.
+    /// Trains a model on labeled texts.
     ///
-    /// `progress` is told in a line what has been done; when `cancel` is set, training stops at the next step.
+    /// Calls `progress` with one line per event. Training stops at the next step after `cancel` is set.
     ///
     /// # Errors
     ///
-    /// Texts, labels, weights or settings that do not fit each other; [`NgramError::Cancelled`].
+    /// If texts, labels, weights or settings do not match, or with [`NgramError::Cancelled`].
     pub fn train<A: NgramTarget>(
         data: &NgramData<'_, A>,
         config: &NgramConfig,
@@ -69,7 +69,7 @@ impl NgramModel {
         Ok(NgramModel::train_warm(data, config, WarmStart::default(), cancel, progress)?.0)
     }
 
-    /// [`NgramModel::train`], beginning from what an earlier training `found`. The second result is for a later one.
+    /// Like [`NgramModel::train`], from a warm start. Also returns the warm start of a later training.
     pub fn train_warm<A: NgramTarget>(
         data: &NgramData<'_, A>,
         config: &NgramConfig,
@@ -185,15 +185,15 @@ impl NgramModel {
 
 /// The n-grams of training texts.
 struct NgramCounts {
-    /// The counts or, where texts are read slice by slice, what stands beside the texts alone.
+    /// The counts; if texts are read slice by slice, only the feature columns.
     texts: CountedTexts,
-    /// The columns of those of enough texts.
+    /// The columns of n-grams that occur in enough texts.
     parts: Vec<ColumnGroup>,
     is_whole: bool,
 }
 
 impl NgramCounts {
-    /// Reads texts: once, or where so many counts would take too much memory once for each slice of the hashes.
+    /// Reads texts once, or once per slice of hashes if all counts need too much memory.
     fn count(
         texts: &[&str],
         scheme: &NgramScheme,
@@ -222,13 +222,13 @@ impl NgramCounts {
 }
 
 impl NgramConfig {
-    /// The number of training texts that must contain an n-gram for it to be a feature.
+    /// Returns the minimum number of training texts that contain a feature.
     fn min_texts(&self, texts: usize) -> u32 {
         self.min_document_frequency.unwrap_or(if texts < MANY_TEXTS { 1 } else { 2 })
     }
 
-    /// Estimates from some of the training and validation `texts` how many bytes of memory training takes at the most.
-    /// `is_set` if labels do not exclude each other.
+    /// Estimates an upper bound on the bytes of training from samples of the training and validation `texts`.
+    /// `is_multi_label` is true for multi-label targets.
     pub fn training_memory(&self, texts: [&[&str]; 2], classes: usize, is_set: bool) -> f64 {
         let (scheme, at_least) = (scheme_for(texts[0], self), self.min_texts(texts[0].len()));
         TrainingEstimate {
@@ -251,13 +251,13 @@ pub struct WarmStart {
 }
 
 impl WarmStart {
-    /// Gives up the n-grams, which the later training will read again.
+    /// Drops the n-grams; the later training reads them again.
     pub fn drop_ngrams(&mut self) {
         self.texts = None;
     }
 }
 
-/// Where to begin: a solution as [`Vector`] has it.
+/// The start point of a fit: a solution as in [`DualVector`].
 struct StartPoint {
     /// (texts, outputs)
     dual: Vec<f32>,
@@ -270,16 +270,16 @@ struct TrainingCallbacks<'a> {
     progress: &'a dyn Fn(&str),
 }
 
-/// Texts on which C is chosen.
+/// The validation rows for the choice of C.
 #[derive(Clone, Copy)]
 enum ValidationRows<'a> {
     Rows(&'a SparseRows),
-    /// To be read each time: their rows would take too much memory.
+    /// Texts that are read on each evaluation, because their rows need too much memory.
     Texts(&'a [&'a str], &'a NgramScheme, &'a Vocabulary),
 }
 
 impl ValidationRows<'_> {
-    /// The scores of each text.
+    /// Returns the scores of each text.
     fn scores(self, weights: &[f32], bias: &[f32]) -> Vec<f32> {
         /// Texts whose rows are held at a time.
         const AT_A_TIME: usize = 1 << 13;
@@ -304,7 +304,7 @@ struct PenaltySearch<'a> {
     data: &'a NgramExamples<'a>,
     tolerance: f64,
     listener: TrainingCallbacks<'a>,
-    /// So far.
+    /// Number of products so far.
     products: usize,
 }
 
@@ -325,7 +325,7 @@ impl PenaltyTrial {
 }
 
 impl PenaltySearch<'_> {
-    /// The weights at the C of least validation loss, or at the one set where there are no validation rows.
+    /// Returns the weights at the C with the lowest validation loss, or at the configured C without validation rows.
     fn run(mut self, start: Option<StartPoint>, config: &NgramConfig) -> Result<PenaltyTrial, NgramError> {
         let mut at = self.problem.start();
         let is_new = start.is_none();
@@ -334,14 +334,14 @@ impl PenaltySearch<'_> {
             self.solver.fill_scores(&mut at);
         }
         if self.valid.is_none() {
-            // Small ones are quick, and good starts for large ones.
+            // Small values of C are quick to solve, and their solutions are good starts for large ones.
             for &c in config.c_grid.iter().filter(|&&c| is_new && c < config.c_without_validation) {
                 self.fit(&mut at, c)?;
             }
             return self.trial(&mut at, config.c_without_validation);
         }
-        // The loss has one valley in C: up the grid from its second value, each from the solution of the one below, as
-        // long as it falls; if it never does, down.
+        // The loss has a single minimum in C. The search goes up the grid from its second value while the loss falls,
+        // starting each fit from the previous solution. If it never falls, the search goes down.
         let (below, above) = config.c_grid.split_at(usize::from(config.c_grid.len() > 1));
         let mut best = self.trial(&mut at, above[0])?;
         let first = at.clone();
@@ -384,7 +384,7 @@ impl PenaltySearch<'_> {
         Ok(outcome.relative_gradient)
     }
 
-    /// The solution at `c`, with its scores on the validation rows.
+    /// Returns the solution at `c` with its validation scores.
     fn trial(&mut self, at: &mut DualVector, c: f32) -> Result<PenaltyTrial, NgramError> {
         let relative_gradient = self.fit(at, c)?;
         let weights = self.problem.weights(at);
@@ -399,7 +399,7 @@ impl PenaltySearch<'_> {
                 "C {c}：検証データの損失 {:.4}、正解率 {percent:.2} %",
                 score.loss
             ));
-            // These rows have had no part in the weights.
+            // Validation rows do not contribute to the weights.
             dual.resize(dual.len() + scores.len(), 0.0);
             score
         });
@@ -479,7 +479,7 @@ fn check(data: &NgramExamples<'_>, config: &NgramConfig) -> Result<(), NgramErro
     Ok(())
 }
 
-/// The configured scheme, without runs inside words where texts are long.
+/// Returns the configured scheme, without character n-grams inside words if texts are long.
 fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     let mut scheme = config.scheme.clone();
     let words: usize = parallel::map(texts, |text| scheme.text_of(text).split_whitespace().count()).iter().sum();
@@ -490,8 +490,8 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     scheme
 }
 
-/// Logarithm of each class's share of the weighted rows, half a row added to each class; of labels that do not exclude each
-/// other, the log-odds of each.
+/// Returns the logarithm of each class's weighted share, with half a row added per class. For multi-label targets,
+/// returns the log-odds of each label.
 fn class_prior(data: &NgramExamples<'_>, row_weights: &[f32]) -> Vec<f32> {
     let mut sums = vec![0.5_f64; data.num_classes];
     for (answer, &weight) in data.labels.iter().zip(row_weights) {
@@ -519,7 +519,7 @@ fn evaluate(scores: &[f32], labels: &[&[u32]], data: &NgramExamples<'_>) -> Vali
     }
 }
 
-/// Whether scores give the answer: the class, or exactly these labels.
+/// Returns true if the scores predict the class, or exactly these labels.
 fn is_correct(scores: &[f32], answer: &[u32], is_set: bool) -> bool {
     if is_set {
         let found = (0..scores.len() as u32).filter(|&label| scores[label as usize] > 0.0);

@@ -1,15 +1,15 @@
-//! Sums of long vectors, the same for any number of threads.
+//! Operations on long vectors with results that do not depend on the number of threads.
 
 use chumoku_kernels::parallel;
 
-/// Numbers that one task works on.
+/// Numbers per task.
 const BLOCK: usize = 1 << 14;
-/// Rows of a matrix that one task works on.
+/// Matrix rows per task.
 pub(crate) const ROW_BLOCK: usize = 1 << 8;
-/// Sums that one block keeps side by side.
+/// Parallel sums within a block.
 const LANES: usize = 8;
 
-/// Σ aᵢ bᵢ in f64, by blocks of fixed size whose sums are added in order.
+/// Returns Σ aᵢ bᵢ in f64. Blocks have a fixed size, and their sums are added in order.
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
     let length = a.len().min(b.len());
     let multiply = |block: usize| {
@@ -27,14 +27,14 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f64 {
     parallel::map_indices(length.div_ceil(BLOCK), multiply).iter().sum()
 }
 
-/// a ← a + scale · b.
+/// Computes a ← a + scale · b.
 pub(crate) fn add_scaled(a: &mut [f32], scale: f32, b: &[f32]) {
     parallel::for_each_chunk(a, BLOCK, |block, a| {
         a.iter_mut().zip(&b[block * BLOCK..]).for_each(|(a, b)| *a += scale * b);
     });
 }
 
-/// a ← b + scale · a.
+/// Computes a ← b + scale · a.
 pub(crate) fn scale_and_add(a: &mut [f32], scale: f32, b: &[f32]) {
     parallel::for_each_chunk(a, BLOCK, |block, a| {
         a.iter_mut().zip(&b[block * BLOCK..]).for_each(|(a, b)| *a = b + scale * *a);

@@ -1,30 +1,30 @@
-//! The n-grams of texts, the features among them, and the TF-IDF row of a text.
+//! Counted n-grams of texts, the vocabulary of features, and the TF-IDF row of a text.
 
 use super::sparse::SparseRows;
 use super::tokens::{HashSlice, NgramReader, NgramScheme};
 use crate::feature_columns;
 use chumoku_kernels::parallel;
 
-/// Texts that one task reads.
+/// Texts per task.
 const TEXTS_PER_TASK: usize = 64;
-/// Texts that are read between two reports of progress, a multiple of the above.
+/// Texts between two progress reports, a multiple of [`TEXTS_PER_TASK`].
 const TEXTS_PER_REPORT: usize = 1 << 13;
 
-/// The n-grams of some texts with their counts, in pieces of [`TEXTS_PER_TASK`] texts.
+/// The counted n-grams of some texts, in chunks of [`TEXTS_PER_TASK`] texts.
 pub(crate) struct CountedTexts {
     chunks: Vec<TextChunk>,
-    /// The hashes that are counted.
+    /// The slice of hashes that is counted.
     slice: HashSlice,
 }
 
 #[derive(Default)]
 struct TextChunk {
-    /// Where each text begins in the arrays below, and their length.
+    /// The start of each text in the arrays below, and their length at the end.
     starts: Vec<usize>,
     /// Distinct, ascending within each text.
     hashes: Vec<u64>,
     counts: Vec<u32>,
-    /// The features of what stands beside each text; no rows where no columns are read.
+    /// The column features of each text; no rows without feature columns.
     columns: SparseRows,
 }
 
@@ -35,8 +35,8 @@ impl TextChunk {
 }
 
 impl CountedTexts {
-    /// Reads all texts, on all threads, telling `progress` how many have been read. Texts not begun when `is_cancelled`
-    /// turns true are left out.
+    /// Reads all texts on all threads and reports the number read to `progress`. Texts not begun when `is_cancelled`
+    /// turns true are skipped.
     pub(crate) fn read(
         texts: &[&str],
         scheme: &NgramScheme,
@@ -46,7 +46,7 @@ impl CountedTexts {
         CountedTexts::read_slice(texts, scheme, HashSlice::default(), is_cancelled, progress)
     }
 
-    /// The same of the n-grams of a slice alone; what stands beside texts comes with the first one.
+    /// Like [`CountedTexts::read`] for a single slice of hashes. The first slice includes the feature columns.
     pub(crate) fn read_slice(
         texts: &[&str],
         scheme: &NgramScheme,
@@ -86,34 +86,34 @@ impl CountedTexts {
         CountedTexts { chunks: pieces, slice }
     }
 
-    /// The distinct n-grams of each text, ascending, and how often each occurs.
+    /// Returns the distinct n-grams of each text, ascending, and their counts.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&[u64], &[u32])> {
         self.chunks.iter().flat_map(TextChunk::texts)
     }
 
-    /// The hashes that are counted.
+    /// The slice of hashes that is counted.
     pub(crate) fn slice(&self) -> HashSlice {
         self.slice
     }
 
-    /// The features of what stands beside each text.
+    /// Returns the column features of each text.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (&[u32], &[f32])> {
         self.chunks.iter().flat_map(|piece| (0..piece.columns.num_rows()).map(|row| piece.columns.row(row)))
     }
 
-    /// Forgets the n-grams, and keeps what stands beside the texts.
+    /// Drops the n-grams and keeps the feature columns.
     pub(crate) fn drop_ngrams(&mut self) {
         for piece in &mut self.chunks {
             *piece = TextChunk { starts: vec![0], columns: std::mem::take(&mut piece.columns), ..TextChunk::default() };
         }
     }
 
-    /// Adds other texts after these.
+    /// Appends other texts.
     pub(crate) fn append(&mut self, mut other: CountedTexts) {
         self.chunks.append(&mut other.chunks);
     }
 
-    /// The TF-IDF rows of the texts.
+    /// Returns the TF-IDF rows of the texts.
     pub(crate) fn rows(&self, vocabulary: &Vocabulary) -> SparseRows {
         let weigh = |piece: &TextChunk| {
             let mut part = SparseRows { starts: vec![0], ..SparseRows::default() };
@@ -137,18 +137,18 @@ impl CountedTexts {
     }
 }
 
-/// The features: hashes ascending, a weight for each, and a table that finds a hash in about one step.
+/// The vocabulary: ascending hashes, a weight for each, and a table that finds a hash in about one step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Vocabulary {
     hashes: Vec<u64>,
     idf: Vec<f32>,
-    /// `table[p]`..`table[p + 1]` are the hashes whose leading bits are p.
+    /// `table[p]`..`table[p + 1]` is the range of hashes with the leading bits p.
     table: Vec<u32>,
     shift: u32,
 }
 
 impl Vocabulary {
-    /// From hashes, strictly ascending, and as many weights.
+    /// Builds a vocabulary from strictly ascending hashes and their weights.
     pub(crate) fn new(hashes: Vec<u64>, idf: Vec<f32>) -> Self {
         let bits = hashes.len().next_power_of_two().trailing_zeros().max(1);
         let shift = 64 - bits;
@@ -181,8 +181,8 @@ impl Vocabulary {
         bucket.binary_search(&hash).ok().map(|at| start + at)
     }
 
-    /// Adds a row: (1 + ln count) · idf, then each block (the lowest bit of the hash) scaled to one length, the whole
-    /// to length 1.
+    /// Appends a row: (1 + ln count) · idf. Each block (the lowest bit of the hash) is scaled to the same length, and
+    /// the whole row to length 1.
     pub(crate) fn push_row(&self, counted: impl Iterator<Item = (u64, u32)>, rows: &mut SparseRows) {
         let start = rows.values.len();
         let mut squares = [0.0_f64; 2];
@@ -201,7 +201,7 @@ impl Vocabulary {
         rows.starts.push(rows.values.len());
     }
 
-    /// Adds features of what stands beside the text to the last row: they follow those of n-grams.
+    /// Appends column features to the last row; they follow the n-grams.
     pub(crate) fn push_columns(&self, (indices, values): (&[u32], &[f32]), rows: &mut SparseRows) {
         rows.indices.extend(indices.iter().map(|&feature| self.len() as u32 + feature));
         rows.values.extend_from_slice(values);
@@ -211,18 +211,18 @@ impl Vocabulary {
     }
 }
 
-/// The block of an n-gram: 0 for words, 1 for characters.
+/// Returns the block of an n-gram: 0 for words, 1 for characters.
 pub(crate) fn block_of(hash: u64) -> usize {
     (hash & 1) as usize
 }
 
-/// 1 + ln n.
+/// Returns 1 + ln n.
 pub(crate) fn term_frequency(count: u32) -> f32 {
     if count == 1 { 1.0 } else { 1.0 + (count as f32).ln() }
 }
 
-/// By what the values of a row's two blocks are multiplied, given the sums of their squares: each block gets one length,
-/// the whole the length 1.
+/// Returns the factors of a row's two blocks, given their sums of squares. Each block gets the same length, and the
+/// whole row the length 1.
 pub(crate) fn row_scales(squares: [f64; 2]) -> [f32; 2] {
     let blocks = squares.iter().filter(|&&square| square > 0.0).count();
     squares.map(|square| (1.0 / (square * blocks as f64).sqrt()) as f32)

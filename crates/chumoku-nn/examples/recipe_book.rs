@@ -1,5 +1,5 @@
-//! A recipe book as a key–value store: a query looks titles up and gets recipes back, hard (the best one) or soft (a share
-//! of each).
+//! A recipe book as a key–value store. A query looks up titles and returns recipes: hard attention returns the best
+//! one, soft attention a weighted mix.
 //!
 //!     cargo run --release -p chumoku-nn --example recipe_book
 
@@ -7,17 +7,17 @@ use chumoku_nn::attention::{hard_attention, soft_attention};
 use ndarray::array;
 
 fn main() -> chumoku_nn::Result<()> {
-    // What a title is about: pasta, soup, oven, sweet.
+    // Features of a title: pasta, soup, oven, sweet.
     let titles = ["lasagne", "tomato soup", "apple pie", "macaroni and cheese"];
     let keys = array![[0.9, 0.1, 0.8, 0.0], [0.0, 1.0, 0.1, 0.1], [0.0, 0.0, 0.9, 1.0], [0.8, 0.0, 0.3, 0.0]];
-    // What is in a recipe: flour, tomatoes, cheese, apples, sugar (grams). Values may be wider than keys.
+    // Ingredients in grams: flour, tomatoes, cheese, apples, sugar. Values may be wider than keys.
     let values = array![
         [250.0, 400.0, 200.0, 0.0, 0.0],
         [0.0, 800.0, 0.0, 0.0, 5.0],
         [300.0, 0.0, 0.0, 900.0, 150.0],
         [20.0, 0.0, 250.0, 0.0, 0.0]
     ];
-    // “Something of pasta from the oven.”
+    // “A pasta dish from the oven.”
     let query = array![[1.0, 0.0, 0.7, 0.0]];
 
     let hard = hard_attention(query.view(), keys.view(), values.view())?;

@@ -1,6 +1,6 @@
-//! How fast recurrent layers are, forward and backward: `cargo run --release -p chumoku-nn --example recurrent_speed`.
+//! Times recurrent layers, forward and backward: `cargo run --release -p chumoku-nn --example recurrent_speed`.
 //!
-//! `bench/peers/torch_recurrent.py` times PyTorch's on the same shapes. `RAYON_NUM_THREADS` sets the threads.
+//! `bench/peers/torch_recurrent.py` times PyTorch on the same shapes. `RAYON_NUM_THREADS` sets the number of threads.
 
 use chumoku_kernels::{Precision, RecurrentCell};
 use chumoku_nn::layers::{DropoutSeed, Mode, Offsets, Recurrent, RecurrentConfig};
@@ -16,7 +16,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Milliseconds of the forward pass, and of both.
+/// Milliseconds of the forward pass, and of the forward and backward passes together.
 fn time(config: &RecurrentConfig, [batch, length]: [usize; 2], precision: Precision) -> chumoku_nn::Result<[f64; 2]> {
     let mut builder = Builder::new();
     let layer = Recurrent::new(&mut builder, config);

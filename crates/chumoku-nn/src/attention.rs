@@ -1,16 +1,16 @@
-//! Hard and soft attention as free functions: a query looks keys up and gets values back.
+//! Hard and soft attention as free functions: a query is compared with keys and returns values.
 //!
-//! With scores `s = K q`, soft attention is `softargmax_β(s) = softmax(β s)`, and hard attention the one-hot vector of
-//! the largest score, its limit as the inverse temperature β grows. β = 1/√d is the transformer's choice.
+//! With scores `s = K q`, soft attention is `softargmax_β(s) = softmax(β s)`. Hard attention is the one-hot vector of
+//! the largest score, the limit for a growing inverse temperature β. The transformer uses β = 1/√d.
 //!
-//! Source: Bahdanau, Cho and Bengio (2015) for soft, Xu et al., "Show, Attend and Tell" (2015) for hard attention;
-//! Vaswani et al. (2017) for the scale.
+//! Sources: Bahdanau, Cho and Bengio (2015) for soft attention; Xu et al., "Show, Attend and Tell" (2015) for hard
+//! attention; Vaswani et al. (2017) for the scale.
 //!
 //! ```
 //! use chumoku_nn::attention::{hard_attention, soft_attention};
 //! use ndarray::array;
 //!
-//! // A book of three recipes: keys say what each is about, values what is in it.
+//! // A book of three recipes: keys describe the dish, values its ingredients.
 //! let keys = array![[1.0, 0.0], [0.0, 1.0], [0.7, 0.7]];
 //! let values = array![[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
 //! let query = array![[0.9, 0.1]];
@@ -26,10 +26,10 @@ use crate::layers::{contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
 use chumoku_kernels::{MatRef, OutputInit, Precision, Real, gemm, softmax_backward, softmax_forward};
 use ndarray::{Array2, ArrayView2};
 
-/// What a look-up gives.
+/// The result of an attention lookup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionOutput<T> {
-    /// The share of each key: (queries, keys), rows summing to 1.
+    /// The attention weights: (queries, keys), rows summing to 1.
     pub weights: Array2<T>,
     /// The weighted mean of the values: (queries, value width).
     pub output: Array2<T>,
@@ -47,7 +47,7 @@ fn matmul<T: Real>(a: MatRef<'_, T>, b: MatRef<'_, T>) -> Result<Array2<T>> {
 /// `query` (queries, d), `key` (keys, d), `value` (keys, d_v).
 ///
 /// # Errors
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub fn soft_attention<T: Real>(
     query: ArrayView2<'_, T>,
     key: ArrayView2<'_, T>,
@@ -64,13 +64,13 @@ pub fn soft_attention<T: Real>(
     Ok(AttentionOutput { weights, output })
 }
 
-/// The gradients of [`soft_attention`]'s query, key and value.
+/// Returns the gradients of query, key and value of [`soft_attention`].
 ///
 /// # Shapes
-/// As for the forward pass; `d_output` (queries, d_v).
+/// Same as for the forward pass; `d_output` (queries, d_v).
 ///
 /// # Errors
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub fn soft_attention_backward<T: Real>(
     [query, key, value]: [ArrayView2<'_, T>; 3],
     beta: T,
@@ -95,15 +95,15 @@ pub fn soft_attention_backward<T: Real>(
     Ok([d_query, d_key, d_value])
 }
 
-/// Each query takes the value of the key it matches best (the first of equals): one-hot weights.
+/// Hard attention: each query takes the value of its best key. Weights are one-hot; the first of equal keys wins.
 ///
-/// The choice is piecewise constant, so there is a gradient for the values alone: [`hard_attention_backward`].
+/// The choice is piecewise constant, so only the values have a gradient: [`hard_attention_backward`].
 ///
 /// # Shapes
-/// As for [`soft_attention`].
+/// Same as for [`soft_attention`].
 ///
 /// # Errors
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub fn hard_attention<T: Real>(
     query: ArrayView2<'_, T>,
     key: ArrayView2<'_, T>,
@@ -122,10 +122,10 @@ pub fn hard_attention<T: Real>(
     Ok(AttentionOutput { weights, output })
 }
 
-/// The gradient of [`hard_attention`]'s value: each key gets the gradients of the queries that chose it.
+/// Returns the gradient of the values of [`hard_attention`]: each key gets the gradients of the queries that chose it.
 ///
 /// # Errors
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub fn hard_attention_backward<T: Real>(
     attended: &AttentionOutput<T>,
     d_output: ArrayView2<'_, T>,

@@ -1,100 +1,102 @@
-//! Decoding: from the logits of next tokens to whole sequences.
+//! Decoding: from next-token logits to whole sequences.
 
 use crate::probability::log_sum_exp;
 use crate::{Error, Result};
 use ndarray::Array2;
 
-/// A model that says what may come next.
+/// A model that predicts the next token.
 pub trait NextTokenModel {
-    /// The logits after each of `ids`, one new token of each sequence; `of_source` counts the sequences of each source,
-    /// which lie side by side.
+    /// Returns the logits after appending `ids`, one new token per sequence. `of_source` holds the number of sequences
+    /// of each source; the sequences of a source are adjacent.
     ///
     /// # Shapes
     /// `ids` (sequences,) → (sequences, vocabulary).
     ///
     /// # Errors
-    /// If the model cannot take them.
+    /// If the model rejects the tokens.
     fn step(&mut self, ids: &[u32], of_source: &[usize]) -> Result<Array2<f32>>;
 
-    /// Sequence `sequences[i]` becomes sequence i, and source `sources[i]` source i; one may be named more than once, and
-    /// those not named are dropped.
+    /// Reorders the state: sequence `sequences[i]` becomes sequence i, and source `sources[i]` becomes source i. An
+    /// index may occur more than once; missing ones are dropped.
     ///
     /// # Errors
-    /// If there is no such sequence or source.
+    /// If a sequence or source does not exist.
     fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()>;
 }
 
-/// How to search for the most probable sequences.
+/// Settings of beam search, which looks for the most probable sequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BeamSearch {
-    /// Hypotheses that are followed at a time, and returned at most; 1 takes the most probable token at each step.
+    /// Beam width: hypotheses kept per step, and the maximum number returned. 1 is greedy decoding.
     pub beam: usize,
-    /// α of the length normalisation: a hypothesis of n tokens, its end included, scores
-    /// `ln p / ((5 + n) / 6)^α` (Wu et al. 2016, equation 14). 0 compares probabilities alone, which favours short ones. From
-    /// −10 to 10.
+    /// α of the length normalization, from −10 to 10. A hypothesis of n tokens, its end included, scores
+    /// `ln p / ((5 + n) / 6)^α` (Wu et al. 2016, equation 14). 0 compares plain probabilities, which favors short
+    /// sequences.
     pub length_penalty: f64,
-    /// The tokens that start and end every sequence.
+    /// The start token and the end token of every sequence.
     pub boundary_tokens: [u32; 2],
 }
 
-/// A sequence that was found.
+/// A sequence found by beam search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hypothesis {
     /// Its tokens, without the boundaries.
     pub ids: Vec<u32>,
-    /// ln p of its tokens, and of its end unless it was cut.
+    /// ln p of its tokens, and of its end token unless it was truncated.
     pub log_probability: f64,
-    /// What hypotheses are ranked by.
+    /// The score that ranks hypotheses.
     pub score: f64,
-    /// Whether it was ended because it had as many tokens as it may.
+    /// True if it was stopped at the maximum number of tokens.
     pub is_truncated: bool,
 }
 
-/// What became of a way to go on.
+/// The fate of a candidate in a step of beam search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CandidateFate {
-    /// It is among the best, and is gone on from.
+    /// Kept in the beam and continued.
     Followed,
-    /// The sequence ended with it.
+    /// Ended: the token is the end of the sequence.
     Ended,
-    /// The sequence had as many tokens as it may.
+    /// Stopped at the maximum number of tokens.
     Cut,
-    /// Others were better.
+    /// Dropped: other candidates were better.
     Dropped,
 }
 
-/// A way to go on that a search considered.
+/// A continuation that beam search considered in one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BeamCandidate {
-    /// The hypothesis, among those of its source that were followed, in the order of the step before.
+    /// The parent hypothesis, as an index into the source's hypotheses of the previous step.
     pub hypothesis: usize,
-    /// The token.
+    /// The token that continues it.
     pub token: u32,
-    /// Its ln p after the hypothesis.
+    /// ln p of the token, given the parent.
     pub log_probability: f64,
-    /// ln p of the whole.
+    /// ln p of the whole sequence.
     pub total_log_probability: f64,
-    /// What became of it.
+    /// The fate of the candidate.
     pub fate: CandidateFate,
-    /// What it is ranked by, if it is a sequence as a whole.
+    /// The ranking score, if the candidate is a complete sequence.
     pub score: Option<f64>,
 }
 
-/// A sequence that is not at its end.
+/// A hypothesis that has not ended.
 struct OpenHypothesis {
     ids: Vec<u32>,
     log_probability: f64,
 }
 
 impl BeamSearch {
+    /// Checks the settings against the size of the vocabulary.
+    ///
     /// # Errors
-    /// If the beam is 0 or wider than the vocabulary, or the penalty out of its range.
+    /// If the beam is 0 or wider than the vocabulary, or the penalty is out of range.
     fn check(&self, vocabulary: usize) -> Result<()> {
         if self.beam == 0 || self.beam > vocabulary {
             return Err(Error::BeamWidth { vocabulary, found: self.beam });
         }
-        // Beyond, the penalty of a long text is no finite number.
+        // Outside this range, the penalty of a long text is not a finite number.
         if !(-10.0..=10.0).contains(&self.length_penalty) {
             return Err(Error::LengthPenalty(self.length_penalty));
         }
@@ -108,21 +110,21 @@ impl BeamSearch {
         Hypothesis { ids: live.ids, log_probability: live.log_probability, score, is_truncated: is_cut }
     }
 
-    /// The best sequences for each source, the best first; `limits` are the most tokens that each may have.
+    /// Returns the best sequences for each source, best first. `limits` holds the maximum number of tokens per source.
     ///
-    /// A source is done when as many hypotheses as the beam is wide have ended, or all are as long as they may be. Among equals the hypothesis before and
-    /// the smaller token come first. What is found for a source does not depend on the others.
+    /// A source is done when `beam` hypotheses have ended or all hypotheses have reached the limit. Ties go to the
+    /// earlier hypothesis, then to the smaller token. The results of a source do not depend on other sources.
     ///
     /// # Errors
-    /// If the beam does not fit the vocabulary, a logit is NaN, or the model cannot go on.
+    /// If the beam does not fit the vocabulary, a logit is NaN, or the model returns an error.
     pub fn search(&self, model: &mut impl NextTokenModel, limits: &[usize]) -> Result<Vec<Vec<Hypothesis>>> {
         self.search_observed(model, limits, &mut |_, _| {})
     }
 
-    /// As [`BeamSearch::search`]; `told` is what was considered at each step, source by source, the best first.
+    /// Like [`BeamSearch::search`]. Calls `observe` with the candidates of each source in each step, best first.
     ///
     /// # Errors
-    /// As for [`BeamSearch::search`].
+    /// Same as for [`BeamSearch::search`].
     pub fn search_observed(
         &self,
         model: &mut impl NextTokenModel,
@@ -130,7 +132,7 @@ impl BeamSearch {
         observe: &mut dyn FnMut(usize, &[BeamCandidate]),
     ) -> Result<Vec<Vec<Hypothesis>>> {
         let mut found: Vec<Vec<Hypothesis>> = limits.iter().map(|_| Vec::new()).collect();
-        // The sources that are not done, and the hypotheses of each.
+        // The unfinished sources, and the hypotheses of each.
         let mut sources: Vec<usize> = (0..limits.len()).collect();
         let mut live: Vec<Vec<OpenHypothesis>> =
             limits.iter().map(|_| vec![OpenHypothesis { ids: Vec::new(), log_probability: 0.0 }]).collect();
@@ -157,7 +159,7 @@ impl BeamSearch {
                     let (is_cut, live) =
                         (!is_end && ids.len() >= limits[source], OpenHypothesis { ids, log_probability });
                     if is_end || is_cut {
-                        // One that is not among the best is not worth a place.
+                        // Completed candidates outside the beam are dropped.
                         if rank < self.beam {
                             fate = if is_cut { CandidateFate::Cut } else { CandidateFate::Ended };
                             let hypothesis = self.finish(live, is_cut);
@@ -199,8 +201,8 @@ impl BeamSearch {
         Ok(found)
     }
 
-    /// The best ways to go on from the hypotheses of a source, whose logits are those from row `first` on: twice as many
-    /// as the beam is wide, so that enough are left when some are at their end.
+    /// Returns the best continuations of a source's hypotheses, whose logits start at row `first`. It returns twice the
+    /// beam width, so that enough remain when some hypotheses end.
     fn best_continuations(
         &self,
         hypotheses: &[OpenHypothesis],
@@ -215,14 +217,14 @@ impl BeamSearch {
             }
             let log_total = log_sum_exp(&logits);
             for (&logit, token) in logits.iter().zip(0..) {
-                // What may not come at all is no way to go on.
+                // Tokens of probability 0 are no continuation.
                 if logit == f64::NEG_INFINITY {
                     continue;
                 }
                 let log_probability = live.log_probability + (logit - log_total);
                 let is_better = |other: &Continuation| log_probability > other.log_probability;
                 if best.len() < 2 * self.beam || best.last().is_some_and(is_better) {
-                    // Behind those that are as good: they came first.
+                    // Insert after equal candidates: they came first.
                     let place = best.partition_point(|other| !is_better(other));
                     best.insert(place, Continuation { parent: row, token, log_probability });
                     best.truncate(2 * self.beam);
@@ -233,12 +235,12 @@ impl BeamSearch {
     }
 }
 
-/// A token that may follow a hypothesis.
+/// A possible next token of a hypothesis.
 struct Continuation {
-    /// The hypothesis, among those of its source.
+    /// The index of the hypothesis among those of its source.
     parent: usize,
     token: u32,
-    /// Of the whole.
+    /// ln p of the whole sequence.
     log_probability: f64,
 }
 
@@ -251,7 +253,7 @@ mod tests {
     const VOCABULARY: usize = 4;
     const BOUNDARY: u32 = 1;
 
-    /// A model whose logits follow from the source and all tokens so far.
+    /// A test model whose logits depend on the source and all tokens so far.
     struct TableModel {
         seed: u64,
         sources: Vec<usize>,
@@ -293,7 +295,7 @@ mod tests {
         logits[token as usize] - log_sum_exp(&logits)
     }
 
-    /// All sequences of at most `limit` tokens, the best first.
+    /// All sequences of at most `limit` tokens, best first.
     fn brute_force(search: &BeamSearch, seed: u64, source: usize, limit: usize) -> Vec<Hypothesis> {
         let (mut all, mut open) = (Vec::new(), vec![(Vec::new(), 0.0)]);
         while let Some((ids, so_far)) = open.pop() {
@@ -353,9 +355,9 @@ mod tests {
     }
 
     #[test]
-    fn a_beam_that_holds_all_finds_the_best_of_all() {
-        // With three tokens that are no end and at most two of them, a beam of VOCABULARY loses nothing on the way: at
-        // most three hypotheses are followed after the first step, and after the second all are at their end.
+    fn a_beam_that_loses_no_candidate_finds_the_optimum() {
+        // There are three tokens besides the end, and sequences have at most two tokens. A beam of VOCABULARY then
+        // loses nothing: at most three hypotheses remain after the first step, and all end after the second.
         for seed in 0..200 {
             for length_penalty in [0.0, 0.6, 1.0] {
                 let search = BeamSearch { beam: VOCABULARY, length_penalty, boundary_tokens: [BOUNDARY; 2] };
@@ -369,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_considered_leads_to_what_is_found() {
+    fn observed_candidates_lead_to_the_results() {
         for seed in 0..50 {
             let search = BeamSearch { beam: 2, length_penalty: 0.6, boundary_tokens: [BOUNDARY; 2] };
             let mut steps: Vec<Vec<BeamCandidate>> = Vec::new();
@@ -408,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_searched() {
+    fn invalid_searches_are_errors() {
         let search = |beam, length_penalty| {
             let search = BeamSearch { beam, length_penalty, boundary_tokens: [BOUNDARY; 2] };
             search.search(&mut TableModel::new(1, 1), &[3]).map(|_| ()).unwrap_err().to_string()

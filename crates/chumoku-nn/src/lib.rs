@@ -1,25 +1,27 @@
 //! Transformer layers and models on CPUs, forward and backward, with decoding and sampling.
 //!
-//! [`layers`] holds the layers, [`models`] what is built of them: a classifier, a translator, a language model. Their
-//! parameters lie in one flat buffer ([`params`]). [`attention`] has hard and soft attention as plain functions,
-//! [`decoding`] beam search, [`sampling`] the choice of a token from its logits, and [`count`] what a network costs, by
-//! formulas. All of it runs on `f32` with the fast kernels of [`chumoku_kernels`], and on `f64` with their plain
-//! reference.
+//! [`layers`] holds the layers, and [`models`] the networks built from them: a classifier, a tagger, a translator and
+//! language models. Their parameters are one flat buffer ([`params`]). [`attention`] has hard and soft attention as
+//! plain functions, [`decoding`] beam search, and [`sampling`] the choice of a token from its logits. [`count`]
+//! computes the cost of a network by formulas. On `f32`, everything runs with the fast kernels of [`chumoku_kernels`];
+//! on `f64`, with their plain reference.
 //!
-//! The heart of every layer is scaled dot-product attention (Vaswani et al. 2017, equation 1):
+//! The core of every layer is scaled dot-product attention (Vaswani et al. 2017, equation 1):
 //!
 //! ```text
 //! Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V
 //! ```
 //!
-//! A head computes it for queries, keys and values of its own, and [`MultiHeadAttention`](layers::MultiHeadAttention)
-//! joins the heads. Where layers follow other papers, their pages name them: layer normalisation (Ba, Kiros and Hinton
-//! 2016) before each part or after it (Xiong et al. 2020); positions that are sinusoidal, rotary (Su et al. 2021) or
-//! linear biases (Press, Smith and Lewis 2022); fewer heads of keys and values (Shazeer 2019, Ainslie et al. 2023); an
-//! output layer that shares the embedding's table (Press and Wolf 2017).
+//! Each head computes it for its own queries, keys and values, and [`MultiHeadAttention`](layers::MultiHeadAttention)
+//! combines the heads. Layers that follow other papers cite them:
 //!
-//! A layer is made of a [`Builder`](params::Builder), which names its parameters and remembers where they lie, and is
-//! called with the numbers beside it:
+//! - layer normalization (Ba, Kiros and Hinton 2016), before or after each sublayer (Xiong et al. 2020)
+//! - sinusoidal positions, rotary positions (Su et al. 2021) or linear biases (Press, Smith and Lewis 2022)
+//! - fewer key–value heads (Shazeer 2019, Ainslie et al. 2023)
+//! - an output layer that shares the embedding's table (Press and Wolf 2017)
+//!
+//! A [`Builder`](params::Builder) creates a layer: it names the parameters and records their layout. The numbers are a
+//! separate argument of each call:
 //!
 //! ```
 //! use chumoku_nn::layers::{AttentionInput, Mode, MultiHeadAttention, MultiHeadAttentionConfig, Offsets};
@@ -46,23 +48,25 @@
 //!
 //! # Contract
 //!
-//! * **Exactness:** every layer reproduces PyTorch's outputs and gradients, computed in double precision, to within
-//!   1e-5 of the largest number of each tensor. Gradients in `f64` agree with central differences to 2e-8 of the
-//!   largest plus 1e-9. Decoding token by token gives what all tokens at once give, to 2e-6 of the largest plus 1e-6 in
-//!   `f32`. These are the limits of the tests, at [`Precision::Highest`](chumoku_kernels::Precision::Highest), which
-//!   holds unless [`Params::set_precision`](params::Params::set_precision) chooses a faster level.
-//! * **Determinism:** the same input, parameters, instruction set and build give the same bytes, whatever the number of
-//!   threads. Initial parameters depend on their names and the seed, dropout on the seed, the step and the place alone.
-//! * **No leaks:** a sequence's result does not depend on the others in its batch. What a mask forbids reaches no
-//!   output and no gradient, even if it is NaN; a query with nothing to attend to gets 0 from every head.
-//! * **NaN:** a NaN that is attended to shows in the output. Sampling and beam search refuse logits that are NaN
-//!   ([`Error::NotANumber`]).
-//! * Shapes are checked, and errors say what was expected and what came. Nothing is read, written or printed.
+//! * **Exactness:** every layer reproduces PyTorch's double-precision outputs and gradients to within 1e-5 of the
+//!   largest number of each tensor. Gradients in `f64` agree with central differences to 2e-8 of the largest number
+//!   plus 1e-9. In `f32`, decoding token by token agrees with a pass over all tokens to 2e-6 of the largest number plus
+//!   1e-6. The tests enforce these limits at [`Precision::Highest`](chumoku_kernels::Precision::Highest), the default.
+//!   [`Params::set_precision`](params::Params::set_precision) selects a faster level.
+//! * **Determinism:** the same input, parameters, instruction set and build give the same bytes for any number of
+//!   threads. Initial parameters depend only on their names and the seed, dropout only on the seed, the step and the
+//!   dropout site.
+//! * **No leaks:** the result of a sequence does not depend on the other sequences of its batch. Masked values reach no
+//!   output and no gradient, even if they are NaN. A query without visible keys gets 0 from every head.
+//! * **NaN:** a NaN that is attended to reaches the output. Sampling and beam search reject NaN logits
+//!   ([`Error::NanLogit`]).
+//! * **Shapes:** shapes are checked, and errors state the expected and the actual shape. The crate does no input or
+//!   output.
 //!
 //! # Files
 //!
 //! - `attention`: hard and soft attention as free functions
-//! - `count`: costs of a network by formulas
+//! - `count`: cost of a network by formulas
 //! - `decoding`: beam search
 //! - `error`: errors
 //! - `layers`: layers, each with forward and backward

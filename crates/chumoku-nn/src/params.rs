@@ -1,7 +1,7 @@
-//! Parameters: one flat buffer with named views, in sorted name order.
+//! Parameters: one flat buffer with named views, sorted by name.
 //!
-//! Gradients and the optimiser's moments have the same layout, so the optimiser is one loop, clipping one norm and a
-//! checkpoint a few arrays.
+//! Gradients and the optimizer's moments have the same layout. The optimizer is therefore one loop, gradient clipping
+//! needs one norm, and a checkpoint is a few arrays.
 
 mod low_rank;
 
@@ -12,7 +12,7 @@ use ndarray::ArrayView2;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// How a parameter starts.
+/// The initialization of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Init {
@@ -20,24 +20,24 @@ pub enum Init {
     Zeros,
     /// All 1.
     Ones,
-    /// Uniform in ±bound.
+    /// Uniform in ±bound, the value.
     Uniform(f64),
     /// Normal with mean 0 and this standard deviation.
     Normal(f64),
 }
 
 impl Init {
-    /// Glorot and Bengio's (2010) uniform initialisation: bound √(6 / (inputs + outputs)).
+    /// Returns the uniform initialization of Glorot and Bengio (2010): bound √(6 / (inputs + outputs)).
     pub fn glorot(inputs: usize, outputs: usize) -> Init {
         Init::Uniform((6.0 / (inputs + outputs) as f64).sqrt())
     }
 }
 
-/// A parameter of a [`Layout`], as the layer that uses it knows it.
+/// The handle of a parameter in a [`ParamLayout`], held by the layer that uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParamId(usize);
 
-/// A place in a model under construction: the parameters that were added before it.
+/// A point in a model under construction: all parameters added before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ParamMark(usize);
 
@@ -47,27 +47,27 @@ struct ParamEntry {
     shape: Vec<usize>,
     init: Init,
     is_frozen: bool,
-    /// What is added to it, where it is frozen and updated all the same.
+    /// The low-rank update of a frozen parameter, if it has one.
     low_rank: Option<low_rank::LowRankUpdate>,
-    /// Its place among the trained numbers, or among the frozen ones.
+    /// The range in the buffer of trained numbers, or of frozen ones.
     range: Range<usize>,
 }
 
-/// Names, shapes and places of a model's parameters.
+/// Names, shapes and offsets of a model's parameters.
 ///
-/// Some may be frozen: they stand in a buffer of their own that no gradient, moment or average has. A model's own layout
-/// freezes none; [`Params::freeze`] makes one that does, and [`Params::with_low_rank`] one with small matrices that are
-/// trained in the place of some of them.
+/// Parameters may be frozen. Frozen parameters live in a separate buffer, for which gradients, moments and averages
+/// have no counterpart. The initial layout of a model freezes none. [`Params::freeze`] returns a layout with frozen
+/// parameters, and [`Params::with_low_rank`] one with small trained matrices for some of them.
 #[derive(Clone, Debug, Default)]
 pub struct ParamLayout {
-    /// In sorted name order.
+    /// Sorted by name.
     entries: Vec<ParamEntry>,
     /// Index into `entries` for each id.
     places: Vec<usize>,
     len: usize,
 }
 
-/// Collects the parameters of a model under construction; names are joined with dots, as in PyTorch.
+/// Collects the parameters of a model under construction. Names are joined with dots, as in PyTorch.
 #[derive(Debug, Default)]
 pub struct Builder {
     entries: Vec<ParamEntry>,
@@ -80,7 +80,7 @@ impl Builder {
         Builder::default()
     }
 
-    /// Builds a part whose parameter names start with `name.`.
+    /// Builds a part of the model whose parameter names start with `name.`.
     pub fn scope<R>(&mut self, name: &str, build: impl FnOnce(&mut Self) -> R) -> R {
         let before = self.prefix.len();
         self.prefix.push_str(name);
@@ -104,12 +104,12 @@ impl Builder {
         ParamId(self.entries.len() - 1)
     }
 
-    /// Where the model under construction has got to.
+    /// Returns the current point of the construction.
     pub(crate) fn mark(&self) -> ParamMark {
         ParamMark(self.entries.len())
     }
 
-    /// The layout of everything added.
+    /// Builds the layout of all added parameters.
     pub fn finish(self) -> Arc<ParamLayout> {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         order.sort_by(|&a, &b| self.entries[a].name.cmp(&self.entries[b].name));
@@ -129,23 +129,23 @@ impl Builder {
 }
 
 impl ParamLayout {
-    /// Numbers in all parameters that are not frozen.
+    /// Returns the number of trained numbers.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is no such parameter.
+    /// Returns true if no parameter is trained.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Name, shape and range in the buffer of each parameter that is not frozen, in sorted name order.
+    /// Iterates over the trained parameters, sorted by name: name, shape, and range in the buffer.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[usize], Range<usize>)> {
         let trained = self.entries.iter().filter(|entry| !entry.is_frozen);
         trained.map(|entry| (entry.name.as_str(), entry.shape.as_slice(), entry.range.clone()))
     }
 
-    /// The same parameters, some of them frozen; and how many numbers these have.
+    /// Returns this layout with some parameters frozen, and the number of frozen numbers.
     fn with_frozen(&self, is_frozen: impl Fn(&str) -> bool) -> (ParamLayout, usize) {
         let mut frozen = ParamLayout { entries: self.entries.clone(), places: self.places.clone(), len: 0 };
         let mut numbers = 0;
@@ -158,7 +158,7 @@ impl ParamLayout {
         (frozen, numbers)
     }
 
-    /// Whether any frozen matrix is updated.
+    /// Returns true if any frozen matrix has a low-rank update.
     fn has_low_rank(&self) -> bool {
         self.entries.iter().any(|entry| entry.low_rank.is_some())
     }
@@ -168,22 +168,22 @@ impl ParamLayout {
     }
 }
 
-/// A number for every place of a [`Layout`]: parameters, gradients, or moments.
+/// A number for every element of a [`ParamLayout`]: parameters, gradients, or moments.
 ///
-/// Matrices are packed for products when they are first multiplied with, and stay so until a number may have changed:
-/// whatever hands out numbers to be changed forgets what was packed.
+/// Matrices are packed for products at their first multiplication and stay packed until a number may change. Every
+/// method that returns mutable numbers drops the packed copies.
 #[derive(Debug)]
 pub struct Params<T> {
     layout: Arc<ParamLayout>,
     values: Vec<T>,
-    /// The numbers of frozen parameters; gradients and moments have none.
+    /// The numbers of frozen parameters; empty for gradients and moments.
     frozen: Arc<Vec<T>>,
     precision: Precision,
-    /// Of each entry of the layout: the matrix, its transpose, and the transpose of its first rows.
+    /// Packed copies of each layout entry: the matrix, its transpose, and the transpose of its first rows.
     packed: Vec<[OnceLock<Option<PackedMatrix>>; 3]>,
-    /// What stands in the place of frozen matrices that are updated, once it is asked for.
+    /// The frozen matrices with their low-rank updates applied, computed on demand.
     sums: OnceLock<Vec<T>>,
-    /// Working memory that one layer leaves to the next.
+    /// Scratch buffers that layers reuse.
     working: Vec<Vec<T>>,
 }
 
@@ -207,12 +207,12 @@ fn empty_packed_cells(layout: &ParamLayout) -> Vec<[OnceLock<Option<PackedMatrix
 }
 
 impl<T: Real> Params<T> {
-    /// All 0. What the layout freezes is left out: this is for gradients and moments.
+    /// Returns zeros for gradients and moments. Frozen parameters are left out.
     pub fn zeros(layout: &Arc<ParamLayout>) -> Self {
         Params { values: zeros(layout.len), ..Params::empty(Arc::clone(layout)) }
     }
 
-    /// The same numbers, those of some parameters frozen, by name.
+    /// Returns a copy in which the parameters that `is_frozen` selects by name are frozen.
     #[must_use]
     pub fn freeze(&self, is_frozen: impl Fn(&str) -> bool) -> Self {
         let (layout, numbers) = self.layout.with_frozen(is_frozen);
@@ -225,7 +225,7 @@ impl<T: Real> Params<T> {
         params
     }
 
-    /// The same numbers, none of them frozen; updates have become part of their matrices.
+    /// Returns a copy without frozen parameters. Low-rank updates are merged into their matrices.
     #[must_use]
     pub fn unfreeze(&self) -> Self {
         match self.layout.has_low_rank() {
@@ -246,7 +246,7 @@ impl<T: Real> Params<T> {
         }
     }
 
-    /// Parameters of the same layout, with the same numbers where they are frozen and 0 elsewhere.
+    /// Returns a copy with the trained numbers set to 0; frozen numbers stay.
     #[must_use]
     pub fn zeroed(&self) -> Self {
         let mut params = Params::empty(Arc::clone(&self.layout));
@@ -256,12 +256,12 @@ impl<T: Real> Params<T> {
         params
     }
 
-    /// Whether a parameter is not frozen.
+    /// Returns true if a parameter is not frozen.
     pub fn is_trained(&self, id: ParamId) -> bool {
         !self.layout.entry(id).is_frozen
     }
 
-    /// Whether any parameter that was added before a place is not frozen, or is updated.
+    /// Returns true if any parameter added before a point is trained or has a low-rank update.
     pub(crate) fn has_trained_before(&self, before: ParamMark) -> bool {
         (0..before.0).any(|id| self.is_trained(ParamId(id)) || self.layout.entry(ParamId(id)).low_rank.is_some())
     }
@@ -274,12 +274,12 @@ impl<T: Real> Params<T> {
         &numbers[entry.range.clone()]
     }
 
-    /// All the numbers that are not frozen, in the order of the layout.
+    /// All trained numbers, in the order of the layout.
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// All the numbers that are not frozen, to be changed.
+    /// All trained numbers, mutable.
     pub fn values_mut(&mut self) -> &mut [T] {
         self.drop_packed();
         &mut self.values
@@ -290,7 +290,7 @@ impl<T: Real> Params<T> {
         chumoku_kernels::fill_zero(self.values_mut());
     }
 
-    /// `len` numbers to be overwritten, from what was given back before: it need not be cleared.
+    /// Returns a buffer of `len` numbers with unspecified contents, reusing a returned one if possible.
     pub(crate) fn take_buffer(&mut self, len: usize) -> Vec<T> {
         let mut numbers = self.working.pop().unwrap_or_default();
         if numbers.is_empty() {
@@ -300,7 +300,7 @@ impl<T: Real> Params<T> {
         numbers
     }
 
-    /// Gives working memory back, for the next layer.
+    /// Returns a buffer for reuse by the next layer.
     pub(crate) fn return_buffer(&mut self, numbers: Vec<T>) {
         const MOST: usize = 4;
         if self.working.len() < MOST {
@@ -308,18 +308,18 @@ impl<T: Real> Params<T> {
         }
     }
 
-    /// How exact the matrix products with these parameters are.
+    /// The precision of matrix products with these parameters.
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
-    /// Sets how exact they are.
+    /// Sets the precision of matrix products.
     pub fn set_precision(&mut self, precision: Precision) {
         self.packed.iter_mut().flatten().for_each(|packed| drop(packed.take()));
         self.precision = precision;
     }
 
-    /// Forgets what was packed of the numbers that may change.
+    /// Drops the packed copies of all numbers that may change.
     fn drop_packed(&mut self) {
         self.sums.take();
         let changes = |entry: &ParamEntry| !entry.is_frozen || entry.low_rank.is_some();
@@ -327,7 +327,7 @@ impl<T: Real> Params<T> {
         changing.flat_map(|(packed, _)| packed).for_each(|packed| drop(packed.take()));
     }
 
-    /// Initial parameters, from `seed` and each parameter's name alone.
+    /// Initializes parameters, depending only on `seed` and the name of each parameter.
     pub fn init(layout: &Arc<ParamLayout>, seed: u64) -> Self {
         let mut params = Params::zeros(layout);
         for entry in layout.entries.iter().filter(|entry| !entry.is_frozen) {
@@ -344,7 +344,7 @@ impl<T: Real> Params<T> {
         params
     }
 
-    /// Where everything lies.
+    /// The layout of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
@@ -354,22 +354,22 @@ impl<T: Real> Params<T> {
         self.entry_values(self.layout.entry(id))
     }
 
-    /// The numbers of one parameter, to be changed.
+    /// The numbers of one parameter, mutable.
     ///
     /// # Panics
-    /// If it is frozen.
+    /// If the parameter is frozen.
     pub fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
-        assert!(self.is_trained(id), "a frozen parameter is asked for to be changed");
+        assert!(self.is_trained(id), "the parameter is frozen and cannot be changed");
         self.packed[self.layout.places[id.0]].iter_mut().for_each(|packed| drop(packed.take()));
         &mut self.values[self.layout.entry(id).range.clone()]
     }
 
-    /// The numbers of two different parameters, to be changed.
+    /// The numbers of two different parameters, mutable.
     ///
     /// # Panics
-    /// If they are the same parameter, or one is frozen.
+    /// If both are the same parameter, or one is frozen.
     pub(crate) fn two_slices_mut(&mut self, a: ParamId, b: ParamId) -> [&mut [T]; 2] {
-        assert!(self.is_trained(a) && self.is_trained(b), "a frozen parameter is asked for to be changed");
+        assert!(self.is_trained(a) && self.is_trained(b), "one of the parameters is frozen and cannot be changed");
         self.drop_packed();
         let (a, b) = (self.layout.entry(a).range.clone(), self.layout.entry(b).range.clone());
         self.values.get_disjoint_mut([a, b]).expect("two parameters of a layout do not overlap")
@@ -378,31 +378,33 @@ impl<T: Real> Params<T> {
     fn matrix_shape(&self, id: ParamId) -> (usize, usize) {
         match self.layout.entry(id).shape[..] {
             [rows, cols] => (rows, cols),
-            ref shape => unreachable!("a layer asked for a matrix where it made {shape:?}"),
+            ref shape => unreachable!("a layer requested a matrix, but its parameter has the shape {shape:?}"),
         }
     }
 
-    /// A parameter of two axes.
+    /// A parameter of two axes as a matrix.
     pub fn view(&self, id: ParamId) -> ArrayView2<'_, T> {
-        ArrayView2::from_shape(self.matrix_shape(id), self.slice(id)).expect("a parameter has its shape's length")
+        ArrayView2::from_shape(self.matrix_shape(id), self.slice(id))
+            .expect("the length of a parameter matches its shape")
     }
 
     pub(crate) fn matrix(&self, id: ParamId) -> MatRef<'_, T> {
         let (rows, cols) = self.matrix_shape(id);
-        MatRef::new(self.slice(id), rows, cols).expect("a parameter has its shape's length")
+        MatRef::new(self.slice(id), rows, cols).expect("the length of a parameter matches its shape")
     }
 
-    /// A matrix W as the second operand of products.
+    /// The matrix W as the right-hand operand of products.
     pub(crate) fn operand(&self, id: ParamId) -> Rhs<'_, T> {
         self.packed_operand(id, 0, self.matrix(id))
     }
 
-    /// Wᵀ as the second operand of products.
+    /// Wᵀ as the right-hand operand of products.
     pub(crate) fn transposed_operand(&self, id: ParamId) -> Rhs<'_, T> {
         self.packed_operand(id, 1, self.matrix(id).t())
     }
 
-    /// The transpose of the first `rows` rows of W as the second operand of products. One number of rows is packed.
+    /// The transpose of the first `rows` rows of W as the right-hand operand of products. Only one number of rows per
+    /// parameter is packed.
     pub(crate) fn transposed_rows_operand(&self, id: ParamId, rows: usize) -> Rhs<'_, T> {
         self.packed_operand(id, 2, self.matrix_rows(id, 0..rows).t())
     }
@@ -413,17 +415,17 @@ impl<T: Real> Params<T> {
         Rhs::new(matrix, packed.as_ref()).unwrap_or_else(|_| matrix.into())
     }
 
-    /// Rows `rows` of a parameter of two axes.
+    /// The rows `rows` of a parameter of two axes.
     pub(crate) fn matrix_rows(&self, id: ParamId, rows: Range<usize>) -> MatRef<'_, T> {
         let cols = self.matrix_shape(id).1;
         let part = &self.slice(id)[rows.start * cols..rows.end * cols];
-        MatRef::new(part, rows.len(), cols).expect("a parameter has its shape's length")
+        MatRef::new(part, rows.len(), cols).expect("the length of a parameter matches its shape")
     }
 
     pub(crate) fn matrix_rows_mut(&mut self, id: ParamId, rows: Range<usize>) -> MatMut<'_, T> {
         let cols = self.matrix_shape(id).1;
         let part = &mut self.slice_mut(id)[rows.start * cols..rows.end * cols];
-        MatMut::new(part, rows.len(), cols).expect("a parameter has its shape's length")
+        MatMut::new(part, rows.len(), cols).expect("the length of a parameter matches its shape")
     }
 
     pub(crate) fn matrix_mut(&mut self, id: ParamId) -> MatMut<'_, T> {
@@ -432,7 +434,7 @@ impl<T: Real> Params<T> {
     }
 }
 
-/// A random stream for a parameter: FNV-1a of its name (Fowler, Noll and Vo).
+/// Returns the random stream of a parameter: FNV-1a of its name (Fowler, Noll and Vo).
 fn name_stream(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -442,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_follow_names_and_starts_follow_the_seed() {
+    fn the_layout_is_sorted_by_name_and_initialization_follows_the_seed() {
         let mut builder = Builder::new();
         let z = builder.scope("z", |b| b.add("weight", &[2, 3], Init::Ones));
         let a = builder.scope("a", |b| b.scope("b", |b| b.add("bias", &[4], Init::Normal(0.1))));
@@ -456,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_frozen_stays_and_comes_back() {
+    fn frozen_parameters_keep_their_values_and_can_be_unfrozen() {
         let mut builder = Builder::new();
         let [a, b, c] = ["a", "b", "c"].map(|name| builder.add(name, &[2, 2], Init::Normal(1.0)));
         let whole = Params::<f32>::init(&builder.finish(), 3);

@@ -1,20 +1,21 @@
-//! From scores (logits) to probabilities and their logarithms, in forms that neither overflow nor vanish.
+//! Probabilities and log-probabilities from scores (logits), without overflow or underflow.
 //!
 //! With m = max x and z = Σ exp(x − m), `softmax(x) = exp(x − m) / z` and `ln Σ eˣ = m + ln z`. No exponent is above 0,
-//! and z is at least 1. A NaN, or an infinite m, makes every result NaN.
+//! and z is at least 1. A NaN or an infinite m makes every result NaN.
 //!
-//! These are for rows of numbers that a model has given, one at a time and in the order in which they stand. Layers use
-//! the kernels' softmax and cross-entropy, which run in vectors and have gradients.
+//! These functions process single rows of model outputs. Layers use the kernels' softmax and cross-entropy, which are
+//! vectorized and have gradients.
 
 use chumoku_kernels::Real;
 
-/// `m = max x` and `z = Σ exp(x − m)`, of which softmax and log-sum-exp are made; −∞ and 0 of no numbers.
+/// Returns `m = max x` and `z = Σ exp(x − m)`, the terms of softmax and log-sum-exp. For an empty row they are −∞ and
+/// 0.
 pub fn max_and_sum_exp<T: Real>(x: &[T]) -> (T, T) {
     let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
     (largest, x.iter().map(|&x| (x - largest).exp()).sum())
 }
 
-/// `ln Σ eˣ = m + ln z`
+/// Returns `ln Σ eˣ = m + ln z`.
 ///
 /// ```
 /// use chumoku_nn::probability::log_sum_exp;
@@ -26,7 +27,7 @@ pub fn log_sum_exp<T: Real>(x: &[T]) -> T {
     largest + sum.ln()
 }
 
-/// `x − ln Σ eˣ`, the logarithms of `softmax(x)`. Summed in f32.
+/// Returns `x − ln Σ eˣ`, the logarithms of `softmax(x)`, summed in f32.
 ///
 /// ```
 /// let log_p = chumoku_nn::probability::log_softmax(&[0.0, 3f32.ln()]);
@@ -37,7 +38,7 @@ pub fn log_softmax(x: &[f32]) -> Vec<f32> {
     x.iter().map(|&x| x - log_total).collect()
 }
 
-/// `x ← exp(x − m) / z`, in place.
+/// Computes the softmax in place: `x ← exp(x − m) / z`.
 ///
 /// ```
 /// let mut p = [0.0, 3f32.ln()];
@@ -54,10 +55,10 @@ pub fn softmax<T: Real>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x /= sum);
 }
 
-/// `−ln p[class] = ln z + m − x[class]` with `p = softmax(x)`: differences in f32, z summed in f64.
+/// Returns `−ln p[class] = ln z + m − x[class]` with `p = softmax(x)`. Differences are in f32; z is summed in f64.
 ///
 /// # Panics
-/// If there is no such class.
+/// If the class does not exist.
 pub fn negative_log_likelihood(x: &[f32], class: usize) -> f64 {
     let largest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = x.iter().map(|&x| f64::from(x - largest).exp()).sum();
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_row_in_every_form() {
+    fn softmax_log_softmax_and_log_sum_exp_agree() {
         for shift in [-1e4, 0.0, 1e4] {
             let x = [1.0, 3.0, 2.0, -1.0].map(|x: f32| x + shift);
             let wide = x.map(f64::from);
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite() {
+    fn non_finite_logits_make_non_finite_results() {
         assert!(log_softmax(&[0.0, f32::NAN]).iter().all(|x| x.is_nan()));
         assert!(log_sum_exp(&[0.0, f64::INFINITY]).is_nan());
         assert!(negative_log_likelihood(&[f32::NAN, 0.0], 1).is_nan());

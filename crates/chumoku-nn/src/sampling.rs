@@ -1,19 +1,20 @@
-//! Choosing the next token from its logits.
+//! Sampling: choosing the next token from its logits.
 
 use crate::{Error, Result};
 use chumoku_kernels::Philox;
 
-/// How to choose.
+/// Settings of sampling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Sampling {
-    /// Logits are divided by this; 0 takes the most probable token (the first of equals).
+    /// Divides the logits; 0 always takes the most probable token (the first of equal ones).
     pub temperature: f64,
-    /// Only the so many most probable tokens are chosen from; 0 for all.
+    /// Samples only from the `top_k` most probable tokens; 0 for all.
     pub top_k: usize,
-    /// Only the fewest most probable tokens are chosen from whose probabilities add up to this (Holtzman et al. 2020).
+    /// Nucleus sampling: samples only from the fewest most probable tokens whose probabilities add up to `top_p`
+    /// (Holtzman et al. 2020).
     pub top_p: f64,
-    /// Decides what is drawn.
+    /// The random seed.
     pub seed: u64,
 }
 
@@ -27,10 +28,10 @@ impl Default for Sampling {
 const SAMPLING_STREAM: u64 = 1 << 59;
 
 impl Sampling {
-    /// Checks that every option is in its range.
+    /// Checks that every setting is in range.
     ///
     /// # Errors
-    /// If an option is out of its range.
+    /// If a setting is out of range.
     pub fn check(&self) -> Result<()> {
         if !(self.temperature.is_finite() && self.temperature >= 0.0) {
             return Err(Error::Temperature(self.temperature));
@@ -41,10 +42,10 @@ impl Sampling {
         Ok(())
     }
 
-    /// The probabilities of the tokens that may be chosen, the most probable first (the smaller id among equals).
+    /// Returns the probabilities of the tokens that may be sampled, most probable first (the smaller id of equal ones).
     ///
     /// # Errors
-    /// If an option is out of its range, or a logit is NaN.
+    /// If a setting is out of range, or a logit is NaN.
     pub fn candidates(&self, logits: &[f32]) -> Result<Vec<(u32, f64)>> {
         self.check()?;
         if logits.iter().any(|x| x.is_nan()) {
@@ -57,7 +58,7 @@ impl Sampling {
             (false, 0) => all.len(),
             (false, k) => k,
         };
-        // Those that are left out need no order.
+        // The order of excluded tokens does not matter.
         if kept < all.len() {
             all.select_nth_unstable_by(kept, likelier);
             all.truncate(kept);
@@ -65,8 +66,8 @@ impl Sampling {
         all.sort_unstable_by(likelier);
         let largest = all.first().map_or(0.0, |&(_, x)| x);
         let temperature = if self.temperature == 0.0 { 1.0 } else { self.temperature };
-        // A softmax that is not divided by its sum before it is known who is kept: divided twice, rounding could decide
-        // where the last token ends.
+        // Divide by the sum only after choosing the tokens: with two divisions, rounding could decide where the nucleus
+        // ends.
         all.iter_mut().for_each(|(_, x)| *x = ((*x - largest) / temperature).exp());
         let total: f64 = all.iter().map(|(_, p)| p).sum();
         let mut so_far = 0.0;
@@ -82,10 +83,10 @@ impl Sampling {
         Ok(all)
     }
 
-    /// The token at place `index` of what is generated.
+    /// Samples the token at position `index` of the generated text.
     ///
     /// # Errors
-    /// If an option is out of its range, a logit is NaN, or there is none.
+    /// If a setting is out of range, a logit is NaN, or there are no logits.
     pub fn sample(&self, logits: &[f32], index: u64) -> Result<u32> {
         let candidates = self.candidates(logits)?;
         let drawn = f64::from(Philox::new(self.seed, SAMPLING_STREAM).uniform(index));
@@ -94,7 +95,7 @@ impl Sampling {
             so_far += p;
             drawn < so_far
         });
-        // Rounding may leave the last sum a little below 1.
+        // Rounding may leave the last sum slightly below 1.
         let found = found.or(candidates.last()).map(|&(token, _)| token);
         found.ok_or(Error::NoLogits)
     }
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_be_chosen() {
+    fn top_k_and_top_p_select_the_most_probable_tokens() {
         let all = Sampling::default();
         assert_eq!(ids(&all), [1, 3, 2, 0, 4]);
         assert_eq!(ids(&Sampling { temperature: 0.0, ..all }), [1]);
@@ -120,13 +121,13 @@ mod tests {
         assert_eq!(ids(&Sampling { top_p: 0.3, ..all }), [1]);
         assert_eq!(ids(&Sampling { top_p: 0.5, ..all }), [1, 3]);
         assert_eq!(ids(&Sampling { top_p: 0.9, ..all }), [1, 3, 2]);
-        // Of the two that are left each has half.
+        // The two remaining tokens have a probability of one half each.
         assert_eq!(ids(&Sampling { top_p: 0.6, top_k: 2, ..all }), [1, 3]);
         assert_eq!(ids(&Sampling { top_p: 0.4, top_k: 2, ..all }), [1]);
     }
 
     #[test]
-    fn probabilities_are_those_of_the_softmax() {
+    fn probabilities_match_the_softmax() {
         for temperature in [0.5, 1.0, 2.0] {
             let found = Sampling { temperature, ..Sampling::default() }.candidates(&LOGITS).unwrap();
             let total: f64 = LOGITS.iter().map(|&x| (f64::from(x) / temperature).exp()).sum();
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_drawn_as_often_as_they_are_probable() {
+    fn sampled_frequencies_match_the_probabilities() {
         let sampling = Sampling { temperature: 1.3, top_k: 4, ..Sampling::default() };
         let draws = 20_000u64;
         let mut counts = [0.0; 5];
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_range() {
+    fn settings_out_of_range_are_errors() {
         let sampling = Sampling::default();
         for bad in [
             Sampling { temperature: -1.0, ..sampling },

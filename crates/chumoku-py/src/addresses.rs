@@ -1,11 +1,13 @@
-//! Addresses that Python gives: arrays that it owns, as slices, and the threads of OpenMP. The one file of this crate that may
-//! use `unsafe`.
+//! Memory that Python passes by address: arrays that Python owns, as slices, and the threads of OpenMP. This is the
+//! only file of the crate that may use `unsafe`.
 //!
-//! Python gives the address, the shape, the strides and the type of an array, and keeps it alive while the call runs, for
-//! it holds the objects as arguments. What can be checked is checked here: the alignment, that shape and strides stay within
-//! the address space, that booleans are 0 or 1, and that nothing that is written overlaps anything else of the call. That
-//! the address is one of so many numbers is Python's to say, as for every module that takes arrays; and as for every such
-//! module, another thread must not write to an array of a call that runs.
+//! Python passes the address, shape, strides and element type of an array. It keeps the array alive during the call,
+//! because it holds the objects as arguments.
+//!
+//! This module checks the alignment, that shape and strides stay within the address space, and that booleans are 0 or
+//! 1. It also checks that no output overlaps any other array of the call. Two conditions remain with Python, as for
+//! every native module that takes arrays. The address must belong to that many elements, and no other thread may write
+//! to an array during the call.
 
 #![allow(unsafe_code)]
 
@@ -18,7 +20,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
-/// The type of an array's numbers.
+/// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     F32,
@@ -55,15 +57,16 @@ impl Kind {
     }
 }
 
-/// A type that an array's numbers can be read as.
+/// A Rust type that can represent an array's elements.
 ///
 /// # Safety
-/// Any bytes must be a value of it, unless it is `bool`.
+///
+/// Every bit pattern must be a valid value of the type, unless the type is `bool`.
 pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {
     const KIND: Kind;
 }
 
-// SAFETY: numbers, all of whose bit patterns are values.
+// SAFETY: a number type; every bit pattern is a valid value.
 unsafe impl Number for f32 {
     const KIND: Kind = Kind::F32;
 }
@@ -88,14 +91,14 @@ unsafe impl Number for bool {
     const KIND: Kind = Kind::Bool;
 }
 
-/// An array that Python owns: `(address, type, shape, strides)`, with strides in numbers.
+/// An array that Python owns: `(address, type, shape, strides)`. Strides count elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     address: usize,
     pub(crate) kind: Kind,
     pub(crate) shape: Vec<usize>,
     pub(crate) strides: Vec<usize>,
-    /// Numbers from the first to one beyond the last.
+    /// Number of elements from the first to the last, including the gaps between them.
     len: usize,
 }
 
@@ -116,14 +119,14 @@ impl Array {
         if shape.len() != strides.len() {
             return wrong(format!("expected a stride for each of {} axes, got {}", shape.len(), strides.len()));
         }
-        // An axis of size 1 is never stepped along.
+        // The stride of an axis of size 1 is never used.
         let step = |(&size, &stride): (&usize, &isize)| if size <= 1 { Some(0) } else { usize::try_from(stride).ok() };
         let Some(strides) = shape.iter().zip(strides).map(step).collect::<Option<Vec<usize>>>() else {
             return wrong("expected an array whose strides are not negative: copy it first".into());
         };
         let reach = |end: usize, (&size, &stride): (&usize, &usize)| end.checked_add((size - 1).checked_mul(stride)?);
         let len = if shape.contains(&0) { Some(0) } else { shape.iter().zip(&strides).try_fold(1, reach) };
-        // Slices are of at most isize::MAX bytes, and end within the address space.
+        // A slice holds at most isize::MAX bytes and ends within the address space.
         let bytes = len.and_then(|len| len.checked_mul(kind.size())).filter(|&bytes| isize::try_from(bytes).is_ok());
         let (Some(len), Some(_)) = (len, bytes.and_then(|bytes| address.checked_add(bytes))) else {
             return wrong(format!("expected an array within memory, got shape {shape:?} with strides {strides:?}"));
@@ -134,39 +137,40 @@ impl Array {
         Ok(Array { address, kind, shape, strides, len })
     }
 
-    /// The bytes that it reaches over.
+    /// The range of bytes that the array spans.
     fn bytes(&self) -> Range<usize> {
         self.address..self.address + self.len * self.kind.size()
     }
 
-    /// Checks that its numbers are of type `T`.
+    /// Checks that the elements are of type `T`.
     fn check<T: Number>(&self, what: &str) -> PyResult<()> {
         if self.kind == T::KIND {
             return Ok(());
         }
-        Err(PyTypeError::new_err(format!("{what}: expected numbers of {:?}, got {:?}", T::KIND, self.kind)))
+        Err(PyTypeError::new_err(format!("{what}: expected elements of type {:?}, got {:?}", T::KIND, self.kind)))
     }
 
-    /// Its numbers from the first to the last, with what lies between them.
+    /// Returns the elements from the first to the last, including the gaps between them.
     pub(crate) fn slice<T: Number>(&self, what: &str) -> PyResult<&[T]> {
         self.check::<T>(what)?;
         if self.len == 0 {
             return Ok(&[]);
         }
         if T::KIND == Kind::Bool {
-            // SAFETY: as below, of bytes, any of which is a u8.
+            // SAFETY: as below, for bytes, and every byte is a valid u8.
             let bytes = unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) };
             if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
                 return Err(PyValueError::new_err(format!("{what}: expected True and False, got other bytes")));
             }
         }
-        // SAFETY: the address is not null and aligned, the length fits, and the bytes are of this type (for `bool`, 0 or 1),
-        // as was checked. Python says that an array is there, keeps it while the call runs, and lets nobody write to it.
+        // SAFETY: the checks above cover a non-null, aligned address, a length that fits, and bytes that are valid for
+        // this type (0 or 1 for `bool`). Python guarantees that the array exists, keeps it alive during the call, and
+        // lets no thread write to it.
         Ok(unsafe { std::slice::from_raw_parts(self.address as *const T, self.len) })
     }
 }
 
-/// Checks that what is written overlaps neither what is read nor anything else that is written.
+/// Checks that no output overlaps an input or another output.
 fn check_apart(written: &[&Array], read: &[&Array]) -> PyResult<()> {
     let overlap = |a: &Array, b: &Array| {
         let (a, b) = (a.bytes(), b.bytes());
@@ -175,13 +179,13 @@ fn check_apart(written: &[&Array], read: &[&Array]) -> PyResult<()> {
     for (i, out) in written.iter().enumerate() {
         let is_shared = |other: &&Array| overlap(out, other);
         if written[i + 1..].iter().any(is_shared) || read.iter().any(is_shared) {
-            return Err(PyValueError::new_err("expected results in memory of their own, got some that overlap"));
+            return Err(PyValueError::new_err("expected output arrays that overlap no other array"));
         }
     }
     Ok(())
 }
 
-/// The arrays of a call that are written, found to lie apart from everything else, to be taken one after another.
+/// The output arrays of a call. None overlaps any other array; they are taken in order.
 pub(crate) struct Written<'a> {
     arrays: Vec<&'a Array>,
     taken: usize,
@@ -193,7 +197,7 @@ impl<'a> Written<'a> {
         Ok(Written { arrays, taken: 0 })
     }
 
-    /// The numbers of the next array.
+    /// Returns the elements of the next array for writing.
     pub(crate) fn next<T: Number>(&mut self, what: &str) -> PyResult<&'a mut [T]> {
         let array = self.arrays[self.taken];
         array.check::<T>(what)?;
@@ -201,12 +205,13 @@ impl<'a> Written<'a> {
         if array.len == 0 || T::KIND == Kind::Bool {
             return Ok(&mut []);
         }
-        // SAFETY: as in `Array::slice`. It overlaps no other array of the call, as `new` has found, and is taken once.
+        // SAFETY: as in `Array::slice`. The array overlaps no other array of the call, which `new` checked, and it is
+        // taken once.
         Ok(unsafe { std::slice::from_raw_parts_mut(array.address as *mut T, array.len) })
     }
 }
 
-/// Numbers that attention computes with.
+/// Element types that attention computes with.
 pub(crate) trait Floating: Element<Sum: Number> + Number {}
 
 impl Floating for f32 {}
@@ -214,12 +219,12 @@ impl Floating for f64 {}
 impl Floating for bf16 {}
 impl Floating for f16 {}
 
-/// `GOMP_parallel` of the GNU OpenMP runtime, which Intel's and LLVM's have as well: calls a function with a pointer on each of
-/// so many threads, this one among them, and returns when all have returned.
+/// `GOMP_parallel` of the GNU OpenMP runtime; the runtimes of Intel and LLVM have it too. It calls a function with a
+/// pointer on the requested number of threads, including the calling one. It returns when all threads have returned.
 type Parallel = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
 
-/// The threads of OpenMP that another library of the process has started: they spin for a while after its work, so that threads
-/// of our own would wait for them.
+/// The OpenMP threads that another library of the process has started. These threads spin for a while after their work.
+/// Threads of our own pool would compete with them for the cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenMp {
     parallel: Parallel,
@@ -227,26 +232,27 @@ pub(crate) struct OpenMp {
 }
 
 impl OpenMp {
-    /// From the address of `GOMP_parallel`, which Python has looked up in the loaded library. `None` for 0.
+    /// Creates it from the address of `GOMP_parallel`, which Python has looked up in the loaded library. Returns `None`
+    /// for 0.
     pub(crate) fn at(address: usize, threads: usize) -> Option<Self> {
-        // SAFETY: a pointer to a function is as large as an address, and is not null. That the address is that of this
-        // function is Python's to say.
+        // SAFETY: a function pointer has the size of an address and is not null. Python guarantees that the address is
+        // that of this function.
         let parallel = (address != 0).then(|| unsafe { std::mem::transmute::<usize, Parallel>(address) })?;
         Some(OpenMp { parallel, threads })
     }
 }
 
-/// What each thread of a team runs, and the first panic.
+/// The work that each thread of a team runs, and the first panic.
 struct Shared<'a> {
     work: &'a (dyn Fn() + Sync),
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 extern "C" fn run_shared(shared: *mut c_void) {
-    // SAFETY: `OpenMp::run` gives the address of a `Shared`, which it keeps until all threads have returned, and which all
-    // may read at once: the work is `Sync`, the panic behind a lock.
+    // SAFETY: `OpenMp::run` passes the address of a `ParallelCall` that lives until all threads have returned. All
+    // threads may read it at once: the work is `Sync` and the panic is behind a lock.
     let shared = unsafe { &*shared.cast_const().cast::<Shared<'_>>() };
-    // A panic must not cross the frames of another language.
+    // A panic must not unwind through frames of another language.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(shared.work)) {
         shared.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
     }
@@ -260,8 +266,8 @@ impl ThreadTeam for OpenMp {
     fn run(&self, work: &(dyn Fn() + Sync)) {
         let shared = Shared { work, panic: Mutex::new(None) };
         let data = (&raw const shared).cast_mut().cast();
-        // SAFETY: as `GOMP_parallel` asks: a function, and data that it may be called with on several threads until this
-        // returns, as it does after all of them. 0 are no flags.
+        // SAFETY: meets the contract of `GOMP_parallel`. It takes a function and data, and may call the function with
+        // the data on several threads until it returns. It returns after all of them. 0 stands for no flags.
         unsafe { (self.parallel)(run_shared, data, self.threads.min(1024) as c_uint, 0) };
         if let Some(panic) = shared.panic.into_inner().unwrap_or_else(PoisonError::into_inner) {
             resume_unwind(panic);

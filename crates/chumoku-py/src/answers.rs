@@ -1,4 +1,4 @@
-//! Trained models that answer of a text: a class, labels, a number, or the spans in it.
+//! Trained models that predict from a text: a class, labels, a number, or spans.
 
 use crate::addresses::Array;
 use crate::models::{borrowed, on_pool, room};
@@ -20,11 +20,11 @@ enum Model {
     Ngrams(Box<NgramClassifier>),
 }
 
-/// A trained predictor of a class, of labels or of a number, for texts or for pairs of texts.
+/// A trained model that predicts a class, labels or a number from texts or pairs of texts.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Classifier(Model);
 
-/// A span: its first character, the one behind its last, its label, its text, and its probability.
+/// A span: start (first character), end (one past the last character), label, text, probability.
 type Spans = Vec<(usize, usize, String, String, f64)>;
 
 impl Classifier {
@@ -51,27 +51,27 @@ impl Classifier {
         on_pool(py, || {
             let load = || match ModelKind::from_folder(&folder) {
                 Ok(ModelKind::Ngrams) => Ok(Model::Ngrams(Box::new(NgramClassifier::load(&folder)?))),
-                // Says what is wrong with a folder of another kind.
+                // Loading reports the error for a folder of another kind.
                 _ => Ok(Model::Network(Box::new(TextClassifier::load(&folder)?))),
             };
             read_model_folder(&folder, load).map(Classifier)
         })
     }
 
-    /// The names of the columns that it reads beside the text, in order.
+    /// The names of the feature columns that the model reads, in order.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.predictor().columns().iter().map(|column| column.name.clone()).collect()
     }
 
-    /// What is to be said of values beside texts that cannot be read, and are taken for missing: a sentence for each column.
+    /// Returns one sentence per feature column with values that cannot be parsed and count as missing.
     fn unread(&self, texts: Vec<String>) -> Vec<String> {
         let mut unread = UnreadableValues::new(self.predictor().columns());
         unread.count(&texts);
         unread.messages()
     }
 
-    /// What it tells of a text: "class", "labels" or "number".
+    /// The kind of prediction: "class", "labels" or "number".
     #[getter]
     fn task(&self) -> &'static str {
         match self.predictor() {
@@ -81,7 +81,7 @@ impl Classifier {
         }
     }
 
-    /// Whether it reads pairs of texts.
+    /// Returns `true` if the model reads pairs of texts.
     #[getter]
     fn reads_pairs(&self) -> bool {
         self.predictor().reads_pairs()
@@ -93,21 +93,21 @@ impl Classifier {
         self.predictor().labels().to_vec()
     }
 
-    /// The least probability at which each label is predicted, where texts may have several; else None.
+    /// The probability threshold of each label of a multi-label model; None for other models.
     #[getter]
     fn thresholds(&self) -> Option<Vec<f32>> {
         self.predictor().target().labels().map(|blend| blend.thresholds.clone())
     }
 
-    /// The least probability, and the least share of known n-grams, at which this share of the answers is right; None where the
-    /// validation rows allow no such promise.
+    /// The smallest probability and the smallest share of known n-grams at which this share of the answers is right.
+    /// Returns None if the validation rows do not support the target.
     fn bounds(&self, level: f64) -> Option<(f32, f32)> {
         let caution = self.predictor().abstention()?;
         Some((caution.threshold_for(level)?.confidence, caution.least_known.unwrap_or(f32::NEG_INFINITY)))
     }
 
-    /// Whether each text is answered where this share of the answers is to be right: of labels all of a text's, of ratings the level nearest to the
-    /// number.
+    /// Returns, for each text, whether the model answers at this target share of right answers. For labels, all labels
+    /// of a text must be right; for ratings, the level nearest to the number.
     fn answered(&self, py: Python<'_>, texts: Vec<String>, level: f64) -> PyResult<Vec<bool>> {
         let model = self.predictor();
         let bounds = AbstentionThresholds::for_accuracy(model, level)
@@ -117,19 +117,21 @@ impl Classifier {
         Ok(rows.map(|(text, found)| bounds.decide(model, text, found) == AnswerDecision::Full).collect())
     }
 
-    /// From which probability of a class on this share of the validation rows is of it; None where there is no such probability.
+    /// The lowest probability of a class above which this share of the validation rows belongs to it. Returns None if
+    /// there is no such probability.
     #[pyo3(signature = (class_, level))]
     fn precise(&self, class_: usize, level: f64) -> Option<f32> {
         let caution = self.predictor().abstention().filter(|caution| class_ < caution.classes.len())?;
         Some(caution.precision_threshold(class_, level)?.point.confidence)
     }
 
-    /// The share of each text's n-grams that the model knows: 1 where there are no n-grams to judge by.
+    /// The share of each text's n-grams that the model knows; 1 for a text without n-grams.
     fn known(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<f32>> {
         on_pool(py, || Ok(texts.iter().map(|text| self.predictor().known_share(text).unwrap_or(1.0)).collect()))
     }
 
-    /// The answer to each row of probabilities, a class number, where the model decides otherwise than by the largest; else None.
+    /// Returns the class index for each row of probabilities if the model does not simply choose the largest; else
+    /// None.
     fn answers(&self, probabilities: Vec<Vec<f32>>) -> Option<Vec<usize>> {
         if let Some(decision) = self.predictor().decision_rule() {
             return Some(probabilities.iter().map(|row| decision.class(row)).collect());
@@ -138,12 +140,12 @@ impl Classifier {
         tree.map(|tree| probabilities.iter().map(|row| tree.predict(row)).collect())
     }
 
-    /// Returns whether classes that exclude each other stand in a tree.
+    /// Returns `true` for a single-label model whose classes form a tree.
     fn has_tree(&self) -> bool {
         self.predictor().hierarchy().is_some()
     }
 
-    /// Labels, a list for each text, as the model tells them where they stand in a tree; else None.
+    /// Normalizes the label list of each text to the model's label tree; returns None without a tree.
     fn tidied(&self, labels: Vec<Vec<String>>) -> Option<Vec<Vec<String>>> {
         let of_labels = self.predictor().label_hierarchy();
         let tree = of_labels.or(self.predictor().hierarchy());
@@ -154,7 +156,7 @@ impl Classifier {
         tree.map(|tree| labels.iter().map(|row| of_row(tree, row)).collect())
     }
 
-    /// Thresholds of labels, none below those above it where they stand in a tree.
+    /// Raises thresholds in a label tree so that no label is below its parent.
     fn raised(&self, mut thresholds: Vec<f32>) -> Vec<f32> {
         if let Some(tree) = self.predictor().label_hierarchy() {
             tree.raise_to_ancestors(&mut thresholds);
@@ -162,7 +164,7 @@ impl Classifier {
         thresholds
     }
 
-    /// Why this text gets its answer; `name` is what the model is called.
+    /// Explains the answer for a text; `name` is the displayed name of the model.
     fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
         on_pool(py, || match &self.0 {
             Model::Network(model) => model.explain(&text, &name).map(Page::of_text),
@@ -173,7 +175,7 @@ impl Classifier {
         })
     }
 
-    /// Writes the probabilities of the classes for each text: float32 of shape (texts, classes).
+    /// Writes the class probabilities of each text: float32 of shape (texts, classes).
     fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
         let classes = self.labels().len();
         let out = room(&probabilities, texts.len(), classes)?;
@@ -184,21 +186,22 @@ impl Classifier {
         Ok(())
     }
 
-    /// The number of each text, and where its interval begins and ends.
+    /// The number predicted for each text, and the lower and upper end of its interval.
     fn numbers(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<[f64; 3]>> {
         let model = self.predictor();
         if !model.predicts_numbers() {
-            return Err(PyValueError::new_err("expected a model of numbers, got one of classes"));
+            return Err(PyValueError::new_err("expected a regression model, got a classifier"));
         }
         let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
         Ok(found.iter().filter_map(|prediction| model.estimate(prediction)).map(|told| told.rounded()).collect())
     }
 
-    /// The network as an ONNX file; whether n-grams stand beside it, which the file lacks; and what is said of it.
+    /// Returns the network as an ONNX file, whether the model also has n-grams (which the file lacks), and the
+    /// metadata.
     #[allow(clippy::type_complexity)]
     fn export<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyBytes>, bool, Vec<(String, String)>)> {
         let Some(model) = self.network() else {
-            return Err(PyValueError::new_err("expected a model with a network, got n-grams alone"));
+            return Err(PyValueError::new_err("expected a model with a network, got n-grams only"));
         };
         let exported = on_pool(py, || export_classifier(model))?;
         let metadata = exported.metadata.into_iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
@@ -206,19 +209,19 @@ impl Classifier {
     }
 }
 
-/// Two texts as one, as models of pairs read them.
+/// Joins two texts into one, in the form that pair models read.
 #[pyfunction]
 pub(crate) fn joined(first: &str, second: &str) -> String {
     pair::join(first, second)
 }
 
-/// A text, or two that are one, with the values beside it, as models of columns read them.
+/// Joins a text or a joined pair with the values of its feature columns, in the form that models read.
 #[pyfunction]
 pub(crate) fn beside(text: &str, cells: Vec<String>) -> String {
     row::join(text, &cells)
 }
 
-/// A trained tagger of words.
+/// A trained tagger.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Tagger(TextTagger);
 
@@ -230,7 +233,7 @@ impl Tagger {
         on_pool(py, || TextTagger::load(&folder).map(Tagger))
     }
 
-    /// The kinds of spans.
+    /// The span labels.
     #[getter]
     fn labels(&self) -> Vec<String> {
         self.0.labels().to_vec()
@@ -248,8 +251,8 @@ impl Tagger {
         Ok(found.into_iter().map(|spans| each(spans).collect()).collect())
     }
 
-    /// Why the spans of a text are marked, or the one that is asked for (its first character, the one behind its last, its label);
-    /// `name` is what the model is called.
+    /// Explains the spans of a text, or one requested span (start, end, label). `name` is the displayed name of the
+    /// model.
     fn explain(
         &self,
         py: Python<'_>,
@@ -265,7 +268,8 @@ impl Tagger {
     }
 }
 
-/// F1 of spans (start, end, label) that were found, against the true ones, over all texts: as conlleval and seqeval compute it.
+/// F1 of predicted spans (start, end, label) against the true ones, over all texts, as conlleval and seqeval compute
+/// it.
 #[pyfunction]
 pub(crate) fn span_f1(truth: Vec<Vec<(usize, usize, String)>>, found: Vec<Vec<(usize, usize, String)>>) -> f64 {
     let spans = |rows: Vec<Vec<(usize, usize, String)>>| -> Vec<Vec<Span>> {

@@ -1,4 +1,4 @@
-//! Attention of arrays: what `chumoku.attention` and the operators of PyTorch call.
+//! Attention on arrays, called by `chumoku.attention` and the PyTorch operators.
 //!
 //! Arrays are (batch, heads, length, width) by shape and strides, or, with offsets, packed (tokens, heads, width).
 
@@ -12,14 +12,14 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::fmt::Display;
 
-/// Multiply–adds below which a call stays on its thread: waking others takes longer.
+/// Number of multiply-adds below which a call stays on its thread, because waking other threads would take longer.
 const LITTLE: usize = 1 << 17;
 
 fn value_error(error: impl Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Everything that a call is told besides its arrays.
+/// All settings of a call except its arrays.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -34,13 +34,13 @@ pub(crate) struct Options {
     key_offsets: Option<Vec<usize>>,
     dropout: Option<AttentionDropout>,
     precision: Precision,
-    /// How many threads of OpenMP do the work; 0 for those of the pool.
+    /// Number of OpenMP threads to use; 0 uses the thread pool.
     openmp: usize,
 }
 
 #[pymethods]
 impl Options {
-    /// `diagonal` is "top_left", "bottom_right" or the key at which the first query stands.
+    /// `diagonal` is "top_left", "bottom_right" or the index of the key at the first query's position.
     #[new]
     #[pyo3(signature = (*, scale=None, causal=false, diagonal=None, window=None, softcap=None, alibi=None,
         key_lengths=None, query_offsets=None, key_offsets=None, dropout=0.0, seed=0, precision="highest", openmp=0))]
@@ -110,7 +110,7 @@ struct Inputs<'a> {
     sinks: Option<&'a Array>,
 }
 
-/// Shape and strides of an array of rank 4.
+/// Shape and strides of a rank-4 array.
 fn rank_four(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
     match (&array.shape[..], &array.strides[..]) {
         (&[a, b, c, d], &[x, y, z, w]) if w == 1 || d <= 1 || array.shape.contains(&0) => Ok(([a, b, c, d], [x, y, z])),
@@ -126,7 +126,7 @@ fn rank_four(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
     }
 }
 
-/// Heads and width of a packed array, and the distances of heads and of tokens.
+/// Number of heads and width of a packed array, and its strides between heads and between tokens.
 fn packed(what: &str, array: &Array) -> PyResult<([usize; 2], [usize; 2])> {
     match (&array.shape[..], &array.strides[..]) {
         (&[_, heads, width], &[row, head, last]) if array.shape.contains(&0) || last == 1 || width <= 1 => {
@@ -169,7 +169,7 @@ fn heads_mut<'a, T: Floating>(
     HeadsMut::strided(data, shape, strides).map_err(value_error)
 }
 
-/// Checks that the sequences are all of the tokens.
+/// Checks that the sequences cover all tokens.
 fn check_tokens(what: &str, array: &Array, offsets: &[usize]) -> PyResult<()> {
     let (tokens, last) = (array.shape.first().copied().unwrap_or(0), offsets.last().copied().unwrap_or(0));
     if tokens == last {
@@ -179,7 +179,7 @@ fn check_tokens(what: &str, array: &Array, offsets: &[usize]) -> PyResult<()> {
 }
 
 impl Inputs<'_> {
-    /// The kernel's arguments.
+    /// Builds the kernel call.
     fn attention<T: Floating>(&self) -> PyResult<Attention<'_, T>> {
         let o = self.options;
         let query = heads::<T>("query", self.query, o.query_offsets.as_ref())?;
@@ -192,7 +192,7 @@ impl Inputs<'_> {
         if let Some(cap) = o.softcap {
             attention = attention.softcap(cap);
         }
-        // Without a band the diagonal still says where queries stand, which ALiBi asks.
+        // Without a band, the diagonal still gives the positions of queries, which ALiBi needs.
         if o.window.is_some() || o.alibi.is_some() {
             let [left, right] = o.window.unwrap_or_default();
             attention = attention.window(left, right, o.diagonal);
@@ -227,7 +227,7 @@ impl Inputs<'_> {
         [self.query, self.key, self.value].into_iter().chain(self.mask).chain(self.sinks).collect()
     }
 
-    /// Where the call runs.
+    /// Chooses the threads that run the call.
     fn place(&self) -> Place {
         // Packed (tokens, heads, width), else (batch, heads, length, width).
         let axis = if self.options.key_offsets.is_some() { 0 } else { 2 };
@@ -239,7 +239,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The head and sequence of each weight matrix, and its sizes, checked against `weights` (batch, heads, L, S).
+    /// Shape of the weights (batch, heads, L, S), checked against the array `weights`.
     fn check_weights(&self, weights: &Array) -> PyResult<[usize; 4]> {
         match (&self.query.shape[..], &self.key.shape[..], &weights.shape[..]) {
             (&[b, h, l, _], &[_, _, s, _], shape) if shape == [b, h, l, s] => Ok([b, h, l, s]),
@@ -262,7 +262,7 @@ macro_rules! by_kind {
     };
 }
 
-/// Attention forward: writes the output, and the log-sum-exp of each query's scores where it is wanted.
+/// Attention forward: writes the output and, if requested, the log-sum-exp of each query's scores.
 #[pyfunction]
 #[pyo3(signature = (options, query, key, value, mask, sinks, output, log_sum_exp))]
 #[allow(clippy::too_many_arguments)]
@@ -299,7 +299,7 @@ fn forward<T: Floating>(
     pool::run(py, inputs.place(), run)?.map_err(value_error)
 }
 
-/// Attention backward: writes the gradients of query, key and value, and of the mask and the sinks where they are wanted.
+/// Attention backward: writes the gradients of query, key and value and, if requested, of the mask and the sinks.
 #[pyfunction]
 #[pyo3(signature = (options, query, key, value, mask, sinks, output, log_sum_exp, d_output, d_log_sum_exp,
     d_query, d_key, d_value, d_mask, d_sinks))]
@@ -357,7 +357,7 @@ fn backward<T: Floating>(
     pool::run(py, inputs.place(), || attention.backward(saved, gradients))?.map_err(value_error)
 }
 
-/// The weights of every query for every key, before dropout: (batch, heads, queries, keys).
+/// Writes the weights of every query for every key, before dropout: (batch, heads, queries, keys).
 #[pyfunction]
 #[pyo3(signature = (options, query, key, value, mask, sinks, weights))]
 #[allow(clippy::too_many_arguments)]
@@ -388,7 +388,7 @@ fn all_weights<T: Floating>(py: Python<'_>, inputs: &Inputs<'_>, weights: &Array
                 attention.scores(ScoreStage::Weights, sequence, head, weights)?;
                 continue;
             }
-            // Rows of the sequence's own keys, spread out to those of all.
+            // Expands rows over the sequence's own keys to rows over all keys.
             let mut own = vec![T::Sum::ZERO; queries * seen];
             attention.scores(ScoreStage::Weights, sequence, head, &mut own)?;
             for (i, row) in weights.chunks_exact_mut(keys).enumerate() {
@@ -401,7 +401,8 @@ fn all_weights<T: Floating>(py: Python<'_>, inputs: &Inputs<'_>, weights: &Array
     pool::run(py, Place::Pool, run)?.map_err(value_error)
 }
 
-/// Statistics of the weights, without an array of queries × keys: each is written where there is an array for it.
+/// Computes statistics of the weights without an array of queries × keys. Writes each statistic that has an output
+/// array.
 #[pyfunction]
 #[pyo3(signature = (options, query, key, value, mask, sinks, mass, entropy, top_keys, top_weights))]
 #[allow(clippy::too_many_arguments)]
@@ -455,7 +456,7 @@ fn statistics<T: Floating>(
     pool::run(py, Place::Pool, run)?.map_err(value_error)
 }
 
-/// What a call runs on, and why, in one line.
+/// Describes in one line which code path a call takes, and why.
 #[pyfunction]
 #[pyo3(signature = (options, query, key, value, mask, sinks))]
 pub(crate) fn attention_plan(

@@ -1,7 +1,7 @@
-//! Training that several processes share: the command runs here, and Python brings weights to helpers and their gradients back.
+//! Distributed training. The command runs in this process; Python sends weights to workers and brings gradients back.
 //!
-//! Python gives two objects, whose methods are called on the thread that trains. Arrays are Python's, as in `addresses`: the object
-//! is held while its numbers are read or written.
+//! Python passes two objects, whose methods run on the training thread. Python owns the arrays, as in `addresses`. Each
+//! array object is held while its elements are read or written.
 
 use crate::addresses::{Array, Written};
 use crate::pool::{self, Place};
@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 
-/// A batch, or a part of one, as it is told: loss, weight, tokens.
+/// The output of a batch or micro-batch as a tuple: loss, weight, tokens.
 type Told = (f64, f64, usize);
 
 fn learnt((loss, weight, tokens): Told) -> StepOutput {
@@ -26,7 +26,7 @@ fn told(learnt: StepOutput) -> Told {
     (learnt.loss, learnt.weight, learnt.tokens)
 }
 
-/// What Python raised, as an error of training.
+/// Converts an exception of Python to a training error.
 fn raised(py: Python<'_>, error: &PyErr) -> Error {
     Error::Setting(error.value(py).to_string())
 }
@@ -35,13 +35,13 @@ fn terms_json(terms: &GradientTerms) -> String {
     serde_json::to_string(terms).expect("terms are plain data")
 }
 
-/// Calls a method with the interpreter attached, and makes its exceptions errors.
+/// Attaches to the interpreter, calls a method, and converts exceptions to errors.
 fn call<R>(object: &Py<PyAny>, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>) -> Result<R> {
     Python::attach(|py| work(object.bind(py)).map_err(|error| raised(py, &error)))
 }
 
-/// A leader that Python has: `begin(terms)`, `room(numbers)` (an array for weights), `learn(epoch, batch, step, parts)` (an array
-/// with the mean gradient, loss, weight, tokens), `news()`.
+/// The coordinator object of Python. Its methods are `begin(terms)`, `room(numbers)` (an array for weights),
+/// `learn(epoch, batch, step, parts)` (an array with the mean gradient, then loss, weight, tokens) and `news()`.
 struct PyLeader(Py<PyAny>);
 
 impl fmt::Debug for PyLeader {
@@ -83,8 +83,8 @@ fn fitting(slice: &mut [f32], wanted: usize) -> PyResult<&mut [f32]> {
     }
 }
 
-/// A helper that Python has: `begin(terms)`, `next()` (weights, epoch, batch, step, part, and an array for the gradient; None at the
-/// end), `done(loss, weight, tokens)`, `failed(problem)`.
+/// The worker object of Python. Its methods are `begin(terms)`, `next()` (weights, epoch, batch, step, micro-batch, and
+/// an array for the gradient; None at the end), `done(loss, weight, tokens)` and `failed(problem)`.
 struct PyHelper(Py<PyAny>);
 
 impl fmt::Debug for PyHelper {
@@ -93,7 +93,8 @@ impl fmt::Debug for PyHelper {
     }
 }
 
-/// What a helper is asked for: the arrays, which are held, and where they are; and epoch, batch, step and part.
+/// A request to a worker: the weight array (object and memory), (epoch, batch, step), the micro-batch index, and the
+/// gradient array.
 type Asked = ((Py<PyAny>, Array), (u64, u64, u64), usize, (Py<PyAny>, Array));
 
 impl Worker for PyHelper {
@@ -104,7 +105,7 @@ impl Worker for PyHelper {
             let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = asked else {
                 return Ok(());
             };
-            // Here the interpreter is not held.
+            // The interpreter is detached here.
             let told_of = |error: PyErr| Python::attach(|py| raised(py, &error));
             let weights = params.slice::<f32>("weights").map_err(told_of)?;
             let mut written = Written::new(vec![&into], &[&params]).map_err(told_of)?;
@@ -120,8 +121,8 @@ impl Worker for PyHelper {
     }
 }
 
-/// Runs the command `chumoku train` with these arguments, its own name first, as the leader of a crew or, if it does not `lead`, as a
-/// helper, and returns its exit code. A process runs it once.
+/// Runs the command `chumoku train` as the coordinator of a worker group, or as a worker if `leads` is false. `args`
+/// starts with the name of the command. Returns the exit code. Can run once per process.
 #[pyfunction]
 pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, leads: bool) -> u8 {
     let crew = match leads {
@@ -131,8 +132,8 @@ pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, 
     py.detach(|| chumoku_cli::run_with_workers(args, Some(crew)).number())
 }
 
-/// The mean of the same piece of the gradient of each part, written to `sum`: as one process adds them, from loss, weight and tokens
-/// of each part. Returns those of the whole.
+/// Writes the mean gradient to `sum`, from the same slice of each micro-batch's gradient, as a single process adds
+/// them. `parts` holds loss, weight and tokens of each micro-batch. Returns those of the whole batch.
 #[pyfunction]
 pub(crate) fn joined_gradients(py: Python<'_>, parts: Vec<Told>, grads: Vec<Array>, sum: Array) -> PyResult<Told> {
     let read: Vec<&Array> = grads.iter().collect();
@@ -143,7 +144,7 @@ pub(crate) fn joined_gradients(py: Python<'_>, parts: Vec<Told>, grads: Vec<Arra
         return Err(PyValueError::new_err(format!("expected {} gradients, got {}", parts.len(), grads.len())));
     }
     let parts: Vec<StepOutput> = parts.into_iter().map(learnt).collect();
-    // The pool may be learning.
+    // Runs on the calling thread, since the pool may be busy with training.
     let whole = pool::run(py, Place::Here, || combine_gradients(&parts, &grads, sum))?;
     whole.map(told).map_err(|error| PyValueError::new_err(error.to_string()))
 }

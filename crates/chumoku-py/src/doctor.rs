@@ -1,4 +1,4 @@
-//! What is wrong with labelled texts: `chumoku doctor`.
+//! Problems in labeled texts: `chumoku doctor`.
 
 use crate::pages::language;
 use crate::pool;
@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
 
-/// What was found, with the rows that it was found in.
+/// The findings, and the rows that they refer to.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Examined {
     given: Given,
@@ -20,19 +20,19 @@ pub(crate) struct Examined {
 
 #[pymethods]
 impl Examined {
-    /// What `chumoku doctor --json` writes.
+    /// The output of `chumoku doctor --json`.
     fn json(&self) -> String {
         self.checkup.to_json(&self.given).to_string()
     }
 
-    /// The page that it writes, in English ("en") or Japanese ("ja").
+    /// The HTML report, in English ("en") or Japanese ("ja").
     fn html(&self, lang: &str) -> PyResult<String> {
         Ok(doctor_to_html(&self.given, &self.checkup, language(lang)?))
     }
 
-    /// The table that it writes.
+    /// The CSV table of findings.
     fn csv<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        // Rows that are counted from 0, as Python counts them, also where a reason names them.
+        // Python counts rows from 0, also where a reason refers to a row.
         let mut given = self.given.clone();
         given.dataset.layout.format = Format::Json;
         let texts = [&mut given.test, &mut given.unlabelled].into_iter().flatten().map(|texts| &mut texts.rows);
@@ -40,13 +40,14 @@ impl Examined {
         all.flatten().for_each(|row| row.line = row.line.saturating_sub(1));
         let findings = self.checkup.findings(&given, Lang::En);
         let table = given.to_csv(&findings, false).map_err(|failed| error(&failed))?;
-        // The name of the column is all that is left of lines.
+        // Only the name of the column still says "line".
         let table = [&b"file,row,"[..], table.strip_prefix(b"file,line,").unwrap_or(&table)].concat();
         Ok(PyBytes::new(py, &table))
     }
 }
 
-/// Examines rows as JSON lines (`text`, or `text_1` and `text_2`, and `label`), with files of test rows and of texts without labels.
+/// Examines rows in JSON Lines files (`text`, or `text_1` and `text_2`, and `label`). `test` and `unlabelled` are files
+/// of test rows and of texts without labels.
 #[pyfunction]
 #[pyo3(signature = (file, test, unlabelled, pairs, folds, seed, missing, merge_labels))]
 #[allow(clippy::too_many_arguments, reason = "the arguments of the function in Python")]
@@ -73,7 +74,7 @@ pub(crate) fn examine(
         let mut given = Given::read(&file, &labelled())?;
         given.test = test.map(|path| Texts::read(&path, &labelled())).transpose()?;
         given.unlabelled = unlabelled.map(|path| Texts::read(&path, &read)).transpose()?;
-        // The files are ours, and gone when somebody reads of them.
+        // The files are temporary; messages must not name them.
         given.dataset.path = "rows".into();
         given.test.iter_mut().for_each(|texts| texts.path = "test".into());
         given.unlabelled.iter_mut().for_each(|texts| texts.path = "unlabelled".into());

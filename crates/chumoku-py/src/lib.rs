@@ -1,65 +1,65 @@
-//! Chumoku's attention as a module of Python: `chumoku._chumoku`, which the package `chumoku` beside it calls.
+//! Chumoku's extension module for Python, `chumoku._chumoku`, which the package `chumoku` calls.
 //!
-//! Names, defaults, shapes and errors that users meet are defined in the package: `python/chumoku`.
+//! The package in `python/chumoku` defines the names, defaults, shapes and errors that users see.
 //!
 //! # Files
 //!
 //! - `addresses`: arrays of Python as slices; the only `unsafe` outside the kernels
-//! - `answers`: classifiers and taggers
-//! - `attention`: attention of arrays
-//! - `crew`: shared training
+//! - `attention`: attention on arrays
 //! - `doctor`: `chumoku.doctor`
+//! - `explanations`: explanations and their pages
+//! - `messages`: parameter names in messages
 //! - `microscope`: traces, checks, counts
 //! - `models`: translators, language models, encoders
 //! - `outputs`: files that Python writes
-//! - `pages`: explanations and pages
 //! - `pool`: thread pools, safe with `fork`
+//! - `predictors`: classifiers and taggers
 //! - `rows`: rows for other processes
-//! - `tables`: labelled files
-//! - `training`: training with Ctrl-C
-//! - `wording`: parameter names in messages
+//! - `tables`: labeled files
+//! - `training`: training that Ctrl-C can stop
+//! - `worker_group`: distributed training
 //!
 //! # Python files
 //!
 //! In `python/chumoku`; `_chumoku.pyi` has the types of this module.
 //!
 //! - `__main__`: the command, as `python -m chumoku`
-//! - `_arrays`: arrays of any library for the kernels, and results of the same kind
+//! - `_arrays`: conversion of any library's arrays for the kernels, and back
 //! - `_classifier`: `TextClassifier`
 //! - `_doctor`: `doctor`
 //! - `_embedder`: `Embedder`
 //! - `_estimator`: the base of all estimators: parameters, training, folders, pickling
-//! - `_files`: files that appear whole or not at all
+//! - `_files`: files that are written atomically
 //! - `_functions`: `attention` and `scaled_dot_product_attention`
-//! - `_inputs`: texts and labels out of lists, arrays and tables
+//! - `_inputs`: texts and labels from lists, arrays and tables
 //! - `_labels`: labels of any type
 //! - `_language_model`: `LanguageModel`
 //! - `_microscope`: `trace`, `check` and `count`
-//! - `_numpy`: attention of NumPy arrays
-//! - `_operators`: operators of PyTorch, with gradients, shapes and compiled graphs
+//! - `_numpy`: attention on NumPy arrays
+//! - `_operators`: PyTorch operators, with gradients, shapes and compiled graphs
 //! - `_pages`: explanations
 //! - `_predictor`: the base of classifiers and regressors
-//! - `_progress`: progress of training
+//! - `_progress`: training progress
 //! - `_reading`: `read_table`
 //! - `_regressor`: `TextRegressor`
 //! - `_tables`: rows of tables
 //! - `_tagger`: `TextTagger`
 //! - `_translator`: `Translator`
-//! - `_watch`: `watch`: what is recorded
-//! - `_watch_calls`: the calls that are watched
+//! - `_watch`: `watch`: what it records
+//! - `_watch_calls`: the calls that `watch` intercepts
 //! - `_watch_page`: the page of `watch`
 //! - `arrow`: Arrow tables, also for Spark
-//! - `torch`: functions of tensors, and the provider for PyTorch's own function
+//! - `torch`: functions on tensors, and the provider for PyTorch's own function
 //! - `transformers`: `attn_implementation="chumoku"`
 //! - `ray/__main__`: `python -m chumoku.ray`
+//! - `ray/_chunks`: files in chunks
 //! - `ray/_cluster`: the cluster of a command line
 //! - `ray/_command`: the command line
+//! - `ray/_coordinator`: the coordinator of a distributed run
 //! - `ray/_data`: datasets of Ray Data
-//! - `ray/_helper`: a worker of a shared run
-//! - `ray/_leader`: the coordinator of a shared run
-//! - `ray/_parts`: files in parts
+//! - `ray/_messages`: messages
 //! - `ray/_train`: training on a cluster
-//! - `ray/_words`: messages
+//! - `ray/_worker`: a worker of a distributed run
 
 mod addresses;
 mod answers;
@@ -78,7 +78,7 @@ mod wording;
 
 use pyo3::prelude::*;
 
-/// Chumoku's kernels: see the package `chumoku`.
+/// Chumoku's native functions; see the package `chumoku`.
 #[pymodule(gil_used = false)]
 fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -126,7 +126,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-/// Runs the command `chumoku` with these arguments, its own name first, and returns its exit code. A process runs it once.
+/// Runs the command `chumoku` and returns its exit code. `args` starts with the name of the command. Can run once per
+/// process.
 #[pyfunction]
 fn run_command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
     py.detach(|| chumoku_cli::run(args).number())

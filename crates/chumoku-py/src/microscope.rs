@@ -15,7 +15,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-/// A worked example: a built-in one by name, a file, or JSON as a file holds it.
+/// Loads a worked example: a built-in one by name, a file, or JSON text in the format of a file.
 fn example(source: &str, given: &str) -> PyResult<(String, WorkedExample)> {
     let found = match source {
         "name" => trace::builtin(given).map(|example| (given.to_owned(), example)),
@@ -31,18 +31,19 @@ pub(crate) fn example_names() -> Vec<&'static str> {
     trace::builtin_names().collect()
 }
 
-/// Attention step by step.
+/// A step-by-step trace of attention.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Trace(trace::Trace);
 
 #[pymethods]
 impl Trace {
-    /// Of a worked example, called `name` if it has no title; the head is counted from 1. Backward, with the gradients of its loss.
+    /// Traces a worked example. `name` replaces a missing title, and `head` counts from 1. `backward` adds the
+    /// gradients of the example's loss.
     #[staticmethod]
     fn of_example(source: &str, given: &str, head: usize, backward: bool, name: Option<String>) -> PyResult<Self> {
         let (own, example) = example(source, given)?;
         let name = name.unwrap_or(own);
-        let head = head.checked_sub(1).ok_or_else(|| PyValueError::new_err("head: expected from 1 on, got 0"))?;
+        let head = head.checked_sub(1).ok_or_else(|| PyValueError::new_err("head: expected at least 1, got 0"))?;
         let traced = if backward { example.trace_backward(head) } else { example.trace(head) };
         let mut trace = traced.map_err(|problem| PyValueError::new_err(format!("{name}: {problem}")))?;
         if trace.title.is_empty() {
@@ -51,7 +52,8 @@ impl Trace {
         Ok(Trace(trace))
     }
 
-    /// Of the model in a folder while it reads a text; layer and head are counted from 1. Backward, with the gradients of its loss.
+    /// Traces the model in a folder on one text. `layer` and `head` count from 1. `backward` adds the gradients of the
+    /// model's loss.
     #[staticmethod]
     #[allow(clippy::too_many_arguments)]
     fn of_model(
@@ -65,7 +67,7 @@ impl Trace {
         backward: bool,
     ) -> PyResult<Self> {
         let from_zero = |what: &str, place: usize| {
-            place.checked_sub(1).ok_or_else(|| PyValueError::new_err(format!("{what}: expected from 1 on, got 0")))
+            place.checked_sub(1).ok_or_else(|| PyValueError::new_err(format!("{what}: expected at least 1, got 0")))
         };
         let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
         let place = HeadSelection { layer, head: from_zero("head", head)? };
@@ -74,12 +76,12 @@ impl Trace {
         found.map(Trace).map_err(|failed| error(&failed))
     }
 
-    /// Every number of every step, as `chumoku trace --format json` writes it.
+    /// Returns every number of every step, in the format of `chumoku trace --format json`.
     fn json(&self, lang: &str) -> PyResult<String> {
         Ok(self.0.to_json(language(lang)?).to_string())
     }
 
-    /// The trace as a file of this format: "text", "md", "html", "latex", "json" or "xlsx".
+    /// Renders the trace in a format: "text", "md", "html", "latex", "json" or "xlsx".
     fn bytes<'py>(
         &self,
         py: Python<'py>,
@@ -117,7 +119,7 @@ impl Trace {
     }
 }
 
-/// Whether the numbers of a worked example are true: what `chumoku check --json` writes, and the report for people.
+/// Checks the numbers of a worked example. Returns the JSON of `chumoku check --json` and a text report.
 #[pyfunction]
 pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
     let (name, example) = example(source, given)?;
@@ -128,7 +130,7 @@ pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
     Ok((json.to_string(), checked.to_text(&name, &example)))
 }
 
-/// What is counted, as Python describes it; None is the default.
+/// The parameters of `count`; None stands for the default.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Sizes {
@@ -190,7 +192,7 @@ impl Sizes {
     }
 }
 
-/// What a network costs: what `chumoku count --json` writes, and the tables for people.
+/// Computes the cost of a network. Returns the JSON of `chumoku count --json` and text tables.
 #[pyfunction]
 pub(crate) fn count(sizes: Sizes) -> PyResult<(String, String)> {
     let (config, model) = match &sizes.model {

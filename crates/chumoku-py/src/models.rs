@@ -1,4 +1,4 @@
-//! Trained models that write texts or vectors, and what they are asked; `answers` has those that answer of a text.
+//! Trained models that produce texts or vectors. The models in `predictors` predict from a text.
 
 use crate::addresses::{Array, Written};
 use crate::outputs::ReadPath;
@@ -23,7 +23,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Runs on the pool what may fail, and may take long.
+/// Runs work on the pool that can fail and can take long.
 pub(crate) fn on_pool<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
     pool::run_long(py, work)?.map_err(|failed| error(&failed))
 }
@@ -32,7 +32,8 @@ fn named(name: Option<&str>) -> PyResult<Option<Precision>> {
     name.map(precision).transpose()
 }
 
-/// What kind of model a folder holds: "classifier", "ngrams", "tagger", "translator", "language_model" or "encoder".
+/// Returns the kind of model in a folder: "classifier", "ngrams", "tagger", "translator", "language_model" or
+/// "encoder".
 #[pyfunction]
 pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
     Ok(match ModelKind::from_folder(&folder).map_err(|failed| error(&failed))? {
@@ -45,11 +46,11 @@ pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
     })
 }
 
-/// Room that Python made for (rows, columns) numbers, written row by row.
+/// Returns the elements of a dense array of shape (rows, columns) that Python allocated, for writing row by row.
 pub(crate) fn room(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
     let is_dense = array.strides.iter().zip([columns, 1]).zip(&array.shape).all(|((a, b), &n)| n <= 1 || *a == b);
     if array.shape != [rows, columns] || !is_dense {
-        return Err(PyValueError::new_err(format!("expected room for ({rows}, {columns})")));
+        return Err(PyValueError::new_err(format!("expected a float32 array of shape ({rows}, {columns})")));
     }
     Written::new(vec![array], &[])?.next::<f32>("numbers")
 }
@@ -70,7 +71,7 @@ impl Translator {
         on_pool(py, || TextTranslator::load(&folder).map(Translator))
     }
 
-    /// The best translations of each text with their scores, the best first, and whether the text's end was left out.
+    /// Returns, for each text, its best translations with their scores, best first, and whether the text was truncated.
     #[allow(clippy::type_complexity)]
     fn translate(
         &self,
@@ -89,14 +90,14 @@ impl Translator {
         Ok(each.collect())
     }
 
-    /// What `chumoku eval --json` writes of these pairs.
+    /// Scores the model on these pairs. Returns the JSON of `chumoku eval --json`.
     fn score(&self, py: Python<'_>, sources: Vec<String>, targets: Vec<String>) -> PyResult<String> {
         let pairs = SentencePairs { sources, targets };
         let scores = on_pool(py, || TranslationScores::measure(&self.0, &pairs, &TranslateOptions::default()))?;
         Ok(serde_json::json!(scores).to_string())
     }
 
-    /// Where a translation comes from: the given one or, without, its own.
+    /// Explains a translation: the given one, or the model's own without `target`.
     fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
         on_pool(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::of_translation))
     }
@@ -119,13 +120,13 @@ impl Generator {
         })
     }
 
-    /// Whether it answers messages.
+    /// Returns `true` if the model has a chat template and can reply to messages.
     #[getter]
     fn has_chat_template(&self) -> bool {
         self.0.has_chat_template()
     }
 
-    /// The pieces of a text that goes on from `prompt` or, with messages (role, content), answers them.
+    /// Generates text in pieces: a continuation of `prompt` or, with messages (role, content), a reply to them.
     #[allow(clippy::too_many_arguments)]
     fn generate(
         &self,
@@ -143,7 +144,7 @@ impl Generator {
         let messages: Option<Vec<ChatMessage>> = messages
             .map(|messages| messages.into_iter().map(|(role, content)| ChatMessage::new(role, content)).collect());
         let (model, pool) = (Arc::clone(&self.0), pool::own_pool()?);
-        // One piece waits to be taken: a text that nobody reads is not written on.
+        // A buffer of one piece: generation stops if nobody reads the text.
         let (sender, pieces) = sync_channel(1);
         std::thread::spawn(move || {
             pool.install(|| {
@@ -155,20 +156,20 @@ impl Generator {
                     Some(messages) => model.reply(messages, max_tokens, &sampling, &mut write),
                     None => model.generate(&prompt, max_tokens, &sampling, &mut write),
                 };
-                // Nobody may be there to hear it.
+                // The receiver may be gone.
                 let _ = sender.send(Piece::End(ended));
             });
         });
         Ok(Pieces { process: std::process::id(), pieces: Mutex::new(Some(pieces)), stop: Mutex::new(None) })
     }
 
-    /// What `chumoku eval --json` writes of these documents.
+    /// Scores the model on these documents. Returns the JSON of `chumoku eval --json`.
     fn score(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
         let scores = on_pool(py, || LanguageScores::measure(&self.0, &texts))?;
         Ok(serde_json::json!(scores).to_string())
     }
 
-    /// What comes next in a text, and why.
+    /// Explains the next token of a text.
     fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
         on_pool(py, || self.0.explain(&text, &name).map(Page::of_text))
     }
@@ -179,11 +180,11 @@ enum Piece {
     End(Result<StopReason, Error>),
 }
 
-/// A text as it is written, piece by piece. Letting go of it ends the writing.
+/// A text that is generated piece by piece. Dropping it stops generation.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Pieces {
     process: u32,
-    /// None once the text has ended.
+    /// None after the text has ended.
     pieces: Mutex<Option<Receiver<Piece>>>,
     stop: Mutex<Option<&'static str>>,
 }
@@ -196,7 +197,9 @@ impl Pieces {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
         if self.process != std::process::id() {
-            return Err(PyRuntimeError::new_err("the text is written by the process that this one was forked from"));
+            return Err(PyRuntimeError::new_err(
+                "the parent process generates this text; call generate again in this process",
+            ));
         }
         loop {
             let next = py.detach(|| {
@@ -212,7 +215,7 @@ impl Pieces {
                     continue;
                 }
                 Some(Err(RecvTimeoutError::Disconnected)) => {
-                    Err(PyRuntimeError::new_err("writing ended by a fault of the program"))
+                    Err(PyRuntimeError::new_err("generation stopped because of an internal error"))
                 }
             };
             *self.pieces.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -222,7 +225,8 @@ impl Pieces {
         }
     }
 
-    /// Why the text ended: "end" where the model ended it, "max_tokens" where it was long enough; None before.
+    /// The reason why the text ended: "end" if the model ended it, "max_tokens" if it reached the limit; None until
+    /// then.
     #[getter]
     fn stop(&self) -> Option<&'static str> {
         *self.stop.lock().unwrap_or_else(PoisonError::into_inner)
@@ -235,32 +239,32 @@ pub(crate) struct Embedder(TextEmbedder);
 
 #[pymethods]
 impl Embedder {
-    /// Reads a folder as transformers or sentence-transformers writes it.
+    /// Reads a folder in the format of transformers or sentence-transformers.
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath, precision: Option<&str>) -> PyResult<Self> {
         let precision = named(precision)?;
         on_pool(py, || TextEmbedder::load(&folder, precision).map(Embedder))
     }
 
-    /// Numbers in a vector.
+    /// The number of dimensions of a vector.
     #[getter]
     fn width(&self) -> usize {
         self.0.width()
     }
 
-    /// Tokens of a text that are read at most.
+    /// The maximum number of tokens that the encoder reads of a text.
     #[getter]
     fn limit(&self) -> usize {
         self.0.limit()
     }
 
-    /// The names of the texts that may be put before each text.
+    /// The names of the prompts that can be put before each text.
     #[getter]
     fn prompts(&self) -> Vec<String> {
         self.0.prompts().map(String::from).collect()
     }
 
-    /// Writes the vector of each text: float32 of shape (texts, width). Returns how many texts lost their end.
+    /// Writes the vector of each text: float32 of shape (texts, width). Returns the number of truncated texts.
     fn embed(
         &self,
         py: Python<'_>,
@@ -279,22 +283,22 @@ impl Embedder {
         Ok(found.truncated)
     }
 
-    /// How like a text is to another, and why.
+    /// Explains the similarity of two texts or, without `target`, the vector of one.
     fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
         on_pool(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::of_text))
     }
 }
 
-/// What of a model is traced: a layer and head, both counted from 0, and whether the gradients of its loss are shown too.
+/// Selects what to trace: the layer and head, both counted from 0, and whether to add the gradients of the loss.
 pub(crate) struct Traced {
-    /// Of a translator: "encoder", "decoder" or else its cross-attention.
+    /// The part of a translator: "encoder", "decoder", or else its cross-attention.
     pub(crate) part: String,
     pub(crate) place: HeadSelection,
     pub(crate) backward: bool,
 }
 
-/// The trace of the model in a folder while it reads a text. The target is a translator's translation, and of a classifier the class
-/// whose loss is traced backward.
+/// Traces the model in a folder on one text. `target` is the translation for a translator. For a classifier it is the
+/// class whose loss is traced backward.
 pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, traced: &Traced) -> Result<Trace, Error> {
     let Traced { part, place, backward } = traced;
     let kind = ModelKind::from_folder(folder)?;
@@ -331,7 +335,7 @@ pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, trace
                 false => model.record(text, target, part, *place)?,
             }
         }
-        // Says what is wrong with a model of another kind.
+        // Loading reports the error for a model of another kind.
         _ => {
             let model = TextClassifier::load(folder)?;
             let expected = match (pair::split(text).is_some(), model.config().reads_pairs()) {

@@ -1,4 +1,5 @@
-//! Files that Python writes: opened by the same module as the command's, and never over what this process has read.
+//! Files that Python writes. They use the same module as the command and never replace a file that this process has
+//! read.
 
 use crate::wording::error;
 use chumoku::data::DataError;
@@ -9,7 +10,7 @@ use std::io::Write;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-/// A file or folder that a call reads. No file that is written afterwards replaces it.
+/// A file or folder that a call reads. Later writes of the process never replace it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadPath(PathBuf);
 
@@ -36,7 +37,7 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ReadPath {
     }
 }
 
-/// Turns an error of the system into Python's own (`FileNotFoundError`, …), and any other into a `ValueError`.
+/// Converts a system error to Python's own exception (`FileNotFoundError`, …) and any other error to a `ValueError`.
 fn raised(failed: DataError) -> PyErr {
     match failed.system_error() {
         Some(system) => std::io::Error::new(system.kind(), failed.to_string()).into(),
@@ -44,13 +45,13 @@ fn raised(failed: DataError) -> PyErr {
     }
 }
 
-/// Tells whether a path leads to a file of these paths, or of a folder among them.
+/// Returns `true` if a path refers to one of these files, or to a file in one of these folders.
 #[pyfunction]
 pub(crate) fn is_one_of(path: PathBuf, paths: Vec<PathBuf>) -> bool {
     InputFiles::from_paths(paths).contains(&path)
 }
 
-/// Writes a file, whole or not at all. It replaces no file that was read, unless it is of a model's folder (`own`).
+/// Writes a file atomically. It replaces no file that was read, unless the file belongs to a model's folder (`own`).
 #[pyfunction]
 pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<()> {
     let inputs = match own {
@@ -60,7 +61,7 @@ pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<(
     AtomicOutput::write_file(&path, &inputs, content).map_err(raised)
 }
 
-/// A file that appears whole when it is committed, or not at all. It replaces none of what is read.
+/// An output file that appears in full on commit, or not at all. It never replaces an input.
 #[pyclass(module = "chumoku._chumoku")]
 pub(crate) struct Output(Option<AtomicOutput>);
 
@@ -77,18 +78,18 @@ impl Output {
         AtomicOutput::create(&path, &InputFiles::from_paths(read)).map(|file| Output(Some(file))).map_err(raised)
     }
 
-    /// Writes to it.
+    /// Appends bytes.
     fn write(&mut self, content: &[u8]) -> PyResult<()> {
         Ok(self.file()?.write_all(content)?)
     }
 
-    /// Puts it in its place.
+    /// Moves the finished file to its path.
     fn commit(&mut self) -> PyResult<()> {
         self.file()?;
         self.0.take().map_or(Ok(()), AtomicOutput::commit).map_err(raised)
     }
 
-    /// Gives it up, unless it is in its place.
+    /// Discards the file unless it was committed.
     fn close(&mut self) {
         self.0 = None;
     }

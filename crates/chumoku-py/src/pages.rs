@@ -1,4 +1,4 @@
-//! What explains an answer: its numbers, and the page that shows them.
+//! Explanations of answers: their numbers, and the pages that show them.
 
 use chumoku::Lang;
 use chumoku::explain::{TaggedText, shorten_numbers};
@@ -7,21 +7,21 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 
-/// A language by name: "en" or "ja".
+/// Parses a language name: "en" or "ja".
 pub(crate) fn language(name: &str) -> PyResult<Lang> {
     name.parse().map_err(|_| PyValueError::new_err(format!("lang: expected \"en\" or \"ja\", got {name:?}")))
 }
 
 enum Explained {
     Text(Explanation),
-    /// Of an n-gram model, with the effect of each n-gram.
+    /// An n-gram model, with the effect of each n-gram.
     Ngrams(Explanation, Value),
     Translation(Alignment),
-    /// Of a tagger, with the attention of its network, if it has one.
+    /// A tagger, with the attention of its network if it has one.
     Spans(TaggedText, Option<Explanation>),
 }
 
-/// Why a model said what it said: the effect of each word, and the attention of every head.
+/// The explanation of an answer: the effect of each word, and the attention of every head.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct Page(Explained);
 
@@ -45,7 +45,7 @@ impl Page {
 
 #[pymethods]
 impl Page {
-    /// Reads what `json` wrote, of all but taggers.
+    /// Reads the output of `json`, except for taggers.
     #[staticmethod]
     fn read(json: &str) -> PyResult<Self> {
         let wrong = |problem: &dyn std::fmt::Display| PyValueError::new_err(problem.to_string());
@@ -57,7 +57,7 @@ impl Page {
         page.map_err(|problem| wrong(&problem))
     }
 
-    /// What `chumoku explain --json` writes.
+    /// The output of `chumoku explain --json`.
     fn json(&self) -> String {
         match &self.0 {
             Explained::Text(explanation) => to_json(explanation),
@@ -72,7 +72,7 @@ impl Page {
         .to_string()
     }
 
-    /// The page that `chumoku explain --html` writes, in English ("en") or Japanese ("ja").
+    /// The HTML page of `chumoku explain --html`, in English ("en") or Japanese ("ja").
     fn html(&self, lang: &str) -> PyResult<String> {
         let lang = language(lang)?;
         let explanation = match &self.0 {

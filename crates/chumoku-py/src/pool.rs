@@ -1,11 +1,12 @@
-//! The threads that calls from Python run on.
+//! The threads for calls from Python.
 //!
-//! They are a pool of our own, never rayon's global one, which other modules of the process may use. After `fork` a child has
-//! the memory of its parent's pools but none of its threads, so a pool knows the process that made it, and another one is
-//! made in the child. Nothing here is locked: a child could find a lock held by a thread that it does not have.
+//! Calls use a pool of their own. They never use rayon's global pool, since other modules of the process may use that.
+//! After `fork`, a child process has the memory of its parent's pools but none of their threads. Each pool therefore
+//! stores the id of the process that created it, and the child creates another. No locks are used here: a child could
+//! inherit a lock held by a thread that does not exist in it.
 //!
-//! PyTorch's threads spin for a while after each of its operations, and would keep ours from the cores. So calls with its tensors
-//! run on its own threads, whose entry [`use_openmp`] is told.
+//! PyTorch's threads spin for a while after each operation, and would compete with ours for the cores. Calls with its
+//! tensors therefore run on PyTorch's own threads, whose entry point [`use_openmp`] sets.
 
 use crate::addresses::OpenMp;
 use chumoku_kernels::{cancel, run_on_one_thread, run_on_team};
@@ -18,10 +19,10 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often Ctrl-C is looked for.
+/// Interval between checks for Ctrl-C.
 const OFTEN: Duration = Duration::from_millis(100);
 
-/// A pool of so many threads in a process, and the one that was made after it.
+/// A pool of a process, and a link to the pool that was created next.
 struct Made {
     process: u32,
     threads: usize,
@@ -29,19 +30,19 @@ struct Made {
     next: OnceLock<Box<Made>>,
 }
 
-/// The pools: one for each number of threads that was used, of this process and of those that it was forked from. They stay:
-/// the threads of a parent's cannot be waited for, and whoever sets the number of threads to and fro finds them again.
+/// A linked list of pools, one per process and number of threads, including those of parent processes. Pools are never
+/// freed. Threads of a parent cannot be joined, and a caller that alternates between thread counts reuses its pools.
 static POOLS: OnceLock<Box<Made>> = OnceLock::new();
 
-/// How many threads were asked for; 0 if nobody asked.
+/// The number of threads set by the caller; 0 if unset.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// The address of `GOMP_parallel`, 0 where it is not known, and the process that said so: OpenMP waits for ever where a child
-/// asks for the threads that its parent had.
+/// The address of `GOMP_parallel` (0 if unknown) and the id of the process that set it. OpenMP would hang in a forked
+/// child that uses its parent's threads.
 static OPENMP: (AtomicUsize, AtomicU32) = (AtomicUsize::new(0), AtomicU32::new(0));
 
-/// The number of threads that calls use: what [`set_num_threads`] said, else what the environment does, else `usual`, else as
-/// many as there are cores.
+/// The number of threads for calls. The order of precedence is [`set_num_threads`], `CHUMOKU_NUM_THREADS`, `default`,
+/// `OMP_NUM_THREADS`, the number of cores.
 fn threads(usual: Option<usize>) -> usize {
     let said = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|threads| (1..=1024).contains(threads));
     let asked = Some(THREADS.load(Ordering::Relaxed)).filter(|&threads| threads > 0);
@@ -49,18 +50,19 @@ fn threads(usual: Option<usize>) -> usize {
     wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Where a call runs.
+/// The threads that run a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On the calling thread alone: there is too little to wake another for.
+    /// The calling thread only, for work too small to wake other threads.
     Here,
-    /// On the pool.
+    /// The thread pool.
     Pool,
-    /// On so many threads of OpenMP, if nobody has said otherwise, or on the pool if OpenMP is not there. (One thread is this one.)
+    /// This number of OpenMP threads unless the user has set another, or the pool if OpenMP is not available. One
+    /// thread is the calling thread.
     OpenMp(usize),
 }
 
-/// Runs `work` without the lock of the interpreter.
+/// Runs `work` with the interpreter detached.
 pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> R + Send) -> PyResult<R> {
     match place {
         Place::Here => return Ok(py.detach(|| run_on_one_thread(work))),
@@ -73,12 +75,12 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
         Place::OpenMp(_) | Place::Pool => {}
     }
     let pool = the_pool()?;
-    // A thread of the pool that waits in a call which Ctrl-C ends may take this up.
+    // A pool thread that waits inside a cancellable call may pick this work up, so it gets its own cancellation scope.
     Ok(py.detach(|| pool.install(|| cancel::run_detached(work))))
 }
 
-/// Runs on the pool what may take long, without the lock of the interpreter. On Ctrl-C it ends at its next operation, and what the
-/// signal raises is raised.
+/// Runs long work on the pool with the interpreter detached. Ctrl-C stops it at its next operation; the exception of
+/// the signal handler is then raised.
 pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
     let pool = the_pool()?;
     let mut raised = None;
@@ -87,10 +89,10 @@ pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
         let flag = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = sync_channel(1);
         let of_work = Arc::clone(&flag);
-        // Signals come to this thread, which waits here while the pool works.
+        // Signals arrive on this thread, which waits here while the pool works.
         pool.in_place_scope(move |scope| {
             scope.spawn(move |_| {
-                // The scope ends with the thread that waits: it is there to hear it.
+                // The receiver outlives the scope.
                 let _ = sender.send(catch_unwind(AssertUnwindSafe(|| cancel::run_cancelable(&of_work, work))));
             });
             loop {
@@ -112,12 +114,12 @@ pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
         (Some(raised), _) => Err(raised),
         (None, Some(Ok(Ok(found)))) => Ok(found),
         (None, Some(Err(panic))) => resume_unwind(panic),
-        (None, _) => Err(PyRuntimeError::new_err("the work ended by a fault of the program")),
+        (None, _) => Err(PyRuntimeError::new_err("the call stopped because of an internal error")),
     }
 }
 
-/// A pool with as many threads as calls use, for work that outlives a call or may wait for Python: no thread that others wait for is
-/// held by it.
+/// Builds a separate pool with the current number of threads. It is for work that outlives a call or waits for Python,
+/// so that it blocks no thread of the shared pool.
 pub(crate) fn own_pool() -> PyResult<ThreadPool> {
     built(threads(None))
 }
@@ -127,7 +129,7 @@ fn built(threads: usize) -> PyResult<ThreadPool> {
     pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))
 }
 
-/// The pool of this process with as many threads as calls use, made if it is not there yet.
+/// Returns this process's pool with the current number of threads, and creates it if necessary.
 pub(crate) fn the_pool() -> PyResult<&'static ThreadPool> {
     let (process, threads) = (std::process::id(), threads(None));
     let mut link = &POOLS;
@@ -139,19 +141,19 @@ pub(crate) fn the_pool() -> PyResult<&'static ThreadPool> {
             link = &made.next;
         }
         let pool = built(threads)?;
-        // Another thread may have been faster; then this pool ends, and what is there is looked at.
+        // Another thread may have been faster. This pool is then dropped, and the loop looks at the new one.
         let _ = link.set(Box::new(Made { process, threads, pool, next: OnceLock::new() }));
     }
 }
 
-/// Says where the OpenMP of another library starts its threads: the address of `GOMP_parallel`, or 0.
+/// Sets the entry point of another library's OpenMP threads: the address of `GOMP_parallel`, or 0.
 #[pyfunction]
 pub(crate) fn use_openmp(address: usize) {
     OPENMP.0.store(address, Ordering::Relaxed);
     OPENMP.1.store(std::process::id(), Ordering::Release);
 }
 
-/// Sets how many threads calls use. Results do not depend on it.
+/// Sets the number of threads for calls. Results do not depend on it.
 #[pyfunction]
 pub(crate) fn set_num_threads(threads: usize) -> PyResult<()> {
     if !(1..=1024).contains(&threads) {
@@ -161,7 +163,7 @@ pub(crate) fn set_num_threads(threads: usize) -> PyResult<()> {
     Ok(())
 }
 
-/// How many threads calls use.
+/// Returns the number of threads for calls.
 #[pyfunction]
 pub(crate) fn get_num_threads() -> usize {
     threads(None)

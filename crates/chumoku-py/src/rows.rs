@@ -1,4 +1,4 @@
-//! Rows of files that are read in one process and answered in others, as the command reads and answers them.
+//! Distributed prediction: one process reads the rows of a file, others answer them, with the command's results.
 
 use crate::pool::run_long;
 use chumoku_cli::{ChunkAnswerer, ChunkReader, CommandError};
@@ -8,7 +8,7 @@ use pyo3::types::PyBytes;
 use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
-/// What was being done may be done again, or cannot be done at all.
+/// Maps retryable and permanent failures to different exceptions.
 fn raised(failed: CommandError) -> PyErr {
     match failed.is_usage {
         true => PyValueError::new_err(failed.message),
@@ -16,112 +16,112 @@ fn raised(failed: CommandError) -> PyErr {
     }
 }
 
-/// The rows of `predict MODEL FILE`, part by part.
+/// Reads the rows of `predict MODEL FILE` chunk by chunk.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct RowReader(Mutex<ChunkReader>);
 
 impl RowReader {
     fn with<R>(&self, work: impl FnOnce(&mut ChunkReader) -> R) -> R {
-        // Whoever panicked while it was held read a row, which is then read no more.
+        // A panic poisons the lock only while a row is read; that row is not read again.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[pymethods]
 impl RowReader {
-    /// Opens the file of a command line, the command's own name first.
+    /// Opens the file of a command line. `args` starts with the name of the command.
     #[staticmethod]
     fn open(py: Python<'_>, args: Vec<OsString>) -> PyResult<Self> {
         let reader = run_long(py, || ChunkReader::open(args))?.map_err(raised)?;
         Ok(RowReader(Mutex::new(reader)))
     }
 
-    /// How the file is read, and why.
+    /// Describes how the file is read, and why.
     #[getter]
     fn description(&self) -> String {
         self.with(|reader| reader.description().to_owned())
     }
 
-    /// The language of what it says: "en" or "ja".
+    /// The language of messages: "en" or "ja".
     #[getter]
     fn lang(&self) -> &'static str {
         chumoku::lang::lang().pick("en", "ja")
     }
 
-    /// The rows that were left out, in a sentence; None if there are none.
+    /// Describes the skipped rows in a sentence; None if no row was skipped.
     fn skipped(&self) -> Option<String> {
         self.with(|reader| reader.skipped())
     }
 
-    /// The next part, of at most so many rows; None at the end.
+    /// Returns the next chunk, of at most `most` rows; None at the end.
     fn part<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let part = py.detach(|| self.with(|reader| reader.next_chunk(most))).map_err(raised)?;
         Ok(part.map(|part| PyBytes::new(py, &part)))
     }
 }
 
-/// What answers rows as `predict` and `explain` do.
+/// Answers rows as `predict` and `explain` do.
 #[pyclass(frozen, module = "chumoku._chumoku")]
 pub(crate) struct RowAnswerer(Mutex<ChunkAnswerer>);
 
-/// Bytes, rows, how many of them have no answer, and why the first has none.
+/// The written bytes, the number of rows, how many are unanswered, and the reason for the first of them.
 type Written<'py> = (Bound<'py, PyBytes>, usize, usize, Option<String>);
 
 impl RowAnswerer {
     fn with<R>(&self, work: impl FnOnce(&mut ChunkAnswerer) -> R) -> R {
-        // Nothing of it changes while it answers.
+        // The answerer holds no state that a panic could corrupt.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 #[pymethods]
 impl RowAnswerer {
-    /// Reads the model of a command line, the command's own name first. If `each_label` is set, several labels are answered by an
-    /// object, in which each has its probability.
+    /// Reads the model of a command line. `args` starts with the name of the command. With `each_label`, a multi-label
+    /// answer is an object with the probability of each label.
     #[staticmethod]
     fn load(py: Python<'_>, args: Vec<OsString>, each_label: bool) -> PyResult<Self> {
         let answerer = run_long(py, || ChunkAnswerer::load(args, each_label))?.map_err(raised)?;
         Ok(RowAnswerer(Mutex::new(answerer)))
     }
 
-    /// Whether it reads pairs of texts.
+    /// Returns `true` if the model reads pairs of texts.
     #[getter]
     fn reads_pairs(&self) -> bool {
         self.with(|answerer| answerer.reads_pairs())
     }
 
-    /// The columns beside the text that it reads.
+    /// The feature columns that the model reads.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.with(|answerer| answerer.feature_columns())
     }
 
-    /// The names of the columns that answers have; None where an answer is an object.
+    /// The names of the answer columns; None if an answer is an object.
     #[getter]
     fn names(&self) -> Option<Vec<String>> {
         self.with(|answerer| answerer.column_names().map(<[String]>::to_vec))
     }
 
-    /// A text with the values of the columns beside it.
+    /// Joins a text with the values of its feature columns.
     fn beside(&self, text: &str, cells: Vec<String>) -> String {
         self.with(|answerer| answerer.with_columns(text, &cells))
     }
 
-    /// The answers to texts as one list in JSON: of lists of the columns' values, or of objects.
+    /// Returns the answers to texts as one JSON list: of lists of column values, or of objects.
     fn answer(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let found = run_long(py, || self.with(|answerer| answerer.answer(&texts)))?.map_err(raised)?;
         Ok(format!("[{}]", found.join(",")))
     }
 
-    /// What the command writes for a part that a reader gave.
+    /// Returns the command's output for a chunk of a `RowReader`.
     fn write<'py>(&self, py: Python<'py>, part: &[u8]) -> PyResult<Written<'py>> {
         let found = run_long(py, || self.with(|answerer| answerer.answer_chunk(part)))?.map_err(raised)?;
         Ok((PyBytes::new(py, &found.bytes), found.rows, found.unanswered, found.reason))
     }
 }
 
-/// How many rows have no answer, and why the first has none, in a sentence.
+/// Describes in a sentence how many rows are unanswered, and why the first one is.
 #[pyfunction]
 pub(crate) fn unanswered(n: usize, first: &str) -> String {
     chumoku_cli::unanswered(n, first)

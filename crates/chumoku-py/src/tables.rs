@@ -1,4 +1,4 @@
-//! Files of labelled texts as the command reads them: the format, the columns and the task are found in the same way.
+//! Reads files of labeled texts as the command does: with the same detection of format, columns and task.
 
 use crate::outputs::ReadPath;
 use crate::pool;
@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::path::Path;
 
-/// How a file is read; what is `None` is found in the file.
+/// Parameters of reading; `None` means that the value is detected from the file.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Reading {
@@ -32,14 +32,14 @@ struct Reading {
     skip_bad_rows: bool,
 }
 
-/// The labels of texts.
+/// The labels of the rows.
 enum Labels {
     Classes(Vec<String>),
     Several(Vec<Vec<String>>),
     Numbers(Vec<f64>),
 }
 
-/// The texts of a file with their labels, and how it was read.
+/// The texts of a file with their labels, and a description of how it was read.
 struct Table {
     task: &'static str,
     texts: Vec<String>,
@@ -87,7 +87,7 @@ impl Reading {
                 let (texts, numbers) = scores.examples.into_iter().map(|example| (example.text, example.score)).unzip();
                 Table { task: "score", texts, labels: Labels::Numbers(numbers), description: scores.description }
             }
-            // Files for other tasks have no labels: this reports which column is missing.
+            // Files for other tasks have no labels; this reports the missing column.
             _ => {
                 let rows = load_labeled(file, &options)?;
                 let (texts, labels) = rows.examples.into_iter().map(|example| (example.text, example.label)).unzip();
@@ -97,7 +97,7 @@ impl Reading {
     }
 }
 
-/// The task of a file, its texts (or pairs), its labels, and how it was read, as `chumoku train` reads it.
+/// Reads a file as `chumoku train` does. Returns its task, its texts (or pairs), its labels, and how it was read.
 #[pyfunction]
 pub(crate) fn read_table<'py>(
     py: Python<'py>,
@@ -124,20 +124,20 @@ pub(crate) fn read_table<'py>(
     Ok((table.task, texts, labels, table.description))
 }
 
-/// Labels as those of a file are read: without white space around them, and `None` for each that is missing.
+/// Normalizes labels as if they came from a file: trims white space and returns `None` for each missing label.
 #[pyfunction]
 pub(crate) fn read_labels(labels: Vec<String>, missing: Option<Vec<String>>) -> Vec<Option<String>> {
     chumoku::data::read_labels(&labels, missing.as_deref())
 }
 
-/// Labels written as the first of `known` that they are a variant of.
+/// Replaces each label by the first of `known` that it is a spelling variant of.
 #[pyfunction]
 pub(crate) fn merged_labels(mut labels: Vec<String>, known: Vec<String>) -> Vec<String> {
     merge_labels(&mut labels, &known);
     labels
 }
 
-/// Says which labels have several spellings; nothing if none has.
+/// Returns a note about labels with several spellings; None if there are none.
 #[pyfunction]
 pub(crate) fn label_note(labels: Vec<String>) -> Option<String> {
     describe_variants(&label_variants(labels.iter().map(String::as_str))).map(|note| of_python(&note))

@@ -1,16 +1,16 @@
-//! Messages of the library with parameters of Python in place of the command's flags.
+//! Rewrites messages of the library: the command's flags become parameters of Python.
 
 use chumoku::Error;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyValueError};
 
-/// Converts an error of the library to an exception, with parameters in place of flags.
+/// Converts a library error to an exception, with parameters instead of flags.
 pub(crate) fn error(error: &Error) -> PyErr {
     let message = of_python(&error.to_string());
     if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
 }
 
-/// Phrases about flags and their wording in Python, replaced in this order.
+/// Phrases about flags and their Python wording, replaced in this order.
 const PHRASES: &[(&str, &str)] = &[
     ("; choose another --out, or replace it with --force", "; give another out"),
     ("or start over with --force", "or give another out"),
@@ -25,7 +25,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("train with --task labels to predict several", "give lists of labels as y to predict several"),
     ("train with --task classify", "train a TextClassifier"),
     ("--task score predicts", "TextRegressor predicts"),
-    ("give a file of them with --valid, or more rows", "give more rows"),
+    ("give a file with --valid, or more rows", "give more rows"),
     ("--optimize macro-f1", "optimize=\"macro_f1\""),
     ("give --hierarchy none", "give hierarchy=\"none\""),
     ("name another column with --label", "give another y"),
@@ -34,7 +34,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("name another with --label", "give another y"),
     ("; does --label name the key or column that holds them?", ": give them as y"),
     ("name the columns with --text", "give texts or pairs alike"),
-    ("try fewer passes with --epochs", "try fewer epochs"),
+    ("try fewer epochs with --epochs", "try fewer epochs"),
 ];
 
 /// Flags whose parameter has another name.
@@ -72,7 +72,8 @@ const ALIKE: &[&str] = &[
     "tune",
 ];
 
-/// Replaces flags in a message by parameters. Flags without a counterpart stay, and so do whole commands (`chumoku train --from X`).
+/// Replaces flags in a message by parameters. Flags without a counterpart stay, as do whole commands (`chumoku train
+/// --from X`).
 pub(crate) fn of_python(message: &str) -> String {
     let mut message = message.to_owned();
     for (of_command, of_python) in PHRASES {

@@ -1,6 +1,6 @@
-"""What all tests begin with."""
+"""Setup for all tests."""
 
 import signal
 
-# Ctrl-C is ignored in what a shell starts in the background, and by all that this starts: tests that press it would wait in vain.
+# Shells ignore Ctrl-C in background jobs and their children. Tests that send it would wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""Numbers, pairs, labels for words, abstention, and the checkup of labels."""
+"""Regression, pairs, tagging, abstention, and the checkup of labels."""
 
 import csv
 import inspect
@@ -34,7 +34,7 @@ def same_files(one, other, *names):
 
 
 def rated(n=240):
-    """A word of the text is its rating."""
+    """Texts in which one word gives the rating."""
     words = list(SAID)
     return [f"Visit {i}: the meal was {words[i * 7 % 5]} today." for i in range(n)], [float(1 + i * 7 % 5) for i in range(n)]
 
@@ -44,7 +44,7 @@ def regressor():
     return chumoku.TextRegressor(epochs=2, progress=None).fit(*rated())
 
 
-def test_numbers(regressor, tmp_path):
+def test_ratings_are_learned(regressor, tmp_path):
     texts, numbers = rated(20)
     found = regressor.predict(texts)
     assert found.shape == (20,) and found.dtype == np.float64
@@ -62,7 +62,7 @@ def test_numbers(regressor, tmp_path):
         chumoku.TextClassifier.load(tmp_path / "model")
 
 
-def test_r2_is_that_of_scikit_learn(regressor):
+def test_r2_matches_scikit_learn(regressor):
     metrics = pytest.importorskip("sklearn.metrics")
     texts, numbers = rated(30)
     numbers[3] += 2.5
@@ -76,7 +76,7 @@ def test_r2_is_that_of_scikit_learn(regressor):
     assert sklearn.clone(regressor).get_params() == regressor.get_params()
 
 
-def test_numbers_are_those_of_the_command(tmp_path):
+def test_numbers_match_the_command(tmp_path):
     texts, numbers = rated()
     lines = [json.dumps({"text": text, "number": x}) for text, x in zip(texts, numbers)]
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
@@ -95,25 +95,25 @@ def test_numbers_are_those_of_the_command(tmp_path):
         ([1, 2, 3], ValueError, "expected a number for each of 4 texts, got 3"),
     ],
 )
-def test_numbers_that_are_none(y, error, match):
+def test_invalid_numbers_are_rejected(y, error, match):
     with pytest.raises(error, match=match):
         chumoku.TextRegressor(progress=None).fit(["one", "two", "three", "four"], y)
 
 
 def compared(n=200):
-    """Whether two texts speak of one thing."""
+    """Pairs of texts: do both mention the same thing?"""
     things = ["soup", "room", "film", "book", "phone"]
     pairs = [(f"The {things[i % 5]} number {i} is here.", f"I saw a {things[(i + i % 2) % 5]} today, {i}.") for i in range(n)]
     return pairs, ["other" if i % 2 else "same" for i in range(n)]
 
 
-def test_pairs(tmp_path):
+def test_pairs_are_learned(tmp_path):
     pairs, labels = compared()
     model = chumoku.TextClassifier(epochs=1, progress=None, out=tmp_path / "ours").fit(pairs, labels)
     p = model.predict_proba(pairs[:6])
     assert p.shape == (6, 2)
     np.testing.assert_array_equal(model.predict_proba(np.array(pairs[:6], object)), p)
-    # Which text is the first is known to the model.
+    # The model distinguishes the first text from the second.
     assert not np.array_equal(model.predict_proba([(b, a) for a, b in pairs[:6]]), p)
     assert model.explain(pairs[0]).words
     for wrong, match in [("a text", "expected pairs of texts"), (("a", "b", "c"), "expected two texts.* got 3"), (("a", 1), "second text")]:
@@ -128,7 +128,7 @@ def test_pairs(tmp_path):
     same_files(tmp_path / "model", tmp_path / "ours", "model.safetensors", "config.json")
 
 
-def test_single_texts_are_no_pairs():
+def test_single_texts_are_rejected_as_pairs():
     texts, labels = [f"good day {i}" if i % 2 else f"bad night {i}" for i in range(40)], ["y", "n"] * 20
     model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, labels)
     with pytest.raises(TypeError, match="expected single texts"):
@@ -136,7 +136,7 @@ def test_single_texts_are_no_pairs():
 
 
 def uncertain(n=600, first=0):
-    """Three in four texts say their class, the others say nothing."""
+    """Three in four texts reveal their class; the others are uninformative."""
     draw = np.random.default_rng(first)
     labels = draw.integers(0, 2, n)
     says = draw.random(n) < 0.75
@@ -146,7 +146,7 @@ def uncertain(n=600, first=0):
     return texts, labels.tolist(), says
 
 
-def test_what_it_is_not_sure_of():
+def test_uncertain_texts_are_abstained_from():
     texts, labels, says = uncertain()
     model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, labels)
     texts, labels, says = uncertain(first=1000)
@@ -163,7 +163,7 @@ def test_what_it_is_not_sure_of():
         model.predict(texts, abstain=95)
 
 
-def test_weights_of_classes():
+def test_class_weights():
     texts, labels, says = uncertain()
     kept = [i for i, label in enumerate(labels) if label == 0 or i % 3 == 0]
     texts, labels, unsure = [texts[i] for i in kept], [labels[i] for i in kept], [x for x, told in zip(*uncertain(first=1000)[::2]) if not told]
@@ -177,7 +177,7 @@ def test_weights_of_classes():
             chumoku.TextClassifier(model="ngrams", progress=None, class_weight=weight).fit(texts, labels)
 
 
-def test_answers_for_macro_f1(tmp_path):
+def test_answers_optimized_for_macro_f1(tmp_path):
     draw = np.random.default_rng(5)
     words = draw.integers(0, 10, 2500)
     labels = (draw.random(2500) < words / 9 * 0.4).astype(int).tolist()
@@ -199,12 +199,12 @@ def test_answers_for_macro_f1(tmp_path):
     assert [str(x) for x in answers] == again.predict(asked).tolist()
     with pytest.raises(ValueError, match="optimize: expected one of macro_f1"):
         chumoku.TextClassifier(model="ngrams", progress=None, optimize="accuracy").fit(texts, labels)
-    with pytest.raises(ValueError, match="optimize: answers are chosen"):
+    with pytest.raises(ValueError, match="optimize: expected one class per text"):
         chumoku.TextClassifier(model="ngrams", progress=None, optimize="macro_f1").fit(texts, [[x] for x in labels])
 
 
 def named(n=150):
-    """Who lives where."""
+    """Sentences that say who lives where."""
     texts, spans = [], []
     for i in range(n):
         name, city = NAMES[i % 6], CITIES[i * 5 % 7 % 6]
@@ -214,7 +214,7 @@ def named(n=150):
     return texts, spans
 
 
-def test_labels_for_words(tmp_path):
+def test_tagging(tmp_path):
     texts, spans = named()
     model = chumoku.TextTagger(progress=None, out=tmp_path / "ours").fit(texts, spans)
     assert model.classes_ == ["person", "place"] and model.score(texts, spans) > 0.99
@@ -227,14 +227,14 @@ def test_labels_for_words(tmp_path):
     (tmp_path / "rows.jsonl").write_text("\n".join(lines))
     subprocess.run([program(), "train", "rows.jsonl", "--out", "model"], check=True, capture_output=True, cwd=tmp_path)
     same_files(tmp_path / "model", tmp_path / "ours", "model.safetensors", "config.json")
-    # Dictionaries are spans too.
+    # Spans may also be dictionaries.
     as_objects = [[dict(zip(("start", "end", "label"), span)) for span in each] for each in spans]
     assert model.score(texts, as_objects) == model.score(texts, spans)
     half = [each[:1] for each in spans]
     assert model.score(texts, half) == pytest.approx(2 / 3, abs=0.01), "half of what is found is not there"
 
 
-def test_labels_for_words_with_an_encoder(tmp_path):
+def test_tagging_with_an_encoder(tmp_path):
     texts, spans = named(60)
     (tmp_path / "texts.txt").write_text("\n".join(texts * 4))
     words = [program(), "train", "texts.txt", "--task", "mlm", "--epochs", "1", "--out", "base"]
@@ -262,7 +262,7 @@ def test_labels_for_words_with_an_encoder(tmp_path):
         ([(0, 4, " ")], ValueError, "row 1: .* empty label"),
     ],
 )
-def test_spans_that_are_none(spans, error, match):
+def test_invalid_spans_are_rejected(spans, error, match):
     with pytest.raises(error, match=match):
         chumoku.TextTagger(progress=None).fit(["some text"] * 4, [[], spans, [], []])
 
@@ -290,7 +290,7 @@ def test_checkup(tmp_path):
     wrong = {int(row["row"]) for row in table if row["finding"] == "wrong_label" and row["file"] == "rows"}
     assert wrong == named and {row["file"] for row in table} <= {"rows", "test", "unlabelled"}
     assert "chumoku-" not in (tmp_path / "a.html").read_text().split("<main", 1)[1], "no file that is gone is named"
-    # Rows that a reason names are counted as the column counts them.
+    # A reason and the row column count rows in the same way.
     for doubt in found.wrong_labels:
         (told,) = (row["reason"] for row in table if row["file"] == "rows" and row["finding"] == "wrong_label" and int(row["row"]) == doubt["row"])
         for other in doubt["contradicted_by"]:
@@ -301,14 +301,14 @@ def test_checkup(tmp_path):
         chumoku.doctor(texts, given, folds=1)
 
 
-def test_a_checkup_finds_what_fit_refuses():
+def test_a_checkup_reports_what_fit_rejects():
     texts, labels, _ = uncertain(60)
     texts[3], labels[5] = "", None
     kinds = {(found["row"], found["finding"]) for found in chumoku.doctor(texts, labels).data["texts"]}
     assert {(3, "empty"), (5, "no_label")} <= kinds
 
 
-def test_a_checkup_takes_what_pandas_has_for_nothing():
+def test_a_checkup_accepts_missing_values_of_pandas():
     pandas = pytest.importorskip("pandas")
     texts, labels, _ = uncertain(60)
     frame = pandas.DataFrame({"text": texts, "label": pandas.array(labels, "Int64")})
@@ -331,12 +331,12 @@ def test_export(tmp_path, regressor):
     assert (tmp_path / "model.onnx").stat().st_size > 10_000 and about["lacks_ngrams"] is True
     texts, labels = compared()
     ngrams = chumoku.TextClassifier(model="ngrams", progress=None).fit([a for a, _ in texts], labels)
-    with pytest.raises(ValueError, match="n-grams alone"):
+    with pytest.raises(ValueError, match="n-grams only"):
         ngrams.export(tmp_path / "other.onnx")
     assert not (tmp_path / "other.onnx").exists()
 
 
-def test_classes_in_a_tree(tmp_path):
+def test_single_label_trees(tmp_path):
     things = {"home/kitchen": "pan", "home/garden": "lawn", "travel/train": "rail", "travel / plane": "wing"}
     labels = [list(things)[i % 4] for i in range(160)]
     texts = [f"The {things[label]} is number {i}." for i, label in enumerate(labels)]
@@ -349,20 +349,20 @@ def test_classes_in_a_tree(tmp_path):
     assert "hierarchy" in json.loads((tmp_path / "ours" / "config.json").read_text())
     told = subprocess.run([program(), "predict", "model", "--input", "rows.jsonl", "--json"], check=True, capture_output=True, cwd=tmp_path)
     assert [json.loads(line)["label"] for line in told.stdout.splitlines()] == model.predict(texts).tolist()
-    with pytest.raises(ValueError, match="without a tree"):
+    with pytest.raises(ValueError, match="form no tree"):
         model.predict(texts, abstain=0.9)
     plain = chumoku.TextClassifier(model="ngrams", progress=None, hierarchy="none").fit(texts, labels)
     assert "travel / plane" in plain.classes_.tolist()
 
 
-def test_labels_in_a_tree():
+def test_multi_label_trees():
     things = {"home/kitchen": "pan", "home / garden": "lawn", "travel/train": "rail"}
     kinds = list(things)
     labels = [[kinds[i % 3], kinds[(i + 1) % 3]] if i % 2 else [kinds[i % 3]] for i in range(160)]
     texts = [f"The {' and the '.join(things[label] for label in own)}, number {i}." for i, own in enumerate(labels)]
     model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
     assert model.classes_.tolist() == ["home", "home/garden", "home/kitchen", "travel", "travel/train"]
-    # Labels are compared as the model tells them: with those above them.
+    # Labels are normalized for comparison: their parents are added.
     found = model.predict(texts)
     assert model.score(texts, labels) == model.score(texts, found) * model.score(texts, labels) > 0.8
     plain = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, [own[0] for own in labels])
@@ -371,7 +371,7 @@ def test_labels_in_a_tree():
         assert all("/" not in label or label.split("/")[0] in own for label in own), own
 
 
-def test_columns_beside_the_text_are_read(tmp_path):
+def test_feature_columns_are_read(tmp_path):
     texts, labels, _ = uncertain(60)
     rows = "".join(f"{text},{i % 7},{label}\n" for i, (text, label) in enumerate(zip(texts, labels)))
     (tmp_path / "rows.csv").write_text("text,price,label\n" + rows)
@@ -379,11 +379,11 @@ def test_columns_beside_the_text_are_read(tmp_path):
     subprocess.run(words, check=True, capture_output=True, cwd=tmp_path)
     model = chumoku.TextClassifier.load(tmp_path / "model")
     assert model.score({"text": texts, "price": [i % 7 for i in range(60)]}, list(map(str, labels))) > 0.5
-    with pytest.raises(TypeError, match="there are columns beside the text"):
+    with pytest.raises(TypeError, match="columns= names feature columns"):
         model.predict(texts)
 
 
-def test_every_argument_is_told():
+def test_every_argument_is_passed_on():
     for kind in (chumoku.TextClassifier, chumoku.TextRegressor, chumoku.TextTagger):
         for name in inspect.signature(kind).parameters:
             assert name in kind.__doc__, f"{kind.__name__}: {name}"

@@ -1,6 +1,6 @@
-"""Small random models of transformers' architectures: each is as with eager attention, or refuses ours.
+"""Small random models of transformers' architectures. Each must match eager attention or reject ours.
 
-A selection runs by default, all that can be made with CHUMOKU_EXHAUSTIVE=chumoku-py (or all).
+A selection runs by default. CHUMOKU_EXHAUSTIVE=chumoku-py (or all) runs every architecture that can be built.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_M
 
 chumoku.transformers.register()
 
-# Sizes and rates by the names that configurations have for them.
+# Sizes and rates under their names in configurations.
 SIZES = [
     (4, "num_attention_heads n_head n_heads num_heads attention_heads encoder_attention_heads decoder_attention_heads"),
     (4, "num_experts num_local_experts n_routed_experts"),
@@ -40,7 +40,8 @@ SIZES = [
 ]
 SMALL = {name: size for size, names in SIZES for name in names.split()}
 
-# Sizes for other architectures: as many key heads as heads, and layers of every kind. The first variant that runs is used.
+# Sizes for other architectures: as many key heads as heads, and enough layers for every kind. The first variant that
+# runs is used.
 VARIANTS = [{}, {"num_key_value_heads": 4}, {"num_hidden_layers": 8}, {"num_hidden_layers": 8, "num_key_value_heads": 4}]
 OF_ONE = {
     "autoformer": {"prediction_length": 4},
@@ -53,12 +54,12 @@ OF_ONE = {
     "zaya": {"num_experts_per_tok": 1},
 }
 
-# Larger ones take too long.
+# Larger models take too long.
 MOST_PARAMETERS = 60_000_000
 
 
 def config(kind, **others):
-    """A small configuration of a class, with those of its parts."""
+    """A small configuration of a class, including its nested configurations."""
     known = {name for of in kind.__mro__ for name in getattr(of, "__annotations__", {})} | set(inspect.signature(kind).parameters)
     given = {name: size for name, size in (SMALL | others).items() if name in known}
     for name, part in (getattr(kind, "sub_configs", None) or {}).items():
@@ -89,12 +90,12 @@ TASKS = [
 
 
 def model(name, implementation, device="cpu", variant=VARIANTS[0]):
-    """Makes a model with a configuration of its own. (`from_config` changes the one that it is given.)"""
+    """Builds a model from a copy of the configuration. (`from_config` modifies its argument.)"""
     auto = next(auto for auto, names in TASKS if name in names)
     torch.manual_seed(0)
     with torch.device(device):
         made = auto.from_config(config(CONFIG_MAPPING[name], **variant, **OF_ONE.get(name, {})), attn_implementation=implementation)
-    # Weights of a fresh model are so small that attention is nearly even: make it choose.
+    # A fresh model has such small weights that its attention is nearly uniform. Scale them up.
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for p in made.parameters():
@@ -104,7 +105,7 @@ def model(name, implementation, device="cpu", variant=VARIANTS[0]):
 
 
 def inputs(made, side):
-    """Returns each kind of input that the model may take, the likeliest first."""
+    """Returns each kind of input that the model may take, most likely first."""
     generator = torch.Generator().manual_seed(2)
     ids = torch.randint(3, 99, (3, 17), generator=generator)
     mask = torch.ones_like(ids)
@@ -136,18 +137,19 @@ def under_autocast(made, given):
 
 
 def difference(found, expected, side, given, mask):
-    """The largest difference of answers to what is no padding, where the expected ones are about 1 or less."""
+    """The largest difference between outputs outside padding, relative to expected values of about 1 or less."""
     if side != "none" and "input_ids" in given and expected.dim() > 1 and expected.shape[1] == mask.shape[1]:
         expected, found = expected[mask.bool()], found[mask.bool()]
     return (found - expected).abs().max().item() / max(1.0, expected.abs().max().item())
 
 
 class CannotBeMade(Exception):
-    """Raised if no small model of an architecture can be made or run."""
+    """Raised if no small model of an architecture can be built or run."""
 
 
 def made(name):
-    """Returns the answers of a model with eager attention, with their error under autocast, and the variant that it was made by."""
+    """Returns the outputs of a model with eager attention, their error under autocast, and the variant that was built.
+    """
     if not any(name in names for _, names in TASKS):
         raise CannotBeMade("a part of another model")
     failed = None
@@ -193,13 +195,13 @@ def compared(name, monkeypatch):
         off = difference(answer(ours, given), expected, side, given, mask)
         assert off < 2e-5, f"{name}, {side}: {off:.1e}"
         if half is not None:
-            # As far from the truth as eager attention is in bfloat16.
+            # The same error as eager attention has in bfloat16.
             off = difference(under_autocast(ours, given), expected, side, given, mask)
             assert off < 3 * half + 0.02, f"{name}, {side}, autocast: {off:.1e}, of eager attention {half:.1e}"
     return "right", len(calls)
 
 
-# Architectures that were faulty, and some of each kind.
+# Architectures that once failed, and some of each kind.
 RIGHT = ["albert", "bart", "gemma2", "gemma4_text", "gpt_neox", "llama", "mt5", "opt", "vit", "whisper"]
 REFUSED = (
     "bark bigbird_pegasus bloom convbert data2vec-vision deepseek_v32 falcon git gpt_neo ibert led megatron-bert mpnet nllb-moe "
@@ -209,13 +211,13 @@ NO_ATTENTION = ["resnet", "mamba", "fnet"]
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_models_that_are_right(name, monkeypatch):
+def test_supported_models_match_eager_attention(name, monkeypatch):
     found, calls = compared(name, monkeypatch)
     assert found == "right" and calls
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_models_that_refuse(name):
+def test_unsupported_models_are_rejected(name):
     with pytest.raises(ValueError, match='does not support attn_implementation="chumoku".*use attn_implementation="eager"'):
         model(name, "chumoku", "meta")
 

@@ -1,4 +1,4 @@
-"""`chumoku.arrow`: answers to tables, which are the command's, in whatever batches the tables are cut."""
+"""`chumoku.arrow`: its answers match the command's, for any split of a table into batches."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ TEXTS = ["A wonderful film, warm and clever.", "Slow, cold and dull.", "I liked 
 
 
 def command(*arguments, input=None, cwd=None):
-    """The wheel's own command."""
+    """The command of the installed wheel."""
     found = subprocess.run(
         [sys.executable, "-m", "chumoku", *map(str, arguments)], capture_output=True, text=True, input=input, cwd=cwd, timeout=120
     )
@@ -31,7 +31,7 @@ def lines(texts):
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory):
-    """A small model of each kind, by the command."""
+    """Trains a small model of each kind with the command."""
     place = tmp_path_factory.mktemp("models")
 
     def train(name, rows, *more):
@@ -54,7 +54,7 @@ def columns(table, *names):
     return list(zip(*(table[name].to_pylist() for name in names)))
 
 
-def test_classes_are_the_command_s(models):
+def test_classes_match_the_command(models):
     found = arrow.predict(models / "classes")(pa.table({"id": range(5), "text": TEXTS}))
     assert found.column_names == ["id", "text", "label", "probability", "error"]
     told = [json.loads(line) for line in command("predict", models / "classes", "--json", input=lines(TEXTS)).splitlines()]
@@ -73,7 +73,7 @@ def test_answers_do_not_depend_on_batches(models):
             assert pa.Table.from_batches(batches).equals(whole)
 
 
-def test_several_labels_are_lists(models):
+def test_multi_label_answers_are_lists(models):
     texts = ["soup number 3", "soup and bill", "a bill"]
     found = arrow.predict(models / "labels")(pa.table({"text": texts}))
     told = [json.loads(line)["labels"] for line in command("predict", models / "labels", "--json", input=lines(texts)).splitlines()]
@@ -91,7 +91,7 @@ def test_numbers_and_spans(models):
     assert found == told and found[1][0]["label"] == "person"
 
 
-def test_flags_are_the_command_s(models):
+def test_flags_match_the_command(models):
     table = pa.table({"text": TEXTS})
     found = arrow.predict(models / "classes", top=2, precision=None)(table)
     assert found.column_names == ["text", "label", "probability", "label_2", "probability_2", "error"]
@@ -106,7 +106,7 @@ def test_flags_are_the_command_s(models):
 
 
 @pytest.mark.parametrize("name", ["labels", "numbers"])
-def test_what_has_no_answer_is_null_and_has_the_reason(models, name):
+def test_unanswered_rows_are_null_with_a_reason(models, name):
     texts = ["soup number 3", "soup and bill", "bill number 4", "zzz qqq"] + [f"{['bad', 'fair', 'good'][i % 3]} night {i}" for i in range(30)]
     table = pa.table({"text": [*texts, None]})
     answers = arrow.predict(models / name, abstain=0.4)
@@ -124,7 +124,7 @@ def test_what_has_no_answer_is_null_and_has_the_reason(models, name):
     assert [row["error"] is None for row in found.to_pylist()] == [True] * len(texts) + [False]
 
 
-def test_wrong_arguments_are_told_as_arguments(models):
+def test_messages_name_arguments_instead_of_flags(models):
     def said(kind, make):
         with pytest.raises(kind) as raised:
             make()
@@ -135,7 +135,7 @@ def test_wrong_arguments_are_told_as_arguments(models):
     assert said(ValueError, predict(abstain=2)) == "abstain: expected a number between 0 and 1, such as 0.95, found 2"
     assert said(ValueError, predict(precision="low")) == "precision: expected one of highest, high, medium, got low"
     assert said(ValueError, predict(precision_at_least={"none": 0.9})).startswith("precision_at_least: the model has no class")
-    assert said(ValueError, arrow.predict(models / "numbers", top=2).load).startswith("top: this model gives each text a number")
+    assert said(ValueError, arrow.predict(models / "numbers", top=2).load).startswith("top: this model predicts a number")
     table = pa.table({"text": TEXTS})
     assert said(TypeError, lambda: arrow.predict(models / "classes")([1])).endswith("(pyarrow.Table or pyarrow.RecordBatch), got list")
     assert said(TypeError, lambda: arrow.predict(models / "classes").schema(table)).endswith("got Table")
@@ -148,7 +148,7 @@ def test_wrong_arguments_are_told_as_arguments(models):
     assert batch.to_pydict() == arrow.predict(models / "classes")(table).to_pydict()
 
 
-def test_translations_are_not_explained(tmp_path):
+def test_explaining_translators_is_rejected(tmp_path):
     rows = "".join(json.dumps({"source": f"{i} apples", "target": f"{i} pommes"}) + "\n" for i in range(40))
     (tmp_path / "rows.jsonl").write_text(rows)
     command("train", tmp_path / "rows.jsonl", "--task", "translate", "--epochs", "1", "--out", tmp_path / "model")
@@ -157,7 +157,7 @@ def test_translations_are_not_explained(tmp_path):
     assert "--" not in str(raised.value)
 
 
-def test_pairs_and_columns_beside_the_text(models):
+def test_pairs_and_feature_columns(models):
     table = pa.table({"a": ["A dog runs on day 3.", "A dog runs on day 4.", None], "b": ["A dog runs.", "A dog eats.", "A dog eats."]})
     found = arrow.predict(models / "pairs", column=("a", "b"))(table)
     assert found["label"].to_pylist() == ["yes", "no", None]
@@ -178,7 +178,7 @@ def test_pairs_and_columns_beside_the_text(models):
         arrow.predict(models / "columns")(meals.select(["text"]))
 
 
-def test_rows_that_cannot_be_answered_stay_with_their_reason_and_place(models):
+def test_unanswerable_rows_keep_their_position_and_reason(models):
     table = pa.table({"path": ["a.csv", "a.csv", "b.csv"], "line": [7, 8, 9], "text": [TEXTS[0], None, " "]})
     found = arrow.predict(models / "classes")(table)
     assert found["label"].null_count == 2 and found["label"].to_pylist()[0] == "positive"
@@ -198,13 +198,13 @@ def test_rows_that_cannot_be_answered_stay_with_their_reason_and_place(models):
         arrow.predict(models / "classes", column="review")(table)
 
 
-def test_other_types_of_texts(models):
+def test_other_types_of_text_columns(models):
     plain = arrow.predict(models / "classes")(pa.table({"text": TEXTS})).drop_columns("text")
     for kind in (pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
         assert arrow.predict(models / "classes")(pa.table({"text": pa.array(TEXTS).cast(kind)})).drop_columns("text").equals(plain)
 
 
-def test_explanations_are_the_command_s(models):
+def test_explanations_match_the_command(models):
     rows = lines(TEXTS)
     for name in ("classes", "spans"):
         file = models / "explain.jsonl"
@@ -220,7 +220,7 @@ def test_explanations_are_the_command_s(models):
     assert [(word["text"], word["effect"]) for word in words] == [(word["text"], word["effect"]) for word in found["words"].to_pylist()[0]]
 
 
-def test_vectors_are_the_embedder_s():
+def test_vectors_match_the_embedder():
     np = pytest.importorskip("numpy")
     import chumoku
 
@@ -241,12 +241,12 @@ def test_functions_can_be_sent_to_other_processes(models):
     assert copy(table).equals(answers(table))
 
 
-def test_importing_chumoku_imports_none_of_it():
+def test_importing_chumoku_does_not_import_pyarrow():
     code = "import sys, chumoku; print([name for name in ('pyarrow', 'ray', 'pyspark', 'numpy') if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
-def test_what_is_missing_is_said(tmp_path):
+def test_missing_packages_are_reported(tmp_path):
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
     (tmp_path / "pyarrow.py").write_text("raise ImportError('not here')")
     run = lambda name: subprocess.run([sys.executable, "-c", f"import {name}"], capture_output=True, text=True, cwd=tmp_path).stderr

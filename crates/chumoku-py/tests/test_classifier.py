@@ -1,4 +1,4 @@
-"""`chumoku.TextClassifier`: the command's own training, and scikit-learn's protocol."""
+"""`chumoku.TextClassifier`: training as in the command, and scikit-learn's API."""
 
 import csv
 import json
@@ -25,7 +25,7 @@ THINGS = ["soup", "room", "film", "book", "phone", "seat", "song", "staff", "bee
 
 
 def rows(n=160):
-    """Small and easy: a word says the class."""
+    """An easy data set: one word reveals the class."""
     texts, labels = [], []
     for i in range(n):
         words, label = (GOOD, "yes") if i % 2 else (BAD, "no")
@@ -43,7 +43,7 @@ def fitted():
     return small(epochs=4).fit(*rows())
 
 
-def test_what_it_learns(fitted):
+def test_classes_are_learned(fitted):
     assert fitted.classes_.tolist() == ["no", "yes"]
     assert fitted.predict(["The soup was great.", "The film was dreadful."]).tolist() == ["yes", "no"]
     p = fitted.predict_proba(rows(30)[0])
@@ -52,11 +52,11 @@ def test_what_it_learns(fitted):
     assert fitted.score(*rows(40)) > 0.9
     assert fitted.predict([]).shape == (0,) and fitted.predict_proba([]).shape == (0, 2)
     assert isinstance(fitted.metrics_, dict)
-    # One text or many: the same.
+    # One text or many give the same result.
     np.testing.assert_array_equal(fitted.predict_proba(rows(5)[0])[3], fitted.predict_proba([rows(5)[0][3]])[0])
 
 
-def test_the_same_model_as_the_command(tmp_path):
+def test_the_model_matches_the_command(tmp_path):
     program = ROOT / "target" / "release" / "chumoku"
     program = pathlib.Path(os.environ.get("CHUMOKU_PROGRAM", program))
     if not program.exists():
@@ -97,7 +97,7 @@ def test_labels_of_every_type(kind):
     np.testing.assert_array_equal(again.predict_proba(texts), model.predict_proba(texts))
 
 
-def test_columns_of_tables():
+def test_columns_of_table_libraries():
     texts, labels = rows()
     expected = small().fit(texts, labels).predict_proba(texts[:5])
     tables = []
@@ -124,7 +124,7 @@ def test_saving_and_loading(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict_proba(rows(9)[0]), fitted.predict_proba(rows(9)[0]))
     assert again.classes_.tolist() == ["no", "yes"] and again.metrics_ == fitted.metrics_
     again.save(tmp_path / "model")
-    # The folder of a run, with its log and checkpoints, is one to save to.
+    # Saving may replace the folder of a run, with its log and checkpoints.
     run = small(out=tmp_path / "run").fit(*rows())
     run.save(tmp_path / "run")
     (tmp_path / "other").mkdir()
@@ -135,7 +135,7 @@ def test_saving_and_loading(fitted, tmp_path):
         chumoku.TextClassifier.load(tmp_path / "nowhere")
 
 
-def test_what_is_wrong_says_what(fitted):
+def test_errors_name_the_problem(fitted):
     texts, labels = rows()
     with pytest.raises(TypeError, match="got one str: put it into a list"):
         fitted.predict("The soup was great.")
@@ -158,7 +158,7 @@ def test_what_is_wrong_says_what(fitted):
     with pytest.raises(ValueError) as one_class:
         small().fit(texts, ["the same"] * len(texts))
     assert "rows.jsonl" not in str(one_class.value) and "fit(X, y)" in str(one_class.value), str(one_class.value)
-    with pytest.raises(ValueError, match="written alike"):
+    with pytest.raises(ValueError, match="the same string form"):
         small().fit(texts, [1, "1"] * 80)
     with pytest.raises(ValueError):
         small().fit(texts[:3], labels[:3])
@@ -195,7 +195,7 @@ def test_progress():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_an_interrupt_saves_and_a_later_fit_goes_on(tmp_path):
+def test_an_interrupted_fit_saves_and_can_be_resumed(tmp_path):
     code = textwrap.dedent("""
         import json, os, signal, sys, chumoku
         texts, labels = json.load(open("rows.json"))
@@ -210,9 +210,9 @@ def test_an_interrupt_saves_and_a_later_fit_goes_on(tmp_path):
     (tmp_path / "rows.json").write_text(json.dumps(rows()))
     run = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert run.stdout == "interrupted\n", run.stderr
-    # What was best so far is a model, and can be read.
+    # The best model so far can be loaded.
     assert chumoku.TextClassifier.load(tmp_path / "model").classes_.tolist() == ["no", "yes"]
-    # Continued it is the model that it would have been.
+    # A resumed run ends with the same model as an uninterrupted one.
     events = []
     small(epochs=60, out=tmp_path / "model", resume=True, progress=events.append).fit(*rows())
     assert all(event["done"] > 0 for event in events if event["event"] == "ready")
@@ -221,22 +221,22 @@ def test_an_interrupt_saves_and_a_later_fit_goes_on(tmp_path):
     assert whole == continued
 
 
-def test_in_a_notebook(fitted):
+def test_notebook_summary(fitted):
     page = fitted._repr_html_()
     assert page.startswith("<div>") and "no, yes" in page and "<script" not in page and len(page) < 100_000
     assert repr(small(seed=3)) == "TextClassifier(epochs=2, seed=3, progress=None)"
 
 
-def test_no_file_that_was_read_is_replaced(fitted, tmp_path):
+def test_files_that_were_read_are_never_replaced(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     model = chumoku.TextClassifier.load(tmp_path / "model")
     before = {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     found = model.explain("The soup was great, number 3.")
     os.link(tmp_path / "model" / "model.safetensors", tmp_path / "hard.html")
     for file in (tmp_path / "model" / "config.json", tmp_path / "hard.html"):
-        with pytest.raises(ValueError, match="that is a file that is read"):
+        with pytest.raises(ValueError, match="this is an input file"):
             found.save(file)
-    with pytest.raises(ValueError, match="that is a file that is read"):
+    with pytest.raises(ValueError, match="this is an input file"):
         model.export(tmp_path / "model" / "tokenizer.json")
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "model").iterdir()}
     found.save(tmp_path / "model" / "page.html")
@@ -312,7 +312,7 @@ def test_two_processes_of_joblib(sklearn):
 
 
 class OfNumbers(chumoku.TextClassifier):
-    """Takes rows of numbers, as scikit-learn's checks give them, as texts."""
+    """Converts the numeric rows of scikit-learn's checks to texts."""
 
     def texts(self, X, reset):
         from sklearn.utils.validation import validate_data
@@ -343,7 +343,7 @@ class OfNumbers(chumoku.TextClassifier):
         return tags
 
 
-def test_scikit_learns_own_checks():
+def test_scikit_learn_estimator_checks():
     pytest.importorskip("sklearn")
     from sklearn.utils.estimator_checks import check_estimator
 
@@ -354,7 +354,7 @@ def test_scikit_learns_own_checks():
         assert not failed and len([each for each in found if each["status"] == "passed"]) > 40
 
 
-def test_ngrams_alone(tmp_path):
+def test_ngrams_only(tmp_path):
     model = small(model="ngrams", epochs=None).fit(*rows())
     assert model.predict(["The soup was great."]).tolist() == ["yes"]
     found = model.explain("The soup was great.")
@@ -380,7 +380,7 @@ def test_networks_and_tokens():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_children_predict_after_a_fork_in_the_middle_of_use():
+def test_forked_children_can_predict():
     program = """
         import chumoku, os, signal, threading
         texts = [f"The {'soup' if i % 3 else 'room'} was {'good' if i % 2 else 'bad'}, number {i}." for i in range(160)]
@@ -413,14 +413,14 @@ def test_children_predict_after_a_fork_in_the_middle_of_use():
 
 
 def tagged(n=240):
-    """A word for each label of a text, which has none, one or two."""
+    """Texts with zero, one or two labels, each revealed by a word."""
     words = {"food": "soup", "staff": "waiter", "price": "bill", "noise": "music"}
     sets = [[], ["food"], ["staff", "price"], ["noise"], ["food", "noise"], ["price"], ["staff"]]
     labels = [sets[i % 7] for i in range(n)]
     return [f"Visit {i}, a long day: " + " ".join(words[label] for label in each) for i, each in enumerate(labels)], labels
 
 
-def test_several_labels_a_text(tmp_path):
+def test_multi_label_classification(tmp_path):
     texts, labels = tagged()
     model = small(epochs=3).fit(texts, labels)
     assert model.classes_.tolist() == ["food", "noise", "price", "staff"]
@@ -432,7 +432,7 @@ def test_several_labels_a_text(tmp_path):
     again = chumoku.TextClassifier.load(tmp_path / "model")
     assert again.predict(texts[:7]) == model.predict(texts[:7]) == pickle.loads(pickle.dumps(model)).predict(texts[:7])
     assert model.explain(texts[2]).data["exclusive"] is False
-    # scikit-learn's indicators.
+    # scikit-learn's indicator arrays.
     indicator = np.array([[int(name in each) for name in ("food", "noise", "price", "staff")] for each in labels])
     other = small(epochs=3).fit(texts, indicator)
     found = other.predict(texts)
@@ -448,7 +448,7 @@ def test_several_labels_a_text(tmp_path):
     assert small(model="ngrams").fit(texts, labels).score(texts, labels) > 0.9
 
 
-def test_several_labels_are_those_of_the_command(tmp_path):
+def test_multi_label_model_matches_the_command(tmp_path):
     program = pathlib.Path(os.environ.get("CHUMOKU_PROGRAM", ROOT / "target" / "release" / "chumoku"))
     if not program.exists():
         pytest.skip("no command was built")
@@ -462,17 +462,17 @@ def test_several_labels_are_those_of_the_command(tmp_path):
         assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name
 
 
-def test_labels_that_are_written_alike_and_numbers_that_are_none():
+def test_ambiguous_and_invalid_labels():
     texts, _ = rows(40)
     with pytest.raises(ValueError, match="row 3: expected a label, got nothing"):
         small().fit(texts, [0.0, 1.0, 1.0, float("nan")] * 10)
-    # White space around labels is dropped, as the command does.
+    # White space around labels is trimmed, as in the command.
     assert list(small(model="ngrams", epochs=None).fit(texts, ["a", " a", "b", "c"] * 10).classes_) == ["a", "b", "c"]
     model = small(model="ngrams", epochs=None).fit(texts, [i % 2 for i in range(40)])
     assert model.score(texts, [str(i % 2) for i in range(40)]) == 0, "a text is not the number that it spells"
 
 
-def test_whole_tables_are_no_column(fitted):
+def test_whole_tables_are_rejected_as_columns(fitted):
     pandas = pytest.importorskip("pandas")
     for x in (pandas.DataFrame({"text": ["good"], "more": ["bad"]}), {"text": ["good"], "more": ["bad"]}, np.array("good"), None):
         with pytest.raises(TypeError, match="expected a list or a column"):
@@ -486,8 +486,8 @@ def test_explanations_pickle(fitted):
         assert again.data == found.data and again.effects == found.effects
 
 
-def test_a_model_that_is_replaced_while_it_is_read_is_read_as_one(tmp_path):
-    """The reader stands between configuration and weights while another model takes the folder's place."""
+def test_a_model_replaced_during_loading_is_never_mixed(tmp_path):
+    """The reader has the configuration but not yet the weights when another model replaces the folder."""
     texts, labels = rows()
     renamed = ["b" if label == "no" else "a" for label in labels]
     for name, given in (("old", labels), ("new", renamed)):

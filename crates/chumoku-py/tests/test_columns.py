@@ -1,4 +1,4 @@
-"""Columns beside the text, settings by trial, folds, thresholds: what the command does, from Python."""
+"""Feature columns, tuning, cross-validation and thresholds from Python match the command."""
 
 import csv
 import datetime
@@ -17,7 +17,7 @@ SHOPS = ["Ginza", "Ueno", "Kanda"]
 
 
 def meals(n=120):
-    """What is dear follows from the price and the shop, not from the text."""
+    """The class depends on the price and the shop, not on the text."""
     random = np.random.default_rng(0)
     table = {
         "text": [f"The {('soup', 'fish', 'room')[i % 3]} was {('good', 'cold')[i // 3 % 2]}, number {i}." for i in range(n)],
@@ -40,7 +40,7 @@ def fitted():
 
 @needs_command
 @pytest.mark.parametrize("model", ["ngrams", "transformer"])
-def test_the_same_model_as_the_command(tmp_path, model):
+def test_the_model_matches_the_command(tmp_path, model):
     table, labels = meals()
     with open(tmp_path / "rows.csv", "w", newline="") as file:
         csv.writer(file).writerows([(*table, "label"), *zip(*table.values(), labels)])
@@ -56,7 +56,7 @@ def test_the_same_model_as_the_command(tmp_path, model):
     assert [json.loads(line)["label"] for line in told] == ours.predict(table).tolist()
 
 
-def test_columns_tell_what_the_text_does_not(fitted):
+def test_feature_columns_decide_where_the_text_cannot(fitted):
     table, labels = meals()
     new = [text.replace("number", "x") for text in table["text"]]
     alone = ngrams().fit([text.partition(",")[0] for text in table["text"]], labels)
@@ -65,7 +65,7 @@ def test_columns_tell_what_the_text_does_not(fitted):
     found = fitted.explain(row)
     assert [each["name"] for each in found.data["columns"]] == ["price", "shop", "day"] and found.data["columns"][0]["effect"] != 0
     assert fitted.predict({name: column[:0] for name, column in table.items()}).shape == (0,)
-    with pytest.warns(UserWarning, match="column “price”: 2 values are no plain numbers, such as “cheap”") as said:
+    with pytest.warns(UserWarning, match="column “price”: 2 values are not plain numbers, such as “cheap”") as said:
         fitted.predict({**table, "price": ["cheap", "dear"] + list(table["price"][2:])})
     assert [warning.filename for warning in said] == [__file__]
     again = pickle.loads(pickle.dumps(fitted))
@@ -84,7 +84,7 @@ def test_tables_of_many_kinds(fitted, tmp_path):
     frame = pandas.DataFrame(table)
     expected = fitted.predict_proba(table)
     np.testing.assert_array_equal(fitted.predict_proba(frame.astype({"price": "Int64"})), expected)
-    # Numbers with a fraction of 0, and times at midnight, are the same.
+    # Numbers with a zero fraction, and times at midnight, are equivalent.
     np.testing.assert_array_equal(fitted.predict_proba(frame.assign(day=pandas.to_datetime(frame.day))), expected)
     times = {**table, "day": np.array(table["day"], "datetime64[ns]")}
     np.testing.assert_array_equal(fitted.predict_proba(times), expected)
@@ -93,7 +93,7 @@ def test_tables_of_many_kinds(fitted, tmp_path):
     fitted.save(tmp_path / "model")
     loaded = chumoku.TextClassifier.load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(frame), expected)
-    # The texts have another name.
+    # The text column may have another name.
     other = ngrams(columns=["price", "shop", "day"], text="said").fit(frame.rename(columns={"text": "said"}).assign(note="x"), labels)
     np.testing.assert_array_equal(other.predict_proba(frame.rename(columns={"text": "said"})), expected)
     sklearn = pytest.importorskip("sklearn.model_selection")
@@ -101,7 +101,7 @@ def test_tables_of_many_kinds(fitted, tmp_path):
     assert np.mean(found == np.asarray(labels)) > 0.8
 
 
-def test_numbers_and_sets_and_pairs_with_columns():
+def test_regression_labels_and_pairs_with_columns():
     table, labels = meals(60)
     two = {"first": table["text"], "second": table["text"][::-1], "price": table["price"]}
     model = ngrams(columns=["price"], text=("first", "second")).fit(two, labels)
@@ -114,7 +114,7 @@ def test_numbers_and_sets_and_pairs_with_columns():
     assert len(several.predict(table)) == 60
 
 
-def test_what_is_wrong_with_a_table_is_said(fitted):
+def test_invalid_tables_are_reported(fitted):
     table, labels = meals(40)
     without = {name: column for name, column in table.items() if name != "shop"}
     for work, error, match in (
@@ -137,7 +137,7 @@ def test_what_is_wrong_with_a_table_is_said(fitted):
 
 
 @needs_command
-def test_settings_by_trial(tmp_path):
+def test_tuning_by_trials(tmp_path):
     table, labels = meals()
     with open(tmp_path / "rows.csv", "w", newline="") as file:
         csv.writer(file).writerows([("text", "label"), *zip(table["text"], labels)])
@@ -154,13 +154,13 @@ def test_settings_by_trial(tmp_path):
     assert ours.metrics_["folds"]
 
 
-def test_a_time_to_try_settings_in():
+def test_tuning_by_time():
     table, labels = meals(80)
     model = ngrams(tune="1s").fit(table["text"], labels)
     assert model.metrics_["tuning"]["trials"] >= 1
     for parameters, match in (
         ({"tune": "soon"}, 'expected a time such as "30s"'), ({"tune": 0}, "a number of trials from 1"), ({"tune": True}, "got True"),
-        ({"tune": 2, "folds": 2}, "not together with folds"), ({"folds": 1}, "from 2 on"), ({"settings": "colour=red"}, "settings: .*colour"),
+        ({"tune": 2, "folds": 2}, "cannot be combined with folds"), ({"folds": 1}, "from 2 on"), ({"settings": "colour=red"}, "settings: .*colour"),
         ({"settings": {"layers": 2}}, "layers"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=match):
@@ -182,13 +182,13 @@ def test_thresholds(fitted):
         ({"threshold": 0.5}, TypeError, "expected a class to answer from there on"),
         ({"threshold": {"cheap": 0.5}}, ValueError, "no class 'cheap'; expected one of 'dear', 'fair'"),
         ({"threshold": {"dear": 2}}, ValueError, "a share from 0 to 1, got 2"),
-        ({"threshold": {"dear": 0.1, "fair": 0.1}}, ValueError, "every class has one"),
+        ({"threshold": {"dear": 0.1, "fair": 0.1}}, ValueError, "every class has a threshold"),
         ({"threshold": {"dear": 0.1}, "precision_at_least": {"dear": 0.5}}, ValueError, "has a threshold already"),
-        ({"threshold": {"dear": 0.1}, "abstain": 0.9}, ValueError, "not together"),
+        ({"threshold": {"dear": 0.1}, "abstain": 0.9}, ValueError, "cannot be combined"),
     ):
         with pytest.raises(error, match=match):
             fitted.predict(table, **arguments)
-    # Of several labels one number is that of all.
+    # For multi-label models, one number applies to all labels.
     several = chumoku.TextClassifier(epochs=1, progress=None).fit(table["text"], [[label, "a"] for label in labels])
     q = several.predict_proba(table["text"])
     found = several.predict(table["text"], threshold=0.4)

@@ -18,7 +18,7 @@ def run(command, *arguments, **keywords):
 
 
 @pytest.mark.parametrize("command", [MODULE, SCRIPT])
-def test_the_command_is_there(command):
+def test_the_command_is_installed(command):
     found = run(command, "--version")
     assert found.returncode == 0 and found.stdout.startswith("chumoku ")
     assert run(command, "train", "--help").stdout.count("--epochs") >= 1
@@ -35,12 +35,12 @@ def test_training_and_predicting(tmp_path):
     rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(60))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
     assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "2", cwd=tmp_path).returncode == 0
-    # Through a pipe.
+    # Input through a pipe.
     found = run(MODULE, "predict", "model", cwd=tmp_path, input="good thing\nbad thing\n")
     assert found.returncode == 0 and len(found.stdout.splitlines()) >= 2
 
 
-def test_a_folder_that_tells_numbers_is_named(tmp_path):
+def test_a_regression_folder_is_named_in_the_error(tmp_path):
     import chumoku
 
     rows = "".join(f"{i % 5},{'good ' * (i % 5)}thing {i}\n" for i in range(60))
@@ -51,10 +51,10 @@ def test_a_folder_that_tells_numbers_is_named(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_ctrl_c_saves(tmp_path):
+def test_ctrl_c_saves_the_model(tmp_path):
     rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(400))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
-    # It is held after its third step until it has heard the signal.
+    # Training is held after its third step until the signal arrives.
     hold = tmp_path / "hold"
     hold.touch()
     env = os.environ | {"CHUMOKU_FAILPOINT": f"step:3=hold:{hold}"}
@@ -74,14 +74,14 @@ def test_ctrl_c_saves(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals as POSIX has them")
-def test_ctrl_c_ends_a_command_that_waits(tmp_path):
+def test_ctrl_c_ends_a_waiting_command(tmp_path):
     rows = "".join(f"{'good' if i % 2 else 'bad'} thing {i},{'yes' if i % 2 else 'no'}\n" for i in range(60))
     (tmp_path / "rows.csv").write_text("text,label\n" + rows)
     assert run(MODULE, "train", "rows.csv", "--out", "model", "--epochs", "1", cwd=tmp_path).returncode == 0
     process = subprocess.Popen([*MODULE, "predict", "model"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     process.stdin.write(b"good thing\n")
     process.stdin.flush()
-    # Once this is answered, it waits for more.
+    # After this answer, the command waits for more input.
     assert process.stdout.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=300)

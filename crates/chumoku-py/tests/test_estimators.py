@@ -1,4 +1,4 @@
-"""Estimators in scikit-learn's tools, with tables of one column, weights of rows, and parameters that are wrong."""
+"""Estimators in scikit-learn's tools, single-column tables, sample weights, and invalid parameters."""
 
 import types
 
@@ -21,7 +21,7 @@ def fitted():
 
 
 def tables(texts):
-    """Tables of one column in every form."""
+    """A single-column table in every form."""
     pandas = pytest.importorskip("pandas")
     return [
         pandas.DataFrame({"review": texts}),
@@ -32,7 +32,7 @@ def tables(texts):
     ]
 
 
-def test_tables_of_one_column(fitted):
+def test_single_column_tables(fitted):
     texts, labels = rows()
     expected = fitted.predict_proba(texts)
     for x in tables(texts):
@@ -51,12 +51,12 @@ def test_tables_of_one_column(fitted):
     np.testing.assert_array_equal(regressor.fit(tables(texts)[0], np.array(numbers)[:, None]).predict(np.array(texts[:9])[:, None]), expected)
 
 
-def test_logarithms_of_probabilities(fitted):
+def test_log_probabilities(fitted):
     texts = rows(20)[0]
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(texts)), fitted.predict_proba(texts), rtol=1e-6)
 
 
-def test_features_are_counted(fitted):
+def test_number_of_features(fitted):
     assert fitted.n_features_in_ == 1 and not hasattr(ngrams(), "n_features_in_")
     pandas = pytest.importorskip("pandas")
     texts, labels = rows()
@@ -66,7 +66,7 @@ def test_features_are_counted(fitted):
     assert chumoku.Embedder("nowhere").n_features_in_ == 1
 
 
-def test_weights_of_rows_in_scores(fitted):
+def test_sample_weights_in_scores(fitted):
     texts, labels = rows(40)
     wrong = ["no" if label == "yes" else "yes" for label in labels[:10]] + labels[10:]
     weights = np.linspace(0, 3, 40)
@@ -156,32 +156,32 @@ def test_metadata_routing():
         ("from_pretrained", 5, TypeError),
     ],
 )
-def test_parameters_that_are_wrong(name, given, error):
+def test_invalid_parameters(name, given, error):
     with pytest.raises(error, match=f"^{name}: expected "):
         small(**{name: given}).fit(*rows())
 
 
 @pytest.mark.parametrize("wrong", [{"folds": 1}, {"folds": 2.5}, {"seed": -1}, {"seed": 2**64}])
-def test_parameters_of_doctor_that_are_wrong(wrong):
+def test_invalid_parameters_of_doctor(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: expected a whole number from "):
         chumoku.doctor(*rows(), **wrong)
 
 
-def test_numbers_of_numpy_are_parameters():
+def test_numpy_numbers_as_parameters():
     texts, labels = rows()
     expected = small(seed=3, epochs=1).fit(texts, labels).predict_proba(texts[:4])
     found = small(seed=np.int64(3), epochs=np.int32(1)).fit(texts, labels).predict_proba(texts[:4])
     np.testing.assert_array_equal(found, expected)
 
 
-def test_messages_name_parameters(tmp_path):
-    """Messages of the library name flags for the command."""
+def test_messages_name_parameters_instead_of_flags(tmp_path):
+    """Library messages name flags of the command."""
     texts, labels = rows()
     regressor, tagger = chumoku.TextRegressor(model="ngrams", progress=None), chumoku.TextTagger(progress=None)
     wrong = [
         (ngrams(), ["one"] * len(texts), "found only .one. .*Give another y"),
         (ngrams(hierarchy="/"), [f"a//b{i % 2}" for i in range(len(texts))], 'or give hierarchy="none" if'),
-        (ngrams(tune=2, folds=2), labels, "^tune: not together with folds; .* to folds with settings$"),
+        (ngrams(tune=2, folds=2), labels, "^tune: cannot be combined with folds; .* given with settings$"),
         (ngrams(settings="layers=1"), labels, "^settings layers: an n-gram model has no network"),
         (regressor, [i % 2 for i in range(len(texts))], "train a TextClassifier$"),
         (tagger, [[] for _ in texts], "found none in 160 texts: give them as y$"),

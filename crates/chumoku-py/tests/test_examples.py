@@ -1,4 +1,4 @@
-"""Examples run, in the package's documentation, in the READMEs and in `examples/python`."""
+"""Runs the examples in the package's docstrings, in the READMEs and in `examples/python`."""
 
 import doctest
 import importlib.util

@@ -1,4 +1,4 @@
-"""Why a tagger marks what it marks."""
+"""Explanations of a tagger's spans."""
 
 import json
 import pickle
@@ -36,7 +36,7 @@ def ours(found):
     return {name: x for name, x in found.data.items() if name != "model"}
 
 
-def test_each_span(tagger, folder, tmp_path):
+def test_every_span_is_explained(tagger, folder, tmp_path):
     found = tagger.explain(TEXT)
     assert isinstance(found, chumoku.SpanExplanation)
     assert [span[:4] for span in found.spans] == [(0, 3, "person", "Ben"), (13, 17, "place", "Rome")]
@@ -45,7 +45,7 @@ def test_each_span(tagger, folder, tmp_path):
     assert ours(found) == command(folder, tmp_path / "theirs.json")
 
 
-def test_one_span(tagger, folder, tmp_path):
+def test_one_span_is_explained(tagger, folder, tmp_path):
     found = tagger.explain(TEXT, (13, 17))
     (span,) = found.spans
     assert span[:4] == (13, 17, "place", "Rome") and found.data["spans"][0]["is_found"]
@@ -63,7 +63,7 @@ def test_one_span(tagger, folder, tmp_path):
         ((0, 99), ValueError, "span: expected one within the 30 characters"),
         ((-1, 3), ValueError, "span: expected one within"),
         ((3, 3), ValueError, "span: expected one within"),
-        ((0, 2), ValueError, "expected the borders of words; the words there are 0:3"),
+        ((0, 2), ValueError, "expected word boundaries; the words there are 0:3"),
         ((0, 3, "planet"), ValueError, "planet.*expected one of person, place"),
         ((0,), TypeError, r"span: expected \(start, end\)"),
         ({"start": 0}, TypeError, r"span: expected \(start, end\)"),
@@ -71,12 +71,12 @@ def test_one_span(tagger, folder, tmp_path):
         (3, TypeError, r"span: expected \(start, end\)"),
     ],
 )
-def test_spans_that_are_none(tagger, span, error, match):
+def test_invalid_spans_are_rejected(tagger, span, error, match):
     with pytest.raises(error, match=match):
         tagger.explain(TEXT, span)
 
 
-def test_what_is_no_text(tagger):
+def test_invalid_texts_are_rejected(tagger):
     with pytest.raises(TypeError, match="one text, got list"):
         tagger.explain([TEXT])
     with pytest.raises(ValueError, match="empty"):
@@ -95,7 +95,7 @@ def test_pages(tagger, tmp_path):
     again = pickle.loads(pickle.dumps(found))
     assert again.data == found.data and again.spans == found.spans and again.effects == found.effects
     assert again.page("ja") == page and again.page() == found.page()
-    # And what was pickled before.
+    # An unpickled page can be pickled again.
     assert pickle.loads(pickle.dumps(again)).page() == found.page()
     with pytest.raises(ValueError, match="lang: expected"):
         again.page("fr")
@@ -121,11 +121,11 @@ def test_an_encoder_has_attention(tmp_path):
     assert ours(found) == command(tmp_path / "ours", tmp_path / "theirs.json") and "network" in found.data["spans"][0]
     subprocess.run([program(), "explain", tmp_path / "ours", TEXT, "--html", tmp_path / "page.html"], check=True, capture_output=True)
     theirs = (tmp_path / "page.html").read_text(encoding="utf-8")
-    # What the model is called is the name of its folder, or of its class.
+    # The displayed name of a model is its folder's name or its class.
     assert found.page().replace("TextTagger", "ours") == theirs and "rollout" in theirs.lower()
 
 
-def test_it_ends_on_ctrl_c(tagger):
+def test_ctrl_c_ends_an_explanation(tagger):
     before = tagger.predict([TEXT])
     story, part = (long(words) + " Anna lives in Oslo, in house 7." for words in (30000, 30000 // PARTS))
     ends(*(lambda text=text: tagger.explain(text, (len(text) - 31, len(text) - 27)) for text in (story, part)))

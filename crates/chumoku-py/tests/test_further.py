@@ -1,4 +1,4 @@
-"""Models of one's own, trained further."""
+"""Continued training of the user's own models."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from test_classifier import THINGS, rows, small  # noqa: E402
 
 
 def news(n=60):
-    """A class that the old rows do not have, and more rows of one that they have."""
+    """Rows of a new class, and more rows of an old one."""
     more = [(f"Where is my {THINGS[i % 10]}, order {i}?", "question") for i in range(n)]
     return [text for text, _ in more] + ["A lovely evening, again."], [label for _, label in more] + ["yes"]
 
@@ -26,7 +26,7 @@ def write(file, texts, labels):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """Old and new rows, what the command makes of the old ones, and then of both."""
+    """Old and new rows, the command's model of the old rows, and its continued model."""
     place = tmp_path_factory.mktemp("further")
     write(place / "old.csv", *rows())
     write(place / "new.csv", *news())
@@ -42,7 +42,7 @@ def run(place, *words):
 FILES = ("model.safetensors", "tokenizer.json", "config.json")
 
 
-def test_the_same_model_as_the_command(place, tmp_path):
+def test_the_model_matches_the_command(place, tmp_path):
     said = []
     model = small(from_pretrained=place / "model", out=tmp_path / "ours", progress=said.append)
     assert model.fit(*news(), old=rows()) is model
@@ -51,30 +51,30 @@ def test_the_same_model_as_the_command(place, tmp_path):
     assert model.predict(["Where is my beer, order 999?", "The soup was great."]).tolist() == ["question", "yes"]
     further = model.metrics_["further"]
     assert further["replays"] is True and [each["rows_of"] for each in further["changes"]][0] == "old_valid"
-    # The rows are those that it was trained on.
+    # The old rows are those that the model was trained on.
     assert not [event for event in said if event.get("about") == "note"]
 
 
-def test_a_model_of_python_too(place, tmp_path):
+def test_models_trained_in_python_can_be_continued(place, tmp_path):
     small(out=tmp_path / "model").fit(*rows())
     small(from_pretrained=tmp_path / "model", out=tmp_path / "ours").fit(*news(), old=rows())
     same_files(place / "both", tmp_path / "ours", *FILES)
 
 
-def test_other_old_rows_are_said(place):
+def test_different_old_rows_are_reported(place):
     said = []
     texts, labels = rows()
     small(from_pretrained=place / "model", progress=said.append, epochs=1).fit(*news(), old=(texts[:-40], labels[:-40]))
     notes = [event["text"] for event in said if event.get("about") == "note"]
     assert any("old rows are not those" in text for text in notes)
     said.clear()
-    # Rows that are among the old ones stay out.
+    # New rows that duplicate old ones are left out.
     small(from_pretrained=place / "model", progress=said.append, epochs=1).fit(texts[:8] + news()[0], labels[:8] + news()[1], old=rows())
     (text,) = [event["text"] for event in said if event.get("about") == "note"]
-    assert text == "8 rows left out of the new data, for texts that are among the old rows"
+    assert text == "8 rows left out of the new data: their texts are among the old rows"
 
 
-def test_an_interrupt_saves_and_a_later_fit_goes_on(place, tmp_path):
+def test_an_interrupted_fit_saves_and_can_be_resumed(place, tmp_path):
     def stop(event):
         if event["event"] == "evaluated":
             raise KeyboardInterrupt
@@ -87,7 +87,7 @@ def test_an_interrupt_saves_and_a_later_fit_goes_on(place, tmp_path):
     same_files(place / "both", tmp_path / "ours", *FILES)
 
 
-def test_new_rows_alone(place, tmp_path):
+def test_new_rows_only(place, tmp_path):
     model = small(from_pretrained=place / "model", out=tmp_path / "ours").fit(*news(), old="none")
     assert model.metrics_["further"]["replays"] is False
     assert model.classes_.tolist() == ["no", "question", "yes"]
@@ -96,22 +96,22 @@ def test_new_rows_alone(place, tmp_path):
         if path.is_file():
             (tmp_path / "model" / path.name).write_bytes(path.read_bytes())
     write(tmp_path / "new.csv", *news())
-    # Where the old rows cannot be read.
+    # Works even if the old rows cannot be read.
     run(tmp_path, "new.csv", "--from", "model", "--old", "none", "--out", "theirs", "--epochs", "2")
     same_files(tmp_path / "theirs", tmp_path / "ours", *FILES)
 
 
-def test_ngrams_alone(tmp_path):
+def test_ngrams_only(tmp_path):
     chumoku.TextClassifier(model="ngrams", progress=None, out=tmp_path / "model").fit(*rows())
     model = chumoku.TextClassifier(from_pretrained=tmp_path / "model", progress=None, out=tmp_path / "ours").fit(*news(), old=rows())
     assert chumoku.TextClassifier(model="ngrams", from_pretrained=tmp_path / "model", progress=None).fit(*news(), old=rows()).metrics_
     assert model.metrics_["further"]["changes"] and not (tmp_path / "ours" / "tokenizer.json").exists()
     assert model.predict(["Where is my beer, order 999?"]).tolist() == ["question"]
-    with pytest.raises(ValueError, match="model: a model of your own .* is trained further as it is"):
+    with pytest.raises(ValueError, match="model: your own model .* keeps its target"):
         small(model="lstm", from_pretrained=tmp_path / "model").fit(*news(), old=rows())
 
 
-def test_labels_that_are_no_texts(tmp_path):
+def test_non_string_labels(tmp_path):
     texts, labels = rows()
     numbers = {"no": 0, "yes": 10, "question": 9}
     small(out=tmp_path / "model", model="ngrams", epochs=None).fit(texts, [numbers[label] for label in labels])
@@ -119,27 +119,27 @@ def test_labels_that_are_no_texts(tmp_path):
     new = (news()[0], [numbers[label] for label in news()[1]])
     model = small(**wish).fit(*new, old=(texts, np.array([numbers[label] for label in labels])))
     assert model.classes_.tolist() == [0, 9, 10]
-    # Of classes that the folder alone names nobody says that they are numbers.
+    # The folder does not record that a class name was a number.
     assert set(small(**wish).fit(*new, old="none").classes_) == {"0", 9, 10}
-    with pytest.raises(ValueError, match="written alike"):
+    with pytest.raises(ValueError, match="the same string form"):
         small(**wish).fit(*new, old=(texts, [str(numbers[label]) for label in labels]))
 
 
-def test_what_is_refused(place, tmp_path):
+def test_invalid_requests_are_rejected(place, tmp_path):
     folder = place / "model"
-    with pytest.raises(ValueError, match=r'give them as fit\(X, y, old=\(texts, labels\)\), or .* old="none".*`chumoku train NEW --from'):
+    with pytest.raises(ValueError, match=r'Give its old rows as fit\(X, y, old=\(texts, labels\)\), .* old="none".*`chumoku train NEW --from'):
         small(from_pretrained=folder).fit(*news())
-    with pytest.raises(ValueError, match="old: expected from_pretrained to be a model that was trained here"):
+    with pytest.raises(ValueError, match="old: expected from_pretrained to be a model trained by Chumoku"):
         small().fit(*news(), old=rows())
     for name, x in dict(freeze=1, lora=4, folds=3, tune=3, tokens="words", model="gru").items():
-        with pytest.raises(ValueError, match=f"^{name}: a model of your own .* is trained further as it is"):
+        with pytest.raises(ValueError, match=f"^{name}: your own model .* keeps its target"):
             small(**{"from_pretrained": folder, name: x}).fit(*news(), old=rows())
-    with pytest.raises(ValueError, match="^hierarchy: the model's labels do not stand in a tree"):
+    with pytest.raises(ValueError, match="^hierarchy: the model's labels have no hierarchy"):
         small(from_pretrained=folder, hierarchy="/").fit(*news(), old=rows())
     several = lambda labels: [[label] for label in labels]
-    with pytest.raises(ValueError, match="^y: a model of your own .* one class a text"):
+    with pytest.raises(ValueError, match="^y: your own model .* one class per text"):
         small(from_pretrained=folder).fit(news()[0], several(news()[1]), old=(rows()[0], several(rows()[1])))
-    with pytest.raises(ValueError, match="^y: a model of your own"):
+    with pytest.raises(ValueError, match="^y: your own model"):
         chumoku.TextRegressor(from_pretrained=folder, progress=None).fit(news()[0], range(len(news()[0])))
     with pytest.raises(ValueError, match="expected single texts, which .* was trained on, got pairs"):
         small(from_pretrained=folder).fit(*compared(), old=compared())
@@ -150,14 +150,14 @@ def test_what_is_refused(place, tmp_path):
         ((["a", ""], ["yes", "no"]), ValueError, "old: row 1: expected some characters"),
         ((["a"], [["yes"]]), TypeError, "old: row 0: expected a label, got list"),
         ((["a"], [None]), ValueError, "old: row 0: expected a label, got nothing"),
-        (compared(), TypeError, "old: expected as many texts a row"),
+        (compared(), TypeError, "old: expected as many texts per row"),
     ]:
         with pytest.raises(error, match=match):
             small(from_pretrained=folder).fit(*news(), old=old)
     with pytest.raises(ValueError, match=r"^fit\(X, y\): expected new rows to train on"):
         small(from_pretrained=folder).fit(*rows(), old=rows())
     small(model="ngrams", epochs=None, out=tmp_path / "several").fit(rows()[0], several(rows()[1]))
-    with pytest.raises(ValueError, match="^y: a model of your own .* any number of labels a text"):
+    with pytest.raises(ValueError, match="^y: your own model .* any number of labels per text"):
         small(model="ngrams", epochs=None, from_pretrained=tmp_path / "several").fit(*news(), old=rows())
     with pytest.raises(TypeError, match="^old: row 0: expected a list of labels, got str"):
         small(model="ngrams", epochs=None, from_pretrained=tmp_path / "several").fit(news()[0], several(news()[1]), old=rows())
@@ -167,7 +167,7 @@ def lines(file, rows):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_labels_and_numbers_as_the_command(place, tmp_path):
+def test_labels_and_numbers_match_the_command(place, tmp_path):
     sets = lambda labels: [[label, "short"] if i % 3 == 0 else [label] for i, label in enumerate(labels)]
     points = lambda labels: [{"no": 1, "yes": 4, "question": 2}[label] + i // 2 % 3 for i, label in enumerate(labels)]
     for name, answers, estimator in [("labels", sets, chumoku.TextClassifier), ("number", points, chumoku.TextRegressor)]:
@@ -180,13 +180,13 @@ def test_labels_and_numbers_as_the_command(place, tmp_path):
         ours = estimator(**wish, out=tmp_path / f"{name}-ours").fit(news()[0], answers(news()[1]), old=(rows()[0], answers(rows()[1])))
         same_files(tmp_path / f"{name}-theirs", tmp_path / f"{name}-ours", *FILES)
         assert ours.metrics_["further"]["figure"] == {"labels": "micro_f1", "number": "mean_absolute_error"}[name]
-        with pytest.raises(ValueError, match="learns its old rows again"):
+        with pytest.raises(ValueError, match="Give its old rows"):
             estimator(**wish).fit(news()[0], answers(news()[1]))
         with pytest.raises((TypeError, ValueError), match="^old: "):
             estimator(**wish).fit(news()[0], answers(news()[1]), old=(rows()[0], answers(rows()[1])[:-1]))
 
 
-def test_columns_again(tmp_path):
+def test_feature_columns_are_kept(tmp_path):
     table = lambda texts, at: {"text": texts, "price": [(i * 7 + at) % 50 for i in range(len(texts))]}
     wish = dict(model="ngrams", progress=None, columns=["price"])
     (old, labels), (new, added) = rows(), news()
@@ -196,11 +196,11 @@ def test_columns_again(tmp_path):
     more.fit(table(new, 3), added, old=(table(old, 0), labels))
     assert more.classes_.tolist() == ["no", "question", "yes"]
     assert not [event for event in said if event.get("about") == "note" and "not those" in event["text"]]
-    with pytest.raises(ValueError, match="^columns: expected price, as .* was trained with, got no columns"):
+    with pytest.raises(ValueError, match="^columns: expected price, which .* was trained with, got no columns"):
         chumoku.TextClassifier(model="ngrams", progress=None, from_pretrained=tmp_path / "model").fit(new, added, old=(old, labels))
 
 
-def test_taggers_too(tmp_path):
+def test_taggers_can_be_continued(tmp_path):
     def named(names, kind, n):
         texts = [f"{names[i % len(names)]} came on day {i}." for i in range(n)]
         return texts, [[(0, len(names[i % len(names)]), kind)] for i in range(n)]
@@ -214,14 +214,14 @@ def test_taggers_too(tmp_path):
     same_files(tmp_path / "theirs", tmp_path / "ours", "model.safetensors", "config.json")
     assert tagger.classes_ == ["person", "place"] and tagger.metrics_["further"]["figure"] == "span_f1"
     assert [span.label for span in tagger.predict(["Rome came on day 3."])[0]] == ["place"]
-    with pytest.raises(ValueError, match=r"give them as fit\(X, y, old=\(texts, spans\)\)"):
+    with pytest.raises(ValueError, match=r"Give its old rows as fit\(X, y, old=\(texts, spans\)\)"):
         chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None).fit(*new)
     with pytest.raises(TypeError, match="^old: row 0: expected a list of spans"):
         chumoku.TextTagger(from_pretrained=tmp_path / "model", progress=None).fit(*new, old=(["a"], ["b"]))
 
 
-def test_one_that_was_fine_tuned(tmp_path):
-    """With its old rows it is trained further; without, it is an encoder to start from."""
+def test_a_fine_tuned_model_can_be_continued_or_reused(tmp_path):
+    """With its old rows it is trained further; without them it serves as an encoder to start from."""
     (tmp_path / "texts.txt").write_text("\n".join(rows()[0] + news()[0]))
     run(tmp_path, "texts.txt", "--task", "mlm", "--epochs", "1", "--out", "base")
     small(from_pretrained=tmp_path / "base", out=tmp_path / "model").fit(*rows())

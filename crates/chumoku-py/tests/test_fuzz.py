@@ -1,4 +1,5 @@
-"""Random arguments, wrong ones and lies: an answer that is right, or an exception, and never a crash."""
+"""Random arguments, invalid ones and false memory descriptions: each call gives the right result or an exception, never
+a crash."""
 
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def run(program, seed, timeout=240):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_arrays_of_any_kind(seed):
+def test_random_arrays(seed):
     said = run(
         """
         def array(batch, heads, length, width, dtype):
@@ -63,7 +64,7 @@ def test_arrays_of_any_kind(seed):
         for _ in range(2000):
             dtype = pick(*["f4", "f8", "f2"] * 4, "i4", "?", "c8")
             batch, heads, queries, keys, width = (int(rng.integers(a, b)) for a, b in ((0, 4), (1, 5), (0, 40), (0, 40), (1, 20)))
-            # Mostly what fits together.
+            # Mostly matching sizes.
             off = lambda n: n if rng.random() < 0.98 else max(0, n + int(rng.integers(-1, 2)))
             q = array(batch, heads, queries, off(width), dtype)
             k = array(off(batch), pick(heads, heads, 1), keys, width, pick(*[dtype] * 9, "f4"))
@@ -121,7 +122,7 @@ def test_arrays_of_any_kind(seed):
     assert answered > 200 and refused > 200
 
 
-def test_lies_about_memory():
+def test_false_memory_descriptions():
     said = run(
         """
         class Liar:
@@ -142,7 +143,7 @@ def test_lies_about_memory():
                         refused += 1
                     else:
                         raise AssertionError((shape, strides, typestr))
-        # The module itself, which is told addresses: what cannot be true of any memory is refused.
+        # Calls the native module with addresses directly: descriptions that no memory can match are rejected.
         options = _chumoku.Options()
         fits = lambda at, shape=(1, 1, 2, 4), strides=(8, 8, 4, 1), name="float32": (at, name, shape, strides)
         out, good = np.zeros(64, np.float32), fits(address)
@@ -164,7 +165,7 @@ def test_lies_about_memory():
                     refused += 1
                 else:
                     raise AssertionError((one, at))
-        # What is written may not lie in what is read.
+        # An output may not overlap an input.
         try:
             _chumoku.attention_forward(options, good, good, good, None, None, fits(address + 16), None)
         except ValueError as error:
@@ -179,7 +180,7 @@ def test_lies_about_memory():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_tensors_of_any_kind(seed):
+def test_random_tensors(seed):
     pytest.importorskip("torch")
     said = run(
         """

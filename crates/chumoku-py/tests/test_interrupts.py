@@ -1,4 +1,4 @@
-"""Ctrl-C ends whatever takes long, and what was asked goes on to answer."""
+"""Ctrl-C ends every long call, and other calls keep working."""
 
 import os
 import signal
@@ -15,14 +15,16 @@ import chumoku  # noqa: E402
 from test_classifier import rows  # noqa: E402
 from test_models import CHECKPOINTS, pairs, text  # noqa: E402
 
-# When the signal comes, and how long a call may go on after it, however quick the machine: it looks for signals ten times a second.
+# Seconds until the signal, and the maximum seconds that a call may take after it. Calls check for signals ten times a
+# second.
 AFTER, WITHIN = 0.3, 3.0
-# How much more work there is than in the part that tells how fast the machine is.
+# How much larger the work is than the part that measures the machine's speed.
 PARTS = 40
 
 
 def ends(work, part):
-    """Whether a call ends long before its work, which is so many times that of `part`, is done: how long that is depends on the machine."""
+    """Checks that a call ends long before its work is done. Its work is `PARTS` times that of `part`, since the
+    duration depends on the machine."""
     start = time.perf_counter()
     part()
     whole = PARTS * (time.perf_counter() - start)
@@ -30,7 +32,7 @@ def ends(work, part):
     start = time.perf_counter()
     with pytest.raises(KeyboardInterrupt):
         work()
-        # It was done before: hear the signal all the same.
+        # The call has already ended: still wait for the signal.
         time.sleep(60)
     took = time.perf_counter() - start - AFTER
     assert -0.05 < took < max(WITHIN, whole / 3), f"it went on for {took:.2f} of {whole:.2f} s"
@@ -89,7 +91,7 @@ def test_an_embedder():
         np.testing.assert_array_equal(model.transform(["a text"]), before)
 
 
-def test_other_threads_are_not_ended():
+def test_calls_of_other_threads_are_not_interrupted():
     texts, labels = rows(120)
     model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
     many, story, found = [long(200, seed) for seed in range(8)] * 30, long(8000), []
@@ -101,7 +103,7 @@ def test_other_threads_are_not_ended():
     np.testing.assert_array_equal(found[0], expected)
 
 
-def test_work_of_other_threads_on_the_same_pool_goes_on():
+def test_other_threads_on_the_same_pool_continue():
     texts, labels = rows(120)
     model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
     writer = chumoku.LanguageModel(epochs=1, progress=None).fit(text())
@@ -131,7 +133,7 @@ def test_work_of_other_threads_on_the_same_pool_goes_on():
     assert len(found) > 5 and all(each is True for each in found), found
 
 
-def test_what_is_asked_while_a_text_is_written_is_answered():
+def test_other_calls_are_answered_during_generation():
     code = """
 import chumoku
 from test_classifier import rows
@@ -147,7 +149,7 @@ print(len(pieces), sum(len(list(stream)) for stream in streams))
     assert found.returncode == 0 and int(found.stdout.split()[0]) > 3, found
 
 
-def test_what_a_handler_raises_is_raised():
+def test_exceptions_of_signal_handlers_are_raised():
     texts, labels = rows(120)
     model = chumoku.TextClassifier(epochs=1, progress=None).fit(texts, labels)
 

@@ -1,4 +1,4 @@
-"""Labels of any type come back as they were given, in the order in which scikit-learn has them."""
+"""Labels of any type keep their type, in scikit-learn's order."""
 
 import copy
 import datetime
@@ -59,7 +59,7 @@ def choose(no, yes):
      (np.str_("b"), np.str_("a"), "U"), (np.bool_(True), np.bool_(False), "b"), (1, "a", "O"), (2**70, 3, "O"), (b"b", b"a", "S"),
      (Rank.LOW, Rank.HIGH, "O"), (Named.YES, Named.NO, "O"), (np.datetime64("2026-02-01"), np.datetime64("2025-01-01"), "M")],
 )  # fmt: skip
-def test_a_label_comes_back_as_it_was_given(no, yes, kind):
+def test_labels_keep_their_type(no, yes, kind):
     model, texts, labels = fitted(choose(no, yes))
     assert model.classes_.dtype.kind == kind and len(model.classes_) == 2
     try:
@@ -70,7 +70,7 @@ def test_a_label_comes_back_as_it_was_given(no, yes, kind):
     assert found.dtype == model.classes_.dtype and all(a == b for a, b in zip(found, labels)) and model.score(texts, labels) == 1
     if kind == "O":
         assert {type(each) for each in found} == {type(no), type(yes)}
-    # What the columns of probabilities are.
+    # The columns of the probabilities follow the classes.
     best = model.predict_proba(texts[:4]).argmax(1)
     assert all(model.classes_[i] == label for i, label in zip(best, labels))
     again = pickle.loads(pickle.dumps(model))
@@ -114,14 +114,14 @@ def test_sets_of_labels_of_any_type():
     assert all(type(each) is int for row in numbers.predict(texts) for each in row)
 
 
-def test_answers_that_are_not_given():
+def test_abstained_labels_are_none():
     texts, answers = rows(160)
     model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, choose(SECOND, FIRST)(answers))
     found = model.predict(texts[:6] + ["xq zw 12 ü"], abstain=0.6)
     assert found.dtype == object and set(found[:6]) <= {FIRST, SECOND, None} and FIRST in found
 
 
-def test_what_is_no_label_is_refused():
+def test_invalid_labels_are_rejected():
     texts, answers = rows(20)
 
     class Thing:
@@ -129,19 +129,19 @@ def test_what_is_no_label_is_refused():
 
     one, other = Thing(), Thing()
     for no, yes, error, match in (
-        (one, other, TypeError, "row 0: expected a label .* Thing, which has no text of its own"),
+        (one, other, TypeError, "row 0: expected a label .* Thing, which has no string form of its own"),
         ({"a": 1}, {"b": 1}, TypeError, "row 0: .* dict, which cannot be hashed"),
         (None, "a", ValueError, "row 0: expected a label, got nothing"),
         (np.datetime64("NaT"), np.datetime64("2026-01-01"), ValueError, "got nothing"),
         (decimal.Decimal("NaN"), decimal.Decimal(1), ValueError, "got nothing"),
-        (1, True, ValueError, "labels 1 and True are equal, and written otherwise"),
-        ("1", 1, ValueError, "written alike"),
+        (1, True, ValueError, "labels 1 and True are equal, but have different string forms"),
+        ("1", 1, ValueError, "the same string form"),
     ):
         with pytest.raises(error, match=match):
             chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, choose(no, yes)(answers))
 
 
-def test_labels_are_read_as_the_command_reads_them(tmp_path):
+def test_labels_are_read_as_in_the_command(tmp_path):
     texts, answers = rows(60)
     spellings = {"yes": ["yes", "Yes", " yes"], "no": ["no", "NO", "ｎｏ"]}
     given = [spellings[answer][i % 3] for i, answer in enumerate(answers)]
@@ -160,7 +160,7 @@ def test_labels_are_read_as_the_command_reads_them(tmp_path):
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name
 
-    # Values that mean that there is no label.
+    # Values that stand for a missing label.
     for label, missing, said in [
         ("N/A", None, "row 3: expected a label, got 'N/A', which stands for a missing one: .*missing="),
         ("nan", None, "row 3: expected a label, got 'nan'"),
@@ -183,7 +183,7 @@ def test_score_reads_labels_as_fit_does():
     def model(**more):
         return chumoku.TextClassifier(model="ngrams", progress=None, **more)
 
-    # None and NaN are classes here; other labels still lose white space and are merged.
+    # None and NaN are classes here; other labels are still trimmed and merged.
     for nothing in (None, float("nan")):
         given = [nothing if answer == "no" else answer for answer in answers]
         fitted = model(missing=[]).fit(texts, given)
@@ -194,11 +194,11 @@ def test_score_reads_labels_as_fit_does():
         varied = [nothing if label is nothing else ["yes", "Yes", " YES"][i % 3] for i, label in enumerate(given)]
         merged = model(missing=[], merge_labels=True).fit(texts, varied)
         assert len(merged.classes_) == 2 and merged.score(texts, varied) > 0.9
-    # So do texts beside numbers.
+    # The same holds for strings mixed with numbers.
     mixed = model().fit(texts, [1 if answer == "no" else "yes" for answer in answers])
     assert mixed.score(texts, [1 if answer == "no" else " yes " for answer in answers]) > 0.9
 
-    # A missing label has no answer to compare, unless the model has such a class.
+    # A missing label cannot be compared, unless the model has such a class.
     plain = model().fit(texts, answers)
     for label, said in [(None, r"row 3: expected a label, got nothing \(None or NaN\)"), ("N/A", "row 3: expected a label, got 'N/A'")]:
         with pytest.raises(ValueError, match=said):
@@ -212,7 +212,7 @@ def test_score_reads_labels_as_fit_does():
         fitted.set_params(missing=None).score(texts, [*several[:2], [None], *several[3:]])
 
 
-def test_doctor_reads_labels_as_the_command_does():
+def test_doctor_reads_labels_as_in_the_command():
     texts, answers = rows(60)
     given = [[answer, answer.upper()][i % 7 == 0] for i, answer in enumerate(answers)]
     given[3], given[4] = "N/A", None
@@ -222,7 +222,7 @@ def test_doctor_reads_labels_as_the_command_does():
     assert found.data["labels"] == ["no", "yes"]
 
 
-def test_scikit_learn_with_labels_that_are_objects():
+def test_scikit_learn_with_object_labels():
     sklearn = pytest.importorskip("sklearn.model_selection")
     texts, answers = rows(60)
     days = np.array(["2026-02-01" if answer == "yes" else "2025-01-01" for answer in answers], "datetime64[D]")
@@ -231,7 +231,7 @@ def test_scikit_learn_with_labels_that_are_objects():
     assert found.dtype.kind == "M" and (found == days).mean() > 0.8
 
 
-def test_shares_are_numbers_and_members_have_any_name():
+def test_fractions_and_enum_members_as_labels():
     texts, labels = rows(120)
     kinds = sorted(set(labels))
     parts = [Part.item if label == kinds[0] else Part.service for label in labels]
@@ -242,7 +242,7 @@ def test_shares_are_numbers_and_members_have_any_name():
 
 
 @pytest.mark.parametrize("kinds", [(True, 0), (1, 2.5), ("one", 1)])
-def test_labels_of_two_types_stay_what_they_are(kinds):
+def test_labels_of_two_types_keep_their_types(kinds):
     texts, labels = rows(120)
     names = sorted(set(labels))
     model = chumoku.TextClassifier(model="ngrams", progress=None).fit(texts, [kinds[names.index(label)] for label in labels])

@@ -1,4 +1,4 @@
-"""Where rows lie in memory, and what is read where it lies."""
+"""Memory layouts: which are read in place, and which are copied."""
 
 import tracemalloc
 
@@ -42,13 +42,13 @@ def test_arrays(name):
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
-def test_what_is_read_in_place(name):
+def test_supported_layouts_are_read_in_place(name):
     q, k, v = (IN_PLACE[name](x) for x in numbers((2, 3, 600, 64)))
     tracemalloc.start()
     chumoku.attention(q, k, v)
     used = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    # Room for the result, and for the log-sum-exp; a copy of one input would be as much again.
+    # Memory for the result and the log-sum-exp; a copy of one input would need as much again.
     assert used < 1.5 * 4 * 2 * 3 * 600 * 64
 
 

@@ -20,7 +20,7 @@ def example(rng=np.random.default_rng(0)):
     return {name: rng.standard_normal((n, 4)).astype(np.float32) for name, n in (("Q", 3), ("K", 5), ("V", 5))}
 
 
-def test_a_trace_has_the_numbers():
+def test_a_trace_contains_the_numbers():
     x = example()
     found = chumoku.trace({"title": "Three queries", "inputs": x})
     scores = x["Q"].astype(np.float64) @ x["K"].astype(np.float64).T / 2
@@ -36,7 +36,7 @@ def test_a_trace_has_the_numbers():
         found["nothing"]
 
 
-def test_a_trace_backward_has_the_gradients():
+def test_a_backward_trace_contains_the_gradients():
     forward, found = chumoku.trace("review-loss"), chumoku.trace("review-loss", backward=True)
     assert found.steps == forward.steps and forward.gradients == [] and found.gradients[0] == "logits" and found.gradients[-1] == "X"
     np.testing.assert_array_equal(found["weights"], forward["weights"])
@@ -63,7 +63,7 @@ def test_a_trace_backward_has_the_gradients():
         chumoku.trace("two-tokens", backward=True)
 
 
-def test_a_model_of_two_texts_is_traced():
+def test_a_pair_model_is_traced():
     rows = [(f"A dog runs on day {i}.", f"A dog {['runs', 'eats'][i % 2]}.") for i in range(80)]
     model = chumoku.TextClassifier(epochs=1, progress=None).fit(rows, [i % 2 for i in range(80)])
     found = chumoku.trace(model=model, text=("A dog runs.", "A dog eats."))
@@ -77,7 +77,7 @@ def test_a_model_of_two_texts_is_traced():
         chumoku.trace(model=single, text=("A dog runs.", "A dog eats."))
 
 
-def test_hidden_keys_are_infinite():
+def test_masked_keys_are_infinite():
     x = example()
     found = chumoku.trace({"inputs": x, "options": {"mask": np.tri(3, 5, dtype=bool)}})
     assert np.isinf(np.concatenate([found[name].ravel() for name in found.steps])).any()
@@ -95,12 +95,12 @@ def test_a_trace_is_saved(tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
     worked = (ROOT / "crates" / "chumoku-view" / "worked" / "by-hand.json").read_bytes()
     (tmp_path / "example.json").write_bytes(worked)
-    with pytest.raises(ValueError, match="that is a file that is read"):
+    with pytest.raises(ValueError, match="this is an input file"):
         chumoku.trace(tmp_path / "example.json").save(tmp_path / "example.json")
     assert (tmp_path / "example.json").read_bytes() == worked
     with pytest.raises(ValueError, match="ends with one of .txt"):
         found.save(tmp_path / "trace.doc")
-    assert "与えられた値" in found.text("ja") and found.text("ja") != found.text()
+    assert "入力" in found.text("ja") and found.text("ja") != found.text()
 
 
 def test_every_built_in_example():
@@ -127,11 +127,11 @@ def test_a_model_is_traced(tmp_path):
         found["Q", 1]
     model.save(tmp_path / "model")
     assert chumoku.trace(model=tmp_path / "model", text="The soup was good.", layer=1, head=2).steps == found.steps
-    # The gradient of a class pulls the other way than that of the other one.
+    # The gradient of one class points away from that of the other.
     zero, one = (chumoku.trace(model=model, text="The soup was good.", target=name, backward=True) for name in ("0", "1"))
     assert zero.gradients and (zero.gradient("logits") * one.gradient("logits") < 0).all()
     assert chumoku.trace(model=model, text="The soup was good.", backward=True).data["loss"]["value"] > 0
-    # What is there whole and of a head is the whole.
+    # If a quantity is shown in full and for a head, the full matrix is returned.
     back = chumoku.trace(model=model, text="The soup was good.", layer=1, head=2, backward=True)
     for name in "QKV":
         whole, part = back.gradient(name), back.gradient(name, head=2)
@@ -165,7 +165,7 @@ def test_a_model_is_traced(tmp_path):
             chumoku.trace(**arguments)
 
 
-def test_what_is_claimed_is_checked(tmp_path):
+def test_claims_are_checked(tmp_path):
     inputs = {"Q": np.eye(2), "K": np.eye(2), "V": 2 * np.eye(2)}
     wrong = {"inputs": inputs, "claims": {"weights": [["0.6682", "0.3318"], ["0.3318", "0.6682"]]}}
     found = chumoku.check(wrong)
@@ -205,7 +205,7 @@ def test_counting():
     assert theirs == chumoku.count("decoder", width=128, heads=4).data
 
 
-def test_what_is_asked_of_a_trace_is_done(tmp_path):
+def test_every_argument_of_a_trace_has_an_effect(tmp_path):
     rng = np.random.default_rng(1)
     inputs = {name: rng.standard_normal((3, 4)) for name in ("Q", "K", "V")}
     found = chumoku.trace({"inputs": inputs, "tokens": ["a", "b", "c"]})
@@ -271,12 +271,12 @@ def test_the_trace_of_a_model_is_pickled(tmp_path):
     for ending in ("html", "md", "tex", "txt", "json", "xlsx"):
         found.save(tmp_path / f"a.{ending}", "ja"), again.save(tmp_path / f"b.{ending}", "ja")
         a, b = ((tmp_path / f"{name}.{ending}").read_bytes() for name in "ab")
-        # A workbook holds the time when it was made.
+        # A workbook contains its creation time.
         assert a == b or ending == "xlsx" and b.startswith(b"PK") and abs(len(a) - len(b)) < 99
     assert len(pickle.dumps(found)) < 9_000_000
     same(found, copy.deepcopy(found))
     assert copy.deepcopy(found).text(digits=2) == found.text(digits=2)
-    with pytest.raises(ValueError, match="trace anew"):
+    with pytest.raises(ValueError, match="trace the model again"):
         again.text(digits=2)
 
 

@@ -1,4 +1,4 @@
-"""`Translator`, `LanguageModel` and `Embedder`: the command's own models."""
+"""`Translator`, `LanguageModel` and `Embedder` match the command's models."""
 
 import csv
 import itertools
@@ -52,7 +52,7 @@ def writer():
 
 
 @needs_command
-def test_the_same_translator_as_the_command(tmp_path):
+def test_the_translator_matches_the_command(tmp_path):
     sources, targets = pairs()
     with open(tmp_path / "pairs.csv", "w", newline="") as file:
         csv.writer(file).writerows([("source", "target"), *zip(sources, targets)])
@@ -65,7 +65,7 @@ def test_the_same_translator_as_the_command(tmp_path):
 
 
 @needs_command
-def test_the_same_language_model_as_the_command(tmp_path):
+def test_the_language_model_matches_the_command(tmp_path):
     (tmp_path / "text.jsonl").write_text("".join(json.dumps({"text": text()}) + "\n" for _ in range(1)))
     command("train", tmp_path / "text.jsonl", "--task", "lm", "--epochs", 1, "--out", tmp_path / "model", "--threads", 2)
     ours = chumoku.LanguageModel(epochs=1, progress=None).fit(text())
@@ -76,7 +76,7 @@ def test_the_same_language_model_as_the_command(tmp_path):
     assert "".join(ours.generate("The cat", max_tokens=20)) == found["text"]
 
 
-def test_translating(translator, tmp_path):
+def test_translation(translator, tmp_path):
     assert translator.metrics_["scores"]["pairs"] > 0
     found = list(translator.translate(["four two one", "nine nine six"], beam=3))
     assert all(isinstance(each, str) and 1 <= len(each.hypotheses) <= 3 and not each.is_cut for each in found)
@@ -84,7 +84,7 @@ def test_translating(translator, tmp_path):
     assert list(translator.translate(["four two one", "nine nine six"])) == translator.predict(["four two one", "nine nine six"])
     assert found[0] == found[0].hypotheses[0][0] and found[0].hypotheses[0][1] >= found[0].hypotheses[-1][1]
     assert pickle.loads(pickle.dumps(found[0])).hypotheses == found[0].hypotheses
-    # An endless stream is read as far as it is asked for.
+    # Only as much of an endless stream is read as needed.
     stream = translator.translate(itertools.cycle(["one one one"]))
     assert next(stream) == translator.predict(["one one one"])[0]
     scores = translator.evaluate(*pairs(40))
@@ -99,7 +99,7 @@ def test_translating(translator, tmp_path):
     assert "<table>" in translator._repr_html_()
 
 
-def test_where_a_translation_comes_from(translator):
+def test_translations_are_explained(translator):
     found = translator.explain("four two one", target="421")
     assert found.target == "421" and "".join(found.source_words).startswith("four")
     layers, heads, rows, columns = found.attention.shape
@@ -109,7 +109,7 @@ def test_where_a_translation_comes_from(translator):
     assert "four" in found.page("ja")
 
 
-def test_writing(writer):
+def test_generation(writer):
     pieces = writer.generate("The dog", max_tokens=30, seed=1)
     first = next(pieces)
     rest = list(pieces)
@@ -118,7 +118,7 @@ def test_writing(writer):
     assert list(pieces) == [], "what has ended stays so"
     greedy = "".join(writer.generate("The dog", max_tokens=10, temperature=0))
     assert greedy == "".join(writer.generate("The dog", max_tokens=10, temperature=0, seed=9))
-    # A text that is let go of stops being written; many of them leave no threads behind.
+    # An abandoned text stops being generated. Many of them leave no threads behind.
     before = len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self/task") else 0
     for _ in range(20):
         next(writer.generate("The", max_tokens=10_000))
@@ -130,7 +130,7 @@ def test_writing(writer):
         raise AssertionError("threads go on writing texts that nobody reads")
 
 
-def test_what_a_language_model_knows(writer, tmp_path):
+def test_language_models_score_and_explain_texts(writer, tmp_path):
     scores = writer.evaluate([text(20)])
     assert scores["loss"] < writer.evaluate(["Quite other words, zyx qwv, stand here instead."])["loss"]
     assert writer.score([text(20)]) == -scores["loss"]
@@ -146,7 +146,7 @@ def test_what_a_language_model_knows(writer, tmp_path):
     assert "".join(further.generate("The", max_tokens=5))
 
 
-def test_a_text_is_not_written_on_in_a_child(writer):
+def test_generation_does_not_continue_in_a_child_process(writer):
     if not hasattr(os, "fork"):
         pytest.skip("no fork here")
     pieces = writer.generate("The", max_tokens=100)
@@ -164,7 +164,7 @@ def test_a_text_is_not_written_on_in_a_child(writer):
     assert list(pieces)
 
 
-def test_what_is_wrong_says_what(translator, writer, tmp_path):
+def test_errors_name_the_problem(translator, writer, tmp_path):
     for fit, error, match in [
         (lambda: chumoku.Translator().fit(["a"], ["b", "c"]), ValueError, "a translation for each of 1 texts, got 2"),
         (lambda: chumoku.Translator().fit(["a", None], ["b", "c"]), TypeError, "row 1: expected a text, got nothing"),
@@ -194,7 +194,7 @@ def test_what_is_wrong_says_what(translator, writer, tmp_path):
         chumoku.LanguageModel.load(tmp_path / "translator")
 
 
-def test_a_folder_that_changes_is_not_mixed_up(translator, tmp_path):
+def test_a_folder_that_changes_is_never_mixed(translator, tmp_path):
     translator.save(tmp_path / "model")
     loaded = chumoku.Translator.load(tmp_path / "model")
     pickle.dumps(loaded)
@@ -204,8 +204,8 @@ def test_a_folder_that_changes_is_not_mixed_up(translator, tmp_path):
     assert loaded.predict(["one two three"])
 
 
-def test_interrupted_writing():
-    """Ctrl-C while a text is written raises at once."""
+def test_interrupted_generation():
+    """Ctrl-C during generation raises at once."""
     program = """
         import chumoku, os, signal, threading
         things = ["cat", "dog", "bird"]
@@ -224,7 +224,7 @@ def test_interrupted_writing():
 
 
 @pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="CHUMOKU_CHECKPOINTS names no folder of published models")
-def test_vectors_of_texts():
+def test_embeddings():
     embedder = chumoku.Embedder(CHECKPOINTS / "minilm")
     texts = ["A cat sits on the mat.", "A kitten rests on a rug.", "The stock market fell."]
     found = embedder.transform(texts)
@@ -251,15 +251,15 @@ def test_vectors_of_texts():
 
 
 @pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="CHUMOKU_CHECKPOINTS names no folder of published models")
-def test_answering():
+def test_a_published_language_model():
     model = chumoku.LanguageModel.load(CHECKPOINTS / "smollm2")
     said = "".join(model.generate("The capital of France is", max_tokens=8, temperature=0))
     words = ["generate", CHECKPOINTS / "smollm2", "The capital of France is", "--max-tokens", 8, "--temperature", 0, "--json"]
     assert said == json.loads(command(*words))["text"] and "Paris" in said
 
 
-def test_messages(tmp_path, writer):
-    """A folder with a template answers messages as the template puts them."""
+def test_chat_messages(tmp_path, writer):
+    """A folder with a chat template replies to messages in the template's format."""
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")
     torch = pytest.importorskip("torch")
@@ -280,7 +280,7 @@ def test_messages(tmp_path, writer):
     assert said.strip() == "".join(model.generate("user: Hi assistant:", max_tokens=5, temperature=0)).strip()
 
 
-def test_what_is_asked_of_a_translator_is_done(translator):
+def test_every_argument_of_a_translator_has_an_effect(translator):
     texts = ["four two one", "nine nine six"]
     wide = [each.hypotheses for each in translator.translate(texts, beam=4, length_penalty=0.0)]
     long = [each.hypotheses for each in translator.translate(texts, beam=4, length_penalty=2.0)]
@@ -296,7 +296,7 @@ def test_what_is_asked_of_a_translator_is_done(translator):
         again.predict(["a"])
 
 
-def test_what_is_asked_of_a_language_model_is_done(writer, tmp_path):
+def test_every_argument_of_a_language_model_has_an_effect(writer, tmp_path):
     written = lambda **how: "".join(writer.generate("The", max_tokens=40, **how))
     assert len({written(seed=seed, temperature=2.0) for seed in range(4)}) > 1
     greedy = written(temperature=0)
@@ -312,7 +312,7 @@ def test_what_is_asked_of_a_language_model_is_done(writer, tmp_path):
 
 
 @pytest.mark.skipif(not CHECKPOINTS.is_dir(), reason="CHUMOKU_CHECKPOINTS names no folder of published models")
-def test_vectors_as_they_are_asked_for():
+def test_every_argument_of_an_embedder_has_an_effect():
     texts = ["A cat sits on the mat.", "Shares fell."]
     long = chumoku.Embedder(CHECKPOINTS / "minilm", normalize=False).transform(texts)
     assert (abs((long**2).sum(1) - 1) > 0.1).all()

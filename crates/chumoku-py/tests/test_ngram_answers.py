@@ -1,4 +1,4 @@
-"""N-grams alone that tell labels or numbers, and answers that are left out where the model is not sure."""
+"""N-gram models for labels or numbers, and abstention when unsure."""
 
 import math
 import subprocess
@@ -14,7 +14,7 @@ WORDS = {"food": "soup", "staff": "waiter", "price": "bill"}
 
 
 def labelled(n=300):
-    """Each label that a text has is told by a word."""
+    """Each label of a text is revealed by a word."""
     kinds = list(WORDS)
     sets = [[kind for place, kind in enumerate(kinds) if i * 5 % 8 >> place & 1] for i in range(n)]
     return [f"Visit {i}: {' and '.join(WORDS[kind] for kind in kinds) or 'nothing'} to tell." for i, kinds in enumerate(sets)], sets
@@ -36,7 +36,7 @@ def test_labels(tmp_path):
     np.testing.assert_array_equal(again.predict_proba(texts), model.predict_proba(texts))
     indicators = np.array([[kind in labels for kind in sorted(WORDS)] for labels in sets], int)
     np.testing.assert_array_equal(ngrams(chumoku.TextClassifier).fit(texts, indicators).predict(texts), indicators)
-    with pytest.raises(ValueError, match="expected a model with a network, got n-grams alone"):
+    with pytest.raises(ValueError, match="expected a model with a network, got n-grams only"):
         model.export(tmp_path / "model.onnx")
 
 
@@ -57,7 +57,7 @@ def test_numbers(tmp_path):
 
 
 @pytest.mark.parametrize("empty", ["", " \n", "\u3000"])
-def test_empty_texts_have_no_answer(empty):
+def test_empty_texts_are_rejected(empty):
     texts, numbers = rated(120)
     classifier = ngrams(chumoku.TextClassifier).fit(texts, [x > 3 for x in numbers])
     regressor = ngrams(chumoku.TextRegressor).fit(texts, numbers)
@@ -81,11 +81,11 @@ def test_empty_texts_have_no_answer(empty):
     sized = ngrams(chumoku.TextClassifier, columns=["size"]).fit(table, [x > 3 for x in numbers])
     with pytest.raises(ValueError, match="^row 1: expected some characters"):
         sized.predict({"text": given, "size": [1, 2]})
-    # That there are none is no fault.
+    # An empty list is valid.
     assert len(classifier.predict([])) == 0 and regressor.predict([]).shape == (0,) and tagger.predict([]) == []
 
 
-def test_labels_that_it_is_not_sure_of():
+def test_abstention_for_labels():
     texts, classes, says = uncertain()
     model = ngrams(chumoku.TextClassifier).fit(texts, [["good" if label else "bad"] for label in classes])
     texts, classes, says = uncertain(first=1000)
@@ -102,9 +102,9 @@ def test_labels_that_it_is_not_sure_of():
         ngrams(chumoku.TextClassifier).fit(texts, indicators).predict(texts, abstain=0.9)
 
 
-def test_numbers_that_it_is_not_sure_of():
+def test_abstention_for_numbers():
     texts, classes, says = uncertain()
-    # Without a word for it a text may be of any of three levels.
+    # Without its word, a text may have any of three levels.
     stars = lambda: np.array([5 * label if said else row % 3 * 2.5 for row, (label, said) in enumerate(zip(classes, says))])
     model = ngrams(chumoku.TextRegressor).fit(texts, stars())
     texts, classes, says = uncertain(first=1000)

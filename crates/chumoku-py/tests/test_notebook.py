@@ -1,4 +1,4 @@
-"""The notebook of the examples is run, and what it shows is opened in a browser."""
+"""Runs the example notebook, and opens its output in a browser."""
 
 import html
 import pathlib
@@ -18,7 +18,7 @@ NOTEBOOK = pathlib.Path(__file__).resolve().parents[3] / "examples" / "python" /
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """What each cell of code shows, as HTML or text."""
+    """The output of each code cell, as HTML or text."""
     notebook = nbformat.read(NOTEBOOK, 4)
     folder = tmp_path_factory.mktemp("notebook")
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
@@ -30,7 +30,7 @@ def outputs(tmp_path_factory):
     return found
 
 
-def test_what_a_notebook_shows(outputs):
+def test_notebook_outputs(outputs):
     model, why, page, weights, check, count = outputs
     assert "TextClassifier(epochs=2)" in model["text/html"] and "accuracy" in model["text/html"]
     assert "rgba(" in why["text/html"] and len(why["text/html"]) < 100_000 and "<script" not in why["text/html"]
@@ -52,11 +52,11 @@ def test_the_page_opens_in_a_browser(outputs, tmp_path):
         subprocess.run(words, check=True, capture_output=True, timeout=120)
         return (tmp_path / f"{name}.png").stat().st_size
 
-    # The page draws itself by its script: without leave to run one the frame stays nearly empty.
+    # A script draws the page: without permission to run scripts, the frame stays nearly empty.
     without = screenshot("without", shown.replace("allow-scripts", ""))
-    # A browser on a busy machine may take its picture before the frame has drawn at all.
+    # On a busy machine, a browser may take its screenshot before the frame is drawn.
     drawn = max(screenshot("page", shown) for _ in range(3))
     assert drawn > 1.5 * without, (drawn, without)
-    # What stands in the frame is the page itself.
+    # The frame contains the page itself.
     source = html.unescape(re.search(r'srcdoc="([^"]*)"', shown).group(1))
     assert source.lstrip().lower().startswith("<!doctype html>") and "The soup was fresh" in source

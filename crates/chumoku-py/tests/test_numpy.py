@@ -1,4 +1,4 @@
-"""`chumoku.attention` of arrays, against the formula in double precision."""
+"""`chumoku.attention` on arrays, compared with the formula in double precision."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ def numbers(*shape, seed=0, dtype=np.float32):
 
 
 def plain(q, k, v, scale=None, mask=None, softcap=None, sinks=None, causal=None, window=None, alibi=None, lengths=None):
-    """The formula, in double precision: output, log-sum-exp and weights."""
+    """The reference formula in double precision: output, log-sum-exp and weights."""
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
@@ -72,7 +72,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("sizes", [(2, 4, 2, 13, 19, 8, 8), (2, 4, 4, 1, 40, 16, 5), (2, 4, 1, 70, 33, 3, 64)])
-def test_everything_that_it_can_do(name, sizes):
+def test_all_options(name, sizes):
     b, h, hk, n, s, d, dv = sizes
     q, k, v = numbers(b, h, n, d, seed=1), numbers(b, hk, s, d, seed=2), numbers(b, hk, s, dv, seed=3)
     options = CASES[name]
@@ -83,7 +83,7 @@ def test_everything_that_it_can_do(name, sizes):
     np.testing.assert_allclose(found.log_sum_exp, lse, atol=4e-6, rtol=2e-6)
     np.testing.assert_allclose(found.weights, weights, atol=1e-6)
     assert found.output.dtype == np.float32 and found.output.shape == (b, h, n, dv)
-    # Without anything beside it the output alone comes back, the same.
+    # Without additional results, only the output is returned, unchanged.
     np.testing.assert_array_equal(chumoku.attention(q, k, v, **options), found.output)
 
 
@@ -94,7 +94,7 @@ def test_masks_of_every_shape(shape, kind):
     mask = numbers(*shape, seed=4)
     mask = mask > -0.5 if kind == "bool" else mask.astype(kind)
     np.testing.assert_allclose(chumoku.attention(q, k, v, mask=mask), plain(q, k, v, mask=mask)[0], atol=2e-6)
-    # Expanded without memory, and transposed.
+    # Broadcast without memory, and transposed.
     wide = np.broadcast_to(mask, (2, 4, 13, 19))
     np.testing.assert_allclose(chumoku.attention(q, k, v, mask=wide), plain(q, k, v, mask=mask)[0], atol=2e-6)
 
@@ -104,7 +104,7 @@ def test_views_of_any_strides():
     q, k, v = (base[:, :, :, i].transpose(0, 2, 1, 3) for i in range(3))
     expected = plain(q, k, v)[0]
     np.testing.assert_allclose(chumoku.attention(q, k, v), expected, atol=2e-6)
-    # Backwards, every second, and by columns: copied where they cannot be read in place.
+    # Reversed, every second element, and column order: copied if they cannot be read in place.
     np.testing.assert_allclose(chumoku.attention(q[:, :, ::-1], k, v), expected[:, :, ::-1], atol=2e-6)
     np.testing.assert_allclose(chumoku.attention(q[:, :, ::2], k, v), expected[:, :, ::2], atol=2e-6)
     flipped = np.asfortranarray(q)
@@ -112,7 +112,7 @@ def test_views_of_any_strides():
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-13), ("float16", 2e-3)])
-def test_other_numbers(dtype, tolerance):
+def test_other_element_types(dtype, tolerance):
     q, k, v = (numbers(1, 2, 9, 8, seed=i, dtype=dtype) for i in range(3))
     found = chumoku.attention(q, k, v)
     assert found.dtype == dtype
@@ -127,7 +127,7 @@ def test_bfloat16():
     np.testing.assert_allclose(found.astype(np.float32), plain(q, k, v)[0], atol=2e-2)
 
 
-def test_masks_that_broadcast_stay_small():
+def test_broadcast_masks_are_not_expanded():
     from chumoku._numpy import _mask
 
     for dtype in ("f4", "f8", "f2"):
@@ -138,7 +138,7 @@ def test_masks_that_broadcast_stay_small():
     np.testing.assert_allclose(chumoku.attention(q, k, k, mask=wide), plain(q, k, k, mask=wide)[0], atol=2e-6)
 
 
-def test_nothing_there():
+def test_empty_arrays():
     q, k, v = numbers(2, 3, 4, 8), numbers(2, 3, 0, 8), numbers(2, 3, 0, 5)
     assert not chumoku.attention(q, k, v).any()
     assert chumoku.attention(q[:, :, :0], numbers(2, 3, 4, 8), numbers(2, 3, 4, 5)).shape == (2, 3, 0, 5)
@@ -158,7 +158,7 @@ def test_packed_sequences():
         np.testing.assert_allclose(found.log_sum_exp[:, queries[s] : queries[s + 1]], lse[0], atol=4e-6)
 
 
-def test_statistics_are_those_of_the_weights():
+def test_statistics_match_the_weights():
     q, k, v = numbers(2, 4, 13, 8, seed=1), numbers(2, 2, 19, 8, seed=2), numbers(2, 2, 19, 8, seed=3)
     found = chumoku.attention(q, k, v, causal=2, statistics=("mass", "entropy", "top:3"))
     weights = plain(q, k, v, causal=2)[2]
@@ -169,12 +169,12 @@ def test_statistics_are_those_of_the_weights():
     order = np.argsort(-weights, -1, kind="stable")[..., :3]
     np.testing.assert_array_equal(s.top_keys, order)
     np.testing.assert_allclose(s.top_weights, np.take_along_axis(weights, order, -1), atol=1e-6)
-    # Where a query sees fewer keys than are asked for.
+    # A query may see fewer keys than requested.
     few = chumoku.attention(q, k, v, causal="top_left", statistics=["top:3"]).statistics
     assert (few.top_keys[:, :, 0] == [0, -1, -1]).all() and few.mass is None
 
 
-def test_dropout_goes_by_the_seed():
+def test_dropout_follows_the_seed():
     q, k, v = numbers(1, 2, 64, 8, seed=1), numbers(1, 2, 64, 8, seed=2), np.ones((1, 2, 64, 1), np.float32)
     once = chumoku.attention(q, k, v, dropout=0.5, seed=1)
     np.testing.assert_array_equal(once, chumoku.attention(q, k, v, dropout=0.5, seed=1))
@@ -186,7 +186,7 @@ def test_dropout_goes_by_the_seed():
     np.testing.assert_array_equal(first, chumoku.attention(q, k, v, dropout=0.5))
 
 
-def test_the_same_bytes_for_any_number_of_threads():
+def test_results_do_not_depend_on_the_number_of_threads():
     q, k, v = (numbers(2, 4, 300, 32, seed=i) for i in range(3))
     before = chumoku.get_num_threads()
     try:
@@ -200,7 +200,7 @@ def test_the_same_bytes_for_any_number_of_threads():
         chumoku.set_num_threads(before)
 
 
-def test_threads_of_python_at_once():
+def test_concurrent_python_threads():
     q, k, v = (numbers(2, 4, 200, 32, seed=i) for i in range(3))
     expected, found = chumoku.attention(q, k, v).tobytes(), []
     work = lambda: found.extend(chumoku.attention(q, k, v).tobytes() for _ in range(20))
@@ -213,7 +213,7 @@ def test_threads_of_python_at_once():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_child_computes_after_a_fork():
+def test_attention_works_after_a_fork():
     code = """
 import os, sys, numpy as np, chumoku
 x = np.random.default_rng(0).standard_normal((2, 4, 200, 32)).astype(np.float32)
@@ -239,7 +239,7 @@ def test_scaled_dot_product_attention_of_every_rank():
         mask = numbers(9, 9, seed=4) > 0
         found = chumoku.scaled_dot_product_attention(q, k, v, mask)
         np.testing.assert_allclose(found, plain(*four, mask=mask)[0].reshape(*shape[:-1], 5), atol=2e-6)
-    # What comes before the rows broadcasts.
+    # Leading axes broadcast.
     q, k, v = numbers(2, 3, 9, 8, seed=1), numbers(1, 3, 9, 8, seed=2), numbers(2, 1, 9, 8, seed=3)
     wide = [np.broadcast_to(x, (2, 3, 9, 8)) for x in (q, k, v)]
     np.testing.assert_allclose(chumoku.scaled_dot_product_attention(q, k, v), plain(*wide)[0], atol=2e-6)
@@ -252,7 +252,7 @@ def test_scaled_dot_product_attention_of_every_rank():
 
 
 class Foreign:
-    """An array of another library, which speaks DLPack."""
+    """An array of another library that supports DLPack."""
 
     def __init__(self, x):
         self.x = x
@@ -264,7 +264,7 @@ class Foreign:
         return self.x.__dlpack_device__()
 
 
-def test_what_speaks_dlpack():
+def test_dlpack_arrays():
     q, k, v = (numbers(1, 2, 9, 8, seed=i) for i in range(3))
     found = chumoku.attention(Foreign(q), Foreign(k), Foreign(v))
     np.testing.assert_array_equal(np.asarray(found), chumoku.attention(q, k, v))
@@ -299,13 +299,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize("i", range(len(WRONG)))
-def test_what_is_wrong_says_what(i):
+def test_errors_name_the_problem(i):
     call, kind, message = WRONG[i]
     with pytest.raises(kind, match=message):
         call()
 
 
-def test_memory_stays():
+def test_memory_does_not_leak():
     import resource
 
     q = numbers(1, 2, 16, 8)
@@ -317,6 +317,6 @@ def test_memory_stays():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1024, "kilobytes"
 
 
-def test_importing_takes_no_library_along():
+def test_importing_chumoku_imports_no_library():
     code = "import sys, chumoku; assert not {'torch', 'numpy', 'transformers', 'sklearn'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,4 +1,5 @@
-"""Published models by our attention and by the plain one. `CHUMOKU_CHECKPOINTS` names a folder with minilm, e5 and smollm2."""
+"""Compares published models with our attention and with PyTorch's. `CHUMOKU_CHECKPOINTS` names a folder with minilm, e5
+and smollm2."""
 
 import os
 import pathlib

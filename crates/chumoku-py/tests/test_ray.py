@@ -1,4 +1,4 @@
-"""`chumoku.ray`: datasets and files, answered by workers, one of which is killed."""
+"""`chumoku.ray`: workers answer datasets and files, and one worker is killed."""
 
 import csv
 import filecmp
@@ -20,14 +20,15 @@ pytest.importorskip("ray.data", reason="SKIPPED: no ray[data] here")
 
 import chumoku.ray  # noqa: E402
 from chumoku import arrow  # noqa: E402
-from chumoku.ray import _cluster, _command, _parts, _words  # noqa: E402
+from chumoku.ray import _chunks, _cluster, _command, _messages  # noqa: E402
 from test_arrow import TEXTS, command, models  # noqa: E402, F401
 
 
 @pytest.fixture(scope="module")
 def cluster():
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-    # Ray gives pyarrow one thread where a task has one core, which hides a reader or writer that loses the order of rows.
+    # Ray gives pyarrow one thread for a task with one core. That would hide a reader or writer that changes the order
+    # of rows.
     os.environ.setdefault("OMP_NUM_THREADS", "4")
     ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=200 << 20, logging_level="ERROR")
     yield pathlib.Path(ray._private.worker._global_node.get_session_dir_path())
@@ -43,7 +44,7 @@ def plain(model, n):
 
 
 def workers(session):
-    """The processes of actors of this cluster that answer."""
+    """Returns the process ids of this cluster's answering actors."""
     found = []
     for place in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -57,7 +58,7 @@ def workers(session):
 
 
 def kill_one(session, killed):
-    """Kills a worker as soon as there is one."""
+    """Kills a worker as soon as one exists."""
     for _ in range(3600):
         there = workers(session)
         if there:
@@ -82,7 +83,7 @@ def write(place, form, n):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED: processes are found in /proc")
 @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
-def test_formats_in_and_out_in_order(cluster, models, tmp_path, form):  # noqa: F811
+def test_input_and_output_formats_keep_the_order(cluster, models, tmp_path, form):  # noqa: F811
     for name in "abc":
         write(tmp_path / f"{name}.{form}", form, 700)
     given = getattr(ray.data, f"read_{form}")([str(tmp_path / f"{name}.{form}") for name in "abc"], include_paths=True)
@@ -129,7 +130,7 @@ def test_parquet_files_keep_the_order_of_rows(cluster, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED: processes are found in /proc")
-def test_a_killed_worker_costs_no_row(cluster, models):  # noqa: F811
+def test_a_killed_worker_loses_no_row(cluster, models):  # noqa: F811
     n = 40_000
     given = ray.data.from_arrow([pa.Table.from_pylist(rows(n)[at : at + 1000]) for at in range(0, n, 1000)])
     answered = chumoku.ray.predict(given, models / "classes", workers=2, batch_size=500)
@@ -155,14 +156,14 @@ def test_vectors_and_explanations(cluster, models):  # noqa: F811
         assert [list(row["embedding"] if row["embedding"] is not None else []) for row in found] == [row["embedding"] or [] for row in expected]
 
 
-def test_wrong_use_is_said(cluster, models):  # noqa: F811
+def test_wrong_use_is_reported(cluster, models):  # noqa: F811
     with pytest.raises(ValueError, match="nowhere"):
         chumoku.ray.predict(ray.data.from_items(rows(3)), "nowhere")
     with pytest.raises(TypeError, match="dataset of Ray Data"):
         chumoku.ray.predict(rows(3), models / "classes")
     with pytest.raises(ValueError, match="workers"):
         chumoku.ray.predict(ray.data.from_items(rows(3)), models / "classes", workers=0)
-    # Before any worker is asked.
+    # Reported before any worker starts.
     given = ray.data.from_items(rows(3))
     known = ray.data.from_arrow(pa.Table.from_pylist(rows(3)))
     for kind, match, call in [
@@ -185,25 +186,25 @@ def test_wrong_use_is_said(cluster, models):  # noqa: F811
         chumoku.ray.faults(ray.data.from_items(rows(3))).take_all()
 
 
-def test_a_cluster_that_has_no_room(cluster, models, tmp_path, monkeypatch):  # noqa: F811
+def test_a_full_cluster(cluster, models, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     with pytest.warns(UserWarning, match="the cluster has 2 cores: where a worker takes 2, none is left"):
         chumoku.ray.predict(ray.data.from_items(rows(3)), models / "classes", cpus=2)
-    # More workers than there is room for: as many as there is room for begin.
+    # If not all workers fit into the cluster, those that fit start.
     write(tmp_path / "rows.csv", "csv", 300)
     assert _command.run(["predict", str(models / "classes"), "rows.csv", "--out", "out", "--workers", "5", "--rows-per-part", "50"]) == 0
     assert (tmp_path / "out").read_bytes().count(b"\n") == 301
 
 
 def both(place, models, model, file, *flags):
-    """The command's output, and that of workers, of the same command line."""
+    """Runs the same command line with the command and with workers, and returns both outputs."""
     code = _command.run(["predict", str(models / model), file, "--out", "theirs", "--workers", "2", "--rows-per-part", "150", *flags])
     assert code == 0
     (place / "ours").write_text(command("predict", models / model, "--input", file, *flags, cwd=place), newline="")
     assert filecmp.cmp(place / "ours", place / "theirs", shallow=False), file
 
 
-def test_the_command_s_file(cluster, models, tmp_path, monkeypatch, capfd):  # noqa: F811
+def test_output_files_match_the_command(cluster, models, tmp_path, monkeypatch, capfd):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     for form in ("csv", "json", "parquet"):
         write(tmp_path / f"rows.{form}", form, 1000)
@@ -217,7 +218,7 @@ def test_the_command_s_file(cluster, models, tmp_path, monkeypatch, capfd):  # n
     both(tmp_path, models, "spans", "rows.csv")
 
 
-def test_the_command_s_errors(cluster, models, tmp_path, monkeypatch, capfd):  # noqa: F811
+def test_errors_match_the_command(cluster, models, tmp_path, monkeypatch, capfd):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows.csv", "csv", 300)
 
@@ -242,7 +243,7 @@ def test_the_command_s_errors(cluster, models, tmp_path, monkeypatch, capfd):  #
     # The first row has no text.
     refused(2, ["rows.csv:2", "empty"], "predict", model, "rows.csv", "--out", "out", "--strict", "--workers", "1")
     refused(2, ["predict or train", "dance"], "dance")
-    for lang, said in (("en", "that is a file that is read; name another"), ("ja", "読み込むファイルです")):
+    for lang, said in (("en", "this is an input file; choose another output"), ("ja", "入力ファイルです")):
         before = (tmp_path / "rows.csv").read_bytes()
         for words in (["rows.csv"], ["--input", "./rows.csv"], [f"--input={tmp_path}/rows.csv"]):
             refused(2, [said, "--out rows.csv"], "predict", model, *words, "--out", "rows.csv", "--lang", lang)
@@ -253,7 +254,7 @@ def test_the_command_s_errors(cluster, models, tmp_path, monkeypatch, capfd):  #
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="SKIPPED: processes are found in /proc")
-def test_the_command_s_file_though_workers_are_killed(cluster, models, tmp_path, monkeypatch):  # noqa: F811
+def test_output_files_match_the_command_although_workers_are_killed(cluster, models, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows.csv", "csv", 60_000)
     killed = []
@@ -264,26 +265,26 @@ def test_the_command_s_file_though_workers_are_killed(cluster, models, tmp_path,
     assert len(killed) == 1
 
 
-def test_parts_come_in_order_and_all(cluster, models, tmp_path, monkeypatch):  # noqa: F811
+def test_chunks_arrive_complete_and_in_order(cluster, models, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "rows.csv", "csv", 1000)
     arguments = ["chumoku", "predict", str(models / "classes"), "rows.csv"]
-    found = list(_parts.written(arguments, workers=2, cpus=1, rows=100))
+    found = list(_chunks.written(arguments, workers=2, cpus=1, rows=100))
     assert [part.at for part in found] == list(range(11))
     assert [part.rows for part in found] == [100] * 10 + [0] and found[-1].content is None
     assert sum(part.unanswered for part in found) == 11 and found[0].reason.startswith("rows.csv:2")
 
 
 def alone(*words, **more):
-    """The command in a process that is of no cluster yet."""
+    """Runs the command in a process that has not joined a cluster."""
     env = {name: x for name, x in os.environ.items() if name != "RAY_ADDRESS"} | more
     return subprocess.run([sys.executable, "-m", "chumoku.ray", *map(str, words)], capture_output=True, text=True, env=env, timeout=300)
 
 
-def test_a_cluster_that_is_not_there(models, tmp_path):  # noqa: F811
+def test_a_missing_cluster_is_reported(models, tmp_path):  # noqa: F811
     write(tmp_path / "rows.csv", "csv", 30)
     with socket.socket() as nobody:
-        # A port that is bound, so that it is no other program's, but where nobody listens.
+        # A port that is bound, so no other program uses it, but nothing listens on it.
         nobody.bind(("127.0.0.1", 0))
         silent = f"127.0.0.1:{nobody.getsockname()[1]}"
         for address, en, ja in [
@@ -301,7 +302,7 @@ def test_a_cluster_that_is_not_there(models, tmp_path):  # noqa: F811
     assert found.returncode == 2 and found.stderr == "error: RAY_ADDRESS: expected auto, local or host:port (such as 10.0.0.1:6379), found foo\n"
 
 
-def test_what_ray_says_of_a_cluster_is_one_line(monkeypatch):
+def test_ray_errors_are_shortened_to_one_line(monkeypatch):
     def fails(**options):
         raise RuntimeError("Version mismatch:\n  this and\n  that")
 
@@ -311,20 +312,20 @@ def test_what_ray_says_of_a_cluster_is_one_line(monkeypatch):
         somebody.bind(("127.0.0.1", 0))
         somebody.listen()
         address = f"127.0.0.1:{somebody.getsockname()[1]}"
-        with pytest.raises(_words.Wrong, match=f"the cluster at {address} cannot be joined: Version mismatch: this and that$"):
-            _cluster.join(_cluster.address_of(address, _words.english), _words.english, needed=1)
+        with pytest.raises(_messages.UsageError, match=f"the cluster at {address} cannot be joined: Version mismatch: this and that$"):
+            _cluster.join(_cluster.address_of(address, _messages.english), _messages.english, needed=1)
     monkeypatch.setattr("ray._private.services.find_gcs_addresses", lambda: [])
     monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda _: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(_words.Wrong, match="no cluster runs on this machine: start one with `ray start --head`"):
-        _cluster.join(_cluster.address_of("auto", _words.english), _words.english, needed=1)
-    # The cluster of yesterday, of which a file is left.
+    with pytest.raises(_messages.UsageError, match="no cluster runs on this machine: start one with `ray start --head`"):
+        _cluster.join(_cluster.address_of("auto", _messages.english), _messages.english, needed=1)
+    # A stale address file of an earlier cluster.
     monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda _: address)
-    with pytest.raises(_words.Wrong, match=f"no cluster answers at {address}"):
-        _cluster.join(_cluster.address_of("auto", _words.english), _words.english, needed=1)
+    with pytest.raises(_messages.UsageError, match=f"no cluster answers at {address}"):
+        _cluster.join(_cluster.address_of("auto", _messages.english), _messages.english, needed=1)
 
 
-def test_this_machine_has_no_more_workers_than_cores(models, tmp_path):  # noqa: F811
+def test_a_single_machine_has_at_most_one_worker_per_core(models, tmp_path):  # noqa: F811
     write(tmp_path / "rows.csv", "csv", 30)
     many = os.cpu_count() + 48
     few = "core" if os.cpu_count() == 1 else "cores"
@@ -334,7 +335,7 @@ def test_this_machine_has_no_more_workers_than_cores(models, tmp_path):  # noqa:
     assert (tmp_path / "out").read_bytes().count(b"\n") == 31
 
 
-def test_workers_that_fit(monkeypatch):
+def test_the_number_of_workers_that_fit(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(_cluster, "cores", lambda: 4)
     for workers, cpus, address, fitting, en, ja in [
@@ -346,12 +347,12 @@ def test_workers_that_fit(monkeypatch):
         (50, 1, "10.0.0.1:6379", 50, None, None),
         (None, 1, None, None, None, None),
     ]:
-        for pick, said in ((_words.english, en), (_words.japanese, ja)):
+        for pick, said in ((_messages.english, en), (_messages.japanese, ja)):
             told = []
             assert _command._fitting(workers, cpus, address, pick, lambda *words: told.append(words[2])) == fitting
             assert told == ([] if said is None else [said])
 
 
-def test_as_a_module(models, tmp_path):  # noqa: F811
+def test_running_as_a_module(models, tmp_path):  # noqa: F811
     found = subprocess.run([sys.executable, "-m", "chumoku.ray"], capture_output=True, text=True)
     assert found.returncode == 2 and "predict MODEL DATA" in found.stderr

@@ -1,4 +1,4 @@
-"""Training on a Ray cluster: the model of one process, byte for byte, whoever helps and whoever dies."""
+"""Training on a Ray cluster gives the model of one process, byte for byte, for any workers and failures."""
 
 import json
 import os
@@ -16,9 +16,9 @@ np = pytest.importorskip("numpy")
 ray = pytest.importorskip("ray", reason="Ray is not installed, so no cluster was tried")
 
 from chumoku import ray as chumoku_ray  # noqa: E402
-from chumoku.ray import _helper, _leader, _train, _words  # noqa: E402
+from chumoku.ray import _coordinator, _messages, _train, _worker  # noqa: E402
 
-# How many helpers are killed, one after another, while a model is trained.
+# Number of workers to kill, one after another, during training.
 KILLS = int(os.environ.get("CHUMOKU_KILLS", "3"))
 
 COMMAND = [sys.executable, "-m", "chumoku"]
@@ -47,7 +47,7 @@ def write(path, n):
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """A file of rows, and the model that one process makes of it in four parts a batch."""
+    """A file of rows, and the model that one process trains on it with four micro-batches a batch."""
     folder = tmp_path_factory.mktemp("rows")
     path = write(folder / "rows.csv", 1300)
     flags = ["--epochs", "3", "--parts", "4"]
@@ -57,32 +57,32 @@ def rows(tmp_path_factory):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
-def test_the_bytes_of_one_process(rows, tmp_path, workers):
+def test_the_model_matches_a_single_process(rows, tmp_path, workers):
     path, flags, alone = rows
     lang = "ja" if workers == 3 else "en"
     made = run(*ON_RAY, path, *flags, "--workers", workers, "--out", tmp_path / "model", "--json", "--lang", lang)
     assert made.returncode == 0, made.stderr
     assert model(tmp_path / "model") == alone
     assert json.loads(made.stdout)["seed"] == 42
-    assert (f"{workers} of {workers}" if lang == "en" else f"ヘルパー 1 が加わりました: {workers} のうち") in made.stderr
+    assert (f"{workers} of {workers}" if lang == "en" else f"ワーカー 1 が加わりました: {workers} のうち") in made.stderr
     assert re.search(r"ms a step, .* % of it waiting" if lang == "en" else r"1 ステップ .* ms、うち待ち", made.stderr)
 
 
-def helpers():
-    """The processes of helpers, by their names."""
+def worker_processes():
+    """Returns the process ids of the workers by name."""
     found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
-    return [int(line.split()[0]) for line in found.splitlines() if "ray::Helper" in line]
+    return [int(line.split()[0]) for line in found.splitlines() if "ray::TrainWorker" in line]
 
 
-def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
+def test_workers_killed_at_random_change_nothing(rows, tmp_path):
     _, flags, _ = rows
-    # Enough steps to be killed in.
+    # Enough steps to kill all workers during the run.
     path = write(tmp_path / "rows.csv", max(1300, 200 * KILLS))
     flags = ["--epochs", "30", *flags[2:]]
     longer = run(*COMMAND, "train", path, *flags, "--out", tmp_path / "alone", "--threads", "2")
     assert longer.returncode == 0, longer.stderr
     command = [*ON_RAY, path, *flags, "--workers", 2, "--out", tmp_path / "model"]
-    # The first of them is killed for certain: the run is held after its third step until then.
+    # The first one is certainly killed: the run is held after its third step until then.
     hold = tmp_path / "hold"
     hold.touch()
     env = os.environ | {"CHUMOKU_FAILPOINT": f"step:3=hold:{hold}"}
@@ -94,20 +94,20 @@ def test_helpers_killed_at_random_moments_cost_nothing(rows, tmp_path):
     until = time.monotonic() + 300 + 120 * KILLS
     while not hold.read_text() and process.poll() is None and time.monotonic() < until:
         time.sleep(0.05)
-    for pid in draw.sample(running := helpers(), min(1, len(running))):
+    for pid in draw.sample(running := worker_processes(), min(1, len(running))):
         os.kill(pid, signal.SIGKILL)
         killed += 1
     hold.unlink()
     while process.poll() is None and time.monotonic() < until:
         time.sleep(draw.uniform(0.2, 1.5))
-        # The next one once another has taken the place of the last.
+        # Kills the next one after the previous one was replaced.
         if killed < KILLS and "".join(said).count("joins") >= 2 + killed:
-            for pid in draw.sample(running := helpers(), min(1, len(running))):
+            for pid in draw.sample(running := worker_processes(), min(1, len(running))):
                 os.kill(pid, signal.SIGKILL)
                 killed += 1
     assert process.wait(60) == 0, "".join(said)
     listener.join()
-    # A run may end before the last of a few; of those that somebody asks for, all.
+    # A run may end before the last kill. If CHUMOKU_KILLS is set, all kills must happen.
     assert killed >= (KILLS if "CHUMOKU_KILLS" in os.environ else 1), (killed, "".join(said))
     assert "".join(said).count("is gone") == killed, (killed, "".join(said))
     assert model(tmp_path / "model") == model(tmp_path / "alone")
@@ -150,22 +150,22 @@ def test_a_cluster_grows_and_shrinks(rows, tmp_path):
         cluster.shutdown()
 
 
-def test_a_helper_with_other_instructions_is_refused(rows, tmp_path):
+def test_a_worker_with_another_instruction_set_is_rejected(rows, tmp_path):
     path, flags, _ = rows
     code = """
 import sys
 from chumoku.ray import _train
-make = _train.Leader.__init__
-_train.Leader.__init__ = lambda self, *words: make(self, *words[:-1], {"CHUMOKU_ISA": "scalar"})
+make = _train.Coordinator.__init__
+_train.Coordinator.__init__ = lambda self, *words: make(self, *words[:-1], {"CHUMOKU_ISA": "scalar"})
 sys.exit(_train.main(sys.argv[1:]))
 """
     made = run(sys.executable, "-c", code, path, *flags, "--workers", 1, "--out", tmp_path / "model")
     assert made.returncode == 2, made.stderr
-    assert "no helper is left: the instruction set is scalar there" in made.stderr, made.stderr
+    assert "no worker is left: the instruction set is scalar on the worker" in made.stderr, made.stderr
     assert not (tmp_path / "model" / "model.safetensors").exists()
 
 
-def test_from_python(rows, tmp_path):
+def test_training_from_python(rows, tmp_path):
     path, _, alone = rows
     metrics = chumoku_ray.train(path, out=tmp_path / "model", workers=2, epochs=3, parts=4)
     assert metrics["rows"]["train"] == 1040
@@ -174,7 +174,7 @@ def test_from_python(rows, tmp_path):
         chumoku_ray.train(path, out=tmp_path / "model", workers=1, epochs=3)
 
 
-def test_few_rows_are_trained_by_the_leader_alone(tmp_path):
+def test_small_data_is_trained_by_the_coordinator_alone(tmp_path):
     path = write(tmp_path / "few.csv", 200)
     made = run(*ON_RAY, path, "--epochs", "1", "--workers", 2, "--out", tmp_path / "model")
     assert made.returncode == 0 and "this process trains alone" in made.stderr, made.stderr
@@ -183,7 +183,7 @@ def test_few_rows_are_trained_by_the_leader_alone(tmp_path):
     assert alone.returncode == 0 and model(tmp_path / "model") == model(tmp_path / "alone"), alone.stderr
 
 
-def test_what_cannot_be_shared_is_refused(rows, tmp_path):
+def test_unshareable_runs_are_rejected(rows, tmp_path):
     path, _, _ = rows
     for flags, words in [
         (["--tune", "3"], "--settings that it prints"),
@@ -199,31 +199,31 @@ def test_what_cannot_be_shared_is_refused(rows, tmp_path):
         assert not (tmp_path / "model").exists()
 
 
-def test_a_helper_that_cannot_read_the_data_ends_it(tmp_path):
+def test_a_worker_that_cannot_read_the_data_ends_the_run(tmp_path):
     made = run(*ON_RAY, tmp_path / "nothing.csv", "--workers", 1, "--out", tmp_path / "model")
     assert made.returncode == 2 and "nothing.csv" in made.stderr, made.stderr
 
 
-def test_helpers_must_agree():
+def test_workers_must_agree_with_the_coordinator():
     ours = {"version": "1", "instruction_set": "avx512", "precision": "medium", "fingerprint": "a", "numbers": 3}
-    assert _leader.difference(ours, dict(ours), _words.english) is None
+    assert _coordinator.difference(ours, dict(ours), _messages.english) is None
     for key, value, words in [
         ("version", "2", "install the same"),
         ("instruction_set", "avx2", "CHUMOKU_ISA=avx2"),
         ("instruction_set", "amx", "CHUMOKU_ISA=avx512"),
         ("precision", "high", "--precision"),
-        ("fingerprint", "b", "the same, by the same name"),
+        ("fingerprint", "b", "the same files under the same names"),
     ]:
-        assert words in _leader.difference(ours, {**ours, key: value}, _words.english)
-        assert "ください" in _leader.difference(ours, {**ours, key: value}, _words.japanese)
+        assert words in _coordinator.difference(ours, {**ours, key: value}, _messages.english)
+        assert "ください" in _coordinator.difference(ours, {**ours, key: value}, _messages.japanese)
 
 
-def test_only_the_flags_of_helpers_go_to_them():
+def test_workers_get_only_their_own_flags():
     words = ["rows.csv", "--out", "x", "--epochs", "3", "--json", "--watch=a b", "--force", "--threads", "8"]
-    assert _train._of_helpers(words, 2) == ["rows.csv", "--epochs", "3", "--threads", "2"]
+    assert _train._worker_args(words, 2) == ["rows.csv", "--epochs", "3", "--threads", "2"]
 
 
-def test_gradients_are_added_as_one_process_adds_them():
+def test_gradients_are_summed_as_in_one_process():
     from chumoku._chumoku import joined_gradients
 
     draw = np.random.default_rng(5)
@@ -231,12 +231,12 @@ def test_gradients_are_added_as_one_process_adds_them():
     learnt = [(1.0, 3.0, 10), (2.0, 1.0, 20), (4.0, 4.0, 30)]
     shares = [np.float32(weight / 8) for _, weight, _ in learnt]
     whole = np.empty(1000, dtype=np.float32)
-    told = joined_gradients(learnt, [_helper.located(grad) for grad in grads], _helper.located(whole))
+    told = joined_gradients(learnt, [_worker.memory_of(grad) for grad in grads], _worker.memory_of(whole))
     assert told == (1.0 * 3 / 8 + 2.0 / 8 + 4.0 * 4 / 8, 8.0, 60)
     assert np.allclose(whole, sum(share * grad for share, grad in zip(shares, grads)), rtol=1e-6, atol=1e-6)
     pieces = np.empty(1000, dtype=np.float32)
     for start, stop in [(0, 333), (333, 334), (334, 1000)]:
-        joined_gradients(learnt, [_helper.located(g[start:stop]) for g in grads], _helper.located(pieces[start:stop]))
+        joined_gradients(learnt, [_worker.memory_of(g[start:stop]) for g in grads], _worker.memory_of(pieces[start:stop]))
     assert (pieces == whole).all()
     with pytest.raises(ValueError, match="expected"):
-        joined_gradients(learnt, [_helper.located(grads[0])], _helper.located(whole))
+        joined_gradients(learnt, [_worker.memory_of(grads[0])], _worker.memory_of(whole))

@@ -1,4 +1,4 @@
-"""Files are read as the command reads them."""
+"""`chumoku.read_table` reads files as the command does."""
 
 import chumoku
 import pytest
@@ -10,7 +10,7 @@ def rows(write, header, n=60):
     return "\n".join([header, *(write(f"{WORDS[i % 5]} {i}", i) for i in range(n))]) + "\n"
 
 
-def test_classes_labels_and_numbers_are_told_apart(tmp_path):
+def test_classes_labels_and_numbers_are_distinguished(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text(rows(lambda text, i: f"{text};{1 + i % 4},5", "Kommentar;Note"), "utf-8")
     found = chumoku.read_table(file)
@@ -23,7 +23,7 @@ def test_classes_labels_and_numbers_are_told_apart(tmp_path):
     assert found.task == "classify" and set(found.labels) == {"Low", "High"} and "priority" in found.description
 
 
-def test_options_are_those_of_the_command(tmp_path):
+def test_options_match_the_command(tmp_path):
     file = tmp_path / "a.csv"
     file.write_bytes(rows(lambda text, i: f"{['Ham', 'ham', 'spam'][i % 3]},{text} für dich,,", "v1,v2,,").encode("latin-1"))
     with pytest.raises(ValueError, match="--encoding windows-1252"):
@@ -40,13 +40,13 @@ def test_options_are_those_of_the_command(tmp_path):
         chumoku.read_table(file)
 
 
-def test_a_file_that_was_read_is_not_written_over(tmp_path):
+def test_a_file_that_was_read_is_not_overwritten(tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text(rows(lambda text, i: f"{text},{['ham', 'spam'][i % 2]}", "text,label"), "utf-8")
     before = file.read_bytes()
     found = chumoku.read_table(file)
     checkup = chumoku.doctor(found.texts, found.labels, folds=2)
-    with pytest.raises(ValueError, match="that is a file that is read"):
+    with pytest.raises(ValueError, match="this is an input file"):
         checkup.save(file)
     assert file.read_bytes() == before
     checkup.save(tmp_path / "doctor.csv")

@@ -1,4 +1,4 @@
-"""Weights of rows in `fit`."""
+"""Sample weights in `fit`."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def labelled(labels):
 
 
 def kinds():
-    """Estimators, and rows that they learn from."""
+    """Estimators with rows to train on."""
     texts, labels = rows()
     number = chumoku.TextRegressor
     return [
@@ -32,14 +32,14 @@ def kinds():
 
 
 def same(one, other):
-    return all(one._content()[name] == other._content()[name] for name in FILES)
+    return all(one._model_files()[name] == other._model_files()[name] for name in FILES)
 
 
 def test_weights_of_one_change_no_byte():
     for make, texts, answers in kinds():
         plain = make().fit(texts, answers)
         assert same(make().fit(texts, answers, np.ones(len(texts))), plain)
-        # Weights that are all alike are none; these are 1 in single precision, and go all the way.
+        # Equal weights count as no weights. These are 1 in single precision, but pass through the weighted code.
         almost = 1 + 1e-12 * np.arange(len(texts))
         weighted = make().fit(texts, answers, sample_weight=almost)
         assert same(weighted, plain)
@@ -49,7 +49,7 @@ def test_weights_of_one_change_no_byte():
         assert not same(other, plain)
         # Only the ratios matter.
         assert same(make().fit(texts, answers, (4 * uneven).tolist()), other)
-        # The fingerprint of the rows leaves their weights out.
+        # The fingerprint of the rows does not include their weights.
         assert other.metrics_["data_sha256"] == plain.metrics_["data_sha256"]
 
 
@@ -58,14 +58,15 @@ def test_rows_of_weight_0_are_left_out():
         weights = 1.0 + np.arange(len(texts)) % 3
         weights[::7] = 0
         kept = [row for row, weight in enumerate(weights) if weight]
-        # Their labels do not matter.
+        # The labels of rows with weight 0 do not matter.
         wrong = [answers[(row + 1) % len(texts)] if weight == 0 else answers[row] for row, weight in enumerate(weights)]
         found = make().fit(texts, wrong, weights)
         assert same(found, make().fit([texts[row] for row in kept], [answers[row] for row in kept], weights[kept]))
 
 
 def contested(n):
-    """Texts of two kinds, each as often "yes" as "no"; and weights by which three of four say "yes" of the first, "no" of the second."""
+    """Texts of two kinds, with "yes" and "no" equally often. By weight, three in four are "yes" for the first kind and
+    "no" for the second."""
     texts, labels, weights = [], [], []
     for i in range(n):
         kind, label = ("odd" if i % 2 else "plain"), ("yes" if i // 2 % 2 else "no")
@@ -76,7 +77,7 @@ def contested(n):
 
 
 @pytest.mark.parametrize("model, n", [("ngrams", 400), ("ngrams", 1600), ("transformer", 400)])
-def test_probabilities_are_those_of_the_weighted_rows(model, n):
+def test_probabilities_follow_the_weighted_rows(model, n):
     texts, labels, weights = contested(n)
     asked = ["The room looks odd odd.", "The room looks plain plain."]
     plain = small(model=model, epochs=None if model == "ngrams" else 6).fit(texts, labels)
@@ -85,10 +86,11 @@ def test_probabilities_are_those_of_the_weighted_rows(model, n):
     np.testing.assert_allclose(weighted.predict_proba(asked)[:, 1], [0.75, 0.25], atol=0.08)
 
 
-def test_labels_and_numbers_are_those_of_the_weighted_rows():
+def test_labels_and_numbers_follow_the_weighted_rows():
     texts, labels, weights = contested(1600)
     asked = ["The room looks odd odd.", "The room looks plain plain."]
-    # All labels share one factor of calibration: a label of every row would make each surer than its rows are.
+    # All labels share one calibration factor. A label on every row would make each more confident than its rows
+    # justify.
     sets = [[label, "some"] if row % 3 else [label] for row, label in enumerate(labels)]
     model = small(model="ngrams", epochs=None).fit(texts, sets, weights)
     yes = model.classes_.tolist().index("yes")
@@ -99,8 +101,8 @@ def test_labels_and_numbers_are_those_of_the_weighted_rows():
     assert odd > 3.5 and plain < 2.5, (odd, plain)
 
 
-def test_a_weight_is_about_how_often_a_row_is_there():
-    """Not exactly: rows that are there twice change which n-grams are rare, and which rows are held out."""
+def test_a_weight_approximates_repeated_rows():
+    """Only approximately: repeated rows change which n-grams are rare and which rows are held out."""
     texts, labels = rows()
     labels = ["no" if row % 9 == 1 else label for row, label in enumerate(labels)]
     weights = [4 if row % 9 == 1 else 1 for row in range(len(texts))]
@@ -112,7 +114,7 @@ def test_a_weight_is_about_how_often_a_row_is_there():
     assert np.abs(weighted - repeated).mean() < 0.6 * np.abs(plain - repeated).mean()
 
 
-def test_mislabelled_rows_lose_their_influence():
+def test_mislabeled_rows_lose_their_influence():
     texts, labels = rows()
     wrong = ["no" if row % 5 < 2 else label for row, label in enumerate(labels)]
     clean = [float(a == b) for a, b in zip(labels, wrong)]
@@ -129,7 +131,7 @@ def test_mislabelled_rows_lose_their_influence():
     [[1.0], np.ones((160, 2)), -np.ones(160), np.zeros(160), np.full(160, np.nan), np.full(160, np.inf), ["a"] * 160],
     ids=["few", "wide", "negative", "zero", "nan", "inf", "text"],
 )
-def test_weights_that_are_none(weights):
+def test_invalid_weights_are_rejected(weights):
     with pytest.raises(ValueError, match="sample_weight: expected|could not convert string"):
         small(model="ngrams", epochs=None).fit(*rows(), sample_weight=weights)
     with pytest.raises(ValueError, match="sample_weight: expected|could not convert string"):
@@ -137,13 +139,13 @@ def test_weights_that_are_none(weights):
         chumoku.TextRegressor(model="ngrams", progress=None).fit(texts, numbers, sample_weight=weights)
 
 
-def test_too_few_rows_are_left():
+def test_too_few_weighted_rows_are_rejected():
     texts, labels = rows()
     with pytest.raises(ValueError, match=r"fit\(X, y\)"):
         small(model="ngrams", epochs=None).fit(texts, labels, [1] + [0] * 159)
 
 
-def test_estimators_without_weights_refuse_them():
+def test_estimators_without_weights_reject_them():
     for estimator in (chumoku.TextTagger(), chumoku.Translator(), chumoku.LanguageModel()):
         with pytest.raises(TypeError, match="sample_weight"):
             estimator.fit(["a"] * 9, ["b"] * 9, sample_weight=[1] * 9)
@@ -151,7 +153,7 @@ def test_estimators_without_weights_refuse_them():
             estimator.set_fit_request(sample_weight=True)
 
 
-def test_weights_of_new_rows(tmp_path):
+def test_weights_of_new_rows_in_continued_training(tmp_path):
     small(epochs=1, out=tmp_path / "model").fit(*rows())
     news = [f"Where is my {THINGS[i % 10]}, order {i}?" for i in range(40)]
     labels = ["question" if i % 4 else "no" for i in range(40)]
@@ -167,7 +169,7 @@ def test_weights_of_new_rows(tmp_path):
     assert not same(some, further(news, labels)) and some.metrics_["further"]["replays"] is True
 
 
-def test_resuming_with_other_weights_is_refused(tmp_path):
+def test_resuming_with_other_weights_is_rejected(tmp_path):
     texts, labels = rows()
 
     def interrupt(event):
@@ -183,7 +185,7 @@ def test_resuming_with_other_weights_is_refused(tmp_path):
     assert same(resumed, small(epochs=3).fit(texts, labels, weights))
 
 
-def test_scikit_learn_passes_weights_on():
+def test_scikit_learn_passes_weights():
     sklearn = pytest.importorskip("sklearn")
     from sklearn.model_selection import GridSearchCV, cross_validate
     from sklearn.pipeline import make_pipeline
@@ -200,7 +202,7 @@ def test_scikit_learn_passes_weights_on():
 
     expected = ngrams().fit(texts, labels, weights)
     name = "textclassifier"
-    # Without routing: by the step's name, or to every fit.
+    # Without metadata routing: by the step's name, or to every fit.
     piped = make_pipeline(FunctionTransformer(list), ngrams()).fit(texts, labels, **{f"{name}__sample_weight": weights})
     assert same(piped[-1], expected)
     searched = GridSearchCV(ngrams(), {"seed": [42]}, cv=2).fit(texts, labels, sample_weight=weights)
@@ -220,6 +222,6 @@ def test_scikit_learn_passes_weights_on():
             of_fold = ngrams().fit(texts[train], labels[train], weights[train])
             assert same(found["estimator"][fold], of_fold)
             assert found["test_score"][fold] == of_fold.score(texts[test], labels[test], weights[test])
-        # An argument that no request settles is an error, not ignored.
+        # An argument without a request is an error, not ignored.
         with pytest.raises(ValueError, match="sample_weight"):
             GridSearchCV(ngrams(), {"seed": [1]}, cv=2).fit(texts, labels, sample_weight=weights)

@@ -1,4 +1,5 @@
-"""Tensors: PyTorch's own function in double precision decides. Both doors: our function, and PyTorch's run by our kernels."""
+"""Tensors, compared with PyTorch's function in double precision. Tests both entry points: our function, and PyTorch's
+function on our kernels."""
 
 import itertools
 
@@ -20,7 +21,7 @@ def numbers(*shape, seed=0, dtype=torch.float32):
 
 @pytest.fixture(params=["ours", "activated"])
 def door(request):
-    """The function, and whether PyTorch's own runs on the kernels."""
+    """The function under test, and whether it is PyTorch's own on our kernels."""
     if request.param == "ours":
         yield chumoku.scaled_dot_product_attention
         return
@@ -32,7 +33,7 @@ def door(request):
 
 
 def truth(q, k, v, mask=None, **keywords):
-    """PyTorch's plain path in double precision, with the gradients of what wants them."""
+    """PyTorch's plain path in double precision, with gradients of the inputs that require them."""
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
     mask = mask if mask is None or mask.dtype == torch.bool else mask.double()
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
@@ -74,7 +75,7 @@ def test_shapes(door, dtype, causal, train, sizes):
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("axes", list(itertools.product([0, 1], [0, 1], [0, 1])) + [2])
 def test_masks(door, dtype, kind, train, axes):
-    """Every set of axes along which a mask may broadcast, and a mask of two axes."""
+    """All combinations of axes along which a mask may broadcast, and a mask with two axes."""
     b, h, n, s = 2, 3, 20, 33
     shape = (n, s) if axes == 2 else tuple(size if axis else 1 for size, axis in zip((b, h, n), axes)) + (s,)
     mask = numbers(*shape, seed=5, dtype=dtype)
@@ -85,8 +86,8 @@ def test_masks(door, dtype, kind, train, axes):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("train", [False, True])
-def test_blocks_of_minus_infinity(door, dtype, train):
-    """Whole rows and whole blocks of keys that nobody may see, in numbers and in booleans."""
+def test_fully_masked_blocks(door, dtype, train):
+    """Whole rows and whole blocks of keys are masked, with numbers and with booleans."""
     q, k, v = (numbers(1, 2, 300, 16, seed=i, dtype=dtype) for i in range(3))
     mask = torch.ones(300, 300, dtype=torch.bool)
     mask[:, :128] = False
@@ -155,7 +156,7 @@ def test_values_of_another_width(door):
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 4, 8), (2, 2, 0, 8)])
-def test_nothing_there(door, shape):
+def test_empty_tensors(door, shape):
     q = numbers(*shape).requires_grad_()
     y = door(q, q, q)
     y.sum().backward()
@@ -175,7 +176,7 @@ def test_large_scores_in_f16(door):
     assert torch.isfinite(y).all()
 
 
-def test_dropout_repeats_with_the_seed_of_pytorch():
+def test_dropout_follows_the_seed_of_pytorch():
     q, k = (numbers(2, 2, 200, 8, seed=i) for i in range(2))
     v = torch.ones(2, 2, 200, 1, requires_grad=True)
     torch.manual_seed(5)
@@ -183,13 +184,14 @@ def test_dropout_repeats_with_the_seed_of_pytorch():
     assert abs(first.mean() - 1) < 0.05 and first.std() > 0.02
     torch.manual_seed(5)
     assert torch.equal(first, chumoku.scaled_dot_product_attention(q, k, v, dropout_p=0.25))
-    # The gradient drops what the forward pass dropped: y = P v, so that Σ y = Σ v · dv where v is 1.
+    # The backward pass drops the same weights as the forward pass: y = P v, so Σ y = Σ v · dv where v is 1.
     first.sum().backward()
     torch.testing.assert_close(v.grad.sum(), first.sum(), rtol=1e-4, atol=0)
 
 
-def test_everything_else_has_gradients():
-    """Softcap, windows, ALiBi, sinks, masks that learn and log-sum-exp, in double precision against differences."""
+def test_gradients_of_all_other_options():
+    """Compares softcap, windows, ALiBi, sinks, learned masks and log-sum-exp in double precision with finite
+    differences."""
     q, k, v = (numbers(2, 4 if i == 0 else 2, 5 + i, 3, seed=i, dtype=torch.float64) for i in (0, 1, 1))
     v = numbers(2, 2, 6, 4, seed=8, dtype=torch.float64)
     mask, sinks = numbers(1, 4, 5, 6, seed=4, dtype=torch.float64), numbers(4, seed=5, dtype=torch.float32)
@@ -210,7 +212,7 @@ def test_everything_else_has_gradients():
 
         inputs = [x.clone().requires_grad_() for x in (q, k, v, mask)]
         assert torch.autograd.gradcheck(both, inputs, atol=1e-7), case
-    # Sinks are float32: against differences of the whole.
+    # Sinks are float32: compared with finite differences of the whole output.
     sinks.requires_grad_()
     loss = lambda s: (chumoku.attention(q, k, v, sinks=s) ** 2).sum()
     loss(sinks).backward()
@@ -221,7 +223,7 @@ def test_everything_else_has_gradients():
         torch.testing.assert_close(sinks.grad[i].double(), slope, rtol=1e-3, atol=1e-4)
 
 
-def test_operators_keep_their_promises():
+def test_operators_pass_the_checks_of_pytorch():
     q, k, v = (numbers(1, 2, 5, 4, seed=i).requires_grad_() for i in range(3))
     settings = "scale=0.5;causal=True;diagonal=top_left"
     torch.library.opcheck(torch.ops.chumoku.attention.default, (q, k, v, None, None, None, settings))
@@ -246,7 +248,7 @@ def test_compiled_graphs(door, dynamic):
         assert all(torch.equal(x.grad, w.grad) for x, w in zip(a, b))
 
 
-def test_compiled_graphs_drop_by_the_seed_too():
+def test_dropout_in_compiled_graphs_follows_the_seed():
     function = lambda q: chumoku.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
     compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
     q = numbers(1, 2, 40, 8).requires_grad_()
@@ -263,8 +265,8 @@ def test_meta_tensors():
     assert chumoku.attention(q, q, torch.empty(2, 3, 7, 5, device="meta")).shape == (2, 3, 7, 5)
 
 
-def test_places_in_memory_are_as_promised():
-    """Joining the heads of an output copies nothing; and of PyTorch's operator the strides are what its shapes foretell."""
+def test_memory_layouts_match_their_declaration():
+    """Joining the heads of an output copies nothing. The strides of PyTorch's operator match its shape function."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     q, k, v = (numbers(2, 3, 7, 8, seed=i) for i in range(3))
@@ -282,8 +284,8 @@ def test_places_in_memory_are_as_promised():
         chumoku.torch.deactivate()
 
 
-def test_modules_and_no_weights_are_made():
-    """nn.MultiheadAttention and a whole encoder layer, trained for a step by both."""
+def test_modules_run_without_materializing_weights():
+    """nn.MultiheadAttention and a whole encoder layer, trained for one step on both paths."""
     layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
     x = numbers(2, 10, 32).requires_grad_()
 
@@ -302,18 +304,18 @@ def test_modules_and_no_weights_are_made():
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
-def test_masks_that_broadcast_stay_small():
-    from chumoku._operators import _readable
+def test_broadcast_masks_are_not_expanded():
+    from chumoku._operators import _kernel_mask
 
     wide = numbers(2, 1, 1, 9, dtype=torch.bfloat16).expand(2, 4, 9, 9)
-    small = _readable(wide, torch.bfloat16)
+    small = _kernel_mask(wide, torch.bfloat16)
     assert small.dtype == torch.float32 and small.shape == (2, 1, 1, 9)
     q = numbers(2, 4, 9, 8, dtype=torch.bfloat16)
     torch.testing.assert_close(chumoku.attention(q, q, q, mask=wide), chumoku.attention(q, q, q, mask=wide.contiguous()))
     assert chumoku.torch.explain(q.int(), q.int(), q.int()).startswith("None: expected float32")
 
 
-def test_activating_and_going_back():
+def test_activation_and_deactivation():
     q = numbers(1, 2, 9, 8)
     before = OWN(q, q, q)
     assert not chumoku.torch.is_active() and "activate() has not been called" in chumoku.torch.explain(q, q, q)
@@ -327,8 +329,9 @@ def test_activating_and_going_back():
     assert torch.equal(OWN(q, q, q), before)
 
 
-def test_explain_is_what_happens():
-    """What explain() calls Chumoku's runs there, and what it calls PyTorch's plain path does not."""
+def test_explain_matches_the_actual_path():
+    """If explain() says that a call runs on Chumoku's kernels, it does; if it says PyTorch's plain path, it does not.
+    """
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Seen(TorchDispatchMode):
@@ -374,8 +377,8 @@ def test_weights_and_statistics_of_tensors():
     torch.testing.assert_close(found.statistics.top_weights.double(), scores.topk(2).values, atol=1e-6, rtol=0)
 
 
-def test_the_same_bytes_as_of_arrays_on_threads_of_pytorch():
-    """Tensors are computed on PyTorch's threads, arrays on ours: by any number of either the same."""
+def test_tensors_and_arrays_give_the_same_bytes():
+    """Tensors run on PyTorch's threads and arrays on ours. The results are equal for any number of either."""
     import sys
 
     from chumoku._operators import _gomp_parallel
@@ -400,8 +403,8 @@ def test_the_same_bytes_as_of_arrays_on_threads_of_pytorch():
         torch.set_num_threads(before)
 
 
-def test_loaders_with_workers_that_fork():
-    """Attention in the children of a DataLoader, after it ran in the parent."""
+def test_data_loaders_with_forked_workers():
+    """Runs attention in the worker processes of a DataLoader after it ran in the parent."""
     x = numbers(1, 2, 200, 16)
     expected = chumoku.attention(x, x, x)
 
@@ -416,7 +419,7 @@ def test_loaders_with_workers_that_fork():
     assert all(torch.equal(batch, expected) for batch in loader)
 
 
-def test_what_is_wrong_says_what():
+def test_errors_name_the_problem():
     q = numbers(2, 4, 5, 8)
     with pytest.raises(RuntimeError, match="not both"):
         chumoku.scaled_dot_product_attention(q, q, q, torch.ones(5, 5, dtype=torch.bool), is_causal=True)
@@ -436,8 +439,8 @@ def test_what_is_wrong_says_what():
         chumoku.attention(q, q, q, softcap=0.0)
 
 
-def test_the_short_way_is_the_operators():
-    """Past the dispatcher nothing is different, and whoever looks on sees the operator."""
+def test_the_fast_path_matches_the_operator():
+    """Skipping the dispatcher changes no result, and observers still see the operator."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     seen = []
@@ -474,7 +477,7 @@ def test_the_short_way_is_the_operators():
     traced = torch.jit.trace(lambda a: chumoku.scaled_dot_product_attention(a, a, a), (q.detach(),), check_trace=False)
     other = numbers(2, 3, 5, 8, seed=9)
     assert torch.equal(traced(other), chumoku.scaled_dot_product_attention(other, other, other)), "numbers are not baked in"
-    # The graph of gradients may be compiled, where that of values is not.
+    # The backward graph may be compiled even if the forward pass is not.
     with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager")):
         compiled = torch.autograd.grad(chumoku.scaled_dot_product_attention(q, k, v).square().sum(), q)[0]
     expected = torch.autograd.grad(chumoku.scaled_dot_product_attention(q, k, v).square().sum(), q)[0]

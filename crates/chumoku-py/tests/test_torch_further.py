@@ -1,4 +1,4 @@
-"""Tensors and settings of PyTorch that a call must not pass over: autocast, precision, transformations, lazy and nested tensors."""
+"""PyTorch features that a call must respect: autocast, precision, function transforms, lazy and nested tensors."""
 
 import shutil
 
@@ -32,7 +32,7 @@ def activated():
 
 
 @pytest.mark.parametrize("door", [OURS, OWN], ids=["ours", "activated"])
-def test_autocast_as_pytorch_does_it(door, qkv, activated):
+def test_autocast_matches_pytorch(door, qkv, activated):
     q, k, v = qkv
     mask = numbers(5, 5)
 
@@ -51,7 +51,7 @@ def test_autocast_as_pytorch_does_it(door, qkv, activated):
     torch.testing.assert_close(gradient, expected_gradient, atol=5e-2, rtol=5e-2)
 
 
-def test_autocast_of_everything_else(qkv):
+def test_autocast_of_all_other_options(qkv):
     q, k, v = qkv
     with torch.autocast("cpu"):
         found = chumoku.attention(q, k.bfloat16(), v, softcap=2.0, return_lse=True, return_weights=True, statistics=("mass",))
@@ -68,21 +68,21 @@ def precisions():
 
 
 @pytest.mark.parametrize("name, expected", [("tf32", "high"), ("bf16", "medium"), ("ieee", "highest")])
-def test_settings_of_precision(name, expected, qkv, precisions):
+def test_precision_settings(name, expected, qkv, precisions):
     torch.backends.mkldnn.matmul.fp32_precision = name
     assert _precision() == expected
     torch.testing.assert_close(OURS(*qkv), OWN(*qkv), atol=2e-2, rtol=2e-2)
     torch.backends.mkldnn.matmul.fp32_precision = "none"
     torch.backends.fp32_precision = name
     assert _precision() == expected
-    # The setting of another backend does not count.
+    # Settings of other backends have no effect.
     torch.backends.fp32_precision = "none"
     torch.backends.cuda.matmul.fp32_precision = "tf32"
     assert _precision() == "highest"
     OURS(*qkv)
 
 
-def test_the_older_setting_of_precision(precisions):
+def test_the_older_precision_setting(precisions):
     before = torch.get_float32_matmul_precision()
     try:
         for name in ("high", "medium", "highest"):
@@ -93,7 +93,7 @@ def test_the_older_setting_of_precision(precisions):
 
 
 @pytest.mark.parametrize("place", ["heads last", "side by side"])
-def test_gradients_lie_as_pytorch_foretells(place, activated):
+def test_gradient_layouts_match_pytorch(place, activated):
     """Inductor asserts the strides of the fused operator's gradients."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -128,7 +128,7 @@ def test_weights_and_statistics_in_one_graph(qkv):
         assert torch.equal(x, y)
 
 
-def test_a_gradient_that_is_not_defined(qkv, activated):
+def test_undefined_gradients(qkv, activated):
     class HasNone(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -143,20 +143,20 @@ def test_a_gradient_that_is_not_defined(qkv, activated):
     assert q.grad is None or (q.grad == 0).all()
 
 
-def test_forward_mode_is_refused(qkv):
+def test_forward_mode_is_rejected(qkv):
     q, k, v = qkv
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
         with pytest.raises(NotImplementedError, match="forward-mode"):
             OURS(dual, k, v)
-        # Tensors without a tangent are computed as always.
+        # Tensors without a tangent are computed as usual.
         assert torch.equal(OURS(q, k, v), OURS(*qkv))
     with pytest.raises(NotImplementedError):
         torch.func.jvp(lambda x: OURS(x, k, v), (q,), (q,))
 
 
 @pytest.mark.parametrize("door", ["ours", "operator", "activated"])
-def test_second_derivatives_are_refused(door, qkv):
+def test_second_derivatives_are_rejected(door, qkv):
     q, k, v = qkv
     q.requires_grad_()
     functions = {"ours": OURS, "operator": lambda *x: torch.ops.chumoku.attention(*x, None, None, None, "")[0], "activated": OWN}
@@ -164,17 +164,17 @@ def test_second_derivatives_are_refused(door, qkv):
         chumoku.torch.activate()
     try:
         gradient = torch.autograd.grad(functions[door](q, k, v).sum(), q, create_graph=True)[0]
-        # Another path has a second derivative.
+        # Another path supports second derivatives.
         with pytest.raises(RuntimeError, match="second derivative|not implemented"):
             torch.autograd.grad(gradient.square().sum() + q.square().sum(), q)
     finally:
         chumoku.torch.deactivate()
-    # The first derivative within a graph is what it is without.
+    # The first derivative is the same with and without create_graph.
     assert torch.equal(gradient.detach(), torch.autograd.grad(OURS(q, k, v).sum(), q)[0]) or door == "activated"
 
 
 @pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_transformations_of_functions(qkv):
+def test_function_transforms(qkv):
     q, k, v = qkv
     several = torch.stack([q, numbers(1, 2, 5, 4, seed=9)])
     of = lambda door: lambda x: door(x, k, v).square().sum()
@@ -203,7 +203,7 @@ def test_lazy_negation(qkv):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 @pytest.mark.parametrize("door", [OURS, OWN], ids=["ours", "activated"])
-def test_masks_of_float32_beside_other_numbers(door, dtype, activated):
+def test_float32_masks_with_other_element_types(door, dtype, activated):
     q, k, v = (numbers(1, 2, 5, 4, seed=i, dtype=dtype) for i in range(3))
     mask = numbers(5, 5, seed=3).requires_grad_()
     expected = OWN(q.double(), k.double(), v.double(), mask.double())
@@ -216,7 +216,7 @@ def test_masks_of_float32_beside_other_numbers(door, dtype, activated):
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.complex64])
-def test_masks_of_other_numbers(dtype, qkv):
+def test_masks_of_other_element_types(dtype, qkv):
     with pytest.raises(TypeError, match="mask: expected booleans, or numbers to add to scores, got torch"):
         chumoku.attention(*qkv, mask=torch.ones(5, 5, dtype=dtype))
 
@@ -234,7 +234,7 @@ def test_causal_biases(name, qkv):
 
 
 @pytest.mark.parametrize("kind", ["tensors", "arrays"])
-def test_lengths_and_slopes_of_any_number(kind, qkv):
+def test_lengths_and_slopes_of_any_type(kind, qkv):
     inputs = qkv if kind == "tensors" else [x.numpy() for x in qkv]
     for name, given in (("key_lengths", []), ("alibi", []), ("key_lengths", [3, 3]), ("alibi", [1.0])):
         with pytest.raises(ValueError, match=name):
@@ -247,7 +247,7 @@ def test_lengths_and_slopes_of_any_number(kind, qkv):
         assert (chumoku.attention(*inputs, key_lengths=given) == expected).all()
 
 
-def test_a_context_of_another_device(qkv):
+def test_a_device_context_of_another_device(qkv):
     q, k, v = qkv
     with torch.device("meta"):
         found = chumoku.attention(q, k, v, dropout=0.5, seed=3, return_weights=True, statistics=("entropy",))
@@ -260,7 +260,7 @@ def test_a_context_of_another_device(qkv):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_tensors_that_are_not_dense(qkv):
+def test_non_dense_tensors(qkv):
     nested = [torch.nested.nested_tensor([numbers(2, 3, 4), numbers(2, 5, 4)]) for _ in range(3)]
     jagged = [torch.nested.nested_tensor([numbers(3, 2, 4), numbers(5, 2, 4)], layout=torch.jagged).transpose(1, 2) for _ in range(3)]
     for given in (nested, jagged):
@@ -271,7 +271,7 @@ def test_tensors_that_are_not_dense(qkv):
         OURS(qkv[0].to_sparse(), *qkv[1:])
 
 
-def test_operations_are_counted(qkv):
+def test_operation_counts(qkv):
     from torch.utils.flop_counter import FlopCounterMode
 
     def count(function, *given):

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers, by our attention and by the plain one ("eager")."""
+"""Tiny random models of transformers, with our attention and with "eager"."""
 
 import contextlib
 import copy
@@ -23,7 +23,7 @@ def pair(name):
     try:
         return [model(name, implementation, auto) for implementation in ("eager", "chumoku")]
     except (ValueError, ImportError) as error:
-        # A model that takes no attention of others says so.
+        # A model without the attention interface reports it.
         if "attn_implementation" in str(error) or "does not support" in str(error):
             pytest.skip(str(error)[:90])
         raise
@@ -86,7 +86,7 @@ def test_training(name):
     assert gradients[0].keys() == gradients[1].keys()
     largest = max(gradient.abs().max().item() for gradient in gradients[0].values())
     for n, gradient in gradients[0].items():
-        # Some are 0 but for rounding: biases of keys move all scores of a query alike.
+        # Some are 0 except for rounding: key biases shift all scores of a query equally.
         scale = max(gradient.abs().max().item(), 1e-3 * largest)
         torch.testing.assert_close(gradient / scale, gradients[1][n] / scale, atol=2e-4, rtol=0, msg=lambda m: f"{n}: {m}")
 
@@ -104,19 +104,19 @@ def test_weights(name):
         torch.testing.assert_close(a[..., : b.shape[-1]][rows], b[rows], atol=5e-6, rtol=0)
 
 
-def test_unknown_arguments_that_concern_attention_are_refused():
+def test_unknown_attention_arguments_are_rejected():
     q = torch.zeros(1, 1, 2, 4)
     module = torch.nn.Module()
     for name in ("indices", "block_indices", "cache"):
         with pytest.raises(ValueError, match=f"'{name}' of Module is not known; use attn_implementation=\"eager\""):
             chumoku.transformers._attention(module, q, q, q, None, **{name: torch.zeros(1)})
-    # Models name more of them in their own code.
+    # Models name more of these arguments in their own code.
     named = importlib.import_module("transformers.models.gemma2.modeling_gemma2").__name__
     assert "softcap" in chumoku.transformers._named_at_calls(named)
 
 
-def test_what_only_passes_through_is_ignored():
-    """Trainers and loaders of transformers pass these to a model, which passes them on to attention."""
+def test_pass_through_arguments_are_ignored():
+    """Trainers and loaders of transformers pass these to a model, which forwards them to attention."""
     _, ours = pair("llama")
     ids = {"input_ids": batch("right")["input_ids"]}
     with torch.no_grad():
@@ -138,8 +138,8 @@ def test_under_autocast(name):
     torch.testing.assert_close(found.float() / scale, expected.float() / scale, atol=0.05, rtol=0)
 
 
-def test_models_without_the_interface_refuse():
-    """A model refuses when it is made and in `set_attn_implementation`."""
+def test_models_without_the_interface_are_rejected():
+    """Rejected when the model is created and in `set_attn_implementation`."""
     config = transformers.BloomConfig(vocab_size=99, hidden_size=32, n_layer=2, n_head=4)
     refusal = 'BloomForCausalLM does not support attn_implementation="chumoku".*use attn_implementation="eager"'
     with pytest.raises(ValueError, match=refusal):
@@ -156,8 +156,8 @@ def test_models_without_the_interface_refuse():
     assert made.config._attn_implementation == "eager"
 
 
-def test_queries_that_are_cut_off_keep_their_place():
-    """Gemma 4 computes only the last queries, after the mask was made."""
+def test_dropped_queries_keep_their_position():
+    """Gemma 4 computes only the last queries, after creating the mask."""
     config = transformers.Gemma4TextConfig(**COMMON | dict(intermediate_size=64, num_key_value_heads=2, head_dim=8, hidden_size_per_layer_input=8, vocab_size_per_layer_input=99, global_head_dim=8))
     made = []
     for implementation in ("eager", "chumoku"):
@@ -178,7 +178,7 @@ def test_packed_sequences_need_a_mask():
     assert chumoku.transformers._attention(torch.nn.Module(), q, q, q, seen, **packed)[0].shape == (1, 2, 1, 4)
 
 
-def test_padding_takes_no_memory(monkeypatch):
+def test_padding_masks_take_no_memory(monkeypatch):
     _, ours = pair("bert")
     masks, attend = [], chumoku.transformers.attention
 
@@ -210,7 +210,7 @@ def test_dropout_of_weights_in_training():
     assert torch.equal(made(**inputs).last_hidden_state, made(**inputs).last_hidden_state)
 
 
-def test_weights_where_they_are_asked_for_and_nowhere_else():
+def test_weights_are_returned_only_on_request():
     _, ours = pair("gpt2")
     ids = {"input_ids": batch("right")["input_ids"]}
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""`chumoku.torch.watch`: what is collected is true, and the page of any model."""
+"""`chumoku.torch.watch`: the recorded numbers are right, and every model has a page."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def batch(side="right", length=9, missing=3):
 
 
 class Names:
-    """A tokenizer, as far as a page needs one."""
+    """A minimal tokenizer for the page."""
 
     all_special_ids = [3]
 
@@ -65,7 +65,7 @@ def hooks(model):
     return [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules()]
 
 
-def test_what_is_collected_is_true_and_the_model_is_as_before():
+def test_records_are_right_and_the_model_is_unchanged():
     model, inputs = transformer("bert", "AutoModel"), batch()
     expected = eager_weights(model, inputs)
     before, had = model.config._attn_implementation, hooks(model)
@@ -112,7 +112,7 @@ def test_the_page_of_a_model(name, head, side):
     np.testing.assert_allclose(found.attention.sum(-1), 1, atol=1e-4)
     is_causal = name in ("gpt2", "llama", "gemma2", "gpt_oss", "qwen3")
     assert found.data["causal"] == is_causal
-    # What the model says, and what it says without a token.
+    # Compares the model's output with its output without a token.
     if head == "AutoModelForSequenceClassification":
         p = output.logits[1].softmax(-1)
         assert found.label == model.config.id2label[int(p.argmax())] and found.similarity is None
@@ -180,7 +180,7 @@ def test_the_page_of_a_translator(name):
     np.testing.assert_allclose(decoder.attention, torch.stack(eager.decoder_attentions)[:, 1].numpy(), atol=1e-5)
     with pytest.raises(ValueError, match="part: expected one of"):
         seen.explain(part="middle")
-    # What a token of the source does to its vector, and one of the translation to what comes next.
+    # The effect of a source token on its vector, and of a translation token on the next token.
     full = model.get_encoder()(input_ids=inputs["input_ids"][1:, :6]).last_hidden_state[0].mean(0)
     less = model.get_encoder()(input_ids=inputs["input_ids"][1:, [0, 2, 3, 4, 5]]).last_hidden_state[0].mean(0)
     assert abs(encoder.effects[1] - (1 - cosine(full, less))) < 1e-5 and encoder.data["kind"] == "encoder"
@@ -192,7 +192,7 @@ def test_the_page_of_a_translator(name):
 
 
 class Reader(torch.nn.Module):
-    """A program of one's own, with both of PyTorch's doors."""
+    """A custom module that uses both of PyTorch's entry points."""
 
     def __init__(self):
         super().__init__()
@@ -208,7 +208,7 @@ class Reader(torch.nn.Module):
         return self.layers[1](x.mean(1))
 
 
-def test_programs_that_call_pytorch():
+def test_custom_modules_that_call_pytorch():
     torch.manual_seed(0)
     model, ids = Reader().eval(), torch.randint(0, 50, (2, 7))
     with torch.no_grad():
@@ -224,7 +224,7 @@ def test_programs_that_call_pytorch():
     assert found.label == str(int(plain[1].argmax())) and found.words == [str(i) for i in ids[1].tolist()]
     named = seen.explain(tokens=[f"word{i}" for i in range(7)])
     assert named.words[3] == "word3"
-    # In training too, with gradients and under a model that raises.
+    # Also in training, with gradients, and if the model raises.
     model.train()
     with chumoku.torch.watch(model, top=2) as seen:
         model(ids).sum().backward()
@@ -237,7 +237,7 @@ def test_programs_that_call_pytorch():
     assert len(seen) == 0
 
 
-def test_what_cannot_be_shown_is_said():
+def test_unsupported_pages_are_reported():
     model, inputs = transformer("gpt2", "AutoModelForCausalLM"), batch()
     with chumoku.torch.watch() as all_calls, chumoku.torch.watch(model) as seen:
         with pytest.raises(ValueError, match="was not called"):
@@ -247,7 +247,7 @@ def test_what_cannot_be_shown_is_said():
     assert len(seen) == len(all_calls) == 6
     with pytest.raises(ValueError, match="whole text"):
         seen.explain()
-    with pytest.raises(ValueError, match="give it to watch"):
+    with pytest.raises(ValueError, match="use watch"):
         all_calls.explain()
     with torch.no_grad(), chumoku.torch.watch(model) as seen:
         model(**inputs)
@@ -263,7 +263,7 @@ def test_what_cannot_be_shown_is_said():
             pass
 
 
-def test_the_names_of_tokens():
+def test_token_names():
     model, inputs = transformer("bert", "AutoModel"), batch("left")
     inputs["input_ids"][1, 4] = 3
     with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
@@ -284,7 +284,7 @@ def test_the_names_of_tokens():
     assert seen.explain(item=1).words[:2] == [f"x{int(inputs['input_ids'][1, 3])}", "t3"]
 
 
-def test_a_model_in_training_is_asked_without_dropout_and_left_as_it_was():
+def test_a_training_model_is_evaluated_without_dropout_and_restored():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     config = transformers.BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64)
@@ -294,7 +294,7 @@ def test_a_model_in_training_is_asked_without_dropout_and_left_as_it_was():
         model(ids)
     a, b = seen.explain(), seen.explain()
     assert a.effects == b.effects and model.training and a.probabilities == b.probabilities
-    # More tokens than are left out at a time: each effect is its own token's.
+    # More tokens than fit into one batch of removals: each effect belongs to its token.
     model.eval()
     with torch.no_grad():
         p = model(ids).logits[0].softmax(-1)
@@ -304,7 +304,7 @@ def test_a_model_in_training_is_asked_without_dropout_and_left_as_it_was():
             assert abs(a.effects[place] - float(torch.logit(p[best]) - torch.logit(q))) < 1e-3, place
 
 
-def test_positions_close_up():
+def test_positions_close_the_gap():
     model, inputs = transformer("bert", "AutoModel"), batch(missing=0)
     with torch.no_grad(), chumoku.torch.watch(model) as plain:
         model(**inputs)
@@ -313,7 +313,7 @@ def test_positions_close_up():
     np.testing.assert_allclose(said.explain().effects, plain.explain().effects, atol=1e-6)
 
 
-def test_a_translation_that_is_learnt():
+def test_a_translation_with_labels():
     model, inputs = transformer("marian", "AutoModelForSeq2SeqLM"), batch()
     labels = torch.randint(3, 99, (2, 5), generator=torch.Generator().manual_seed(4))
     with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
@@ -327,7 +327,7 @@ def test_a_translation_that_is_learnt():
     assert seen.explain(item=1, part="decoder").words[0] == "t0"
 
 
-def test_layers_of_pytorch_with_a_fast_path():
+def test_pytorch_layers_with_a_fast_path():
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     model = torch.nn.TransformerEncoder(layer, 2).eval()
     before = torch.backends.mha.get_fastpath_enabled()
@@ -338,7 +338,7 @@ def test_layers_of_pytorch_with_a_fast_path():
     assert torch.nn.functional.scaled_dot_product_attention.__module__ != "chumoku._watch"
 
 
-def test_modules_are_known_after_one_that_raised():
+def test_modules_are_tracked_after_an_exception():
     model = Reader().eval()
     with torch.no_grad(), chumoku.torch.watch(model) as seen:
         with pytest.raises(IndexError):
@@ -347,7 +347,7 @@ def test_modules_are_known_after_one_that_raised():
     assert [entry.module for entry in seen] == ["first", ""]
 
 
-def test_attention_that_hands_its_weights_out_is_seen():
+def test_attention_that_returns_its_weights_is_recorded():
     torch.manual_seed(0)
     layer, x = torch.nn.MultiheadAttention(16, 2, batch_first=True, dropout=0.5).train(), torch.randn(2, 5, 16)
     torch.manual_seed(1)
@@ -358,7 +358,7 @@ def test_attention_that_hands_its_weights_out_is_seen():
     assert len(seen) == 1 and torch.equal(plain, watched), "watching draws no numbers"
 
 
-def test_watches_within_watches():
+def test_nested_watches():
     model = Reader().eval()
     ids = torch.ones(1, 4, dtype=torch.long)
     with torch.no_grad(), chumoku.torch.watch() as outer, chumoku.torch.watch(model) as inner:
@@ -370,7 +370,7 @@ def test_watches_within_watches():
     assert len(one) == len(other) == 2 and one.explain().data["layers"] == 2
 
 
-def test_heads_of_one_number_and_of_several_labels():
+def test_regression_and_multi_label_heads():
     transformers = pytest.importorskip("transformers")
     sizes = dict(vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=64)
     ids = torch.randint(3, 99, (1, 6), generator=torch.Generator().manual_seed(0))
@@ -388,7 +388,7 @@ def test_heads_of_one_number_and_of_several_labels():
         assert abs(found.effects[0] - float(logits[best] - other[best])) < 1e-4
 
 
-def test_parts_that_are_not_in_training_stay_so():
+def test_submodules_in_evaluation_mode_stay_so():
     model = Reader().train()
     model.first.eval()
     with chumoku.torch.watch(model) as seen:
@@ -397,7 +397,7 @@ def test_parts_that_are_not_in_training_stay_so():
     assert model.training and not model.first.training and model.layers.training
 
 
-def test_what_is_otherwise_while_somebody_watches_is_as_it_was():
+def test_temporary_changes_are_undone():
     model = transformer("bert", "AutoModelForSequenceClassification")
     model.set_attn_implementation("eager")
     fast = torch.backends.mha.get_fastpath_enabled()
@@ -414,7 +414,7 @@ def test_what_is_otherwise_while_somebody_watches_is_as_it_was():
     assert both.encoder.config._attn_implementation == "eager"
 
 
-def test_threads_that_watch():
+def test_concurrent_watches_in_threads():
     import threading
 
     model, ids = Reader().eval(), torch.ones(1, 4, dtype=torch.long)
@@ -434,8 +434,8 @@ def test_threads_that_watch():
     assert torch.nn.functional.scaled_dot_product_attention is plain
 
 
-def test_a_translator_whose_sides_are_as_long():
-    """Nothing of the source is done to the translation because they have as many tokens."""
+def test_a_translator_with_source_and_target_of_equal_length():
+    """Operations on the source do not affect a translation with the same number of tokens."""
     model, inputs = transformer("marian", "AutoModelForSeq2SeqLM"), batch()
     call = inputs | {"decoder_input_ids": inputs["input_ids"].flip(1)}
     with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
@@ -447,7 +447,7 @@ def test_a_translator_whose_sides_are_as_long():
         np.testing.assert_allclose(found[:4], expected[:4], atol=1e-4)
 
 
-def test_decoders_made_of_encoders_and_classifiers_made_of_both():
+def test_decoders_made_of_encoders_and_encoder_decoder_classifiers():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     side = transformers.BertConfig(vocab_size=99, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
@@ -474,17 +474,17 @@ def test_decoders_made_of_encoders_and_classifiers_made_of_both():
     assert found.label == model.config.id2label[int(p.argmax())] and found.attention.shape == (1, 4, 10, 10)
 
 
-def test_calls_that_cannot_be_explained_say_so():
+def test_unexplainable_calls_are_reported():
     model, inputs = transformer("t5", "AutoModelForSeq2SeqLM"), batch()
     with torch.no_grad(), chumoku.torch.watch(model) as seen:
         model.generate(**inputs, max_new_tokens=2)
-    with pytest.raises(ValueError, match="source .* with its translation|no attention was seen|whole text"):
+    with pytest.raises(ValueError, match="source .* with its translation|no attention was recorded|whole text"):
         seen.explain()
     bert = transformer("bert", "AutoModel")
     inputs["attention_mask"][1] = 0
     with torch.no_grad(), chumoku.torch.watch(bert) as seen:
         bert(**inputs)
-    with pytest.raises(ValueError, match="text 1 of the batch has no token"):
+    with pytest.raises(ValueError, match="text 1 of the batch, got only padding"):
         seen.explain(item=1)
     sideways = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32), 1).eval()
     with torch.no_grad(), chumoku.torch.watch(sideways) as seen:
@@ -493,7 +493,7 @@ def test_calls_that_cannot_be_explained_say_so():
         seen.explain()
 
 
-def test_names_of_modules_do_not_mislead():
+def test_module_names_do_not_mislead():
     class Cross(torch.nn.Module):
         def __init__(self):
             super().__init__()
@@ -512,7 +512,7 @@ def test_names_of_modules_do_not_mislead():
     assert seen[0].module == "cross_encoder.multihead_attn" and seen.explain().attention.shape == (1, 2, 4, 4)
 
 
-def test_only_the_last_logits():
+def test_models_that_return_only_the_last_logits():
     model, inputs = transformer("llama", "AutoModelForCausalLM"), batch(missing=0)
     with torch.no_grad(), chumoku.torch.watch(model, Names()) as seen:
         short = model(**inputs, logits_to_keep=1).logits

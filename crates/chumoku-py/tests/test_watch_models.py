@@ -1,4 +1,5 @@
-"""`chumoku.torch.watch` of models of many kinds: attention code of their own, answers that are marked, compiled, broadcast."""
+"""`chumoku.torch.watch` with many kinds of models: custom attention code, answer spans, compiled models, broadcast
+inputs."""
 
 import math
 
@@ -34,7 +35,7 @@ def log_odds(p):
     return math.log(p / (1 - p))
 
 
-def test_models_that_mark_an_answer():
+def test_question_answering_models():
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     model, inputs = shaken(transformers.BertForQuestionAnswering(transformers.BertConfig(**SIZES))), batch("left")
@@ -59,7 +60,7 @@ def test_models_that_mark_an_answer():
     assert abs(found.effects[place] - (log_odds(best) - log_odds(p))) < 1e-3
     named = [f"w{i}" for i in range(6)]
     assert seen.explain(item=1, tokens=named).label == " ".join(named[a : b + 1])
-    # Read on both sides by one with a decoder.
+    # A model with a decoder reads the text on both sides.
     sizes = dict(encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=64, decoder_ffn_dim=64)
     config = transformers.BartConfig(vocab_size=99, d_model=32, encoder_layers=1, decoder_layers=1, max_position_embeddings=64, **sizes)
     seen, _ = watched(shaken(transformers.BartForQuestionAnswering(config)), **batch())
@@ -68,7 +69,7 @@ def test_models_that_mark_an_answer():
 
 @pytest.mark.parametrize("name", ["DebertaV2ForSequenceClassification", "XLNetForSequenceClassification", "MPNetForMaskedLM",
                                   "BloomForCausalLM", "GPTNeoForCausalLM"])  # fmt: skip
-def test_models_with_attention_code_of_their_own(name):
+def test_models_with_custom_attention_code(name):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     own = {
@@ -95,7 +96,7 @@ def test_models_with_attention_code_of_their_own(name):
 
 
 class Own(torch.nn.Module):
-    """A program of one's own, that computes attention in some way."""
+    """A custom module that computes attention in a given way."""
 
     def __init__(self, way):
         super().__init__()
@@ -123,7 +124,7 @@ class Own(torch.nn.Module):
 
 @pytest.mark.parametrize("way", ["bmm", "einsum", "@", "module"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_programs_that_compute_attention_step_by_step(way, dtype):
+def test_step_by_step_attention_is_recorded(way, dtype):
     torch.manual_seed(0)
     model, ids = Own(way).to(getattr(torch, dtype)).train(), torch.randint(0, 99, (2, 7))
     torch.manual_seed(1)
@@ -140,7 +141,7 @@ def test_programs_that_compute_attention_step_by_step(way, dtype):
     assert found.attention.shape == (1, 2, 7, 7) and found.page()
 
 
-def test_what_is_no_attention_is_not_taken_for_it():
+def test_other_softmax_results_are_not_recorded():
     class Gate(torch.nn.Module):
         def forward(self, x):
             kept = x.softmax(-1)
@@ -157,7 +158,7 @@ def test_what_is_no_attention_is_not_taken_for_it():
      ((3, 2, 4, 5, 8), (3, 1, 4, 6, 8), (2, 1, 5, 6), {}), ((5, 8), (6, 8), (5, 6), {}), ((2, 4, 5, 8), (2, 4, 6, 8), None, {"is_causal": True}),
      ((2, 4, 0, 8), (2, 4, 6, 8), None, {})],
 )  # fmt: skip
-def test_calls_that_broadcast(query, key, mask, options):
+def test_broadcast_calls(query, key, mask, options):
     class Call(torch.nn.Module):
         def forward(self, *args):
             return F.scaled_dot_product_attention(*args, **options)
@@ -172,7 +173,7 @@ def test_calls_that_broadcast(query, key, mask, options):
     torch.testing.assert_close(seen[0].weights(), expected.reshape(seen[0].shape), atol=1e-6, rtol=0)
 
 
-def test_a_call_that_is_wrong_is_wrong_as_without():
+def test_invalid_calls_raise_as_without_a_watch():
     model = torch.nn.MultiheadAttention(16, 2, batch_first=True)
     call = lambda: F.scaled_dot_product_attention(torch.randn(2, 4, 5, 8), torch.randn(2, 3, 6, 8), torch.randn(2, 3, 6, 8))
     with pytest.raises(RuntimeError) as plain:
@@ -182,7 +183,7 @@ def test_a_call_that_is_wrong_is_wrong_as_without():
     assert str(plain.value) == str(inside.value)
 
 
-def test_numbers_that_are_not_there():
+def test_tensors_without_data():
     model = Own("@").eval()
     model.forward = lambda x: F.scaled_dot_product_attention(x, x, x)
     with torch.no_grad(), chumoku.torch.watch(model) as seen:
@@ -224,14 +225,14 @@ def test_compiled_models(when):
     assert seen.explain().attention.shape == (1, 2, 7, 7)
 
 
-def test_layers_of_pytorch_with_masks():
+def test_pytorch_layers_with_masks():
     torch.manual_seed(0)
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
     model, x = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval(), torch.randn(5, 5, 16)
     causal = torch.nn.Transformer.generate_square_subsequent_mask(5)
     padding = torch.zeros(5, 5, dtype=torch.bool)
     padding[1, 3:] = True
-    # As many texts as tokens: the mask is no batch's.
+    # With as many texts as tokens, the mask must not be split by text.
     seen, output = watched(model, x, mask=causal, src_key_padding_mask=torch.zeros(5, 5).masked_fill(padding, -torch.inf))
     found = seen.explain(item=1)
     assert found.attention.shape == (2, 2, 3, 3) and found.data["causal"]
@@ -239,7 +240,7 @@ def test_layers_of_pytorch_with_masks():
         other = model(x[1:2, [0, 2]], mask=causal[:2, :2])[0].mean(0)
     expected = 1 - float(F.cosine_similarity(output[1, :3].mean(0), other, dim=0))
     assert abs(found.effects[1] - expected) < 1e-4
-    # A mask that is another one without a token.
+    # This mask changes when a token is removed.
     window = torch.where((torch.arange(5)[:, None] - torch.arange(5)).abs() < 2, 0.0, -torch.inf)
     seen, output = watched(model, x, mask=window)
     with torch.no_grad():
@@ -252,7 +253,7 @@ def test_layers_of_pytorch_with_masks():
     assert len(seen) == 3 and seen.explain().attention.shape == (1, 2, 5, 5)
 
 
-def test_a_choice_among_texts_has_no_page():
+def test_multiple_choice_models_have_no_page():
     transformers = pytest.importorskip("transformers")
     model = transformers.BertForMultipleChoice(transformers.BertConfig(**SIZES)).eval()
     seen, _ = watched(model, torch.randint(3, 99, (2, 3, 7)))

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers. Whoever imports this has PyTorch and transformers."""
+"""Tiny random models of transformers. Requires PyTorch and transformers."""
 
 import torch
 import transformers
@@ -51,7 +51,7 @@ BOTH = ["t5", "marian"]
 def model(name, implementation, kind):
     torch.manual_seed(0)
     made = kind.from_config(config(name), attn_implementation=implementation)
-    # Weights of a fresh model are so small that attention is nearly even: make it choose.
+    # A fresh model has such small weights that its attention is nearly uniform. Scale them up.
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for p in made.parameters():

@@ -1,11 +1,11 @@
-//! Who may ask: the key, and the name that a client calls this machine by.
+//! Access control: the API key, and the name by which clients address this machine.
 
 use crate::request_error::{ErrorType, RequestError, Result};
 use axum::http::{HeaderMap, StatusCode, Version, header};
 use chumoku::tr;
 use std::net::IpAddr;
 
-/// Refuses a request without the key, if there is one.
+/// Refuses a request without the correct key, if there is a key.
 pub(crate) fn check_key(key: Option<&str>, headers: &HeaderMap) -> Result<()> {
     let Some(key) = key else { return Ok(()) };
     let given = headers.get(header::AUTHORIZATION).map(|value| value.as_bytes());
@@ -15,7 +15,7 @@ pub(crate) fn check_key(key: Option<&str>, headers: &HeaderMap) -> Result<()> {
     });
     let message = match given {
         Some(given) if constant_time_eq(given, key.as_bytes()) => return Ok(()),
-        Some(_) => tr!("the key is another one than this service has", "キーが違います"),
+        Some(_) => tr!("the key is wrong", "キーが違います"),
         None => tr!(
             "a key is needed: send the header Authorization: Bearer KEY",
             "キーが必要です。ヘッダー Authorization: Bearer キー を付けてください"
@@ -24,7 +24,7 @@ pub(crate) fn check_key(key: Option<&str>, headers: &HeaderMap) -> Result<()> {
     Err(RequestError::new(StatusCode::UNAUTHORIZED, ErrorType::Unauthorized, message))
 }
 
-/// Whether two keys are equal, in a time that tells nothing of where they differ.
+/// Compares two keys in a time that does not depend on where they differ.
 fn constant_time_eq(given: &[u8], key: &[u8]) -> bool {
     let mut differs = given.len() ^ key.len();
     for (at, byte) in key.iter().enumerate() {
@@ -34,8 +34,8 @@ fn constant_time_eq(given: &[u8], key: &[u8]) -> bool {
     std::hint::black_box(differs) == 0
 }
 
-/// Refuses a request to a name that is not this machine's own, where only this machine is served: a page from elsewhere whose
-/// name was made to lead here would be let in by the browser (DNS rebinding).
+/// Refuses a request to a host name other than this machine's own, if only this machine is served. Otherwise a web page
+/// whose name resolves to this machine could send requests from the browser (DNS rebinding).
 pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
     let Some(host) = headers.get(header::HOST) else { return Ok(()) };
     let name = host.to_str().ok().and_then(host_name);
@@ -46,18 +46,18 @@ pub(crate) fn check_host(own: &str, headers: &HeaderMap) -> Result<()> {
         StatusCode::FORBIDDEN,
         ErrorType::Validation,
         tr!(
-            "the header Host names another machine; this service listens on this machine alone: ask localhost or 127.0.0.1",
+            "the Host header names another machine, but this service accepts only requests from this machine: use localhost or 127.0.0.1",
             "Host ヘッダーが別のマシンの名前です。このサービスはこのマシンからだけ使えます。localhost か 127.0.0.1 を指定してください"
         ),
     ))
 }
 
-/// Refuses a request without exactly one Host header, as RFC 9112 (3.2) demands: a proxy may have looked at the other, or at
-/// none. Before HTTP/1.1 there may be none.
+/// Requires exactly one Host header, as RFC 9112 (3.2) does: a proxy may have checked another one, or none. Before
+/// HTTP/1.1 the header is optional.
 pub(crate) fn check_one_host(version: Version, headers: &HeaderMap) -> Result<()> {
     match headers.get_all(header::HOST).iter().count() {
         0 if version >= Version::HTTP_11 => Err(RequestError::malformed(tr!(
-            "the request has no Host header: send one, as HTTP/1.1 demands",
+            "the request has no Host header, which HTTP/1.1 requires: send one",
             "Host ヘッダーがありません。HTTP/1.1 では必要です"
         ))),
         0 | 1 => Ok(()),
@@ -68,8 +68,8 @@ pub(crate) fn check_one_host(version: Version, headers: &HeaderMap) -> Result<()
     }
 }
 
-/// Refuses transfer codings other than `chunked` alone, as RFC 9112 (6.1) demands. Otherwise the service would read compressed
-/// bytes as the text itself.
+/// Refuses transfer codings other than a single `chunked`, as RFC 9112 (6.1) requires. Otherwise the service would take
+/// compressed bytes for text.
 pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter().peekable();
     if codings.peek().is_none() {
@@ -77,7 +77,7 @@ pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> 
     }
     if version < Version::HTTP_11 {
         return Err(RequestError::malformed(tr!(
-            "the request has a Transfer-Encoding header, which HTTP/1.0 does not know: send Content-Length",
+            "the request has a Transfer-Encoding header, which HTTP/1.0 does not support: send Content-Length",
             "HTTP/1.0 では Transfer-Encoding ヘッダーを使えません。Content-Length を送ってください"
         )));
     }
@@ -88,14 +88,14 @@ pub(crate) fn check_coding(version: Version, headers: &HeaderMap) -> Result<()> 
             StatusCode::NOT_IMPLEMENTED,
             ErrorType::Validation,
             tr!(
-                "the body comes in a transfer coding that this service does not know: send it as it is, or as Transfer-Encoding: chunked",
+                "the body has an unsupported transfer coding: send it unencoded, or with Transfer-Encoding: chunked",
                 "本文の転送コーディングに対応していません。そのまま送るか、Transfer-Encoding: chunked だけを使ってください"
             ),
         )),
     }
 }
 
-/// The name in a Host header, without its port; nothing if it is not of that form.
+/// Returns the name in a Host header without its port, or `None` if the header is malformed.
 fn host_name(host: &str) -> Option<&str> {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => {
@@ -107,7 +107,7 @@ fn host_name(host: &str) -> Option<&str> {
     port.bytes().all(|byte| byte.is_ascii_digit()).then_some(name)
 }
 
-/// A Host header as a page may show it: a name or an address with a port, and nothing else.
+/// Returns the Host header in a form that is safe to show on a page: a name or address with an optional port.
 pub(crate) fn shown_host(headers: &HeaderMap) -> Option<&str> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
@@ -126,7 +126,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn keys_are_compared_whole() {
+    fn only_the_exact_key_is_accepted() {
         let with = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, HeaderValue::from_static(value));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_are_refused() {
+    fn other_host_names_are_refused() {
         let host = |value: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::HOST, HeaderValue::from_static(value));
@@ -158,14 +158,14 @@ mod tests {
                 .iter()
                 .all(|ok| !*ok)
         );
-        // Behind a name there is a port or nothing.
+        // A name is followed by a port or nothing.
         let odd =
             ["localhost:evil.example", "[::1]evil.example", "[::1]:3000.evil.example", "[::1", "localhost:3000@x"];
         assert!(odd.map(host).iter().all(|ok| !*ok));
     }
 
     #[test]
-    fn bodies_are_chunked_or_as_they_are() {
+    fn bodies_are_chunked_or_unencoded() {
         let of = |version, values: &[&'static str]| {
             let mut headers = HeaderMap::new();
             for value in values {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn one_host_is_named() {
+    fn exactly_one_host_header_is_required() {
         let mut headers = HeaderMap::new();
         assert!(check_one_host(Version::HTTP_10, &headers).is_ok());
         assert!(check_one_host(Version::HTTP_11, &headers).is_err());

@@ -1,4 +1,4 @@
-//! What is told of a request once it is over: it is counted, and the log has a line of it.
+//! Accounting of finished requests: metrics and a log line.
 
 use crate::metrics::CountGuard;
 use crate::service::{RequestStats, Service};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// Characters of a method's name in the log: a client may call one what it likes.
+/// Maximum length of a method's name in the log, because clients choose it.
 const MAX_METHOD_CHARS: usize = 16;
 
 /// A request that is being read or answered.
@@ -31,7 +31,7 @@ impl RequestRecord {
         RequestRecord { service: service.clone(), begun: Instant::now(), method, place, _in_flight: in_flight }
     }
 
-    /// How it was answered, why it was refused if it was, and what is known of its model.
+    /// Counts the request, and logs its status, the reason of an error, and the statistics of its model.
     pub(crate) fn finish(self, status: u16, why: Option<&'static str>, told: &RequestStats) {
         let (method, place, took) = (&self.method, self.place, self.begun.elapsed());
         self.service.metrics.count(place, status, took);
@@ -63,7 +63,7 @@ impl RequestRecord {
     }
 }
 
-/// How far an answer has come that is sent while it is computed.
+/// Progress of an answer that is sent while it is computed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamProgress(Arc<Mutex<StreamState>>);
 
@@ -77,17 +77,17 @@ struct StreamState {
 
 impl StreamProgress {
     fn lock(&self) -> MutexGuard<'_, StreamState> {
-        // Nothing here panics between two states.
+        // No code that holds the lock can panic between two states.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its model has begun.
+    /// Records that the model has started.
     pub(crate) fn start(&self, told: &RequestStats) {
         let mut steps = self.lock();
         (steps.stats, steps.since) = (told.clone(), Some(Instant::now()));
     }
 
-    /// It has come to its end.
+    /// Records the end of the answer.
     pub(crate) fn finish(&self, told: Result<&RequestStats, &'static str>) {
         let mut steps = self.lock();
         steps.is_over = true;
@@ -101,7 +101,7 @@ impl StreamProgress {
     }
 }
 
-/// A body whose request is over when it is sent, or when its client has gone.
+/// A response body that finishes its request record when it has been sent, or when the client has gone.
 pub(crate) struct TrackedBody {
     body: Body,
     course: StreamProgress,

@@ -1,5 +1,5 @@
-//! Answers as bytes. The thread that computed an answer writes it piece by piece, and refuses it above a limit. The connection
-//! takes it in chunks and frees each one after sending it.
+//! Answers as bytes. The thread that computed an answer writes it piece by piece, up to a size limit. The connection
+//! sends it in chunks and frees each one afterwards.
 
 use crate::memory_budget::MemoryShare;
 use crate::request_error::{RequestError, Result};
@@ -16,7 +16,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Bytes of a chunk.
+/// Size of a chunk in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// An answer in JSON or HTML.
@@ -33,10 +33,10 @@ impl AnswerBody {
         AnswerBody { chunks: VecDeque::new(), length: 0, most, content_type }
     }
 
-    /// A value as JSON.
+    /// Writes a value as JSON.
     ///
     /// # Errors
-    /// If it has more bytes than an answer may have.
+    /// If the answer is too large.
     pub(crate) fn json(value: &impl Serialize, most: usize) -> Result<AnswerBody> {
         let mut written = AnswerBody::new(most, "application/json");
         written.push(value)?;
@@ -46,7 +46,7 @@ impl AnswerBody {
     /// Writes values as a list, or a single one by itself if `is_one`. Each value is dropped before the next is made.
     ///
     /// # Errors
-    /// The first error of a value, or if the answer has too many bytes.
+    /// The first error of a value, or if the answer is too large.
     pub(crate) fn list<T: Serialize>(
         values: impl Iterator<Item = Result<T>>,
         is_one: bool,
@@ -70,10 +70,10 @@ impl AnswerBody {
         Ok(written)
     }
 
-    /// A page in HTML.
+    /// Writes an HTML page.
     ///
     /// # Errors
-    /// If it has more bytes than an answer may have.
+    /// If the answer is too large.
     pub(crate) fn page(html: &str, most: usize) -> Result<AnswerBody> {
         let mut written = AnswerBody::new(most, "text/html; charset=utf-8");
         written.text(html)?;
@@ -84,7 +84,7 @@ impl AnswerBody {
         io::Write::write_all(self, text.as_bytes()).map_err(|_| self.too_large())
     }
 
-    /// Writes a value as JSON behind what is written.
+    /// Appends a value as JSON.
     fn push(&mut self, value: &impl Serialize) -> Result<()> {
         serde_json::to_writer(&mut *self, value).map_err(|_| self.too_large())
     }
@@ -92,15 +92,15 @@ impl AnswerBody {
     fn too_large(&self) -> RequestError {
         let most = self.most;
         RequestError::too_large(tr!(
-            "the answer has more than {most} bytes (--max-answer); ask for less at a time",
+            "the answer has more than {most} bytes (--max-answer); request less at a time",
             "答えが {most} バイト（--max-answer）を超えました。一度に求める量を減らしてください"
         ))
     }
 
-    /// The reply with these bytes, which `share` counts until they are sent.
+    /// Returns the response with these bytes, which `share` counts until they are sent.
     ///
     /// # Errors
-    /// If answers that are being sent hold too many bytes.
+    /// If the answers being sent hold too many bytes.
     pub(crate) fn into_response(self, mut share: MemoryShare) -> Result<Response> {
         share.grow(self.length)?;
         let content_type = HeaderValue::from_static(self.content_type);
@@ -122,7 +122,7 @@ impl io::Write for AnswerBody {
         }
         let has_room = |last: &Vec<u8>| last.len() < CHUNK_BYTES;
         if !self.chunks.back().is_some_and(has_room) {
-            // The first grows with the answer, which is small as a rule.
+            // The first chunk grows with the answer, which is usually small.
             let room = if self.chunks.is_empty() { 0 } else { CHUNK_BYTES };
             self.chunks.push_back(Vec::with_capacity(room));
         }
@@ -138,7 +138,7 @@ impl io::Write for AnswerBody {
     }
 }
 
-/// The body of a reply.
+/// The body of a response.
 struct ChunkedBody {
     chunks: VecDeque<Vec<u8>>,
     left: u64,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_written_as_serde_writes_them_whatever_their_size() {
+    fn lists_of_any_size_equal_those_of_serde() {
         for (count, length) in [(0, 1), (1, 1), (3, 10), (40, 9_999)] {
             let values: Vec<String> = (0..count).map(|i| format!("{i}\"\n").repeat(length)).collect();
             let written = AnswerBody::list(values.iter().map(Ok), false, usize::MAX).unwrap();
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_large_is_refused_before_its_end() {
+    fn an_answer_that_is_too_large_stops_early() {
         let mut made = 0;
         let values = (0..1_000_000).map(|i| {
             made = i;

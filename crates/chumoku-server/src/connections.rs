@@ -1,4 +1,4 @@
-//! Connections: taken up to a limit, none waited for without end, and brought to their end when the service ends.
+//! Connections: accepted up to a limit, with timeouts, and finished at shutdown.
 
 use crate::metrics::CountGuard;
 use crate::request_error::{ErrorType, RequestError};
@@ -19,36 +19,36 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How long connections that stand idle are kept once the service ends: a request may be on its way.
+/// Time that idle connections stay open at shutdown, because a request may be on its way.
 const IDLE_GRACE: Duration = Duration::from_millis(300);
 
-/// That as many connections are open as may be.
+/// The error for too many open connections.
 fn too_many() -> RequestError {
     let message = tr!(
-        "as many connections are open as may be (--max-connections); try again a little later",
+        "too many open connections (--max-connections); try again later",
         "接続数が上限（--max-connections）に達しています。しばらくしてからやり直してください"
     );
     RequestError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorType::Overloaded, message)
 }
 
-/// That half a request came, and no more.
+/// The error for an incomplete request.
 fn too_slow() -> RequestError {
     let message = tr!(
-        "the request did not come in time (--read-timeout)",
+        "the request did not arrive in time (--read-timeout)",
         "リクエストが制限時間（--read-timeout）内に届きませんでした"
     );
     RequestError::new(StatusCode::REQUEST_TIMEOUT, ErrorType::Timeout, message)
 }
 
-/// Takes connections until `ending` says so; then no more, and waits for those that there are. Whether all came to their end
-/// within the limit.
+/// Accepts connections until `ending` is set, then waits for the open ones. Returns true if all of them ended within
+/// the limit.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     service: Arc<Service>,
     mut ending: watch::Receiver<bool>,
 ) -> bool {
-    // Its copies count the connections: once all are gone, the receiver is told.
+    // Clones of `gone` count the connections: the sender sees when all are dropped.
     let (alive, gone) = watch::channel(());
     loop {
         tokio::select! {
@@ -57,7 +57,7 @@ pub(crate) async fn serve(
             taken = listener.accept() => accept(taken, &router, &service, &ending, &gone).await,
         }
     }
-    // Those that the system has already taken for us; not for as long as clients come.
+    // Connections that the system has already accepted, for a limited time.
     let until = Instant::now() + IDLE_GRACE;
     while Instant::now() < until
         && let Ok(taken) = timeout(Duration::from_millis(1), listener.accept()).await
@@ -76,7 +76,7 @@ async fn accept(
     gone: &watch::Receiver<()>,
 ) {
     let Ok((stream, _)) = taken else {
-        // No more files may be open, say: those that there are come to an end.
+        // For example too many open files: wait for some connections to close.
         return sleep(Duration::from_millis(20)).await;
     };
     let _ = stream.set_nodelay(true);
@@ -86,7 +86,7 @@ async fn accept(
         if open.number <= service.limits.connections as u64 {
             serve_connection(stream, router, &service, ending).await;
         } else {
-            // What is only told so takes nobody's room.
+            // Frees the slot before refusing.
             drop(open);
             send_error(stream, &too_many()).await;
         }
@@ -94,7 +94,7 @@ async fn accept(
     });
 }
 
-/// Writes a last answer, and gives the client a moment to read it.
+/// Sends a last response, and gives the client a moment to read it.
 async fn send_error(mut stream: TcpStream, refusal: &RequestError) {
     let (status, body) = (refusal.status, refusal.as_json().to_string());
     let answer = format!(
@@ -103,10 +103,10 @@ async fn send_error(mut stream: TcpStream, refusal: &RequestError) {
     );
     let said = async {
         stream.writable().await?;
-        // Less than any buffer of the system.
+        // The response is smaller than any socket buffer.
         stream.try_write(answer.as_bytes())?;
         poll_fn(|context| Pin::new(&mut stream).poll_shutdown(context)).await?;
-        // Closing with bytes unread would throw the answer away: they are read for a moment.
+        // Closing with unread bytes would discard the response, so the rest of the request is read for a moment.
         let mut rest = [0; 4096];
         for _ in 0..64 {
             stream.ready(Interest::READABLE).await?;
@@ -121,7 +121,7 @@ async fn send_error(mut stream: TcpStream, refusal: &RequestError) {
     let _ = timeout(Duration::from_secs(1), said).await;
 }
 
-/// A connection from its first request to its last.
+/// Serves a connection from its first request to its last.
 async fn serve_connection(stream: TcpStream, router: Router, service: &Service, mut ending: watch::Receiver<bool>) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(service.limits.read).max_buf_size(64 << 10);
@@ -145,7 +145,7 @@ async fn serve_connection(stream: TcpStream, router: Router, service: &Service, 
     let Err(error) = ended else { return };
     if error.is_timeout() {
         let parts = connection.into_parts();
-        // A client that stands idle between two requests is left in peace; half a request is answered.
+        // A connection that is idle between two requests is closed silently. An incomplete request gets an error.
         if !parts.read_buf.is_empty() {
             send_error(parts.io.into_inner().into_inner(), &too_slow()).await;
         }

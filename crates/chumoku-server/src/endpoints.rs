@@ -1,8 +1,8 @@
-//! The endpoints of the service: the one list, from which the routes, the OpenAPI document and the pages are made.
+//! The single list of endpoints: routes, OpenAPI document and pages are made from it.
 
 use serde_json::{Map, Value, json};
 
-/// What is asked with POST.
+/// Kind of a POST endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndpointKind {
     Predict,
@@ -14,19 +14,19 @@ pub(crate) enum EndpointKind {
     Generate,
 }
 
-/// An endpoint that is asked with POST.
+/// A POST endpoint.
 pub(crate) struct Endpoint {
     pub(crate) kind: EndpointKind,
     pub(crate) path: &'static str,
     pub(crate) summary: &'static str,
-    /// Its fields: name, type, what it is, and whether it must be there.
+    /// Fields of the request: name, type, description, and whether the field is required.
     fields: &'static [EndpointField],
-    /// A request to try.
+    /// An example request.
     pub(crate) example: &'static str,
 }
 
 impl Endpoint {
-    /// Whether a request here may have this field; others are passed over.
+    /// Returns true if the endpoint has this field; unknown fields are ignored.
     pub(crate) fn has_field(&self, name: &str) -> bool {
         self.fields.iter().any(|field| field.0 == name)
     }
@@ -34,29 +34,22 @@ impl Endpoint {
 
 type EndpointField = (&'static str, &'static str, &'static str, bool);
 
-const MODEL: EndpointField =
-    ("model", "string", "The name of a model; without it, the first of the fitting kind", false);
-const COLUMNS: EndpointField =
-    ("columns", "object", "For a model that reads columns beside the text: their values", false);
+const MODEL: EndpointField = ("model", "string", "Name of a model (default: the first of a suitable kind)", false);
+const COLUMNS: EndpointField = ("columns", "object", "Values of feature columns, for models that read them", false);
 
-/// Those that are asked with POST. Each stands at `/models/NAME/…` too.
+/// The POST endpoints. Each also exists at `/models/NAME/…`.
 pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::Predict,
         path: "/predict",
-        summary: "Classes, labels, a number or spans of texts, by falling score",
+        summary: "Predict classes, labels, a number or spans of texts, highest score first",
         fields: &[
             ("inputs", "texts", "A text, or a list of texts or of pairs", true),
-            ("raw_scores", "boolean", "Logarithms of the probabilities (of several labels: of the odds)", false),
-            ("truncate", "boolean", "Accepted, and without effect: long texts are read whole", false),
-            ("full", "boolean", "The objects of `chumoku predict --json`", false),
-            (
-                "abstain",
-                "number",
-                "With full: no label where fewer answers than this share would be right (0.95: 95 of 100)",
-                false,
-            ),
-            ("top", "integer", "With full: how many classes are told", false),
+            ("raw_scores", "boolean", "Logarithms of the probabilities (for multi-label models, of the odds)", false),
+            ("truncate", "boolean", "Accepted without effect: long texts are read completely", false),
+            ("full", "boolean", "Answer with the objects of `chumoku predict --json`", false),
+            ("abstain", "number", "With full: abstain when unsure; 0.95 keeps 95 % of the given answers right", false),
+            ("top", "integer", "With full: number of classes to return", false),
             COLUMNS,
             MODEL,
         ],
@@ -65,22 +58,17 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::Explain,
         path: "/explain",
-        summary: "Why a text got its answer: the effect of each word, attention, alignment (`chumoku explain --json`)",
+        summary: "Explain an answer: effect of each word, attention, alignment (`chumoku explain --json`)",
         fields: &[
             ("inputs", "texts", "One text, or one pair", true),
-            ("target", "string", "For an encoder a text to compare with, for a translator a translation", false),
+            ("target", "string", "For an encoder, a text to compare with; for a translator, a translation", false),
             (
                 "span",
                 "object",
-                "For a tagger a span that it marks or does not: its start and end in characters, its label if one is meant",
+                "For a tagger, a span, marked or not: start and end in characters, and an optional label",
                 false,
             ),
-            (
-                "label",
-                "string",
-                "For a model of any number of labels the label that is explained (default: the most probable)",
-                false,
-            ),
+            ("label", "string", "For a multi-label model, the label to explain (default: the most probable)", false),
             ("method", "string", "leave-one-out, or integrated-gradients for a classifier's network", false),
             ("html", "boolean", "Answer with the page of `chumoku explain --html`", false),
             COLUMNS,
@@ -91,12 +79,17 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::Embed,
         path: "/embed",
-        summary: "A vector for each text, of a pretrained encoder",
+        summary: "Compute text embeddings with a pretrained encoder",
         fields: &[
             ("inputs", "strings", "A text, or a list of texts", true),
-            ("normalize", "boolean", "Whether vectors have length 1 (default: as the model says)", false),
-            ("truncate", "boolean", "Leave out what is longer than the model reads, instead of refusing it", false),
-            ("prompt_name", "string", "The name of one of the model's prompts", false),
+            ("normalize", "boolean", "Normalize vectors to length 1 (default: as the model specifies)", false),
+            (
+                "truncate",
+                "boolean",
+                "Truncate texts that are longer than the model reads, instead of refusing them",
+                false,
+            ),
+            ("prompt_name", "string", "Name of one of the model's prompts", false),
             MODEL,
         ],
         example: r#"{"inputs": ["A man sleeps.", "Nobody sleeps."]}"#,
@@ -104,23 +97,23 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::OpenAiEmbeddings,
         path: "/v1/embeddings",
-        summary: "The same in the form of OpenAI's interface",
+        summary: "Compute text embeddings, compatible with OpenAI's API",
         fields: &[
             ("input", "strings", "A text, or a list of texts", true),
             ("encoding_format", "string", "float or base64", false),
-            ("model", "string", "The name of a model; any name where there is one encoder", false),
-            ("dimensions", "integer", "Only the number that the model's vectors have", false),
-            ("user", "string", "Accepted, and without effect", false),
+            ("model", "string", "Name of a model; any name if there is only one encoder", false),
+            ("dimensions", "integer", "Only the dimension of the model's vectors", false),
+            ("user", "string", "Accepted without effect", false),
         ],
         example: r#"{"input": ["A man sleeps.", "Nobody sleeps."]}"#,
     },
     Endpoint {
         kind: EndpointKind::Tokenize,
         path: "/tokenize",
-        summary: "The tokens of texts, with their positions in characters",
+        summary: "Tokenize texts, with positions in characters",
         fields: &[
             ("inputs", "strings", "A text, or a list of texts", true),
-            ("add_special_tokens", "boolean", "Whether those around a text are given (default: true)", false),
+            ("add_special_tokens", "boolean", "Include special tokens (default: true)", false),
             MODEL,
         ],
         example: r#"{"inputs": "Slow and cold."}"#,
@@ -128,17 +121,17 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::Translate,
         path: "/translate",
-        summary: "Translations of texts (`chumoku translate --json`)",
+        summary: "Translate texts (`chumoku translate --json`)",
         fields: &[
             ("inputs", "strings", "A text, or a list of texts", true),
-            ("beam", "integer", "Hypotheses followed at a time (default: 5)", false),
-            ("length_penalty", "number", "Exponent of the length normalisation (default: 0.6)", false),
-            ("n_best", "integer", "How many translations of each text are told (default: 1)", false),
-            ("alignment", "boolean", "Where each token looks in the source", false),
+            ("beam", "integer", "Beam width of the search (default: 5)", false),
+            ("length_penalty", "number", "Exponent of the length normalization (default: 0.6)", false),
+            ("n_best", "integer", "Number of translations to return for each text (default: 1)", false),
+            ("alignment", "boolean", "Include the attention of each translated token to the source", false),
             (
                 "stream",
                 "boolean",
-                "Of one text: send each word as soon as the search has it, and where it looks",
+                "For a single text: stream each word with its alignment as soon as the search has it",
                 false,
             ),
             MODEL,
@@ -148,33 +141,38 @@ pub(crate) const ENDPOINTS: &[Endpoint] = &[
     Endpoint {
         kind: EndpointKind::Generate,
         path: "/generate",
-        summary: "A text that goes on (`chumoku generate --json`), or with \"stream\" as server-sent events",
+        summary: "Generate text (`chumoku generate --json`), with \"stream\" as server-sent events",
         fields: &[
-            ("inputs", "string", "What the text begins with; for a model with a chat template, what it is told", true),
-            ("stream", "boolean", "Send each piece as soon as it is written, with its probability", false),
-            ("max_tokens", "integer", "Tokens at most (default: 500)", false),
-            ("temperature", "number", "Randomness (default: 0.8; 0 takes the most likely)", false),
-            ("top_k", "integer", "Draw from this many of the most likely tokens; 0 for all (default)", false),
-            ("top_p", "number", "Draw from those that together reach this probability (default: 1)", false),
-            ("seed", "integer", "Decides what is drawn (default: 42)", false),
-            ("system", "string", "What a model with a chat template is to be like", false),
-            ("no_chat", "boolean", "Continue the text as it is, though the model has a chat template", false),
+            ("inputs", "string", "Start of the text, or the user's message for a model with a chat template", true),
+            ("stream", "boolean", "Stream each piece with its probability as soon as it is generated", false),
+            ("max_tokens", "integer", "Maximum number of tokens to generate (default: 500)", false),
+            ("temperature", "number", "Sampling temperature (default: 0.8; 0 takes the most likely token)", false),
+            ("top_k", "integer", "Sample from this many of the most likely tokens; 0 for all (default)", false),
+            (
+                "top_p",
+                "number",
+                "Sample from the most likely tokens that together reach this probability (default: 1)",
+                false,
+            ),
+            ("seed", "integer", "Random seed (default: 42)", false),
+            ("system", "string", "System message for a model with a chat template", false),
+            ("no_chat", "boolean", "Continue the text as plain text, even if the model has a chat template", false),
             MODEL,
         ],
         example: r#"{"inputs": "Once upon a time", "stream": true}"#,
     },
 ];
 
-/// Those that are asked with GET: path, and what is there.
+/// The GET endpoints: path and description.
 pub(crate) const GET_ENDPOINTS: &[(&str, &str)] = &[
     ("/info", "The models, limits and version"),
-    ("/health", "Whether the service is at work"),
+    ("/health", "Health check"),
     ("/metrics", "Counters and times for Prometheus"),
-    ("/docs", "This list, to read"),
+    ("/docs", "This list as a page"),
     ("/openapi.json", "This list as OpenAPI"),
 ];
 
-/// The place of a path, with or without a model's name before it; and how it is counted.
+/// Returns the POST endpoint of a path, with or without a model's name.
 pub(crate) fn endpoint_of_path(path: &str) -> Option<&'static Endpoint> {
     let path = match path.strip_prefix("/models/").and_then(|rest| rest.split_once('/')) {
         Some((name, _)) => &path["/models/".len() + name.len()..],
@@ -183,7 +181,7 @@ pub(crate) fn endpoint_of_path(path: &str) -> Option<&'static Endpoint> {
     ENDPOINTS.iter().find(|place| place.path == path)
 }
 
-/// What a path is counted as: never more names than there are places.
+/// Returns the endpoint that a path is counted as, so that clients cannot create new metric names.
 pub(crate) fn metric_path(path: &str) -> &'static str {
     let page = || GET_ENDPOINTS.iter().map(|(page, _)| *page).chain(["/"]).find(|page| *page == path);
     endpoint_of_path(path).map(|place| place.path).or_else(page).unwrap_or("other")
@@ -208,22 +206,22 @@ fn schema(kind: &str) -> Value {
 fn responses(answer: &str, error: &str) -> Value {
     let mut all = Map::from_iter([("200".to_owned(), json!({ "description": answer }))]);
     for (status, why) in [
-        ("400", "No JSON, no text, or not exactly one Host header"),
+        ("400", "The body is not JSON, has no text, or there is not exactly one Host header"),
         ("401", "The key is missing or wrong"),
-        ("403", "The header Host names another machine"),
+        ("403", "The Host header names another machine"),
         ("404", "No such endpoint or model"),
-        ("405", "Another method is needed"),
-        ("408", "The request did not come in time"),
+        ("405", "The endpoint needs another method"),
+        ("408", "The request did not arrive in time"),
         (
             "413",
             "The body, a text or the answer is too large, there are too many texts, or an explanation costs too much",
         ),
-        ("415", "The body is not called JSON"),
-        ("422", "A field does not fit"),
-        ("424", "The model failed, or is not for this"),
+        ("415", "The content type is not JSON"),
+        ("422", "A field is invalid"),
+        ("424", "The model failed, or does not support the request"),
         ("429", "Too many requests wait; see Retry-After"),
-        ("501", "The body comes in a transfer coding other than chunked"),
-        ("503", "The service ends"),
+        ("501", "The body has a transfer coding other than chunked"),
+        ("503", "The service is shutting down"),
         ("504", "The answer takes too long"),
     ] {
         let schema = format!("#/components/schemas/{error}");
@@ -233,7 +231,7 @@ fn responses(answer: &str, error: &str) -> Value {
     Value::Object(all)
 }
 
-/// The OpenAPI document.
+/// Returns the OpenAPI document.
 pub(crate) fn openapi() -> Value {
     let mut paths = Map::new();
     for place in ENDPOINTS {
@@ -289,11 +287,11 @@ pub(crate) fn openapi() -> Value {
     })
 }
 
-/// The page that lists all of it, which needs nothing from elsewhere; its examples ask this host, with a key where one is needed.
+/// Returns the self-contained page that lists all endpoints. Its examples use this host, with a key if one is needed.
 pub(crate) fn docs_page(host: &str, has_key: bool) -> String {
     let escaped =
         |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
-    // What stands between backquotes is a command.
+    // Text between backquotes is code.
     let described = |text: &str| {
         let parts = escaped(text);
         let parts = parts.split('`').enumerate();
@@ -308,14 +306,14 @@ pub(crate) fn docs_page(host: &str, has_key: bool) -> String {
         "border:1px solid #8888;border-radius:4px}table{border-collapse:collapse;width:100%}td,th{text-align:left;",
         "vertical-align:top;padding:.2rem .8rem .2rem 0;border-bottom:1px solid #8884}h2{margin-top:2rem}",
         "h2 code{font-size:inherit}</style>",
-        "<h1>Chumoku</h1><p>The endpoints of this service. The same list as a document of OpenAPI: ",
+        "<h1>Chumoku</h1><p>The endpoints of this service. The same list as an OpenAPI document: ",
         "<a href=\"openapi.json\">openapi.json</a>. Each POST endpoint is also at <code>/models/NAME/…</code>, for the model of that name.</p>",
     ));
     let key = if has_key { " -H 'Authorization: Bearer KEY'" } else { "" };
     for place in ENDPOINTS {
         out += &format!("<h2><code>POST {}</code></h2><p>{}</p><table>", place.path, described(place.summary));
         for (name, kind, what, needed) in place.fields {
-            let needed = if *needed { ", needed" } else { "" };
+            let needed = if *needed { ", required" } else { "" };
             out += &format!("<tr><td><code>{name}</code><td>{kind}{needed}<td>{}", described(what));
         }
         let example = escaped(place.example);
@@ -325,7 +323,7 @@ pub(crate) fn docs_page(host: &str, has_key: bool) -> String {
             place.path
         );
     }
-    out += "<h2>To look at</h2><table>";
+    out += "<h2>GET endpoints</h2><table>";
     for (path, what) in GET_ENDPOINTS {
         out += &format!("<tr><td><a href=\"{}\"><code>GET {path}</code></a><td>{what}", path.trim_start_matches('/'));
     }
@@ -348,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_described_in_the_form_that_it_has() {
+    fn error_responses_are_described_with_the_right_schema() {
         let openapi = openapi();
         let at =
             |path: &str, pointer: &str| openapi["paths"][path]["post"].pointer(pointer).cloned().unwrap_or_default();
@@ -358,7 +356,7 @@ mod tests {
         for status in ["403", "405"] {
             assert!(at("/predict", &format!("/responses/{status}")).is_object(), "{status}");
         }
-        // Lists of lists are for those that read pairs.
+        // Only endpoints that read pairs accept lists of lists.
         let inputs = "/requestBody/content/application~1json/schema/properties/inputs/oneOf/1/items";
         assert_eq!(at("/embed", inputs), json!({ "type": "string" }));
         assert!(at("/predict", inputs)["oneOf"].is_array());

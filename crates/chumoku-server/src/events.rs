@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Client backlog in bytes that counts as behind.
+/// Backlog of a client in bytes above which it is behind.
 const MAX_BACKLOG: usize = 1 << 20;
 
 /// Sending half.
@@ -38,14 +38,14 @@ impl EventSender {
     /// Sends an event.
     ///
     /// # Errors
-    /// If its client has gone.
+    /// If the client has gone.
     pub(crate) fn send(&self, data: &Value) -> Result<(), ClientGone> {
         let event = event(data);
         self.waiting.fetch_add(event.len(), Relaxed);
         self.events.send(event).map_err(|_| ClientGone)
     }
 
-    /// Returns whether the client reads more slowly than the model writes: too many bytes wait for it.
+    /// Returns true if the client reads more slowly than the model writes, so that too many bytes wait for it.
     pub(crate) fn is_behind(&self) -> bool {
         self.waiting.load(Relaxed) > MAX_BACKLOG
     }
@@ -61,7 +61,7 @@ impl EventReceiver {
     }
 }
 
-/// An event with its data.
+/// Formats a server-sent event.
 pub(crate) fn event(data: &Value) -> Bytes {
     // JSON has no line ends outside of its escapes.
     format!("data: {data}\n\n").into()
@@ -73,7 +73,7 @@ mod tests {
     use std::task::Waker;
 
     #[test]
-    fn a_client_is_behind_while_many_events_wait_for_it() {
+    fn a_client_is_behind_while_many_bytes_wait_for_it() {
         let (sender, mut receiver) = channel();
         let large = Value::from("x".repeat(MAX_BACKLOG / 2));
         sender.send(&large).unwrap();

@@ -1,4 +1,4 @@
-//! Why a text got its answer: as JSON, and as the page of `chumoku explain --html`.
+//! Explanations as JSON, and as the page of `chumoku explain --html`.
 
 use crate::answer_body::AnswerBody;
 use crate::limits::Limits;
@@ -10,28 +10,28 @@ use chumoku::{NnError, TextTagger, tr};
 use chumoku_view::{alignment_to_html, tagged_to_html, to_html};
 use serde_json::Value;
 
-/// Effects of words on spans that an answer may have: some 100 MB while they are written.
+/// Maximum number of effects of words on spans in an answer: some 100 MB while they are written.
 const MAX_EFFECTS: usize = 100_000;
 
-/// What is asked.
+/// A request for an explanation.
 #[derive(Debug)]
 pub(crate) struct ExplainRequest {
     pub(crate) text: String,
-    /// For an encoder a text to compare with, for a translator a translation.
+    /// Text to compare with (encoder), or translation (translator).
     pub(crate) target: Option<String>,
-    /// For a tagger a span, whether it is marked or not.
+    /// Span to explain (tagger), marked or not.
     pub(crate) span: Option<SpanQuery>,
     pub(crate) method: AttributionMethod,
-    /// The label, where a text may have several.
+    /// Label to explain (multi-label models).
     pub(crate) label: Option<String>,
-    /// Whether the page is asked for.
+    /// True if the HTML page was requested.
     pub(crate) as_page: bool,
 }
 
-/// What is found.
+/// An explanation.
 enum ExplanationResult {
     Explanation(Box<Explanation>),
-    /// One that has n-grams beside it in JSON.
+    /// An explanation with the effects of n-grams for the JSON.
     WithNgrams(Box<Explanation>, Value),
     Alignment(Box<Alignment>),
     Tagged(Box<TaggedText>),
@@ -77,7 +77,7 @@ fn target_error(error: chumoku::Error) -> RequestError {
     }
 }
 
-/// Refuses texts whose spans have more effects than fit into an answer: each word has one on each span.
+/// Refuses texts with more effects than fit into an answer: each word has an effect on each span.
 fn check_size(model: &TextTagger, text: &str, is_one: bool) -> Result<()> {
     let words = model.config().unit.split(text).len();
     if words <= MAX_EFFECTS && is_one || words == 0 {
@@ -88,8 +88,8 @@ fn check_size(model: &TextTagger, text: &str, is_one: bool) -> Result<()> {
         return Ok(());
     }
     Err(RequestError::too_large(tr!(
-        "inputs: expected at most {MAX_EFFECTS} effects of words on spans, found {spans} spans times {words} words; ask for one span, as with \
-         \"span\": {{\"start\": 0, \"end\": 4}}, or for a shorter text",
+        "inputs: expected at most {MAX_EFFECTS} effects of words on spans, found {spans} spans times {words} words; request one span, such as \
+         \"span\": {{\"start\": 0, \"end\": 4}}, or send a shorter text",
         "inputs: スパンへの語の影響は {MAX_EFFECTS} 個までですが、{spans} スパン × {words} 語あります。\"span\": {{\"start\": 0, \"end\": 4}} のように\
          1 つのスパンを指定するか、短いテキストを送ってください"
     )))
@@ -98,7 +98,7 @@ fn check_size(model: &TextTagger, text: &str, is_one: bool) -> Result<()> {
 /// Writes the object of `chumoku explain --json`, or the page of `--html`.
 ///
 /// # Errors
-/// If it costs more than it may, or the model cannot explain it.
+/// If the explanation costs too much, or the model cannot explain the text.
 pub(crate) fn write_answer(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> Result<AnswerBody> {
     check_cost(loaded, asked, limits)?;
     match asked.as_page {
@@ -107,9 +107,9 @@ pub(crate) fn write_answer(loaded: &LoadedModel, asked: &ExplainRequest, limits:
     }
 }
 
-/// Refuses an explanation that needs more computing than one may, or would be larger than an answer may be.
+/// Refuses an explanation above the limits of cost or answer size.
 fn check_cost(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> Result<()> {
-    /// Bytes of a number in JSON, about.
+    /// Approximate bytes of a number in JSON.
     const NUMBER: u128 = 8;
     let (text, target) = (&asked.text, asked.target.as_deref());
     let cost = match &loaded.model {
@@ -123,7 +123,7 @@ fn check_cost(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> 
     let (needed, most) = (cost.multiply_adds.div_ceil(1_000_000_000), limits.explain);
     if needed > u128::from(most) {
         return Err(RequestError::too_large(tr!(
-            "inputs: expected an explanation that needs at most {most} billion multiply-adds (--max-explain), found one of {needed} billion; \
+            "inputs: the explanation needs {needed} billion multiply-adds, expected at most {most} billion (--max-explain); \
              send a shorter text",
             "inputs: 説明に使える積和演算は {most} × 10 億回（--max-explain）までですが、{needed} × 10 億回かかります。短いテキストを送って\
              ください"
@@ -132,14 +132,14 @@ fn check_cost(loaded: &LoadedModel, asked: &ExplainRequest, limits: &Limits) -> 
     let (numbers, most) = (cost.numbers, limits.answer);
     if numbers * NUMBER > most as u128 {
         return Err(RequestError::too_large(tr!(
-            "inputs: an explanation with {numbers} numbers has more than {most} bytes (--max-answer); send a shorter text",
+            "inputs: the explanation has {numbers} numbers and exceeds {most} bytes (--max-answer); send a shorter text",
             "inputs: 数値が {numbers} 個ある説明は {most} バイト（--max-answer）を超えます。短いテキストを送ってください"
         )));
     }
     Ok(())
 }
 
-/// What `chumoku explain --json` prints.
+/// Returns the JSON of `chumoku explain --json`.
 fn as_json(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<Value> {
     Ok(match explain(loaded, asked)? {
         ExplanationResult::Explanation(explanation) => to_json(&explanation),
@@ -153,11 +153,11 @@ fn as_json(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<Value> {
     })
 }
 
-/// What `chumoku explain --html` writes.
+/// Returns the page of `chumoku explain --html`.
 fn as_page(loaded: &LoadedModel, asked: &ExplainRequest) -> Result<String> {
     Ok(match explain(loaded, asked)? {
         ExplanationResult::Explanation(explanation) | ExplanationResult::WithNgrams(explanation, _) => {
-            // The first head of the last layer, as the command shows it.
+            // The first head of the last layer, like the command.
             to_html(&explanation, [explanation.layers.saturating_sub(1), 0], lang())
         }
         ExplanationResult::Alignment(alignment) => {

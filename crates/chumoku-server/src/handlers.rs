@@ -1,4 +1,4 @@
-//! From a question to its reply: each endpoint once.
+//! Request handlers, one for each endpoint.
 
 use crate::accounting::StreamProgress;
 use crate::endpoints::{Endpoint, EndpointKind};
@@ -22,7 +22,7 @@ use chumoku::{ModelKind, TranslateOptions, tr};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The reply to a question, of the model that the path names, else the question, else of the first that fits.
+/// Handles a request. The model is the one in the path, else the one in the body, else the first that fits.
 pub(crate) async fn handle(
     service: &Arc<Service>,
     place: &Endpoint,
@@ -37,7 +37,7 @@ pub(crate) async fn handle(
     match place.kind {
         EndpointKind::Predict => predict(service, name, asked).await,
         EndpointKind::Embed => embed(service, name, asked).await,
-        // Clients of OpenAI's interface must name a model, and know nothing of ours.
+        // OpenAI clients must name a model, but do not know the names of this service.
         EndpointKind::OpenAiEmbeddings if of_path.is_none() && service.num_encoders() == 1 => {
             let named = service.model(name, Capability::Embed).is_ok();
             embed_openai(service, name.filter(|_| named), asked).await
@@ -50,14 +50,14 @@ pub(crate) async fn handle(
     }
 }
 
-/// A reply in JSON.
+/// Returns a JSON response.
 pub(crate) fn json_reply(value: &Value) -> Response {
     let mut response = Response::new(Body::from(value.to_string()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }
 
-/// Asks a model, and replies with its answer.
+/// Submits a task, and responds with its answer.
 async fn respond(
     service: &Service,
     served: &ServedModel,
@@ -82,13 +82,13 @@ async fn predict(service: &Service, name: Option<&str>, asked: RequestFields) ->
     let is_full = asked.flag("full")?.unwrap_or(false);
     if !is_full && (abstain.is_some() || top.is_some()) {
         return Err(RequestError::invalid(tr!(
-            "abstain, top: for the full answer: send \"full\": true with them",
-            "abstain、top: 詳しい答えのための指定です。\"full\": true も付けてください"
+            "abstain, top: only with \"full\": true",
+            "abstain、top: \"full\": true と一緒に指定してください"
         )));
     }
     let of_tagger = || {
         RequestError::invalid(tr!(
-            "raw_scores, abstain, top: this model marks spans in texts, and gives a text no class",
+            "raw_scores, abstain, top: this model marks spans in texts and predicts no classes",
             "raw_scores、abstain、top: このモデルはテキストの中のスパンを示すもので、クラスは答えません"
         ))
     };
@@ -116,7 +116,7 @@ async fn predict(service: &Service, name: Option<&str>, asked: RequestFields) ->
         && predictor.predicts_numbers()
     {
         return Err(RequestError::invalid(tr!(
-            "top: this model gives each text a number and no classes",
+            "top: this model predicts a number, not classes",
             "top: このモデルが答えるのはクラスではなく数値です"
         )));
     }
@@ -158,7 +158,7 @@ async fn embed_openai(service: &Service, name: Option<&str>, asked: RequestField
         && asked != width as u64
     {
         return Err(RequestError::invalid(tr!(
-            "dimensions: vectors of this model have {width} numbers; expected {width} or nothing, found {asked}",
+            "dimensions: expected {width}, the dimension of this model's vectors, found {asked}",
             "dimensions: このモデルのベクトルは {width} 次元です。{width} を指定するか、指定を外してください（指定: {asked}）"
         )));
     }
@@ -186,7 +186,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
     if let Some(target) = &target {
         if !["encoder", "translator"].contains(&kind) {
             return Err(RequestError::invalid(tr!(
-                "target: for an encoder or a translator; this model is of the kind {kind}",
+                "target: only for encoders and translators; this model is of the kind {kind}",
                 "target: エンコーダーと翻訳モデルで使えます（このモデルの種類: {kind}）"
             )));
         }
@@ -195,7 +195,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
     let span = asked.span("span")?;
     if span.is_some() && kind != "tagger" {
         return Err(RequestError::invalid(tr!(
-            "span: for a tagger, which marks spans in texts; this model is {}",
+            "span: only for taggers; this model is {}",
             "span: テキストの中のスパンを示すモデルで使えます。このモデルは{}です",
             kind_description(kind)
         )));
@@ -205,7 +205,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
         Some("integrated-gradients") if kind == "classifier" => AttributionMethod::IntegratedGradients,
         Some("integrated-gradients") => {
             return Err(RequestError::invalid(tr!(
-                "method: integrated-gradients is for a classifier with a network; this model is {}",
+                "method: integrated-gradients is only for classifiers with a network; this model is {}",
                 "method: integrated-gradients はネットワークを持つ分類モデルで使えます。このモデルは{}です",
                 kind_description(kind)
             )));
@@ -220,7 +220,7 @@ async fn explain(service: &Service, name: Option<&str>, asked: RequestFields) ->
     let label = asked.text("label")?.map(str::to_owned);
     if label.is_some() && !loaded.model.predictor().is_some_and(Predictor::is_multi_label) {
         return Err(RequestError::invalid(tr!(
-            "label: for a model that gives a text any number of labels; this model is {}",
+            "label: only for multi-label models; this model is {}",
             "label: 複数のラベルを答えるモデルで使えます。このモデルは{}です",
             kind_description(kind)
         )));
@@ -258,7 +258,7 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: RequestFie
     if streams {
         if n_best > 1 || alignment {
             return Err(RequestError::invalid(tr!(
-                "n_best, alignment: not with \"stream\": true, which tells of the best translation and its alignment word by word",
+                "n_best, alignment: not with \"stream\": true, which streams the best translation with its alignment",
                 "n_best、alignment: \"stream\": true とは同時に使えません。stream は最良の翻訳とその対応付けを 1 語ずつ返します"
             )));
         }
@@ -268,7 +268,7 @@ async fn translate(service: &Arc<Service>, name: Option<&str>, asked: RequestFie
     respond(service, served, loaded, (task, asked)).await
 }
 
-/// One translation, told while it grows.
+/// Streams a single translation.
 async fn translate_stream(
     service: &Arc<Service>,
     loaded: Arc<LoadedModel>,
@@ -288,7 +288,7 @@ async fn translate_stream(
     EventBody::reply(EventSource { events: told, final_answer: ending, final_event: Value::clone }, course).await
 }
 
-/// The answer that a stream ends with.
+/// Returns the future of the answer that ends a stream.
 fn final_answer(
     service: &Arc<Service>,
     loaded: Arc<LoadedModel>,
@@ -296,7 +296,7 @@ fn final_answer(
     course: StreamProgress,
 ) -> FinalAnswer {
     let (service, name) = (service.clone(), loaded.name.clone());
-    // The model is looked for again, so that the future borrows nothing.
+    // The model is looked up again, so that the future borrows nothing.
     Box::pin(async move {
         let (served, _) = service.model_named(&name)?;
         let running = service.submit(served, loaded, task, asked).await?;
@@ -310,7 +310,7 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: RequestFiel
     let limits = &service.limits;
     let prompt = asked.text("inputs")?.map(str::to_owned).ok_or_else(|| {
         RequestError::invalid(tr!(
-            "inputs is missing: send the text that is to go on",
+            "inputs is missing: send the start of the text",
             "inputs がありません。続きを書くテキストを送ってください"
         ))
     })?;
@@ -331,8 +331,8 @@ async fn generate(service: &Arc<Service>, name: Option<&str>, asked: RequestFiel
     let no_chat = asked.flag("no_chat")?.unwrap_or(false);
     if no_chat && system.is_some() {
         return Err(RequestError::invalid(tr!(
-            "system and no_chat exclude each other: with no_chat the text is continued without the chat template",
-            "system と no_chat は同時に使えません（no_chat はチャットテンプレートを使わずにテキストを続けます）"
+            "system and no_chat exclude each other: no_chat turns the chat template off",
+            "system と no_chat は同時に使えません（no_chat はチャットテンプレートを無効にします）"
         )));
     }
     let mut asked_for = Box::new(GenerateRequest { prompt, system, no_chat, max_tokens, sampling, events: None });

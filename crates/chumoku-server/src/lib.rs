@@ -1,25 +1,25 @@
-//! Models of text as a service over HTTP/1.1, in the conventions of Hugging Face's text-embeddings-inference.
+//! Serves models of text over HTTP/1.1, in the conventions of Hugging Face's text-embeddings-inference.
 //!
-//! [`serve`] reads models, listens, and answers until the process is told to end. There is no arithmetic here: what a model
-//! says comes from `chumoku`, and an answer's JSON from [`chumoku::answers`], as the command's does.
+//! [`serve`] loads models, listens, and answers until shutdown. This crate does no arithmetic: predictions come from
+//! `chumoku`, and the JSON of an answer from [`chumoku::answers`], like that of the command.
 //!
-//! A request goes through these modules: `connections` takes the connection, `front` lets it in and tells of it, `request`
-//! reads its body, `replies` asks the model (`service`), whose threads (`work`) take it out of a bounded `queue`, together with
-//! others that can be computed with it.
+//! A request goes through these modules: `connections` accepts the connection, `routes` checks and logs it, `request`
+//! reads its body, and `handlers` submit it to a model (`service`). Each model has threads (`workers`) that take
+//! requests from a bounded `queue` and batch those that can be computed together.
 //!
-//! A handler never computes: it queues a request and waits. Each model has a queue for short requests and one for texts, and all
-//! models share the queue of explanations. The thread of a queue calls the library and writes the answer as bytes, so that the
-//! two threads of tokio are always free to refuse, to time out and to end. Texts run in a pool of their queue. Explanations
-//! run in a pool of half as many threads with the lowest priority.
+//! A handler never computes: it queues a request and waits. Each model has a queue for short requests and one for text
+//! generation, and all models share the queue of explanations. The thread of a queue calls the library and writes the
+//! answer as bytes. So tokio's two threads are always free for errors, timeouts and shutdown. Text generation runs in a
+//! pool of its queue. Explanations run in a pool of half as many threads with the lowest priority.
 //!
 //! # Contract
 //!
-//! * **Answers:** the bytes of an answer do not depend on what was computed with it, and equal those of the command.
-//! * **Bounds:** bodies, texts, waiting and computing have [`Limits`]. A request beyond them is refused with a status and
-//!   `{"error": …, "error_type": …}`; nothing waits without end.
-//! * **The end:** after SIGTERM or Ctrl-C no connection is taken; every request that was taken is answered, within a limit.
-//!   SIGHUP reads changed folders again; a folder that cannot be used changes nothing.
-//! * The log never holds the texts of requests.
+//! * **Answers:** the bytes of an answer do not depend on the batch, and equal those of the command.
+//! * **Bounds:** bodies, texts, waiting and computing have [`Limits`]. A request beyond them gets a status and
+//!   `{"error": …, "error_type": …}`; nothing waits forever.
+//! * **Shutdown:** after SIGTERM or Ctrl-C no connection is accepted; every accepted request is answered, within a
+//!   limit. SIGHUP reloads changed folders; a folder that cannot be loaded changes nothing.
+//! * The log never contains the texts of requests.
 //!
 //! # Files
 //!
@@ -97,21 +97,21 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// How to serve.
+/// Options of the service.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ServeOptions {
-    /// Where to listen: a name or an address.
+    /// Host name or address to listen on.
     pub host: String,
-    /// The port; 0 for any that is free.
+    /// Port; 0 for any free port.
     pub port: u16,
-    /// What clients must know.
+    /// API key that clients must send.
     pub key: Option<String>,
-    /// Whether to serve other machines without a key.
+    /// Serve other machines without a key.
     pub no_key: bool,
-    /// The form of the log.
+    /// Format of the log.
     pub log: LogFormat,
-    /// What may be asked for.
+    /// Limits of requests.
     pub limits: Limits,
 }
 
@@ -122,14 +122,14 @@ impl Default for ServeOptions {
     }
 }
 
-/// Why nothing is served.
+/// Error of [`serve`].
 #[derive(Debug)]
 pub enum ServeError {
-    /// What was asked for cannot be.
+    /// The options are invalid.
     Usage(String),
-    /// A model cannot be read.
+    /// A model cannot be loaded.
     Model(chumoku::Error),
-    /// The work failed.
+    /// The service failed.
     Failed(String),
 }
 
@@ -144,24 +144,24 @@ impl fmt::Display for ServeError {
 
 impl std::error::Error for ServeError {}
 
-/// Serves models, each with its name and folder, until the process is told to end. It prints on standard error alone, computes in
-/// rayon's current pool, and takes SIGTERM, SIGINT and SIGHUP, or what Windows has of these.
+/// Serves models, each with its name and folder, until shutdown. Prints only on standard error, computes in rayon's
+/// current pool, and handles SIGTERM, SIGINT and SIGHUP, or their counterparts on Windows.
 ///
 /// # Errors
-/// If a model cannot be read, if other machines would be served without a key, or if the address cannot be listened on.
+/// If a model cannot be loaded, if other machines could send requests without a key, or if the address cannot be used.
 pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<(), ServeError> {
     let (host, port, limits) = (&options.host, options.port, options.limits);
     let addresses = addresses(host, port)?;
     let is_open = addresses.iter().any(|address| !is_loopback(address.ip()));
     if is_open && options.key.is_none() && !options.no_key {
         return Err(ServeError::Usage(tr!(
-            "--host {host}: other machines could ask without a key: set CHUMOKU_API_KEY, or say --no-key",
+            "--host {host}: other machines could send requests without a key: set CHUMOKU_API_KEY, or pass --no-key",
             "--host {host}: 他のマシンからキーなしで使えてしまいます。CHUMOKU_API_KEY を設定するか、--no-key を指定してください"
         )));
     }
     let failed = |error: std::io::Error| ServeError::Failed(chumoku::lang::system_message(&error));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(failed)?;
-    // Before models are read, which may take a while.
+    // Before loading models, which may take a while.
     let again = {
         let _within = runtime.enter();
         signals::ReloadSignal::new().map_err(failed)?
@@ -170,7 +170,7 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<()
     for (name, folder) in models {
         if served.iter().any(|other: &ServedModel| other.loaded().name == name) {
             return Err(ServeError::Usage(tr!(
-                "two models are called {name}: give one another name, as OTHER=FOLDER",
+                "two models are named {name}: rename one with OTHER=FOLDER",
                 "{name} という名前のモデルが 2 つあります。別の名前=フォルダ のように、片方の名前を変えてください"
             )));
         }
@@ -193,16 +193,16 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<()
     log_panics(log.clone());
     let ended = runtime.block_on(run(&service, &addresses, &options, again));
     log.flush(signals::LOG_FLUSH_TIMEOUT);
-    // What is still computed is for nobody.
+    // No client waits for the remaining computations.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
 }
 
-/// A panic's own words may hold what was worked on; the log has its place alone.
+/// Logs only the location of a panic, because its message may contain text of a request.
 fn log_panics(log: LogWriter) {
     std::panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map(|at| format!("{}:{}", at.file(), at.line())).unwrap_or_default();
-        let said = tr!("error     a fault in the program, at {place}", "エラー    プログラムの不具合です（{place}）");
+        let said = tr!("error     internal error at {place}", "エラー    内部エラー（{place}）");
         log.event("panic", [("place", place.as_str().into())], &said);
     }));
 }
@@ -216,7 +216,7 @@ fn addresses(host: &str, port: u16) -> Result<Vec<SocketAddr>, ServeError> {
     let found: Vec<SocketAddr> = (bare, port).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
     if found.is_empty() {
         return Err(ServeError::Usage(tr!(
-            "--host {host}: no address has this name",
+            "--host {host}: the name has no address",
             "--host {host}: この名前のアドレスが見つかりません"
         )));
     }
@@ -256,19 +256,19 @@ async fn run(
         false => {
             let seconds = service.limits.drain.as_secs_f64();
             Err(ServeError::Failed(tr!(
-                "ending: some requests were not answered within {seconds} s (--drain-timeout)",
+                "shutdown: some requests were not answered within {seconds} s (--drain-timeout)",
                 "終了: {seconds} 秒（--drain-timeout）以内に答えられなかったリクエストがあります"
             )))
         }
     }
 }
 
-/// The address, and the models; what `--no-key` means where it was given.
+/// Logs the address and the models, and what `--no-key` means.
 fn report_start(service: &Service, address: SocketAddr, no_key: bool) {
     let models: Vec<Arc<LoadedModel>> = service.models.iter().map(ServedModel::loaded).collect();
     let all: Value = models.iter().map(|loaded| json!({ "name": loaded.name, "kind": loaded.model.kind() })).collect();
     let url = format!("http://{address}");
-    let said = tr!("serving   {url}  (GET /docs lists what can be asked)", "待受      {url}（GET /docs に一覧）");
+    let said = tr!("serving   {url}  (GET /docs lists the endpoints)", "待受      {url}（GET /docs に一覧）");
     service.log.event("listening", [("url", url.as_str().into()), ("models", all)], &said);
     if service.log.format() != LogFormat::Json {
         for loaded in &models {
@@ -279,13 +279,13 @@ fn report_start(service: &Service, address: SocketAddr, no_key: bool) {
     }
     if no_key && service.key.is_some() {
         let said = tr!(
-            "warning   --no-key changes nothing: CHUMOKU_API_KEY is set, and its key is asked for; unset it to serve without a key",
+            "warning   --no-key has no effect: CHUMOKU_API_KEY is set, and its key is required; unset it to serve without a key",
             "警告      --no-key は効果がありません。CHUMOKU_API_KEY が設定されているため、キーを求めます。キーなしで使うには設定を外してください"
         );
         service.log.event("key", [], &said);
     } else if no_key && service.own_host.is_none() {
         let said = tr!(
-            "warning   anybody who reaches this address may ask: there is no key (--no-key)",
+            "warning   all machines that can reach this address can send requests without a key (--no-key)",
             "警告      このアドレスに届く人は誰でも使えます。キーがありません（--no-key）"
         );
         service.log.event("no_key", [], &said);

@@ -1,44 +1,43 @@
-//! What a request may ask for, and how long anything may take.
+//! Limits of requests and times.
 
 use std::time::Duration;
 
-/// The bounds of a service. Each is a flag of `chumoku serve`.
+/// The limits of the service. Each is a flag of `chumoku serve`.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of a request's body.
+    /// Maximum size of a request body, in bytes.
     pub body: usize,
-    /// Texts of a request.
+    /// Maximum number of texts per request.
     pub texts: usize,
-    /// Characters of a text.
+    /// Maximum number of characters per text.
     pub characters: usize,
-    /// Tokens that a request may have written.
+    /// Maximum number of tokens that a request may generate.
     pub new_tokens: usize,
-    /// Bytes of an answer.
+    /// Maximum size of an answer, in bytes.
     pub answer: usize,
-    /// Bytes that requests hold while they are read, and answers while they are sent, together.
+    /// Maximum size of all requests being read and answers being sent, in bytes.
     pub held: usize,
-    /// Billions of multiply-adds that an explanation may need.
+    /// Maximum cost of an explanation, in billions of multiply-adds.
     pub explain: u64,
-    /// Requests that wait for a model, as many again for texts of it, and as many for explanations by all models; one more is
-    /// refused.
+    /// Maximum number of waiting requests: per model for short requests, per model for text generation, and in total
+    /// for explanations.
     pub queue: usize,
-    /// Texts that are computed together.
+    /// Maximum number of texts in a batch.
     pub batch_texts: usize,
-    /// Characters that are computed together.
+    /// Maximum number of characters in a batch.
     pub batch_characters: usize,
-    /// How long a batch waits for requests that are being read.
+    /// Time that a batch waits for requests that are still being read.
     pub gather: Duration,
-    /// How long a client may take to send a request's head, as long again for its body, and as long to take the next bytes of the
-    /// answer.
+    /// Maximum time for a client to send a request's head, to send its body, and to take the next bytes of an answer.
     pub read: Duration,
-    /// How long a request may wait for its model.
+    /// Maximum time that a request waits for its model.
     pub wait: Duration,
-    /// How long it may be computed.
+    /// Maximum time to compute an answer.
     pub compute: Duration,
-    /// How long the last requests get when the service ends.
+    /// Maximum time for open requests to finish at shutdown.
     pub drain: Duration,
-    /// Connections at a time.
+    /// Maximum number of open connections.
     pub connections: usize,
 }
 

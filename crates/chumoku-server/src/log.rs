@@ -1,4 +1,4 @@
-//! What is said on standard error: events and requests, never the texts themselves.
+//! The log on standard error: events and requests, never the texts of requests.
 
 use chumoku::lang::sanitize;
 use chumoku::tr;
@@ -9,28 +9,28 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Lines that wait to be written: beyond them lines are dropped, for nothing waits for whoever reads the log.
+/// Maximum number of lines waiting to be written. Further lines are dropped, so that a slow log reader blocks nothing.
 const MAX_WAITING_LINES: usize = 1024;
 
-/// The form of the log.
+/// Format of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Sentences.
     Text,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
-    /// Events alone, as sentences, and no requests.
+    /// Events only, as sentences, and no requests.
     Off,
 }
 
-/// What the thread that writes is handed.
+/// Messages to the writer thread.
 enum LogItem {
     Line(String),
-    /// Everything before has been written once this is answered.
+    /// Answered once all earlier lines have been written.
     Flush(SyncSender<()>),
 }
 
-/// The log as it is written, by a thread of its own.
+/// A handle of the log. A separate thread writes it.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter {
     form: LogFormat,
@@ -39,7 +39,7 @@ pub(crate) struct LogWriter {
 }
 
 impl LogWriter {
-    /// A log on standard error.
+    /// Starts a log on standard error.
     pub(crate) fn start(form: LogFormat) -> std::io::Result<LogWriter> {
         LogWriter::to_writer(form, standard_error()?)
     }
@@ -56,12 +56,12 @@ impl LogWriter {
         self.form
     }
 
-    /// Something that happened: a name, what belongs to it, and a sentence.
+    /// Logs an event: name, fields, and a sentence.
     pub(crate) fn event<const N: usize>(&self, name: &str, fields: [(&str, Value); N], sentence: &str) {
         self.line(format_event(self.form, name, fields, sentence));
     }
 
-    /// A request that was answered; the sentence is made only where it is shown.
+    /// Logs an answered request. The sentence is built only if it is shown.
     pub(crate) fn request<const N: usize>(&self, fields: [(&str, Value); N], sentence: impl FnOnce() -> String) {
         match self.form {
             LogFormat::Off => {}
@@ -76,7 +76,7 @@ impl LogWriter {
         }
     }
 
-    /// Waits until all that was said is written, or a while where nobody reads it.
+    /// Waits until all lines are written, but at most this long.
     pub(crate) fn flush(&self, most: Duration) {
         let until = Instant::now() + most;
         let (written, is_written) = sync_channel(1);
@@ -92,14 +92,15 @@ impl LogWriter {
     }
 }
 
-/// Standard error without the lock that others of this process take: a reader who stops must hold up none but the log.
+/// Opens standard error without the process-wide lock: a reader that stops must block only the log.
 #[cfg(unix)]
 fn standard_error() -> std::io::Result<std::fs::File> {
     use std::os::fd::AsFd;
     Ok(std::io::stderr().as_fd().try_clone_to_owned()?.into())
 }
 
-/// The same, but for a console: only the standard library's stream writes letters to it whatever its code page.
+/// Opens standard error. For a console this is the standard library's stream, which prints Unicode regardless of the
+/// code page.
 #[cfg(not(unix))]
 fn standard_error() -> std::io::Result<Box<dyn Write + Send>> {
     #[cfg(windows)]
@@ -110,7 +111,7 @@ fn standard_error() -> std::io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(std::io::stderr()))
 }
 
-/// Writes what is handed over until nobody can hand over any more. That nobody listens is no reason to stop serving.
+/// Writes lines until all senders are gone. Errors of the stream are ignored.
 fn write(form: LogFormat, mut out: impl Write, given: &Receiver<LogItem>, dropped: &AtomicU64) {
     let mut say = |text: &str| {
         let _ = out.write_all((sanitize(text) + "\n").as_bytes());
@@ -119,7 +120,7 @@ fn write(form: LogFormat, mut out: impl Write, given: &Receiver<LogItem>, droppe
         let lost = dropped.swap(0, Relaxed);
         if lost > 0 {
             let said = tr!(
-                "log       {lost} lines were dropped, because nobody read the log in time",
+                "log       {lost} lines were dropped, because the log was not read fast enough",
                 "ログ      読み出しが追いつかず、{lost} 行を捨てました"
             );
             say(&format_event(form, "dropped", [("lines", lost.into())], &said));
@@ -147,7 +148,7 @@ fn json_object<const N: usize>(name: &str, fields: [(&str, Value); N], message: 
     Value::from(object).to_string()
 }
 
-/// The time in UTC, to milliseconds (RFC 3339).
+/// Returns the time in UTC, to milliseconds (RFC 3339).
 fn now() -> String {
     rfc3339(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
@@ -155,7 +156,8 @@ fn now() -> String {
 fn rfc3339(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (day, second) = ((seconds / 86_400) as i64, seconds % 86_400);
-    // Years begin in March, so that the leap day is their last (H. Hinnant, "chrono-compatible low-level date algorithms").
+    // Years start in March, so that the leap day is the last day (H. Hinnant, "chrono-compatible low-level date
+    // algorithms").
     let shifted = day + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -172,7 +174,7 @@ fn rfc3339(since_1970: Duration) -> String {
 mod tests {
     use super::*;
 
-    /// Writes into a channel, a message each.
+    /// Writes each buffer into a channel.
     struct Pipe(SyncSender<Vec<u8>>);
 
     impl Write for Pipe {
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_reader_and_what_was_dropped_is_told() {
+    fn a_slow_reader_blocks_nothing_and_dropped_lines_are_counted() {
         let (pipe, read) = sync_channel(0);
         let journal = LogWriter::to_writer(LogFormat::Text, Pipe(pipe)).unwrap();
         let lines = MAX_WAITING_LINES + 100;
@@ -200,7 +202,7 @@ mod tests {
             move || journal.flush(Duration::from_secs(60))
         });
         drop(journal);
-        // The thread that writes ends with the last journal.
+        // The writer thread ends with the last handle.
         let said: String = read.iter().map(|bytes| String::from_utf8(bytes).unwrap()).collect();
         flushing.join().unwrap();
         let said: Vec<&str> = said.lines().collect();
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_dates() {
+    fn times_are_formatted_as_rfc3339() {
         for (seconds, date) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399, "2000-02-28T23:59:59.000Z"),

@@ -6,14 +6,15 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Interval between looks at the resident memory.
+/// Interval between checks of the resident memory.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Longest time between trims of a service that is never idle.
+/// Maximum time between trims of a service that is never idle.
 const MAX_TRIM_INTERVAL: Duration = Duration::from_secs(30);
-/// Least growth since the last trim that is worth another one.
+/// Minimum growth since the last trim that is worth another one.
 const MIN_GROWTH: u64 = 16 << 20;
 
-/// Trims the allocator when the service is idle after it has grown, or from time to time if it is never idle. Runs for ever.
+/// Trims the allocator when the service is idle after it has grown, or from time to time if it is never idle. Never
+/// returns.
 pub(crate) async fn trim(service: Arc<Service>) {
     let Some(mut least) = resident() else { return };
     let mut last = Instant::now();
@@ -31,7 +32,7 @@ pub(crate) async fn trim(service: Arc<Service>) {
     }
 }
 
-/// Bytes of memory that the process holds, where the system tells.
+/// Returns the resident memory of the process in bytes, if the system reports it.
 fn resident() -> Option<u64> {
     chumoku_kernels::system::process_memory().map(|memory| memory.current)
 }

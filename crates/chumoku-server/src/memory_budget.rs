@@ -1,14 +1,14 @@
-//! Memory budget of requests that are being read and answers that are being sent.
+//! Memory budget of requests being read and answers being sent.
 
 use crate::request_error::{RequestError, Result};
 use chumoku::tr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Bytes that are never refused to a request or answer; a connection's own buffers are as large.
+/// Bytes that a request or answer always gets; a connection's buffers are as large.
 const ALWAYS_ALLOWED: u64 = 64 << 10;
 
-/// The bytes that are held, and how many may be.
+/// The held bytes, and their limit.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     bytes: Arc<AtomicU64>,
@@ -20,18 +20,18 @@ impl MemoryBudget {
         MemoryBudget { bytes: Arc::default(), most: most as u64 }
     }
 
-    /// A share without bytes.
+    /// Returns an empty share.
     pub(crate) fn share(&self) -> MemoryShare {
         MemoryShare { bytes: self.bytes.clone(), limit: self.most, own: 0 }
     }
 
-    /// The bytes that are held.
+    /// Returns the held bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 }
 
-/// The bytes of one request or answer. Dropping it releases them.
+/// The bytes of one request or answer. Dropping a share releases them.
 #[derive(Debug)]
 pub(crate) struct MemoryShare {
     bytes: Arc<AtomicU64>,
@@ -43,7 +43,7 @@ impl MemoryShare {
     /// Adds bytes to the share.
     ///
     /// # Errors
-    /// If all shares would hold more than they may, and this one is not small.
+    /// If all shares together exceed the limit, unless this one is small.
     pub(crate) fn grow(&mut self, by: usize) -> Result<()> {
         self.own += by as u64;
         let all = self.bytes.fetch_add(by as u64, Relaxed) + by as u64;
@@ -52,8 +52,8 @@ impl MemoryShare {
         }
         let most = self.limit;
         Err(RequestError::overloaded(tr!(
-            "requests that are being read and answers that are being sent hold {most} bytes together, as many as they may (--max-held); \
-             send the request again a little later, and read answers as they come",
+            "the requests being read and answers being sent exceed {most} bytes (--max-held); \
+             send the request again later, and read answers as they arrive",
             "受信中のリクエストと送信中の答えが、合わせて上限の {most} バイト（--max-held）を占めています。しばらくしてから送り直し、答えは届いた\
              順に読んでください"
         )))
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_hold_no_more_than_they_may_together_and_small_ones_always_find_room() {
+    fn shares_stay_below_the_limit_and_small_ones_always_fit() {
         let held = MemoryBudget::new(1_000_000);
         let [mut first, mut second, mut small] = [held.share(), held.share(), held.share()];
         first.grow(600_000).unwrap();

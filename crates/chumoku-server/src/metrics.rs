@@ -1,4 +1,4 @@
-//! Counters and histograms, in Prometheus' text format.
+//! Counters and histograms in Prometheus' text format.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Counts one more while it is alive.
+/// Guard that increments a count while it is alive.
 #[derive(Debug)]
 pub(crate) struct CountGuard {
     count: Arc<AtomicU64>,
-    /// How many there were then, with this one.
+    /// The count after the increment.
     pub(crate) number: u64,
 }
 
@@ -26,13 +26,13 @@ impl Drop for CountGuard {
     }
 }
 
-/// Counts below or at each bound, and their sum.
+/// Cumulative counts per bucket bound, and the sum of all values.
 #[derive(Debug)]
 pub(crate) struct Histogram<const N: usize> {
     bounds: [f64; N],
     counts: [AtomicU64; N],
     all: AtomicU64,
-    /// In millionths.
+    /// Sum in millionths.
     sum: AtomicU64,
 }
 
@@ -69,37 +69,37 @@ impl<const N: usize> Histogram<N> {
 
 const SECONDS_BUCKETS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
-/// What the service counts.
+/// Metrics of the service.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    /// By place and status.
+    /// Requests by endpoint and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
-    /// From a request's head to its answer.
+    /// Seconds from a request's head to its answer.
     pub(crate) seconds: Histogram<11>,
-    /// In the queue.
+    /// Seconds in the queue.
     pub(crate) waited: Histogram<11>,
-    /// A batch.
+    /// Seconds to compute a batch.
     pub(crate) computed: Histogram<11>,
     pub(crate) batch_texts: Histogram<9>,
     pub(crate) connections: Arc<AtomicU64>,
     pub(crate) in_flight: Arc<AtomicU64>,
     pub(crate) reloads: [AtomicU64; 2],
-    /// Batches that are computed now.
+    /// Batches that are being computed.
     pub(crate) computing: Arc<AtomicU64>,
-    /// Computations that ended because nobody waited for them any more.
+    /// Computations that were cancelled because no client waited for them.
     pub(crate) stopped: AtomicU64,
-    /// How often free memory was handed back to the system.
+    /// Number of times that free memory was returned to the system.
     pub(crate) trims: AtomicU64,
 }
 
-/// Gauges that are read when the metrics are asked for.
+/// Gauges that are read on request.
 #[derive(Debug)]
 pub(crate) struct Gauges {
-    /// Requests by model, explanations aside.
+    /// Waiting requests per model, without explanations.
     pub(crate) by_model: Vec<(String, usize)>,
-    /// Explanations by all models.
+    /// Waiting explanations of all models.
     pub(crate) explanations: usize,
-    /// Bytes of requests that are being read and of answers that are being sent.
+    /// Bytes of requests being read and answers being sent.
     pub(crate) held: u64,
 }
 
@@ -127,7 +127,7 @@ impl Metrics {
         self.seconds.add(took.as_secs_f64());
     }
 
-    /// All of them, with what waits.
+    /// Formats all metrics and gauges.
     pub(crate) fn to_text(&self, waiting: &Gauges) -> String {
         let mut out =
             String::from("# HELP chumoku_requests_total Requests answered\n# TYPE chumoku_requests_total counter\n");
@@ -136,29 +136,29 @@ impl Metrics {
         }
         self.seconds.write("chumoku_request_seconds", "From a request's head to its answer", &mut out);
         self.waited.write("chumoku_queue_seconds", "Time that requests waited for their model", &mut out);
-        self.computed.write("chumoku_batch_seconds", "Time that batches were computed", &mut out);
+        self.computed.write("chumoku_batch_seconds", "Time to compute batches", &mut out);
         self.batch_texts.write("chumoku_batch_texts", "Texts computed together", &mut out);
-        out.push_str("# HELP chumoku_queue_length Requests that wait\n# TYPE chumoku_queue_length gauge\n");
+        out.push_str("# HELP chumoku_queue_length Waiting requests\n# TYPE chumoku_queue_length gauge\n");
         for (model, length) in &waiting.by_model {
             let model = model.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let _ = writeln!(out, "chumoku_queue_length{{model=\"{model}\"}} {length}");
         }
         for (name, help, value) in [
-            ("chumoku_explanations_waiting", "Explanations that wait", waiting.explanations as u64),
+            ("chumoku_explanations_waiting", "Waiting explanations", waiting.explanations as u64),
             ("chumoku_connections", "Open connections", self.connections.load(Relaxed)),
             ("chumoku_requests_in_flight", "Requests being read or answered", self.in_flight.load(Relaxed)),
-            ("chumoku_held_bytes", "Bytes of requests being read and of answers being sent", waiting.held),
+            ("chumoku_held_bytes", "Bytes of requests being read and answers being sent", waiting.held),
         ] {
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
         }
         for (name, help, value) in [
-            ("chumoku_stopped_total", "Computations that ended because nobody waited any more", &self.stopped),
-            ("chumoku_trims_total", "Times that free memory was handed back to the system", &self.trims),
+            ("chumoku_stopped_total", "Computations cancelled because no client waited for them", &self.stopped),
+            ("chumoku_trims_total", "Times that free memory was returned to the system", &self.trims),
         ] {
             let value = value.load(Relaxed);
             let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
         }
-        out.push_str("# HELP chumoku_reloads_total Models read again\n# TYPE chumoku_reloads_total counter\n");
+        out.push_str("# HELP chumoku_reloads_total Model reloads\n# TYPE chumoku_reloads_total counter\n");
         for (result, count) in ["kept_old", "new"].iter().zip(&self.reloads) {
             let _ = writeln!(out, "chumoku_reloads_total{{result=\"{result}\"}} {}", count.load(Relaxed));
         }
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_hold_all_below_them() {
+    fn buckets_are_cumulative() {
         let metrics = Metrics::default();
         metrics.count("/predict", 200, Duration::from_millis(3));
         metrics.count("/predict", 200, Duration::from_secs(60));

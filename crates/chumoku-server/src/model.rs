@@ -1,4 +1,4 @@
-//! A model as it stands in a folder: read, and read again when the folder has changed.
+//! Models in folders: loading, and reloading after a change.
 
 use chumoku::answers::{ModelTokenizer, Predictor};
 use chumoku::{
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A model of one of the kinds.
+/// A model of any kind.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one for each folder that is served, on the heap")]
 pub(crate) enum ServerModel {
@@ -34,12 +34,12 @@ impl ServerModel {
             ModelKind::Encoder => ServerModel::Embedder(TextEmbedder::load(folder, None)?),
             ModelKind::Translator => ServerModel::Translator(TextTranslator::load(folder)?),
             ModelKind::LanguageModel => ServerModel::Generator(TextGenerator::load(folder)?),
-            // Says what is wrong with a model of another kind.
+            // Loading fails with a message for any other kind of model.
             _ => ServerModel::Classifier(TextClassifier::load(folder)?),
         })
     }
 
-    /// As JSON and the log name it.
+    /// Returns the kind as JSON and the log name it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             ServerModel::Classifier(_) => "classifier",
@@ -51,7 +51,7 @@ impl ServerModel {
         }
     }
 
-    /// What predicts classes, labels or numbers.
+    /// Returns the predictor of classes, labels or numbers.
     pub(crate) fn predictor(&self) -> Option<Predictor<'_>> {
         match self {
             ServerModel::Classifier(model) => Some(Predictor::Classifier(model)),
@@ -60,7 +60,7 @@ impl ServerModel {
         }
     }
 
-    /// What cuts texts into tokens.
+    /// Returns the model as a tokenizer.
     pub(crate) fn tokenized(&self) -> Option<ModelTokenizer<'_>> {
         match self {
             ServerModel::Classifier(model) => Some(ModelTokenizer::Classifier(model)),
@@ -79,7 +79,7 @@ impl ServerModel {
         self.predictor().map_or(&[], Predictor::columns)
     }
 
-    /// Numbers of a vector.
+    /// Returns the dimension of embeddings.
     pub(crate) fn width(&self) -> Option<usize> {
         match self {
             ServerModel::Embedder(model) => Some(model.width()),
@@ -87,7 +87,7 @@ impl ServerModel {
         }
     }
 
-    /// Tokens that are read at a time.
+    /// Returns the maximum number of tokens that the model reads at once.
     fn limit(&self) -> Option<usize> {
         match self {
             ServerModel::Classifier(model) => Some(model.window()),
@@ -98,14 +98,14 @@ impl ServerModel {
         }
     }
 
-    /// What text-embeddings-inference calls the model's type.
+    /// Returns the model type in the format of text-embeddings-inference.
     fn model_type(&self) -> Value {
         if let ServerModel::Embedder(model) = self {
             return json!({ "embedding": { "dimension": model.width() } });
         }
         let labels = match self {
             ServerModel::Tagger(model) => model.labels(),
-            // Its labels are steps of the number, which no answer names.
+            // The labels of such a model are steps of the number, which no answer names.
             _ if self.predictor().is_some_and(Predictor::predicts_numbers) => &[],
             _ => self.predictor().map_or(&[][..], Predictor::labels),
         };
@@ -120,7 +120,7 @@ impl ServerModel {
     }
 }
 
-/// A model that was read from a folder.
+/// A model loaded from a folder.
 #[derive(Debug)]
 pub(crate) struct LoadedModel {
     pub(crate) name: String,
@@ -128,13 +128,13 @@ pub(crate) struct LoadedModel {
     stamp: FolderStamp,
 }
 
-/// The files of a folder, with their sizes and times: what changes when the model is another.
+/// Files of a folder with sizes and modification times. The stamp differs if the model has changed.
 pub(crate) type FolderStamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
 
-/// The stamp of a folder; empty if it cannot be read.
+/// Returns the stamp of a folder; empty if the folder cannot be read.
 pub(crate) fn folder_stamp(folder: &Path) -> FolderStamp {
     let mut found = Vec::new();
-    // Checkpoints and logs of training below it are not the model; folders such as `1_Pooling` are.
+    // Training checkpoints and logs in nested folders are not part of the model; folders such as `1_Pooling` are.
     let mut folders = vec![(folder.to_owned(), 0)];
     while let Some((folder, depth)) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -153,7 +153,7 @@ pub(crate) fn folder_stamp(folder: &Path) -> FolderStamp {
 impl LoadedModel {
     pub(crate) fn read(name: &str, folder: &Path) -> chumoku::Result<LoadedModel> {
         chumoku::failpoint::hit("load");
-        // Before the model: a change while it is read is seen the next time.
+        // Taken before loading, so that a change during loading is seen by the next reload.
         let stamp = folder_stamp(folder);
         Ok(LoadedModel { name: name.to_owned(), model: ServerModel::load(folder)?, stamp })
     }
@@ -162,7 +162,7 @@ impl LoadedModel {
         self.stamp == *stamp
     }
 
-    /// What `/info` says of it.
+    /// Returns the entry of the model in `/info`.
     pub(crate) fn info(&self) -> Map<String, Value> {
         let mut info = Map::new();
         info.insert("model_id".into(), self.name.as_str().into());

@@ -1,4 +1,4 @@
-//! Requests to predictors and taggers, and the JSON of their answers.
+//! Predictions of classifiers and taggers, and the JSON of their answers.
 
 use crate::answer_body::AnswerBody;
 use crate::limits::Limits;
@@ -8,16 +8,16 @@ use chumoku::answers::{AbstentionThresholds, Predictor, tagged_text_json};
 use chumoku::{PredictedSpan, Prediction};
 use serde_json::{Value, json};
 
-/// Texts to predict, and the form of the answer.
+/// Texts to predict, and the format of the answer.
 #[derive(Debug)]
 pub(crate) struct PredictRequest {
     pub(crate) texts: Vec<String>,
-    /// Set if the request had a single text: its answer is not in a list.
+    /// True if the request had a single text: its answer is not in a list.
     pub(crate) is_one: bool,
     pub(crate) form: PredictFormat,
 }
 
-/// The form of an answer.
+/// Format of an answer.
 #[derive(Debug)]
 pub(crate) enum PredictFormat {
     /// Labels with their scores; `raw` for logarithms.
@@ -73,7 +73,7 @@ impl PredictRequest {
         AnswerBody::list(self.values(loaded, &self.texts, found), self.is_one, limits.answer)
     }
 
-    /// The answer to each text, made one at a time.
+    /// Returns the answer to each text, computed lazily.
     fn values<'a>(&'a self, loaded: &'a LoadedModel, texts: &'a [String], found: BatchResults) -> Values<'a> {
         match found {
             BatchResults::Spans(found) => Box::new(texts.iter().zip(found).map(|(text, found)| {
@@ -98,7 +98,7 @@ impl PredictRequest {
 
 type Values<'a> = Box<dyn Iterator<Item = Result<Value>> + 'a>;
 
-/// Cuts texts into chunks of at most `most` bytes, or of one text.
+/// Splits texts into chunks of at most `most` bytes, or of one text.
 fn chunks(mut texts: &[String], most: usize) -> impl Iterator<Item = &[String]> {
     std::iter::from_fn(move || {
         let mut bytes = 0;
@@ -118,7 +118,7 @@ fn scores(predictor: Predictor<'_>, prediction: &Prediction, raw: bool) -> Value
     each.map(|(label, score)| json!({ "label": label, "score": score })).collect()
 }
 
-/// Spans as token classifiers of Hugging Face's libraries give them.
+/// Returns spans in the format of Hugging Face's token classification.
 fn token_entities(found: &[PredictedSpan]) -> Value {
     let entity = |found: &PredictedSpan| {
         let score = (found.probability * 1e6).round() / 1e6;
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_hold_all_texts_in_order_and_no_more_than_they_may() {
+    fn chunks_hold_all_texts_in_order_within_the_limit() {
         let texts: Vec<String> = [3, 0, 9, 1, 1, 1, 5].map(|length| "x".repeat(length)).into();
         let lengths = |most: usize| -> Vec<Vec<usize>> {
             chunks(&texts, most).map(|chunk| chunk.iter().map(String::len).collect()).collect()

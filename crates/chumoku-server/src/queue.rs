@@ -1,13 +1,13 @@
-//! Requests that wait for a model, first come, first served.
+//! Bounded queue of requests for a model, first come, first served.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether more is still on its way: nobody tells the queue when a request that was being read is refused.
+/// Polling interval for requests that are still being read: the queue is not notified if one of them is refused.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// A queue with a bounded number of places.
+/// A queue with bounded capacity.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     inside: Mutex<QueueState<T>>,
@@ -21,14 +21,14 @@ struct QueueState<T> {
     is_closed: bool,
 }
 
-/// Why something cannot wait.
+/// The reason why an item cannot be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueError {
     Full,
     Closed,
 }
 
-/// What waits, if anybody still waits for it.
+/// A queued item that its client may have given up.
 pub(crate) trait Cancellable {
     fn is_given_up(&self) -> bool;
 }
@@ -40,11 +40,11 @@ impl<T: Cancellable> Queue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
-        // Nothing here panics between two states.
+        // No code that holds the lock can panic between two states.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place, without waiting for one. Places of those who have given up are free.
+    /// Queues an item without blocking. Items that were given up are removed if space is needed.
     pub(crate) fn push(&self, item: T) -> Result<(), QueueError> {
         let mut inside = self.lock();
         if inside.is_closed {
@@ -62,7 +62,7 @@ impl<T: Cancellable> Queue<T> {
         Ok(())
     }
 
-    /// The first, as soon as there is one; None once the queue is closed and empty.
+    /// Returns the first item as soon as there is one, or `None` once the queue is closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut inside = self.lock();
         loop {
@@ -76,7 +76,8 @@ impl<T: Cancellable> Queue<T> {
         }
     }
 
-    /// The first, if it `fits`; where there is none, one that comes while `waits` says so, until a moment.
+    /// Returns the first item if it `fits`. If the queue is empty, waits for an item while `waits` returns true, at
+    /// most until `until`.
     pub(crate) fn pop_if(&self, fits: impl Fn(&T) -> bool, waits: impl Fn() -> bool, until: Instant) -> Option<T> {
         let mut inside = self.lock();
         loop {
@@ -92,7 +93,7 @@ impl<T: Cancellable> Queue<T> {
         }
     }
 
-    /// No more is taken; what waits is worked off.
+    /// Closes the queue: no more items are accepted, but waiting ones are processed.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
@@ -117,11 +118,11 @@ mod tests {
     }
 
     #[test]
-    fn places_are_counted_and_given_up() {
+    fn capacity_is_bounded_and_cancelled_items_are_removed() {
         let queue = Queue::new(2);
         assert_eq!(queue.push(TestItem(1, true)), Ok(()));
         assert_eq!(queue.push(TestItem(2, false)), Ok(()));
-        // The first has gone, and leaves a place.
+        // The first item was given up, so its place is free.
         assert_eq!(queue.push(TestItem(3, false)), Ok(()));
         assert_eq!(queue.push(TestItem(4, false)), Err(QueueError::Full));
         assert_eq!(queue.len(), 2);
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_fits_is_taken_and_order_is_kept() {
+    fn only_fitting_items_are_taken_in_order() {
         let queue = Queue::new(9);
         for n in [2, 4, 5, 6] {
             queue.push(TestItem(n, false)).unwrap();
@@ -148,15 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_more_ends() {
+    fn waiting_for_more_items_ends() {
         let queue = Queue::<TestItem>::new(1);
         let begun = Instant::now();
         assert!(queue.pop_if(|_| true, || true, begun + Duration::from_millis(20)).is_none());
         assert!(begun.elapsed() >= Duration::from_millis(20));
-        // An hour is not waited for.
+        // Does not wait for an hour.
         let until = || Instant::now() + Duration::from_secs(3600);
         assert!(queue.pop_if(|_| true, || false, until()).is_none());
-        // What was on its way comes to nothing meanwhile.
+        // The awaited requests were refused meanwhile.
         let looks = Cell::new(0);
         let waits = || looks.replace(looks.get() + 1) < 5;
         assert!(queue.pop_if(|_| true, waits, until()).is_none());

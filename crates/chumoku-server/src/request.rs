@@ -1,4 +1,4 @@
-//! A request's body: read within its limits, and taken apart.
+//! Reads request bodies within limits, and parses their fields.
 
 use crate::endpoints::Endpoint;
 use crate::limits::Limits;
@@ -16,7 +16,8 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use tokio::time::timeout;
 
-/// The JSON object that a body holds, without fields that the endpoint does not know; it counts as `arriving` while it is alive.
+/// Reads the JSON object of a body, without unknown fields. The request counts as `arriving` until the object is
+/// dropped.
 pub(crate) async fn read_fields(
     headers: &HeaderMap,
     body: Body,
@@ -24,7 +25,7 @@ pub(crate) async fn read_fields(
     (limits, mut share): (&Limits, MemoryShare),
     arriving: CountGuard,
 ) -> Result<RequestFields> {
-    // A page from elsewhere cannot send this type without being asked for leave first, which is not given.
+    // Browsers send this content type from other sites only after a preflight request, which is refused.
     let is_json = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|value| {
         let kind = value.split(';').next().unwrap_or_default().trim();
         kind.eq_ignore_ascii_case("application/json")
@@ -57,7 +58,7 @@ pub(crate) async fn read_fields(
             StatusCode::REQUEST_TIMEOUT,
             ErrorType::Timeout,
             tr!(
-                "the body did not come in time (--read-timeout)",
+                "the body did not arrive in time (--read-timeout)",
                 "リクエストの本文が制限時間（--read-timeout）内に届きませんでした"
             ),
         )
@@ -74,7 +75,7 @@ pub(crate) async fn read_fields(
             "{{\"inputs\": \"テキスト\"}} のような JSON オブジェクトが必要です"
         ))),
         Err(error) => Err(RequestError::malformed(tr!(
-            "the body is not sound JSON (line {}, column {}): {}",
+            "the body is not valid JSON (line {}, column {}): {}",
             "本文が JSON として正しくありません（{} 行 {} 文字目）: {}",
             error.line(),
             error.column(),
@@ -83,30 +84,30 @@ pub(crate) async fn read_fields(
     }
 }
 
-/// What is wrong with JSON, without what it says.
+/// Returns the reason of a JSON error without quoting the body.
 fn json_error_reason(error: &serde_json::Error) -> &'static str {
     let said = error.to_string();
     let lang = chumoku::lang::lang();
     if said.contains("recursion limit") {
         lang.pick("it is nested too deeply", "入れ子が深すぎます")
     } else if said.contains("hex") {
-        lang.pick("half of a character (\\ud800 to \\udfff alone)", "\\ud800 から \\udfff は単独では使えません")
+        lang.pick("an unpaired surrogate (\\ud800 to \\udfff)", "\\ud800 から \\udfff は単独では使えません")
     } else if said.contains("unicode") {
         lang.pick("it is not UTF-8", "UTF-8 ではありません")
     } else if said.contains("range") {
         lang.pick("a number that is too large", "数値が大きすぎます")
     } else if error.is_eof() {
-        lang.pick("it breaks off", "途中で終わっています")
+        lang.pick("unexpected end", "途中で終わっています")
     } else {
-        lang.pick("a character that does not belong there", "そこに置けない文字があります")
+        lang.pick("unexpected character", "予期しない文字があります")
     }
 }
 
-/// The bytes of a body, which `share` counts; nothing if there are more than `most`.
+/// Reads the bytes of a body, which `share` counts; `None` if there are more than `most`.
 async fn read_body(mut body: Body, most: usize, share: &mut MemoryShare) -> Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
-        let broken = |_| RequestError::malformed(tr!("the body broke off", "リクエストの本文が途中で切れました"));
+        let broken = |_| RequestError::malformed(tr!("the body is incomplete", "リクエストの本文が途中で切れました"));
         // Trailers carry no data.
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         if bytes.len() + data.len() > most {
@@ -118,14 +119,14 @@ async fn read_body(mut body: Body, most: usize, share: &mut MemoryShare) -> Resu
     Ok(Some(bytes))
 }
 
-/// The fields of a request, which counts as arriving until this is let go.
+/// The fields of a request, which counts as arriving until this is dropped.
 pub(crate) struct RequestFields {
     fields: Map<String, Value>,
     _arriving: CountGuard,
 }
 
 impl RequestFields {
-    /// A field that is of the wrong type.
+    /// The error for a field of the wrong type.
     fn wrong_type(name: &str, expected: &str) -> RequestError {
         RequestError::invalid(tr!("{name}: expected {expected}", "{name}: {expected}が必要です"))
     }
@@ -149,7 +150,7 @@ impl RequestFields {
         self.get(name).map(|value| value.as_f64().ok_or_else(wrong)).transpose()
     }
 
-    /// A whole number from `least` to `most`.
+    /// Returns a whole number from `least` to `most`.
     pub(crate) fn integer(&self, name: &str, [least, most]: [u64; 2]) -> Result<Option<u64>> {
         let Some(value) = self.get(name) else { return Ok(None) };
         let found = value.as_u64().filter(|n| (least..=most).contains(n));
@@ -161,15 +162,15 @@ impl RequestFields {
         })
     }
 
-    /// A span of characters, with its label if it has one.
+    /// Returns a span of characters with its optional label.
     pub(crate) fn span(&self, name: &str) -> Result<Option<SpanQuery>> {
         let wrong = || {
             Self::wrong_type(
                 name,
                 chumoku::lang::lang().pick(
-                    "an object with the first character from 0, the one behind the last, and a label if one is meant, such as \
+                    "an object with the start (from 0) and end of the span in characters, and an optional label, such as \
                      {\"start\": 0, \"end\": 4, \"label\": \"person\"}",
-                    "最初の文字（0 から）と最後の次の文字、必要ならラベルを持つ {\"start\": 0, \"end\": 4, \"label\": \"person\"} のような\
+                    "スパンの開始位置（0 から）と終了位置を文字数で示し、必要ならラベルを付けた {\"start\": 0, \"end\": 4, \"label\": \"person\"} のような\
                      オブジェクト",
                 ),
             )
@@ -186,7 +187,7 @@ impl RequestFields {
         Ok(Some(SpanQuery { start, end, label }))
     }
 
-    /// What is asked about: the field of this name.
+    /// Returns the required field of this name.
     fn inputs(&self, name: &str) -> Result<&Value> {
         self.get(name).ok_or_else(|| {
             RequestError::invalid(tr!(
@@ -196,7 +197,7 @@ impl RequestFields {
         })
     }
 
-    /// One text, or several; and whether it was one.
+    /// Returns one text or several, and true if it was one.
     pub(crate) fn texts(&self, name: &str, limits: &Limits) -> Result<(Vec<String>, bool)> {
         let (texts, is_one) = match self.inputs(name)? {
             Value::String(text) => (vec![text.clone()], true),
@@ -210,7 +211,7 @@ impl RequestFields {
         Ok((texts, is_one))
     }
 
-    /// The texts or pairs that a model is to read, with what stands beside them; and whether it was one.
+    /// Returns the texts or pairs that a model reads, joined with their feature columns, and true if it was one.
     pub(crate) fn rows(&self, model: &ServerModel, limits: &Limits) -> Result<(Vec<String>, bool)> {
         let (given, is_one) = self.sequences(model.reads_pairs())?;
         for (at, parts) in given.iter().enumerate() {
@@ -221,11 +222,11 @@ impl RequestFields {
         }
         check_count("inputs", given.len(), limits)?;
         let cells = self.columns(model, limits)?;
-        // Each text is read with all of them.
+        // Each text is read together with all column values.
         let (bytes, most) = (cells.iter().map(String::len).sum::<usize>(), limits.body);
         if bytes.saturating_mul(given.len()) > most {
             return Err(RequestError::too_large(tr!(
-                "columns: expected values of at most {most} bytes (--max-body), times the number of texts; found {bytes} bytes for each of {} texts",
+                "columns: the size of the values times the number of texts exceeds {most} bytes (--max-body): {bytes} bytes for each of {} texts",
                 "columns: 値のバイト数とテキスト数の積は {most}（--max-body）までですが、{bytes} バイトが {} テキスト分あります",
                 given.len()
             )));
@@ -240,8 +241,8 @@ impl RequestFields {
         Ok((given.into_iter().map(row).collect(), is_one))
     }
 
-    /// Texts or pairs as text-embeddings-inference takes them: "a" or ["a"] is one text, ["a", "b"] one pair, and [["a"], …]
-    /// or [["a", "b"], …] are many. Where no pairs are read, ["a", "b"] are two texts.
+    /// Parses texts or pairs in the format of text-embeddings-inference: "a" or ["a"] is one text, ["a", "b"] one pair,
+    /// and [["a"], …] or [["a", "b"], …] are many. For a model of single texts, ["a", "b"] are two texts.
     fn sequences(&self, reads_pairs: bool) -> Result<(Vec<Vec<String>>, bool)> {
         let inputs = self.inputs("inputs")?;
         let strings = |values: &[Value]| -> Option<Vec<String>> {
@@ -278,7 +279,7 @@ impl RequestFields {
         }
     }
 
-    /// What `columns` says beside the texts, a value for each column of the model.
+    /// Returns the `columns` of a request: a value for each feature column of the model.
     fn columns(&self, model: &ServerModel, limits: &Limits) -> Result<Vec<String>> {
         let columns = model.columns();
         let mut cells = vec![String::new(); columns.len()];
@@ -294,7 +295,10 @@ impl RequestFields {
             let Some(at) = columns.iter().position(|column| column.name == *name) else {
                 let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
                 return Err(RequestError::invalid(match names.is_empty() {
-                    true => tr!("columns: this model reads texts alone", "columns: このモデルはテキストだけを読みます"),
+                    true => tr!(
+                        "columns: this model reads no feature columns",
+                        "columns: このモデルはテキストだけを読みます"
+                    ),
                     false => tr!(
                         "columns: expected columns that the model reads ({}), found {}",
                         "columns: モデルが読む列（{}）が必要ですが、{} です",
@@ -340,7 +344,7 @@ fn check_count(name: &str, count: usize, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// That there are texts, and neither too many nor too long ones.
+/// Checks that there are texts, and that they are within the limits.
 pub(crate) fn check_texts(name: &str, texts: &[String], limits: &Limits) -> Result<()> {
     check_count(name, texts.len(), limits)?;
     for (at, text) in texts.iter().enumerate() {
@@ -352,7 +356,7 @@ pub(crate) fn check_texts(name: &str, texts: &[String], limits: &Limits) -> Resu
     Ok(())
 }
 
-/// The refusal of an empty text, counted from 0.
+/// The error for an empty text, counted from 0.
 fn empty_text(name: &str, at: usize, of: usize) -> RequestError {
     let at = at + 1;
     RequestError::empty(match of {
@@ -363,7 +367,7 @@ fn empty_text(name: &str, at: usize, of: usize) -> RequestError {
 
 fn check_length(name: &str, text: &str, limits: &Limits) -> Result<()> {
     let most = limits.characters;
-    // A character has a byte at least.
+    // A character has at least one byte.
     let count = if text.len() > most { text.chars().count() } else { 0 };
     if count > most {
         return Err(RequestError::too_large(tr!(

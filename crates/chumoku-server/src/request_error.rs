@@ -1,4 +1,4 @@
-//! Why a request is not answered: a status, a kind and a sentence.
+//! Error responses: status, type and message.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -6,26 +6,26 @@ use axum::response::{IntoResponse, Response};
 use chumoku::{NnError, tr};
 use serde_json::{Value, json};
 
-/// What went wrong, as text-embeddings-inference names it (`error_type`), and the cases that it has no name for.
+/// Error types, named as in text-embeddings-inference (`error_type`), and some that it does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorType {
-    /// The service ends.
+    /// The service is shutting down.
     Unhealthy,
     /// The model failed.
     Backend,
-    /// Too much is asked for at a time.
+    /// Too many requests at a time.
     Overloaded,
-    /// The request is not one that can be answered.
+    /// The request is invalid.
     Validation,
-    /// A text cannot be cut into tokens.
+    /// A text cannot be tokenized.
     Tokenizer,
-    /// There is no text.
+    /// The request has no text.
     Empty,
-    /// There is no such endpoint or model.
+    /// The endpoint or model does not exist.
     NotFound,
     /// The key is missing or wrong.
     Unauthorized,
-    /// Something took too long.
+    /// A timeout.
     Timeout,
 }
 
@@ -45,13 +45,13 @@ impl ErrorType {
     }
 }
 
-/// A request's refusal.
+/// An error response.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestError {
     pub(crate) status: StatusCode,
     kind: ErrorType,
     message: String,
-    /// Whether its body stays unread, so that no other request can follow it.
+    /// True if the body is not read to its end, so that no other request can follow on the connection.
     is_unread: bool,
 }
 
@@ -62,17 +62,17 @@ impl RequestError {
         RequestError { status, kind, message: message.into(), is_unread: false }
     }
 
-    /// A request that is read, and cannot be answered as it is.
+    /// A readable request with invalid content.
     pub(crate) fn invalid(message: impl Into<String>) -> RequestError {
         RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Validation, message)
     }
 
-    /// A request that is no JSON object.
+    /// A request that is not a JSON object.
     pub(crate) fn malformed(message: impl Into<String>) -> RequestError {
         RequestError::new(StatusCode::BAD_REQUEST, ErrorType::Validation, message)
     }
 
-    /// A request that asks for too much at once.
+    /// A request above a size limit.
     pub(crate) fn too_large(message: impl Into<String>) -> RequestError {
         RequestError::new(StatusCode::PAYLOAD_TOO_LARGE, ErrorType::Validation, message)
     }
@@ -86,26 +86,26 @@ impl RequestError {
         RequestError::new(StatusCode::NOT_FOUND, ErrorType::NotFound, message)
     }
 
-    /// A model that is not for what it was asked.
+    /// A model that does not support the request.
     pub(crate) fn wrong_model(message: impl Into<String>) -> RequestError {
         RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, message)
     }
 
-    /// The same, of a request whose body is not read, or not to its end.
+    /// Marks the body of the request as unread.
     pub(crate) fn with_unread_body(self) -> RequestError {
         RequestError { is_unread: true, ..self }
     }
 
-    /// A request that may be sent again a little later.
+    /// A request that may be sent again later.
     pub(crate) fn overloaded(message: impl Into<String>) -> RequestError {
         RequestError::new(StatusCode::TOO_MANY_REQUESTS, ErrorType::Overloaded, message)
     }
 
-    /// That the model failed, without what it was working on.
+    /// A failure of the model, without the texts of the request.
     pub(crate) fn model_failed() -> RequestError {
         let message = tr!(
-            "the model failed; the other requests go on",
-            "モデルの処理が失敗しました。ほかのリクエストは続行します"
+            "the model failed; other requests are not affected",
+            "モデルの処理が失敗しました。ほかのリクエストには影響しません"
         );
         RequestError::new(StatusCode::FAILED_DEPENDENCY, ErrorType::Backend, message)
     }
@@ -122,7 +122,7 @@ impl RequestError {
         json!({ "error": self.message, "error_type": self.kind.name() })
     }
 
-    /// As OpenAI's interface has it, for the endpoints that are of that.
+    /// Returns the response in the format of OpenAI's API.
     pub(crate) fn into_openai(self) -> Response {
         let (message, kind, code) = (&self.message, self.kind.name(), self.status.as_u16());
         let body = json!({
@@ -158,7 +158,7 @@ impl From<chumoku::Error> for RequestError {
                 RequestError::new(StatusCode::UNPROCESSABLE_ENTITY, ErrorType::Tokenizer, error.to_string())
             }
             chumoku::Error::Setting(_) => RequestError::invalid(error.to_string()),
-            // A text or a setting of the request, which the model is not at fault for.
+            // Errors of the request's texts or settings, not of the model.
             chumoku::Error::Nn(NnError::TooLong { .. }) => RequestError::too_large(error.to_string()),
             chumoku::Error::Nn(
                 NnError::BeamWidth { .. } | NnError::LengthPenalty(_) | NnError::Temperature(_) | NnError::TopP(_),

@@ -1,4 +1,4 @@
-//! What stands in front of every endpoint: names and keys, routes, the log.
+//! Routing of requests, with access control and logging around every endpoint.
 
 use crate::access::{check_coding, check_host, check_key, check_one_host, shown_host};
 use crate::accounting::{RequestRecord, StreamProgress, TrackedBody};
@@ -21,7 +21,7 @@ use chumoku::tr;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// All routes.
+/// Builds all routes.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     let mut router = Router::new();
     for place in ENDPOINTS {
@@ -40,7 +40,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .with_state(service)
 }
 
-/// Who may ask is let in; what was answered is counted and told.
+/// Admits a request, and records its response in metrics and log.
 async fn middleware(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let place = metric_path(&path);
@@ -50,10 +50,10 @@ async fn middleware(State(service): State<Arc<Service>>, request: Request, next:
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.with_unread_body().into_response(),
     };
-    // The rest of a body that nobody reads would stand before the next request.
+    // The unread rest of a body would be taken for the next request.
     let is_unread = response.extensions().get::<RequestError>().is_some_and(RequestError::has_unread_body);
     let closes = is_unread && has_body || service.is_shutting_down();
-    // Refusals of what is OpenAI's have its form.
+    // Errors of OpenAI-compatible endpoints have OpenAI's form.
     if place == "/v1/embeddings"
         && let Some(refusal) = response.extensions_mut().remove::<RequestError>()
     {
@@ -78,24 +78,25 @@ fn admit(service: &Service, path: &str, request: &Request) -> Result<(), Request
     if let Some(own) = &service.own_host {
         check_host(own, request.headers())?;
     }
-    // Whoever watches over the service need not know the key.
+    // Health checks need no key.
     match path {
         "/health" => Ok(()),
-        // The page holds nothing secret, and asks for the key itself; what it links to says how to ask, and nothing of any model.
+        // The page has no secrets and asks the user for the key. The documents that it links to describe requests, not
+        // models.
         "/" if page::accepts_html(request.headers()) => Ok(()),
         "/docs" | "/openapi.json" => Ok(()),
         _ => check_key(service.key.as_deref(), request.headers()),
     }
 }
 
-/// What is asked with POST, of the model that the path names or of any.
+/// Handles a POST request to the model that the path names, or to any model.
 async fn post_endpoint(
     place: &Endpoint,
     State(service): State<Arc<Service>>,
     named: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
-    // A name that is no text is no model's.
+    // A name that is not UTF-8 belongs to no model.
     let Ok(named) = named else { return not_found().await };
     let name = named.iter().next().map(|(_, name)| name);
     let arriving = CountGuard::new(&service.arriving);
@@ -108,7 +109,7 @@ async fn post_endpoint(
     answered.unwrap_or_else(IntoResponse::into_response)
 }
 
-/// What is asked with GET.
+/// Handles a GET request.
 async fn get_endpoint(State(service): State<Arc<Service>>, request: Request) -> Response {
     match request.uri().path() {
         "/health" if service.is_shutting_down() => crate::service::shutting_down().into_response(),
@@ -137,7 +138,7 @@ fn text_response(text: String, kind: &'static str) -> Response {
     response
 }
 
-/// The names of models, and what can be asked.
+/// Lists models and endpoints.
 fn overview(service: &Service) -> Value {
     let models: Vec<String> = service.models.iter().map(|served| served.loaded().name.clone()).collect();
     let places = ENDPOINTS.iter().map(|place| format!("POST {}", place.path));
@@ -145,7 +146,7 @@ fn overview(service: &Service) -> Value {
     json!({ "chumoku": env!("CARGO_PKG_VERSION"), "models": models, "endpoints": places, "docs": "/docs" })
 }
 
-/// As text-embeddings-inference tells of the first model, and of each.
+/// Describes the first model in the format of text-embeddings-inference, and each model.
 fn info(service: &Service) -> Value {
     let models: Vec<_> = service.models.iter().map(|served| served.loaded().info()).collect();
     let mut info = models.first().cloned().unwrap_or_default();
@@ -165,8 +166,8 @@ fn info(service: &Service) -> Value {
 
 async fn not_found() -> Response {
     RequestError::not_found(tr!(
-        "there is nothing here; GET /docs lists the endpoints",
-        "ここには何もありません。GET /docs で一覧を見られます"
+        "no such endpoint; GET /docs lists the endpoints",
+        "このエンドポイントはありません。GET /docs で一覧を見られます"
     ))
     .with_unread_body()
     .into_response()
@@ -174,8 +175,8 @@ async fn not_found() -> Response {
 
 async fn wrong_method() -> Response {
     let message = tr!(
-        "another method is needed here; GET /docs lists the endpoints",
-        "ここでは別のメソッドが必要です。GET /docs で一覧を見られます"
+        "this endpoint needs another method; GET /docs lists the endpoints",
+        "このエンドポイントには別のメソッドが必要です。GET /docs で一覧を見られます"
     );
     RequestError::new(StatusCode::METHOD_NOT_ALLOWED, ErrorType::Validation, message).with_unread_body().into_response()
 }

@@ -1,4 +1,4 @@
-//! The models with their queues: who answers what, and how a request waits for it.
+//! The models with their queues: which model answers a request, and how the request waits for it.
 
 use crate::limits::Limits;
 use crate::log::LogWriter;
@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// A model with a name and a folder, and what waits for it.
+/// A model with its folder and its queues.
 #[derive(Debug)]
 pub(crate) struct ServedModel {
     folder: PathBuf,
     current: RwLock<Arc<LoadedModel>>,
-    /// Requests that are soon done.
+    /// Short requests.
     short: Arc<Queue<Job>>,
-    /// Texts that it writes token by token: neither waits for the other.
+    /// Text generation, token by token. Separate queues, so that neither waits for the other.
     texts: Arc<Queue<Job>>,
 }
 
@@ -38,33 +38,33 @@ impl ServedModel {
         ServedModel { folder, current: RwLock::new(Arc::new(loaded)), short: queue(), texts: queue() }
     }
 
-    /// The model as it is now.
+    /// Returns the current model.
     pub(crate) fn loaded(&self) -> Arc<LoadedModel> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Everything that requests share.
+/// State shared by all requests.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) models: Vec<ServedModel>,
     pub(crate) limits: Limits,
     pub(crate) key: Option<String>,
-    /// The name it listens under, where only this machine may ask.
+    /// The host name to accept, if only this machine is served.
     pub(crate) own_host: Option<String>,
     pub(crate) log: LogWriter,
     pub(crate) metrics: Metrics,
-    /// Whether it is about to end.
+    /// True during shutdown.
     pub(crate) is_shutting_down: AtomicBool,
-    /// Requests that are being read.
+    /// Number of requests that are being read.
     pub(crate) arriving: Arc<AtomicU64>,
-    /// Explanations by all models: one at a time, on threads of their own, so that they take no more than their share.
+    /// Explanations of all models, one at a time, on separate threads that limit their share of the processor.
     pub(crate) explanations: Arc<Queue<Job>>,
-    /// Bytes of requests that are being read and of answers that are being sent.
+    /// Memory of requests being read and answers being sent.
     pub(crate) held: MemoryBudget,
 }
 
-/// What an endpoint needs of a model.
+/// A capability that an endpoint needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Capability {
     Predict,
@@ -87,32 +87,32 @@ impl Capability {
         }
     }
 
-    /// That a model is not for this.
+    /// The error for a model without the capability.
     fn unsupported(self, name: &str, kind: &str) -> RequestError {
         RequestError::wrong_model(match self {
             Capability::Predict => tr!(
-                "{name}: predicts nothing; it is of the kind {kind}",
+                "{name}: the model does not predict classes, labels or spans; its kind is {kind}",
                 "{name}: 予測するモデルではありません（種類: {kind}）"
             ),
             Capability::Embed => tr!(
-                "{name}: gives no vectors; it is of the kind {kind}, and those of the kind encoder do",
+                "{name}: the model computes no embeddings, as encoders do; its kind is {kind}",
                 "{name}: ベクトルを出すモデルではありません（種類: {kind}。出せるのは encoder です）"
             ),
             Capability::Translate => {
                 tr!(
-                    "{name}: does not translate; it is of the kind {kind}",
+                    "{name}: the model does not translate; its kind is {kind}",
                     "{name}: 翻訳モデルではありません（種類: {kind}）"
                 )
             }
             Capability::Generate => {
                 tr!(
-                    "{name}: writes no texts; it is of the kind {kind}",
+                    "{name}: the model does not generate text; its kind is {kind}",
                     "{name}: 文章を書くモデルではありません（種類: {kind}）"
                 )
             }
             Capability::Tokenize => {
                 tr!(
-                    "{name}: has no tokens; it is of the kind {kind}",
+                    "{name}: the model has no tokenizer; its kind is {kind}",
                     "{name}: トークンのないモデルです（種類: {kind}）"
                 )
             }
@@ -122,26 +122,26 @@ impl Capability {
     fn unsupported_by_all(self) -> RequestError {
         RequestError::wrong_model(match self {
             Capability::Predict => tr!("none of the models predicts", "予測するモデルがありません"),
-            Capability::Embed => tr!("none of the models gives vectors", "ベクトルを出すモデルがありません"),
+            Capability::Embed => tr!("none of the models computes embeddings", "ベクトルを出すモデルがありません"),
             Capability::Translate => tr!("none of the models translates", "翻訳モデルがありません"),
-            Capability::Generate => tr!("none of the models writes texts", "文章を書くモデルがありません"),
-            Capability::Tokenize => tr!("none of the models has tokens", "トークンのあるモデルがありません"),
+            Capability::Generate => tr!("none of the models generates text", "文章を書くモデルがありません"),
+            Capability::Tokenize => tr!("none of the models has a tokenizer", "トークンのあるモデルがありません"),
         })
     }
 }
 
-/// How an answer came about, for the log.
+/// Statistics of an answer, for the log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestStats {
     pub(crate) model: String,
     pub(crate) texts: usize,
     pub(crate) waited: Duration,
     pub(crate) computed: Duration,
-    /// Whether its client went away meanwhile.
+    /// True if the client disconnected before the end.
     pub(crate) is_aborted: bool,
 }
 
-/// A question whose model has begun. Whoever drops this no longer waits for the answer, and the work ends.
+/// A request whose model has started. Dropping it cancels the work.
 #[derive(Debug)]
 pub(crate) struct RunningRequest {
     pub(crate) stats: RequestStats,
@@ -151,12 +151,12 @@ pub(crate) struct RunningRequest {
 }
 
 impl RunningRequest {
-    /// The answer, as long as the limits allow.
+    /// Waits for the answer within the limits.
     pub(crate) async fn finish(self) -> Result<(TaskAnswer, RequestStats)> {
         let RunningRequest { stats: mut told, answer, interest, most } = self;
         let started = Instant::now();
         let found = timeout(most, answer).await;
-        // Without an answer there is nobody left who waits for it.
+        // After a timeout no client waits for the answer.
         drop(interest);
         told.computed = started.elapsed();
         Ok((found.map_err(|_| compute_timeout())?.map_err(|_| RequestError::model_failed())??, told))
@@ -164,7 +164,7 @@ impl RunningRequest {
 }
 
 impl Service {
-    /// The model of this name, or the first that is for what is needed.
+    /// Returns the model of this name, or the first one with the capability.
     pub(crate) fn model(&self, name: Option<&str>, need: Capability) -> Result<(&ServedModel, Arc<LoadedModel>)> {
         let all = || self.models.iter().map(|served| (served, served.loaded()));
         let Some(name) = name else {
@@ -181,7 +181,7 @@ impl Service {
         }
     }
 
-    /// The model of this name, or the first.
+    /// Returns the model of this name, or the first one.
     pub(crate) fn model_or_first(&self, name: Option<&str>) -> Result<(&ServedModel, Arc<LoadedModel>)> {
         match (name, self.models.first()) {
             (None, Some(first)) => Ok((first, first.loaded())),
@@ -189,23 +189,23 @@ impl Service {
         }
     }
 
-    /// How many of the models give vectors.
+    /// Returns the number of models that compute embeddings.
     pub(crate) fn num_encoders(&self) -> usize {
         self.models.iter().filter(|served| Capability::Embed.is_supported_by(&served.loaded().model)).count()
     }
 
-    /// The model of this name.
+    /// Returns the model of this name.
     pub(crate) fn model_named(&self, name: &str) -> Result<(&ServedModel, Arc<LoadedModel>)> {
         let mut all = self.models.iter().map(|served| (served, served.loaded()));
         all.find(|(_, loaded)| loaded.name == name).ok_or_else(|| {
             RequestError::not_found(tr!(
-                "there is no model of this name; GET /info lists the models",
+                "no model has this name; GET /info lists the models",
                 "その名前のモデルはありません。GET /info で一覧を確かめられます"
             ))
         })
     }
 
-    /// Asks a model, and waits for the answer as long as the limits allow.
+    /// Submits a task, and waits for the answer within the limits.
     pub(crate) async fn submit_and_wait(
         &self,
         served: &ServedModel,
@@ -216,8 +216,8 @@ impl Service {
         self.submit(served, loaded, task, asked).await?.finish().await
     }
 
-    /// Asks a model, and waits until it begins, as long as the limits allow. What was asked is let go before anything is waited
-    /// for, and not before the task is in its queue: until then it counts as arriving.
+    /// Submits a task, and waits within the limits until the model starts. The fields are dropped once the task is
+    /// queued: until then the request counts as arriving.
     pub(crate) async fn submit(
         &self,
         served: &ServedModel,
@@ -243,7 +243,7 @@ impl Service {
         let grace = task.grace();
         queue.push(Job { loaded, task, came: Instant::now(), begun, reply }).map_err(|turned| match turned {
             QueueError::Full => RequestError::overloaded(tr!(
-                "as many requests wait for the model as may wait (--queue); send the request again a little later",
+                "too many requests wait for the model (--queue); send the request again later",
                 "モデルの順番を待つリクエストが上限（--queue）に達しています。しばらくしてから送り直してください"
             )),
             QueueError::Closed => shutting_down(),
@@ -252,11 +252,11 @@ impl Service {
         let begun = match timeout(self.limits.wait, &mut begins).await {
             Ok(begun) => begun.map_err(|_| RequestError::model_failed())?,
             Err(_) => {
-                // From here on the worker passes it over, unless it has begun at this very moment.
+                // From here on workers skip the job, unless it has started at this very moment.
                 begins.close();
                 begins.try_recv().map_err(|_| {
                     RequestError::overloaded(tr!(
-                        "the request has waited for its model as long as it may (--wait-timeout); send it again a little later",
+                        "the request waited too long for its model (--wait-timeout); send it again later",
                         "モデルの順番を待つ時間が上限（--wait-timeout）に達しました。しばらくしてから送り直してください"
                     ))
                 })?
@@ -267,7 +267,7 @@ impl Service {
         Ok(RunningRequest { stats: told, answer, interest: begun.interest, most })
     }
 
-    /// Starts the threads of each model, one for each of its queues, and the one of explanations.
+    /// Starts the threads: one for each queue of a model, and one for explanations.
     pub(crate) fn start_workers(self: &Arc<Self>) -> std::io::Result<()> {
         let start = |name: String, queue: &Arc<Queue<Job>>, pool: fn() -> WorkerPool| {
             let (service, queue) = (self.clone(), queue.clone());
@@ -285,7 +285,7 @@ impl Service {
         self.models.iter().flat_map(|served| [&served.short, &served.texts]).chain([&self.explanations])
     }
 
-    /// No more is taken.
+    /// Closes all queues.
     pub(crate) fn close_queues(&self) {
         self.all_queues().for_each(|queue| queue.close());
     }
@@ -297,7 +297,7 @@ impl Service {
         Gauges { by_model, explanations: self.explanations.len(), held: self.held.bytes() }
     }
 
-    /// Returns whether any request is being read, queued, computed or answered.
+    /// Returns true if any request is being read, queued, computed or answered.
     pub(crate) fn is_busy(&self) -> bool {
         let counts = [&self.arriving, &self.metrics.computing];
         counts.iter().any(|count| count.load(Relaxed) > 0)
@@ -305,7 +305,8 @@ impl Service {
             || self.all_queues().any(|queue| queue.len() > 0)
     }
 
-    /// Reads models again whose folders have changed. What waits is answered by the model that it was asked of.
+    /// Reloads models whose folders have changed. Queued requests are answered by the model that they were submitted
+    /// to.
     pub(crate) fn reload(&self) {
         for served in &self.models {
             let old = served.loaded();
@@ -330,7 +331,7 @@ impl Service {
                 Err(_) => tr!("the folder cannot be read", "フォルダを読み込めません"),
             };
             let said = tr!(
-                "reload    {name}: the old model is kept, because the new one cannot be used: {problem}",
+                "reload    {name}: keeping the old model, because the new one cannot be loaded: {problem}",
                 "再読込    {name}: 新しいモデルが使えないため、元のモデルを使い続けます: {problem}"
             );
             let fields: [(&str, Value); 2] = [("model", name.as_str().into()), ("error", problem.as_str().into())];
@@ -343,8 +344,8 @@ impl Service {
     }
 }
 
-/// That the service ends.
+/// The error during shutdown.
 pub(crate) fn shutting_down() -> RequestError {
-    let message = tr!("the service is about to end", "サービスは終了するところです");
+    let message = tr!("the service is shutting down", "サービスを終了しています");
     RequestError::new(StatusCode::SERVICE_UNAVAILABLE, ErrorType::Unhealthy, message)
 }

@@ -1,4 +1,4 @@
-//! What the system tells a service: to end, or to read its models again.
+//! Signals: shutdown and reload.
 
 use crate::service::Service;
 use chumoku::signals::{Shutdown, ShutdownSignals};
@@ -6,10 +6,10 @@ use chumoku::tr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the last lines of the log may take.
+/// Maximum time to write the last lines of the log.
 pub(crate) const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The signal to read models again, kept from the moment that this is made: until then it would end the process. Windows has
+/// The reload signal (SIGHUP), caught from the moment of creation: until then it would end the process. Windows has
 /// none.
 #[derive(Debug)]
 pub(crate) struct ReloadSignal {
@@ -18,7 +18,7 @@ pub(crate) struct ReloadSignal {
 }
 
 impl ReloadSignal {
-    /// Within a runtime.
+    /// Must be called within a runtime.
     #[cfg(unix)]
     pub(crate) fn new() -> std::io::Result<ReloadSignal> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -41,7 +41,7 @@ impl ReloadSignal {
     }
 }
 
-/// The signals to end: SIGTERM and Ctrl-C; on Windows Ctrl-C, Ctrl-Break, a closed console and the end of the system.
+/// The shutdown signals: SIGTERM and Ctrl-C; on Windows Ctrl-C, Ctrl-Break, closing the console and system shutdown.
 #[derive(Debug)]
 pub(crate) struct ShutdownSignal {
     #[cfg(unix)]
@@ -53,7 +53,7 @@ pub(crate) struct ShutdownSignal {
 }
 
 impl ShutdownSignal {
-    /// Within a runtime.
+    /// Must be called within a runtime.
     #[cfg(unix)]
     pub(crate) fn new() -> std::io::Result<ShutdownSignal> {
         use tokio::signal::unix::{SignalKind, signal};
@@ -69,7 +69,7 @@ impl ShutdownSignal {
         }
     }
 
-    /// Within a runtime.
+    /// Must be called within a runtime.
     #[cfg(windows)]
     pub(crate) fn new() -> std::io::Result<ShutdownSignal> {
         use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
@@ -87,7 +87,7 @@ impl ShutdownSignal {
     }
 }
 
-/// Waits for the signal to end, and reads models again at each SIGHUP until then.
+/// Waits for shutdown, and reloads models at each SIGHUP until then.
 pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadSignal, mut end: ShutdownSignal) {
     let mut signals = ShutdownSignals::new();
     let mut reading: Option<tokio::task::JoinHandle<()>> = None;
@@ -100,10 +100,10 @@ pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadS
             }
         };
         tokio::select! {
-            // Nobody waits for models that are no longer needed.
+            // Shutdown does not wait for a reload.
             () = end.come() => break,
             () = read => reading = None,
-            // One after the other: a signal that comes meanwhile is kept.
+            // One reload at a time: a signal during a reload is kept.
             () = again.come(), if !is_reading => {
                 let service = service.clone();
                 reading = Some(tokio::task::spawn_blocking(move || service.reload()));
@@ -114,7 +114,7 @@ pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadS
     exit_on_second_signal(service.clone(), end, signals);
 }
 
-/// A further signal does not wait, unless it comes so soon that it is the first once more.
+/// Exits at a further signal, unless it comes so soon after the first one that it is a repetition.
 fn exit_on_second_signal(service: Arc<Service>, mut end: ShutdownSignal, mut signals: ShutdownSignals) {
     tokio::spawn(async move {
         end.come().await;
@@ -126,18 +126,18 @@ fn exit_on_second_signal(service: Arc<Service>, mut end: ShutdownSignal, mut sig
     });
 }
 
-/// Says that models are not read again, on a system without a signal for it.
+/// Logs that models cannot be reloaded on systems without SIGHUP.
 pub(crate) fn report_no_reload(service: &Service) {
     if cfg!(not(unix)) {
         let said = tr!(
-            "reload    this system has no SIGHUP: restart the service to read models that have changed",
+            "reload    this system has no SIGHUP: restart the service to load changed models",
             "再読込    このシステムには SIGHUP がありません。変更したモデルを読み込むには、サービスを再起動してください"
         );
         service.log.event("no_reload", [], &said);
     }
 }
 
-/// Says that the service ends.
+/// Logs that the service is shutting down.
 pub(crate) fn report_shutdown(service: &Service) {
     let said = tr!(
         "ending    no new connections; open requests are answered",

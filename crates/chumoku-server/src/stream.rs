@@ -1,4 +1,4 @@
-//! Server-sent events: a text piece by piece, as it is written.
+//! Server-sent events: generated text, sent piece by piece.
 
 use crate::accounting::StreamProgress;
 use crate::events::{EventReceiver, event};
@@ -16,18 +16,18 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The answer, once it is there.
+/// Future of the final answer.
 pub(crate) type FinalAnswer = Pin<Box<dyn Future<Output = Result<(TaskAnswer, RequestStats)>> + Send>>;
 
-/// Pieces of a text, and how it ends.
+/// Events of a stream and its final answer.
 pub(crate) struct EventSource {
     pub(crate) events: EventReceiver,
     pub(crate) final_answer: FinalAnswer,
-    /// The last event, made of the answer.
+    /// Converts the answer to the last event.
     pub(crate) final_event: fn(&Value) -> Value,
 }
 
-/// What comes next of a text.
+/// The next part of a stream.
 enum NextEvent {
     Event(Bytes),
     End(Result<(TaskAnswer, RequestStats)>),
@@ -35,7 +35,7 @@ enum NextEvent {
 
 impl EventSource {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<NextEvent> {
-        // The end is looked at all the time: it is what asks the model at first, and keeps to the limits of time.
+        // The final answer is always polled first: it submits the task, and enforces the time limits.
         let ended = match self.final_answer.as_mut().poll(context) {
             Poll::Ready(ended) => Some(ended),
             Poll::Pending => None,
@@ -52,7 +52,7 @@ impl EventSource {
     }
 }
 
-/// The body of a reply that is written while it is sent.
+/// A response body that is written while it is sent.
 pub(crate) struct EventBody {
     source: EventSource,
     course: StreamProgress,
@@ -61,7 +61,7 @@ pub(crate) struct EventBody {
 }
 
 impl EventBody {
-    /// The reply, once the text has begun: what is refused before has a status of its own.
+    /// Returns the response once the first event exists. Earlier errors get their own status.
     pub(crate) async fn reply(mut pieces: EventSource, course: StreamProgress) -> Result<Response> {
         let first = poll_fn(|context| pieces.poll(context)).await;
         let ready = VecDeque::new();

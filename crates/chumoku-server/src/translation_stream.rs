@@ -1,4 +1,4 @@
-//! A translation told word by word, with where each word comes from.
+//! Streams a translation word by word, with the alignment of each word.
 
 use crate::events::EventSender;
 use crate::request_error::{RequestError, Result};
@@ -8,22 +8,23 @@ use chumoku::{TextTranslator, TranslateOptions};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
 
-/// What is asked.
+/// A request for a streamed translation.
 #[derive(Debug)]
 pub(crate) struct TranslationStreamRequest {
     pub(crate) text: String,
     pub(crate) options: TranslateOptions,
-    /// Who is handed each step.
+    /// Receives each step.
     pub(crate) events: EventSender,
 }
 
-/// Translates a text, and hands out how the translation grows: the words of the source, then at each step how many words of
-/// the best hypothesis before stay, and those that follow with their weights. Gives what `chumoku translate --json` prints.
+/// Translates a text, and sends an event for each step of the search. The first event has the words of the source. Each
+/// event has the number of words kept from the previous best hypothesis, and the new words with their weights. Returns
+/// the JSON of `chumoku translate --json`.
 pub(crate) fn stream_translation(model: &TextTranslator, asked: &TranslationStreamRequest) -> Result<Value> {
     let TranslationStreamRequest { text, options, events: pieces } = asked;
     let mut shown: Option<(Vec<String>, Vec<Vec<f32>>)> = None;
     let found = model.translate_streaming(text, options, &mut |growing| {
-        // Steps are skipped for a slow client: each event is relative to the one sent before it.
+        // A slow client misses steps: each event is relative to the last one sent.
         if pieces.is_behind() {
             return ControlFlow::Continue(());
         }
@@ -32,7 +33,7 @@ pub(crate) fn stream_translation(model: &TextTranslator, asked: &TranslationStre
             Some((words, weights)) => {
                 let now = growing.words.iter().zip(&growing.weights);
                 let kept = now.zip(words.iter().zip(weights)).take_while(|(now, before)| now == before).count();
-                // A step may add a piece of a word that is no text yet.
+                // A step may add a part of a word that is not yet text.
                 if kept == words.len() && kept == growing.words.len() {
                     return ControlFlow::Continue(());
                 }
@@ -48,7 +49,7 @@ pub(crate) fn stream_translation(model: &TextTranslator, asked: &TranslationStre
     translation(text, &found, model, 1, false).map(Value::from).map_err(RequestError::from)
 }
 
-/// A step: how many words stay, and those that follow.
+/// Returns the event of a step: the number of words that stay, and the new words.
 fn event(growing: &PartialTranslation<'_>, kept: usize) -> Value {
     let rounded = |x: &f32| json!((f64::from(*x) * 1e4).round() / 1e4);
     let weights = growing.weights[kept..].iter().map(|row| row.iter().map(rounded).collect::<Value>());

@@ -1,4 +1,4 @@
-//! What a model is asked, and the threads that answer: each takes what waits, and computes together what can be.
+//! Tasks of models, and the worker threads that compute them in batches.
 
 use crate::answer_body::AnswerBody;
 use crate::events::EventSender;
@@ -29,35 +29,35 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// What a model is asked.
+/// A task for a model.
 #[derive(Debug)]
 pub(crate) enum ModelTask {
-    /// Classes, labels, numbers or spans of texts.
+    /// Predict classes, labels, numbers or spans.
     Predict(PredictRequest),
-    /// Vectors of texts; whether what is too long may lose its end.
+    /// Compute embeddings; `truncate` allows texts to be truncated.
     Embed { texts: Vec<String>, prompt: Option<String>, normalize: Option<bool>, truncate: bool, form: VectorFormat },
-    /// Translations, `n_best` of each text, with or without their alignment.
+    /// Translate texts, with `n_best` translations each, with or without alignment.
     Translate { texts: Vec<String>, options: TranslateOptions, n_best: usize, alignment: bool },
-    /// A translation, told while it grows.
+    /// Stream a translation.
     StreamTranslation(Box<TranslationStreamRequest>),
-    /// Why a text got its answer.
+    /// Explain an answer.
     Explain(Box<ExplainRequest>),
-    /// The tokens of texts.
+    /// Tokenize texts.
     Tokenize { texts: Vec<String>, special: bool },
-    /// A text that goes on.
+    /// Generate text.
     Generate(Box<GenerateRequest>),
 }
 
-/// The form in which vectors are answered.
+/// Format of embeddings.
 #[derive(Debug)]
 pub(crate) enum VectorFormat {
     /// A list of vectors.
     Plain,
-    /// The object of OpenAI's interface, which tells the model's name and how many tokens were read.
+    /// The object of OpenAI's API, with the model's name and the number of tokens.
     OpenAi { is_base64: bool, model: String },
 }
 
-/// How a text is to go on.
+/// A request to generate text.
 #[derive(Debug)]
 pub(crate) struct GenerateRequest {
     pub(crate) prompt: String,
@@ -65,11 +65,11 @@ pub(crate) struct GenerateRequest {
     pub(crate) no_chat: bool,
     pub(crate) max_tokens: usize,
     pub(crate) sampling: Sampling,
-    /// Receiver of the pieces, if the request asked for a stream.
+    /// Receives the pieces of a stream.
     pub(crate) events: Option<EventSender>,
 }
 
-/// What it answers.
+/// The answer to a task.
 #[derive(Debug)]
 pub(crate) enum TaskAnswer {
     Body(AnswerBody),
@@ -88,26 +88,26 @@ pub(crate) enum QueueKind {
     Explanations,
 }
 
-/// A question on its way.
+/// A queued task.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) loaded: Arc<LoadedModel>,
     pub(crate) task: ModelTask,
     pub(crate) came: Instant,
-    /// Told when the work on it begins.
+    /// Notified when the work starts.
     pub(crate) begun: oneshot::Sender<StartNotice>,
     pub(crate) reply: oneshot::Sender<Result<TaskAnswer>>,
 }
 
-/// What a client is told when the work on its question begins.
+/// Notice that the work on a task has started.
 #[derive(Debug)]
 pub(crate) struct StartNotice {
     pub(crate) waited: Duration,
-    /// Kept by everybody who waits for what is computed now.
+    /// Held by all clients that wait for the current batch.
     pub(crate) interest: Arc<CancelOnDrop>,
 }
 
-/// Ends some work when the last one who waits for it lets this go.
+/// Cancels the work on a batch when the last waiting client drops it.
 #[derive(Debug)]
 pub(crate) struct CancelOnDrop(Arc<AtomicBool>);
 
@@ -151,7 +151,8 @@ impl ModelTask {
         }
     }
 
-    /// How long its answer may come after the time for computing: a text that goes on ends by itself then, and is handed over.
+    /// Returns how long an answer may take beyond the compute limit: text generation stops at the limit, and its text
+    /// is still sent.
     pub(crate) fn grace(&self) -> Duration {
         match self {
             ModelTask::Generate(_) => Duration::from_secs(5),
@@ -159,7 +160,7 @@ impl ModelTask {
         }
     }
 
-    /// Whether both can be computed in one call.
+    /// Returns true if both tasks can be computed in one call.
     fn can_batch_with(&self, other: &ModelTask) -> bool {
         match (self, other) {
             (ModelTask::Predict(_), ModelTask::Predict(_)) => true,
@@ -172,25 +173,24 @@ impl ModelTask {
     }
 }
 
-/// A question that was taken out of the queue, and whose client still waits.
+/// A task taken from the queue whose client still waits.
 struct StartedJob {
     task: ModelTask,
     reply: oneshot::Sender<Result<TaskAnswer>>,
 }
 
-/// Where a thread of a model computes.
+/// The thread pool of a worker thread.
 pub(crate) enum WorkerPool {
-    /// In the pool that the process has.
+    /// The global pool.
     Shared,
-    /// In a pool of its own, made when there is something to compute: what takes long would keep others from the threads of the
-    /// shared one.
+    /// A separate pool, created on first use: long work would keep other requests from the threads of the global pool.
     Texts(OnceCell<Option<ThreadPool>>),
-    /// The same of half as many threads, of the lowest priority: whatever is explained, all else goes first.
+    /// A separate pool of half as many threads with the lowest priority, for explanations.
     Explanations(OnceCell<Option<ThreadPool>>),
 }
 
 impl WorkerPool {
-    /// Runs work until it ends or its flag is set; a panic is a refusal.
+    /// Runs work until it ends or is cancelled; a panic becomes an error response.
     fn run<R: Send>(&self, limit: &BatchCancellation<'_>, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         let name = match self {
             WorkerPool::Shared => "short-work",
@@ -208,7 +208,7 @@ impl WorkerPool {
         };
         catch_panic(|| match own {
             Some(pool) => pool.install(work),
-            // On a thread of the pool, so that operations on one thread see the flag too.
+            // On a thread of the pool, so that single-threaded operations see the cancellation flag too.
             None => rayon::scope(|_| work()),
         })
     }
@@ -242,7 +242,7 @@ fn explanation_pool() -> Option<ThreadPool> {
     builder.start_handler(|_| chumoku_kernels::lower_thread_priority()).build().ok()
 }
 
-/// A thread of a model, until its queue is closed and empty; `arriving` counts the requests that are being read.
+/// Runs a worker thread until its queue is closed and empty; `arriving` counts the requests that are being read.
 pub(crate) fn run_worker(
     queue: &Queue<Job>,
     pool: &WorkerPool,
@@ -255,7 +255,7 @@ pub(crate) fn run_worker(
         let loaded = first.loaded.clone();
         let mut batch = vec![first];
         let until = Instant::now() + limits.gather;
-        // What comes next and fits is computed with it.
+        // Adds following jobs that fit to the batch.
         while batch[0].task.can_batch_with(&batch[0].task)
             && texts < limits.batch_texts
             && characters < limits.batch_characters
@@ -275,7 +275,7 @@ pub(crate) fn run_worker(
         let interest = Arc::new(CancelOnDrop(limit.flag.clone()));
         let begin = |job: Job| {
             let waited = job.came.elapsed();
-            // A client that has gone, or has been told that it waited too long, is passed over.
+            // Skips clients that have disconnected or got a timeout.
             job.begun.send(StartNotice { waited, interest: interest.clone() }).ok()?;
             metrics.waited.add(waited.as_secs_f64());
             Some(StartedJob { task: job.task, reply: job.reply })
@@ -292,7 +292,7 @@ pub(crate) fn run_worker(
     }
 }
 
-/// Answers a batch: together, or one by one where that fails, so that no text is refused for another's sake.
+/// Answers a batch in one call. If that fails, answers tasks one by one, so that no text is refused because of another.
 fn answer_batch(
     loaded: &LoadedModel,
     batch: Vec<StartedJob>,
@@ -316,7 +316,7 @@ fn answer_batch(
             for StartedJob { task, reply } in batch {
                 if !reply.is_closed() {
                     let answer = match &task {
-                        // Nothing is shared among threads, so none has to be waited for.
+                        // Runs on this thread, because tokenizing uses no pool.
                         ModelTask::Tokenize { .. } => {
                             catch_panic(|| limit.run(|| compute_alone(loaded, &task, &reply, limits)))
                         }
@@ -329,12 +329,12 @@ fn answer_batch(
     }
 }
 
-/// What work gives; a panic is a refusal.
+/// Runs work; a panic becomes an error response.
 fn catch_panic<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(RequestError::model_failed()))
 }
 
-/// Tasks of one kind in one call; an answer that is too large is refused by itself.
+/// Computes tasks of one kind in one call. Answers that are too large fail individually.
 fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits) -> Result<Vec<Result<TaskAnswer>>> {
     let texts: Vec<&str> = tasks.iter().flat_map(|task| task.texts()).map(String::as_str).collect();
     match (&loaded.model, tasks[0]) {
@@ -353,22 +353,22 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
             let may_be_cut = tasks.iter().all(|task| matches!(task, ModelTask::Embed { truncate: true, .. }));
             if found.truncated > 0 && !may_be_cut {
                 let limit = model.limit();
-                // Of several requests each is asked alone then.
+                // If there are several tasks, each is retried alone.
                 if matches!(tasks[0], ModelTask::Embed { form: VectorFormat::OpenAi { .. }, .. }) {
                     return Err(RequestError::too_large(tr!(
-                        "input: a text is longer than the {limit} tokens that the model reads; send it in shorter parts",
+                        "input: a text is longer than the model's maximum of {limit} tokens; send it in shorter parts",
                         "input: モデルが読む {limit} トークンより長いテキストがあります。短く分けて送ってください"
                     )));
                 }
                 return Err(RequestError::too_large(tr!(
-                    "inputs: a text is longer than the {limit} tokens that the model reads; send \"truncate\": true to leave out the rest",
-                    "inputs: モデルが読む {limit} トークンより長いテキストがあります。残りを読まなくてよければ \"truncate\": true を付けてください"
+                    "inputs: a text is longer than the model's maximum of {limit} tokens; send \"truncate\": true to truncate it",
+                    "inputs: モデルが読む {limit} トークンより長いテキストがあります。切り詰めてよければ \"truncate\": true を付けてください"
                 )));
             }
             let mut rows = found.vectors.rows().into_iter();
             let mut of = |task: &&ModelTask| {
                 let ModelTask::Embed { texts, form, .. } = task else { return Err(RequestError::model_failed()) };
-                // All at once: an answer that is refused half-way must leave the next task its own.
+                // Taken at once, so that an answer refused half-way leaves the next task its own rows.
                 let rows = rows.by_ref().take(texts.len()).collect::<Vec<_>>().into_iter();
                 let VectorFormat::OpenAi { is_base64, model } = form else {
                     return AnswerBody::list(rows.map(|row| Ok(vector(row.iter()))), false, limits.answer);
@@ -408,7 +408,7 @@ fn compute_together(loaded: &LoadedModel, tasks: &[&ModelTask], limits: &Limits)
     }
 }
 
-/// A task by itself.
+/// Computes a single task.
 fn compute_alone(
     loaded: &LoadedModel,
     task: &ModelTask,
@@ -434,8 +434,8 @@ fn compute_alone(
     }
 }
 
-/// What `chumoku generate --json` prints, handed out piece by piece where somebody listens. It ends when nobody waits any more,
-/// and when its time is over.
+/// Generates text, and returns the JSON of `chumoku generate --json`. Streams pieces if the client requested it. Stops
+/// if the client has gone or the time is over.
 fn generate(
     model: &TextGenerator,
     asked: &GenerateRequest,
@@ -473,7 +473,7 @@ fn generate(
             StatusCode::REQUEST_TIMEOUT,
             ErrorType::Timeout,
             tr!(
-                "the text is written faster than its client reads it; read the stream as it comes",
+                "the client reads the stream more slowly than the text is generated; read the stream as it arrives",
                 "ストリームの読み出しが、文章を書く速さに追いついていません。届いた順に読んでください"
             ),
         ));
@@ -491,13 +491,13 @@ fn generate(
     }
 }
 
-/// That computing takes too long.
+/// The error for a computation that takes too long.
 pub(crate) fn compute_timeout() -> RequestError {
     RequestError::new(
         StatusCode::GATEWAY_TIMEOUT,
         ErrorType::Timeout,
         tr!(
-            "the answer takes longer than this service computes for one request (--compute-timeout); ask for less at a time",
+            "the answer takes too long to compute (--compute-timeout); request less at a time",
             "計算が 1 件のリクエストの制限時間（--compute-timeout）を超えました。一度に求める量を減らしてください"
         ),
     )

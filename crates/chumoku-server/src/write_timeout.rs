@@ -1,4 +1,4 @@
-//! A stream whose other side must read: who takes nothing of an answer for too long is let go.
+//! A stream with a write timeout: clients that read nothing of an answer for too long are disconnected.
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::future::Future;
@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A stream, and how long a write may stand still.
+/// A stream, and the maximum time that a write may stall.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
     most: Duration,
-    /// While a write stands still.
+    /// Timer of a stalled write.
     stands: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl<S> WriteTimeout<S> {
         self.stream
     }
 
-    /// What a write has come to, if it does not stand still for too long.
+    /// Returns the result of a write, or a timeout if it has stalled for too long.
     fn check_stalled<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {
             self.stands = None;

@@ -1,6 +1,6 @@
-//! Checksums as files and reports have them.
+//! Checksums for files and reports.
 
-/// A checksum in the usual hexadecimal form.
+/// Formats a checksum in lowercase hexadecimal.
 pub fn hex(digest: impl AsRef<[u8]>) -> String {
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

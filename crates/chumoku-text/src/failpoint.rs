@@ -1,13 +1,14 @@
-//! Failpoints: named places at which a test ends or holds the process, so that no test depends on the speed of a machine.
+//! Failpoints: named places at which a test stops or pauses the process, so that tests do not depend on timing.
 //!
-//! For tests only; nothing but the environment reaches them. `CHUMOKU_FAILPOINT=NAME:N=ACTION` acts when the process passes
-//! the failpoint NAME for the Nth time (`:N` may be left out: the first time). NAME is `any` for every failpoint. Actions:
+//! Failpoints are for tests only and are set through the environment. `CHUMOKU_FAILPOINT=NAME:N=ACTION` acts when the
+//! process passes the failpoint NAME for the Nth time. `:N` is optional and defaults to 1. NAME may be `any`, which
+//! matches every failpoint. Actions:
 //!
-//! * `abort` ends the process at once, as a kill does: nothing is flushed, and no destructor runs;
-//! * `hold:FILE` appends NAME to FILE and waits until somebody removes FILE. If there is no such file, nothing happens. Later
-//!   passes are held too.
+//! * `abort` ends the process at once, like a kill: nothing is flushed and no destructor runs;
+//! * `hold:FILE` appends NAME to FILE and waits until FILE is removed. Nothing happens if FILE does not exist. Later
+//!   passes wait too.
 //!
-//! A failpoint changes no result. Without the variable it costs a load of a static.
+//! A failpoint does not change results. If the variable is not set, a pass costs one load of a static.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,10 +19,10 @@ use std::time::Duration;
 /// The environment variable that sets a failpoint.
 pub const VARIABLE: &str = "CHUMOKU_FAILPOINT";
 
-/// Stands for every failpoint.
+/// The name that matches every failpoint.
 const ANY: &str = "any";
 
-/// Ends or holds the process here, if the environment says so.
+/// Stops or pauses the process here if the environment asks for it.
 pub fn hit(name: &str) {
     static SET: OnceLock<Option<Failpoint>> = OnceLock::new();
     if let Some(failpoint) = SET.get_or_init(|| Failpoint::parse(&std::env::var(VARIABLE).ok()?)) {
@@ -46,7 +47,7 @@ enum Action {
 }
 
 impl Failpoint {
-    /// Reads `NAME:N=ACTION`; `None` if it is something else.
+    /// Parses `NAME:N=ACTION`. Returns `None` if the text has another form.
     fn parse(text: &str) -> Option<Failpoint> {
         let (place, action) = text.split_once('=')?;
         let (name, first) = place.split_once(':').unwrap_or((place, "1"));
@@ -67,19 +68,19 @@ impl Failpoint {
         }
     }
 
-    /// Counts a pass, and tells whether to act on it.
+    /// Counts a pass and returns whether the failpoint acts on it.
     fn is_due(&self, name: &str) -> bool {
         (self.name == name || self.name == ANY) && self.passes.fetch_add(1, Ordering::Relaxed) + 1 >= self.first
     }
 }
 
-/// Waits while the file is there, after telling it so.
+/// Appends the name to the file and waits until the file is removed.
 fn hold(name: &str, file: &Path) {
     #[expect(clippy::disallowed_methods, reason = "the file is a test's, and there already")]
     let Ok(mut log) = std::fs::OpenOptions::new().append(true).open(file) else {
         return;
     };
-    // Whoever waits for this line finds none, and says so.
+    // If the write fails, the test that waits for this line reports it.
     let _ = writeln!(log, "{name}");
     drop(log);
     while file.exists() {
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_acts_on_its_pass_and_later_ones() {
+    fn a_failpoint_acts_on_the_given_pass_and_later_ones() {
         let due = |set: &str, names: &[&str]| -> Vec<bool> {
             let failpoint = Failpoint::parse(set).unwrap();
             names.iter().map(|name| failpoint.is_due(name)).collect()
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_while_its_file_is_there() {
+    fn a_process_waits_while_the_hold_file_exists() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("hold");
         let failpoint = Failpoint::parse(&format!("step=hold:{}", file.display())).unwrap();

@@ -1,26 +1,27 @@
-//! A text and the values of columns that stand beside it in its row: a price, a shop, a date.
+//! Feature columns: the values of other columns of a row, such as a price, a shop or a date.
 //!
-//! They travel as one text, like a [pair](crate::pair): behind the text, or both texts of a pair, stands U+001E for each value (ASCII's
-//! *record separator*), then the value. Whoever reads columns takes them apart: n-grams, tokenizers, the split of rows.
-//! What a text is told by does not hang on the names of columns but on their order, which a model keeps.
+//! A row travels as one text, like a [pair](crate::pair). After the text, or both texts of a pair, comes U+001E
+//! (ASCII's *record separator*) before each value. N-grams, tokenizers and the split take the row apart again. A model
+//! keeps the order of the columns, so predictions do not depend on their names.
 
-/// What stands in front of each value.
+/// The separator before each value.
 pub const SEPARATOR: char = '\u{1e}';
 
-/// A column beside the text, as somebody names it.
+/// A feature column that the caller asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FeatureRequest {
-    /// Its name in the file.
+    /// The name of the column in the file.
     pub name: String,
-    /// What it holds, if that was said: `number`, `category` or `date`.
+    /// The type of the values, if the caller gave one: `number`, `category` or `date`.
     pub kind: Option<String>,
-    /// Its value in every row, where that was given in place of a column of the file.
+    /// One value for all rows, used instead of a column of the file.
     pub value: Option<String>,
-    /// Whether a model reads it, so that a file must have it.
+    /// True if a model reads the column, so that the file must have it.
     pub is_required: bool,
 }
 
-/// A text, or a pair, with the values beside it. Separators inside them (in values all four of ASCII) become spaces.
+/// Joins a text, or a pair, and its values. Separators inside the text become spaces, and so do all four ASCII
+/// separators inside values.
 ///
 /// ```
 /// use chumoku_text::beside;
@@ -40,13 +41,13 @@ pub fn join<S: AsRef<str>>(text: &str, cells: &[S]) -> String {
     row
 }
 
-/// The text of a row, without what stands beside it.
+/// Returns the text of a row without its feature values.
 #[must_use]
 pub fn text_of(row: &str) -> &str {
     row.split_once(SEPARATOR).map_or(row, |(text, _)| text)
 }
 
-/// The values beside the text, in order.
+/// Iterates over the feature values of a row, in order.
 pub fn values(row: &str) -> impl Iterator<Item = &str> {
     row.split(SEPARATOR).skip(1)
 }
@@ -57,7 +58,7 @@ mod tests {
     use crate::pair;
 
     #[test]
-    fn a_row_gives_back_what_was_joined_whatever_it_holds() {
+    fn joined_rows_split_into_their_parts() {
         for (text, values) in [("a", vec!["b", ""]), ("", vec![]), ("x\u{1e}y", vec!["1\u{1e}2", "3\u{1f}4", "\n"])] {
             let row = join(text, &values);
             assert_eq!(text_of(&row), text.replace(SEPARATOR, " "));

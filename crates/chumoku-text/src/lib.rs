@@ -1,9 +1,9 @@
-//! Texts, and what lies between a file and a model.
+//! Text input and output: everything between a file and a model.
 //!
-//! [`data`] reads files of labelled text, of pairs and of documents, whatever their format, encoding and columns are
-//! called, and splits them. [`tokens`] turns texts into the numbers that a model reads, and back into words for people.
-//! [`pair`] makes one text of two that belong together, [`beside`] of a text and the values of other columns. [`metrics`] has BLEU and chrF with sacreBLEU's numbers. [`output`] opens every
-//! file that is written. [`lang`] is the language in which people are spoken to.
+//! [`data`] reads files of labeled texts, pairs and documents in many formats and encodings, infers their columns, and
+//! splits them. [`tokens`] turns texts into token ids and back. [`pair`] joins two texts into one row, and
+//! [`feature_columns`] adds the values of other columns to it. [`metrics`] has BLEU and chrF with the numbers of
+//! sacreBLEU. [`output`] opens every file that is written. [`lang`] is the language of messages.
 //!
 //! ```
 //! use chumoku_text::tokens::{TextForm, TextTokenizer, TokenizerConfig, Unit};
@@ -16,30 +16,29 @@
 //! # Ok::<(), chumoku_text::tokens::TokenizerError>(())
 //! ```
 //!
-//! Tokens are made by byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte fallback, so no text holds anything
-//! unknown. BLEU (Papineni et al. 2002) and chrF (Popović 2015) agree with sacreBLEU (Post 2018) to 1e-9.
+//! Tokenizers use byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte fallback, so no text has unknown
+//! tokens. BLEU (Papineni et al. 2002) and chrF (Popović 2015) agree with sacreBLEU (Post 2018) to 1e-9.
 //!
 //! # Contract
 //!
-//! * Whatever a file holds, reading it gives rows or an error that says where and what to do, never a panic. So do
-//!   tokenizers of others.
-//! * Which part of a split a text goes to follows from the text alone: equal texts stay together, and the order of the
-//!   rows does not matter.
-//! * Nothing is printed. Messages are English or Japanese ([`set_lang`]).
+//! * Reading any file returns rows or an error that says where the problem is and what to do. It never panics. The same
+//!   holds for tokenizers made by others.
+//! * The split assigns each text by its content alone: equal texts stay together, and row order does not matter.
+//! * The crate prints nothing. Messages are in English or Japanese ([`set_lang`]).
 //!
 //! # Files
 //!
-//! - `beside`: feature columns in a row
 //! - `checksum`: checksums in hexadecimal
 //! - `data`: files to rows
 //! - `failpoint`: named places at which tests stop the process
+//! - `feature_columns`: feature columns in a row
 //! - `lang`: the language of messages
 //! - `memory`: free memory of the machine
 //! - `metrics`: BLEU and chrF
 //! - `output`: files that are written
 //! - `pair`: two texts in one row
-//! - `quiet`: panics of dependencies as errors
-//! - `signals`: signals that end a process
+//! - `panics`: panics of dependencies as errors
+//! - `signals`: signals that stop a process
 //! - `sorting`: stable sorting without generic code
 //! - `tokens`: tokenizers
 

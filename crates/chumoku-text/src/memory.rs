@@ -1,16 +1,16 @@
-//! How much memory there is: work that cannot fit is refused before it starts, and not killed when it is half done.
+//! Free memory: work that does not fit is refused before it starts, instead of being killed halfway.
 
 use chumoku_kernels::system;
 
-/// Bytes of memory that the process may still take.
+/// Returns the memory that the process may still allocate, in bytes.
 ///
-/// Returns 4.4 TB, more than any usual machine has, if the system does not tell.
+/// Returns 4.4 TB, more than ordinary machines have, if the system does not report it.
 #[must_use]
 pub fn available_bytes() -> u64 {
     system::available_memory().unwrap_or(1 << 42)
 }
 
-/// A size as people read it: `512 MB`, `22.1 GB`, `4.0 TB`.
+/// Formats a size with its unit: `512 MB`, `22.1 GB`, `4.0 TB`.
 #[must_use]
 pub fn format_bytes(bytes: f64) -> String {
     match bytes {
@@ -21,7 +21,7 @@ pub fn format_bytes(bytes: f64) -> String {
     }
 }
 
-/// The bytes that are needed and those that are free, as people read them, if the first are more.
+/// Returns the needed and the free memory, formatted, if less is free than needed.
 #[must_use]
 pub fn shortage(needed: f64) -> Option<[String; 2]> {
     let free = available_bytes() as f64;
@@ -33,12 +33,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_with_their_units() {
+    fn sizes_have_units() {
         assert_eq!([5.12e8, 2.21e10, 4e12, 1e30].map(format_bytes), ["512 MB", "22.1 GB", "4.0 TB", "1.0e18 TB"]);
     }
 
     #[test]
-    fn what_is_needed_is_compared_with_what_is_free() {
+    fn needed_memory_is_compared_with_free_memory() {
         assert!((1 << 20..=1 << 60).contains(&available_bytes()));
         assert_eq!(shortage(1.0), None);
         assert_eq!(shortage(1e30).unwrap()[0], "1.0e18 TB");

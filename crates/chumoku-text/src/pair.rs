@@ -1,15 +1,15 @@
-//! Two texts as one: what a reader of pairs is given.
+//! Text pairs: two texts joined into one row, for models that read pairs.
 //!
-//! The two are joined by U+001F, the character that ASCII has for this (*unit separator*), which no writing uses. Whoever
-//! reads pairs looks for it: tokenizers put a token of their own in its place, n-grams say which text they come from.
+//! U+001F (ASCII's *unit separator*), which no writing system uses, separates the two. Tokenizers replace it by a
+//! token, and n-grams record which text they come from.
 
 use crate::feature_columns;
 use std::borrow::Cow;
 
-/// What stands between the two texts of a pair.
+/// The separator between the two texts of a pair.
 pub const SEPARATOR: char = '\u{1f}';
 
-/// The two texts of a pair as one. A separator inside them becomes a space.
+/// Joins two texts into a pair. Separators inside them become spaces.
 ///
 /// ```
 /// use chumoku_text::pair;
@@ -23,24 +23,24 @@ pub fn join(first: &str, second: &str) -> String {
     format!("{}{SEPARATOR}{}", remove_separators(first), remove_separators(second))
 }
 
-/// A text that is no pair, and beside which nothing stands: the separators of both become spaces.
+/// Replaces the separators of pairs and feature columns by spaces, so that the text is a single one.
 #[must_use]
 pub fn remove_separators(text: &str) -> Cow<'_, str> {
     let separators = [SEPARATOR, feature_columns::SEPARATOR];
-    // Two searches for one byte are faster than one for either.
+    // Two searches for one byte each are faster than one search for either.
     match separators.iter().any(|separator| text.contains(*separator)) {
         false => text.into(),
         true => text.replace(separators, " ").into(),
     }
 }
 
-/// The two texts of a pair; none if it is a single text.
+/// Returns the two texts of a pair, or `None` for a single text.
 #[must_use]
 pub fn split(text: &str) -> Option<(&str, &str)> {
     text.split_once(SEPARATOR)
 }
 
-/// A line as it is read: a text or, where pairs are read, two with a tab between them. None if that is missing.
+/// Reads a line: a text or, for pairs, two texts separated by a tab. Returns `None` if the tab is missing.
 #[must_use]
 pub fn from_line(line: &str, reads_pairs: bool) -> Option<Cow<'_, str>> {
     match reads_pairs {
@@ -49,7 +49,7 @@ pub fn from_line(line: &str, reads_pairs: bool) -> Option<Cow<'_, str>> {
     }
 }
 
-/// A text, or both texts of a pair, and what stands beside them ([`crate::beside`]), as people read them.
+/// Formats a text or a pair, with its feature values ([`crate::feature_columns`]), for display.
 #[must_use]
 pub fn display(text: &str) -> Cow<'_, str> {
     if !text.contains([SEPARATOR, feature_columns::SEPARATOR]) {
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pair_has_two_texts_whatever_they_hold() {
+    fn joined_pairs_split_into_their_texts() {
         for (first, second) in [("a", "b"), ("", ""), ("a\u{1f}b", "\u{1f}c"), ("一つ", "two\ttabs\n")] {
             let joined = join(first, second);
             let (a, b) = split(&joined).unwrap();

@@ -1,4 +1,4 @@
-//! Turning a panic in a dependency into an error, without its message on stderr.
+//! Turns panics of dependencies into errors, without their message on stderr.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -8,10 +8,10 @@ thread_local! {
     static IS_SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work`; if it panics, returns what it said.
+/// Runs `work`. If it panics, returns the panic message.
 ///
-/// The value that `work` was changing must not be used again after a panic. The panic hook in force at the first call
-/// stays in force for every panic outside `work`.
+/// The caller must not use a value that `work` was changing after a panic. Panics outside `work` still reach the hook
+/// that was set before the first call.
 pub(crate) fn catch_silently<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -28,7 +28,7 @@ pub(crate) fn catch_silently<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     result.map_err(|payload| {
         let said = payload.downcast_ref::<String>().map(String::as_str);
         said.or(payload.downcast_ref::<&str>().copied())
-            .unwrap_or(crate::lang::lang().pick("no more is known", "詳しいことはわかりません"))
+            .unwrap_or(crate::lang::lang().pick("no details are known", "詳しいことはわかりません"))
             .to_owned()
     })
 }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_becomes_what_it_said() {
+    fn a_panic_becomes_its_message() {
         let numbers: Vec<u8> = Vec::new();
         assert_eq!(catch_silently(|| 3), Ok(3));
         assert_eq!(catch_silently(|| panic!("said {}", "so")), Err::<(), _>("said so".to_owned()));

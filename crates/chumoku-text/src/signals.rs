@@ -1,38 +1,38 @@
-//! Signals that ask a process to end, and which of them count.
+//! Counting the signals that ask a process to stop.
 //!
-//! The first one asks to save and end, another one to end at once. `timeout` and service managers send the same signal to a
-//! process and to its group, so it comes twice within milliseconds; a key that is held sends many.
+//! The first signal asks to save and stop, a second one to stop at once. `timeout` and service managers send the same
+//! signal to a process and to its group, so it arrives twice within milliseconds. A held key sends many.
 
 use std::time::{Duration, Instant};
 
-/// Signals that come so soon after the first count as one with it.
+/// Signals within this time after the first count as repetitions of it.
 pub const REPEAT_WINDOW: Duration = Duration::from_secs(1);
 
-/// The shutdown that a signal asks for.
+/// The shutdown that a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Save and end.
+    /// Save and stop.
     Graceful,
-    /// Nothing new: the first signal came once more.
+    /// Nothing new: a repetition of the first signal.
     Repeated,
-    /// End at once.
+    /// Stop at once.
     Immediate,
 }
 
-/// The signals of a process so far.
+/// The stop signals received so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ShutdownSignals {
     first: Option<Instant>,
 }
 
 impl ShutdownSignals {
-    /// None so far.
+    /// Creates a counter without signals.
     #[must_use]
     pub const fn new() -> ShutdownSignals {
         ShutdownSignals { first: None }
     }
 
-    /// Counts a signal that comes now, and tells which shutdown it asks for.
+    /// Counts a signal received now and returns the shutdown that it requests.
     pub fn record(&mut self, now: Instant) -> Shutdown {
         match self.first {
             None => {
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_within_a_second_are_one() {
+    fn signals_within_a_second_count_as_one() {
         let start = Instant::now();
         let mut signals = ShutdownSignals::new();
         let mut after = |milliseconds| signals.record(start + Duration::from_millis(milliseconds));

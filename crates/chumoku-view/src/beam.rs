@@ -5,7 +5,7 @@ use chumoku::decoding::CandidateFate;
 use chumoku::explain::BeamTree;
 use chumoku::lang::{Lang, show_controls_in_text};
 
-/// The tree of a beam search: step by step, from left to right.
+/// The search tree of a beam search: one column a step, from left to right.
 #[must_use]
 pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
     let best = tree.found.first().map(|found| found.node);
@@ -36,13 +36,13 @@ pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
         .collect();
     notes.push(match lang {
         Lang::En => format!(
-            "Of each step the {} ways to go on with the highest ln p are shown, and the {beam} best are kept. In brackets the score by which \
-             what was found is ranked: ln p / ((5 + n) / 6)^{penalty} for n tokens, the end included.",
+            "Each step shows the {} continuations with the highest ln p and keeps the {beam} best. Results are ranked by the score in \
+             brackets: ln p / ((5 + n) / 6)^{penalty} for n tokens, including the end.",
             2 * beam
         ),
         Lang::Ja => format!(
-            "各ステップで ln p の高い続け方を {} 個まで示し、上位 {beam} 個を残します。括弧内は、見つかったものの順位を決めるスコア \
-             ln p / ((5 + n) / 6)^{penalty} です（n は終わりを含むトークン数）。",
+            "各ステップで ln p の高い候補を {} 個まで示し、上位 {beam} 個を残します。括弧内は、結果の順位を決めるスコア \
+             ln p / ((5 + n) / 6)^{penalty} です（n は終端を含むトークン数）。",
             2 * beam
         ),
     });

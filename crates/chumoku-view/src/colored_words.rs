@@ -1,4 +1,4 @@
-//! Words with what they do, as running text in colours on a page.
+//! Words colored by their effect, as running text on a page.
 
 use crate::escape_markup;
 use crate::marked_words::largest_effect;
@@ -8,10 +8,10 @@ use chumoku::lang::Lang;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Steps of an effect's colour to either side.
+/// Color steps on each side of zero.
 const STEPS: i32 = 8;
 
-/// The same in both languages, of which the page shows one.
+/// Returns the same markup in English and Japanese; the page shows one of them.
 pub(crate) fn bilingual_html(first: Lang, text: &dyn Fn(Lang) -> String) -> String {
     let one = |lang: Lang| {
         let (code, hidden) = (lang.code(), if lang == first { "" } else { " hidden" });
@@ -20,7 +20,7 @@ pub(crate) fn bilingual_html(first: Lang, text: &dyn Fn(Lang) -> String) -> Stri
     one(Lang::En) + &one(Lang::Ja)
 }
 
-/// The class of a step of the scale.
+/// Returns the CSS class of a color step.
 fn effect_class(step: i32) -> String {
     match step {
         0 => "w0".into(),
@@ -29,12 +29,12 @@ fn effect_class(step: i32) -> String {
     }
 }
 
-/// The scale of colours, from what speaks against to what speaks for.
+/// Returns the markup of the color scale, from the strongest negative to the strongest positive effect.
 pub(crate) fn color_scale() -> String {
     (-STEPS..=STEPS).step_by(2).map(|step| format!("<i class=\"{}\"></i>", effect_class(step))).collect()
 }
 
-/// The style sheet of all steps, light and dark.
+/// Returns the style rules of all color steps, light and dark.
 pub(crate) fn effect_styles() -> String {
     let mut style = String::new();
     for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
@@ -47,7 +47,8 @@ pub(crate) fn effect_styles() -> String {
     style
 }
 
-/// Those of the words that are `shown`, in colours; `more` says whether a word is marked, and what stands behind its number.
+/// Returns the words of the range `shown` in colors. For each word, `more` returns whether it is underlined and the
+/// text after its number.
 pub(crate) fn colored_words(
     words: &[HighlightedWord],
     shown: Range<usize>,

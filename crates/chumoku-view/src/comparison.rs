@@ -1,14 +1,14 @@
-//! The figure of a comparison of networks: the time of a training step by the length of its sequences.
+//! The figure of a comparison of networks: the time of a training step by sequence length.
 
 use crate::figure::{Content, Curves, Figure, FigureAxis};
 use chumoku::compare::{Compared, Comparison};
 use chumoku::lang::Lang;
 use chumoku::nn::PositionKind;
 
-/// The median time of a training step of each network by length, both axes logarithmic, with bars from the shortest run to
-/// the longest.
+/// The median time of a training step of each network by length. Both axes are logarithmic; bars span the shortest to
+/// the longest run.
 ///
-/// Learned positions, whose times are those of sinusoidal ones, are left out.
+/// Learned positions are left out: their times equal those of sinusoidal ones.
 #[must_use]
 pub fn comparison_figure(comparison: &Comparison, lang: Lang) -> Figure {
     let models = comparison.models.iter().filter(|model| model.position != PositionKind::Learned);
@@ -20,7 +20,7 @@ pub fn comparison_figure(comparison: &Comparison, lang: Lang) -> Figure {
     let spread =
         |model: &&Compared| model.steps.iter().map(|step| [step.min_ms, step.max_ms].map(|ms| ms as f32)).collect();
     let curves = Curves {
-        // Each length is twice the one before, so that places that are evenly apart are a logarithmic axis.
+        // Each length is twice the previous one, so evenly spaced places form a logarithmic axis.
         x: FigureAxis {
             name: lang.pick("tokens in a sequence", "系列のトークン数").into(),
             labels: steps.iter().map(|step| step.length.to_string()).collect(),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_point_and_bar_says_its_numbers_and_lies_where_they_say() {
+    fn points_and_bars_match_the_numbers_in_their_tooltips() {
         let comparison = comparison();
         let scene = comparison_figure(&comparison, Lang::En).scene();
         let svg = scene.to_svg();
@@ -149,14 +149,14 @@ mod tests {
             assert!(svg.contains(text), "{text}: {svg}");
         }
         assert!(!svg.contains("learned"), "{svg}");
-        // Room for all between the ticks around them: 2.25 to 15.75.
+        // The ticks around them, 2.25 to 15.75, leave room for every point.
         assert!(
             tick("2") > height(2.25) && tick("20") < height(15.75) && !svg.contains(">50<") && !svg.contains(">1<")
         );
     }
 
     #[test]
-    fn all_forms_have_the_numbers_in_both_languages() {
+    fn every_form_shows_the_numbers_in_both_languages() {
         let comparison = comparison();
         let languages = [
             (Lang::En, ["by length", "tokens in a sequence", "milliseconds"]),

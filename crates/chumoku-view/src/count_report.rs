@@ -1,4 +1,4 @@
-//! What networks cost, for people: every step in a table, and networks side by side.
+//! Reports of what networks cost: a table of all steps, and networks side by side.
 
 use crate::width::{align_left, display_width, wrap};
 use chumoku::count::{CountConfig, NetworkCost, NetworkKind, StepCost};
@@ -8,19 +8,20 @@ use chumoku::{ModelSize, NnError, RecurrentCell, Result, tr};
 use serde_json::to_string;
 use std::fmt::Write;
 
-/// Columns of a line.
+/// Width of a line in columns.
 const WIDTH: usize = 80;
 
-/// What a network costs, step by step, and what others of its sizes do.
+/// The cost of a network step by step, and of other networks of the same size.
 #[derive(Clone, Debug)]
 pub struct CountReport {
-    /// The sizes.
+    /// Sizes of the network.
     pub config: CountConfig,
-    /// What they come to.
+    /// Counts for these sizes.
     pub count: NetworkCost,
-    /// Networks of the same width and layers: recurrent ones beside attention alone or a transformer; may be empty.
+    /// Networks of the same width and number of layers for comparison; may be empty. A recurrent network is compared
+    /// with attention alone or a transformer, and the reverse.
     pub side_by_side: Vec<NetworkCost>,
-    /// The model that has these sizes, with its name, if it is one.
+    /// Name and counts of the model folder that the sizes come from, if any.
     pub model: Option<(String, ModelSize)>,
 }
 
@@ -34,7 +35,7 @@ impl CountReport {
         Ok(CountReport { config, count, side_by_side, model })
     }
 
-    /// Tables and sentences in lines of at most 80 columns, in the language of the process.
+    /// Returns tables and sentences in lines of at most 80 columns, in the language of the process.
     #[must_use]
     pub fn to_text(&self) -> String {
         let folder = self.model.iter().map(|(name, model)| folder_summary(name, model));
@@ -43,10 +44,11 @@ impl CountReport {
         steps_table(config, &self.count) + &folder + &beside + &symbol_legend(config)
     }
 
-    /// Every number as JSON. It is put together as text, because a JSON value of serde's holds no number above 2^64.
+    /// Returns every number as JSON. The text is assembled by hand because `serde_json` values hold no numbers above
+    /// 2^64.
     ///
     /// # Panics
-    /// Never: what is counted is plain data.
+    /// Never: counts are plain data.
     #[must_use]
     pub fn to_json(&self) -> String {
         let model = self.model.as_ref().map(|(_, model)| to_string(model).expect("plain data"));
@@ -57,7 +59,7 @@ impl CountReport {
     }
 }
 
-/// The networks that stand side by side: recurrent networks beside attention alone or a transformer of their sizes.
+/// Counts the networks for the comparison: recurrent networks, and attention alone or a transformer of the same size.
 fn counts_side_by_side(config: &CountConfig) -> Result<Vec<NetworkCost>> {
     let (first, num_layers) = match config.network {
         NetworkKind::Attention => (NetworkKind::Attention, 1),
@@ -71,7 +73,7 @@ fn counts_side_by_side(config: &CountConfig) -> Result<Vec<NetworkCost>> {
     {
         let keys = config.keys.filter(|_| network == NetworkKind::Attention);
         match (CountConfig { network, num_layers, keys, ..*config }).count() {
-            // No transformer of this width has these heads, which a recurrent network does without.
+            // No transformer of this width can have this number of heads; a recurrent network has no heads.
             Err(NnError::HeadCount { .. }) if network != config.network => {}
             count => counts.push(count?),
         }
@@ -79,7 +81,7 @@ fn counts_side_by_side(config: &CountConfig) -> Result<Vec<NetworkCost>> {
     Ok(counts)
 }
 
-/// Bytes in the unit that people read them in.
+/// Formats a number of bytes with a binary unit.
 fn format_bytes(bytes: u128) -> String {
     const UNITS: [&str; 8] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"];
     let power = (bytes.checked_ilog2().unwrap_or(0) as usize / 10).min(UNITS.len());
@@ -89,20 +91,21 @@ fn format_bytes(bytes: u128) -> String {
     }
 }
 
-/// How a column is set.
+/// Alignment of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum ColumnAlign {
     Left,
     Right,
 }
 
-/// A row of cells, or a line above several.
+/// A row of cells, or a title line above several rows.
 enum TableRow {
     Cells(Vec<String>),
     Title(String),
 }
 
-/// Rows in columns as wide as they need, two apart; a column that can be spared goes if lines would be too long.
+/// Lays rows out in columns of the width they need, two spaces apart. Leaves the column `spare` out if lines would be
+/// too long.
 fn layout_columns(rows: &mut [TableRow], sides: &mut Vec<ColumnAlign>, spare: Option<usize>) -> String {
     let width = |rows: &[TableRow], column: usize| {
         let cells = rows.iter().filter_map(|row| match row {
@@ -138,7 +141,7 @@ fn layout_columns(rows: &mut [TableRow], sides: &mut Vec<ColumnAlign>, spare: Op
     out
 }
 
-/// A step's name in the language of the process.
+/// Returns the name of a step in the language of the process.
 fn step_name(step: &StepCost) -> String {
     let japanese = match step.name {
         "embedding" => "埋め込み",
@@ -153,9 +156,9 @@ fn step_name(step: &StepCost) -> String {
         "norm 2" => "正規化 2",
         "norm 3" => "正規化 3",
         "final norm" => "最後の正規化",
-        "feed-forward in" => "順伝播層 (入)",
+        "feed-forward in" => "FFN（入力側）",
         "activation" => "活性化関数",
-        "feed-forward out" => "順伝播層 (出)",
+        "feed-forward out" => "FFN（出力側）",
         "input projection" => "入力の射影",
         "state, step by step" => "状態 (逐次)",
         "head" => "分類層",
@@ -166,7 +169,7 @@ fn step_name(step: &StepCost) -> String {
     format!("{}{times}", lang().pick(step.name, japanese))
 }
 
-/// A network's name in the language of the process; in English it is the one that `--network` takes.
+/// Returns the name of a network in the language of the process. The English name is the value of `--network`.
 fn network_name(name: &'static str) -> &'static str {
     let japanese = match name {
         "attention" => "アテンション",
@@ -178,16 +181,16 @@ fn network_name(name: &'static str) -> &'static str {
     lang().pick(name, japanese)
 }
 
-/// The title of a part of an encoder–decoder.
+/// Returns the title of a part of an encoder–decoder.
 fn part_title(part: &str) -> String {
     match part {
         "encoder" => tr!("Encoder", "エンコーダー"),
-        "cross" => tr!("Decoder: attention to the source", "デコーダー: 原文への注意"),
+        "cross" => tr!("Decoder: attention to the source", "デコーダー: 原文へのアテンション"),
         _ => tr!("Decoder", "デコーダー"),
     }
 }
 
-/// What is counted, in one line.
+/// Describes the counted network in one line.
 fn headline(config: &CountConfig, count: &NetworkCost) -> String {
     let CountConfig { batch, length, d_model, num_heads: heads, num_layers: layers, .. } = config;
     let (name, target) = (network_name(count.network), config.target_length());
@@ -202,7 +205,11 @@ fn headline(config: &CountConfig, count: &NetworkCost) -> String {
         ),
     };
     if !matches!(config.network, NetworkKind::Recurrent(_)) {
-        line += &tr!(", {heads} heads", "、{heads} ヘッド");
+        line += &if *heads == 1 {
+            tr!(", 1 head", "、1 ヘッド")
+        } else {
+            tr!(", {heads} heads", "、{heads} ヘッド")
+        };
     }
     line + &match config.network {
         NetworkKind::Attention => String::new(),
@@ -210,11 +217,12 @@ fn headline(config: &CountConfig, count: &NetworkCost) -> String {
             let decoder = config.num_decoder_layers();
             tr!(", {layers} + {decoder} layers", "、{layers} + {decoder} 層")
         }
+        _ if *layers == 1 => tr!(", 1 layer", "、1 層"),
         _ => tr!(", {layers} layers", "、{layers} 層"),
     }
 }
 
-/// Every step.
+/// The table of all steps.
 fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
     let heads = [
         tr!("step", "計算"),
@@ -241,7 +249,7 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
             step.growth.clone(),
         ]));
     }
-    let all = [tr!("in all", "合計"), whole(count.parameters), whole(count.multiply_adds), String::new()];
+    let all = [tr!("total", "合計"), whole(count.parameters), whole(count.multiply_adds), String::new()];
     rows.push(TableRow::Cells([&all[..], &[format_bytes(count.bytes), String::new()]].concat()));
     let mut sides = vec![
         ColumnAlign::Left,
@@ -263,7 +271,7 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
             ),
             _ => tr!(
                 "From length {attention} on, the products of queries and keys (n²) cost more than the projections, and \
-                 from length {all} on more than all that grows with n.",
+                 from length {all} on more than everything that grows with n.",
                 "クエリとキーの積 (n²) の計算量は、長さ {attention} から射影を、長さ {all} から n に比例するものすべての合計を上回ります。"
             ),
         });
@@ -277,21 +285,21 @@ fn steps_table(config: &CountConfig, count: &NetworkCost) -> String {
         _ => tr!(
             "Memory: {peak} at the peak of a plain forward pass. Training holds {held}, or {fused} with fused attention, \
              which holds no array of queries × keys.",
-            "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持し、クエリ × キーの配列を持たない融合した注意なら \
+            "メモリ: 素朴な順伝播の最大で {peak}。学習では {held} を保持し、クエリ × キーの配列を持たない融合カーネルのアテンションなら \
              {fused} です。"
         ),
     });
     if count.key_value_cache > 0 {
         let cache = format_bytes(count.key_value_cache);
         say(tr!(
-            "Writing texts of this length, a token at a time, keeps {cache} of keys and values.",
-            "この長さの文を一トークンずつ書くと、キーと値に {cache} を保持します。"
+            "Generating texts of this length token by token keeps {cache} of keys and values.",
+            "この長さの文を 1 トークンずつ生成すると、キーとバリューに {cache} を保持します。"
         ));
     }
     out + "\n"
 }
 
-/// What the model's file holds.
+/// Describes the file of a model.
 fn folder_summary(name: &str, model: &ModelSize) -> String {
     let tensors = model.tensors;
     let (parameters, bytes, longest) = (whole(model.parameters), format_bytes(model.bytes), model.max_length);
@@ -313,15 +321,15 @@ fn folder_summary(name: &str, model: &ModelSize) -> String {
     if model.ngram_tensors > 0 {
         let (tensors, numbers) = (model.ngram_tensors, whole(model.ngram_numbers));
         text += &tr!(
-            " Beside them are {tensors} tensors of the n-gram model with {numbers} numbers.",
+            " The n-gram model has {tensors} more tensors with {numbers} numbers.",
             " ほかに n グラムモデルのテンソルが {tensors} 個あり、数は {numbers} 個です。"
         );
     }
-    text += &tr!(" The file has {bytes}.", " ファイルは {bytes} です。");
+    text += &tr!(" The file size is {bytes}.", " ファイルサイズは {bytes} です。");
     wrap_lines(&text) + "\n\n"
 }
 
-/// Transformer and recurrent networks of these sizes.
+/// The table of networks side by side.
 fn side_by_side_table(counts: &[NetworkCost]) -> String {
     if counts.is_empty() {
         return String::new();
@@ -330,8 +338,8 @@ fn side_by_side_table(counts: &[NetworkCost]) -> String {
         tr!("network", "ネットワーク"),
         tr!("parameters", "パラメータ"),
         tr!("multiply-adds", "積和演算"),
-        tr!("steps in a row", "逐次の段数"),
-        tr!("held in training", "学習での保持"),
+        tr!("serial steps", "逐次ステップ"),
+        tr!("training memory", "学習メモリ"),
     ];
     let mut rows = vec![TableRow::Cells(heads.to_vec())];
     rows.extend(counts.iter().map(|count| {
@@ -349,7 +357,7 @@ fn side_by_side_table(counts: &[NetworkCost]) -> String {
     format!("{title}\n{}\n", layout_columns(&mut rows, &mut sides, None))
 }
 
-/// What the letters of the formulas stand for.
+/// The legend of the letters in formulas.
 fn symbol_legend(config: &CountConfig) -> String {
     let CountConfig { batch, length, d_model, num_heads, d_ff, vocab_size, .. } = *config;
     let is_recurrent = matches!(config.network, NetworkKind::Recurrent(_));
@@ -383,7 +391,7 @@ fn symbol_legend(config: &CountConfig) -> String {
     wrap_lines(&tr!("Letters: {list}.", "記号: {list}。")) + "\n"
 }
 
-/// Text in lines of at most 80 columns.
+/// Wraps text into lines of at most 80 columns.
 fn wrap_lines(text: &str) -> String {
     wrap(text, WIDTH).join("\n")
 }
@@ -393,7 +401,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_in_powers_of_1024() {
+    fn byte_counts_use_powers_of_1024() {
         let said = [0, 1, 1023, 1024, 1_000_000, 1 << 20, 5 << 29, 1 << 64, 1 << 80].map(format_bytes);
         let expected = ["0 B", "1 B", "1023 B", "1.0 KiB", "976.6 KiB", "1.0 MiB", "2.5 GiB", "16.0 EiB", "1.0 YiB"];
         assert_eq!(said, expected);

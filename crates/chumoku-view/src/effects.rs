@@ -1,11 +1,11 @@
-//! The figures of what words do to an answer: the text in colours, and whether the answer rests on the strongest of them.
+//! The figures of word effects: the text in colors, and the deletion and insertion curves.
 
 use crate::figure::{ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis};
 use crate::phrases::{self, order_name, translate_phrase};
 use chumoku::explain::{Explanation, ExplanationKind};
 use chumoku::lang::{Lang, show_controls_in_text};
 
-/// The text in colours of what each word does.
+/// The text, colored by the effect of each word.
 pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
     let class = show_controls_in_text(&e.attribution.class);
     let class = if e.similarity.is_some() { crate::truncate(&class, 40) } else { class };
@@ -26,11 +26,11 @@ pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
     if e.parts.is_some() {
         let note = match e.attribution.whole.is_some() {
             true => lang.pick(
-                "Of the whole predictor: the network with the n-gram model.",
+                "Effects on the whole predictor: the network with the n-gram model.",
                 "ネットワークと n-gram モデルを合わせた予測全体での影響です。",
             ),
             false => lang.pick(
-                "Of the network by itself, without the n-gram model.",
+                "Effects on the network by itself, without the n-gram model.",
                 "n-gram モデルを除いた、ネットワーク単独での影響です。",
             ),
         };
@@ -39,7 +39,7 @@ pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
     if let Some(integral) = &e.attribution.integral {
         notes.push(phrases::integral_note(lang, integral));
     }
-    // Of a classifier's long text every word is shown.
+    // All words of a long text are shown for a classifier.
     if let Some(cut) =
         e.cut.as_ref().filter(|_| !matches!(e.kind, ExplanationKind::Classifier | ExplanationKind::Ngrams))
     {
@@ -68,13 +68,13 @@ pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
     }
 }
 
-/// A phrase as it stands within a sentence.
+/// Lowercases the first letter of a phrase for use within a sentence.
 fn lowercase_first(phrase: &str) -> String {
     let mut letters = phrase.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-/// The deletion and insertion curves; none where they were not measured.
+/// The deletion and insertion curves; `None` if they were not measured.
 pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<Figure> {
     let curves = e.attribution.curves.as_ref()?;
     let class = lang.quoted(&show_controls_in_text(&e.attribution.class));
@@ -85,7 +85,7 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
     let panel = |[en, ja]: [&str; 2], of: &dyn Fn(&chumoku::explain::OrderCurves) -> (Vec<f32>, f32)| {
         let series = curves.orders.iter().map(|curve| {
             let (numbers, area) = of(curve);
-            // The number first: where there is little room, a name is cut.
+            // The number comes first, because a long name is truncated.
             (format!("{:.0} % {}", 100.0 * area, order_name(lang, &curve.order)), numbers)
         });
         let x = FigureAxis {
@@ -99,24 +99,24 @@ pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<F
     };
     let panels = vec![
         panel(
-            ["Deletion: words are cut out, the first in each order first", "削除：各順序で先頭の語から取り除く"],
+            ["Deletion: words are removed, in each order from the first", "削除：各順序で先頭の語から取り除く"],
             &|curve| (curve.deletion.clone(), curve.deletion_area),
         ),
         panel(
             [
-                "Insertion: words are put into an empty text, in the same order",
+                "Insertion: words are added to an empty text, in the same order",
                 "挿入：空のテキストに同じ順序で語を加える",
             ],
             &|curve| (curve.insertion.clone(), curve.insertion_area),
         ),
     ];
     let note = lang.pick(
-        "An order that begins with the words that the answer rests on falls early and rises early (Petsiuk, Das and Saenko 2018). \
-         Percent: the area under the curve, the mean probability; the smaller for deletion, and the larger for insertion, the better.",
-        "予測の根拠となる語から始まる順序ほど、早く下がり、早く上がります（Petsiuk, Das and Saenko 2018）。% は曲線の下の面積（確率の平均）で、\
+        "If an order starts with the decisive words, its deletion curve falls early and its insertion curve rises early (Petsiuk, Das and Saenko 2018). \
+         Percentages are areas under the curves, which are mean probabilities: smaller is better for deletion, larger for insertion.",
+        "予測の根拠となる語から始まる順序ほど、削除の曲線は早く下がり、挿入の曲線は早く上がります（Petsiuk, Das and Saenko 2018）。% は曲線の下の面積（確率の平均）で、\
          削除では小さいほど、挿入では大きいほど良い順序です。",
     );
-    let title = lang.pick("Does the answer rest on these words?", "予測はこれらの語によるものか").into();
+    let title = lang.pick("Does the answer rest on these words?", "予測の根拠はこれらの語か").into();
     let content = Content::Panels(CurvePanels { panels });
     Some(Figure { title, subtitle: e.text.clone(), notes: vec![note.into()], content, lang })
 }

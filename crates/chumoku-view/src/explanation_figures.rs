@@ -1,4 +1,4 @@
-//! The figures of an explanation and of an alignment: what can be looked at of attention.
+//! The figures of an explanation and of an alignment: heatmaps, lines, rollout, and the heads side by side.
 
 use crate::figure::{
     AttentionLines, ColorScale, Content, Figure, FigureAxis, Heatmap, HeatmapGrid, KeyScore, ScoreBreakdown,
@@ -10,32 +10,32 @@ use chumoku::explain::Explanation;
 use chumoku::explain::HeadStatistics;
 use chumoku::lang::Lang;
 
-/// By what heads are put in order.
+/// Order of the heads in a grid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeadOrder {
     /// Layer by layer.
     #[default]
     Layer,
-    /// By what they do.
+    /// By role.
     Role,
-    /// The most concentrated first.
+    /// Most concentrated first.
     Entropy,
-    /// Those that look furthest first.
+    /// Largest attention distance first.
     Distance,
-    /// Those that look at the word before first.
+    /// Largest share of the previous word first.
     PreviousWord,
-    /// Those that look at the first word first.
+    /// Largest share of the first word first.
     FirstWord,
-    /// Those whose rows have the largest weights first.
+    /// Largest mean of the row maxima first.
     LargestWeight,
-    /// Those that rest on one word first.
+    /// Largest share of the most attended word first.
     Sink,
-    /// Those without which the prediction changes most first.
+    /// Largest change of the prediction without the head first.
     Effect,
 }
 
-/// Words as the labels of an axis.
+/// Returns words as the labels of an axis.
 fn word_labels(words: &[super::Word]) -> Vec<String> {
     words.iter().map(|word| word.text.clone()).collect()
 }
@@ -48,11 +48,11 @@ fn queries_and_keys(lang: Lang) -> [String; 2] {
     .map(String::from)
 }
 
-/// A note on what no head computed.
+/// Returns a note on numbers that no head computed.
 fn derived_note(lang: Lang, text: [&str; 2]) -> Vec<String> {
     vec![match lang {
         Lang::En => format!("Derived: {}", text[0]),
-        Lang::Ja => format!("派生した値です。{}", text[1]),
+        Lang::Ja => format!("導出値です。{}", text[1]),
     }]
 }
 
@@ -65,49 +65,49 @@ pub trait ExplanationFigures {
     #[must_use]
     fn heatmap(&self, layer: usize, head: usize, lang: Lang) -> Figure;
 
-    /// Attention weighted by the lengths of the value vectors, of a head; none if that was not worked out.
+    /// The attention of a head, weighted by the lengths of the value vectors; `None` if that was not computed.
     ///
     /// # Panics
     /// If there is no such layer or head.
     #[must_use]
     fn value_weighted(&self, layer: usize, head: usize, lang: Lang) -> Option<Figure>;
 
-    /// Attention rolled out up to a layer; none if that was not worked out.
+    /// The attention rollout up to a layer; `None` if it was not computed.
     ///
     /// # Panics
     /// If there is no such layer.
     #[must_use]
     fn rollout(&self, layer: usize, lang: Lang) -> Option<Figure>;
 
-    /// Lines between words from a weight on, of a head.
+    /// Lines between words for the weights of a head at or above a threshold.
     ///
     /// # Panics
     /// If there is no such layer or head.
     #[must_use]
     fn lines(&self, layer: usize, head: usize, threshold: f32, lang: Lang) -> Figure;
 
-    /// The text in colours of what each word does to the answer; of a text of several windows all of it.
+    /// The text in colors of the effect of each word, over all windows of a long text.
     #[must_use]
     fn effects(&self, lang: Lang) -> Figure;
 
-    /// The deletion and insertion curves; none if they were not measured.
+    /// The deletion and insertion curves; `None` if they were not measured.
     #[must_use]
     fn curves(&self, lang: Lang) -> Option<Figure>;
 
-    /// All heads, in order.
+    /// All heads in the given order.
     #[must_use]
     fn grid(&self, order: HeadOrder, lang: Lang) -> Figure;
 
-    /// How the score of a query and a key comes about, both counted in tokens from 0; none where that is not known, or the
-    /// key cannot be seen.
+    /// The terms of the score of a query and a key, both counted in tokens from 0. Returns `None` if they are unknown
+    /// or the key is masked.
     ///
     /// # Panics
     /// If there is no such layer, head or token.
     #[must_use]
     fn products(&self, layer: usize, head: usize, pair: [usize; 2], lang: Lang) -> Option<Figure>;
 
-    /// What a head of `other` does less than, or more than, a head of this: its weights minus these, over the words that both
-    /// texts have.
+    /// The difference between a head of `other` and a head of this explanation: its weights minus these, over the words
+    /// that both texts share.
     ///
     /// # Errors
     /// If the texts have no word in common.
@@ -235,12 +235,12 @@ impl ExplanationFigures for Explanation {
             let weights = head_matrix(self, &self.attention, head.layer * self.heads + head.head);
             attention_heatmap(self, &weights, format!("L{}·H{}  {figure}", head.layer + 1, head.head + 1), lang)
         });
-        // One scale for all.
+        // All heads share one color scale.
         let scale = ColorScale::for_shares(self.words.len(), self.attention.iter());
         let maps: Vec<Heatmap> = maps.map(|map| Heatmap { scale, ..map }).collect();
         let order_name = match order {
             HeadOrder::Effect if self.similarity.is_some() => {
-                lang.pick("by what switching it off does to the cosine", "無効にしたときのコサインの変化順")
+                lang.pick("by change of the cosine without the head", "無効にしたときのコサインの変化順")
             }
             _ => order.name(lang),
         };
@@ -305,7 +305,7 @@ impl ExplanationFigures for Explanation {
         let pairs = common_words(&word_labels(&self.words), &word_labels(&other.words));
         if pairs.is_empty() {
             return Err(chumoku::Error::Setting(chumoku::tr!(
-                "the two texts have no word in common, so there is nothing to compare",
+                "the two texts have no word in common: expected at least one to compare",
                 "二つのテキストに共通する語がないので、比べられません"
             )));
         }
@@ -340,7 +340,7 @@ impl ExplanationFigures for Explanation {
         if gone > 0 {
             notes.push(match lang {
                 Lang::En => {
-                    format!("Left out: words that only one of the texts has ({gone}); their share is in no cell.")
+                    format!("Words of only one of the texts ({gone}) are left out; no cell contains their share.")
                 }
                 Lang::Ja => {
                     format!("一方の文にしかない {gone} 語は除いています。その分の割合はどのマスにもありません。")
@@ -375,7 +375,7 @@ fn head_matrix(explanation: &Explanation, numbers: &[f32], index: usize) -> Vec<
     numbers[index * size..(index + 1) * size].to_vec()
 }
 
-/// What a head does and whom each word looks at most, in a note each.
+/// Returns notes on the role of a head and on its most attended word.
 fn role_notes(explanation: &Explanation, layer: usize, head: usize, lang: Lang) -> Vec<String> {
     let found = &explanation.head_statistics()[layer * explanation.heads + head];
     let word = explanation.words.get(found.sink).map_or("", |word| word.text.as_str());
@@ -385,7 +385,7 @@ fn role_notes(explanation: &Explanation, layer: usize, head: usize, lang: Lang) 
 }
 
 fn threshold_note(lang: Lang, threshold: f32, weights: &[Option<f32>]) -> String {
-    // As it was given: 0.29 is 29, not 28.999999.
+    // The percentage as the user gave it: 0.29 is 29, not 28.999999.
     let percent = (1e6 * f64::from(threshold)).round() / 1e4;
     let largest = weights.iter().flatten().fold(0.0f32, |most, &x| most.max(x));
     let most = 100.0 * largest;
@@ -401,8 +401,8 @@ fn threshold_note(lang: Lang, threshold: f32, weights: &[Option<f32>]) -> String
     }
 }
 
-/// Places of the words that two texts share, in order: their longest common subsequence, and between these words that stand
-/// in for each other, as many of one as of the other.
+/// Returns the index pairs of the words that two texts share, in order: their longest common subsequence. Replaced
+/// words between them are paired too if both texts have equally many.
 fn common_words(a: &[String], b: &[String]) -> Vec<[usize; 2]> {
     let width = b.len() + 1;
     let mut longest = vec![0usize; (a.len() + 1) * width];
@@ -438,7 +438,7 @@ fn common_words(a: &[String], b: &[String]) -> Vec<[usize; 2]> {
 }
 
 impl HeadOrder {
-    /// All of them, as they are called in options.
+    /// All orders with their option names.
     pub const ALL: [(&'static str, HeadOrder); 9] = [
         ("place", HeadOrder::Layer),
         ("role", HeadOrder::Role),
@@ -457,11 +457,11 @@ impl HeadOrder {
             HeadOrder::Role => ["by role", "役割順"],
             HeadOrder::Entropy => ["by entropy, the most concentrated first", "エントロピーの小さい順"],
             HeadOrder::Distance => ["by distance in words, the furthest first", "距離の遠い順"],
-            HeadOrder::PreviousWord => ["by the share of the word before", "直前の語の割合順"],
+            HeadOrder::PreviousWord => ["by the share of the previous word", "直前の語の割合順"],
             HeadOrder::FirstWord => ["by the share of the first word", "先頭の語の割合順"],
             HeadOrder::LargestWeight => ["by the mean of the largest weights", "最大の重みの平均順"],
-            HeadOrder::Sink => ["by the share of the word looked at most", "最もよく見られる語の割合順"],
-            HeadOrder::Effect => ["by what switching it off does, in points", "無効にしたときの変化順（ポイント）"],
+            HeadOrder::Sink => ["by the share of the most attended word", "最もよく見られる語の割合順"],
+            HeadOrder::Effect => ["by change without the head, in points", "無効にしたときの変化順（ポイント）"],
         };
         lang.pick(en, ja)
     }
@@ -476,14 +476,14 @@ pub trait AlignmentFigures {
     #[must_use]
     fn heatmap(&self, layer: usize, head: usize, lang: Lang) -> Figure;
 
-    /// Lines between words from a weight on, of a head.
+    /// Lines between words for the weights of a head at or above a threshold.
     ///
     /// # Panics
     /// If there is no such layer or head.
     #[must_use]
     fn lines(&self, layer: usize, head: usize, threshold: f32, lang: Lang) -> Figure;
 
-    /// All heads: layer by layer, or by how well they align, the best first.
+    /// All heads: layer by layer, or by agreement, the best first.
     #[must_use]
     fn grid(&self, is_ranked: bool, lang: Lang) -> Figure;
 }
@@ -515,7 +515,7 @@ impl AlignmentFigures for Alignment {
         let maps: Vec<Heatmap> = maps.collect();
         let title = lang.pick("all heads of the cross-attention", "クロスアテンションのすべてのヘッド");
         let note = lang.pick(
-            "The figure is the share of words for which the head looks most at the source word that they need most.",
+            "The number is the share of words for which the head looks most at the source word they need most.",
             "数字は、訳文の語のうち、最も必要な原文の語をヘッドが最もよく見ているものの割合です。",
         );
         let notes = [note.to_owned()].into_iter().chain(pooling_note(&maps, lang)).collect();
@@ -546,11 +546,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_two_texts_share_are_paired() {
+    fn shared_words_are_paired() {
         let words = |text: &str| text.split(' ').map(String::from).collect::<Vec<_>>();
         let pairs = |a: &str, b: &str| common_words(&words(a), &words(b));
         assert_eq!(pairs("a b c", "a b c"), [[0, 0], [1, 1], [2, 2]]);
-        // What stands in for another, and what only one has.
+        // Replaced words, and words of one text only.
         assert_eq!(pairs("a b c", "a x c"), [[0, 0], [1, 1], [2, 2]]);
         assert_eq!(pairs("it was good", "it was not good"), [[0, 0], [1, 1], [2, 3]]);
         assert_eq!(pairs("a b", "a x y"), [[0, 0]]);

@@ -1,4 +1,4 @@
-//! Attention to one text as a model learns: what `train` recorded, and its figures.
+//! Attention to one text during training: what `train` recorded, and the figures of it.
 
 use crate::figure::{
     ColorScale, Content, Curves, Figure, FigureAxis, Heatmap, HeatmapGrid, MAX_CELLS_PER_SIDE, PageWidget,
@@ -13,28 +13,28 @@ use chumoku::lang::Lang;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The attention to one text as a model learnt.
+/// The attention to one text during training.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Film {
     /// Name of the model's folder, without its path.
     pub model: String,
-    /// The frames, in the order of their steps.
+    /// The frames in the order of training steps.
     pub frames: Vec<AttentionFrame>,
 }
 
-/// Frames in a strip; of more, so many are picked evenly.
+/// Maximum number of frames in a strip; more are sampled evenly.
 const STRIP_FRAMES: usize = 16;
 
 impl Film {
-    /// Reads what training recorded in a model's folder; `model` is what it is called in pictures.
+    /// Reads the recording from a model's folder. `model` is its name in pictures.
     ///
     /// # Errors
-    /// If the log cannot be read, or nothing was recorded in it.
+    /// If the log cannot be read or holds no recording.
     pub fn load(folder: &Path, model: &str) -> Result<Film> {
         Ok(Film { model: model.into(), frames: load_frames(folder)? })
     }
 
-    /// Layers and heads.
+    /// Returns the numbers of layers and heads.
     #[must_use]
     pub fn layers_and_heads(&self) -> [usize; 2] {
         self.frames.first().map_or([0; 2], |frame| [frame.layers, frame.heads])
@@ -48,7 +48,8 @@ impl Film {
         }
     }
 
-    /// The head of a layer that differs most between the first frame and the last: by the sum of absolute differences.
+    /// Returns the head of a layer that changed most in training: by the sum of absolute differences between the first
+    /// and the last frame.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -61,20 +62,20 @@ impl Film {
         (0..first.heads).fold(0, |best, head| if change(head) > change(best) { head } else { best })
     }
 
-    /// Numbers of at most so many frames, picked evenly, the first and the last among them.
+    /// Returns at most `most` frame indices, evenly spaced, including the first and the last.
     fn sample_frames(&self, most: usize) -> impl Iterator<Item = usize> {
         let last = self.frames.len() - 1;
         let shown = self.frames.len().min(most);
         (0..shown).map(move |i| if shown > 1 { i * last / (shown - 1) } else { 0 })
     }
 
-    /// The colours of a head, the same in every frame.
+    /// Returns the color scale of a head, the same in every frame.
     fn head_color_scale(&self, layer: usize, head: usize) -> ColorScale {
         let all = self.frames.iter().flat_map(|frame| frame.head_weights(layer, head));
         ColorScale::for_shares(self.frames.first().map_or(0, |frame| frame.words[1].len()), all)
     }
 
-    /// One frame of a head.
+    /// The heatmap of a head in one frame.
     fn frame_heatmap(&self, index: usize, [layer, head]: [usize; 2], scale: ColorScale, lang: Lang) -> Heatmap {
         let frame = &self.frames[index];
         let caption = match lang {
@@ -92,7 +93,7 @@ impl Film {
         Heatmap { caption, rows, columns, values: values.collect(), scale }
     }
 
-    /// The frames of a head beside each other.
+    /// The frames of a head side by side.
     ///
     /// # Panics
     /// If there is no such layer or head, or no frame.
@@ -109,7 +110,7 @@ impl Film {
             Lang::En => format!("{shown} of {} recorded frames", last + 1),
             Lang::Ja => format!("記録された {} 枚のうち {shown} 枚", last + 1),
         };
-        // Training that is continued may be watched from there on alone.
+        // A continued run may have been recorded from its start only.
         note += match self.frames[0].step {
             0 => lang.pick("; the first is the model before training.", "。最初は学習前のモデルです。"),
             _ => lang.pick(".", "。"),
@@ -124,7 +125,7 @@ impl Film {
         }
     }
 
-    /// What training changed of a head: the weights of the last frame minus those of the first.
+    /// The change of a head in training: the weights of the last frame minus those of the first.
     ///
     /// # Panics
     /// If there is no such layer or head.
@@ -152,7 +153,8 @@ impl Film {
         Figure { subtitle, notes, content, ..strip }
     }
 
-    /// How concentrated each head of a layer is as training goes on: the mean entropy of its rows, 1 spread evenly.
+    /// The concentration of each head of a layer during training: the mean entropy of its rows, where 1 is evenly
+    /// spread.
     ///
     /// # Panics
     /// If there is no such layer.
@@ -185,14 +187,14 @@ impl Film {
     }
 }
 
-/// A film as one page: a player of every head of a layer, that starts with `head`, with the words on its axes; below it
-/// a strip of each head, what training changed of this one, and the entropy of all along the way.
+/// Returns a film as a page: a player for every head of a layer, which starts with `head`. Below it are the strip of
+/// each head, the change of this head, and the entropy of all heads over time.
 ///
-/// In English and Japanese, starting in `lang`; like [`figures_to_html`](super::figures_to_html) it asks nothing of the
-/// network.
+/// The page is in English and Japanese and starts in `lang`. Like [`figures_to_html`](super::figures_to_html), it sends
+/// no request.
 ///
-/// A link may end in `#head=2&frame=5`, counted from 1; with `play=1` it plays, unless its reader wants no motion. Of many
-/// words, a cell of the player is the largest of several; of very many frames, it has some, picked evenly.
+/// A link may end in `#head=2&frame=5`, counted from 1. With `play=1` the film plays, unless the reader prefers reduced
+/// motion. For long texts, a cell of the player is the maximum of several weights; very long films are sampled evenly.
 ///
 /// # Panics
 /// If there is no such layer or head, or no frame.
@@ -206,8 +208,8 @@ pub fn film_to_html(film: &Film, layer: usize, head: usize, lang: Lang) -> Strin
         [both(&|lang| film.difference_figure(layer, head, lang)), both(&|lang| film.entropy_figure(layer, lang))];
     let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
     let title = match lang {
-        Lang::En => format!("{}: attention as it was learnt", film.model),
-        Lang::Ja => format!("{}: 学習中の注意の変化", film.model),
+        Lang::En => format!("{}: attention during training", film.model),
+        Lang::Ja => format!("{}: 学習中のアテンションの変化", film.model),
     };
     let player = PageWidget {
         element: &film.player_html(layer, head),
@@ -218,9 +220,10 @@ pub fn film_to_html(film: &Film, layer: usize, head: usize, lang: Lang) -> Strin
 }
 
 impl Film {
-    /// The element of the player: words and frames as JSON, the weights of each head as base64 of f32, frame by frame.
+    /// Returns the element of the player: words and frames as JSON, and the weights of each head as base64 of f32,
+    /// frame by frame.
     fn player_html(&self, layer: usize, head: usize) -> String {
-        /// Numbers of a page, about 20 MB.
+        /// Maximum number of weights on a page, about 20 MB.
         const MOST: usize = 1 << 22;
         let heads = self.layers_and_heads()[1];
         let map =
@@ -228,12 +231,12 @@ impl Film {
         let first = map(0, head);
         let (rows, columns, _) = max_pooled(&first, MAX_CELLS_PER_SIDE);
         let frames: Vec<usize> = self.sample_frames((MOST / (rows * columns * heads).max(1)).max(2)).collect();
-        // What is pooled bears the name of the first word of several.
+        // A pooled row or column is named after its first word.
         let names = |axis: &FigureAxis, count: usize| {
             let words = axis.labels.len();
             let name = |i: usize| {
                 let more = if count < words { "…" } else { "" };
-                // The first word that falls into it, as `pooled` deals them out.
+                // The index of the first word in a pool, as `max_pooled` assigns words.
                 format!("{}{more}", axis.labels[(i * words).div_ceil(count)])
             };
             (0..count).map(name).collect::<Vec<String>>()
@@ -295,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_recorded_is_read_back() {
+    fn recordings_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let mut log = String::from("{\"step\":1,\"loss\":2.0}\n");
         for frame in film().frames {
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_that_changed_most_is_found_and_its_entropy_falls() {
+    fn most_changed_head_is_found_and_its_entropy_falls() {
         assert_eq!(film().most_changed(0), 1);
         let Content::Curves(curves) = film().entropy_figure(0, Lang::En).content else { panic!("curves") };
         assert_eq!(curves.series[1].1, [1.0, 0.0]);
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strip_picks_frames_evenly_from_the_first_to_the_last() {
+    fn strips_sample_frames_evenly() {
         let frames: Vec<AttentionFrame> = (0..40).map(|i| frame(10 * i, [i as f32 / 40.0; 8])).collect();
         let Content::HeatmapGrid(sheet) = (Film { model: "m".into(), frames }).strip_figure(0, 1, Lang::En).content
         else {
@@ -350,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_before_training_is_named_only_where_it_was_recorded() {
+    fn note_on_untrained_model_needs_step_zero() {
         let note = |steps: [u64; 2], lang: Lang| {
             let frames = steps.map(|step| frame(step, [0.5; 8])).to_vec();
             Film { model: "m".into(), frames }.strip_figure(0, 0, lang).notes.concat()
@@ -360,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn films_of_translators_and_of_causal_models_show_what_was_seen() {
+    fn films_of_translators_and_causal_models_show_visible_words() {
         let [target, source] = [&["A", "B"][..], &["a", "b", "c"]].map(|w| w.iter().map(|w| (*w).to_owned()).collect());
         let attention = vec![0.5, 0.3, 0.2, 0.1, 0.2, 0.7];
         let mut frame = AttentionFrame { words: [target, source], heads: 1, attention, ..frame(0, [0.0; 8]) };
@@ -379,7 +382,7 @@ mod tests {
         frame.words[1] = frame.words[0].clone();
         let Content::HeatmapGrid(sheet) = of(&frame).strip_figure(0, 0, Lang::En).content else { panic!("a sheet") };
         assert_eq!(sheet.maps[0].values, [Some(1.0), None, Some(0.5), Some(0.5)]);
-        // The first word has no choice, and the second is evenly spread over what it sees.
+        // The first word sees only itself; the second is evenly spread over two.
         let Content::Curves(curves) = of(&frame).entropy_figure(0, Lang::En).content else { panic!("curves") };
         assert_eq!(curves.series[0].1, [1.0]);
     }

@@ -1,9 +1,10 @@
-//! Attention for people to look at: pictures, pages and terminals of what a model looked at, and [`trace`]s of every
-//! step in numbers.
+//! Views of attention for people: pictures, pages and terminal output of what a model attended to, and [`trace`]s of
+//! every computation step in numbers.
 //!
-//! An [`Explanation`] or an [`Alignment`] of [`chumoku`] comes in with all its numbers; nothing here computes a model.
-//! [`render`] and [`render_alignment`] write for a terminal, [`to_html`] a page that opens from disk, and the methods
-//! of [`ExplanationFigures`] and [`AlignmentFigures`] make [`Figure`]s, which become SVG, PNG, PDF or a page.
+//! The input is an [`Explanation`] or an [`Alignment`] of [`chumoku`] with all its numbers; nothing here runs a model.
+//! [`render`] and [`render_alignment`] write text for a terminal, and [`to_html`] writes a page that opens from disk.
+//! The methods of [`ExplanationFigures`] and [`AlignmentFigures`] make [`Figure`]s, which become SVG, PNG, PDF or a
+//! page.
 //!
 //! ```
 //! use chumoku_view::trace::{TraceOptions, WorkedExample};
@@ -31,38 +32,38 @@
 //!
 //! # Contract
 //!
-//! * **Numbers:** traces of worked examples are computed in `f64`. Those of models are computed in `f64` from the
-//!   model's parameters, and say how far what the model computed is from them. Pictures and pages show the numbers that
-//!   they are given; the tests parse every one back and compare it.
-//! * **Claims:** a printed number holds if it is the true value rounded to its digits, and an error is told from what
-//!   follows from it ([`Verdict`](trace::Verdict)).
-//! * **NaN and infinity** are shown as they are. A key that cannot be seen is shown as absent, not as 0.
+//! * **Numbers:** traces of worked examples are computed in `f64`. Traces of models are computed in `f64` from the
+//!   model's parameters, and state the difference from the model's own results. Pictures and pages show their input
+//!   numbers; the tests parse every number back and compare it.
+//! * **Claims:** a printed number holds if it is the true value rounded to its digits. An error is distinguished from
+//!   its consequences ([`ClaimVerdict`](trace::ClaimVerdict)).
+//! * **NaN and infinity** are shown unchanged. A masked key is shown as absent, not as 0.
 //! * **Determinism:** the same input gives the same bytes. SVG with outlines, PNG and PDF also depend on the fonts of
 //!   the machine.
-//! * Pages hold all they need: they open from disk and never use the network.
+//! * Pages are self-contained: they open from disk and never use the network.
 //!
 //! The features `pictures` (SVG with outlines of letters, PNG, PDF) and `spreadsheets` are on by default.
 //!
 //! # Files
 //!
 //! - `beam`: figure of a beam search
-//! - `coloured`: colored words on a page
+//! - `colored_words`: colored words on a page
 //! - `comparison`: figure of step times
 //! - `content_hash`: hashes for the content security policy
-//! - `counted`: tables of costs
+//! - `count_report`: tables of costs
 //! - `doctor`: page of a checkup
 //! - `effects`: figures of word effects
 //! - `errors`: page of wrong answers
-//! - `explained`: figures of explanations and alignments
-//! - `figure`: `Figure`, from which every form is made
+//! - `explanation_figures`: figures of explanations and alignments
+//! - `figure`: `Figure`, the source of every form
 //! - `film`: attention during training
 //! - `html`: pages of explanations and alignments
-//! - `marked`: words with effects in a terminal
+//! - `marked_words`: words with effects in a terminal
 //! - `phrases`: sentences of the terminal view
 //! - `picture`: SVG, PNG and PDF
 //! - `positions`: figures of positional encoding
 //! - `spans`: page of texts with spans
-//! - `tagged`: page of explained spans
+//! - `tagger_spans`: page of explained spans
 //! - `terminal`: explanations in a terminal
 //! - `trace`: worked examples and traces
 //! - `width`: text in columns

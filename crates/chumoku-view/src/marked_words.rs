@@ -1,26 +1,27 @@
-//! Words with what they do, as running text in lines of a terminal.
+//! Words marked by their effect, as running text in a terminal.
 
 use crate::terminal::Painter;
 use crate::width::{display_width, truncate};
 use chumoku::explain::HighlightedWord;
 use chumoku::lang::show_controls;
 
-/// Columns of a word.
+/// Maximum width of a word in columns.
 const MAX_WORD_WIDTH: usize = 40;
 
-/// A word as it is written, and how wide that is.
+/// A styled word and its width.
 pub(crate) struct StyledWord {
     text: String,
     width: usize,
     is_spaced: bool,
 }
 
-/// The largest effect of some words, whichever its sign.
+/// Returns the largest absolute effect.
 pub(crate) fn largest_effect(words: &[HighlightedWord]) -> f32 {
     words.iter().filter_map(|word| word.effect).fold(0.0f32, |most, x| most.max(x.abs()))
 }
 
-/// Words as they are written in lines so wide: strong ones in colour, some with their effect behind them.
+/// Styles words for lines of this width: strong words are colored, and `has_number` selects those followed by their
+/// effect.
 pub(crate) fn styled_words(
     words: &[HighlightedWord],
     has_number: impl Fn(usize) -> bool,
@@ -41,13 +42,13 @@ pub(crate) fn styled_words(
     words.iter().enumerate().map(piece).collect()
 }
 
-/// Some of the pieces in lines, with `…` where others are missing; of a width of 12 or more.
+/// Fills lines with some of the words and marks gaps with `…`. The width must be 12 or more.
 pub(crate) fn fill_lines(pieces: &[StyledWord], shown: &[usize], width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut line, mut used) = (String::new(), 0);
     let mut put = |text: &str, wide: usize, is_spaced: bool| {
         let space = usize::from(is_spaced && used > 0);
-        // What closes something does not begin a line.
+        // Closing punctuation never starts a line.
         let closes = !is_spaced && wide <= 2 && text.chars().all(|c| "。、．，,.!?！？…」』）)]".contains(c));
         let room = if closes { width } else { width - 2 };
         if used > 0 && used + space + wide > room {

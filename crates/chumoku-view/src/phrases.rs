@@ -1,4 +1,4 @@
-//! What the terminal view says, in English and in Japanese.
+//! Sentences of the terminal view in English and Japanese.
 
 use chumoku::Estimate;
 use chumoku::explain::Truncation;
@@ -9,7 +9,7 @@ use chumoku::explain::{
     OrderCurves, PathIntegral,
 };
 
-/// Phrases that stand in an explanation's own fields, with their Japanese.
+/// Phrases in the fields of an explanation, with their Japanese translations.
 pub(crate) const PHRASES: [(&str, &str); 8] = [
     ("sum over keys, mean over queries", "キー側は和、クエリ側は平均"),
     ("leave-one-out", "一語抜き法（leave-one-out）"),
@@ -24,7 +24,7 @@ pub(crate) const PHRASES: [(&str, &str); 8] = [
     ("change in cosine similarity when the word is removed", "その語を取り除いたときのコサイン類似度の変化"),
 ];
 
-/// A phrase from an explanation's field in a language, unchanged where it is not a known one.
+/// Translates a phrase from a field of an explanation. Unknown phrases stay unchanged.
 pub(crate) fn translate_phrase(lang: Lang, phrase: &str) -> &str {
     let found = PHRASES.iter().find(|(en, _)| *en == phrase);
     found.map_or(phrase, |(en, ja)| lang.pick(en, ja))
@@ -41,7 +41,7 @@ pub(crate) fn prediction_heading(lang: Lang, e: &Explanation) -> &'static str {
     }
 }
 
-/// A number with its interval.
+/// Formats a number with its interval.
 pub(crate) fn number_with_interval(lang: Lang, number: Estimate) -> String {
     let [score, low, high] = number.rounded();
     match lang {
@@ -50,7 +50,7 @@ pub(crate) fn number_with_interval(lang: Lang, number: Estimate) -> String {
     }
 }
 
-/// What is shown of a text that is longer than what is read at a time.
+/// Note on a text that exceeds the model's input length.
 pub(crate) fn truncation_note(lang: Lang, cut: &Truncation, kind: ExplanationKind) -> String {
     let (read, tokens) = (cut.read, cut.tokens);
     match (lang, cut.is_end) {
@@ -80,12 +80,12 @@ pub(crate) fn truncation_note(lang: Lang, cut: &Truncation, kind: ExplanationKin
 
 pub(crate) fn causal_note(lang: Lang) -> &'static str {
     lang.pick(
-        "A word sees itself and those before it; · is what it cannot see.",
+        "A word sees itself and the words before it; · marks words it cannot see.",
         "各語が見るのは自分自身とそれより前の語だけです。· は見ることのできない語です。",
     )
 }
 
-/// Headings over the probabilities of the whole and of its two halves.
+/// Headings of the probabilities of the ensemble and of its two members.
 pub(crate) fn member_headings(lang: Lang, has_attention: bool) -> [&'static str; 3] {
     match (lang, has_attention) {
         (Lang::En, true) => ["together", "transformer", "n-grams"],
@@ -98,13 +98,13 @@ pub(crate) fn member_headings(lang: Lang, has_attention: bool) -> [&'static str;
 pub(crate) fn no_attention_note(lang: Lang, kind: ExplanationKind) -> &'static str {
     if kind == ExplanationKind::Ngrams {
         return lang.pick(
-            "The model is n-grams alone: it has no attention to show.",
-            "このモデルは n-gram だけのモデルであり、表示できるアテンションはありません。",
+            "The model has only n-grams, so there is no attention to show.",
+            "このモデルは n-gram だけなので、表示できるアテンションはありません。",
         );
     }
     match lang {
-        Lang::En => "The model is a recurrent network: it has no attention to show.",
-        Lang::Ja => "このモデルは再帰型ニューラルネットワークであり、表示できるアテンションはありません。",
+        Lang::En => "The model is a recurrent network, so there is no attention to show.",
+        Lang::Ja => "このモデルは再帰型ニューラルネットワークなので、表示できるアテンションはありません。",
     }
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn more_classes(
 ) -> String {
     if kind == ExplanationKind::LanguageModel {
         return match lang {
-            Lang::En => format!("and {count} more tokens, of the likeliest"),
+            Lang::En => format!("and {count} more of the likeliest tokens"),
             Lang::Ja => format!("ほか {count} トークン（確率の高いもの）"),
         };
     }
@@ -137,13 +137,13 @@ pub(crate) fn more_classes(
 pub(crate) fn effect_heading(lang: Lang, e: &Explanation, class: &str) -> String {
     if e.kind == ExplanationKind::Encoder {
         let heading = match e.is_compared_with_itself() {
-            false => lang.pick("What each word does to the similarity", "各語が類似度に与える影響"),
-            true => lang.pick("What each word does to the vector", "各語がベクトルに与える影響"),
+            false => lang.pick("Effect of each word on the similarity", "各語が類似度に与える影響"),
+            true => lang.pick("Effect of each word on the vector", "各語がベクトルに与える影響"),
         };
         return heading.to_owned();
     }
     match lang {
-        Lang::En => format!("What each word does to {}", lang.quoted(class)),
+        Lang::En => format!("Effect of each word on {}", lang.quoted(class)),
         Lang::Ja => format!("各語が{}の予測に与える影響", lang.quoted(class)),
     }
 }
@@ -183,7 +183,7 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
 pub(crate) fn column_heading(lang: Lang, class: &str) -> String {
     let class = lang.quoted(class);
     match lang {
-        Lang::En => format!("What each column beside the text does to {class}"),
+        Lang::En => format!("Effect of each feature column on {class}"),
         Lang::Ja => format!("テキスト以外の列が{class}の予測に与える影響"),
     }
 }
@@ -192,7 +192,7 @@ pub(crate) fn column_note(lang: Lang, class: &str) -> String {
     let class = lang.quoted(class);
     match lang {
         Lang::En => format!(
-            "Change of the whole predictor's log-odds, against the same text with this value missing. + (right, blue): the value speaks \
+            "Change of the whole predictor's log-odds compared with the same text without this value. + (right, blue): the value speaks \
              for {class}; - (left, orange): against it."
         ),
         Lang::Ja => format!(
@@ -201,7 +201,7 @@ pub(crate) fn column_note(lang: Lang, class: &str) -> String {
     }
 }
 
-/// The value of a column, with what the model takes it for.
+/// Formats the value of a feature column, with the model's interpretation if it differs.
 pub(crate) fn column_value(lang: Lang, column: &ColumnEffect) -> String {
     let value = show_controls_in_text(&column.value);
     match (lang, column.read_as) {
@@ -214,7 +214,7 @@ pub(crate) fn column_value(lang: Lang, column: &ColumnEffect) -> String {
     }
 }
 
-/// What integrated gradients add up to, and how nearly.
+/// Note on the sum of integrated gradients and its completeness gap.
 pub(crate) fn integral_note(lang: Lang, integral: &PathIntegral) -> String {
     let PathIntegral { baseline, text, gap, nodes } = integral;
     let (gap, is_large) = match integral.gap_share() {
@@ -223,7 +223,7 @@ pub(crate) fn integral_note(lang: Lang, integral: &PathIntegral) -> String {
     };
     let of_network = match lang {
         Lang::En => format!(
-            "The network's own log-odds: {baseline:+.2} at the baseline (each token of the text the mean embedding), {text:+.2} for the \
+            "The network's own log-odds: {baseline:+.2} at the baseline (every token replaced by the mean embedding), {text:+.2} for the \
              text; the scores add up to the difference. Completeness gap: {gap}, with {nodes} gradients."
         ),
         Lang::Ja => format!(
@@ -232,13 +232,13 @@ pub(crate) fn integral_note(lang: Lang, integral: &PathIntegral) -> String {
         ),
     };
     let warning = lang.pick(
-        " The gap is above 1 %: words that differ by less than it cannot be told apart.",
+        " The gap is above 1 %: smaller differences between words are not meaningful.",
         "ずれが 1 % を超えているため、これより小さい差は区別できません。",
     );
     if is_large { of_network + warning } else { of_network }
 }
 
-/// How an order of words is called.
+/// Returns the name of an order of words.
 pub(crate) fn order_name(lang: Lang, order: &str) -> &str {
     match order {
         "attention" => lang.pick("by attention", "アテンション順"),
@@ -248,7 +248,7 @@ pub(crate) fn order_name(lang: Lang, order: &str) -> &str {
     }
 }
 
-/// Whether the answer rests on the words with the largest effect: the areas under the curves.
+/// States the areas under the deletion and insertion curves.
 pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) -> String {
     let Some((own, others)) = curves.orders.split_first() else { return String::new() };
     let class = lang.quoted(class);
@@ -264,17 +264,17 @@ pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) 
     let [out, back] = [areas(&|curve| curve.deletion_area), areas(&|curve| curve.insertion_area)];
     match lang {
         Lang::En => format!(
-            "Does the answer rest on these words? The network's probability of {class}, on average while words are cut out, the largest \
-             effect first: {out}; the smaller, the better. While they are put in: {back}; the larger, the better."
+            "Does the answer rest on these words? The network's probability of {class}, on average while words are removed, the largest \
+             effect first: {out}; smaller is better. While they are added: {back}; larger is better."
         ),
         Lang::Ja => format!(
-            "予測はこれらの語によるものか：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
+            "予測の根拠はこれらの語か：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
              良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。"
         ),
     }
 }
 
-/// Whose effects are shown, where the predictor has two halves.
+/// Explains the two effects of a predictor that has two members.
 pub(crate) fn two_effects_note(lang: Lang) -> &'static str {
     lang.pick(
         "The first number and the bar: the transformer by itself. The second: the whole predictor, with the n-gram model.",
@@ -282,8 +282,8 @@ pub(crate) fn two_effects_note(lang: Lang) -> &'static str {
     )
 }
 
-/// How much of the decision is whose, and what that means: of the class against the next likeliest, if classes exclude each
-/// other.
+/// States the share of each ensemble member in the decision: for the class against the runner-up, if classes are
+/// mutually exclusive.
 pub(crate) fn member_shares_note(
     lang: Lang,
     parts: &EnsembleMembers,
@@ -306,8 +306,8 @@ pub(crate) fn member_shares_note(
     let next = next.unwrap_or_default();
     match lang {
         Lang::En => format!(
-            "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. A half's share is its weight in the \
-             blend times the log-odds that it gives {class}{next}, by the sum of both."
+            "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. Each share is the model's weight in the \
+             blend times its log-odds for {class}{next}, divided by the sum of both."
         ),
         Lang::Ja => format!(
             "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}{class}の対数オッズに\
@@ -316,7 +316,7 @@ pub(crate) fn member_shares_note(
     }
 }
 
-/// What the network is called beside the n-gram model.
+/// Returns the name of the network next to the n-gram model.
 pub(crate) fn network_name(lang: Lang, has_attention: bool) -> &'static str {
     match has_attention {
         true => lang.pick("transformer", "トランスフォーマー"),
@@ -339,12 +339,12 @@ pub(crate) fn attention_heading(lang: Lang, e: &Explanation, layer: usize, head:
     }
 }
 
-/// What stands at the corner of the heatmap, between the two axes.
+/// Label of the heatmap's corner, between the two axes.
 pub(crate) fn heatmap_corner(lang: Lang) -> &'static str {
     lang.pick("query ↓  key →", "クエリ↓ キー→")
 }
 
-/// The heading of the column for all keys that are not shown; at most three columns wide.
+/// Heading of the column that sums all hidden keys; at most three columns wide.
 pub(crate) fn rest_heading(lang: Lang) -> &'static str {
     lang.pick("etc", "他")
 }
@@ -383,14 +383,14 @@ pub(crate) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, 
 
 pub(crate) fn colour_word(lang: Lang, shades: bool) -> &'static str {
     match (lang, shades) {
-        (Lang::En, false) => "Colour",
+        (Lang::En, false) => "Color",
         (Lang::En, true) => "Shade",
         (Lang::Ja, false) => "色",
         (Lang::Ja, true) => "濃淡",
     }
 }
 
-/// What stands after the end of the scale.
+/// Note after the end of the scale.
 pub(crate) fn largest_weight_note(lang: Lang, percent: f32) -> String {
     match lang {
         Lang::En => format!("(the largest here is {percent:.1})"),
@@ -398,7 +398,7 @@ pub(crate) fn largest_weight_note(lang: Lang, percent: f32) -> String {
     }
 }
 
-/// What a sign in place of 100 means.
+/// Explains the sign that replaces 100.
 pub(crate) fn full_sign_note(lang: Lang, sign: &str) -> String {
     match lang {
         Lang::En => format!(" {sign} is 100"),
@@ -437,10 +437,10 @@ pub(crate) fn top_attention_heading(lang: Lang) -> &'static str {
     lang.pick("Where words look most", "どの語を最もよく見ているか")
 }
 
-/// A word that is looked at: its text, whether it is the one that looks, and the percentage it gets.
+/// An attended word: its text, whether it is the query word itself, and its percentage.
 pub(crate) type AttendedWord<'a> = (&'a str, bool, f32);
 
-/// One sentence on where a word looks: the two words that it gives most.
+/// States which two words a word attends to most.
 pub(crate) fn top_attention_sentence(
     lang: Lang,
     word: &str,
@@ -449,7 +449,7 @@ pub(crate) fn top_attention_sentence(
 ) -> String {
     let name = |(text, itself, _): AttendedWord<'_>| {
         if itself {
-            // Said, not quoted: it is no word of the text.
+            // Not quoted, because it is not a word of the text.
             lang.pick("itself", "自分自身").to_owned()
         } else {
             lang.quoted(text)
@@ -467,7 +467,7 @@ pub(crate) fn top_attention_sentence(
     }
 }
 
-/// What stands before a translation.
+/// Heading of a translation.
 pub(crate) fn translation_heading(lang: Lang, is_given: bool) -> &'static str {
     match is_given {
         false => lang.pick("Translation", "訳文"),
@@ -476,11 +476,11 @@ pub(crate) fn translation_heading(lang: Lang, is_given: bool) -> &'static str {
 }
 
 pub(crate) fn roles_heading(lang: Lang) -> &'static str {
-    lang.pick("What each head does with this text", "この文での各ヘッドの役割")
+    lang.pick("Role of each head in this text", "このテキストでの各ヘッドの役割")
 }
 
 pub(crate) fn ranking_heading(lang: Lang) -> &'static str {
-    lang.pick("Heads, by how well they align", "対応のよいヘッドの順位")
+    lang.pick("Heads by agreement", "一致率によるヘッドの順位")
 }
 
 pub(crate) fn ranking_note(lang: Lang, chance: f32) -> String {
@@ -506,7 +506,7 @@ pub(crate) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
     }
 }
 
-/// A head, counted from 0.
+/// Returns the name of a head; indices count from 0.
 pub(crate) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
     let (l, h) = (layer + 1, head + 1);
     match lang {
@@ -543,10 +543,10 @@ pub(crate) fn alignment_corner(lang: Lang) -> &'static str {
 }
 
 pub(crate) fn needed_words_heading(lang: Lang) -> &'static str {
-    lang.pick("What words need most", "最も必要な原文の語")
+    lang.pick("Most needed source words", "最も必要な原文の語")
 }
 
-/// One sentence on what a word needs; `[with, without]` are per cent.
+/// States which source word a word needs most. `[with, without]` are percentages.
 pub(crate) fn needed_word_sentence(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
     let (word, needed) = (lang.quoted(word), lang.quoted(needed));
     match lang {
@@ -561,8 +561,8 @@ pub(crate) fn needed_word_sentence(lang: Lang, word: &str, needed: &str, [with, 
 
 pub(crate) fn alignment_caveat(lang: Lang) -> &'static str {
     lang.pick(
-        "Attention shows where the model looks, not why it decides. What a word is worth to it is measured by leaving \
-         the word out.",
+        "Attention shows where the model looks, not why it decides. The importance of a word is measured by leaving it \
+         out.",
         "アテンションはモデルがどこを見ているかを示すもので、判断の理由を示すものではありません。語の効果は、その語を抜いて\
          測ったものです。",
     )
@@ -573,14 +573,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn languages_by_code() {
+    fn languages_parse_from_codes() {
         assert_eq!("ja".parse(), Ok(Lang::Ja));
         assert_eq!(Lang::En.code().parse(), Ok(Lang::En));
         assert!("fr".parse::<Lang>().is_err());
     }
 
     #[test]
-    fn unknown_phrases_stay() {
+    fn unknown_phrases_stay_unchanged() {
         assert_eq!(translate_phrase(Lang::Ja, "leave-one-out"), "一語抜き法（leave-one-out）");
         assert_eq!(translate_phrase(Lang::En, "leave-one-out"), "leave-one-out");
         assert_eq!(translate_phrase(Lang::Ja, "something else"), "something else");

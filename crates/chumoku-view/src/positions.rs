@@ -9,23 +9,23 @@ use ndarray::{Array2, Slice};
 use std::f64::consts::TAU;
 use std::path::Path;
 
-/// The numbers by which a model tells positions apart.
+/// The vectors that encode positions in a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PositionalEncoding {
-    /// What it is called.
+    /// Name in English and Japanese.
     name: [String; 2],
-    /// (positions, dimensions): what is added to the embeddings, or, of rotary positions, the cosine and the sine of each
-    /// pair's angle at the pair's two dimensions.
+    /// (positions, dimensions): the numbers that are added to the embeddings. For rotary positions, the cosine and the
+    /// sine of each pair's angle, in the two dimensions of the pair.
     table: Array2<f32>,
-    /// The wavelength of each pair of dimensions in positions, if it has any.
+    /// The wavelength of each pair of dimensions, in positions; empty for a learned encoding.
     wavelengths: Vec<f64>,
-    /// Whether queries and keys are turned, and nothing is added to the embeddings.
+    /// True if positions rotate queries and keys instead of being added to the embeddings.
     is_rotary: bool,
 }
 
 impl PositionalEncoding {
-    /// The sinusoidal encoding (Vaswani et al. 2017, section 3.5): `sin(pos / 10000^(2i/d))` and `cos` of the same, so that
-    /// pair i has the wavelength `2π · 10000^(2i/d)`.
+    /// Creates the sinusoidal encoding (Vaswani et al. 2017, section 3.5): `sin(pos / 10000^(2i/d))` and the same with
+    /// `cos`. Pair i has the wavelength `2π · 10000^(2i/d)`.
     #[must_use]
     pub fn sinusoidal(length: usize, d_model: usize) -> PositionalEncoding {
         PositionalEncoding {
@@ -39,11 +39,11 @@ impl PositionalEncoding {
         }
     }
 
-    /// Rotary positions (Su et al. 2021): pair i of queries and keys, dimensions i and i + d/2 as [`Rotary`] has them, is
-    /// turned by `pos / base^(2i/d)`.
+    /// Creates rotary positions (Su et al. 2021): pair i of queries and keys is rotated by `pos / base^(2i/d)`. The
+    /// pair is dimensions i and i + d/2, as in [`Rotary`].
     ///
     /// # Errors
-    /// If `dim` is odd, or the base is no finite number above 0.
+    /// If `dim` is odd, or `base` is not a finite number above 0.
     pub fn rotary(length: usize, dim: usize, base: Option<f64>) -> Result<PositionalEncoding> {
         let base = base.unwrap_or(Rotary::BASE);
         if dim == 0 || !dim.is_multiple_of(2) {
@@ -70,7 +70,7 @@ impl PositionalEncoding {
         Ok(PositionalEncoding { name, table, wavelengths, is_rotary: true })
     }
 
-    /// A trained encoding: (positions, d_model).
+    /// Creates a learned encoding from a table of (positions, d_model).
     #[must_use]
     pub fn learned(name: &str, table: Array2<f32>) -> PositionalEncoding {
         PositionalEncoding {
@@ -81,12 +81,13 @@ impl PositionalEncoding {
         }
     }
 
-    /// That of a model's folder, of its encoder if it is a translator; `name` is what the model is called.
+    /// Reads the encoding of a model's folder, for a translator that of its encoder. `name` is the name of the model in
+    /// pictures.
     ///
-    /// A learned encoding has as many positions as the model reads, at most.
+    /// A learned encoding has at most as many positions as the model reads.
     ///
     /// # Errors
-    /// If the folder cannot be read, or the model tells positions apart in another way, or not at all.
+    /// If the folder cannot be read, or the model has another kind of positions or none.
     pub fn from_model(folder: &Path, length: usize, name: &str) -> Result<PositionalEncoding> {
         let learned = |params: &Params<f32>| {
             let found = params.layout().iter().find(|(name, ..)| name.ends_with("position.weight"));
@@ -116,7 +117,7 @@ impl PositionalEncoding {
                 let sizes = [config.encoder.d_model, config.encoder.num_heads];
                 (config.position, sizes, config.encoder.attention.rotary_base, learned(model.params()))
             }
-            // Says what is wrong with a model of another kind.
+            // Reports what is wrong with a model of another kind.
             _ => {
                 let model = TextClassifier::load(folder)?;
                 let config = &model.config().model;
@@ -143,19 +144,19 @@ impl PositionalEncoding {
         }
     }
 
-    /// The numbers: (positions, dimensions).
+    /// Returns the numbers: (positions, dimensions).
     #[must_use]
     pub fn table(&self) -> &Array2<f32> {
         &self.table
     }
 
-    /// The wavelength of each pair of dimensions, in positions; empty for a learned encoding.
+    /// Returns the wavelength of each pair of dimensions, in positions; empty for a learned encoding.
     #[must_use]
     pub fn wavelengths(&self) -> &[f64] {
         &self.wavelengths
     }
 
-    /// The dimensions of pair i; the second is none where the first has no partner.
+    /// Returns the dimensions of pair i. The second is out of range if the first has no partner.
     fn pair_dimensions(&self, i: usize) -> [usize; 2] {
         if self.is_rotary { [i, i + self.table.ncols() / 2] } else { [2 * i, 2 * i + 1] }
     }
@@ -201,8 +202,8 @@ impl PositionalEncoding {
         self.figure(lang, ["Positions by dimensions", "位置と次元"], notes, Content::Heatmap(map))
     }
 
-    /// Some dimensions along the positions: both of the first pair, and the first of the pairs at a quarter, the middle
-    /// and three quarters.
+    /// The values of some dimensions along the positions: both of the first pair, and the first of the pairs at a
+    /// quarter, half and three quarters.
     #[must_use]
     pub fn curves(&self, lang: Lang) -> Figure {
         let d = self.table.ncols();
@@ -232,15 +233,15 @@ impl PositionalEncoding {
         )
     }
 
-    /// The wavelength of each pair of dimensions; none for a learned encoding, which has none.
+    /// The wavelength of each pair of dimensions; `None` for a learned encoding.
     #[must_use]
     pub fn wavelength_figure(&self, lang: Lang) -> Option<Figure> {
         (!self.wavelengths.is_empty()).then(|| {
             let d = self.table.ncols();
-            // Of an odd number of dimensions the last has no partner.
+            // The last of an odd number of dimensions has no partner.
             let label = |i: usize| match self.pair_dimensions(i) {
                 [first, second] if second >= d => first.to_string(),
-                // Not a range from one to the other.
+                // A hyphen would read as a range.
                 [first, second] if self.is_rotary => format!("{first}, {second}"),
                 [first, second] => format!("{first}–{second}"),
             };
@@ -264,12 +265,12 @@ impl PositionalEncoding {
                     "i 番目（0 から）の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は {last:.2} です。"
                 ),
             }];
-            self.figure(lang, ["The wavelength of each pair of dimensions", "各次元対の波長"], notes, Content::Curves(curves))
+            self.figure(lang, ["Wavelength of each pair of dimensions", "次元の対ごとの波長"], notes, Content::Curves(curves))
         })
     }
 
-    /// How alike two positions are: the cosine between their vectors; of rotary positions the mean cosine of the angle
-    /// between them, by which a query and a key that are alike are multiplied.
+    /// The similarity of positions: the cosine between their vectors. For rotary positions it is the mean cosine of the
+    /// angle between them, the factor of the score of an equal query and key.
     #[must_use]
     pub fn similarity(&self, lang: Lang) -> Figure {
         let n = self.table.nrows();
@@ -286,12 +287,12 @@ impl PositionalEncoding {
             values: (0..n).flat_map(|i| (0..n).map(move |j| (i, j))).map(value).collect(),
             scale: ColorScale::Signed(1.0),
         };
-        // A dimension without a partner is a sine alone, whose products depend on the places too.
+        // A dimension without a partner is a single sine, and its products depend on absolute positions too.
         let notes = if self.wavelengths.is_empty() || self.table.ncols() % 2 == 1 {
             Vec::new()
         } else {
             let note = lang.pick(
-                "It depends on the distance alone: along each diagonal all numbers are the same.",
+                "It depends only on the distance: all numbers on a diagonal are equal.",
                 "値は距離だけで決まります。どの対角線の上でも同じ値です。",
             );
             vec![note.to_owned()]
@@ -299,7 +300,7 @@ impl PositionalEncoding {
         self.figure(lang, ["Cosine between positions", "位置どうしのコサイン類似度"], notes, Content::Heatmap(map))
     }
 
-    /// All figures.
+    /// Returns all figures.
     #[must_use]
     pub fn figures(&self, lang: Lang) -> Vec<Figure> {
         let first = [self.heatmap(lang), self.curves(lang)];
@@ -307,7 +308,7 @@ impl PositionalEncoding {
     }
 }
 
-/// `2π · base^(2i/d)` for each pair of dimensions.
+/// Returns `2π · base^(2i/d)` for each pair of dimensions.
 fn wavelengths(base: f64, dimensions: usize) -> Vec<f64> {
     (0..dimensions.div_ceil(2)).map(|i| TAU * base.powf(2.0 * i as f64 / dimensions as f64)).collect()
 }
@@ -318,8 +319,8 @@ mod tests {
     use chumoku_kernels::{HeadsMut, RotationDirection};
 
     #[test]
-    fn each_dimension_repeats_after_its_wavelength() {
-        // Of eight dimensions the pairs have 2π, 2π·10, 2π·100 and 2π·1000.
+    fn dimensions_repeat_after_their_wavelength() {
+        // The pairs of eight dimensions have the wavelengths 2π, 2π·10, 2π·100 and 2π·1000.
         let encoding = PositionalEncoding::sinusoidal(64, 8);
         for (i, expected) in [TAU, 10.0 * TAU, 100.0 * TAU, 1000.0 * TAU].into_iter().enumerate() {
             assert!((encoding.wavelengths()[i] / expected - 1.0).abs() < 1e-12);
@@ -332,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn likeness_depends_on_the_distance_alone() {
+    fn similarity_depends_only_on_distance() {
         for encoding in [PositionalEncoding::sinusoidal(20, 6), PositionalEncoding::rotary(20, 6, Some(50.0)).unwrap()]
         {
             let Content::Heatmap(map) = encoding.similarity(Lang::En).content else { panic!("a map") };
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_heads_and_bad_bases_are_refused() {
+    fn odd_head_widths_and_bad_bases_are_rejected() {
         for (dim, base) in [(3, None), (0, None), (4, Some(0.0)), (4, Some(f64::NAN))] {
             let problem = PositionalEncoding::rotary(4, dim, base).unwrap_err().to_string();
             assert!(problem.contains("expected") && problem.contains("got"), "{problem}");
@@ -357,10 +358,10 @@ mod tests {
     }
 
     #[test]
-    fn notes_and_labels_are_true_of_every_number_of_dimensions() {
+    fn notes_and_labels_are_correct_for_any_number_of_dimensions() {
         let even = PositionalEncoding::sinusoidal(20, 4);
         assert_eq!(even.similarity(Lang::En).notes.len(), 1);
-        // Of four dimensions the last pair repeats after 2π · 100, not 2π · 10000.
+        // The last pair of four dimensions repeats after 2π · 100, not 2π · 10000.
         assert!(even.wavelength_figure(Lang::En).unwrap().notes[0].contains("the last in 628.32"));
         let odd = PositionalEncoding::sinusoidal(20, 5);
         let Content::Curves(curves) = odd.wavelength_figure(Lang::Ja).unwrap().content else { panic!("curves") };
@@ -371,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_are_of_dimensions_at_the_quarters() {
+    fn curves_show_dimensions_at_the_quarters() {
         let Content::Curves(curves) = PositionalEncoding::sinusoidal(5, 32).curves(Lang::En).content else { panic!() };
         let names: Vec<&str> = curves.series.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["dimension 0", "dimension 1", "dimension 8", "dimension 16", "dimension 24"]);
@@ -382,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn rotary_pairs_are_those_that_the_layer_turns() {
+    fn rotary_pairs_match_the_layer() {
         let (length, d) = (7, 8);
         let encoding = PositionalEncoding::rotary(length, d, Some(50.0)).unwrap();
         let rotary = Rotary::new(d, 50.0);
@@ -390,7 +391,7 @@ mod tests {
         for (i, label) in curves.x.labels.iter().enumerate() {
             let [first, second]: [usize; 2] =
                 label.split(", ").map(|d| d.parse().unwrap()).collect::<Vec<_>>().try_into().unwrap();
-            // A vector along the pair's first dimension goes to its cosine there and its sine at the second.
+            // A vector along the first dimension of a pair has its cosine there and its sine in the second.
             let mut x = Array2::<f32>::zeros((length, d));
             x.column_mut(first).fill(1.0);
             let heads = HeadsMut::bhld(x.as_slice_mut().unwrap(), [1, 1, length, d]).unwrap();
@@ -408,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_of_other_lengths_are_compared_by_their_angle() {
+    fn similarity_ignores_vector_length() {
         let table = ndarray::array![[1.0, 0.0], [3.0, 3.0], [0.0, 0.0]];
         let Content::Heatmap(map) = PositionalEncoding::learned("m", table).similarity(Lang::En).content else {
             panic!()

@@ -1,4 +1,4 @@
-//! Texts with their marked spans as one page that opens from disk: no script, no request.
+//! Texts with spans as one page that opens from disk: no script, no request.
 
 use crate::{escape_markup, hash};
 use chumoku::PredictedSpan;
@@ -7,28 +7,28 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("spans.css");
 
-/// Colours of kinds; more kinds share them, and every span says what it is.
+/// Number of colors of labels. More labels share colors; every span also shows its label.
 const SPAN_COLORS: usize = 8;
 
-/// Texts that a page has at the most.
+/// Maximum number of texts on a page.
 pub const MAX_SPANNED_TEXTS: usize = 2000;
 
 fn escape_html(text: &str) -> String {
     escape_markup(&show_controls_in_text(text))
 }
 
-/// A part of a text, as it stands there: line feeds and tabs are spaces.
+/// Returns a part of a text for the page, with line feeds and tabs replaced by spaces.
 fn inline_text(text: &str) -> String {
     let plain = |c: char| if c.is_whitespace() && c.is_control() { ' ' } else { c };
     escape_markup(&text.chars().map(plain).collect::<String>())
 }
 
-/// Writes texts with their spans as one HTML page: each span in the colour of its kind, with the kind behind it; pointed at, it
-/// tells its probability.
+/// Writes texts with their spans as one HTML page. Each span has the color of its label and is followed by the label;
+/// its tooltip shows the probability.
 ///
-/// `labels` are all kinds, in the order of their colours. The page's content security policy allows nothing but its own style
-/// sheet. Of more than [`MOST_SPANNED_TEXTS`] texts it has the first, and says so; `all` is how many there are, where `texts` are only the
-/// first of them.
+/// `labels` holds all labels in the order of their colors. The content security policy of the page allows only its own
+/// style sheet. With more than [`MAX_SPANNED_TEXTS`] texts the page shows the first and says so. `all` is the total
+/// number of texts; `texts` may hold only the first.
 #[must_use]
 pub fn spans_to_html(
     title: &str,
@@ -36,11 +36,11 @@ pub fn spans_to_html(
     labels: &[String],
     lang: Lang,
 ) -> String {
-    // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+    // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
     let style = STYLE.replace("\r\n", "\n");
     let heading = match lang {
         Lang::En => format!("Spans found by {title}"),
-        Lang::Ja => format!("{title} が見つけたスパン"),
+        Lang::Ja => format!("{title} が検出したスパン"),
     };
     let heading = escape_html(&heading);
     let mut out = String::new();

@@ -1,18 +1,18 @@
-//! Text in columns: how wide it shows, cut and filled to a width, broken into lines.
+//! Text in columns: width, truncation, alignment, and wrapping.
 //!
-//! Widths are those of a terminal: a Japanese character or an emoji takes two columns, a combining mark none.
-//! Everything is cut between graphemes, so that a letter keeps its accents and an emoji stays whole.
+//! Widths are those of a terminal: a Japanese character or an emoji takes two columns, a combining mark none. Text is
+//! only cut between graphemes, so a letter keeps its accents and an emoji stays whole.
 
 use chumoku::lang::show_controls;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Columns that a text takes.
+/// Returns the width of a text in columns.
 pub(crate) fn display_width(text: &str) -> usize {
     text.width()
 }
 
-/// What a character is where markup is read: HTML, SVG, and Markdown, which takes HTML in.
+/// Returns the replacement of a character in markup: HTML, SVG, and Markdown, which allows HTML.
 pub(crate) fn escape_char(c: char) -> Option<&'static str> {
     match c {
         '<' => Some("&lt;"),
@@ -24,7 +24,7 @@ pub(crate) fn escape_char(c: char) -> Option<&'static str> {
     }
 }
 
-/// A text that is safe to print, as markup: it says what it is, and nothing in it is run.
+/// Returns a text as markup that is safe to print and cannot run.
 pub(crate) fn escape_markup(text: &str) -> String {
     let mut out = String::new();
     for c in show_controls(text).chars() {
@@ -36,7 +36,7 @@ pub(crate) fn escape_markup(text: &str) -> String {
     out
 }
 
-/// Cuts a text to a width, with `…` where something is missing.
+/// Truncates a text to a width and marks the cut with `…`.
 pub(crate) fn truncate(text: &str, width: usize) -> String {
     if display_width(text) <= width {
         return text.to_owned();
@@ -54,24 +54,24 @@ pub(crate) fn truncate(text: &str, width: usize) -> String {
     out
 }
 
-/// Cuts or fills a text to exactly this width, spaces after it.
+/// Truncates or pads a text to exactly this width, with spaces after it.
 pub(crate) fn align_left(text: &str, width: usize) -> String {
     let text = truncate(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{text}{}", " ".repeat(space))
 }
 
-/// Cuts or fills a text to exactly this width, spaces before it.
+/// Truncates or pads a text to exactly this width, with spaces before it.
 pub(crate) fn align_right(text: &str, width: usize) -> String {
     let text = truncate(text, width);
     let space = width.saturating_sub(display_width(&text));
     format!("{}{text}", " ".repeat(space))
 }
 
-/// Breaks text into lines of at most this width.
+/// Wraps text into lines of at most this width.
 ///
-/// Lines break at spaces, and between any two Japanese or Chinese characters, as these scripts do; but never
-/// before a mark that ends something, nor after one that opens something.
+/// Lines break at spaces, and between any two Japanese or Chinese characters. They never break before closing
+/// punctuation or after opening punctuation.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = String::new();
@@ -85,7 +85,7 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
         if !line.is_empty() {
             lines.push(std::mem::take(&mut line));
         }
-        // A unit wider than a whole line is broken wherever it must be.
+        // A unit wider than a whole line is broken anywhere.
         for grapheme in unit.graphemes(true) {
             if display_width(&line) + display_width(grapheme) > width {
                 lines.push(std::mem::take(&mut line));
@@ -99,11 +99,11 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The pieces a line may not be broken within, each with the space that stood before it.
+/// Splits a text into unbreakable units, each with the space before it.
 fn break_units(text: &str) -> Vec<(&'static str, String)> {
     let mut units: Vec<(&'static str, String)> = Vec::new();
     let mut space = "";
-    // Whether the next character sticks to the last unit.
+    // True if the next character belongs to the previous unit.
     let mut joined = false;
     for grapheme in text.graphemes(true) {
         if grapheme == " " || grapheme == "\n" {
@@ -112,7 +112,7 @@ fn break_units(text: &str) -> Vec<(&'static str, String)> {
             continue;
         }
         let free = breaks_anywhere(grapheme);
-        // A percent sign stays with its number, though a space stands between them.
+        // A percent sign stays with its number despite the space between them.
         if let (Some((_, last)), "%", " ") = (units.last_mut(), grapheme, space) {
             last.push_str(" %");
             (space, joined) = ("", true);
@@ -130,7 +130,7 @@ fn break_units(text: &str) -> Vec<(&'static str, String)> {
     units
 }
 
-/// Whether a line may break on either side: kana, ideographs and full-width signs.
+/// Returns whether a line may break on either side: kana, ideographs and full-width signs.
 fn breaks_anywhere(grapheme: &str) -> bool {
     grapheme
         .chars()
@@ -138,7 +138,7 @@ fn breaks_anywhere(grapheme: &str) -> bool {
         .is_some_and(|c| matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ff60}' | '\u{20000}'..='\u{3ffff}'))
 }
 
-/// Whether a line may not start with it.
+/// Returns whether a line must not start with the grapheme.
 fn closes_text(grapheme: &str) -> bool {
     matches!(
         grapheme,
@@ -172,7 +172,7 @@ fn closes_text(grapheme: &str) -> bool {
     )
 }
 
-/// Whether a line may not end with it.
+/// Returns whether a line must not end with the unit.
 fn opens_at_end(unit: &str) -> bool {
     unit.ends_with(['「', '『', '（', '［', '【', '(', '"'])
 }
@@ -182,14 +182,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markup_holds_nothing_that_xml_has_no_place_for() {
+    fn markup_has_no_characters_that_xml_forbids() {
         let text: String = (0..=0xffff).filter_map(char::from_u32).collect();
         let marked = escape_markup(&text);
         assert!(!marked.contains(|c: char| c.is_control() || ['\u{fffe}', '\u{ffff}', '<', '>', '"'].contains(&c)));
     }
 
     #[test]
-    fn widths_of_scripts() {
+    fn display_width_of_scripts() {
         assert_eq!(display_width("word"), 4);
         assert_eq!(display_width("注目"), 4);
         assert_eq!(display_width("が"), 2, "ka and a combining voiced mark");

@@ -1,5 +1,5 @@
-//! When to say "I do not know": from which confidence on answers are right as often as was asked for, and which texts are unlike
-//! those of training.
+//! Abstention calibration: confidence thresholds for a requested accuracy, and detection of texts unlike the training
+//! data.
 
 use crate::decision_rule::DecisionRule;
 use crate::hierarchy::Hierarchy;
@@ -8,78 +8,87 @@ use crate::scoring::largest;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
-/// What validation rows tell of confidence, which is the probability of the predicted class; of labels that do not exclude each other,
-/// that of those that are predicted and of the absence of the others together; of a rating, that of the level nearest to the number.
+/// Confidence statistics of validation rows, from which abstention thresholds are chosen.
 ///
-/// Answering only where the confidence is high trades answers for errors (the risk–coverage curve: El-Yaniv and Wiener, "On the
-/// foundations of noise-free selective classification", 2010). A threshold keeps a promise on new texts if the errors among the
-/// validation rows above it are so few that they would be so by chance in 5 % of the cases at most (Geifman and El-Yaniv, "Selective
-/// classification for deep neural networks", 2017). Thresholds are tried from the most cautious on, and the first failure ends it, so
-/// that trying many does not weaken the promise (fixed-sequence testing: Angelopoulos et al., "Learn then test", 2021).
+/// The confidence of a class is its predicted probability. In multi-label models, it is the probability that exactly
+/// the predicted labels hold. For a rating, it is the probability of the level nearest to the predicted number.
+///
+/// Answering only at high confidence trades coverage for accuracy. This is the risk–coverage curve (El-Yaniv and
+/// Wiener, "On the foundations of noise-free selective classification", 2010).
+///
+/// A threshold guarantees an accuracy on new texts if the validation rows above it have few errors. At any lower
+/// accuracy, errors this rare would occur by chance in at most 5 % of cases. See Geifman and El-Yaniv, "Selective
+/// classification for deep neural networks", 2017.
+///
+/// Thresholds are tested from the highest down, and testing stops at the first failure. Trying several thresholds
+/// therefore does not weaken the guarantee (fixed-sequence testing: Angelopoulos et al., "Learn then test", 2021).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AbstentionCalibration {
-    /// Validation rows.
+    /// The number of validation rows.
     pub rows: usize,
-    /// The curve, from the most confident hundredth of the rows to all of them.
+    /// The risk–coverage curve, from the most confident hundredth of the rows to all rows.
     pub steps: Vec<CoveragePoint>,
-    /// The share of a text's n-grams that the model knows, below which it is unlike those of training: one validation row in a
-    /// hundred is. None where there are too few rows to tell.
+    /// The minimum share of known n-grams. Texts below it are unlike the training data. One validation row in a hundred
+    /// lies below it. `None` if there are too few rows.
     pub least_known: Option<f32>,
-    /// For each class or label: how many of the rows that are at least so probably of it are. From the most probable row on, to the
-    /// least probable one that is.
+    /// For each class or label: the number of rows above each probability, and how many of them do not have the class.
+    /// Points run from the most probable row to the least probable row that has the class.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<Vec<CoveragePoint>>,
-    /// Of classes that stand in a tree, how sure the answer is at each level: a validation row each, some thousands at most.
+    /// For classes in a tree: the confidence of the answer at each level. One entry per validation row, for a few
+    /// thousand rows at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LevelConfidences>,
 }
 
-/// How sure an answer is at each level of the tree of its classes, and at how many levels from the top it is right.
+/// The confidence of an answer at each level of the class tree, and the number of levels, from the top, that are right.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LevelConfidences(pub Vec<f32>, pub usize);
 
-/// From which probability on rows are taken for a class.
+/// The probability from which a class reaches a given precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PrecisionThreshold {
-    /// What the validation rows from there on are.
+    /// Counts of the validation rows above the threshold.
     pub point: CoveragePoint,
-    /// Validation rows of the class.
+    /// Validation rows that have the class.
     pub positives: usize,
-    /// Whether the precision is promised, as [`Caution`] says, or only what these rows have.
+    /// `true` if the precision is guaranteed as [`AbstentionCalibration`] describes. `false` if only the validation
+    /// rows reach it.
     pub is_guaranteed: bool,
 }
 
 /// A point of the risk–coverage curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CoveragePoint {
-    /// The least confidence that is answered.
+    /// The lowest confidence that is answered.
     pub confidence: f32,
-    /// Rows that have it.
+    /// The number of rows with at least this confidence.
     pub answered: usize,
-    /// Those of them whose answer is wrong.
+    /// The number of wrong answers among them.
     pub wrong: usize,
 }
 
-/// The probability with which a promise may be broken.
+/// The probability with which a guarantee may fail.
 const DELTA: f64 = 0.05;
-/// Where the sequence of thresholds begins: at so many times as few rows as can keep the promise at all. Each has its part of
-/// [`DELTA`].
+/// Starting points of the threshold sequences, as multiples of the smallest row count that can satisfy the guarantee.
+/// Each sequence gets an equal share of [`DELTA`].
 const SEQUENCE_STARTS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
-/// Points of the curve.
+/// Points on the risk–coverage curve.
 const CURVE_POINTS: usize = 100;
-/// Points for each class.
+/// Points on the curve of each class.
 const CLASS_CURVE_POINTS: usize = 32;
-/// The share of training-like texts that are taken for unlike.
+/// The share of validation texts that count as unlike the training data.
 const UNLIKE_SHARE: f64 = 0.01;
-/// Rows of which all levels are kept.
+/// The largest number of rows whose level confidences are stored.
 const MAX_LEVEL_ROWS: usize = 4_000;
-/// Fewest rows that tell which texts are unlike.
+/// The smallest number of rows for a threshold on known n-grams.
 const MIN_ROWS: usize = 20;
 
 impl AbstentionCalibration {
-    /// From validation rows: of each the confidence, and whether the answer is right; and the shares of known n-grams, if any.
+    /// Fits the calibration on validation rows: pairs of confidence and correctness, and the shares of known n-grams,
+    /// if any.
     pub(crate) fn fit(rows: &[(f32, bool)], known: &[f32]) -> AbstentionCalibration {
         AbstentionCalibration {
             rows: rows.len(),
@@ -89,8 +98,8 @@ impl AbstentionCalibration {
         }
     }
 
-    /// Fits validation rows of one class each, from their probabilities, right answers and shares of known n-grams. Answers
-    /// follow from the model's decision, or from the tree of the classes.
+    /// Fits validation rows with one class each, from their probabilities, true classes and shares of known n-grams.
+    /// The answers follow the model's decision rule or the class tree.
     pub(crate) fn fit_classes(
         probabilities: &[Vec<f32>],
         labels: &[u32],
@@ -116,7 +125,7 @@ impl AbstentionCalibration {
         caution
     }
 
-    /// With what is told of each class by the probabilities of the same rows and their answers.
+    /// Adds a curve for each class, from the probabilities and the true answers of the same rows.
     pub(crate) fn with_class_curves<A: NgramTarget>(
         mut self,
         probabilities: &[Vec<f32>],
@@ -132,8 +141,8 @@ impl AbstentionCalibration {
         self
     }
 
-    /// From which probability on so large a share of the rows is of a class: where that can be promised, else where it is so of the
-    /// validation rows. None where it is so nowhere.
+    /// Returns the probability from which rows have a class with the given precision. Prefers a guaranteed threshold,
+    /// and otherwise takes one that holds on the validation rows. `None` if there is neither.
     #[must_use]
     pub fn precision_threshold(&self, class: usize, precision: f64) -> Option<PrecisionThreshold> {
         let steps = self.classes.get(class)?;
@@ -144,17 +153,17 @@ impl AbstentionCalibration {
         Some(PrecisionThreshold { point: step, positives: there, is_guaranteed: is_promised })
     }
 
-    /// The step of the curve that answers most rows, so that this share of its answers is right.
+    /// Returns the threshold that answers the most rows and guarantees this accuracy.
     #[must_use]
     pub fn threshold_for(&self, level: f64) -> Option<CoveragePoint> {
         guaranteed_threshold(&self.steps, level)
     }
 
-    /// From which confidence on a tree's answer is given down to each level, so that this share of the answers that end at a level is
-    /// right there; none for levels that promise nothing. The last level is the whole path.
+    /// Returns a confidence threshold for each level of the class tree. Answers that end at a level are right there
+    /// with this accuracy. Levels without a guarantee get `None`. The last level is the whole path.
     ///
-    /// Thresholds are found from the whole path up: each on the rows that are not answered further down, so that what is
-    /// answered there does not vouch for the others.
+    /// Thresholds are chosen from the whole path upwards. Each level uses only the rows that no deeper level answers.
+    /// Rows answered further down therefore do not support the guarantee of a level above.
     #[must_use]
     pub fn level_thresholds(&self, share: f64) -> Vec<Option<CoveragePoint>> {
         let depth = self.levels.first().map_or(0, |LevelConfidences(sure, _)| sure.len());
@@ -175,7 +184,7 @@ impl AbstentionCalibration {
         found
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks that the stored values are consistent.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_step = |step: &CoveragePoint| {
             step.confidence.is_finite() && step.wrong <= step.answered && step.answered <= self.rows
@@ -189,42 +198,43 @@ impl AbstentionCalibration {
         };
         if !self.levels.iter().all(is_row) {
             return Err(tr!(
-                "caution: expected {depth} probabilities for each row of levels, found others",
-                "caution: levels の各行に確率が {depth} 個必要ですが、そうなっていません"
+                "caution: expected {depth} finite probabilities in each row of levels, found an invalid row",
+                "caution: levels の各行には有限の確率が {depth} 個必要ですが、正しくない行があります"
             ));
         }
         if is_known && all.all(|steps| steps.iter().all(is_step) && rises(steps)) {
             return Ok(());
         }
         Err(tr!(
-            "caution: expected steps that answer more and more of {} rows, found others",
-            "caution: {} 行のうち答える行が増えていく steps が必要ですが、そうなっていません",
+            "caution: expected steps that answer an increasing number of at most {} rows, found invalid steps",
+            "caution: steps の answered は {} 以下で増えていく必要がありますが、そうなっていません",
             self.rows
         ))
     }
 }
 
 impl LevelConfidences {
-    /// Of a row with these probabilities, whose answer is `class` and whose right class is `label`.
+    /// Returns the confidences of a row with these probabilities, the answer `class` and the true class `label`.
     pub(crate) fn new(tree: &Hierarchy, probabilities: &[f32], class: usize, label: u32) -> LevelConfidences {
         LevelConfidences(tree.level_confidences(probabilities, class), tree.shared_levels(class, label as usize))
     }
 
-    /// The level, from 1, at which the answer ends by these steps, and whether it is right there; none if it is not given.
+    /// Returns the level, from 1, at which the answer ends, and whether the answer is right there. `None` if the row is
+    /// not answered.
     pub(crate) fn answered_level(&self, steps: &[Option<CoveragePoint>]) -> Option<(usize, bool)> {
         let level = deepest_confident_level(&self.0, steps)?;
         Some((level, self.1 >= level))
     }
 }
 
-/// The deepest level, from 1, that is sure enough by these steps.
+/// Returns the deepest level, from 1, whose confidence reaches its threshold.
 #[must_use]
 pub fn deepest_confident_level(sure: &[f32], steps: &[Option<CoveragePoint>]) -> Option<usize> {
     let is_sure = |(p, step): (&f32, &Option<CoveragePoint>)| step.is_some_and(|step| *p >= step.confidence);
     sure.iter().zip(steps).rposition(is_sure).map(|at| at + 1)
 }
 
-/// The step that takes most rows of those that keep the promise of this share.
+/// Returns the threshold that answers the most rows among those that guarantee the accuracy.
 fn guaranteed_threshold(steps: &[CoveragePoint], level: f64) -> Option<CoveragePoint> {
     let part = DELTA / SEQUENCE_STARTS.len() as f64;
     let least = part.ln() / level.ln();
@@ -236,7 +246,8 @@ fn guaranteed_threshold(steps: &[CoveragePoint], level: f64) -> Option<CoverageP
     SEQUENCE_STARTS.iter().filter_map(chain).max_by_key(|step| step.answered)
 }
 
-/// The curve of a class from the probabilities of rows and whether they are of it: a step for each part of those that are.
+/// The curve of a class, from the probability of each row and whether the row has the class. The points split the
+/// positive rows evenly.
 fn class_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     let mut sorted = rows.to_vec();
     sorting::sort_by(&mut sorted, |a, b| b.0.total_cmp(&a.0));
@@ -245,7 +256,7 @@ fn class_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     let (mut at, mut right) = (0, 0);
     for step in 1..=CLASS_CURVE_POINTS.min(there) {
         let wanted = (there * step).div_ceil(CLASS_CURVE_POINTS.min(there));
-        // Equal probabilities stand or fall together.
+        // Rows of equal probability are answered together.
         while at < sorted.len() && (right < wanted || sorted[at].0 == sorted[at - 1].0) {
             right += usize::from(sorted[at].1);
             at += 1;
@@ -257,9 +268,9 @@ fn class_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     steps
 }
 
-/// The share of wrong answers among the 1 %, 2 %, … 100 % of rows whose answers are the surest, from the confidence of each row and
-/// whether its answer is right: the risk–coverage curve (El-Yaniv and Wiener 2010). Rows of equal confidence are answered together; empty
-/// without rows.
+/// Returns the share of wrong answers among the 1 %, 2 %, … 100 % most confident rows. This is the risk–coverage curve
+/// (El-Yaniv and Wiener 2010). The input is the confidence of each row and whether its answer is right. Rows of equal
+/// confidence are answered together. The result is empty without rows.
 ///
 /// ```
 /// let risks = chumoku::risks_by_coverage(&[(0.9, true), (0.8, true), (0.7, false), (0.6, true)]);
@@ -276,7 +287,7 @@ pub fn risks_by_coverage(rows: &[(f32, bool)]) -> Vec<f32> {
     (1..=CURVE_POINTS).filter_map(risk).collect()
 }
 
-/// The risk–coverage curve of rows, each with its confidence and whether the answer is right.
+/// Computes the risk–coverage curve from the confidence of each row and whether its answer is right.
 pub(crate) fn risk_coverage_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     let mut sorted = rows.to_vec();
     sorting::sort_by(&mut sorted, |a, b| b.0.total_cmp(&a.0));
@@ -284,7 +295,7 @@ pub(crate) fn risk_coverage_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     let (mut at, mut wrong) = (0, 0);
     for step in 1..=CURVE_POINTS {
         let end = (sorted.len() * step).div_ceil(CURVE_POINTS);
-        // Equal confidences stand or fall together.
+        // Rows of equal confidence are answered together.
         while at < sorted.len() && (at < end || sorted[at].0 == sorted[at - 1].0) {
             wrong += usize::from(!sorted[at].1);
             at += 1;
@@ -296,7 +307,7 @@ pub(crate) fn risk_coverage_curve(rows: &[(f32, bool)]) -> Vec<CoveragePoint> {
     steps
 }
 
-/// The share below which one row in a hundred lies.
+/// The share of known n-grams below which one row in a hundred lies.
 fn known_share_threshold(known: &[f32]) -> Option<f32> {
     let mut sorted = known.to_vec();
     sorting::sort_by(&mut sorted, f32::total_cmp);
@@ -304,17 +315,17 @@ fn known_share_threshold(known: &[f32]) -> Option<f32> {
     sorted.get(rank - 1).copied().filter(|_| sorted.len() >= MIN_ROWS)
 }
 
-/// Why answers break a promise.
+/// The reason why an accuracy guarantee failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GuaranteeViolation {
-    /// Chance explains it.
+    /// The failure is within chance.
     Chance,
-    /// Chance does not: the rows are unlike the validation rows.
+    /// The failure is beyond chance: the rows differ from the validation rows.
     Unlike,
 }
 
-/// The breach of the promise of this share by rows that were answered; none if they keep it.
+/// Returns why the answered rows miss this accuracy, or `None` if they reach it.
 pub(crate) fn guarantee_violation(right: usize, answered: usize, share: f64) -> Option<GuaranteeViolation> {
     let is_kept = right as f64 >= share * answered as f64;
     let by_chance = || {
@@ -327,7 +338,7 @@ pub(crate) fn guarantee_violation(right: usize, answered: usize, share: f64) -> 
     (!is_kept).then(by_chance)
 }
 
-/// The probability of `k` successes or fewer in `n` trials of probability `p`.
+/// The probability of at most `k` successes in `n` trials with success probability `p`.
 fn binomial_cdf(k: usize, n: usize, p: f64) -> f64 {
     let (mut log_term, odds) = (n as f64 * (1.0 - p).ln(), (p / (1.0 - p)).ln());
     let mut sum = log_term.exp();
@@ -344,8 +355,8 @@ mod tests {
     use chumoku_kernels::Philox;
 
     #[test]
-    fn tails_are_those_of_the_binomial_distribution() {
-        // As scipy.stats.binom.cdf has them.
+    fn tails_match_the_binomial_distribution() {
+        // Values of scipy.stats.binom.cdf.
         for (k, n, p, expected) in [
             (0, 59, 0.05, 0.048_494_525_2),
             (3, 100, 0.05, 0.257_838_659_1),
@@ -358,9 +369,9 @@ mod tests {
     }
 
     #[test]
-    fn broken_promises_are_told_from_chance() {
+    fn failed_guarantees_are_distinguished_from_chance() {
         assert_eq!([guarantee_violation(95, 100, 0.95), guarantee_violation(0, 0, 0.95)], [None; 2]);
-        // 93 right ones of 100 or fewer come about in 23 % of draws, 86 or fewer in 0.05 %.
+        // At most 93 of 100 successes occur in 23 % of draws, at most 86 in 0.05 %.
         assert_eq!(
             [93, 86].map(|right| guarantee_violation(right, 100, 0.95)),
             [Some(GuaranteeViolation::Chance), Some(GuaranteeViolation::Unlike)]
@@ -368,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn curves_keep_equal_confidences_together() {
+    fn rows_of_equal_confidence_share_a_point() {
         let rows = [(0.9, true), (0.9, false), (0.8, true), (0.7, false)];
         let step = |confidence, answered, wrong| CoveragePoint { confidence, answered, wrong };
         assert_eq!(risk_coverage_curve(&rows), [step(0.9, 2, 1), step(0.8, 3, 1), step(0.7, 4, 2)]);
@@ -379,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_promise_nothing() {
+    fn few_rows_guarantee_nothing() {
         let sure = |n: usize| AbstentionCalibration::fit(&vec![(0.99, true); n], &[]);
         // 0.95ⁿ ≤ 0.0125.
         assert_eq!(
@@ -397,13 +408,14 @@ mod tests {
             steps: steps.to_vec(),
             ..AbstentionCalibration::default()
         };
-        // Three hundred rows with four errors would do, had a sequence begun there: the first two end at 172, the third is later.
+        // Three hundred rows with four errors would pass if a sequence began there. The first two sequences end at row
+        // 172, and the third begins later.
         let found = caution(&[step(100, 0), step(172, 4), step(300, 4)]).threshold_for(0.95).unwrap();
         assert_eq!(found.answered, 100);
         assert_eq!(caution(&[step(100, 0), step(300, 4)]).threshold_for(0.95).unwrap().answered, 300);
     }
 
-    /// Rows whose confidence is the probability of being right.
+    /// Rows whose confidence is their probability of being right.
     fn rows(n: usize, stream: u64) -> Vec<(f32, bool)> {
         let random = Philox::new(7, stream);
         let row = |i: u64| {
@@ -414,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_are_kept() {
+    fn guarantees_hold() {
         let (mut kept, mut answered, runs) = (0, 0.0, 300);
         for run in 0..runs {
             let caution = AbstentionCalibration::fit(&rows(1000, run), &[]);
@@ -422,7 +434,7 @@ mod tests {
                 kept += 1;
                 continue;
             };
-            // The truth, not a sample of it: among so many rows.
+            // The true accuracy instead of a sample, over this many rows.
             let new: Vec<(f32, bool)> =
                 rows(20_000, 10_000 + run).into_iter().filter(|row| row.0 >= step.confidence).collect();
             let right = new.iter().filter(|row| row.1).count() as f64 / new.len() as f64;
@@ -430,7 +442,7 @@ mod tests {
             answered += new.len() as f64 / 20_000.0 / runs as f64;
         }
         assert!(kept as f64 >= 0.95 * runs as f64, "{kept} of {runs}");
-        // With the probabilities known, 36 % could be answered; a thousand rows prove the promise for fewer.
+        // With known probabilities, 36 % could be answered. A thousand rows only prove the guarantee for fewer.
         assert!(answered > 0.05, "{answered}");
     }
 
@@ -442,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_cut_where_they_are_precise() {
+    fn classes_get_thresholds_at_which_they_are_precise() {
         let step = |confidence, answered, wrong| CoveragePoint { confidence, answered, wrong };
         let rows = [(0.9, true), (0.8, false), (0.8, true), (0.7, false), (0.6, true), (0.1, false)];
         assert_eq!(class_curve(&rows), [step(0.9, 1, 0), step(0.8, 3, 1), step(0.6, 5, 2)]);
@@ -455,18 +467,18 @@ mod tests {
             caution.precision_threshold(0, precision).map(|cut| (cut.point.answered, cut.positives, cut.is_guaranteed))
         };
         assert_eq!([cut(0.95), cut(0.66), cut(0.6)], [Some((1, 3, false)), Some((3, 3, false)), Some((5, 3, false))]);
-        // Class 1 is right in the row that is most probably of it.
+        // Class 1 is right in the row where it is most probable.
         assert_eq!(caution.precision_threshold(1, 0.99).map(|cut| cut.point.answered), Some(1));
         assert_eq!(caution.precision_threshold(2, 0.5), None);
         let labels: Vec<Vec<u32>> = labels.iter().map(|&label| vec![label]).collect();
         assert_eq!(AbstentionCalibration::default().with_class_curves(&p, &labels), caution);
-        // Enough rows promise it.
+        // Enough rows give a guarantee.
         let many = AbstentionCalibration::default().with_class_curves(&vec![vec![0.9, 0.1]; 90], &[0u32; 90]);
         assert!(many.precision_threshold(0, 0.95).unwrap().is_guaranteed && many.precision_threshold(1, 0.1).is_none());
     }
 
     #[test]
-    fn damaged_curves_are_found() {
+    fn damaged_curves_are_rejected() {
         let good = AbstentionCalibration::fit(&rows(100, 1), &[]);
         good.check().unwrap();
         let mut bad = good.clone();
@@ -477,7 +489,8 @@ mod tests {
         assert!(bad.check().is_err());
     }
 
-    /// A tree of two levels: how sure an answer is, and the probability that it is right at the first level and the whole.
+    /// A tree of two levels: the confidence of each answer, with its probability of being right at the first level and
+    /// on the whole path.
     fn level_rows(n: usize, stream: u64) -> Vec<LevelConfidences> {
         let random = Philox::new(9, stream);
         let row = |i: u64| {
@@ -489,9 +502,9 @@ mod tests {
         (0..n as u64).map(row).collect()
     }
 
-    /// Answers that end at a level are right there as often as promised, by themselves: those that go further down do not help.
+    /// Answers that end at a level reach the accuracy there by themselves. Answers that go deeper do not count.
     #[test]
-    fn promises_are_kept_at_each_level() {
+    fn guarantees_hold_at_each_level() {
         let (mut kept, mut answered, runs) = ([0, 0], [0, 0], 100);
         for run in 0..runs {
             let rows = level_rows(1500, run);
@@ -515,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_sure_level_is_answered() {
+    fn the_deepest_confident_level_is_answered() {
         let step = |confidence| Some(CoveragePoint { confidence, answered: 1, wrong: 0 });
         let level = |sure: [f32; 3], steps: [Option<CoveragePoint>; 3]| deepest_confident_level(&sure, &steps);
         assert_eq!(level([0.9, 0.8, 0.7], [step(0.9), step(0.8), step(0.7)]), Some(3));

@@ -1,12 +1,13 @@
-//! From the scores of the two halves of a predictor, attention and n-grams, to calibrated probabilities.
+//! Calibrated class probabilities from the scores of both ensemble members: the network and the n-gram model.
 
 use chumoku_nn::probability::{log_softmax, max_and_sum_exp};
 use serde::{Deserialize, Serialize};
 
 /// `p = softmax(attention · log p_attention + ngrams · log p_ngrams)`.
 ///
-/// The two weights are fitted on validation rows by maximum likelihood, which both blends (a product of experts,
-/// Hinton 2002) and calibrates (temperature scaling is the case of one weight; Guo et al. 2017). The problem is convex.
+/// The two weights are fitted on validation rows by maximum likelihood. This blends the members (a product of experts,
+/// Hinton 2002) and calibrates the result. With one weight, it is temperature scaling (Guo et al. 2017). The problem is
+/// convex.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Blend {
     /// Weight of the network's log-probabilities.
@@ -16,10 +17,10 @@ pub struct Blend {
 }
 
 impl Blend {
-    /// The network alone, as it is.
+    /// Uses the network alone, without scaling.
     pub const NETWORK_ONLY: Blend = Blend { attention: 1.0, ngrams: 0.0 };
 
-    /// Probabilities from two rows of log-probabilities.
+    /// Returns class probabilities from the log-probabilities of both members.
     pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let scores: Vec<f32> = match ngrams {
             Some(ngrams) => attention.iter().zip(ngrams).map(|(a, n)| self.attention * a + self.ngrams * n).collect(),
@@ -28,10 +29,11 @@ impl Blend {
         log_softmax(&scores).iter().map(|x| x.exp()).collect()
     }
 
-    /// Fits the weights on rows of log-probabilities with their labels; `ngrams` empty: one weight, the temperature.
-    /// `weights` say how much each row counts.
+    /// Fits the weights on rows of log-probabilities with their labels. Rows count equally unless `weights` are given.
+    /// With empty `ngrams`, fits one weight: the temperature.
     ///
-    /// A pull towards (1, 0) or (½, ½) of the strength of a few rows keeps small validation splits from extremes.
+    /// A prior pulls the weights towards (1, 0), or (½, ½) for two members. It counts as much as a few rows and keeps
+    /// small validation splits from extremes.
     pub fn fit(attention: &[Vec<f32>], ngrams: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> Blend {
         let both = !ngrams.is_empty();
         let prior = if both { [0.5, 0.5] } else { [1.0, 0.0] };
@@ -40,7 +42,7 @@ impl Blend {
         }
         const PRIOR_ROWS: f64 = 4.0;
         let mut w = prior;
-        // Newton's method on a convex function of two numbers, with steps halved until it falls.
+        // Newton's method on a convex function of two variables. The step is halved until the objective falls.
         let objective = |w: [f64; 2]| -> (f64, [f64; 2], [[f64; 2]; 2]) {
             let (mut value, mut gradient, mut hessian) = (0.0, [0.0; 2], [[0.0; 2]; 2]);
             for i in 0..2 {
@@ -100,7 +102,7 @@ impl Blend {
         if !both {
             return Blend { attention: w[0].max(0.01) as f32, ngrams: 0.0 };
         }
-        // Neither half may speak against itself: fit the other alone then.
+        // A weight must not be negative. If one is, fit the other member alone.
         if w[1] < 0.0 {
             return Blend::fit(attention, &[], labels, weights);
         }
@@ -117,7 +119,7 @@ mod tests {
     use super::*;
     use chumoku_kernels::Philox;
 
-    /// Rows whose labels are drawn from softmax(scale · scores).
+    /// Rows with labels drawn from softmax(scale · scores).
     fn rows(n: usize, scale: f32, stream: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
         let random = Philox::new(1, stream);
         (0..n)
@@ -135,14 +137,14 @@ mod tests {
     }
 
     #[test]
-    fn an_overconfident_model_is_cooled() {
+    fn overconfident_probabilities_are_smoothed() {
         let (scores, labels) = rows(20_000, 0.5, 1);
         let blend = Blend::fit(&scores, &[], &labels, None);
         assert!((blend.attention - 0.5).abs() < 0.03, "{blend:?}");
     }
 
     #[test]
-    fn a_weight_of_two_is_the_row_twice() {
+    fn a_row_weight_of_two_equals_two_copies_of_the_row() {
         let (scores, labels) = rows(200, 0.7, 4);
         let (noise, _) = rows(200, 1.0, 5);
         let weights: Vec<f32> = labels.iter().map(|&label| if label == 1 { 2.0 } else { 1.0 }).collect();
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_gets_no_weight_and_truth_all() {
+    fn noise_gets_no_weight_and_true_scores_get_all() {
         let (scores, labels) = rows(5_000, 1.0, 2);
         let (noise, _) = rows(5_000, 1.0, 3);
         let blend = Blend::fit(&scores, &noise, &labels, None);

@@ -1,8 +1,8 @@
-//! The built-in data: for classification 1,000 short reviews, half English and half Japanese, written for this project;
-//! for translation [`dates()`], which are made.
+//! Built-in data sets. Classification uses 1,000 short reviews, half English and half Japanese, written for this
+//! project. Translation uses generated [`dates()`].
 //!
-//! Half the reviews are positive and half negative, on many subjects, with a fixed split. They are small enough to learn
-//! within a minute, and hard enough to be honest: negation, mixed feelings, contrast.
+//! Half of the reviews are positive. They cover many subjects and have a fixed split. The data is small enough to train
+//! on within a minute. Negation, mixed feelings and contrast keep it realistic.
 
 mod dates;
 
@@ -12,7 +12,7 @@ use crate::train::{Rows, TrainingData};
 
 const REVIEWS: &str = include_str!("../builtin/reviews.tsv");
 
-/// The reviews, in their three parts.
+/// Returns the reviews, split into training, validation and test rows.
 pub fn reviews() -> TrainingData {
     let labels = ["negative".to_owned(), "positive".to_owned()];
     let mut data = TrainingData { labels: labels.to_vec(), ..TrainingData::default() };
@@ -36,7 +36,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn a_thousand_different_reviews_in_balance() {
+    fn a_thousand_different_reviews_are_balanced() {
         let data = reviews();
         assert_eq!([data.train.len(), data.valid.len(), data.test.len()], [700, 100, 200]);
         let mut seen = HashSet::new();

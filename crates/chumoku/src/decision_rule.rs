@@ -1,51 +1,52 @@
-//! Which class is the answer where it is not the most probable one: factors of the probabilities, chosen for a figure.
+//! Decision rules other than the most probable class: class factors chosen for a metric.
 
 use crate::scoring::{largest, quick_scores};
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
-/// The figure that answers are chosen for.
+/// The metric that the class factors optimize.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Optimize {
-    /// The mean F1 of the classes, to which a rare class counts as much as a frequent one.
+    /// The mean F1 of the classes, in which rare and frequent classes count equally.
     MacroF1,
 }
 
-/// How the answer follows from probabilities: the class whose probability times its factor is the largest.
+/// A rule that predicts the class with the largest product of probability and class factor.
 ///
-/// The most probable class has the best expected accuracy. For F1 the best answers have thresholds of their own, which
-/// depend on the data (Lipton, Elkan and Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure",
-/// 2014). With classes that exclude each other, factors are such thresholds.
+/// The most probable class maximizes expected accuracy. The best F1 requires thresholds that depend on the data
+/// (Lipton, Elkan and Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure", 2014). For mutually
+/// exclusive classes, the factors act as these thresholds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DecisionRule {
-    /// The figure that the factors were chosen for.
+    /// The metric that the factors were chosen for.
     pub optimizes: Optimize,
-    /// The factor of each class.
+    /// The factor of each class, by class index.
     pub factors: Vec<f32>,
 }
 
-/// The largest factor, and the inverse of the smallest: a few rows of a rare class are no reason for more.
+/// The largest factor. Its inverse is the smallest. A few rows of a rare class do not justify more.
 const MAX_FACTOR: f64 = 16.0;
-/// Passes over the classes.
+/// The maximum number of passes over the classes.
 const MAX_PASSES: usize = 5;
-/// The least gain of the figure that moves a factor.
+/// The smallest gain in the metric for which a factor moves.
 const MIN_GAIN: f64 = 1e-9;
 
 impl DecisionRule {
-    /// The answer; the first of equals.
+    /// Returns the predicted class. Ties go to the first class.
     #[must_use]
     pub fn class(&self, probabilities: &[f32]) -> usize {
         let products: Vec<f32> = probabilities.iter().zip(&self.factors).map(|(p, factor)| p * factor).collect();
         largest(&products) as usize
     }
 
-    /// Factors for the best macro-F1 on rows with these probabilities and classes.
+    /// Chooses factors that maximize macro-F1 on rows with these probabilities and labels.
     ///
-    /// Coordinate ascent: one factor at a time moves to the best of all places where an answer changes. Every class
-    /// has one imaginary row more that is answered wrongly, so that a class of two rows does not decide by itself.
+    /// Uses coordinate ascent. One factor at a time moves to the best point among those where a prediction changes.
+    /// Each class gets one additional imaginary row with a wrong answer. A class of two rows therefore does not
+    /// dominate the result.
     #[must_use]
     pub fn for_macro_f1(probabilities: &[Vec<f32>], labels: &[u32], classes: usize) -> DecisionRule {
         let log_p: Vec<Vec<f64>> =
@@ -66,17 +67,17 @@ impl DecisionRule {
             |decision: &DecisionRule| probabilities.iter().map(|p| decision.class(p) as u32).collect::<Vec<_>>();
         let plain = DecisionRule { optimizes: Optimize::MacroF1, factors: vec![1.0; classes] };
         let figure = |decision: &DecisionRule| quick_scores(labels, &answers(decision), classes).1;
-        // What the imaginary rows prefer may be worse on the real ones.
+        // The best factors with imaginary rows may be worse on the real rows.
         if figure(&found) > figure(&plain) { found } else { plain }
     }
 
-    /// Whether the answers are the most probable classes.
+    /// Returns `true` if the rule predicts the most probable class.
     #[must_use]
     pub fn is_argmax(&self) -> bool {
         self.factors.windows(2).all(|pair| pair[0] == pair[1])
     }
 
-    /// Checks the factors of so many classes.
+    /// Checks the factors against the number of classes.
     pub(crate) fn check(&self, classes: usize) -> Result<(), String> {
         let is_factor = |factor: &f32| factor.is_finite() && *factor > 0.0;
         if self.factors.len() == classes && self.factors.iter().all(is_factor) {
@@ -90,7 +91,7 @@ impl DecisionRule {
     }
 }
 
-/// Right answers, answers and rows of a class.
+/// Counts of one class: correct predictions, all predictions and rows.
 #[derive(Clone, Copy, Default)]
 struct ClassCounts {
     correct: f64,
@@ -99,17 +100,17 @@ struct ClassCounts {
 }
 
 impl ClassCounts {
-    /// F1 with an imaginary row that is answered wrongly; 0 for a class that does not occur.
+    /// F1 with one imaginary row that is answered wrongly. 0 for a class without rows and predictions.
     fn f1(self) -> f64 {
         let all = self.predicted + self.rows;
         if all > 0.0 { 2.0 * self.correct / (all + 1.0) } else { 0.0 }
     }
 }
 
-/// Moves the offset of one class to where the macro-F1 is best: of equals, to the smallest.
+/// Moves the offset of one class to the best macro-F1. Ties go to the smallest offset.
 fn move_offset(class: usize, offsets: &mut [f64], log_p: &[Vec<f64>], labels: &[u32]) {
     let mut counts = vec![ClassCounts::default(); offsets.len()];
-    // Of each row the offset from which on the class is its answer, and the answer below that.
+    // For each row: the offset from which `class` wins, the winner below that offset, and the label.
     let mut rows: Vec<(f64, usize, usize)> = Vec::with_capacity(labels.len());
     for (log_p, &label) in log_p.iter().zip(labels) {
         let others = (0..offsets.len()).filter(|&other| other != class);
@@ -137,7 +138,8 @@ fn move_offset(class: usize, offsets: &mut [f64], log_p: &[Vec<f64>], labels: &[
     let mut at = 0;
     let mut current = sum;
     while at <= rows.len() {
-        // Between the last row that has the class for its answer and the first that has not; 0 if it lies there.
+        // Midway between the last row that predicts the class and the first that does not. 0 if it lies in this
+        // interval.
         let low = if at == 0 { -limit } else { rows[at - 1].0 };
         let high = rows.get(at).map_or(limit, |row| row.0);
         let middle = if low < 0.0 && high > 0.0 { 0.0 } else { 0.5 * (low.max(-limit) + high.min(limit)) };
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
     use chumoku_kernels::Philox;
 
-    /// Rows of a frequent class and a rare one, whose probability of the rare class is right.
+    /// Rows of a frequent and a rare class, with calibrated probabilities of the rare class.
     fn rows(n: u64, stream: u64) -> (Vec<Vec<f32>>, Vec<u32>) {
         let random = Philox::new(5, stream);
         let row = |i: u64| {
@@ -179,12 +181,12 @@ mod tests {
     }
 
     #[test]
-    fn the_rare_class_is_answered_more_often_and_macro_f1_rises() {
+    fn predicting_the_rare_class_more_often_raises_macro_f1() {
         let (p, labels) = rows(2000, 1);
         let decision = DecisionRule::for_macro_f1(&p, &labels, 2);
         decision.check(2).unwrap();
         assert!(decision.factors[1] > 1.3 * decision.factors[0], "{decision:?}");
-        // Rows that had no part in the choice.
+        // Held-out rows.
         let (p, labels) = rows(20_000, 2);
         let figures = |answers: Vec<u32>| quick_scores(&labels, &answers, 2);
         let plain = figures(p.iter().map(|p| largest(p)).collect());
@@ -192,9 +194,9 @@ mod tests {
         assert!(chosen.1 > plain.1 + 0.03 && chosen.0 <= plain.0, "{plain:?} {chosen:?}");
     }
 
-    /// No other pair of factors on a grid is better on the rows.
+    /// No other pair of factors on a grid has a better score on these rows.
     #[test]
-    fn two_classes_get_their_best_threshold() {
+    fn two_classes_get_the_best_threshold() {
         let (p, labels) = rows(300, 3);
         let smoothed = |decision: &DecisionRule| {
             let mut counts = [ClassCounts::default(); 2];
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_gained_the_most_probable_class_stays() {
+    fn the_most_probable_class_stays_if_factors_gain_nothing() {
         let p = vec![vec![0.9, 0.05, 0.05], vec![0.1, 0.8, 0.1], vec![0.2, 0.2, 0.6]];
         let decision = DecisionRule::for_macro_f1(&p, &[0, 1, 2], 3);
         assert!(decision.is_argmax(), "{decision:?}");

@@ -1,4 +1,4 @@
-//! What can go wrong, each with what was being done, what was expected and what came.
+//! Errors of the library. Each message says what failed, what was expected and what was found.
 
 use crate::data::{DataError, is_disk_full, is_unwritable_path};
 use crate::lang::{action as doing_of, system_message};
@@ -7,14 +7,14 @@ use chumoku_nn::Error as Nn;
 use chumoku_text::tokens::TokenizerError;
 use std::path::PathBuf;
 
-/// The library's result.
+/// The result type of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Something does not fit a kernel, a layer or a model.
+    /// A mismatch with the requirements of a kernel, layer or model.
     #[error("{}", crate::layer_errors::layer_error_message(_0))]
     Nn(#[from] chumoku_nn::Error),
     /// A data file cannot be used.
@@ -23,38 +23,38 @@ pub enum Error {
     /// The n-gram model cannot be trained.
     #[error(transparent)]
     Ngram(#[from] crate::ngram::NgramError),
-    /// Translations and references that do not belong together.
+    /// Translations and references do not match.
     #[error(transparent)]
     Metric(#[from] crate::metrics::MetricError),
     /// A file could not be read.
     #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(action), path.display(), system_message(source)))]
     Io {
-        /// What was being done, e.g. "reading".
+        /// The failed action, for example "reading".
         action: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file or folder could not be written.
     #[error("{}", tr!("{} {}: {}", "{1}: {0}に失敗しました: {2}", doing_of(action), path.display(), system_message(source)))]
     Write {
-        /// What was being done, e.g. "creating".
+        /// The failed action, for example "creating".
         action: &'static str,
-        /// To which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A model folder that cannot be used.
+    /// A model folder cannot be used.
     #[error("{}: {problem}", path.display())]
     Model {
-        /// The file at fault.
+        /// The affected file.
         path: PathBuf,
-        /// What was expected, what came, and what to do.
+        /// The problem: the expected and the found value, and what to do.
         problem: String,
     },
-    /// A tokenizer that cannot be trained or used.
+    /// A tokenizer cannot be trained or used.
     #[error(transparent)]
     Tokenizer(TokenizerError),
     /// The output folder cannot be used.
@@ -62,20 +62,20 @@ pub enum Error {
     Output {
         /// The folder.
         path: PathBuf,
-        /// Why not, and what to do.
+        /// The reason, and what to do.
         problem: String,
     },
-    /// A setting out of its range.
+    /// A setting is out of range.
     #[error("{0}")]
     Setting(String),
-    /// A worked example that cannot be used.
+    /// A worked example cannot be used.
     #[error("{}", tr!("{} {file}: {problem}", "{file}の{}: {problem}", doing_of(action)))]
     Example {
-        /// What was being done, e.g. "checking".
+        /// The failed action, for example "checking".
         action: &'static str,
-        /// Its file.
+        /// The example's file.
         file: String,
-        /// What was expected, what came, and where.
+        /// The problem: the expected and the found value, and where it is.
         problem: String,
     },
     /// A file of tensors cannot be read or written.
@@ -84,19 +84,19 @@ pub enum Error {
     /// An input or attribute of an operator does not fit.
     #[error("{argument}: {problem}")]
     Operator {
-        /// Its name.
+        /// The name of the input or attribute.
         argument: String,
-        /// What was expected, what came, and what to do.
+        /// The problem: the expected and the found value, and what to do.
         problem: String,
     },
-    /// Training met a loss or gradient that is not a number.
+    /// Training produced a loss or gradient that is not a number.
     #[error("{0}")]
     NotFinite(String),
-    /// The caller stopped training before there was a model.
-    #[error("{}", tr!("training: stopped before there was a model", "学習: モデルができる前に中止されました"))]
+    /// The caller stopped training before the first model was saved.
+    #[error("{}", tr!("training: stopped before the first model was saved", "学習: 最初のモデルを保存する前に中止されました"))]
     Interrupted,
-    /// This process helped another one to train, to the end: the model is there.
-    #[error("{}", tr!("training: helped to the end; the model is where the leader writes it", "学習: 最後まで手伝いました。モデルは主プロセスの出力先にあります"))]
+    /// This process was a worker in another process's training run, which finished and saved the model.
+    #[error("{}", tr!("training: this worker has finished; the model is in the output folder of the coordinator", "学習: ワーカーの処理が終わりました。モデルは主プロセスの出力先にあります"))]
     WorkerFinished,
 }
 
@@ -117,24 +117,25 @@ impl From<chumoku_kernels::Error> for Error {
 }
 
 impl Error {
-    /// Wraps what the system said of a file.
+    /// Wraps an operating-system error about a file.
     pub fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Io { action: doing, path, source }
     }
 
-    /// Wraps what the system said when something was to be written.
+    /// Wraps an operating-system error about a write.
     pub fn write(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Error {
         let path = path.into();
         move |source| Error::Write { action: doing, path, source }
     }
 
-    /// The argument may bear a name out of a file, with line feeds and worse in it.
+    /// Builds an operator error. The argument may be a name from a file with line feeds and control characters, so it
+    /// is cleaned.
     pub(crate) fn operator(argument: &str, problem: impl Into<String>) -> Error {
         Error::Operator { argument: crate::lang::show_controls(argument), problem: problem.into() }
     }
 
-    /// What the system said, if it refused.
+    /// Returns the operating-system error, if there is one.
     fn io_error(&self) -> Option<&std::io::Error> {
         match self {
             Error::Io { source, .. } | Error::Write { source, .. } => Some(source),
@@ -144,20 +145,20 @@ impl Error {
         }
     }
 
-    /// Whether there was no room on the disk for what was to be written.
+    /// Returns `true` if the disk was full.
     pub fn is_full_disk(&self) -> bool {
         self.io_error().is_some_and(|error| is_disk_full(error.kind()))
     }
 
-    /// Whether work was stopped because the caller asked for it, with nothing to show for it.
+    /// Returns `true` if the caller interrupted the work before it produced a result.
     pub fn is_interrupted(&self) -> bool {
         matches!(self, Error::Interrupted | Error::Ngram(crate::ngram::NgramError::Cancelled))
     }
 
-    /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1).
+    /// Returns `true` for a usage error (exit code 2) and `false` for failed work (exit code 1).
     ///
-    /// A place that was named and cannot be written to at all is wrong use; so is a file that cannot be read. Writing that
-    /// was begun and failed, as on a full disk, is failed work.
+    /// Unreadable input files and output paths that cannot be written at all are usage errors. A write that started and
+    /// then failed, for example on a full disk, is failed work.
     pub fn is_usage(&self) -> bool {
         match self {
             Error::Nn(error) => !matches!(error, Nn::Kernel(_) | Nn::NanLogit),
@@ -181,7 +182,7 @@ mod tests {
     use std::io::ErrorKind;
 
     #[test]
-    fn a_place_that_was_named_is_at_fault_or_the_disk_is() {
+    fn an_unwritable_path_is_a_usage_error_and_a_full_disk_is_not() {
         use ErrorKind as K;
         let of = |kind: ErrorKind| {
             [Error::io("reading", "x")(kind.into()), Error::write("writing", "x")(kind.into())]
@@ -193,7 +194,7 @@ mod tests {
         for kind in [K::NotFound, K::PermissionDenied, K::NotADirectory, K::IsADirectory, K::ReadOnlyFilesystem] {
             assert_eq!(of(kind), [(true, false); 2], "{kind:?}");
         }
-        // A file that cannot be read through is unreadable input; writing that was begun and failed is failed work.
+        // An input file with a read error is unreadable input. A write that started and then failed is failed work.
         for kind in [K::Other, K::BrokenPipe, K::UnexpectedEof, K::Interrupted] {
             assert_eq!(of(kind), [(true, false), (false, false)], "{kind:?}");
         }

@@ -1,18 +1,19 @@
-//! Dividing rows into folds, so that each is judged by a model that has not seen its text.
+//! Assigns rows to cross-validation folds. Each row is evaluated by a model that was not trained on its text.
 
 use crate::data::{group_related, normalize};
 use crate::sorting;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Rows of one text, but for case and white space; of pairs, rows that are tied together by shared texts.
+/// Rows with equal text, ignoring case and white space. For text pairs, rows that are connected by shared texts.
 struct FoldGroup {
     label: u32,
     hash: [u8; 32],
     rows: Vec<usize>,
 }
 
-/// The groups of equal texts, by their most frequent label (of equals the first), then by a hash of seed, round and text.
+/// Groups rows by text. Groups are sorted by their most frequent label, then by a hash of seed, round and text. Ties go
+/// to the first label.
 fn text_groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<FoldGroup> {
     let mut of_text: BTreeMap<[u8; 32], Vec<usize>> = BTreeMap::new();
     let related = group_related(texts);
@@ -37,8 +38,8 @@ fn text_groups(texts: &[&str], labels: &[u32], [seed, round]: [u64; 2]) -> Vec<F
     groups
 }
 
-/// The fold of each row. Equal texts are in one fold, and pairs that share a text, each label is spread over all folds, and the order of the rows does not
-/// matter.
+/// Assigns a fold to each row. Rows with equal text share a fold, as do pairs with a common text. Each label is spread
+/// over all folds. The order of the rows does not matter.
 pub(crate) fn assign_folds(texts: &[&str], labels: &[u32], folds: usize, seed: [u64; 2]) -> Vec<usize> {
     let mut fold_of = vec![0; texts.len()];
     for (place, group) in text_groups(texts, labels, seed).iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Running a model over many texts: batches side by side and, for a classifier, windows and one row of logits for each
-//! text.
+//! Inference over many texts in parallel batches. Classifiers read long texts in windows and combine them into one row
+//! of logits.
 
 use crate::models::Classifier;
 use crate::nn::Offsets;
@@ -8,21 +8,21 @@ use crate::text::{SpecialTokens, windows};
 use crate::{Error, Result, sorting};
 use ndarray::Array2;
 
-/// Tokens in a batch, which a core reads alone: few, so that some hundred rows are work for many cores.
+/// Tokens in a batch, which one core processes alone. Small batches keep many cores busy with a few hundred rows.
 pub(crate) const BATCH_TOKENS: usize = 1024;
 
-/// What `f` makes of each batch, in their order, on all threads.
+/// Applies `f` to each batch in parallel and returns the results in order.
 pub(crate) fn map_batches<R: Send>(batches: &[Vec<usize>], f: impl Fn(&[usize]) -> Result<R> + Sync) -> Result<Vec<R>> {
     chumoku_kernels::parallel_try_map(batches, |batch| f(batch))
 }
 
-/// Cuts sequences, shortest first, into batches for evaluation.
+/// Splits sequences into evaluation batches, shortest first.
 pub(crate) fn batches_by_length(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let order = sorting::argsort_by(lengths.len(), &|a, b| lengths[a].cmp(&lengths[b]));
     batches_in_order(&order, lengths, budget)
 }
 
-/// Cuts sequences, in this order, into batches of at most `budget` tokens (one sequence at least).
+/// Splits sequences, in this order, into batches of at most `budget` tokens. Each batch has at least one sequence.
 pub(crate) fn batches_in_order(order: &[usize], lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut batches: Vec<Vec<usize>> = Vec::new();
     let mut tokens = usize::MAX;
@@ -41,21 +41,21 @@ pub(crate) fn batches_in_order(order: &[usize], lengths: &[usize], budget: usize
     batches
 }
 
-/// How a model is given texts: what stands around their tokens, and how many tokens it reads at a time.
+/// The input format of a model: the special tokens around a text, and the maximum number of tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InputFraming<'a> {
     pub(crate) frame: &'a SpecialTokens,
-    /// Tokens at a time, the frame's among them.
+    /// The maximum number of tokens in one input, special tokens included.
     pub(crate) max_tokens: usize,
 }
 
 impl InputFraming<'_> {
-    /// Tokens of a text that are read at a time.
+    /// The maximum number of text tokens in one input, without special tokens.
     pub(crate) fn window_size(&self) -> usize {
         self.max_tokens.saturating_sub(self.frame.len()).max(1)
     }
 
-    /// The tokens of each sequence with those around them, packed.
+    /// Packs the sequences, each with its special tokens.
     pub(crate) fn pack<'a>(&self, sequences: impl Iterator<Item = &'a [u32]>) -> (Vec<u32>, Offsets) {
         let (mut ids, mut lengths) = (Vec::new(), Vec::new());
         for sequence in sequences {
@@ -68,10 +68,10 @@ impl InputFraming<'_> {
     }
 }
 
-/// The logits of each text (rows of token ids, without what stands around them): (texts, classes).
+/// Computes the logits of each text, (texts, classes). `rows` are token ids without special tokens.
 ///
-/// A text longer than the model's sequences is read whole, in windows of nearly equal size; its logits are the mean
-/// of the windows', each counting by its tokens. A text's logits do not depend on the others.
+/// Long texts are read in windows of nearly equal size. Their logits are the mean over the windows, weighted by tokens.
+/// The logits of a text do not depend on the other texts.
 pub(crate) fn logits(
     model: &Classifier,
     params: &Params<f32>,
@@ -82,7 +82,7 @@ pub(crate) fn logits(
     mean_over_windows(framed, rows, classes, |ids, offsets| Ok(model.logits(params, ids, offsets)?))
 }
 
-/// The vectors of each text that the last layer of a classifier is given, as [`logits`] makes their logits: (texts, width).
+/// Computes the input of a classifier's last layer for each text, (texts, width). Long texts are read as in [`logits`].
 pub(crate) fn vectors(
     model: &Classifier,
     params: &Params<f32>,
@@ -93,7 +93,7 @@ pub(crate) fn vectors(
     mean_over_windows(framed, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
 }
 
-/// Calls `f` for batches of windows; the row of a text, `width` wide, is the mean of those of its windows.
+/// Calls `f` for batches of windows. The output row of a text, of length `width`, is the mean over its windows.
 fn mean_over_windows(
     framed: InputFraming<'_>,
     rows: &[Vec<u32>],
@@ -119,7 +119,7 @@ fn mean_over_windows(
         }
     }
     let mut of_rows = Array2::zeros((rows.len(), width));
-    // Pieces are in the order of the texts, so each sum has a fixed order.
+    // Pieces are in the order of the texts, so each sum is taken in a fixed order.
     for ((row, ids), found) in pieces.iter().zip(of_pieces.rows()) {
         let share = if rows[*row].is_empty() { 1.0 } else { ids.len() as f32 / rows[*row].len() as f32 };
         of_rows.row_mut(*row).scaled_add(share, &found);
@@ -127,10 +127,10 @@ fn mean_over_windows(
     Ok(of_rows)
 }
 
-/// Whether there is such a head, both from 0.
+/// Checks that a layer and head, both counted from 0, exist.
 ///
 /// # Errors
-/// If there is not.
+/// If there is no such layer or head.
 pub(crate) fn check_head([layer, head]: [usize; 2], [layers, heads]: [usize; 2]) -> Result<()> {
     match layer < layers && head < heads {
         true => Ok(()),
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn heads_that_are_not_there_are_named() {
+    fn missing_heads_are_named_in_the_error() {
         assert!(check_head([1, 3], [2, 4]).is_ok());
         let problem = check_head([1, 4], [2, 4]).unwrap_err().to_string();
         assert!(problem.contains("layer 2, head 5") && problem.contains("heads 1 to 4"), "{problem}");

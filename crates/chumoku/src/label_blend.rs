@@ -1,46 +1,47 @@
-//! From the two halves of a predictor to calibrated probabilities of labels that do not exclude each other, and to the labels
-//! that are predicted.
+//! Multi-label prediction: calibrated probabilities from the network and the n-gram model, and thresholds for the
+//! predicted labels.
 
 use crate::sorting;
 use serde::{Deserialize, Serialize};
 
-/// `p_k = 1 / (1 + exp(−(attention · z_attention,k + ngrams · z_ngrams,k + offset_k)))`, and a threshold for each label.
+/// `p_k = 1 / (1 + exp(−(attention · z_attention,k + ngrams · z_ngrams,k + offset_k)))`, with a threshold for each
+/// label.
 ///
-/// The two weights and the offsets are fitted on validation rows by maximum likelihood: a logistic regression (Platt 1999) on
-/// the two halves' log-odds, whose weights all labels share.
+/// The two weights and the offsets are fitted on validation rows by maximum likelihood. This is a logistic regression
+/// (Platt 1999) on the log-odds of both members, with weights shared by all labels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabelBlend {
     /// Weight of the network's log-odds.
     pub attention: f32,
     /// Weight of the n-gram model's log-odds.
     pub ngrams: f32,
-    /// What is added to the log-odds of each label.
+    /// The offset that is added to the log-odds of each label.
     pub offsets: Vec<f32>,
-    /// The least probability at which each label is predicted.
+    /// The lowest probability at which each label is predicted.
     pub thresholds: Vec<f32>,
 }
 
-/// Rows of which the offsets of labels, and the weights, are not to be told from their priors.
+/// The strength of the prior on weights and offsets, in rows.
 const PRIOR_ROWS: f64 = 4.0;
 
-/// The least gain, in rows, for which a label's threshold leaves the one that all labels share.
+/// The smallest gain, in rows, for which a label leaves the shared threshold.
 const MIN_GAIN: f64 = 2.0;
 
-/// Thresholds stay within these.
+/// The range of thresholds.
 const THRESHOLD_RANGE: [f32; 2] = [0.02, 0.98];
 
 impl LabelBlend {
-    /// The network alone, as it is.
+    /// Uses the network alone, without scaling.
     pub fn network_only(labels: usize) -> LabelBlend {
         LabelBlend { attention: 1.0, ngrams: 0.0, offsets: vec![0.0; labels], thresholds: vec![0.5; labels] }
     }
 
-    /// What was fitted on log-odds of n-grams alone, without a network: the weight is theirs.
+    /// Converts a blend fitted on n-gram log-odds alone: the fitted weight becomes the n-gram weight.
     pub(crate) fn into_ngrams_only(self) -> LabelBlend {
         LabelBlend { attention: 0.0, ngrams: self.attention, ..self }
     }
 
-    /// Probabilities from two rows of log-odds.
+    /// Returns label probabilities from the log-odds of both members.
     pub fn probabilities(&self, attention: &[f32], ngrams: Option<&[f32]>) -> Vec<f32> {
         let score = |label: usize| {
             let of_ngrams = ngrams.map_or(0.0, |ngrams| self.ngrams * ngrams[label]);
@@ -49,20 +50,20 @@ impl LabelBlend {
         (0..attention.len()).map(|label| sigmoid(score(label))).collect()
     }
 
-    /// The labels that are predicted, ascending.
+    /// Returns the predicted labels in ascending order.
     pub fn predicted_labels(&self, probabilities: &[f32]) -> Vec<u32> {
         let all = (0..).zip(probabilities).zip(&self.thresholds);
         all.filter(|((_, p), threshold)| p >= threshold).map(|((label, _), _)| label).collect()
     }
 
-    /// How sure it is that the predicted labels are all that hold: the probability of that if labels knew nothing of each other.
+    /// The confidence that the predicted labels are exactly the true ones. Labels are treated as independent.
     pub(crate) fn confidence(&self, probabilities: &[f32]) -> f32 {
         let all = probabilities.iter().zip(&self.thresholds);
         let of_label = |(p, threshold): (&f32, &f32)| f64::from(if p >= threshold { *p } else { 1.0 - p });
         all.map(of_label).map(|p| p.max(1e-30).ln()).sum::<f64>().exp() as f32
     }
 
-    /// What is wrong with it for so many labels, if anything.
+    /// Checks the values for this number of labels.
     pub(crate) fn check(&self, labels: usize) -> Result<(), String> {
         let numbers = [&[self.attention, self.ngrams][..], &self.offsets, &self.thresholds].concat();
         if self.offsets.len() == labels && self.thresholds.len() == labels && numbers.iter().all(|x| x.is_finite()) {
@@ -76,8 +77,8 @@ impl LabelBlend {
         ))
     }
 
-    /// Fits weights and offsets, then thresholds, on rows of log-odds with their labels; `ngrams` empty: one weight.
-    /// `row_weights` say how much each row counts.
+    /// Fits weights and offsets, then thresholds, on rows of log-odds with their labels. With empty `ngrams`, fits one
+    /// weight. Rows count equally unless `row_weights` are given.
     pub fn fit(
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
@@ -98,7 +99,7 @@ impl LabelBlend {
         }
         let data = BlendData { attention, ngrams, truth, row_weights, labels, prior };
         let w = data.fit();
-        // Neither half may speak against itself: fit the other alone then.
+        // A weight must not be negative. If one is, fit the other member alone.
         if both && w.shared[1] < 0.0 {
             return LabelBlend::fit(attention, &[], truth, row_weights, labels);
         }
@@ -126,11 +127,12 @@ pub(crate) fn log_sigmoid(z: f32) -> f32 {
     z.min(0.0) - (-z.abs()).exp().ln_1p()
 }
 
-/// Thresholds that bring micro-F1 to its most on these rows, or nearly.
+/// Chooses thresholds that approximately maximize micro-F1 on these rows.
 ///
-/// At the most of F = 2·TP / (P + T) a label is predicted where p exceeds F/2, the same for all (Lipton, Elkan and
-/// Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure", 2014). From that threshold a label departs only where its
-/// own rows gain by it: what is there is no more than some rows. `weights` say how much each row counts.
+/// At the maximum of F = 2·TP / (P + T), a label is predicted where p exceeds F/2. This threshold is the same for all
+/// labels. See Lipton, Elkan and Naryanaswamy, "Optimal thresholding of classifiers to maximize F1 measure", 2014. A
+/// label leaves it only if its own rows gain by more than a few rows can cause. Rows count equally unless `weights` are
+/// given.
 pub(crate) fn fit_thresholds(
     probabilities: &[Vec<f32>],
     truth: &[Vec<u32>],
@@ -155,7 +157,7 @@ pub(crate) fn fit_thresholds(
     let most = f1(shared.true_positives, shared.predicted);
     let clamp = |threshold: f32| threshold.clamp(THRESHOLD_RANGE[0], THRESHOLD_RANGE[1]);
     let of_label = |rows: &mut Vec<WeightedScore>| {
-        // F1 as a whole grows where 2·TP − F·P does.
+        // Overall F1 grows where 2·TP − F·P does.
         let worth = |right: f64, predicted: f64| 2.0 * right - most * predicted;
         let at = |threshold: f32| {
             let kept = rows.iter().filter(|row| row.p >= threshold);
@@ -170,7 +172,7 @@ pub(crate) fn fit_thresholds(
     of_labels.iter_mut().map(of_label).collect()
 }
 
-/// A label of a row: its probability, how much the row counts, and the same where the label holds, else 0.
+/// A label of a row: probability, row weight, and the row weight if the label holds, else 0.
 #[derive(Clone, Copy)]
 struct WeightedScore {
     p: f32,
@@ -178,14 +180,14 @@ struct WeightedScore {
     positive_weight: f64,
 }
 
-/// A threshold and what it predicts.
+/// A threshold with the weight of its true positives and of its predictions.
 struct BestThreshold {
     threshold: f32,
     true_positives: f64,
     predicted: f64,
 }
 
-/// The threshold at which `worth(right, predicted)` is largest, half way to the next probability below it.
+/// Returns the threshold that maximizes `worth(right, predicted)`, midway to the next lower probability.
 fn best_threshold(rows: &mut [WeightedScore], worth: &dyn Fn(f64, f64) -> f64) -> BestThreshold {
     sorting::sort_by(rows, |a, b| b.p.total_cmp(&a.p));
     let mut best = BestThreshold { threshold: 1.0, true_positives: 0.0, predicted: 0.0 };
@@ -201,7 +203,7 @@ fn best_threshold(rows: &mut [WeightedScore], worth: &dyn Fn(f64, f64) -> f64) -
     best
 }
 
-/// Weights that all labels share, and offsets.
+/// The weights shared by all labels, and the offset of each label.
 #[derive(Clone)]
 struct BlendWeights {
     shared: [f64; 2],
@@ -212,13 +214,13 @@ struct BlendData<'a> {
     attention: &'a [Vec<f32>],
     ngrams: &'a [Vec<f32>],
     truth: &'a [Vec<u32>],
-    /// How much each row counts; all alike if absent.
+    /// Row weights. All rows count equally if absent.
     row_weights: Option<&'a [f32]>,
     labels: usize,
     prior: [f64; 2],
 }
 
-/// Value, gradient and curvature of the objective; the curvature of offsets among each other is a diagonal.
+/// Value, gradient and Hessian of the objective. The Hessian block of the offsets is diagonal.
 struct BlendDerivatives {
     value: f64,
     shared: [f64; 2],
@@ -276,7 +278,7 @@ impl BlendData<'_> {
         s
     }
 
-    /// Newton's method, the offsets eliminated, with steps halved until the objective falls.
+    /// Newton's method with the offsets eliminated. The step is halved until the objective falls.
     fn fit(&self) -> BlendWeights {
         let mut w = BlendWeights { shared: self.prior, offsets: vec![0.0; self.labels] };
         for _ in 0..50 {
@@ -325,7 +327,7 @@ mod tests {
     use super::*;
     use chumoku_kernels::Philox;
 
-    /// Log-odds, and labels drawn from `scale · z + offset` of each.
+    /// Log-odds, with labels drawn from `scale · z + offset`.
     fn rows(n: usize, scale: f32, offsets: &[f32], stream: u64) -> (Vec<Vec<f32>>, Vec<Vec<u32>>) {
         let random = Philox::new(1, stream);
         (0..n)
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_and_offsets_are_found_again() {
+    fn true_weights_and_offsets_are_recovered() {
         let offsets = [0.0, 1.0, -2.0];
         let (z, truth) = rows(20_000, 0.5, &offsets, 1);
         let blend = LabelBlend::fit(&z, &[], &truth, None, 3);
@@ -358,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn probabilities_are_as_often_right_as_they_say() {
+    fn probabilities_match_frequencies() {
         let (z, truth) = rows(20_000, 0.7, &[0.3, -1.5], 3);
         let blend = LabelBlend::fit(&z, &[], &truth, None, 2);
         for label in 0..2 {
@@ -377,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_lie_where_f1_is_largest() {
+    fn thresholds_maximize_f1() {
         let (z, truth) = rows(4_000, 1.0, &[0.0, -1.0, -3.0], 4);
         let p: Vec<Vec<f32>> =
             z.iter().map(|z| (0..3).map(|k| sigmoid(z[k] + [0.0, -1.0, -3.0][k])).collect()).collect();
@@ -390,14 +392,14 @@ mod tests {
         let best = (1..50).map(|i| f1(&[i as f32 / 50.0; 3])).fold(0.0, f64::max);
         assert!(f1(&found) > best - 0.002, "{} {best}", f1(&found));
         assert!(f1(&found) > f1(&[0.5; 3]), "{found:?}");
-        // By theory the threshold is half of F1 for all labels.
+        // In theory, the threshold is half of F1 for all labels.
         assert!(found.iter().all(|t| (f64::from(*t) - best / 2.0).abs() < 0.08), "{found:?} {best}");
         assert_eq!(fit_thresholds(&[vec![0.2]], &[vec![]], None, 1), [0.5]);
     }
 
-    /// Rows of weight 2 give the blend and the thresholds of rows that are there twice.
+    /// Rows of weight 2 give the same blend and thresholds as two copies of each row.
     #[test]
-    fn a_weight_of_two_is_the_row_twice() {
+    fn a_row_weight_of_two_equals_two_copies_of_the_row() {
         let (z, truth) = rows(300, 0.7, &[0.3, -1.5], 6);
         let (noise, _) = rows(300, 1.0, &[0.3, -1.5], 7);
         let weights: Vec<f32> = (0..300).map(|row| if row % 3 == 0 { 2.0 } else { 1.0 }).collect();
@@ -415,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_of_probabilities_do_not_vanish() {
+    fn logarithms_of_small_probabilities_stay_finite() {
         assert!((log_sigmoid(-200.0) + 200.0).abs() < 1e-3 && log_sigmoid(200.0) == 0.0);
         assert!((log_sigmoid(0.3) - sigmoid(0.3).ln()).abs() < 1e-6);
     }

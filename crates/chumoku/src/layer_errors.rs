@@ -1,10 +1,10 @@
-//! What layers and models say of a fault, in the language of the process.
+//! Error messages of layers and models, in the language of the process.
 
 use crate::data::format_thousands;
 use crate::lang::{Lang, lang};
 use chumoku_nn::Error;
 
-/// The message of an error of layers and models.
+/// Returns the message of an error of layers or models.
 pub(crate) fn layer_error_message(error: &Error) -> String {
     match lang() {
         Lang::En => error.to_string(),
@@ -48,7 +48,7 @@ fn japanese(error: &Error) -> String {
         Error::BeamWidth { vocabulary, found } => {
             format!("ビーム幅: 1 から語彙の大きさ {vocabulary} までが必要ですが、{found} です")
         }
-        Error::LengthPenalty(found) => format!("長さの罰則: -10 から 10 までの数が必要ですが、{found} です"),
+        Error::LengthPenalty(found) => format!("長さペナルティ: -10 から 10 までの数が必要ですが、{found} です"),
         Error::Temperature(found) => format!("temperature: 0 以上の有限の数が必要ですが、{found} です"),
         Error::TopP(found) => format!("top p: 0 より大きく 1 以下の数が必要ですが、{found} です"),
         Error::NoLogits => "サンプリング: ロジットが 1 つもありません".to_owned(),
@@ -59,7 +59,7 @@ fn japanese(error: &Error) -> String {
         Error::CountOverflow(what) => {
             format!("count: この大きさでは {what} が 2^128 (3.4e38) を超え、数えられません。より小さい値を指定してください")
         }
-        // Kernels speak English: what they refuse is a caller's mistake, not a user's.
+        // Kernel messages are English: their errors are mistakes of the caller, not the user.
         _ => error.to_string(),
     }
 }
@@ -68,7 +68,7 @@ fn japanese(error: &Error) -> String {
 mod tests {
     use super::*;
 
-    /// One of each fault that a user can bring about.
+    /// One error of each kind that a user can cause.
     fn faults() -> Vec<Error> {
         vec![
             Error::TooLong { limit: 64, found: 65 },
@@ -99,7 +99,7 @@ mod tests {
         ]
     }
 
-    /// The numbers and names of a message.
+    /// The numbers and names in a message.
     fn values(message: &str) -> Vec<&str> {
         let mut values: Vec<_> = message.split(|c: char| !(c.is_ascii_alphanumeric() || "._-,^".contains(c))).collect();
         values
@@ -109,9 +109,9 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_of_layers_has_its_japanese() {
+    fn every_layer_error_has_a_japanese_message() {
         let source = include_str!("../../chumoku-nn/src/error.rs");
-        // That of the kernels is handed on.
+        // Kernel errors are passed through.
         assert_eq!(faults().len(), source.matches("#[error(\"").count());
         for fault in faults() {
             let (english, japanese) = (fault.to_string(), japanese(&fault));

@@ -1,35 +1,34 @@
 //! Attention for the machine you have: layers, models, text, data, training and explanation, on CPUs.
 //!
-//! Use this crate to train a classifier, a translator or a language model on texts of your own, to use what was
-//! trained, and to ask why it said what it said. It trains a transformer (Vaswani et al. 2017), whose heart is scaled
-//! dot-product attention, `softmax(Q Kᵀ / √d) V`. A classifier also has a linear model over n-grams, and its prediction
-//! blends the two.
+//! Use this crate to train a classifier, a translator or a language model on your own texts, to run the trained model,
+//! and to explain its predictions. It trains a transformer (Vaswani et al. 2017), which is built on scaled dot-product
+//! attention, `softmax(Q Kᵀ / √d) V`. A classifier also has a linear model over n-grams. Its prediction blends the two.
 //!
 //! ```
 //! use chumoku::train::{Training, train};
 //! use chumoku::{TextClassifier, builtin};
 //!
-//! // The built-in reviews, a few of them, to be done in seconds.
+//! // A few of the built-in reviews, to finish in seconds.
 //! let mut reviews = builtin::reviews();
 //! for rows in [&mut reviews.train, &mut reviews.valid, &mut reviews.test] {
 //!     rows.texts.truncate(40);
 //!     rows.labels.truncate(40);
 //! }
 //!
-//! // Train: the settings are chosen from the data, and those of `options` can be changed.
+//! // Train: settings are chosen from the data, and `options` overrides them.
 //! let folder = tempfile::tempdir()?;
 //! let mut training = Training::to(folder.path());
 //! training.options.epochs = Some(1);
 //! let outcome = train(&reviews, training)?;
-//! println!("accuracy {:.2} on {} reviews that it never saw", outcome.test.accuracy, outcome.test.rows);
+//! println!("accuracy {:.2} on {} held-out reviews", outcome.test.accuracy, outcome.test.rows);
 //!
-//! // Predict: the folder is a model, which this crate, the command and other programs can read.
+//! // Predict: this crate, the command and other programs can read the model folder.
 //! let model = TextClassifier::load(folder.path())?;
 //! let text = "Slow, cold and not worth the money.";
 //! let prediction = &model.predict(&[text])?[0];
 //! println!("{}", model.labels()[prediction.class()]);
 //!
-//! // Explain: what each word does to the prediction, and where each head looks.
+//! // Explain: the effect of each word on the prediction, and the attention of each head.
 //! let explanation = model.explain(text, "reviews")?;
 //! for (word, score) in explanation.words.iter().zip(&explanation.attribution.scores) {
 //!     println!("{score:+.2} {}", word.text);
@@ -39,77 +38,77 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is where
+//! # Where to find things
 //!
 //! | to | see |
 //! |---|---|
 //! | read files of texts, pairs and documents | [`data`], [`text`] for tokens |
 //! | train | [`train`]: [`train::train`], [`train::train_ngram_classifier`], [`train::train_translator`], [`train::train_language_model`] |
 //! | use a trained model | [`TextClassifier`], [`NgramClassifier`], [`TextTranslator`], [`TextGenerator`] |
-//! | know that classes stand in a tree | [`hierarchy`] |
-//! | question it | [`explain`]; the crate `chumoku-view` draws what it finds |
-//! | find what is wrong with labelled texts | [`doctor`] |
+//! | predict classes in a tree | [`hierarchy`] |
+//! | explain a prediction | [`explain`]; the crate `chumoku-view` draws the explanation |
+//! | find errors in labeled texts | [`doctor`] |
 //! | build networks | [`nn`] (layers, forward and backward), [`models`], [`params`], [`attention`] (hard and soft, as plain functions) |
-//! | decode, measure, count | [`decoding`], [`sampling`], [`metrics`], [`mod@count`] |
+//! | decode, evaluate, estimate costs | [`decoding`], [`sampling`], [`metrics`], [`mod@count`] |
 //! | compute the ONNX operator Attention | [`onnx`] |
 //!
 //! # Contract
 //!
 //! * **Determinism:** the same data, seed, options, instruction set and build give the same bytes of
-//!   `model.safetensors`, for any number of threads, and after a kill at any moment followed by a resumed run.
-//!   Instruction sets agree to rounding, so another one gives a slightly different model.
-//! * **Exactness:** layers and kernels run on `f32`, and on `f64` by plain loops that check them; `chumoku_kernels` and
-//!   `chumoku_nn` state their limits of error. Training runs at [`Precision::Medium`] unless
+//!   `model.safetensors`. This holds for any number of threads, and for a run that was killed at any moment and resumed.
+//!   Instruction sets agree up to rounding, so another one gives a slightly different model.
+//! * **Exactness:** layers and kernels run on `f32`. On `f64` they run as plain loops, which check the `f32` code.
+//!   `chumoku_kernels` and `chumoku_nn` state their error limits. Training runs at [`Precision::Medium`] unless
 //!   [`TrainOptions`](train::TrainOptions) asks for more.
-//! * **NaN:** training stops with [`Error::NotFinite`] once a gradient is no longer finite, and keeps its last good
-//!   checkpoint. A folder with a weight that is not finite is refused, and a model whose probabilities are not finite
-//!   gives that error instead of an answer.
-//! * **Files:** whatever a file holds, reading it gives a value or an error, never a panic. A kill at any moment leaves
-//!   a folder with the old model or the new one.
-//! * Nothing is printed; [`Training::observe`](train::Training::observe) is told what happens. Work runs in the current
+//! * **NaN:** training stops with [`Error::NotFinite`] at the first gradient that is not finite, and keeps its last good
+//!   checkpoint. Loading fails if a weight is not finite. A model whose probabilities are not finite returns
+//!   [`Error::NotFinite`] instead of an answer.
+//! * **Files:** reading any file gives a value or an error, never a panic. A kill at any moment leaves a folder with the
+//!   old model or the new one.
+//! * Nothing is printed; [`Training::observe`](train::Training::observe) receives all events. Work runs in the current
 //!   `rayon` pool. Messages are English or Japanese ([`set_lang`]).
 //!
 //! # Files
 //!
+//! - `abstention`: abstention calibration
 //! - `answers`: predictions as JSON, and abstention
 //! - `blend`: weights of network and n-gram model
 //! - `builtin`: built-in reviews; dates in `builtin/dates.rs`
-//! - `caution`: abstention calibration
-//! - `compare`: a transformer beside recurrent networks
-//! - `counted`: sizes of a model folder, checked against formulas
+//! - `class_thresholds`: probability thresholds of single classes
+//! - `compare`: comparison of a transformer with recurrent networks
 //! - `crf`: the conditional random field of taggers
-//! - `decision`: class factors chosen for macro-F1
-//! - `doctor`: problems in labelled data
+//! - `decision_rule`: class factors chosen for macro-F1
+//! - `doctor`: problems in labeled data
 //! - `error`: errors, and which of them are usage errors
 //! - `explain`: explanations in numbers
 //! - `folds`: folds for cross-validation
 //! - `hierarchy`: classes in a tree
 //! - `inference`: many texts in parallel batches
-//! - `label_blend`: weights, offsets and thresholds of several labels
+//! - `label_blend`: weights, offsets and thresholds for multi-label models
+//! - `layer_errors`: errors of `chumoku-nn` in both languages
 //! - `logistic`: multinomial logistic regression on dense vectors
 //! - `model_folder`: reading and writing model folders
+//! - `model_size`: the size of a model, checked against formulas
 //! - `number`: numbers predicted through thresholds, with conformal intervals
-//! - `of_layers`: errors of `chumoku-nn` in both languages
 //! - `onnx`: the ONNX operator Attention, and ONNX export
+//! - `optimizer_defaults`: defaults of AdamW
 //! - `precision`: names of precision levels in files
 //! - `prediction`: the prediction of a classifier
+//! - `prediction_target`: the prediction target: class, labels or number
 //! - `pretrained`: published model folders
-//! - `problem`: the prediction target: class, labels or number
 //! - `scoring`: metrics with intervals
 //! - `stages`: time of each stage, for `--profile`
 //! - `tagger_network`: the encoder of a tagger
 //! - `tensors`: files of named arrays
-//! - `text_classifier`: a classifier: folder and predictions
-//! - `text_embedder`: an encoder that gives vectors
+//! - `text_classifier`: a text classifier
+//! - `text_embedder`: an encoder that computes text vectors
 //! - `text_generator`: a language model
-//! - `text_ngrams`: a predictor of n-grams alone
+//! - `text_ngrams`: an n-gram model without a network
 //! - `text_tagger`: a tagger
 //! - `text_translator`: a translator
-//! - `thresholds`: probability thresholds of single classes
 //! - `train`: training
-//! - `usual_step`: defaults of AdamW
 
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write their own files"))]
 
 mod abstention;
 pub mod answers;
@@ -195,7 +194,7 @@ pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
 pub use text_tagger::{PredictedSpan, TaggerConfig, TextTagger};
 pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
 
-/// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
+/// Returns the best instruction set of this machine, ignoring `CHUMOKU_ISA`.
 pub fn best_isa() -> Isa {
     Isa::best()
 }

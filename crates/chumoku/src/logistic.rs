@@ -1,13 +1,14 @@
-//! Multinomial logistic regression on dense vectors, with an L2 penalty, solved to the end.
+//! Multinomial logistic regression on dense vectors with an L2 penalty, solved to convergence.
 //!
 //! f(W, b) = C Σᵢ cᵢ · (−ln pᵢ,yᵢ) + ½ ρ ‖W‖² + ½ ε ‖b‖²,   pᵢ = softmax(W xᵢ + b)
 //!
-//! C counts as in scikit-learn's `LogisticRegression`: ρ is 1, and 2 where there are two classes, for which scikit-learn
-//! penalizes the one difference of their weights. ε is tiny, so that a class without rows keeps a finite bias.
+//! C has the same meaning as in scikit-learn's `LogisticRegression`. ρ is 2 for two classes, since scikit-learn
+//! penalizes only the difference of their weights, and 1 otherwise. A tiny ε keeps the bias of a class without rows
+//! finite.
 //!
-//! The minimum is found by L-BFGS (Liu & Nocedal, "On the limited memory BFGS method for large scale optimization", 1989)
-//! in double precision. Rows are added up in blocks whose borders depend on their number alone, so the same rows give the
-//! same bits for any number of threads.
+//! The minimum is found by L-BFGS (Liu & Nocedal, "On the limited memory BFGS method for large scale optimization",
+//! 1989) in double precision. Rows are summed in blocks whose borders depend only on the number of rows. The same rows
+//! therefore give the same bits for any number of threads.
 
 use crate::scoring::picked;
 use crate::{Error, Result};
@@ -16,25 +17,26 @@ use chumoku_nn::probability::log_softmax;
 use ndarray::{Array1, Array2, ArrayView2, Axis, Slice};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// ε above.
+/// The bias penalty ε.
 const BIAS_RIDGE: f64 = 1e-6;
-/// Norm of the gradient at the solution, relative to its norm where all weights are 0.
+/// Norm of the gradient at convergence, relative to the norm at zero weights.
 const TOLERANCE: f64 = 1e-6;
-/// The same where values of C are compared.
+/// The tolerance used while comparing values of C.
 const ROUGH_TOLERANCE: f64 = 1e-4;
-/// Values of C that are tried beyond the best one.
+/// The number of larger values of C tried without improvement before the search stops.
 const PATIENCE: usize = 2;
 const MAX_STEPS: usize = 2000;
-/// Steps that L-BFGS remembers.
+/// Past steps stored by L-BFGS.
 const HISTORY: usize = 20;
-/// Share of the fall which the slope promises that a step must keep (Armijo's rule).
+/// The share of the predicted decrease that a step must achieve (Armijo's rule).
 const ARMIJO: f64 = 1e-4;
 const MAX_HALVINGS: usize = 40;
-/// Blocks of rows, at most: each holds a gradient while it is added up.
+/// The maximum number of row blocks. Each block stores a gradient during summation.
 const MAX_BLOCKS: usize = 32;
 const ROWS_PER_BLOCK: usize = 128;
 
-/// Values of C to choose from: those of scikit-learn's `LogisticRegressionCV`, 10⁻⁴ to 10⁴ in ten equal steps.
+/// Candidate values of C, as in scikit-learn's `LogisticRegressionCV`: ten values from 10⁻⁴ to 10⁴ at equal logarithmic
+/// distances.
 const C_GRID: [f64; 10] = [
     1e-4,
     7.742_636_826_811_27e-4,
@@ -48,26 +50,26 @@ const C_GRID: [f64; 10] = [
     1e4,
 ];
 
-/// The C that is usual for vectors of length 1.
+/// The default C for vectors of length 1.
 const DEFAULT_C: f64 = 3.0;
-/// Nats that held-out rows must gain before they justify a C that differs by a factor of 10. Chosen, like [`USUAL_C`], on
-/// draws of 8 to 64 rows a class from four data sets.
+/// The log-likelihood, in nats, that held-out rows must gain to justify a C ten times larger or smaller. This value and
+/// [`DEFAULT_C`] were chosen on draws of 8 to 64 rows per class from four data sets.
 const C_PRIOR_STRENGTH: f64 = 3.0;
-/// Logarithms of the least and the largest factor by which scores are calibrated.
+/// Logarithms of the smallest and largest calibration factor.
 const LOG_SCALE_RANGE: [f64; 2] = [-3.0, 5.0];
 
-/// Rows to learn from.
+/// Training rows.
 #[derive(Clone, Copy)]
 pub(crate) struct RegressionRows<'a> {
     /// (rows, width)
     pub(crate) vectors: ArrayView2<'a, f32>,
     pub(crate) labels: &'a [u32],
     pub(crate) classes: usize,
-    /// How much each row counts; 1 if absent.
+    /// Row weights; 1 if absent.
     pub(crate) weights: Option<&'a [f32]>,
 }
 
-/// A solution.
+/// The weights and bias of a solution.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LogisticRegression {
     /// W: (classes, width).
@@ -76,12 +78,12 @@ pub(crate) struct LogisticRegression {
     pub(crate) bias: Array1<f64>,
 }
 
-/// A value of C that was chosen by rows that had no part in the weights.
+/// A value of C chosen on held-out rows.
 pub(crate) struct PenaltyChoice {
     pub(crate) c: f64,
-    /// The factor on scores that calibrates the probabilities of the held-out rows.
+    /// The score factor that calibrates the probabilities of the held-out rows.
     pub(crate) scale: f64,
-    /// The logarithm of each class's probability, of each held-out row.
+    /// The class log-probabilities of each held-out row.
     pub(crate) log_probabilities: Vec<Vec<f32>>,
 }
 
@@ -99,7 +101,7 @@ impl LogisticRegression {
         LogisticRegression::solve(rows, c, None, (TOLERANCE, stop))
     }
 
-    /// Minimizes the objective from `start`, or from 0, until the relative gradient is that small.
+    /// Minimizes the objective from `start`, or from 0, down to this relative gradient norm.
     fn solve(
         rows: &RegressionRows<'_>,
         c: f64,
@@ -125,7 +127,7 @@ impl LogisticRegression {
                 direction = -&gradient;
                 slope = direction.dot(&gradient);
             }
-            // Without a memory of curvature the first length is a guess.
+            // Without past curvature, the first step length is a guess.
             let mut length = if past.is_empty() { (1.0 / norm(&gradient)).min(1.0) } else { 1.0 };
             let mut next = None;
             for _ in 0..MAX_HALVINGS {
@@ -137,7 +139,7 @@ impl LogisticRegression {
                 }
                 length *= 0.5;
             }
-            // Double precision knows no better point.
+            // No better point exists at double precision.
             let Some((moved, new_value, new_gradient)) = next else { break };
             past.extend(LbfgsStep::new(&moved - &at, &new_gradient - &gradient));
             if past.len() > HISTORY {
@@ -148,10 +150,11 @@ impl LogisticRegression {
         Ok(LogisticRegression::from_flat(&at, rows.classes))
     }
 
-    /// Chooses C by the log-loss of held-out rows: of each split, rows to learn from and rows to judge by.
+    /// Chooses C by the log-loss on held-out rows. Each split consists of training rows and evaluation rows.
     ///
-    /// The loss is that of calibrated probabilities, or a weak penalty would win because its scores are larger. A pull
-    /// towards [`USUAL_C`] decides where the rows are too few to. The result has the log-probabilities of the rows that are judged, in the order of the splits.
+    /// The loss uses calibrated probabilities. Otherwise a weak penalty would win because of its larger scores. A prior
+    /// around [`DEFAULT_C`] decides if there are too few rows. The result contains the log-probabilities of the
+    /// evaluation rows, in the order of the splits.
     ///
     /// # Errors
     /// [`Error::Interrupted`] once `stop` is set.
@@ -175,7 +178,7 @@ impl LogisticRegression {
         let mut best: Option<(f64, PenaltyChoice)> = None;
         let mut worse = 0;
         for c in C_GRID {
-            // Each split begins where it was at the value of C before.
+            // Each split starts from its solution for the previous C.
             let found = parallel::map_indices(parts.len(), |split| -> Result<(Vec<Vec<f32>>, LogisticRegression)> {
                 let (vectors, labels, weights, judged) = &parts[split];
                 let part = RegressionRows { vectors: vectors.view(), labels, weights: weights.as_deref(), ..*rows };
@@ -204,7 +207,7 @@ impl LogisticRegression {
         Ok(chosen)
     }
 
-    /// The logarithm of each class's probability, of each row.
+    /// Returns the class log-probabilities of each row.
     pub(crate) fn log_probabilities(&self, vectors: ArrayView2<'_, f32>) -> Vec<Vec<f32>> {
         let logits = vectors.mapv(f64::from).dot(&self.weight.t()) + &self.bias;
         logits.rows().into_iter().map(|row| log_softmax(&row.mapv(|z| z as f32).to_vec())).collect()
@@ -222,7 +225,7 @@ impl LogisticRegression {
     }
 }
 
-/// The factor on the scores of rows that makes their loss least, and this loss.
+/// Returns the score factor with the lowest loss on these rows, and this loss.
 fn fit_scale(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> (f64, f64) {
     let loss = |log_scale: f64| -> f64 {
         let of_row = |(row, (log_p, &label)): (usize, (&Vec<f32>, &u32))| {
@@ -231,7 +234,7 @@ fn fit_scale(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> (f6
         };
         log_p.iter().zip(labels).enumerate().map(of_row).sum()
     };
-    // Golden-section search: the loss has one valley.
+    // Golden-section search. The loss is unimodal.
     let golden = 0.5 * (5.0_f64.sqrt() - 1.0);
     let [mut low, mut high] = LOG_SCALE_RANGE;
     let mut inner = [high - golden * (high - low), low + golden * (high - low)];
@@ -256,7 +259,7 @@ impl RegressionRows<'_> {
         self.weights.map_or(1.0, |weights| f64::from(weights[row]))
     }
 
-    /// The objective at W and b, one behind the other, and its gradient.
+    /// The objective and its gradient at W and b, which are stored one after the other.
     fn objective(&self, at: &Array1<f64>, c: f64) -> (f64, Array1<f64>) {
         let (rows, width, classes) = (self.vectors.nrows(), self.vectors.ncols(), self.classes);
         let LogisticRegression { weight, bias } = LogisticRegression::from_flat(at, classes);
@@ -294,7 +297,7 @@ impl RegressionRows<'_> {
     }
 }
 
-/// Log-probabilities whose scores are multiplied by this.
+/// Returns log-probabilities after multiplying the scores by `scale`.
 fn scale_log_probabilities(log_p: &[f32], scale: f64) -> Vec<f32> {
     log_softmax(&log_p.iter().map(|&x| (scale * f64::from(x)) as f32).collect::<Vec<_>>())
 }
@@ -303,16 +306,16 @@ fn norm(of: &Array1<f64>) -> f64 {
     of.dot(of).sqrt()
 }
 
-/// A step that was taken, and the change of the gradient along it.
+/// A step, with the change of the gradient along it.
 struct LbfgsStep {
     moved: Array1<f64>,
     turned: Array1<f64>,
-    /// 1 / ⟨moved, turned⟩.
+    /// 1 / ⟨delta, gradient_delta⟩.
     inverse: f64,
 }
 
 impl LbfgsStep {
-    /// None if the objective has no curvature there that double precision could tell.
+    /// Returns `None` if double precision cannot resolve any curvature along the step.
     fn new(moved: Array1<f64>, turned: Array1<f64>) -> Option<LbfgsStep> {
         let curvature = moved.dot(&turned);
         (curvature > 1e-14 * norm(&moved) * norm(&turned)).then(|| LbfgsStep {
@@ -322,7 +325,7 @@ impl LbfgsStep {
         })
     }
 
-    /// −H g, where H is what the past steps say of the inverse Hessian.
+    /// The direction −H g, where H approximates the inverse Hessian from past steps.
     fn direction(past: &[LbfgsStep], gradient: &Array1<f64>) -> Array1<f64> {
         let mut direction = -gradient;
         let mut shares = vec![0.0; past.len()];
@@ -348,7 +351,7 @@ mod tests {
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
-    /// Vectors around a center for each class; the classes alternate.
+    /// Vectors around one center per class; the classes alternate.
     fn drawn(rows: usize, width: usize, classes: usize) -> (Array2<f32>, Vec<u32>) {
         let random = Philox::new(3, 1);
         let labels: Vec<u32> = (0..rows).map(|row| (row % classes) as u32).collect();
@@ -359,7 +362,7 @@ mod tests {
         (vectors, labels)
     }
 
-    /// The gradient, element by element from the formula.
+    /// The gradient, computed element by element from the formula.
     fn plain_gradient(
         vectors: &Array2<f32>,
         labels: &[u32],
@@ -385,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_solution_the_gradient_is_nothing() {
+    fn the_gradient_vanishes_at_the_solution() {
         for (rows, width, classes, c) in [(60, 8, 3, 1.0), (60, 8, 2, 100.0), (300, 5, 4, 1e-3), (12, 40, 3, 1e4)] {
             let (vectors, labels) = drawn(rows, width, classes);
             let data = RegressionRows { vectors: vectors.view(), labels: &labels, classes, weights: None };
@@ -399,7 +402,7 @@ mod tests {
 
     /// `LogisticRegression(C=0.5, tol=1e-12).fit(x, y)` of scikit-learn gives these weights for the same rows.
     #[test]
-    fn c_counts_as_in_scikit_learn() {
+    fn c_has_the_meaning_of_scikit_learn() {
         let x = [[1.0, 0.5], [2.0, -1.0], [-1.0, 0.25], [-0.5, -2.0], [0.75, 1.5], [-2.0, 1.0_f32]];
         let vectors = Array2::from(x.to_vec());
         let fit = |labels: &[u32], classes: usize| {
@@ -422,7 +425,7 @@ mod tests {
         [0.371_409_84, 0.504_191_04, -0.020_728_52, -0.045_503_15, -0.350_681_32, -0.458_687_89];
 
     #[test]
-    fn the_strength_is_chosen_by_rows_that_were_held_out() {
+    fn c_is_chosen_on_held_out_rows() {
         let (vectors, mut labels) = drawn(120, 30, 3);
         let splits: Vec<[Vec<usize>; 2]> = (0..4)
             .map(|fold| [0, 1].map(|side| (0..120).filter(|row| (row / 3 % 4 == fold) == (side == 1)).collect()))
@@ -440,7 +443,7 @@ mod tests {
         let clear = choose(&labels);
         assert!(right(&clear, &labels) > 80, "{}", right(&clear, &labels));
         assert!((1e-2..1e2).contains(&clear.c) && clear.scale > 0.5, "C {}, scale {}", clear.c, clear.scale);
-        // Labels that have nothing to do with the vectors: nothing is claimed of them.
+        // Labels unrelated to the vectors: the probabilities are nearly uniform.
         let random = Philox::new(9, 2);
         labels.iter_mut().enumerate().for_each(|(i, label)| *label = (random.uniform(i as u64) * 3.0) as u32);
         let unclear = choose(&labels);
@@ -449,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_do_not_change_a_bit() {
+    fn the_number_of_threads_changes_no_bit() {
         let (vectors, labels) = drawn(700, 12, 3);
         let of_classes = |labels: &[u32], of: [f32; 3]| labels.iter().map(|&k| of[k as usize]).collect::<Vec<_>>();
         let weights = of_classes(&labels, [1.0, 2.0, 0.5]);
@@ -460,7 +463,7 @@ mod tests {
         };
         let one = of_threads(1);
         assert_eq!(one, of_threads(3));
-        // A row of weight 2 is the row twice.
+        // A row of weight 2 equals two copies of the row.
         let again: Vec<usize> = (0..700).chain((0..700).filter(|&row| labels[row] == 1)).collect();
         let twice = vectors.select(Axis(0), &again);
         let labels: Vec<u32> = again.iter().map(|&row| labels[row]).collect();
@@ -470,9 +473,9 @@ mod tests {
         assert!(one.weight.iter().zip(&twice.weight).all(|(a, b)| (a - b).abs() < 1e-4));
     }
 
-    /// C and the scale are chosen as if rows of weight 2 were there twice; weights of 1 change no bit.
+    /// Rows of weight 2 lead to the same C and scale as two copies of each row. Weights of 1 change no bit.
     #[test]
-    fn rows_are_chosen_by_as_often_as_they_count() {
+    fn the_choice_of_c_uses_row_weights() {
         let (vectors, labels) = drawn(90, 6, 3);
         let split = |rows: usize, is_judged: &dyn Fn(usize) -> bool| {
             let (judged, learned): (Vec<usize>, Vec<usize>) = (0..rows).partition(|&row| is_judged(row));
@@ -498,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fit_ends_when_it_is_told_to() {
+    fn a_fit_stops_on_request() {
         let (vectors, labels) = drawn(60, 8, 3);
         let data = RegressionRows { vectors: vectors.view(), labels: &labels, classes: 3, weights: None };
         let found = LogisticRegression::fit(&data, 1.0, &AtomicBool::new(true));

@@ -1,4 +1,4 @@
-//! Reading and writing what every model folder holds, trusting nothing that is read.
+//! Reads and writes the files common to all model folders. Input is validated.
 
 mod checkpoints;
 mod entry_type;
@@ -40,26 +40,26 @@ use std::collections::HashSet;
 use std::path::{Component, Path};
 use std::sync::Arc;
 
-/// Whether a folder holds a finished model.
+/// Returns `true` if a folder holds a finished model.
 pub fn is_model_folder(folder: &Path) -> bool {
     EntryType::at(&current_path(folder, WEIGHTS)) != EntryType::Missing
 }
 
-/// Something wrong with a file of the folder.
+/// Builds an error about a file of the folder.
 pub(crate) fn model_file_error(folder: &Path, name: &str, problem: impl Into<String>) -> Error {
     Error::Model { path: folder.join(name), problem: problem.into() }
 }
 
-/// That a tensor is missing in a file of weights.
+/// The message for a missing tensor.
 pub(crate) fn missing_tensor_message(name: &str) -> String {
     tr!("there is no tensor {name}", "テンソル {name} がありません")
 }
 
-/// The tensors in the bytes of a file of the folder's weights.
+/// Parses a weights file of the folder.
 pub(crate) fn parse_weights<'a>(folder: &Snapshot, name: &str, bytes: &'a [u8]) -> Result<SafeTensors<'a>> {
     let unsound = |error: SafeTensorError| {
         let problem =
-            tr!("not a sound safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
+            tr!("not a valid safetensors file: {error}", "safetensors ファイルとして正しくありません: {error}");
         model_file_error(folder, name, problem)
     };
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(unsound)?;
@@ -67,9 +67,9 @@ pub(crate) fn parse_weights<'a>(folder: &Snapshot, name: &str, bytes: &'a [u8]) 
     SafeTensors::deserialize(bytes).map_err(unsound)
 }
 
-/// The folder's `config.json`.
+/// Reads the folder's `config.json`.
 pub(crate) fn read_config<C: DeserializeOwned>(folder: &Snapshot) -> Result<C> {
-    // By one kind of reader everywhere: each would be compiled for every type.
+    // Parse from bytes everywhere: every other kind of reader would be compiled again for each type.
     let text = snapshot::read_text(folder, CONFIG)?;
     serde_json::from_slice(text.as_bytes()).map_err(|error| foreign_config_error(folder, &error))
 }
@@ -82,20 +82,20 @@ fn foreign_config_error(folder: &Path, error: &serde_json::Error) -> Error {
     model_file_error(folder, CONFIG, problem)
 }
 
-/// The key that every `config.json` has: of all of them, it alone is read to tell what the folder holds.
+/// The keys of `config.json` that determine the kind of model. Every `config.json` has `model_type`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ModelTypeConfig {
     pub(crate) model_type: String,
-    /// What Hugging Face's library calls the whole model, where it is a pretrained one.
+    /// The model class of Hugging Face's library, for pretrained models.
     #[serde(default)]
     architectures: Option<Vec<String>>,
-    /// What stands here of a fine-tuned model is ours.
+    /// The key is present if Chumoku fine-tuned the model.
     #[serde(default)]
     chumoku: Option<serde::de::IgnoredAny>,
 }
 
-/// What a model folder holds: the kind of a trained model. (What data is for, which decides what is trained, is a
-/// [`Task`](crate::data::Task).)
+/// The kind of a trained model in a folder. The kind of data to train on is a
+/// [`TrainingTask`](crate::data::TrainingTask).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelKind {
@@ -109,19 +109,19 @@ pub enum ModelKind {
     LanguageModel,
     /// A [`TextTagger`](crate::TextTagger).
     Tagger,
-    /// A pretrained encoder, as a [`TextEmbedder`](crate::TextEmbedder) reads it.
+    /// A pretrained encoder, read by [`TextEmbedder`](crate::TextEmbedder).
     Encoder,
 }
 
 impl ModelKind {
-    /// Those whose `config.json` is ours alone.
+    /// The kinds with a `config.json` format of Chumoku.
     const CHUMOKU_KINDS: [ModelKind; 5] =
         [ModelKind::Classifier, ModelKind::Ngrams, ModelKind::Translator, ModelKind::LanguageModel, ModelKind::Tagger];
 
-    /// What the folder holds.
+    /// Returns the kind of model in a folder.
     ///
     /// # Errors
-    /// If it is no model folder, or of a kind that this version does not know.
+    /// If the folder holds no model, or a kind that this version does not support.
     pub fn from_folder(folder: &Path) -> Result<ModelKind> {
         with_snapshot(folder, ModelKind::from_snapshot)
     }
@@ -136,12 +136,12 @@ impl ModelKind {
             model_file_error(
                 folder,
                 CONFIG,
-                kind.kind_mismatch(lang().pick("one that this version knows", "この版で使えるモデル")),
+                kind.kind_mismatch(lang().pick("a kind that this version supports", "この版で使えるモデル")),
             )
         })
     }
 
-    /// What `config.json` calls it, where that is ours alone.
+    /// The value of `model_type` in Chumoku's `config.json`.
     pub(crate) fn model_type(self) -> &'static str {
         match self {
             ModelKind::Classifier => "chumoku_text_classifier",
@@ -153,39 +153,39 @@ impl ModelKind {
         }
     }
 
-    /// What it is, and which commands are for it, in the language of the process.
+    /// A description of the model kind and its commands, in the language of the process.
     pub fn describe(self) -> &'static str {
         let lang = crate::lang::lang();
         match self {
             ModelKind::Classifier => lang.pick(
-                "a text classifier; `chumoku predict`, `eval`, `explain` and `trace` are for it",
+                "a text classifier, for `chumoku predict`, `eval`, `explain` and `trace`",
                 "テキスト分類モデル（`chumoku predict`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Ngrams => lang.pick(
-                "an n-gram model, which has no attention; `chumoku predict`, `eval` and `explain` are for it",
+                "an n-gram model without attention, for `chumoku predict`, `eval` and `explain`",
                 "n-gram モデル（アテンションはありません。`chumoku predict`、`eval`、`explain` で使えます）",
             ),
             ModelKind::Translator => lang.pick(
-                "a translator; `chumoku translate`, `eval`, `explain` and `trace` are for it",
+                "a translator, for `chumoku translate`, `eval`, `explain` and `trace`",
                 "翻訳モデル（`chumoku translate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::LanguageModel => lang.pick(
-                "a language model; `chumoku generate`, `eval`, `explain` and `trace` are for it",
+                "a language model, for `chumoku generate`, `eval`, `explain` and `trace`",
                 "言語モデル（`chumoku generate`、`eval`、`explain`、`trace` で使えます）",
             ),
             ModelKind::Tagger => lang.pick(
-                "a tagger; `chumoku predict`, `eval` and `explain` are for it",
+                "a tagger, for `chumoku predict`, `eval` and `explain`",
                 "単語にラベルを付けるモデル（`chumoku predict`、`eval`、`explain` で使えます）",
             ),
             ModelKind::Encoder => lang.pick(
-                "a pretrained encoder; `chumoku embed`, `nearest`, `explain`, `trace` and `train DATA --from` are for it",
+                "a pretrained encoder, for `chumoku embed`, `nearest`, `explain`, `trace` and `train DATA --from`",
                 "事前学習済みのエンコーダー（`chumoku embed`、`nearest`、`explain`、`trace`、`train データ --from` で使えます）",
             ),
         }
     }
 }
 
-/// Which of them a folder holds as Hugging Face's library writes it, if any. Files of such a folder may be links.
+/// Returns the kind of a folder in the format of Hugging Face, if it is one. Files in such a folder may be links.
 pub(crate) fn pretrained_kind(folder: &Path) -> Option<ModelKind> {
     let path = current_path(folder, CONFIG);
     if !path.exists() {
@@ -205,15 +205,15 @@ fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
     read_small_json::<ModelTypeConfig>(path)?.pretrained_kind()
 }
 
-/// Whether Chumoku wrote what a folder holds.
+/// Returns `true` if Chumoku wrote the model in a folder.
 pub(crate) fn is_ours(folder: &Path) -> bool {
     read_small_json::<ModelTypeConfig>(&current_path(folder, CONFIG)).is_some_and(|kind| kind.is_chumoku())
 }
 
-/// The file of the steps in which sentence-transformers make vectors of texts.
+/// The file that lists the modules of a sentence-transformers model.
 pub(crate) const MODULES: &str = "modules.json";
 
-/// One of them.
+/// A module of a sentence-transformers model.
 #[derive(Deserialize)]
 pub(crate) struct SentenceModule {
     #[serde(default)]
@@ -223,7 +223,7 @@ pub(crate) struct SentenceModule {
 }
 
 impl SentenceModule {
-    /// Whether it is a table of static vectors.
+    /// Returns `true` for a table of static vectors.
     pub(crate) fn is_static_embedding(&self) -> bool {
         self.kind.ends_with(".StaticEmbedding")
     }
@@ -234,19 +234,19 @@ fn read_small_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
     is_file.then(|| serde_json::from_slice(&std::fs::read(path).ok()?).ok())?
 }
 
-/// What `config.json` calls a table of static vectors, where there is one: sentence-transformers' have none.
+/// The `model_type` of a static vector table. Tables of sentence-transformers have none.
 pub(crate) const MODEL2VEC: &str = "model2vec";
 
-/// What `config.json` calls encoders that are read.
+/// Supported encoders by `model_type`.
 const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];
 
 impl ModelTypeConfig {
-    /// Whether Chumoku wrote it.
+    /// Returns `true` if Chumoku wrote the configuration.
     pub(crate) fn is_chumoku(&self) -> bool {
         self.model_type.starts_with("chumoku_") || self.chumoku.is_some()
     }
 
-    /// What a folder of somebody else's holds.
+    /// The kind of a model in the format of Hugging Face.
     fn pretrained_kind(&self) -> Option<ModelKind> {
         let is_any =
             |ends: &[&str]| self.architectures.iter().flatten().any(|name| ends.iter().any(|end| name.ends_with(end)));
@@ -264,17 +264,17 @@ impl ModelTypeConfig {
         ours.or_else(|| self.pretrained_kind())
     }
 
-    /// That the folder holds another kind of model, and which commands are for it.
+    /// The message for a model of an unexpected kind, with the commands that support it.
     pub(crate) fn kind_mismatch(&self, wanted: &str) -> String {
         let found = self.kind().or_else(|| self.pretrained_kind()).map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
-                    "a pretrained model of type \"{}\", which this version does not read",
-                    "この版で読めない種類 \"{}\" の事前学習済みモデル",
+                    "a pretrained model of type \"{}\", which this version does not support",
+                    "この版では使えない種類 \"{}\" の事前学習済みモデル",
                     self.model_type
                 ),
                 true => tr!(
-                    "a model of type \"{}\", which this version does not know",
+                    "a model of type \"{}\", which this version does not support",
                     "この版では使えない種類 \"{}\" のモデル",
                     self.model_type
                 ),
@@ -285,7 +285,7 @@ impl ModelTypeConfig {
     }
 }
 
-/// A tokenizer with as many tokens as the configuration says, and its vocabulary.
+/// Reads a tokenizer and checks its number of tokens and its vocabulary against the configuration.
 pub(crate) fn read_tokenizer(
     folder: &Snapshot,
     name: &str,
@@ -311,13 +311,13 @@ pub(crate) fn read_tokenizer(
     Ok(tokenizer)
 }
 
-/// That a tokenizer is the one that the configuration means.
+/// Checks that the tokenizer's vocabulary has the SHA-256 in the configuration.
 pub(crate) fn check_vocabulary(folder: &Path, name: &str, tokenizer: &TextTokenizer, sha256: &str) -> Result<()> {
     if sha256 == tokenizer.vocabulary_sha256() {
         return Ok(());
     }
     let problem = tr!(
-        "expected the vocabulary that {CONFIG} names by its SHA-256, found another; it belongs to another model",
+        "expected the vocabulary with the SHA-256 in {CONFIG}, found another; it belongs to another model",
         "語彙の SHA-256 が {CONFIG} にある値と違います。別のモデルのファイルです"
     );
     Err(model_file_error(folder, name, problem))
@@ -331,7 +331,7 @@ pub(crate) fn f32_from_bytes(bytes: &[u8]) -> Vec<f32> {
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("four bytes"))).collect()
 }
 
-/// Parameters as tensors.
+/// Returns the parameters as tensors.
 pub(crate) fn param_tensors(params: &Params<f32>) -> Tensors {
     let layout = params.layout().iter();
     layout
@@ -339,7 +339,7 @@ pub(crate) fn param_tensors(params: &Params<f32>) -> Tensors {
         .collect()
 }
 
-/// The parameters of a model among the tensors of its file.
+/// Reads the parameters of a model from the tensors of its file.
 pub(crate) fn read_params(
     folder: &Path,
     tensors: &SafeTensors<'_>,
@@ -359,7 +359,7 @@ pub(crate) fn read_params(
         }
         Ok(view)
     };
-    // Sizes come from a file: no memory is taken before all of it is there to be read.
+    // Sizes come from an untrusted file. Check that all tensors are present before allocating memory.
     layout.iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
     let mut params = Params::zeros(layout);
     params.set_precision(precision);
@@ -377,15 +377,15 @@ pub(crate) fn read_params(
     Ok(params)
 }
 
-/// That the file holds no tensors but the parameters of the layout, if there is a network, and those in `others`: with more
-/// than that, the configuration is not the one that the weights belong to.
+/// Checks that the file holds only the parameters of the layout, if there is a network, and the tensors in `others`.
+/// Other tensors mean that the weights belong to a different configuration.
 pub(crate) fn check_no_extra_tensors(
     folder: &Path,
     tensors: &SafeTensors<'_>,
     layout: Option<&ParamLayout>,
     others: &[String],
 ) -> Result<()> {
-    /// Names that are listed.
+    /// The maximum number of names in the message.
     const MAX_LISTED: usize = 4;
     let parameters = layout.into_iter().flat_map(ParamLayout::iter).map(|(name, ..)| name);
     let known: HashSet<&str> = parameters.chain(others.iter().map(String::as_str)).collect();
@@ -397,9 +397,9 @@ pub(crate) fn check_no_extra_tensors(
     let (count, shown) = (found.len(), found[..found.len().min(MAX_LISTED)].join(", "));
     let more = if count > MAX_LISTED { ", …" } else { "" };
     let problem = tr!(
-        "expected the tensors of the model that {CONFIG} describes and no others, found {count} more: {shown}{more}; the \
-         two files do not belong together",
-        "{CONFIG} が示すモデルにないテンソルが {count} 個あります: {shown}{more}。二つのファイルは組になっていません"
+        "expected only the tensors of the model in {CONFIG}, found {count} more: {shown}{more}; the two files belong to \
+         different models",
+        "{CONFIG} が示すモデルにないテンソルが {count} 個あります: {shown}{more}。二つのファイルは別々のモデルのものです"
     );
     Err(model_file_error(folder, WEIGHTS, problem))
 }

@@ -1,4 +1,4 @@
-//! The sizes of a trained model, and that its file holds what the formulas say.
+//! The size of a trained model, checked against the parameter formulas.
 
 use crate::count::CountConfig;
 use crate::model_folder::{
@@ -11,33 +11,34 @@ use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A model folder, counted.
+/// The size of the model in a folder.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelSize {
-    /// What it holds: `classifier`, `encoder`, `translator` or `language model`.
+    /// The kind of model: `classifier`, `encoder`, `translator` or `language model`.
     pub kind: &'static str,
-    /// The sizes of its network, for the batch and length of [`CountConfig::default`], or the longest it reads.
+    /// The network's sizes for the batch and length of [`CountConfig::default`]. The length is capped at the longest
+    /// input.
     #[serde(skip)]
     pub config: CountConfig,
-    /// The most tokens that it reads at a time.
+    /// The maximum number of tokens in one input.
     pub max_length: usize,
-    /// Tensors of the network in `model.safetensors`.
+    /// The number of network tensors in `model.safetensors`.
     pub tensors: usize,
-    /// Their numbers: as many as the formulas say.
+    /// The number of network parameters, which equals the count by formula.
     pub parameters: u128,
-    /// Tensors of the n-gram model beside it.
+    /// The number of tensors of the n-gram model.
     pub ngram_tensors: usize,
-    /// Their numbers.
+    /// The number of values in these tensors.
     pub ngram_numbers: u128,
-    /// Bytes of `model.safetensors`.
+    /// The size of `model.safetensors` in bytes.
     pub bytes: u128,
 }
 
 impl ModelSize {
-    /// Reads the sizes of the model in a folder and the names and shapes of its tensors.
+    /// Reads the model's configuration and the names and shapes of its tensors.
     ///
     /// # Errors
-    /// If it is no model folder, or its weights are not as many as its configuration says.
+    /// If the folder holds no model, or the number of weights contradicts the configuration.
     pub fn read(folder: &Path) -> Result<ModelSize> {
         with_snapshot(folder, ModelSize::from_snapshot)
     }
@@ -57,8 +58,8 @@ impl ModelSize {
             }
             ModelKind::Tagger => {
                 return Err(wrong(crate::tr!(
-                    "expected a classifier, a translator, a language model or an encoder, found a tagger, whose layers are not counted",
-                    "分類モデル、翻訳モデル、言語モデル、エンコーダーのどれかが必要ですが、単語にラベルを付けるモデルの層は数えません"
+                    "expected a classifier, a translator, a language model or an encoder, found a tagger, whose layers cannot be counted",
+                    "分類モデル、翻訳モデル、言語モデル、エンコーダーのどれかが必要ですが、単語にラベルを付けるモデルの層は数えられません"
                 )));
             }
             ModelKind::Ngrams => {
@@ -98,7 +99,7 @@ impl ModelSize {
         Ok(ModelSize { kind, config, max_length, tensors, parameters, ngram_tensors, ngram_numbers, bytes })
     }
 
-    /// The same of a folder as Hugging Face's library writes it. What its files hold beside the model is not counted.
+    /// Reads a folder in the format of Hugging Face. Files that are not part of the model are not counted.
     fn from_pretrained(folder: &Snapshot, kind: ModelKind) -> Result<ModelSize> {
         let inner = if kind == ModelKind::Encoder { folder_of_encoder(folder)? } else { None };
         let place = inner.as_ref().unwrap_or(folder);

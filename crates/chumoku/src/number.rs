@@ -1,16 +1,16 @@
-//! Numbers told by ordered questions: is it above this threshold, and above that?
+//! Number prediction by ordered binary questions: is the number above each threshold?
 //!
-//! A rating or a measure is cut into K + 1 bins by K thresholds. Each threshold is a label of its own, "> t", which a text has if
-//! its number lies above (Frank and Hall, "A simple approach to ordinal classification", 2001; for measures, distribution
-//! regression: Foresi and Peracchi 1995). The probabilities P(y > t) are a whole distribution of the number, from which follow
-//! its centre and its spread. The interval around it is conformal: its width is what held-out rows needed.
+//! K thresholds divide a rating or measure into K + 1 bins. Each threshold is a label "> t", which holds for larger
+//! numbers. See Frank and Hall, "A simple approach to ordinal classification", 2001, and for measures, distribution
+//! regression by Foresi and Peracchi 1995. The probabilities P(y > t) determine the distribution of the number, and
+//! thus its center and spread. The prediction interval is conformal: its width is calibrated on held-out rows.
 
 use crate::label_blend::LabelBlend;
 use crate::ngram::NgramTarget;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
-/// A number and the thresholds that it lies above.
+/// A number, and the thresholds below it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NumberLabel {
     /// The number.
@@ -31,26 +31,26 @@ impl NgramTarget for NumberLabel {
     }
 }
 
-/// Thresholds, and what a number between two of them is worth.
+/// Thresholds, and the distribution of training numbers between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NumberScale {
     /// The thresholds t₁ < … < t_K.
     pub thresholds: Vec<f64>,
-    /// Mean of the training rows' numbers in each of the K + 1 bins.
+    /// The mean of the training numbers in each of the K + 1 bins.
     pub values: Vec<f64>,
-    /// Their variance in each bin.
+    /// The variance of the training numbers in each bin.
     pub variances: Vec<f64>,
-    /// The least and the largest number of the training rows.
+    /// The smallest and largest training number.
     pub range: [f64; 2],
 }
 
-/// Most different numbers of which each is a bin of its own.
+/// The largest number of distinct values for which each gets its own bin.
 const MAX_LEVELS: usize = 24;
-/// Bins of numbers that are more: of equally many rows.
+/// The number of bins otherwise, with equally many rows each.
 const MAX_BINS: usize = 20;
 
 impl NumberScale {
-    /// The scale of numbers of which at least two differ.
+    /// Fits a scale to numbers with at least two distinct values.
     pub fn fit(numbers: &[f64]) -> NumberScale {
         let mut sorted = numbers.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -72,7 +72,7 @@ impl NumberScale {
         let mut scale = NumberScale { thresholds, ..NumberScale::default() };
         let mut bins = vec![Vec::new(); scale.thresholds.len() + 1];
         sorted.iter().for_each(|&x| bins[scale.bin(x)].push(x));
-        // Of equal numbers exactly that one, which a sum of many misses.
+        // For equal numbers, use the number itself: a sum of many is not exact.
         let mean = |bin: &Vec<f64>| match (bin.first(), bin.last()) {
             (Some(first), Some(last)) if first < last => bin.iter().sum::<f64>() / bin.len() as f64,
             (first, _) => first.copied().unwrap_or_default(),
@@ -86,38 +86,38 @@ impl NumberScale {
         scale
     }
 
-    /// The bin of a number: how many thresholds it lies above.
+    /// Returns the bin of a number, which is the number of thresholds below it.
     pub fn bin(&self, number: f64) -> usize {
         self.thresholds.partition_point(|&t| t < number)
     }
 
-    /// A number as the answer to all questions.
+    /// Returns a number as a label for all threshold questions.
     pub fn label(&self, number: f64) -> NumberLabel {
         NumberLabel { number, above: (0..self.bin(number) as u32).collect() }
     }
 
-    /// The names of the questions.
+    /// Returns the labels of the thresholds, such as "> 2.5".
     pub fn threshold_labels(&self) -> Vec<String> {
         self.thresholds.iter().map(|t| format!("> {t}")).collect()
     }
 
-    /// Whether each bin holds one number alone, as of a rating.
+    /// Returns `true` if each bin holds only one distinct number, as for a rating.
     pub fn has_levels(&self) -> bool {
         self.variances.iter().all(|&variance| variance == 0.0)
     }
 
-    /// The level nearest to a number.
+    /// Returns the index of the level nearest to a number.
     pub fn nearest_level(&self, number: f64) -> usize {
         let distance = |bin: &usize| (self.values[*bin] - number).abs();
         (0..self.values.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     }
 
-    /// Whether the level nearest to the number `told` is the true one.
+    /// Returns `true` if the level nearest to the predicted number is the true one.
     pub(crate) fn is_nearest_level(&self, told: f64, truth: f64) -> bool {
         self.values.get(self.nearest_level(told)) == Some(&truth)
     }
 
-    /// Probabilities of the bins, from those of lying above each threshold.
+    /// Returns bin probabilities, from the probabilities of exceeding each threshold.
     fn bin_probabilities(&self, above: &[f32]) -> Vec<f64> {
         let mut falling = above.to_vec();
         rearrange(&mut falling);
@@ -126,7 +126,7 @@ impl NumberScale {
         [1.0].into_iter().chain(falling.iter().copied()).zip(upper).map(|(p, q)| p - q).collect()
     }
 
-    /// Mean and standard deviation of the number.
+    /// The mean and standard deviation of the number.
     fn mean_and_deviation(&self, bins: &[f64]) -> [f64; 2] {
         let mean: f64 = bins.iter().zip(&self.values).map(|(p, v)| p * v).sum();
         let of_bin = |((p, v), w): ((&f64, &f64), &f64)| p * (w + (v - mean) * (v - mean));
@@ -134,9 +134,10 @@ impl NumberScale {
         [mean, variance.max(0.0).sqrt()]
     }
 
-    /// The mid-quantile at one half: where the line through the points (value, probability of less plus half of that of the
-    /// value itself) crosses it (Ma, Genton and Parzen, "Asymptotic properties of sample quantiles of discrete distributions",
-    /// 2011). It is the median for many bins, and for few it moves with the probabilities instead of jumping.
+    /// The mid-quantile at one half (Ma, Genton and Parzen, "Asymptotic properties of sample quantiles of discrete
+    /// distributions", 2011). It interpolates between the points (value, probability below the value plus half the
+    /// probability at the value). For many bins, it equals the median. For few bins, it changes continuously with the
+    /// probabilities instead of jumping.
     fn median(&self, bins: &[f64]) -> f64 {
         let mut below = 0.0;
         let mut last: Option<[f64; 2]> = None;
@@ -152,7 +153,7 @@ impl NumberScale {
         self.values.last().copied().unwrap_or_default()
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks that thresholds, values and variances are consistent.
     fn check(&self) -> Result<(), String> {
         let NumberScale { thresholds, values, variances, range } = self;
         let rises = |numbers: &[f64]| numbers.windows(2).all(|pair| pair[0] < pair[1]);
@@ -162,8 +163,8 @@ impl NumberScale {
             return Ok(());
         }
         Err(tr!(
-            "problem: expected rising finite thresholds, and one rising value and one variance more, found {} thresholds, {} \
-             values and {} variances",
+            "problem: expected finite ascending thresholds, and one more ascending value and variance than thresholds; found \
+             {} thresholds, {} values and {} variances",
             "problem: 小さい順の有限の thresholds と、それより 1 つ多い values と variances が必要ですが、それぞれ {} 個、{} 個、{} 個\
              です",
             thresholds.len(),
@@ -173,21 +174,21 @@ impl NumberScale {
     }
 }
 
-/// Probabilities of lying above rising thresholds, in the only order that they can have.
+/// Sorts the probabilities of exceeding rising thresholds in descending order.
 ///
-/// Whatever the questions are answered one by one, a number above a threshold is above all lower ones: rearranged into falling order,
-/// the answers are nowhere worse (Chernozhukov, Fernández-Val and Galichon 2010).
+/// A number above a threshold is above all lower ones, but separately predicted probabilities may contradict this.
+/// Rearrangement into descending order never makes the estimate worse (Chernozhukov, Fernández-Val and Galichon 2010).
 pub(crate) fn rearrange(above: &mut [f32]) {
     sorting::sort_by(above, |a, b| b.total_cmp(a));
 }
 
-/// The shortest decimal well between two numbers.
+/// Returns the shortest decimal in the middle half between two numbers.
 fn short_decimal_between(low: f64, high: f64) -> f64 {
     let middle = low + 0.5 * (high - low);
     let quarter = 0.25 * (high - low);
     let rounded = |digits: i32| {
         let unit = 10f64.powi(-digits);
-        // Divided by a power of ten rather than multiplied by a fraction, so that it is the decimal's own double.
+        // Division by a power of ten gives the double nearest to the decimal. Multiplication by a fraction might not.
         if digits > 0 {
             (middle * 10f64.powi(digits)).round() / 10f64.powi(digits)
         } else {
@@ -197,63 +198,63 @@ fn short_decimal_between(low: f64, high: f64) -> f64 {
     (-15..16).map(rounded).find(|x| *x >= low + quarter && *x <= high - quarter && *x < high).unwrap_or(low)
 }
 
-/// How a number is told from the two halves of a predictor, and how far it may be off.
+/// Combines both ensemble members into a predicted number with an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NumberBlend {
-    /// Thresholds and values.
+    /// The thresholds and bin values.
     #[serde(flatten)]
     pub scale: NumberScale,
-    /// Calibrated probabilities of lying above each threshold.
+    /// Calibrated probabilities of exceeding each threshold.
     pub blend: LabelBlend,
-    /// Standard deviations, the predicted one and `floor` together, that cover 90 % of held-out rows; none where there are too few rows
-    /// to tell: the interval is the whole range then.
+    /// The half-width of the 90 % interval, in units of the predicted standard deviation plus `floor`. `None` if there
+    /// were too few held-out rows, in which case the interval is the whole range.
     pub margin: Option<f64>,
-    /// What is added to the predicted standard deviation, which may vanish.
+    /// The constant that is added to the predicted standard deviation, which may be 0.
     pub floor: f64,
 }
 
-/// A predicted number and the interval that holds the true one with a probability of 90 %.
+/// A predicted number with its 90 % prediction interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Estimate {
-    /// The number.
+    /// The predicted number.
     pub score: f64,
-    /// The interval's lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The interval's upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
 impl Estimate {
-    /// Number, lower and upper end, with as many digits as they are worth: three of the width of the interval.
+    /// Returns the number and the ends of the interval, rounded to three significant digits of the interval's width.
     #[must_use]
     pub fn rounded(self) -> [f64; 3] {
         let digits = 2 - (self.high - self.low).max(1e-300).log10().floor() as i32;
         let unit = 10f64.powi(digits.clamp(-12, 12).abs());
         let of = |x: f64| if digits < 0 { (x / unit).round() * unit } else { (x * unit).round() / unit };
-        // No negative zero.
+        // Avoid negative zero.
         [self.score, self.low, self.high].map(|x| of(x) + 0.0)
     }
 }
 
-/// The share of true numbers that intervals are to hold.
+/// The target coverage of the intervals.
 pub(crate) const COVERAGE: f64 = 0.9;
-/// The floor of the spread as a share of the values' standard deviation.
+/// The floor as a share of the standard deviation of the values.
 const SPREAD_FLOOR: f64 = 0.1;
-/// Parts that the validation rows are cut into, so that each is judged by what was fitted on the others.
+/// The number of cross-validation folds of the validation rows.
 const FOLDS: usize = 5;
 
 impl NumberBlend {
-    /// The network alone, as it is.
+    /// Uses the network alone, without scaling.
     pub(crate) fn network_only(scale: NumberScale) -> NumberBlend {
         let blend = LabelBlend::network_only(scale.thresholds.len());
         NumberBlend { scale, blend, margin: None, floor: 0.0 }
     }
 
-    /// Fits the blend on rows of log-odds with their numbers, and the margin by cross-conformal prediction (Vovk 2015; residuals
-    /// divided by the predicted spread: Lei et al., "Distribution-free predictive inference for regression", 2018): each fifth of the
-    /// rows is judged by a blend of the other four. `ngrams` empty: one half alone. The blend counts rows by their weights, if they
-    /// have any; the margin counts all alike.
+    /// Fits the blend and the margin on rows of log-odds with their numbers. The margin is chosen by cross-conformal
+    /// prediction (Vovk 2015). Residuals are divided by the predicted spread (Lei et al., "Distribution-free predictive
+    /// inference for regression", 2018). Each fifth of the rows is evaluated by a blend of the other four. With empty
+    /// `ngrams`, uses only one member. Row weights apply to the blend, not to the margin.
     pub(crate) fn fit(
         scale: &NumberScale,
         attention: &[Vec<f32>],
@@ -263,7 +264,8 @@ impl NumberBlend {
         NumberBlend::fit_with_confidences(scale, attention, ngrams, rows).0
     }
 
-    /// The same, and of each row how sure a blend of the others is of the nearest level, and whether that is the row's number.
+    /// Fits as [`NumberBlend::fit`]. Also returns, for each row, the confidence in the nearest level and whether it is
+    /// right, from a blend of the other rows.
     pub(crate) fn fit_with_confidences(
         scale: &NumberScale,
         attention: &[Vec<f32>],
@@ -279,7 +281,7 @@ impl NumberBlend {
             let sets: Vec<Vec<u32>> = rows.iter().map(|&row| truth[row].above.clone()).collect();
             let weights: Option<Vec<f32>> = weights.map(|weights| rows.iter().map(|&row| weights[row]).collect());
             let blend = LabelBlend::fit(&pick(attention), &pick(ngrams), &sets, weights.as_deref(), labels);
-            // Where to predict a label is no question here.
+            // Label thresholds do not matter for numbers.
             let blend = LabelBlend { thresholds: vec![0.5; labels], ..blend };
             NumberBlend { scale: scale.clone(), blend, margin: None, floor }
         };
@@ -296,25 +298,25 @@ impl NumberBlend {
         (NumberBlend { margin: conformal_margin(residuals), ..of_rows(&|_| true) }, sure)
     }
 
-    /// What was fitted on log-odds of n-grams alone, without a network.
+    /// Converts a blend fitted on n-gram log-odds alone.
     pub(crate) fn into_ngrams_only(self) -> NumberBlend {
         NumberBlend { blend: self.blend.into_ngrams_only(), ..self }
     }
 
-    /// How sure it is of the level nearest to the number: the probability of the bin.
+    /// The confidence in the level nearest to the predicted number: the probability of its bin.
     pub(crate) fn confidence(&self, above: &[f32]) -> f32 {
         let [score, _] = self.center_and_spread(above);
         self.scale.bin_probabilities(above)[self.scale.nearest_level(score)] as f32
     }
 
-    /// The number, and the spread that its interval is measured in.
+    /// Returns the predicted number, and the spread that scales its interval.
     fn center_and_spread(&self, above: &[f32]) -> [f64; 2] {
         let bins = self.scale.bin_probabilities(above);
         let [_, deviation] = self.scale.mean_and_deviation(&bins);
         [self.scale.median(&bins), deviation + self.floor]
     }
 
-    /// The number with its interval, from the probabilities of lying above each threshold.
+    /// Returns the number and its interval, from the probabilities of exceeding each threshold.
     pub fn estimate(&self, above: &[f32]) -> Estimate {
         let [score, spread] = self.center_and_spread(above);
         let [least, most] = self.scale.range;
@@ -322,7 +324,7 @@ impl NumberBlend {
         Estimate { score, low: (score - half).max(least).min(score), high: (score + half).min(most).max(score) }
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks the values for this number of labels.
     pub(crate) fn check(&self, labels: usize) -> Result<(), String> {
         self.scale.check()?;
         self.blend.check(labels)?;
@@ -344,7 +346,8 @@ impl NumberBlend {
     }
 }
 
-/// The ⌈(n + 1) · 90 %⌉-th smallest residual, if there are so many: a new one is no larger with a probability of at least 90 %.
+/// Returns the ⌈(n + 1) · 90 %⌉-th smallest residual, if there are enough. A new residual is no larger with a
+/// probability of at least 90 %.
 fn conformal_margin(mut residuals: Vec<f64>) -> Option<f64> {
     residuals.sort_by(f64::total_cmp);
     let rank = ((residuals.len() + 1) as f64 * COVERAGE).ceil() as usize;
@@ -357,7 +360,7 @@ mod tests {
     use chumoku_kernels::Philox;
 
     #[test]
-    fn few_numbers_are_levels_and_many_are_bins_of_equally_many() {
+    fn few_numbers_are_levels_and_many_share_bins_of_equal_size() {
         let stars: Vec<f64> = (0..100).map(|i| f64::from(i % 5 + 1)).collect();
         let scale = NumberScale::fit(&stars);
         assert_eq!(
@@ -376,11 +379,11 @@ mod tests {
         prices.iter().for_each(|&x| rows[scale.bin(x)] += 1);
         assert!(rows.iter().all(|n| (49..=51).contains(n)), "{rows:?}");
         scale.check().unwrap();
-        // Decimals that no sum of many equals are levels too.
+        // Decimals are levels too, even if no sum of equal ones is exact.
         let tenths: Vec<f64> = (0..3000).map(|i| f64::from(i % 3 + 1) / 10.0).collect();
         let scale = NumberScale::fit(&tenths);
         assert!(scale.has_levels() && scale.values == [0.1, 0.2, 0.3], "{scale:?}");
-        // A number that nearly all rows have is a bin, and no bin is empty.
+        // A number shared by nearly all rows is a bin, and no bin is empty.
         let mut zeros = vec![0.0; 900];
         zeros.extend((1..=100).map(f64::from));
         let scale = NumberScale::fit(&zeros);
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_are_short_and_lie_between() {
+    fn thresholds_are_short_and_lie_between_the_numbers() {
         for (low, high, expected) in [(1.0, 2.0, 1.5), (3.1, 3.2, 3.15), (0.0, 1000.0, 500.0), (-2.0, -1.0, -1.5)] {
             assert_eq!(short_decimal_between(low, high), expected, "{low} {high}");
         }
@@ -400,9 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn centres_are_those_of_the_distribution() {
+    fn centers_follow_from_the_distribution() {
         let scale = NumberScale::fit(&[1.0, 2.0, 3.0]);
-        // All of it at 2, or half of it on each side.
+        // All probability at 2, or half on each side.
         let bins = scale.bin_probabilities(&[1.0, 0.0]);
         assert_eq!(
             (&bins[..], scale.mean_and_deviation(&bins), scale.median(&bins)),
@@ -412,28 +415,28 @@ mod tests {
         let [mean, deviation] = scale.mean_and_deviation(&bins);
         assert_eq!((mean, scale.median(&bins)), (2.0, 2.0));
         assert!((deviation - 1.0).abs() < 1e-12);
-        // Answers that contradict each other are put in order.
+        // Contradictory probabilities are rearranged.
         assert_eq!(scale.bin_probabilities(&[0.2, 0.6]), scale.bin_probabilities(&[0.6, 0.2]));
-        // It rises with each probability.
+        // The center rises with each probability.
         let medians: Vec<f64> =
             (0..=20).map(|i| scale.median(&scale.bin_probabilities(&[i as f32 / 20.0, 0.0]))).collect();
         assert!(medians.is_sorted() && medians[0] == 1.0 && medians[20] == 2.0 && medians[9] < medians[10]);
     }
 
-    /// Log-odds of a number that is `z` and noise, and the number.
+    /// Log-odds for a number that is `z` plus noise, with the number.
     fn rows(scale: &NumberScale, n: usize, stream: u64) -> (Vec<Vec<f32>>, Vec<NumberLabel>) {
         let random = Philox::new(1, stream);
         let row = |i: usize| {
             let z = 2.0 * random.normal(2 * i as u64) + 3.0;
             let number = f64::from(z + random.normal(2 * i as u64 + 1)).round().clamp(1.0, 5.0);
-            // The logistic that is nearest to this normal.
+            // The logistic distribution nearest to this normal distribution.
             (scale.thresholds.iter().map(|&t| 1.7 * (z - t as f32)).collect(), scale.label(number))
         };
         (0..n).map(row).unzip()
     }
 
     #[test]
-    fn intervals_hold_as_many_as_they_promise() {
+    fn intervals_reach_their_coverage() {
         let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (z, truth) = rows(&scale, 1000, 1);
         let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
@@ -445,16 +448,16 @@ mod tests {
         for Estimate { score, low, high } in &estimates {
             assert!(1.0 <= *low && low <= score && score <= high && *high <= 5.0, "{low} {score} {high}");
         }
-        // Too few rows to promise anything: the whole range.
+        // Too few rows for a guarantee: the whole range.
         let few = NumberBlend::fit(&scale, &z[..8], &[], (&truth[..8], None));
         assert_eq!(few.margin, None);
         let estimate = few.estimate(&few.blend.probabilities(&z[0], None));
         assert_eq!([estimate.low, estimate.high], [1.0, 5.0]);
     }
 
-    /// Where levels are answered from a probability on that was chosen on other rows, the nearest is right as often as promised.
+    /// Answers above a confidence threshold chosen on other rows reach the guaranteed accuracy.
     #[test]
-    fn promises_of_levels_are_kept() {
+    fn guarantees_hold_for_levels() {
         let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (mut kept, mut answered, runs) = (0, 0, 100);
         for run in 0..runs {
@@ -473,12 +476,12 @@ mod tests {
             kept += u64::from(told.iter().filter(|right| **right).count() as f64 >= 0.8 * told.len() as f64);
         }
         assert!(kept as f64 >= 0.95 * runs as f64, "{kept} of {runs}");
-        // Far fewer would be kept than are right of all, and far more than none.
+        // Fewer answers than all right ones, and more than none.
         assert!((0.1..0.5).contains(&(answered as f64 / (4_000.0 * runs as f64))), "{answered}");
     }
 
     #[test]
-    fn the_nearest_level_is_as_probable_as_its_bin() {
+    fn the_confidence_of_the_nearest_level_is_its_bin_probability() {
         let blend = NumberBlend::network_only(NumberScale::fit(&[1.0, 2.0, 3.0]));
         // 2 with 0.6, 1 with 0.3 and 3 with 0.1.
         assert!((blend.confidence(&[0.7, 0.1]) - 0.6).abs() < 1e-6);
@@ -490,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_judged_by_what_was_fitted_on_others() {
+    fn rows_are_evaluated_by_a_blend_of_other_rows() {
         let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (mut judged, mut seen) = (0.0, 0.0);
         for stream in 0..40 {
@@ -503,12 +506,12 @@ mod tests {
             judged += blend.margin.unwrap();
             seen += conformal_margin(z.iter().zip(&truth).map(residual).collect()).unwrap();
         }
-        // Rows that the blend was fitted on lie nearer to it than others do.
+        // Rows used in the fit lie nearer to the blend than others do.
         assert!(judged > 1.03 * seen, "{judged} {seen}");
     }
 
     #[test]
-    fn numbers_have_as_many_digits_as_they_are_worth() {
+    fn numbers_are_rounded_to_significant_digits() {
         let estimate = |score, low, high| Estimate { score, low, high }.rounded();
         assert_eq!(estimate(2.34567, 1.23456, 3.45678), [2.35, 1.23, 3.46]);
         assert_eq!(estimate(1234.567, 1000.0, 2000.0), [1230.0, 1000.0, 2000.0]);
@@ -517,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_scales_are_found() {
+    fn damaged_scales_are_rejected() {
         let good = NumberBlend::network_only(NumberScale::fit(&[1.0, 2.0, 3.0]));
         good.check(2).unwrap();
         assert!(good.check(3).is_err());

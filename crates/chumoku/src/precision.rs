@@ -1,4 +1,4 @@
-//! How a [`Precision`] is written in files: by its name.
+//! Serializes a [`Precision`] by name.
 
 use crate::tr;
 use chumoku_kernels::Precision;
@@ -13,7 +13,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     let name = String::deserialize(deserializer)?;
     Precision::from_name(&name).ok_or_else(|| {
         D::Error::custom(tr!(
-            "precision: expected highest, high or medium, got {name:?}",
+            "precision: expected highest, high or medium, found {name:?}",
             "precision: highest、high、medium のいずれかが必要ですが、{name:?} です"
         ))
     })

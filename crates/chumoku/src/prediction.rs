@@ -1,25 +1,26 @@
-//! What a classifier says of a text.
+//! The prediction of a classifier.
 
 use crate::sorting;
 
-/// Predicted probabilities of the classes, which sum to 1, or of labels that do not exclude each other.
+/// Predicted probabilities: of mutually exclusive classes, which sum to 1, or of the labels of a multi-label model.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Prediction {
-    /// Calibrated probabilities of the whole predictor, by class number.
+    /// Calibrated probabilities of the ensemble, by class number.
     pub probabilities: Vec<f32>,
-    /// The network's own log-probabilities; empty where there is no network.
+    /// The log-probabilities of the network alone. Empty without a network.
     pub attention: Vec<f32>,
-    /// The n-gram model's log-probabilities.
+    /// The log-probabilities of the n-gram model.
     pub ngrams: Option<Vec<f32>>,
-    /// Windows that the text was read in.
+    /// The number of windows in which the text was read.
     pub windows: usize,
-    /// The class by thresholds that were asked for, if any.
+    /// The predicted class by the caller's thresholds, if any.
     pub(crate) answer: Option<usize>,
 }
 
 impl Prediction {
-    /// The answer: the most probable class (the first of equals), or the one by [thresholds](crate::Thresholds).
+    /// Returns the predicted class: the most probable one, with ties going to the first, or the one chosen by
+    /// [thresholds](crate::ClassThresholds).
     pub fn class(&self) -> usize {
         if let Some(class) = self.answer {
             return class;
@@ -28,14 +29,14 @@ impl Prediction {
         (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
     }
 
-    /// The confidence, and whether the answer is right.
+    /// Returns the confidence, and whether the prediction is right.
     pub(crate) fn confidence_and_correctness(&self, label: u32) -> (f32, bool) {
         let class = self.class();
         (self.probabilities[class], class as u32 == label)
     }
 
-    /// The confidences of the whole predictor, of its network and of its n-grams, as far as there are these, each with whether its answer is
-    /// this label.
+    /// Returns the confidences of the ensemble, the network and the n-gram model, with whether each predicts this
+    /// label. Absent members give `None`.
     #[must_use]
     pub fn member_confidences(&self, label: usize) -> [Option<(f32, bool)>; 3] {
         let of_half = |log_p: &[f32]| {
@@ -47,13 +48,13 @@ impl Prediction {
         [Some(whole), halves[0], halves[1]]
     }
 
-    /// The class that the network by itself finds most probable (the first of equals).
+    /// Returns the most probable class of the network alone. Ties go to the first class.
     pub fn network_class(&self) -> usize {
         let p = &self.attention;
         (0..p.len()).fold(0, |best, class| if p[class] > p[best] { class } else { best })
     }
 
-    /// Classes by falling probability.
+    /// Returns the classes by descending probability.
     pub fn ranked(&self) -> Vec<usize> {
         sorting::argsort_descending(&self.probabilities)
     }

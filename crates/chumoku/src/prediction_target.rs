@@ -1,4 +1,5 @@
-//! What a text is told: one class, any number of labels, or a number; and how that follows from what the halves of a predictor say.
+//! The prediction target of a model: one class, any number of labels, or a number. Each target computes its answer from
+//! the outputs of both ensemble members.
 
 use crate::class_thresholds::ClassThresholds;
 use crate::hierarchy::Hierarchy;
@@ -10,27 +11,29 @@ use crate::scoring::{LabelScores, NumberScores, Rows};
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
 
-/// What a text is told.
+/// The prediction target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PredictionTarget {
-    /// One class of several that exclude each other; [`ModelConfig::blend`](crate::ModelConfig::blend) joins the two halves.
+    /// One of several mutually exclusive classes. [`ModelConfig::blend`](crate::ModelConfig::blend) combines the
+    /// ensemble members.
     #[default]
     OneClass,
-    /// Any number of labels; this joins the two halves, and says from which probability on a label is predicted.
+    /// Any number of labels. The blend combines the ensemble members and holds the label thresholds.
     Labels(LabelBlend),
-    /// A number; this joins the two halves' answers to whether it lies above each threshold, and says how far it may be off.
+    /// A number. The blend combines the members' probabilities of exceeding each threshold, and calibrates the
+    /// interval.
     Number(NumberBlend),
 }
 
 impl PredictionTarget {
-    /// Whether classes exclude each other.
+    /// Returns `true` if the classes are mutually exclusive.
     pub fn is_one_class(&self) -> bool {
         matches!(self, PredictionTarget::OneClass)
     }
 
-    /// How labels are told, if there may be several.
+    /// Returns the blend of a multi-label model.
     pub fn labels(&self) -> Option<&LabelBlend> {
         match self {
             PredictionTarget::Labels(blend) => Some(blend),
@@ -38,7 +41,7 @@ impl PredictionTarget {
         }
     }
 
-    /// How a number is told, if it is one.
+    /// Returns the blend of a number model.
     pub fn number(&self) -> Option<&NumberBlend> {
         match self {
             PredictionTarget::Number(blend) => Some(blend),
@@ -46,7 +49,7 @@ impl PredictionTarget {
         }
     }
 
-    /// What joins the log-odds of the two halves, if each output is a question of its own.
+    /// Returns the blend of the members' log-odds, for models whose outputs are independent binary questions.
     pub(crate) fn binary_blend(&self) -> Option<&LabelBlend> {
         match self {
             PredictionTarget::OneClass => None,
@@ -55,8 +58,8 @@ impl PredictionTarget {
         }
     }
 
-    /// Probabilities from the log-odds of the network and of the n-grams, if each output is a question of its own; labels may stand
-    /// in a tree.
+    /// Returns probabilities from the log-odds of both members, for models whose outputs are independent binary
+    /// questions. If the labels form a tree, no label is more probable than its ancestors.
     pub(crate) fn probabilities(
         &self,
         tree: Option<&Hierarchy>,
@@ -73,20 +76,20 @@ impl PredictionTarget {
         Some(probabilities)
     }
 
-    /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
+    /// Returns the predicted labels, most probable first: the labels above their thresholds, or the predicted class.
     pub(crate) fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
         let Some(blend) = self.binary_blend() else { return vec![prediction.class()] };
         let is_predicted = |&label: &usize| prediction.probabilities[label] >= blend.thresholds[label];
         prediction.ranked().into_iter().filter(is_predicted).collect()
     }
 
-    /// The number that a prediction stands for, and its interval, if it is one.
+    /// Returns the predicted number and its interval, for number models.
     pub(crate) fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
         self.number().map(|blend| blend.estimate(&prediction.probabilities))
     }
 
-    /// The class, label or threshold that is to be explained: the most probable, or the threshold that a number is least certain
-    /// to lie above.
+    /// Returns the class, label or threshold to explain. This is the most probable class or label, or the threshold
+    /// whose probability is nearest to ½.
     pub(crate) fn class_to_explain(&self, prediction: &Prediction) -> usize {
         if self.number().is_none() {
             return prediction.class();
@@ -96,15 +99,15 @@ impl PredictionTarget {
         all.min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or_default()
     }
 
-    /// The number of the label that is to be explained instead of the most probable one.
+    /// Returns the index of the label to explain, by name.
     ///
     /// # Errors
-    /// If labels exclude each other, or none has this name.
+    /// If the model is not a multi-label model, or there is no label with this name.
     pub(crate) fn label_to_explain(&self, labels: &[String], asked: &str) -> Result<usize> {
         if self.labels().is_none() {
             return Err(Error::Setting(tr!(
-                "label: expected a model that gives a text any number of labels; this one gives one answer, which is explained",
-                "label: 複数のラベルを答えるモデルで使えます。このモデルの答えは 1 つで、それが説明されます"
+                "label: expected a multi-label model; this model gives one answer, and explains it without this option",
+                "label: 複数のラベルを答えるモデルで使えます。このモデルの答えは 1 つで、指定しなくても説明されます"
             )));
         }
         labels.iter().position(|label| label == asked).ok_or_else(|| {
@@ -118,7 +121,8 @@ impl PredictionTarget {
         })
     }
 
-    /// How sure the answer is: the probability of the class, of these labels and no others, or of the level nearest to the number.
+    /// The confidence of the prediction: the probability of the class, of exactly these labels, or of the level nearest
+    /// to the number.
     pub(crate) fn confidence(&self, prediction: &Prediction) -> f32 {
         match self {
             PredictionTarget::OneClass => prediction.probabilities[prediction.class()],
@@ -127,7 +131,7 @@ impl PredictionTarget {
         }
     }
 
-    /// Of each row how sure the answer is, and whether it is right: exactly the row's labels.
+    /// Returns the confidence of each row, and whether exactly the row's labels are predicted.
     pub(crate) fn label_confidences(&self, rows: &Rows<Vec<u32>>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
         let Some(blend) = self.labels() else { return Vec::new() };
         let of_row = |(p, truth): (&Prediction, &Vec<u32>)| {
@@ -136,7 +140,8 @@ impl PredictionTarget {
         predictions.iter().zip(&rows.labels).map(of_row).collect()
     }
 
-    /// The same of numbers that are levels: whether the nearest level is the row's number. Nothing of other numbers.
+    /// Returns the confidence of each row, and whether the nearest level is the row's number. Empty unless the numbers
+    /// are levels.
     pub(crate) fn number_confidences(&self, rows: &Rows<NumberLabel>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
         let Some(blend) = self.number().filter(|blend| blend.scale.has_levels()) else { return Vec::new() };
         let of_row = |(p, truth): (&Prediction, &NumberLabel)| {
@@ -146,10 +151,10 @@ impl PredictionTarget {
         predictions.iter().zip(&rows.labels).map(of_row).collect()
     }
 
-    /// How good the labels are that are told of rows with these predictions, resampled with `seed`.
+    /// Scores label predictions, resampled with `seed`.
     ///
     /// # Errors
-    /// If no labels are told.
+    /// If the model is not a multi-label model.
     pub(crate) fn label_scores(
         &self,
         rows: &Rows<Vec<u32>>,
@@ -159,8 +164,8 @@ impl PredictionTarget {
     ) -> Result<LabelScores> {
         let PredictionTarget::Labels(blend) = self else {
             return Err(Error::Setting(tr!(
-                "this model does not give labels: score it on a file of what it was trained to tell",
-                "このモデルが答えるのは複数のラベルではありません。学習したものと同じ種類のファイルで評価してください"
+                "this is not a multi-label model: evaluate it on a file with the target it was trained on",
+                "複数のラベルを答えるモデルではありません。学習時と同じ種類のファイルで評価してください"
             )));
         };
         let found: Vec<Vec<f32>> = predictions.into_iter().map(|p| p.probabilities).collect();
@@ -169,10 +174,10 @@ impl PredictionTarget {
         Ok(scores.at_levels(tree))
     }
 
-    /// How good the numbers are that are told of rows with these predictions, and the true and the predicted number of each row.
+    /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each row.
     ///
     /// # Errors
-    /// If no numbers are told.
+    /// If the model does not predict numbers.
     pub(crate) fn number_scores(
         &self,
         rows: &Rows<NumberLabel>,
@@ -187,24 +192,24 @@ impl PredictionTarget {
         Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
     }
 
-    /// How a number is told.
+    /// Returns the number blend.
     ///
     /// # Errors
-    /// If none is.
+    /// If the model does not predict numbers.
     pub(crate) fn require_number(&self) -> Result<&NumberBlend> {
         self.number().ok_or_else(|| {
             Error::Setting(tr!(
-                "this model gives classes and no numbers: score it on a file of labels",
+                "this model predicts classes, not numbers: evaluate it on a file with labels",
                 "このモデルは数値ではなくクラスを答えます。ラベルの付いたファイルで評価してください"
             ))
         })
     }
 
-    /// Sets from which probability on each class is the answer, or of labels that do not exclude each other, each label; those
-    /// without one stay as they are. Thresholds of classes are returned, those of labels are its own.
+    /// Sets the probability thresholds of classes or labels. Entries of `None` keep the current behavior. Returns the
+    /// thresholds of classes. Label thresholds are stored in the blend.
     ///
     /// # Errors
-    /// If numbers are told, or every class has a threshold, so that there may be no answer.
+    /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
     pub(crate) fn set_thresholds(
         &mut self,
         least: &[Option<f32>],
@@ -219,7 +224,7 @@ impl PredictionTarget {
             }
             PredictionTarget::Number(_) => {
                 return Err(Error::Setting(tr!(
-                    "thresholds: this model gives each text a number and no classes",
+                    "thresholds: this model predicts numbers, not classes",
                     "しきい値: このモデルが答えるのはクラスではなく数値です"
                 )));
             }
@@ -227,7 +232,7 @@ impl PredictionTarget {
         Ok(None)
     }
 
-    /// What is wrong with it for so many labels that may stand in a tree, if anything.
+    /// Checks the values for this number of labels and their tree, if any.
     pub(crate) fn check(&self, labels: usize, tree: Option<&Hierarchy>) -> Result<(), String> {
         match self {
             PredictionTarget::OneClass => Ok(()),
@@ -237,7 +242,7 @@ impl PredictionTarget {
     }
 }
 
-/// What is wrong with the tree of labels that do not exclude each other, if anything: each node is one.
+/// Checks the tree of a multi-label model: each node must be a label.
 fn check_label_nodes(tree: Option<&Hierarchy>) -> Result<(), String> {
     let Some((nodes, labels)) = tree.map(|tree| (tree.nodes().len(), tree.parents().len())) else { return Ok(()) };
     if nodes == labels {

@@ -1,65 +1,65 @@
-//! Where the time of a whole command goes: how long each stage of its work took, and how many threads were busy meanwhile.
+//! Timing of a command by stage: the duration of each stage, and how many threads were busy.
 //!
-//! A command is in one stage at a time, the innermost of those that have begun. Stages are for what comes one after
-//! another, such as reading, cutting texts into tokens, and training steps; what many threads do at a time is one stage.
+//! A command is in one stage at a time, the innermost open one. Stages follow each other, such as reading, tokenizing
+//! and training steps. Work that many threads do at the same time is one stage.
 
 use chumoku_kernels::system::processor_time;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What a stage is called, in English and in Japanese.
+/// The name of a stage in English and Japanese.
 pub type StageName = [&'static str; 2];
 
-/// What is in none of the others.
+/// Time outside of all other stages.
 pub const REST: StageName = ["the rest", "その他"];
 
 /// The time of a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StageTime {
-    /// Its name.
+    /// The name of the stage.
     pub name: StageName,
-    /// How often it began.
+    /// How many times the stage began.
     pub times: u64,
-    /// How long the command was in it.
+    /// How long the command was in the stage.
     pub duration: Duration,
-    /// Processor time of the whole process meanwhile; none where the system does not say.
+    /// The processor time of the whole process during the stage. `None` if the system does not report it.
     pub processor: Option<Duration>,
 }
 
-/// Files of rows.
+/// Reading rows from files.
 pub const READING: StageName = ["reading rows", "行の読み込み"];
-/// Texts become tokens, whose vocabulary may have to be learnt first.
+/// Tokenizing texts, including training of the vocabulary.
 pub const TOKENS: StageName = ["tokens", "トークン"];
-/// The n-gram model, learning or at work.
+/// Training or running the n-gram model.
 pub const NGRAMS: StageName = ["n-grams", "n-gram"];
-/// Steps of training.
+/// Training steps.
 pub const STEPS: StageName = ["training steps", "学習ステップ"];
-/// The network at work.
+/// Running the network.
 pub const NETWORK: StageName = ["network", "ネットワーク"];
-/// Checkpoints.
+/// Reading and writing checkpoints.
 pub const CHECKPOINTS: StageName = ["checkpoints", "チェックポイント"];
-/// Scores, and what is said of them.
+/// Computing and reporting scores.
 pub const REPORT: StageName = ["report", "報告"];
-/// Answers, or the files of a model.
+/// Writing predictions or model files.
 pub const WRITING: StageName = ["writing", "書き込み"];
 
 static IS_RECORDING: AtomicBool = AtomicBool::new(false);
 static RECORDER: Mutex<Option<StageRecorder>> = Mutex::new(None);
 
-/// What has been found so far.
+/// The stages recorded so far.
 struct StageRecorder {
-    /// In the order in which they first began.
+    /// The stages in the order in which they first began.
     times: Vec<StageTime>,
-    /// Stages that have begun and not ended, by their places above; the innermost last.
+    /// Indices into `times` of the stages that are open, the innermost last.
     open: Vec<usize>,
     since: Instant,
     processor_since: Option<Duration>,
 }
 
 impl StageRecorder {
-    /// Counts the time since the last change for the innermost stage.
+    /// Adds the time since the last change to the innermost stage.
     fn account_time(&mut self) {
         let (now, processor) = (Instant::now(), processor_time());
         if let Some(stage) = self.open.last().map(|&at| &mut self.times[at]) {
@@ -82,9 +82,10 @@ impl StageRecorder {
     }
 }
 
-/// Runs `work` and tells where its time went. Of two at a time, the second finds nothing.
+/// Runs `work` and returns the time of each stage. Only one call records at a time: a nested or concurrent call returns
+/// no times.
 pub fn record_stages<R>(work: impl FnOnce() -> R) -> (R, Vec<StageTime>) {
-    /// Even where `work` panics.
+    /// Stops recording even if `work` panics.
     struct StopOnDrop;
     impl Drop for StopOnDrop {
         fn drop(&mut self) {
@@ -112,14 +113,14 @@ fn recorder() -> std::sync::MutexGuard<'static, Option<StageRecorder>> {
     RECORDER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The command is in a stage until this is dropped.
+/// The command is in a stage until this guard is dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct StageGuard {
     is_on: bool,
 }
 
-/// Begins a stage, inside of the one that goes on. Next to nothing where nobody watches.
+/// Begins a stage inside the current one. Costs almost nothing while nothing is recorded.
 pub fn begin(name: StageName) -> StageGuard {
     if !IS_RECORDING.load(Ordering::Relaxed) {
         return StageGuard { is_on: false };
@@ -134,7 +135,7 @@ impl Drop for StageGuard {
             && let Some(watch) = recorder().as_mut()
         {
             watch.account_time();
-            // The outermost ends with the watching.
+            // The outermost stage ends with the recording.
             if watch.open.len() > 1 {
                 watch.open.pop();
             }
@@ -151,19 +152,19 @@ mod tests {
     const INNER: StageName = ["inner", "内"];
     const TIME: Duration = Duration::from_millis(10);
 
-    /// How long some work took.
+    /// Measures how long some work takes.
     fn timed(work: impl FnOnce()) -> Duration {
         let start = Instant::now();
         work();
         start.elapsed()
     }
 
-    /// In one test, since one is watched at a time.
+    /// One test, since only one recording is possible at a time.
     #[test]
     fn each_stage_has_its_own_time() {
         drop(super::begin(OUTER));
-        // A thread may be kept waiting anywhere: each stage has what is timed in it at least, and what is timed around it at
-        // the most.
+        // Threads may be delayed anywhere. Each stage therefore lasts at least the time measured inside it, and at most
+        // the time measured around it.
         let (mut least, mut most) = ([Duration::ZERO; 3], [Duration::ZERO; 3]);
         let start = Instant::now();
         let (nothing, found) = record_stages(|| {
@@ -177,7 +178,7 @@ mod tests {
                     least[2] += timed(|| sleep(TIME));
                 });
             }
-            // The second watch finds nothing, and its stages are the first's.
+            // The second recording is empty. Its stages count for the first.
             let mut nothing = Vec::new();
             most[2] += timed(|| nothing = record_stages(|| drop(super::begin(INNER))).1);
             drop(outer);
@@ -197,7 +198,7 @@ mod tests {
         let sum: Duration = found.iter().map(|stage| stage.duration).sum();
         assert!(sum <= all && sum >= least.into_iter().sum(), "{sum:?} of {all:?}");
 
-        // Threads that are busy show, and so do those that have ended.
+        // Busy threads are counted, including those that have ended.
         let clock = || processor_time().unwrap_or_default();
         let begun = clock();
         let busy = || {
@@ -215,7 +216,7 @@ mod tests {
             assert!(processor >= 5 * TIME && processor <= clock() - begun, "{found:?}");
         }
 
-        // Off again, also after a panic.
+        // Recording stops, also after a panic.
         let panicked = std::panic::catch_unwind(|| record_stages(|| panic!("on purpose")));
         assert!(panicked.is_err());
         assert!(!super::begin(OUTER).is_on);

@@ -1,4 +1,4 @@
-//! The network of a tagger: the tokens of a text, the token of each unit, and what the network says of each.
+//! The network of a tagger: tokens of a text, the first token of each unit, and tag probabilities of each unit.
 
 use crate::crf::TaggerBlend;
 use crate::inference::{BATCH_TOKENS, InputFraming, batches_by_length, map_batches};
@@ -13,25 +13,25 @@ use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// The network of a tagger, as `config.json` has it.
+/// The `config.json` entries of a tagger's network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaggerNetworkConfig {
-    /// How much it and the conditional random field count.
+    /// The weights of the network and the conditional random field.
     pub blend: TaggerBlend,
-    /// Tokens that a text is read by at a time, those around it included.
+    /// The maximum number of tokens in one input, special tokens included.
     pub max_tokens: usize,
-    /// How exact matrix products are: what the model was trained and scored with.
+    /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
-    /// Of the `tokenizer.json` beside it.
+    /// The hash of the vocabulary in `tokenizer.json`.
     pub vocabulary_sha256: String,
-    /// The model.
+    /// The network.
     #[serde(flatten)]
     pub model: TokenTaggerConfig,
 }
 
-/// A network with what reads texts for it.
+/// A network with its tokenizer.
 #[derive(Debug)]
 pub(crate) struct TaggerNetwork {
     pub(crate) config: TaggerNetworkConfig,
@@ -40,19 +40,20 @@ pub(crate) struct TaggerNetwork {
     pub(crate) tokenizer: TextTokenizer,
 }
 
-/// A text as tokens, and the units of it.
+/// A text as tokens and units.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnitRow {
     pub(crate) ids: Vec<u32>,
-    /// How many units there are.
+    /// The number of units.
     pub(crate) units: usize,
-    /// The first token of each unit, ascending; empty where the text has no tokens.
+    /// The first token of each unit, in ascending order. Empty if the text has no tokens.
     pub(crate) tokens: Vec<usize>,
-    /// How many units of its token stand before each.
+    /// The position of each unit among the units that start at the same token.
     pub(crate) positions: Vec<u32>,
 }
 
-/// Tokens that are read together, and the units that are told about: those in the middle of a long text's window.
+/// A window of tokens, and the units predicted from it. In a long text, these are the units in the middle of the
+/// window.
 #[derive(Clone, Debug)]
 pub(crate) struct TaggerWindow {
     pub(crate) row: usize,
@@ -61,7 +62,7 @@ pub(crate) struct TaggerWindow {
 }
 
 impl UnitRow {
-    /// Reads a text whose units, in bytes, lie one behind the other.
+    /// Tokenizes a text. `units` are consecutive byte ranges.
     pub(crate) fn encode(tokenizer: &TextTokenizer, text: &str, units: &[Range<usize>]) -> Result<UnitRow> {
         let encoded = tokenizer.encode(text)?;
         let mut row = UnitRow { ids: encoded.ids, units: units.len(), ..UnitRow::default() };
@@ -73,7 +74,7 @@ impl UnitRow {
             while next < row.ids.len() && encoded.spans[next].1 <= unit.start {
                 next += 1;
             }
-            // What no token stands for is told by the one before.
+            // A unit without tokens uses the token before it.
             let is_covered = encoded.spans.get(next).is_some_and(|span| span.0 < unit.end);
             let token = if is_covered { next } else { next.saturating_sub(1) };
             let place = match row.tokens.last() {
@@ -87,8 +88,9 @@ impl UnitRow {
     }
 }
 
-/// Every unit of the rows that has a token, once. A text longer than `limit` tokens is read in windows of that length that
-/// overlap by half: each unit where most stands on either side of it.
+/// Splits the rows into windows that cover every unit with a token exactly once. Texts longer than `limit` tokens are
+/// read in windows of that length that overlap by half. Each unit belongs to the window with the most context on both
+/// sides.
 pub(crate) fn tagger_windows(rows: &[UnitRow], limit: usize) -> Vec<TaggerWindow> {
     let mut found = Vec::new();
     for (row, of) in rows.iter().enumerate() {
@@ -107,7 +109,7 @@ pub(crate) fn tagger_windows(rows: &[UnitRow], limit: usize) -> Vec<TaggerWindow
     found
 }
 
-/// Some pieces, packed.
+/// A batch of windows, packed.
 pub(crate) struct PackedWindows {
     pub(crate) ids: Vec<u32>,
     pub(crate) offsets: Offsets,
@@ -140,10 +142,11 @@ impl PackedWindows {
     }
 }
 
-/// The log-probability of each tag at each unit of each row: (units, tags). A row's do not depend on the other rows.
+/// Computes the tag log-probabilities of each unit of each row, (units, tags). The values of a row do not depend on the
+/// other rows.
 ///
 /// # Errors
-/// If one is not a number.
+/// If a value is not a number.
 pub(crate) fn log_probabilities(
     model: &TokenTagger,
     params: &Params<f32>,
@@ -151,14 +154,14 @@ pub(crate) fn log_probabilities(
     rows: &[UnitRow],
 ) -> Result<Vec<Vec<f32>>> {
     let tags = model.config().num_tags;
-    // What has no token could be anything.
+    // Units without tokens get uniform probabilities.
     let even = -(tags as f32).ln();
     let mut all: Vec<Vec<f32>> = rows.iter().map(|row| vec![even; row.units * tags]).collect();
     predict_windows(model, params, framed, (rows, &tagger_windows(rows, framed.window_size())), &mut all)?;
     Ok(all)
 }
 
-/// Writes what the pieces of some rows tell to its place in `all`: for each row (units, tags).
+/// Writes the predictions of some windows into `all`, which holds (units, tags) for each row.
 fn predict_windows(
     model: &TokenTagger,
     params: &Params<f32>,
@@ -188,7 +191,7 @@ fn predict_windows(
     Ok(())
 }
 
-/// That a probability is none.
+/// The error for a probability that is not a number.
 pub(crate) fn not_finite_error() -> Error {
     Error::NotFinite(tr!(
         "the model gives a probability that is not a number: its weights are too large to use",
@@ -197,15 +200,15 @@ pub(crate) fn not_finite_error() -> Error {
 }
 
 impl TaggerNetwork {
-    /// The log-probability of each tag at each unit of each text: (units, tags).
+    /// Computes the tag log-probabilities of each unit of each text, (units, tags).
     pub(crate) fn log_probabilities(&self, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<Vec<f32>>> {
         let rows = encode_unit_rows(&self.tokenizer, texts)?;
         let framed = InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens };
         log_probabilities(&self.model, &self.params, framed, &rows)
     }
 
-    /// The token that stands for what is hidden, and its name: the one that the encoder learnt to fill in, else that of unknown
-    /// words.
+    /// Returns the token that replaces masked tokens, and its name: the encoder's mask token, or the unknown token if
+    /// there is none.
     pub(crate) fn mask_token(&self) -> (u32, String) {
         let tokenizer = &self.tokenizer;
         let mask = ["[MASK]", "<mask>"].into_iter().find_map(|name| tokenizer.id(name));
@@ -213,8 +216,9 @@ impl TaggerNetwork {
         (id, tokenizer.token(id))
     }
 
-    /// The log-probabilities of a text's tags with each of some parts, in bytes, hidden in turn: every token that has something of
-    /// it. `plain` are those of the whole text; of a long one only the windows with hidden tokens are read anew.
+    /// Computes the tag log-probabilities with each of some byte ranges masked in turn. A token is masked if it
+    /// overlaps the range. `plain` holds the values of the unmasked text. Only windows with masked tokens are
+    /// recomputed.
     pub(crate) fn log_probabilities_masked(
         &self,
         text: &str,
@@ -242,18 +246,18 @@ impl TaggerNetwork {
     }
 }
 
-/// The rows of many texts, on all threads.
+/// Tokenizes many texts in parallel.
 pub(crate) fn encode_unit_rows(tokenizer: &TextTokenizer, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<UnitRow>> {
     parallel::map(texts, |(text, units)| UnitRow::encode(tokenizer, text, units)).into_iter().collect()
 }
 
 impl TaggerNetworkConfig {
-    /// What is wrong with it, if anything; `tags` is how many it must have.
+    /// Checks the values. `tags` is the expected number of tags.
     pub(crate) fn check(&self, tags: usize) -> Result<(), String> {
         let (model, encoder) = (&self.model, &self.model.encoder);
         if model.num_tags != tags {
             return Err(tr!(
-                "network.num_tags: expected {tags}, by the labels, found {}",
+                "network.num_tags: expected {tags}, as the labels require, found {}",
                 "network.num_tags: labels によれば {tags} のはずですが、{} です",
                 model.num_tags
             ));
@@ -295,12 +299,12 @@ mod tests {
         let pretrained = PretrainedTokenizer::read_word_pieces(&path, WordPieceOptions::default()).unwrap();
         let tokenizer = TextTokenizer::from_pretrained(pretrained).unwrap();
         let of = |text: &str, unit: SpanUnit| UnitRow::encode(&tokenizer, text, &unit.split(text)).unwrap();
-        // good | film ##s | . of the words good, films and the full stop.
+        // good | film ##s | . for the words good, films and the full stop.
         let row = of("good films.", SpanUnit::Words);
         assert_eq!((row.ids, row.tokens, row.positions), (vec![5, 3, 4, 6], vec![0, 1, 3], vec![0, 0, 0]));
         let row = of("田さんは", SpanUnit::Characters);
         assert_eq!((row.ids, row.tokens, row.positions), (vec![9, 7, 8], vec![0, 1, 1, 2], vec![0, 0, 1, 0]));
-        // A sign that the tokenizer drops is told by the token before it, or by the first.
+        // A character that the tokenizer drops uses the token before it, or the first token.
         let row = of("good \u{200b}\u{feff} .", SpanUnit::Words);
         assert_eq!((row.units, row.tokens.len()), (4, 4));
         assert!(row.tokens.is_sorted() && row.tokens[3] == row.ids.len() - 1, "{row:?}");
@@ -309,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn each_unit_is_told_about_once_and_in_the_middle() {
+    fn each_unit_is_predicted_once_from_the_middle_of_a_window() {
         for length in 1..40 {
             for limit in 1..12 {
                 let rows = [row(length, (0..length).collect()), row(0, vec![])];
@@ -318,7 +322,7 @@ mod tests {
                 assert_eq!(units, (0..length).collect::<Vec<_>>());
                 for TaggerWindow { tokens: read, units, .. } in &found {
                     assert!(read.len() <= limit && read.start <= units.start && units.end <= read.end);
-                    // Where the text goes on, a quarter of the window stands before what is told about.
+                    // Where the text continues, a quarter of the window precedes the predicted units.
                     let before = units.start - read.start;
                     assert!(read.start == 0 || read.end == length || before >= limit / 4, "{length} {limit} {read:?}");
                 }

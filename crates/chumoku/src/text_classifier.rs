@@ -1,4 +1,4 @@
-//! A trained text classifier as a whole: its folder, and what it is asked.
+//! Text classification: model folder and predictions.
 
 use crate::abstention::{AbstentionCalibration, LevelConfidences};
 use crate::blend::Blend;
@@ -36,38 +36,38 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// `config.json`: what kind of model the folder holds.
+/// The `config.json` of a text classifier.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelConfig {
     /// Always "chumoku_text_classifier".
     pub model_type: String,
-    /// The version that wrote it.
+    /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
-    /// The classes or labels, in the order of their numbers.
+    /// The classes or labels, ordered by index.
     pub labels: Vec<String>,
-    /// What a text is told.
+    /// The prediction target.
     #[serde(default, skip_serializing_if = "PredictionTarget::is_one_class")]
     #[serde(rename = "problem")]
     pub target: PredictionTarget,
-    /// The tree that classes or labels stand in, if they do.
+    /// The tree of classes or labels, if they form one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
-    /// How the two halves of the predictor are joined.
+    /// The weights of the ensemble members.
     pub blend: Blend,
-    /// Which n-grams the n-gram half reads, if there is one.
+    /// The n-gram scheme of the n-gram model, if there is one.
     pub ngrams: Option<NgramScheme>,
-    /// How exact matrix products are: what the model was trained and scored with.
+    /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
-    /// Tokens that a text is read by at a time, those around it included; as many as the network takes unless it is set.
+    /// The maximum number of tokens in one input, special tokens included. Defaults to the network's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
-    /// When to say "I do not know"; none where there were no validation rows, or numbers are no levels.
+    /// Abstention calibration. `None` without validation rows, and for numbers that are not levels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "caution")]
     pub abstention: Option<AbstentionCalibration>,
-    /// Which class is the answer; none if it is the most probable one.
+    /// The decision rule. `None` predicts the most probable class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "decision")]
     pub decision_rule: Option<DecisionRule>,
@@ -76,30 +76,30 @@ pub struct ModelConfig {
     pub model: ClassifierConfig,
 }
 
-/// [`ModelConfig`] as it is written: with what ties it to the `tokenizer.json` beside it.
+/// [`ModelConfig`] as written to the file, with the vocabulary hash that ties it to `tokenizer.json`.
 #[derive(Serialize, Deserialize)]
 struct ConfigFile<'a> {
     #[serde(flatten)]
     config: Cow<'a, ModelConfig>,
-    /// Of the vocabulary; not checked where it is left out.
+    /// The hash of the vocabulary. Not checked if absent.
     #[serde(default)]
     vocabulary_sha256: Option<String>,
 }
 
-/// Scores of one class a text.
+/// Scores of a single-class model.
 pub(crate) struct ClassifierScores {
     pub(crate) ensemble: Scores,
-    /// Of the network and the n-grams alone.
+    /// Scores of the network alone and the n-gram model alone.
     pub(crate) members: [Scores; 2],
-    /// Which of them to use.
+    /// The member or blend to recommend.
     pub(crate) advice: Advice,
-    /// Of each row the confidence, and whether the answer is right.
+    /// The confidence of each row, and whether the prediction is right.
     pub(crate) confidences: Vec<(f32, bool)>,
-    /// The same of each level, where classes stand in a tree.
+    /// The confidence at each level, for classes in a tree.
     pub(crate) levels: Vec<LevelConfidences>,
 }
 
-/// A network, its tokenizer and classes, and the n-gram model beside it.
+/// A text classifier: network, tokenizer, classes, and optionally an n-gram model.
 #[derive(Debug)]
 pub struct TextClassifier {
     pub(crate) config: ModelConfig,
@@ -107,13 +107,13 @@ pub struct TextClassifier {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) ngrams: Option<NgramModel>,
-    /// The form that it is written in again, where the network came pretrained.
+    /// The original format of a pretrained network, in which the model is saved again.
     pub(crate) origin: Option<Origin>,
-    /// When a class is the answer, where that was asked for.
+    /// Class thresholds set by the caller.
     pub(crate) thresholds: Option<ClassThresholds>,
 }
 
-/// What a fine-tuned model has in its `config.json` beside what Hugging Face's library wants of it.
+/// The entries that Chumoku adds to a fine-tuned model's `config.json` in the format of Hugging Face.
 #[derive(Debug, Serialize, Deserialize)]
 struct FineTunedConfig {
     chumoku_version: String,
@@ -133,17 +133,17 @@ struct FineTunedConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "decision")]
     decision_rule: Option<DecisionRule>,
-    /// Whether texts are pairs.
+    /// `true` if the model reads text pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pairs: bool,
-    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    /// The pooling before the last layer, if it differs from the published head's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pooling: Option<Pooling>,
     vocabulary_sha256: String,
 }
 
-/// The answer by the caller's thresholds, else by the model's decision, else by the tree of the classes. None if the most
-/// probable class is the answer.
+/// Returns the predicted class by the caller's thresholds, the decision rule or the class tree, in this order. `None`
+/// if the most probable class is the answer.
 pub(crate) fn decide_class(
     thresholds: Option<&ClassThresholds>,
     (decision, tree): (Option<&DecisionRule>, Option<&Hierarchy>),
@@ -156,13 +156,13 @@ pub(crate) fn decide_class(
     }
 }
 
-/// How sure answers are at each level of the tree, and at how many they are right.
+/// Returns the level confidences of each row, and at how many levels the prediction is right.
 pub(crate) fn level_confidences(tree: &Hierarchy, predictions: &[Prediction], labels: &[u32]) -> Vec<LevelConfidences> {
     let rows = predictions.iter().zip(labels);
     rows.map(|(p, &label)| LevelConfidences::new(tree, &p.probabilities, p.class(), label)).collect()
 }
 
-/// A tokenizer that reads pairs, for a network that is told where the second text begins.
+/// Returns a tokenizer for text pairs, and configures the network's separator token.
 pub(crate) fn tokenizer_for_pairs(tokenizer: TextTokenizer, model: &mut ClassifierConfig) -> TextTokenizer {
     let tokenizer = tokenizer.with_pair_separator();
     model.embeddings.separator = tokenizer.pair_separator();
@@ -170,39 +170,39 @@ pub(crate) fn tokenizer_for_pairs(tokenizer: TextTokenizer, model: &mut Classifi
 }
 
 impl ModelConfig {
-    /// Whether the model reads [pairs](crate::pair) of texts.
+    /// Returns `true` if the model reads [pairs](crate::pair) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.model.embeddings.separator.is_some()
     }
 
-    /// The columns beside the text that the model reads, in order.
+    /// Returns the feature columns of the model, in order.
     pub fn columns(&self) -> &[FeatureColumn] {
         self.ngrams.as_ref().map_or(&[][..], |scheme| &scheme.columns)
     }
 
-    /// The tree that classes stand in which exclude each other.
+    /// Returns the tree of mutually exclusive classes.
     pub fn tree(&self) -> Option<&Hierarchy> {
         self.hierarchy.as_ref().filter(|_| self.target.is_one_class())
     }
 
-    /// Tokens that a text is read by at a time, those around it included.
+    /// Returns the maximum number of tokens in one input, special tokens included.
     pub fn max_tokens(&self) -> usize {
         self.max_tokens.map_or(self.model.max_length, |most| most.min(self.model.max_length))
     }
 }
 
 impl TextClassifier {
-    /// Sets how exact matrix products are.
+    /// Sets the precision of matrix products.
     pub fn set_precision(&mut self, precision: Precision) {
         self.config.precision = precision;
         self.params.set_precision(precision);
     }
 
-    /// Sets from which probability on each class is the answer, or of labels that do not exclude each other, each label; those
-    /// without one stay as they are. Not saved with the model, but for labels.
+    /// Sets probability thresholds of classes or labels. Entries of `None` keep the current behavior. Thresholds of
+    /// classes are not saved with the model. Thresholds of labels are.
     ///
     /// # Errors
-    /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
+    /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
     pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
         let ModelConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
@@ -211,7 +211,7 @@ impl TextClassifier {
         Ok(())
     }
 
-    /// Tokens of a text that are read at a time, without those around it.
+    /// Returns the maximum number of text tokens in one input, without special tokens.
     pub fn window(&self) -> usize {
         self.framing().window_size()
     }
@@ -220,53 +220,51 @@ impl TextClassifier {
         InputFraming { frame: self.tokenizer.special_tokens(), max_tokens: self.config.max_tokens() }
     }
 
-    /// The classes, in the order of their numbers.
+    /// Returns the classes or labels, ordered by index.
     pub fn labels(&self) -> &[String] {
         &self.config.labels
     }
 
-    /// Its parameters.
+    /// Returns the network's parameters.
     pub fn params(&self) -> &Params<f32> {
         &self.params
     }
 
-    /// What the model is.
+    /// Returns the configuration.
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
-    /// Whether a model over n-grams stands beside the network.
+    /// Returns `true` if the model includes an n-gram model.
     pub fn has_ngrams(&self) -> bool {
         self.ngrams.is_some()
     }
 
-    /// N-grams that it knows, if a model over n-grams stands beside the network.
+    /// Returns the number of known n-grams, if the model includes an n-gram model.
     pub fn num_features(&self) -> Option<usize> {
         self.ngrams.as_ref().map(NgramModel::num_features)
     }
 
-    /// Numbers in the network.
+    /// Returns the number of network parameters.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()
     }
 
     /// Predicts each text.
     ///
-    /// A text's prediction does not depend on the others.
+    /// The prediction of a text does not depend on the other texts.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be tokenized.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
         self.predict_with(&self.params, texts)
     }
 
-    /// Predicts each text with these heads of the network, (layer, head) from 0, switched off: they add nothing to the
-    /// output of their layer.
-    ///
-    /// What the n-grams say stays as it is.
+    /// Predicts each text with these network heads switched off. Each head is (layer, head), counted from 0. A head
+    /// that is switched off adds nothing to the output of its layer. The n-gram model is unaffected.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or there is no such head.
+    /// If a text cannot be tokenized, or there is no such head.
     pub fn predict_without_heads(&self, texts: &[&str], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
         let [layers, count] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut params = self.params.clone();
@@ -289,7 +287,7 @@ impl TextClassifier {
         self.predictions(&logits, texts, &windows)
     }
 
-    /// The predictions for texts of which the network's logits, (texts, classes), are known.
+    /// Computes predictions from the network's logits, (texts, classes).
     pub(crate) fn predictions(
         &self,
         logits: &Array2<f32>,
@@ -314,7 +312,7 @@ impl TextClassifier {
                     (logs(&attention), ngrams.map(logs), probabilities)
                 }
             };
-            // Checks each half, too: its weight may be 0, and capping in a label tree hides NaN.
+            // Checks each member too: its weight may be 0, and capping in a label tree hides NaN.
             let halves = attention.iter().chain(ngrams.iter().flatten());
             if probabilities.iter().any(|p| !p.is_finite()) || halves.into_iter().any(|p| p.is_nan()) {
                 let problem = tr!(
@@ -330,42 +328,42 @@ impl TextClassifier {
         each.into_iter().collect()
     }
 
-    /// The share of a text's n-grams that the model knows, where n-grams stand beside the network.
+    /// Returns the share of a text's n-grams that the model knows, if it includes an n-gram model.
     pub fn known_share(&self, text: &str) -> Option<f32> {
         self.ngrams.as_ref().map(|ngrams| ngrams.known_share(text))
     }
 
-    /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
+    /// Returns the predicted labels, most probable first: the labels above their thresholds, or the predicted class.
     pub fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
         self.config.target.predicted_labels(prediction)
     }
 
-    /// The number that a prediction stands for, and its interval, where the model tells numbers.
+    /// Returns the predicted number and its interval, for number models.
     pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
         self.config.target.estimate(prediction)
     }
 
-    /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
+    /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each text.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or the model tells no numbers.
+    /// If a text cannot be tokenized, or the model does not predict numbers.
     pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
         let scale = &self.config.target.require_number()?.scale;
         self.number_scores(&Rows::of_scores(examples, scale), seed)
     }
 
-    /// The scores, and the true and the predicted number of each row.
+    /// Returns the scores, and the true and the predicted number of each row.
     pub(crate) fn number_scores(&self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
         self.config.target.number_scores(rows, &self.predict(&rows.texts())?, seed)
     }
 
-    /// Scores on texts with any number of labels each, resampled with `seed`: of the whole predictor, then of the network and
-    /// of the n-grams alone, each with the labels above its own thresholds.
+    /// Scores label predictions, resampled with `seed`. Covers the ensemble, then the network and the n-gram model
+    /// alone, each with its own label thresholds.
     ///
-    /// Labels that the model does not know are left out.
+    /// Labels that the model does not know are ignored.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or the model tells classes that exclude each other.
+    /// If a text cannot be tokenized, or the model is not a multi-label model.
     pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
         self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
     }
@@ -375,30 +373,30 @@ impl TextClassifier {
         self.config.target.label_scores(rows, self.predict(&rows.texts())?, known, seed)
     }
 
-    /// Scores on labelled examples, resampled with `seed`: of the whole predictor, then of the network and of the
-    /// n-grams alone.
+    /// Scores class predictions, resampled with `seed`. Returns the scores of the ensemble, then those of the network
+    /// and the n-gram model alone.
     ///
-    /// Examples whose label the model does not know are left out.
+    /// Examples whose label the model does not know are ignored.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be tokenized.
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
         let found = self.scores(&Rows::of(examples, &self.config.labels), seed)?;
         Ok((found.ensemble, found.members))
     }
 
-    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there.
+    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, replacing those of an earlier model.
     ///
-    /// Killed at any moment, it leaves the folder with the old model or with the new one.
+    /// A kill at any moment leaves the folder with the old model or the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
+    /// If a file cannot be written, or a file with one of these names was not written by Chumoku.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
-    /// Scores of the whole predictor, and of the network and the n-grams alone; and which of them to use.
+    /// Scores the ensemble, the network and the n-gram model, and recommends one of them.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<ClassifierScores> {
         let (texts, tree) = (rows.texts(), self.config.tree());
         let predictions = self.predict(&texts)?;
@@ -410,7 +408,7 @@ impl TextClassifier {
         let [attention, ngrams] =
             [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
         let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
-        // Halves answer with their most probable classes: to be compared, so does the whole.
+        // The members predict their most probable classes. For a fair comparison, the ensemble does too.
         let plain: Vec<u32> = match self.config.decision_rule {
             Some(_) => predictions.iter().map(|p| largest(&p.probabilities)).collect(),
             None => whole.1,
@@ -423,7 +421,8 @@ impl TextClassifier {
         Ok(ClassifierScores { ensemble: whole.0, members: [attention.0, ngrams.0], advice, confidences: sure, levels })
     }
 
-    /// Tensors of the network in a folder that other programs read, and those of the n-gram model with their numbers.
+    /// Counts the network tensors in a folder in the format of Hugging Face, and the tensors and values of the n-gram
+    /// model.
     pub(crate) fn published_tensors(&self) -> (usize, [usize; 2]) {
         let of_network = self.origin.as_ref().map_or(0, Origin::num_tensors);
         let shapes = self.ngrams.iter().flat_map(|ngrams| ngrams.tensors().shapes());
@@ -431,7 +430,7 @@ impl TextClassifier {
         (of_network, sizes.fold([0, 0], |[tensors, numbers], size| [tensors + 1, numbers + size]))
     }
 
-    /// The files that are needed to use it.
+    /// Returns the files of the model, by name.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         if let Some(origin) = &self.origin {
             return Ok(self.files_as_published(origin));
@@ -445,7 +444,7 @@ impl TextClassifier {
         Ok(vec![(CONFIG, config.into_bytes()), (TOKENIZER, tokenizer.into_bytes()), (WEIGHTS, self.tensors())])
     }
 
-    /// The files in the form that Hugging Face's library reads, with the n-gram model in one of its own.
+    /// Returns the files in the format of Hugging Face, with the n-gram model in a separate file.
     fn files_as_published(&self, origin: &Origin) -> Vec<(&'static str, Vec<u8>)> {
         let ours = FineTunedConfig {
             chumoku_version: self.config.chumoku_version.clone(),
@@ -468,7 +467,7 @@ impl TextClassifier {
         files
     }
 
-    /// Reads a folder as Hugging Face's library writes it, or as fine-tuning does, trusting nothing in it.
+    /// Reads a published or fine-tuned model in the format of Hugging Face. Input is validated.
     fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
         let ClassifierCheckpoint { mut model, mut params, mut tokenizer, limit, origin, labels, is_one_class, ours } =
             ClassifierCheckpoint::<FineTunedConfig>::read(folder)?;
@@ -523,10 +522,10 @@ impl TextClassifier {
         serialize_tensors(&arrays)
     }
 
-    /// Reads a model folder, trusting nothing in it.
+    /// Reads a model folder. Input is validated.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others.
+    /// If a file is missing, damaged, or inconsistent with the others.
     pub fn load(folder: &Path) -> Result<TextClassifier> {
         with_snapshot(folder, TextClassifier::from_snapshot)
     }
@@ -555,8 +554,8 @@ impl TextClassifier {
             tokenizer = tokenizer.with_pair_separator();
             if tokenizer.pair_separator() != Some(separator) {
                 let problem = tr!(
-                    "separator: token {separator} is not the one between two texts in {TOKENIZER}",
-                    "separator: トークン {separator} は、{TOKENIZER} で 2 つのテキストの間に置かれるトークンではありません"
+                    "separator: expected the separator token of {TOKENIZER}, found token {separator}",
+                    "separator: {TOKENIZER} の区切りトークンが必要ですが、トークン {separator} です"
                 );
                 return Err(fault(CONFIG, problem));
             }
@@ -582,7 +581,7 @@ impl TextClassifier {
 }
 
 impl ModelConfig {
-    /// What is wrong with it, if anything.
+    /// Checks the configuration.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         if self.labels.len() != m.num_classes || self.labels.len() < 2 {
@@ -626,7 +625,7 @@ impl ModelConfig {
     }
 }
 
-/// What is wrong with the tree of classes, if anything.
+/// Checks the tree of classes, if there is one.
 pub(crate) fn check_hierarchy(
     tree: Option<&Hierarchy>,
     caution: Option<&AbstentionCalibration>,
@@ -645,7 +644,7 @@ pub(crate) fn check_hierarchy(
     ))
 }
 
-/// What is wrong with the names of classes, if anything.
+/// Checks the names of classes.
 pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
     if labels.len() < 2 {
         return Err(tr!(
@@ -663,7 +662,7 @@ pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
     let mut seen = HashSet::new();
     if let Some(label) = labels.iter().find(|label| !seen.insert(label.as_str())) {
         return Err(tr!(
-            "labels: expected each once, found \"{label}\" twice",
+            "labels: expected each label once, found \"{label}\" twice",
             "labels: 同じ名前 \"{label}\" が二つあります"
         ));
     }

@@ -1,4 +1,4 @@
-//! A pretrained encoder as a whole: texts become vectors that lie near each other where the texts mean the same.
+//! Text embeddings by a pretrained encoder. Texts with similar meanings have nearby vectors.
 
 use crate::inference::{BATCH_TOKENS, batches_by_length, map_batches};
 use crate::model_folder::{Snapshot, with_snapshot};
@@ -13,25 +13,25 @@ use ndarray::{Array2, ArrayView1, Axis, concatenate};
 use std::borrow::Cow;
 use std::path::Path;
 
-/// A pretrained encoder with its tokenizer, and how it makes one vector of a text.
+/// A pretrained encoder with its tokenizer and pooling.
 #[derive(Debug)]
 pub struct TextEmbedder {
     model: TextEncoder,
     params: Params<f32>,
     tokenizer: PretrainedTokenizer,
     pub(crate) sentence: Sentence,
-    /// The most tokens of a text.
+    /// The maximum number of tokens in a text.
     limit: usize,
     width: usize,
 }
 
-/// What may be told to [`TextEmbedder::embed`].
+/// Options of [`TextEmbedder::embed`].
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct EmbedOptions<'a> {
-    /// The name of the folder's text to put before each text; its default unless one is named.
+    /// The name of the prompt to put before each text. Defaults to the folder's default prompt.
     pub prompt: Option<&'a str>,
-    /// Whether vectors have length 1; what the folder says unless it is set, and so if it says nothing.
+    /// Scales vectors to length 1. Defaults to the folder's setting, or to `true` if there is none.
     pub normalize: Option<bool>,
 }
 
@@ -41,16 +41,16 @@ pub struct EmbedOptions<'a> {
 pub struct Embeddings {
     /// (texts, width)
     pub vectors: Array2<f32>,
-    /// Texts that were longer than the model reads, and lost their end.
+    /// The number of texts that were truncated.
     pub truncated: usize,
 }
 
 impl TextEmbedder {
-    /// Reads a folder as Hugging Face's libraries write it, trusting nothing in it; `precision` is that of matrix
-    /// products, the folder's own unless it is given.
+    /// Reads an encoder in the format of Hugging Face. Input is validated. `precision` is the precision of matrix
+    /// products and defaults to the folder's setting.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing, damaged, inconsistent with the others, or requires an unsupported feature.
     pub fn load(folder: &Path, precision: Option<Precision>) -> Result<TextEmbedder> {
         with_snapshot(folder, |folder| TextEmbedder::from_snapshot(folder, precision))
     }
@@ -71,47 +71,48 @@ impl TextEmbedder {
         Ok(TextEmbedder { model, params, tokenizer, sentence, limit, width })
     }
 
-    /// Numbers in a text's vector.
+    /// Returns the length of a text vector.
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// The most tokens of a text that it reads, those around it included.
+    /// Returns the maximum number of tokens in a text, special tokens included.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// The encoder.
+    /// Returns the encoder.
     pub fn model(&self) -> &TextEncoder {
         &self.model
     }
 
-    /// Its parameters.
+    /// Returns the encoder's parameters.
     pub fn params(&self) -> &Params<f32> {
         &self.params
     }
 
-    /// Its tokenizer.
+    /// Returns the tokenizer.
     pub fn tokenizer(&self) -> &PretrainedTokenizer {
         &self.tokenizer
     }
 
-    /// The names of the texts that may be put before each text.
+    /// Returns the names of the folder's prompts.
     pub fn prompts(&self) -> impl Iterator<Item = &str> {
         self.sentence.prompts.keys().map(String::as_str)
     }
 
-    /// Whether the folder says how tokens become a vector; otherwise it is the mean of all tokens, of length 1.
+    /// Returns `true` if the folder defines the pooling. Otherwise the vector is the mean of all tokens, scaled to
+    /// length 1.
     pub fn has_pooling_config(&self) -> bool {
         self.sentence.is_said
     }
 
-    /// That there are layers to look into.
+    /// Checks that the model has layers.
     pub(crate) fn check_layers(&self) -> Result<()> {
         if self.model.config().encoder.num_layers == 0 { Err(no_layers()) } else { Ok(()) }
     }
 
-    /// What is put before each text.
+    /// Returns the prompt to put before each text.
     fn prompt(&self, options: EmbedOptions<'_>) -> Result<&str> {
         let name = options.prompt.or(self.sentence.default_prompt.as_deref());
         let Some(name) = name else { return Ok("") };
@@ -121,21 +122,21 @@ impl TextEmbedder {
         let known: Vec<&str> = self.prompts().collect();
         Err(Error::Setting(match known.is_empty() {
             true => tr!(
-                "prompt {name}: this model's folder has no prompts; put what you want before the texts yourself",
-                "プロンプト {name}: このモデルのフォルダにはプロンプトがありません。必要なら文章の前に自分で付けてください"
+                "prompt {name}: this model has no prompts; write the prompt into the texts instead",
+                "プロンプト {name}: このモデルにはプロンプトがありません。必要ならテキストの先頭に直接書いてください"
             ),
             false => tr!(
-                "prompt {name}: expected one of this model's: {}",
+                "prompt {name}: expected one of this model's prompts: {}",
                 "プロンプト {name}: このモデルのプロンプトは次のとおりです: {}",
                 known.join(", ")
             ),
         }))
     }
 
-    /// The vector of each text. It does not depend on the other texts.
+    /// Computes the vector of each text. It does not depend on the other texts.
     ///
     /// # Errors
-    /// If there is no such prompt, a text cannot be read as tokens, or a vector is not finite.
+    /// If there is no such prompt, a text cannot be tokenized, or a vector is not finite.
     pub fn embed(&self, texts: &[&str], options: EmbedOptions<'_>) -> Result<Embeddings> {
         let prompt = self.prompt(options)?;
         let given: Vec<Cow<'_, str>> = texts.iter().map(|text| self.preprocess(text, prompt)).collect();
@@ -146,7 +147,7 @@ impl TextEmbedder {
         Ok(Embeddings { vectors, truncated: cut })
     }
 
-    /// A text as the tokenizer is given it.
+    /// Prepares a text for the tokenizer: trimming, prompt and lowercasing.
     fn preprocess<'a>(&self, text: &'a str, prompt: &str) -> Cow<'a, str> {
         let text = if self.sentence.trims { text.trim() } else { text };
         match (prompt, self.sentence.lowercase) {
@@ -156,12 +157,12 @@ impl TextEmbedder {
         }
     }
 
-    /// A text as the tokenizer is given it, with what the folder puts before texts.
+    /// Prepares a text for the tokenizer with the default prompt.
     pub(crate) fn preprocess_with_default_prompt<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
         Ok(self.preprocess(text, self.prompt(EmbedOptions::default())?))
     }
 
-    /// The vectors of texts that are tokens: (texts, width).
+    /// Computes the vectors of tokenized texts, (texts, width).
     ///
     /// # Errors
     /// If a vector is not finite.
@@ -180,20 +181,20 @@ impl TextEmbedder {
         if normalize {
             vectors.rows_mut().into_iter().for_each(|mut row| {
                 let length = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
-                // As in sentence-transformers, a vector of nothing stays one.
+                // A zero vector stays zero, as in sentence-transformers.
                 row.mapv_inplace(|x| (f64::from(x) / length.max(1e-12)) as f32);
             });
         }
         if vectors.iter().any(|x| !x.is_finite()) {
             return Err(Error::NotFinite(tr!(
-                "the model makes a vector of numbers that are not finite: its weights are too large to use",
+                "the model computes a vector that is not finite: its weights are too large to use",
                 "モデルのベクトルが有限の数になりません。重みが大きすぎて使えません"
             )));
         }
         Ok(vectors)
     }
 
-    /// The vectors of some texts, not normalised: (texts, width).
+    /// Computes the vectors of a batch without normalization, (texts, width).
     fn embed_batch(&self, params: &Params<f32>, encodings: &[&Encoding]) -> Result<Array2<f32>> {
         let ids: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.ids.iter().copied()).collect();
         let types: Vec<u32> = encodings.iter().flat_map(|encoding| encoding.type_ids.iter().copied()).collect();
@@ -211,21 +212,22 @@ impl TextEmbedder {
 }
 
 impl Embeddings {
-    /// Adds vectors of the same model behind these.
+    /// Appends vectors of the same model.
     ///
     /// # Panics
-    /// If they are of another width.
+    /// If their width differs.
     pub fn append(&mut self, more: Embeddings) {
         self.vectors.append(Axis(0), more.vectors.view()).expect("vectors of one model have one width");
         self.truncated += more.truncated;
     }
 
-    /// For each query the rows of these that lie nearest, as (row, cosine): nearest first, equals in the order of the rows.
+    /// Returns the nearest rows of `self` for each query, as (row, cosine), nearest first. Ties keep the order of the
+    /// rows.
     ///
-    /// Every row is looked at. All vectors must have length 1, so that the cosine is their product.
+    /// The search is exhaustive. All vectors must have length 1, so that their product is the cosine.
     ///
     /// # Panics
-    /// If the queries are of another width.
+    /// If the widths differ.
     #[must_use]
     pub fn nearest(&self, queries: &Embeddings, top: usize) -> Vec<Vec<(usize, f32)>> {
         assert_eq!(self.vectors.ncols(), queries.vectors.ncols(), "vectors of one model have one width");

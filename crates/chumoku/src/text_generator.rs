@@ -1,4 +1,4 @@
-//! A language model as a whole, trained here or published: its folder, and the text that it writes.
+//! Text generation by a language model, trained here or published.
 
 use crate::lang::lang;
 use crate::layer_errors::layer_error_message;
@@ -21,18 +21,18 @@ use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// `config.json`: what kind of model the folder holds.
+/// The `config.json` of a language model.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TextGeneratorConfig {
-    /// "chumoku_language_model", or what a published model is called.
+    /// "chumoku_language_model", or the type of a published model.
     pub model_type: String,
-    /// The version that wrote it.
+    /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
-    /// How exact matrix products are: what the model was trained and scored with.
+    /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
-    /// Of the vocabulary: what ties `tokenizer.json` to the weights.
+    /// The hash of the vocabulary, which ties `tokenizer.json` to the weights.
     pub vocabulary_sha256: String,
     /// The transformer.
     #[serde(flatten)]
@@ -47,25 +47,25 @@ pub struct TextGenerator {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) boundaries: TextBoundaries,
-    /// Of a published model: how its folder is written.
+    /// The original format of a published model.
     pub(crate) origin: Option<DecoderOrigin>,
 }
 
-/// Where texts begin and end, and how messages become one.
+/// The tokens at the start and end of a text, and the chat template.
 #[derive(Clone, Debug)]
 pub(crate) struct TextBoundaries {
-    /// What is read where there is nothing to read.
+    /// The input token for an empty prompt.
     first: u32,
-    /// At each of these tokens a text ends.
+    /// Generation ends at each of these tokens.
     ends: Vec<u32>,
-    /// What a whole document ends with, where the model was trained to say so.
+    /// The token at the end of a document, if the model was trained with one.
     pub(crate) end: Option<u32>,
-    /// Of a published model.
+    /// The chat template of a published model.
     chat: Option<ChatTemplate>,
 }
 
 impl TextBoundaries {
-    /// Those of a model that was trained here: one token stands before a text and behind it.
+    /// Returns the boundaries of a model trained here: the same token precedes and follows a text.
     pub(crate) fn from_tokenizer(tokenizer: &TextTokenizer) -> TextBoundaries {
         TextBoundaries {
             first: tokenizer.cls_id(),
@@ -75,63 +75,64 @@ impl TextBoundaries {
         }
     }
 
-    /// The same model once it is trained on documents that end with the first of its ends.
+    /// Marks the first end token as the end of documents, after training on documents that end with it.
     pub(crate) fn with_end(self) -> TextBoundaries {
         TextBoundaries { end: self.ends.first().copied(), ..self }
     }
 }
 
-/// Why a text ended.
+/// The reason why generation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StopReason {
     /// The model ended the document.
     End,
-    /// As many tokens as asked for.
+    /// The requested number of tokens was reached.
     MaxTokens,
-    /// Whoever reads it had enough.
+    /// The caller stopped the generation.
     Caller,
 }
 
-/// A piece of a text while it is written.
+/// A piece of generated text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct GeneratedPiece<'a> {
-    /// One character or more, all of them whole.
+    /// One or more complete characters.
     pub text: &'a str,
-    /// The probability of its tokens, each after those before it: what the model says, whatever the temperature. Most pieces
-    /// are one token; where a character takes several, their probabilities are multiplied.
+    /// The probability of its tokens, each given the tokens before it. It is the model's probability, independent of
+    /// the temperature. Most pieces are one token. If a character takes several tokens, their probabilities are
+    /// multiplied.
     pub probability: f64,
 }
 
 impl TextGenerator {
-    /// Its parameters.
+    /// Returns the parameters.
     pub fn params(&self) -> &Params<f32> {
         &self.params
     }
 
-    /// What the model is.
+    /// Returns the configuration.
     pub fn config(&self) -> &TextGeneratorConfig {
         &self.config
     }
 
-    /// Numbers that training changed.
+    /// Returns the number of parameters.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()
     }
 
-    /// Whether it was published with a chat template, so that [`TextGenerator::reply`] knows how messages are read.
+    /// Returns `true` if the published model has a chat template, which [`TextGenerator::reply`] requires.
     pub fn has_chat_template(&self) -> bool {
         self.boundaries.chat.is_some()
     }
 
-    /// Sets how exact matrix products are.
+    /// Sets the precision of matrix products.
     pub fn set_precision(&mut self, precision: Precision) {
         self.config.precision = precision;
         self.params.set_precision(precision);
     }
 
-    /// The tokens of a text as the model reads it, with those before it.
+    /// Returns the tokens of a text, after the special tokens at the start. Never empty.
     pub(crate) fn encode_prompt(&self, text: &str) -> Result<Vec<u32>> {
         let mut ids = self.tokenizer.special_tokens().prefix.clone();
         ids.extend(self.tokenizer.encode(text)?.ids);
@@ -141,26 +142,26 @@ impl TextGenerator {
         Ok(ids)
     }
 
-    /// What is read where there is nothing to read.
+    /// Returns the input token for an empty prompt.
     pub(crate) fn start_token(&self) -> u32 {
         self.boundaries.first
     }
 
-    /// The first of the tokens at which a text ends.
+    /// Returns the first of the end tokens.
     pub(crate) fn end_token(&self) -> u32 {
         self.boundaries.ends.first().copied().unwrap_or(self.boundaries.first)
     }
 
-    /// Continues `prompt` by at most `max_tokens` tokens, handing out the new text piece by piece, each as soon as it is
-    /// known to be whole characters.
+    /// Continues `prompt` by at most `max_tokens` tokens. Calls `write` with each piece of text as soon as its
+    /// characters are complete.
     ///
-    /// Memory does not grow with what is written: once the context is full, its older half is forgotten and the rest read
+    /// Memory does not grow with the text. Once the context is full, its older half is dropped and the rest is read
     /// again. The same seed, model and instruction set give the same text.
     ///
-    /// `write` says whether to go on.
+    /// The return value of `write` decides whether generation continues.
     ///
     /// # Errors
-    /// If an option is out of its range, or the prompt cannot be read as tokens.
+    /// If an option is out of its range, or the prompt cannot be tokenized.
     pub fn generate(
         &self,
         prompt: &str,
@@ -171,7 +172,7 @@ impl TextGenerator {
         self.generate_pieces(prompt, max_tokens, sampling, &mut |piece| write(piece.text))
     }
 
-    /// As [`TextGenerator::generate`]; each piece comes with its probability.
+    /// Generates text like [`TextGenerator::generate`], and passes each piece with its probability.
     ///
     /// # Errors
     /// As for [`TextGenerator::generate`].
@@ -187,11 +188,11 @@ impl TextGenerator {
         self.generate_from(prompt, written, max_tokens, sampling, write)
     }
 
-    /// Answers messages, as [`TextGenerator::generate`] continues a text: the model's chat template makes a prompt of
-    /// them.
+    /// Replies to chat messages. The model's chat template turns them into a prompt, which is continued as by
+    /// [`TextGenerator::generate`].
     ///
     /// # Errors
-    /// If the model has no chat template, or the template refuses the messages; else as for
+    /// If the model has no chat template, or the template rejects the messages. Otherwise as for
     /// [`TextGenerator::generate`].
     pub fn reply(
         &self,
@@ -203,7 +204,7 @@ impl TextGenerator {
         self.reply_pieces(messages, max_tokens, sampling, &mut |piece| write(piece.text))
     }
 
-    /// As [`TextGenerator::reply`]; each piece comes with its probability.
+    /// Replies like [`TextGenerator::reply`], and passes each piece with its probability.
     ///
     /// # Errors
     /// As for [`TextGenerator::reply`].
@@ -216,11 +217,11 @@ impl TextGenerator {
     ) -> Result<StopReason> {
         let Some(chat) = &self.boundaries.chat else {
             return Err(Error::Setting(tr!(
-                "this model has no chat template: it continues texts and answers no messages",
-                "このモデルにはチャットテンプレートがなく、文章の続きを書くだけで、メッセージには答えません"
+                "this model has no chat template: it can continue texts, but not answer messages",
+                "このモデルにはチャットテンプレートがありません。文章の続きは書けますが、メッセージには答えられません"
             )));
         };
-        // The template has put in what stands before a text.
+        // The template already includes the special tokens at the start.
         let mut prompt = self.tokenizer.encode(&chat.render(messages)?)?.ids;
         if prompt.is_empty() {
             prompt.push(self.boundaries.first);
@@ -238,12 +239,12 @@ impl TextGenerator {
     ) -> Result<StopReason> {
         sampling.check()?;
         let context = self.config.model.max_length;
-        // What the model has in view, and what it has not seen yet.
+        // `seen` is the current context, and `new` its unread part.
         let mut seen = prompt;
         seen.drain(..seen.len().saturating_sub(context));
         let mut new = seen.clone();
         let mut state = self.model.start_decoding::<f32>(1)?;
-        // Of the tokens that have not been handed out.
+        // The log-probability of the tokens that `write` has not received yet.
         let mut log_probability = 0.0;
         let mut hand_out = |text: &str, log_probability: &mut f64| match text.is_empty() {
             true => ControlFlow::Continue(()),
@@ -252,7 +253,7 @@ impl TextGenerator {
         for index in 0..max_tokens as u64 {
             let logits = self.model.step_last(&self.params, &new, &Offsets::from_lengths([new.len()]), &mut state)?;
             let mut last = logits.into_raw_vec_and_offset().0;
-            // A word that is unknown cannot be written.
+            // The unknown token is never generated.
             self.tokenizer.unknown_id().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
             let token = sampling.sample(&last, index)?;
             if self.boundaries.ends.contains(&token) {
@@ -275,19 +276,19 @@ impl TextGenerator {
         Ok(StopReason::MaxTokens)
     }
 
-    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, in the place of those of a model that is there: a
-    /// published model's under the names that it was published with, and with what else its folder says of texts.
+    /// Writes `config.json`, `tokenizer.json` and `model.safetensors`, replacing those of an earlier model. A published
+    /// model keeps its original file names and additional files.
     ///
-    /// Killed at any moment, it leaves the folder with the old model or with the new one.
+    /// A kill at any moment leaves the folder with the old model or the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
+    /// If a file cannot be written, or a file with one of these names was not written by Chumoku.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
-    /// The files that are needed to use it.
+    /// Returns the files of the model, by name.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         if let Some(origin) = &self.origin {
             return Ok(origin.files(&self.params, self.config.precision));
@@ -298,10 +299,10 @@ impl TextGenerator {
         Ok(vec![(CONFIG, config.into_bytes()), (TOKENIZER, tokenizer.into_bytes()), (WEIGHTS, weights)])
     }
 
-    /// Reads a model folder, trusting nothing in it.
+    /// Reads a model folder. Input is validated.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
+    /// If a file is missing, damaged, or inconsistent with the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextGenerator> {
         with_snapshot(folder, TextGenerator::from_snapshot)
     }
@@ -358,30 +359,30 @@ impl TextGenerator {
     }
 }
 
-/// The text of tokens one after another. What a token stands for may depend on those before it (a word's first piece has
-/// a space before it, but not at the beginning of a text), and a character may take several.
+/// Decodes a stream of tokens incrementally. The text of a token may depend on the tokens before it. The first piece of
+/// a word, for example, starts with a space, except at the start of a text. A character may take several tokens.
 #[derive(Debug, Default)]
 struct StreamDecoder {
-    /// Tokens that are read again with each new one.
+    /// The tokens that are decoded again with each new token.
     tokens: Vec<u32>,
-    /// Bytes of their text that have been handed out.
+    /// The number of bytes of their text that have been emitted.
     emitted_bytes: usize,
 }
 
 impl StreamDecoder {
-    /// Tokens that are read again at least: what stands before them does not change what they stand for.
+    /// The minimum number of context tokens. Earlier tokens do not change the text of later ones.
     const CONTEXT_TOKENS: usize = 4;
-    /// As many at most, however long their text ends in half a character.
+    /// The maximum number of buffered tokens, even if their text ends with an incomplete character.
     const MAX_TOKENS: usize = 16;
 
-    /// After tokens whose text needs not be handed out.
+    /// Starts after tokens whose text is not emitted.
     fn with_context(tokenizer: &TextTokenizer, tokens: &[u32]) -> Result<StreamDecoder> {
         let tokens = tokens[tokens.len().saturating_sub(Self::CONTEXT_TOKENS)..].to_vec();
         let bytes = tokenizer.decode(&tokens)?.len();
         Ok(StreamDecoder { tokens, emitted_bytes: bytes })
     }
 
-    /// What one more token adds, as far as it is whole characters.
+    /// Adds a token and returns the new complete characters.
     fn push(&mut self, tokenizer: &TextTokenizer, token: u32) -> Result<String> {
         self.tokens.push(token);
         let text = tokenizer.decode(&self.tokens)?;
@@ -395,14 +396,14 @@ impl StreamDecoder {
         Ok(new)
     }
 
-    /// What is left of the text.
+    /// Returns the remaining text.
     fn finish(&self, tokenizer: &TextTokenizer) -> Result<String> {
         Ok(tokenizer.decode(&self.tokens)?.get(self.emitted_bytes..).unwrap_or_default().to_owned())
     }
 }
 
 impl TextGeneratorConfig {
-    /// What is wrong with it, if anything.
+    /// Checks the configuration.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check().map_err(|error| layer_error_message(&error))?;

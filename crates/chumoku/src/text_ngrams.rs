@@ -1,5 +1,5 @@
-//! A predictor of n-grams alone, of a class, labels or a number: its folder, and what it is asked. It has no network, no tokenizer
-//! and no attention.
+//! N-gram models without a network, for classes, labels or numbers: model folder and predictions. They have no
+//! tokenizer and no attention.
 
 use crate::abstention::AbstentionCalibration;
 use crate::class_thresholds::ClassThresholds;
@@ -31,54 +31,54 @@ use std::path::Path;
 pub struct NgramClassifierConfig {
     /// Always "chumoku_ngram_classifier".
     pub model_type: String,
-    /// The version that wrote it.
+    /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
-    /// The classes or labels, in the order of their numbers.
+    /// The classes or labels, ordered by index.
     pub labels: Vec<String>,
-    /// What a text is told. What joins the two halves of other predictors has no weight for a network here.
+    /// The prediction target. Its blend has weight 0 for the missing network.
     #[serde(default, skip_serializing_if = "PredictionTarget::is_one_class")]
     #[serde(rename = "problem")]
     pub target: PredictionTarget,
-    /// The tree that classes or labels stand in, if they do.
+    /// The tree of classes or labels, if they form one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<Hierarchy>,
-    /// By what the scores are multiplied before their softmax: fitted on validation rows, so that probabilities are
-    /// calibrated. 1 where a text is told labels or a number: [`NgramClassifierConfig::problem`] has the weight then.
+    /// The factor of the scores before the softmax, fitted on validation rows to calibrate the probabilities. 1 for
+    /// labels and numbers, whose weight is in [`NgramClassifierConfig::target`].
     pub scale: f32,
-    /// When to say "I do not know"; none where there were no validation rows.
+    /// Abstention calibration. `None` without validation rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "caution")]
     pub abstention: Option<AbstentionCalibration>,
-    /// Which class is the answer; none if it is the most probable one.
+    /// The decision rule. `None` predicts the most probable class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "decision")]
     pub decision_rule: Option<DecisionRule>,
-    /// Which n-grams are read.
+    /// The n-gram scheme.
     pub ngrams: NgramScheme,
 }
 
 impl NgramClassifierConfig {
-    /// Whether the model reads [pairs](crate::pair) of texts.
+    /// Returns `true` if the model reads [pairs](crate::pair) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.ngrams.pairs
     }
 
-    /// The columns beside the text that the model reads, in order.
+    /// Returns the feature columns of the model, in order.
     pub fn columns(&self) -> &[FeatureColumn] {
         &self.ngrams.columns
     }
 
-    /// The tree that classes stand in which exclude each other.
+    /// Returns the tree of mutually exclusive classes.
     pub fn tree(&self) -> Option<&Hierarchy> {
         self.hierarchy.as_ref().filter(|_| self.target.is_one_class())
     }
 
-    /// By what the scores of n-grams are multiplied.
+    /// Returns the factor of the n-gram scores.
     fn score_weight(&self) -> f32 {
         self.target.binary_blend().map_or(self.scale, |blend| blend.ngrams)
     }
 
-    /// What is wrong with it, if anything.
+    /// Checks the configuration.
     fn check(&self) -> Result<(), String> {
         check_labels(&self.labels)?;
         self.abstention.as_ref().map_or(Ok(()), AbstentionCalibration::check)?;
@@ -88,14 +88,14 @@ impl NgramClassifierConfig {
         self.target.check(self.labels.len(), self.hierarchy.as_ref())?;
         if let Some(network) = self.target.binary_blend().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
             return Err(tr!(
-                "problem: expected a weight of 0 for a network, there being none, found {network}",
+                "problem: expected a network weight of 0, since the model has no network, found {network}",
                 "problem: ネットワークがないため attention は 0 のはずですが、{network} です"
             ));
         }
         if !self.scale.is_finite() || self.scale < 0.0 {
             return Err(tr!(
                 "scale: expected a number of at least 0, found {}",
-                "scale：0 以上の数値が必要です（{}）",
+                "scale: 0 以上の数が必要ですが、{} です",
                 self.scale
             ));
         }
@@ -103,53 +103,53 @@ impl NgramClassifierConfig {
     }
 }
 
-/// A linear model of n-grams, and what it tells of a text: a class, labels, or a number.
+/// A linear model over n-grams that predicts a class, labels or a number.
 #[derive(Debug)]
 pub struct NgramClassifier {
     pub(crate) config: NgramClassifierConfig,
     pub(crate) ngrams: NgramModel,
-    /// When a class is the answer, where that was asked for.
+    /// Class thresholds set by the caller.
     pub(crate) thresholds: Option<ClassThresholds>,
 }
 
-/// What an n-gram of a text does to the prediction.
+/// The effect of an n-gram on the prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NgramEffect {
-    /// The n-gram: words with spaces between them, or characters. `[START]` and `[END]` are the ends of the text, `_` is
-    /// the end of a word.
+    /// The n-gram: words with spaces between them, or characters. `[START]` and `[END]` mark the ends of the text, and
+    /// `_` the end of a word.
     pub ngram: String,
-    /// What it adds to the scaled score of the predicted class, less the mean of what it adds to the others: of two
-    /// classes, of a label and of a threshold exactly its part of the log-odds.
+    /// Its contribution to the scaled score of the predicted class, minus the mean contribution to the other classes.
+    /// For two classes, a label or a threshold, this is exactly its part of the log-odds.
     pub effect: f32,
 }
 
 impl NgramClassifier {
-    /// The classes, in the order of their numbers.
+    /// Returns the classes or labels, ordered by index.
     pub fn labels(&self) -> &[String] {
         &self.config.labels
     }
 
-    /// What the model is.
+    /// Returns the configuration.
     pub fn config(&self) -> &NgramClassifierConfig {
         &self.config
     }
 
-    /// The columns beside the text that the model reads, in order.
+    /// Returns the feature columns of the model, in order.
     pub fn columns(&self) -> &[FeatureColumn] {
         self.config.columns()
     }
 
-    /// N-grams that the model knows.
+    /// Returns the number of known n-grams.
     pub fn num_features(&self) -> usize {
         self.ngrams.num_features()
     }
 
-    /// Predicts each text, on all threads.
+    /// Predicts each text, in parallel.
     ///
-    /// A text's prediction does not depend on the others.
+    /// The prediction of a text does not depend on the other texts.
     ///
     /// # Errors
-    /// If weights are so large that a probability is not a number.
+    /// If a probability is not a number because the weights are too large.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Prediction>> {
         let logits = self.ngrams.logits_batch(texts);
         let NgramClassifierConfig { target: problem, hierarchy, scale, .. } = &self.config;
@@ -179,10 +179,10 @@ impl NgramClassifier {
         Ok(found)
     }
 
-    /// As [`TextClassifier::set_thresholds`](crate::TextClassifier::set_thresholds).
+    /// Sets probability thresholds like [`TextClassifier::set_thresholds`](crate::TextClassifier::set_thresholds).
     ///
     /// # Errors
-    /// If the model tells numbers, or every class has a threshold, so that there may be no answer.
+    /// If the model predicts numbers, or every class has a threshold, so that a text may have no answer.
     pub fn set_thresholds(&mut self, least: &[Option<f32>]) -> Result<()> {
         let NgramClassifierConfig { target: problem, labels, hierarchy, .. } = &mut self.config;
         if let Some(thresholds) = problem.set_thresholds(least, (labels.len(), hierarchy.as_ref()))? {
@@ -191,24 +191,24 @@ impl NgramClassifier {
         Ok(())
     }
 
-    /// The labels that are predicted, the most probable first: those above their thresholds, or the class.
+    /// Returns the predicted labels, most probable first: the labels above their thresholds, or the predicted class.
     pub fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
         self.config.target.predicted_labels(prediction)
     }
 
-    /// The number that a prediction stands for, and its interval, where the model tells numbers.
+    /// Returns the predicted number and its interval, for number models.
     pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
         self.config.target.estimate(prediction)
     }
 
-    /// The share of a text's n-grams that the model knows.
+    /// Returns the share of a text's n-grams that the model knows.
     pub fn known_share(&self, text: &str) -> f32 {
         self.ngrams.known_share(text)
     }
 
-    /// Scores on labelled examples, resampled with `seed`.
+    /// Scores class predictions, resampled with `seed`.
     ///
-    /// Examples whose label the model does not know are left out.
+    /// Examples whose label the model does not know are ignored.
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
@@ -216,10 +216,10 @@ impl NgramClassifier {
         self.scores(&Rows::of(examples, &self.config.labels), seed)
     }
 
-    /// Scores on texts with any number of labels each, resampled with `seed`. Labels that the model does not know are left out.
+    /// Scores label predictions, resampled with `seed`. Labels that the model does not know are ignored.
     ///
     /// # Errors
-    /// If the model tells no labels; else see [`NgramClassifier::predict`].
+    /// If the model is not a multi-label model. Otherwise see [`NgramClassifier::predict`].
     pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
         self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
     }
@@ -229,10 +229,10 @@ impl NgramClassifier {
         self.config.target.label_scores(rows, self.predict(&rows.texts())?, known, seed)
     }
 
-    /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
+    /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each text.
     ///
     /// # Errors
-    /// If the model tells no numbers; else see [`NgramClassifier::predict`].
+    /// If the model does not predict numbers. Otherwise see [`NgramClassifier::predict`].
     pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
         let scale = &self.config.target.require_number()?.scale;
         self.number_scores(&Rows::of_scores(examples, scale), seed)
@@ -242,8 +242,8 @@ impl NgramClassifier {
         self.config.target.number_scores(rows, &self.predict(&rows.texts())?, seed)
     }
 
-    /// What each n-gram of `text` that the model knows does to the prediction, the strongest first: of a number, to the threshold
-    /// that it is least certain to lie above.
+    /// Returns the effect of each known n-gram of `text` on the prediction, strongest first. For a number, effects are
+    /// on the threshold whose probability is nearest to ½.
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
@@ -251,8 +251,8 @@ impl NgramClassifier {
         self.ngram_effects_on_label(text, None)
     }
 
-    /// As [`NgramClassifier::ngram_effects`], on the label of this name instead of the most probable one, where a text may have
-    /// several.
+    /// Returns effects like [`NgramClassifier::ngram_effects`], on a label of a multi-label model instead of the most
+    /// probable one.
     ///
     /// # Errors
     /// As for [`NgramClassifier::explain_label`].
@@ -266,18 +266,18 @@ impl NgramClassifier {
         Ok(effects)
     }
 
-    /// Writes `config.json` and `model.safetensors`, in the place of those of a model that is there.
+    /// Writes `config.json` and `model.safetensors`, replacing those of an earlier model.
     ///
-    /// Killed at any moment, it leaves the folder with the old model or with the new one.
+    /// A kill at any moment leaves the folder with the old model or the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
+    /// If a file cannot be written, or a file with one of these names was not written by Chumoku.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files())
     }
 
-    /// Scores of one class a text.
+    /// Scores class predictions.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scores> {
         let texts = rows.texts();
         let predictions = self.predict(&texts)?;
@@ -286,16 +286,16 @@ impl NgramClassifier {
         Ok(of_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels(), self.config.tree()), seed).0)
     }
 
-    /// The files that are needed to use it.
+    /// Returns the files of the model, by name.
     pub(crate) fn files(&self) -> Vec<(&'static str, Vec<u8>)> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         vec![(CONFIG, config.into_bytes()), (WEIGHTS, serialize_tensors(&ngram_tensors(&self.ngrams)))]
     }
 
-    /// Reads a model folder, trusting nothing in it.
+    /// Reads a model folder. Input is validated.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others.
+    /// If a file is missing, damaged, or inconsistent with the others.
     pub fn load(folder: &Path) -> Result<NgramClassifier> {
         with_snapshot(folder, NgramClassifier::from_snapshot)
     }

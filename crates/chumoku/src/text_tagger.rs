@@ -1,5 +1,5 @@
-//! A tagger: labelled spans in texts, by a conditional random field and, where it started from one, a pretrained encoder. Its
-//! folder, and what it is asked.
+//! Taggers: labeled spans in texts, predicted by a conditional random field, optionally blended with a pretrained
+//! encoder. Model folder and predictions.
 
 use crate::crf::{Crf, ForwardBackward, MemberEmissions, TagScheme, TaggerBlend, Transitions, viterbi};
 use crate::data::{Span, SpanExample, SpanUnit};
@@ -23,26 +23,26 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::path::Path;
 
-/// `config.json` of a tagger.
+/// The `config.json` of a tagger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaggerConfig {
     /// Always "chumoku_tagger".
     pub model_type: String,
-    /// The version that wrote it.
+    /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
-    /// The kinds of spans, in the order of their numbers.
+    /// The kinds of spans, ordered by index.
     pub labels: Vec<String>,
-    /// What gets a label.
+    /// The unit that gets a label.
     pub unit: SpanUnit,
-    /// Whether each word has one, as with parts of speech.
+    /// `true` if every word gets a label, as in part-of-speech tagging.
     pub each_word: bool,
-    /// The network beside the conditional random field, if there is one.
+    /// The network, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<TaggerNetworkConfig>,
 }
 
-/// A conditional random field, the network beside it, if there is one, and the kinds of spans that they find.
+/// A tagger: a conditional random field, optionally a network, and the kinds of spans.
 #[derive(Debug)]
 pub struct TextTagger {
     pub(crate) config: TaggerConfig,
@@ -50,47 +50,47 @@ pub struct TextTagger {
     pub(crate) network: Option<TaggerNetwork>,
 }
 
-/// A span that was found.
+/// A predicted span.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PredictedSpan {
-    /// Where it is, and what.
+    /// Its position and label.
     #[serde(flatten)]
     pub span: Span,
-    /// Its text.
+    /// The text of the span.
     pub text: String,
-    /// The probability that just this is a span of this kind.
+    /// The probability that exactly this is a span of this kind.
     pub probability: f64,
 }
 
 const TENSOR_NAMES: [&str; 3] = ["crf.features", "crf.weights", "crf.transitions"];
 
 impl TextTagger {
-    /// The kinds of spans.
+    /// Returns the kinds of spans.
     pub fn labels(&self) -> &[String] {
         &self.config.labels
     }
 
-    /// What the model is.
+    /// Returns the configuration.
     pub fn config(&self) -> &TaggerConfig {
         &self.config
     }
 
-    /// Features that the model knows.
+    /// Returns the number of known features.
     pub fn num_features(&self) -> usize {
         self.crf.hashes.len()
     }
 
-    /// Whether a network stands beside the conditional random field.
+    /// Returns `true` if the model includes a network.
     pub fn has_network(&self) -> bool {
         self.network.is_some()
     }
 
-    /// Numbers in the network; 0 without one.
+    /// Returns the number of network parameters. 0 without a network.
     pub fn num_parameters(&self) -> usize {
         self.network.as_ref().map_or(0, |network| network.params.values().len())
     }
 
-    /// Sets how exact matrix products are.
+    /// Sets the precision of matrix products.
     pub fn set_precision(&mut self, precision: Precision) {
         if let Some(network) = &mut self.network {
             network.config.precision = precision;
@@ -105,21 +105,22 @@ impl TextTagger {
         TagScheme { kinds: self.config.labels.len(), each_word: self.config.each_word }
     }
 
-    /// How much the two halves count.
+    /// Returns the weights of the random field and the network.
     pub(crate) fn blend(&self) -> TaggerBlend {
         self.network.as_ref().map_or(TaggerBlend::CRF, |network| network.config.blend)
     }
 
-    /// Finds the spans of each text, on all threads. They do not overlap, and a text's do not depend on the other texts.
+    /// Predicts the spans of each text, in parallel. Spans do not overlap. The spans of a text do not depend on the
+    /// other texts.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or weights are so large that a probability is not a number.
+    /// If a text cannot be tokenized, or a probability is not a number because the weights are too large.
     pub fn predict(&self, texts: &[&str]) -> Result<Vec<Vec<PredictedSpan>>> {
         let rows: Vec<TextUnits<'_>> = parallel::map(texts, |text| (*text, self.config.unit.split(text)));
         self.decode_all(&rows, &self.member_scores(&rows)?, self.blend())
     }
 
-    /// The same of texts that a file has cut into words, whose words are kept.
+    /// Predicts spans like [`TextTagger::predict`], for rows with given words.
     ///
     /// # Errors
     /// See [`TextTagger::predict`].
@@ -128,12 +129,12 @@ impl TextTagger {
         self.decode_all(&rows, &self.member_scores(&rows)?, self.blend())
     }
 
-    /// Rows with their units.
+    /// Returns the rows with their units.
     pub(crate) fn rows_with_units<'a>(&self, rows: &'a [SpanExample]) -> Vec<TextUnits<'a>> {
         parallel::map(rows, |row| (row.text.as_str(), units_of_row(row, self.config.unit)))
     }
 
-    /// What both halves say of each text.
+    /// Returns the emissions of both members for each text.
     pub(crate) fn member_scores(&self, rows: &[TextUnits<'_>]) -> Result<Vec<MemberEmissions>> {
         let network = match &self.network {
             Some(network) => network.log_probabilities(rows)?,
@@ -146,7 +147,7 @@ impl TextTagger {
         Ok(crf.into_iter().zip(network).map(|(crf, network)| MemberEmissions { crf, network }).collect())
     }
 
-    /// The spans of each text, where the halves count so much.
+    /// Returns the spans of each text with these member weights.
     pub(crate) fn decode_all(
         &self,
         rows: &[TextUnits<'_>],
@@ -185,7 +186,7 @@ impl TextTagger {
         Ok(tags.decode(&viterbi(emissions, transitions)).into_iter().map(span).collect())
     }
 
-    /// Scores on rows with spans, resampled with `seed`.
+    /// Scores the model on rows with spans, resampled with `seed`.
     ///
     /// # Errors
     /// See [`TextTagger::predict`].
@@ -193,7 +194,7 @@ impl TextTagger {
         Ok(self.score_with_blends(rows, &[self.blend()], seed)?.remove(0))
     }
 
-    /// Scores where the halves count so much, for each of these shares.
+    /// Scores the model with each of these member weights.
     pub(crate) fn score_with_blends(
         &self,
         rows: &[SpanExample],
@@ -211,16 +212,16 @@ impl TextTagger {
         shares.iter().map(score).collect()
     }
 
-    /// Writes `config.json` and `model.safetensors`, in the place of those of a model that is there.
+    /// Writes `config.json` and `model.safetensors`, replacing those of an earlier model.
     ///
     /// # Errors
-    /// If a file cannot be written, or one of these names is that of a file that Chumoku did not write.
+    /// If a file cannot be written, or a file with one of these names was not written by Chumoku.
     pub fn save(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
-    /// The files that are needed to use it.
+    /// Returns the files of the model, by name.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         let (features, labels) = (self.crf.hashes.len(), self.tags().count());
@@ -239,10 +240,10 @@ impl TextTagger {
         Ok(files)
     }
 
-    /// Reads a model folder, trusting nothing in it.
+    /// Reads a model folder. Input is validated.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others.
+    /// If a file is missing, damaged, or inconsistent with the others.
     pub fn load(folder: &Path) -> Result<TextTagger> {
         with_snapshot(folder, TextTagger::from_snapshot)
     }
@@ -310,10 +311,10 @@ impl TextTagger {
     }
 }
 
-/// A text and its units, in bytes.
+/// A text with the byte ranges of its units.
 pub(crate) type TextUnits<'a> = (&'a str, Vec<Range<usize>>);
 
-/// The network of a folder, and its tokenizer.
+/// Reads the network of a folder and its tokenizer.
 fn read_network(folder: &Snapshot, tensors: &SafeTensors<'_>, config: &TaggerNetworkConfig) -> Result<TaggerNetwork> {
     check_files(folder, &[TOKENIZER])?;
     let model = TokenTagger::new(config.model.clone())
@@ -324,7 +325,7 @@ fn read_network(folder: &Snapshot, tensors: &SafeTensors<'_>, config: &TaggerNet
     Ok(TaggerNetwork { config: config.clone(), model, params, tokenizer })
 }
 
-/// The units of a row: the words that its file has, else those of its text.
+/// Returns the units of a row: its given words, or those of its text.
 pub(crate) fn units_of_row(row: &SpanExample, unit: SpanUnit) -> Vec<Range<usize>> {
     match unit == SpanUnit::Words && !row.words.is_empty() {
         true => row.words.clone(),
@@ -332,7 +333,7 @@ pub(crate) fn units_of_row(row: &SpanExample, unit: SpanUnit) -> Vec<Range<usize
     }
 }
 
-/// Bytes to characters, from the front to the back.
+/// Converts increasing byte offsets to character offsets.
 struct CharacterCounter<'a> {
     text: &'a str,
     bytes: usize,

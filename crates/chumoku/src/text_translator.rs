@@ -1,4 +1,4 @@
-//! A trained translator as a whole: its folder, and what it is asked.
+//! Translators: model folder and translation.
 
 use crate::decoding::{BeamCandidate, BeamSearch, Hypothesis, NextTokenModel};
 use crate::inference::{batches_by_length, check_head, map_batches};
@@ -21,33 +21,33 @@ use ndarray::{Array2, Array3};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// `config.json`: what kind of model the folder holds.
+/// The `config.json` of a translator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TextTranslatorConfig {
-    /// "chumoku_translator", or what a published model is called.
+    /// "chumoku_translator", or the type of a published model.
     pub model_type: String,
-    /// The version that wrote it.
+    /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
-    /// What source and target are called.
+    /// The names of source and target.
     pub names: [String; 2],
-    /// How exact matrix products are: what the model was trained and scored with.
+    /// The precision of matrix products, as in training and scoring.
     #[serde(with = "crate::precision", default)]
     pub precision: Precision,
-    /// Of the vocabularies of source and target: what ties the tokenizers' files to the weights.
+    /// The hashes of the source and target vocabulary, which tie the tokenizer files to the weights.
     pub vocabulary_sha256: [String; 2],
     /// The transformer.
     #[serde(flatten)]
     pub model: TranslatorConfig,
 }
 
-/// How to translate.
+/// Translation options.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TranslateOptions {
-    /// Hypotheses that are followed at a time; 1 takes the most probable token at each step.
+    /// The beam width. 1 takes the most probable token at each step.
     pub beam: usize,
-    /// α of the length normalisation (see [`BeamSearch`]).
+    /// α of the length normalization (see [`BeamSearch`]).
     pub length_penalty: f64,
 }
 
@@ -57,51 +57,51 @@ impl Default for TranslateOptions {
     }
 }
 
-/// A translation of a text, and the next best.
+/// The best translations of a text.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Translation {
-    /// The texts by falling score, each with what the search knows of it; at least one.
+    /// The texts by descending score, each with its hypothesis. Never empty.
     pub hypotheses: Vec<(String, Hypothesis)>,
-    /// Tokens of the source.
+    /// The number of source tokens.
     pub source_tokens: usize,
-    /// Whether the source had more tokens than the model reads, so that its end was left out.
+    /// `true` if the source was truncated to the model's limit.
     pub is_truncated: bool,
 }
 
 impl Translation {
-    /// The best text.
+    /// Returns the best translation.
     pub fn text(&self) -> &str {
         self.hypotheses.first().map_or("", |(text, _)| text)
     }
 }
 
-/// Where a translation's tokens look in the source.
+/// The attention from the tokens of a translation to those of the source.
 #[derive(Clone, Debug)]
 pub struct TokenAlignment {
-    /// The source's tokens.
+    /// The tokens of the source.
     pub source: Vec<String>,
-    /// The target's tokens and its end.
+    /// The tokens of the target, including the end token.
     pub target: Vec<String>,
-    /// For each layer of the decoder (heads, target tokens, source tokens), rows summing to 1.
+    /// The weights of each decoder layer, (heads, target tokens, source tokens). Rows sum to 1.
     pub layers: Vec<Array3<f32>>,
 }
 
-/// A transformer that translates, and its tokenizers.
+/// A transformer for translation with its tokenizers.
 #[derive(Debug)]
 pub struct TextTranslator {
     pub(crate) config: TextTranslatorConfig,
     pub(crate) model: Translator,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizers: Tokenizers,
-    /// Of a published model.
+    /// Decoding settings of a published model.
     pub(crate) writing: Option<Writing>,
 }
 
-/// The tokenizers of both sides.
+/// The tokenizers of source and target.
 #[derive(Clone, Debug)]
 pub(crate) struct Tokenizers {
-    /// Of the source, unless the target's is for both.
+    /// The source tokenizer, unless the target tokenizer is used for both.
     pub(crate) source: Option<TextTokenizer>,
     pub(crate) target: TextTokenizer,
 }
@@ -112,59 +112,60 @@ impl Tokenizers {
     }
 }
 
-/// Tokens of the sources that are translated at a time.
+/// The maximum number of source tokens in a batch.
 const BATCH_TOKENS: usize = 1024;
 
 impl TextTranslator {
-    /// Sets how exact matrix products are.
+    /// Sets the precision of matrix products.
     pub fn set_precision(&mut self, precision: Precision) {
         self.config.precision = precision;
         self.params.set_precision(precision);
     }
 
-    /// Its parameters.
+    /// Returns the parameters.
     pub fn params(&self) -> &Params<f32> {
         &self.params
     }
 
-    /// What the model is.
+    /// Returns the configuration.
     pub fn config(&self) -> &TextTranslatorConfig {
         &self.config
     }
 
-    /// Numbers that training changed.
+    /// Returns the number of parameters.
     pub fn num_parameters(&self) -> usize {
         self.params.values().len()
     }
 
-    /// The tokens that start and end a translation.
+    /// Returns the tokens that start and end a translation.
     pub(crate) fn start_and_end_tokens(&self) -> [u32; 2] {
         self.writing.as_ref().map_or([self.tokenizers.target.cls_id(); 2], |writing| writing.bounds)
     }
 
-    /// The token that ends a source.
+    /// Returns the token that ends a source.
     pub(crate) fn end_of_source(&self) -> u32 {
         self.writing.as_ref().map_or_else(|| self.tokenizers.source().cls_id(), |writing| writing.bounds[1])
     }
 
-    /// A source, its end included, and its translation.
+    /// Returns a batch of one source, end token included, and its translation.
     pub(crate) fn pair_batch(&self, source: &[u32], target: &[u32]) -> TranslationBatch {
         let mut pair = TranslationBatch::default();
         pair.push_with_boundaries(source, target, self.start_and_end_tokens());
         pair
     }
 
-    /// Tokens that a translation may have without its end: enough for any that is one, and an end to those that are none.
+    /// Returns the maximum number of tokens in a translation without its end token. The limit allows any real
+    /// translation and stops endless output.
     pub(crate) fn max_target_tokens(&self, source: usize) -> usize {
         let most = self.writing.as_ref().map_or(self.config.model.max_length, |writing| writing.most);
         (2 * source + 20).min(most - 1)
     }
 
-    /// The tokens of a source, as many as the model reads, and whether there were more.
+    /// Returns the tokens of a source, truncated to the model's limit, and whether it was truncated.
     pub(crate) fn encode_source(&self, text: &str) -> Result<(Vec<u32>, bool)> {
         let tokenizer = self.tokenizers.source();
         let mut ids = tokenizer.encode(text)?.ids;
-        // One place is for the end.
+        // One position is for the end token.
         let is_cut = ids.len() > self.config.model.max_length - 1;
         ids.truncate(self.config.model.max_length - 1);
         ids.push(self.end_of_source());
@@ -173,21 +174,20 @@ impl TextTranslator {
 
     /// Translates each text.
     ///
-    /// A text's translation does not depend on the others.
-    ///
-    /// A source that is longer than the model reads is cut at its end, and marked.
+    /// The translation of a text does not depend on the other texts. Sources longer than the model's limit are
+    /// truncated and marked.
     ///
     /// # Errors
-    /// If the beam is 0 or wider than the vocabulary, or a text cannot be read as tokens.
+    /// If the beam is 0 or wider than the vocabulary, or a text cannot be tokenized.
     pub fn translate(&self, texts: &[&str], options: &TranslateOptions) -> Result<Vec<Translation>> {
         self.translate_with(&self.params, texts, options)
     }
 
-    /// Translates with these heads of the cross-attention, (layer of the decoder, head) from 0, switched off: they add
-    /// nothing to the output of their layer.
+    /// Translates with these cross-attention heads switched off. Each head is (decoder layer, head), counted from 0. A
+    /// head that is switched off adds nothing to the output of its layer.
     ///
     /// # Errors
-    /// As [`TextTranslator::translate`], and if there is no such head.
+    /// As for [`TextTranslator::translate`], and if there is no such head.
     pub fn translate_without_heads(
         &self,
         texts: &[&str],
@@ -233,7 +233,7 @@ impl TextTranslator {
         Ok(found.into_iter().map(|(_, translation)| translation).collect())
     }
 
-    /// The search for some sources; `told` is what was considered at each step, source by source.
+    /// Runs the beam search for some sources. `observe` receives the candidates of each step, source by source.
     pub(crate) fn search_observed(
         &self,
         params: &Params<f32>,
@@ -258,10 +258,10 @@ impl TextTranslator {
         }
     }
 
-    /// Where each token of a target looks in the source: of the given one or, without, of the best translation.
+    /// Returns the attention from each target token to the source. Without a target, uses the best translation.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or the target is longer than the model writes.
+    /// If a text cannot be tokenized, or the target is longer than the model's limit.
     pub fn align(&self, source: &str, target: Option<&str>) -> Result<TokenAlignment> {
         let (source_ids, _) = self.encode_source(source)?;
         let (reader, writer) = (self.tokenizers.source(), &self.tokenizers.target);
@@ -286,25 +286,25 @@ impl TextTranslator {
         })
     }
 
-    /// Writes `config.json`, the tokenizers and `model.safetensors`, in the place of those of a model that is there.
+    /// Writes `config.json`, the tokenizers and `model.safetensors`, replacing those of an earlier model.
     ///
-    /// Killed at any moment, it leaves the folder with the old model or with the new one.
+    /// A kill at any moment leaves the folder with the old model or the new one.
     ///
     /// # Errors
-    /// If a file cannot be written, one of these names is that of a file that Chumoku did not write, or the model is a
+    /// If a file cannot be written, a file with one of these names was not written by Chumoku, or the model is a
     /// published one.
     pub fn save(&self, folder: &Path) -> Result<()> {
         if self.writing.is_some() {
             return Err(Error::Setting(tr!(
-                "a published translator is not written again: copy its folder",
-                "公開された翻訳モデルは書き直せません。フォルダをコピーしてください"
+                "a published translator cannot be saved: copy its folder instead",
+                "公開されている翻訳モデルは保存し直せません。フォルダをコピーしてください"
             )));
         }
         std::fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
         write_model(folder, self.files()?)
     }
 
-    /// The files that are needed to use it.
+    /// Returns the files of the model, by name.
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         let mut files =
@@ -316,10 +316,10 @@ impl TextTranslator {
         Ok(files)
     }
 
-    /// Reads a model folder, trusting nothing in it.
+    /// Reads a model folder. Input is validated.
     ///
     /// # Errors
-    /// If a file is missing, damaged, or does not fit the others, or the folder holds another kind of model.
+    /// If a file is missing, damaged, or inconsistent with the others, or the folder holds another kind of model.
     pub fn load(folder: &Path) -> Result<TextTranslator> {
         with_snapshot(folder, TextTranslator::from_snapshot)
     }
@@ -372,7 +372,7 @@ impl TextTranslator {
 }
 
 impl TextTranslatorConfig {
-    /// What is wrong with it, if anything.
+    /// Checks the configuration.
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check().map_err(|error| layer_error_message(&error))?;
@@ -402,12 +402,12 @@ impl TextTranslatorConfig {
     }
 }
 
-/// A translator while it writes.
+/// A translator during decoding.
 struct TranslatorDecoder<'a> {
     model: &'a Translator,
     params: &'a Params<f32>,
     state: TranslatorState<f32>,
-    /// Tokens that are never written.
+    /// Tokens that are never generated.
     banned_tokens: &'a [u32],
 }
 

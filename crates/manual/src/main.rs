@@ -1,4 +1,5 @@
-//! Writes the manual pages and shell completions of the `chumoku` command into a folder, from the definition of its flags.
+//! Writes the manual pages and shell completions of the `chumoku` command into a folder. They are generated from the
+//! definition of its flags.
 //!
 //! ```text
 //! manual FOLDER      # writes FOLDER/man/*.1 and FOLDER/completions/*
@@ -11,7 +12,7 @@ use std::{fs, io};
 
 fn main() -> ExitCode {
     let Some(folder) = std::env::args_os().nth(1) else {
-        eprintln!("error: name the folder to write to: manual FOLDER");
+        eprintln!("error: expected an output folder: manual FOLDER");
         return ExitCode::from(2);
     };
     match write(Path::new(&folder)) {
@@ -31,6 +32,6 @@ fn write(folder: &Path) -> io::Result<()> {
     for shell in [Shell::Bash, Shell::Elvish, Shell::Fish, Shell::PowerShell, Shell::Zsh] {
         generate_to(shell, &mut command.clone(), "chumoku", &completions)?;
     }
-    // One page for the command, and one for each subcommand that people see.
+    // One page for the command, and one for each visible subcommand.
     clap_mangen::generate_to(command, &pages)
 }

@@ -1,8 +1,8 @@
-//! Damage to bytes of any kind.
+//! Random damage to bytes of any kind.
 
 use crate::random::Random;
 
-/// Pieces that mean something to some reader.
+/// Byte sequences with a special meaning for some parser.
 const TRICKY_BYTES: [&[u8]; 42] = [
     b"\"",
     b",",
@@ -48,7 +48,7 @@ const TRICKY_BYTES: [&[u8]; 42] = [
     b"\xe2\x80\xa8",
 ];
 
-/// Damages a text in one way that leaves it a text.
+/// Damages a text in one way that keeps it valid UTF-8.
 pub(crate) fn mutate_text(random: &mut Random, text: &mut String) {
     let border = |random: &mut Random, text: &str| {
         let mut at = random.below(text.len() + 1);
@@ -82,7 +82,7 @@ pub(crate) fn mutate_text(random: &mut Random, text: &mut String) {
     }
 }
 
-/// Damages bytes in one to a few ways.
+/// Damages bytes in one to four ways.
 pub(crate) fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
     for _ in 0..*random.choose(&[1, 1, 1, 2, 4]) {
         mutate_once(random, bytes);
@@ -90,7 +90,7 @@ pub(crate) fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
 }
 
 fn mutate_once(random: &mut Random, bytes: &mut Vec<u8>) {
-    /// Beyond this, what is repeated is not repeated again.
+    /// Maximum size up to which parts are repeated.
     const MOST: usize = 4 << 20;
     let len = bytes.len();
     let range = |random: &mut Random, most: usize| {
@@ -135,7 +135,7 @@ fn mutate_once(random: &mut Random, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Replaces a number in a text by one at some border.
+/// Replaces a number in a text by a boundary value.
 fn replace_number(random: &mut Random, bytes: &mut Vec<u8>) {
     let starts: Vec<usize> = (0..bytes.len())
         .filter(|&i| bytes[i].is_ascii_digit() && (i == 0 || !bytes[i - 1].is_ascii_digit()))

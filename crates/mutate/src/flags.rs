@@ -1,12 +1,12 @@
-//! Flags of each command, and values for them: sensible, at a border, and senseless.
+//! Flags of each command with valid, boundary and senseless values.
 
 use crate::random::Random;
 
-/// What a flag takes.
+/// The kind of value that a flag takes.
 #[derive(Clone, Copy)]
 enum FlagValue {
     None,
-    /// One of these.
+    /// One of these values.
     OneOf(&'static [&'static str]),
     /// A small whole number.
     Count,
@@ -14,7 +14,7 @@ enum FlagValue {
     /// A layer and head, or several.
     Heads,
     Text,
-    /// A file that is written.
+    /// An output file.
     Out,
     /// The column of a table.
     Column,
@@ -227,7 +227,7 @@ fn command_flags(command: &str) -> Vec<(&'static str, FlagValue)> {
     own.iter().flat_map(|flags| flags.iter().copied()).chain(EVERYWHERE.iter().copied().take(1)).collect()
 }
 
-/// Adds some flags of a command, and rarely others.
+/// Adds some flags of a command, and rarely other flags.
 pub(crate) fn add_random_flags(random: &mut Random, command: &str, args: &mut Vec<String>, most: usize) {
     let known = command_flags(command);
     for _ in 0..random.below(most + 1) {
@@ -239,7 +239,7 @@ pub(crate) fn add_random_flags(random: &mut Random, command: &str, args: &mut Ve
             _ if known.is_empty() => continue,
             _ => *random.choose(&known),
         };
-        // Given twice it is refused at once.
+        // A repeated flag is an immediate error, so repeat rarely.
         if args.iter().any(|arg| arg == flag) && !random.once_in(20) {
             continue;
         }
@@ -322,7 +322,7 @@ fn senseless_value(random: &mut Random) -> String {
     }
 }
 
-/// A text to be read by a model.
+/// Returns a text as input for a model.
 pub(crate) fn random_text(random: &mut Random) -> String {
     let choices = [
         "A fine day by the sea.",
@@ -349,7 +349,7 @@ pub(crate) fn random_text(random: &mut Random) -> String {
         "\\documentclass{x} % & # $ _ { } ~ ^",
         "=1+1",
     ];
-    // A NUL cannot stand in an argument.
+    // An argument cannot contain NUL.
     let mut text = random.choose_ref(&choices).replace('\0', "\u{1}");
     match random.below(8) {
         0 => text = text.repeat(200),

@@ -1,10 +1,10 @@
-//! Damage to JSON that leaves it JSON, and to files of tensors that leaves them readable.
+//! Damage that keeps JSON valid, and damage that keeps tensor files readable.
 
 use crate::bytes;
 use crate::random::Random;
 use serde_json::{Map, Value, json};
 
-/// Damages the text of a JSON file: as a tree if it is one, or as bytes.
+/// Damages the text of a JSON file: as a tree if it is valid JSON, else as bytes.
 pub(crate) fn mutate(random: &mut Random, text: &mut Vec<u8>) {
     match serde_json::from_slice::<Value>(text) {
         Ok(mut value) if !random.once_in(4) => {
@@ -17,7 +17,7 @@ pub(crate) fn mutate(random: &mut Random, text: &mut Vec<u8>) {
     }
 }
 
-/// Goes down to some place of the tree and changes what is there.
+/// Descends to a random node of the tree and changes it.
 fn mutate_once(random: &mut Random, value: &mut Value) {
     let goes_down = !random.once_in(4);
     match value {
@@ -149,7 +149,7 @@ fn mutate_string(random: &mut Random, text: &mut String) {
     }
 }
 
-/// Damages a file of safetensors: its header as JSON, its numbers, or its bytes.
+/// Damages a safetensors file: its header as JSON, its numbers, or its bytes.
 pub(crate) fn mutate_tensors(random: &mut Random, file: &mut Vec<u8>) {
     let header = file.first_chunk::<8>().and_then(|length| {
         let length = u64::from_le_bytes(*length) as usize;
@@ -166,7 +166,7 @@ pub(crate) fn mutate_tensors(random: &mut Random, file: &mut Vec<u8>) {
             *file = [&told.to_le_bytes()[..], &header, &numbers].concat();
         }
         _ => {
-            // Finite numbers of every size, and those that are none.
+            // Finite numbers of every size, and non-finite ones.
             let values = [f32::NAN, f32::INFINITY, f32::MAX, f32::MIN, f32::MIN_POSITIVE, 1e-45, 1e19, -0.0, 3e38];
             let places = (file.len() - 8 - length) / 4;
             for _ in 0..1 + random.below(64) {

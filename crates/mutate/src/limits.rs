@@ -1,4 +1,4 @@
-//! Running the command with bounds on time and memory.
+//! Runs the command with limits on time and memory.
 
 use crate::scenario::Scenario;
 use std::fs;
@@ -6,41 +6,41 @@ use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a run may take.
+/// The limits of a run.
 pub(crate) struct RunLimits<'a> {
     pub(crate) program: &'a Path,
-    /// How long a run may say nothing: whoever is told that it goes on does not take it for hung.
+    /// Maximum time without output. A run that reports progress does not count as hung.
     pub(crate) timeout: Duration,
-    /// Of address space.
+    /// Limit of the address space.
     pub(crate) mebibytes: u64,
 }
 
-/// How many times as long a run may take that goes on telling of itself: thousands of rows or pictures do.
+/// The maximum total time, as a multiple of the timeout. Runs over thousands of rows or pictures need it.
 const MAX_TIMEOUTS: u32 = 6;
 
-/// Whether a failpoint ended the run.
+/// Returns true if a failpoint ended the run.
 #[cfg(unix)]
 fn is_aborted(status: ExitStatus) -> bool {
     const SIGABRT: i32 = 6;
     std::os::unix::process::ExitStatusExt::signal(&status) == Some(SIGABRT)
 }
 
-/// Nothing runs without a shell and its limits: see `main`.
+/// Without a shell there are no limits and no runs: see `main`.
 #[cfg(not(unix))]
 fn is_aborted(_: ExitStatus) -> bool {
     false
 }
 
-/// How a run ended.
+/// The outcome of a run.
 pub(crate) struct CommandOutcome {
-    /// `None` after a signal.
+    /// The exit code, or `None` after a signal.
     pub(crate) code: Option<i32>,
     pub(crate) timed_out: bool,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Variables of the caller's that would change what the command does or says.
+/// Environment variables of the caller that would change the command's behavior.
 const CLEARED_VARIABLES: [&str; 13] = [
     "CHUMOKU_FAILPOINT",
     "CHUMOKU_ISA",
@@ -58,13 +58,13 @@ const CLEARED_VARIABLES: [&str; 13] = [
 ];
 
 impl RunLimits<'_> {
-    /// Runs the command in `place`.
+    /// Runs the command in the folder `place`.
     pub(crate) fn run(&self, scenario: &Scenario, place: &Path) -> CommandOutcome {
         let output = tempfile::tempdir().expect("a folder for output");
         let file = |name: &str| output.path().join(name);
         let create = |name: &str| Stdio::from(fs::File::create(file(name)).expect("a file for output"));
         fs::write(file("stdin"), &scenario.stdin).expect("a file for input");
-        // The shell sets the limit of memory, and becomes the command.
+        // The shell sets the memory limit, then becomes the command.
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -v \"$1\" && shift && exec \"$@\"", "sh"]);
         command.arg((self.mebibytes << 10).to_string()).arg(self.program).args(&scenario.args);
@@ -99,13 +99,13 @@ impl RunLimits<'_> {
         CommandOutcome { code: status.code(), timed_out, stdout: read("stdout"), stderr: read("stderr") }
     }
 
-    /// A script that does the same in the folder `input` beside it.
+    /// Returns a script that repeats the run in the folder `input` next to it.
     pub(crate) fn script(&self, scenario: &Scenario) -> String {
         let environment: String =
             scenario.environment.iter().map(|(n, v)| format!("{n}={} ", shell_quote(v))).collect();
         let stdin = format!("printf %b {}", shell_quote(&printf_escape(&scenario.stdin)));
         format!(
-            "#!/bin/sh\n# Changes what is in `input`.\ncd \"$(dirname \"$0\")/input\" || exit\nulimit -v {}\n{stdin} | {environment}{} {}\n",
+            "#!/bin/sh\n# Modifies the files in `input`.\ncd \"$(dirname \"$0\")/input\" || exit\nulimit -v {}\n{stdin} | {environment}{} {}\n",
             self.mebibytes << 10,
             shell_quote(&self.program.display().to_string()),
             scenario.shell_words()
@@ -113,7 +113,7 @@ impl RunLimits<'_> {
     }
 }
 
-/// Bytes as `printf %b` reads them.
+/// Escapes bytes for `printf %b`.
 fn printf_escape(bytes: &[u8]) -> String {
     let one = |&byte: &u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b' ' => (byte as char).to_string(),
@@ -122,18 +122,18 @@ fn printf_escape(bytes: &[u8]) -> String {
     bytes.iter().map(one).collect()
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell.
 pub(crate) fn shell_quote(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Copies a folder with its links; pipes are made anew.
+/// Copies a folder including links, and creates pipes again.
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     let _ = fs::create_dir_all(to);
     let _ = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).stderr(Stdio::null()).status();
 }
 
-/// Removes a folder, whatever its permissions.
+/// Removes a folder regardless of its permissions.
 pub(crate) fn remove_folder(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }

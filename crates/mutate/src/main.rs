@@ -1,27 +1,27 @@
-//! Runs the `chumoku` command on damaged files and folders, with senseless flags and in odd environments, and looks for
-//! what must never happen: a panic, a signal, a hang, memory without bound, an exit code other than 0, 1, 2 and 130, an
-//! error that is not said in one line, and a user's file that is lost.
+//! Runs the `chumoku` command on damaged files and folders, with senseless flags and in unusual environments. It looks
+//! for failures that must never happen: panics, signals, hangs, unbounded memory, exit codes other than 0, 1, 2 and
+//! 130, errors of more than one line, and lost user files.
 //!
 //! ```text
 //! cargo build --release
 //! cargo run --release -p mutate -- --runs 2000
 //! ```
 //!
-//! Every run follows from the seed and its number alone. What fails is kept: the folder as it was before the run, what
-//! the command said, and `again.sh`, which runs it once more.
+//! A run depends only on the seed and its number. Failures are kept: the folder as it was before the run, the command's
+//! output, and `again.sh`, which repeats the run.
 //!
 //! # Files
 //!
 //! - `bytes`: damage to bytes
-//! - `flags`: senseless flags
+//! - `flags`: valid and senseless flags
 //! - `json`: damage to JSON
-//! - `limits`: limits of a run
-//! - `published`: sound folders of published models
+//! - `limits`: limits of time and memory
+//! - `published`: valid folders of published models
 //! - `random`: random choices
 //! - `scenario`: one run, and the checks after it
-//! - `seeds`: sound input files
+//! - `seeds`: valid input files
 
-#![allow(clippy::disallowed_methods, reason = "a tool for developers, which writes where it is told")]
+#![allow(clippy::disallowed_methods, reason = "a developer tool that writes to the folder given by the user")]
 
 mod bytes;
 mod flags;
@@ -49,31 +49,31 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Parser)]
 #[command(name = "mutate")]
 struct Args {
-    /// Runs
+    /// Number of runs
     #[arg(long, value_name = "N", default_value_t = 1000)]
     runs: u64,
-    /// Stop after this many seconds, even if not all runs are done
+    /// Stop after this many seconds, even if runs remain
     #[arg(long, value_name = "S")]
     seconds: Option<u64>,
-    /// Decides everything about every run
+    /// Random seed that determines every run
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Only the run of this number
+    /// Repeat only the run with this number
     #[arg(long, value_name = "N")]
     only: Option<u64>,
-    /// The command (default: the one that was built beside this program)
+    /// The command to test (default: the one in the folder of this program)
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Where what fails is kept
+    /// Folder for the inputs and outputs of failed runs
     #[arg(long, value_name = "DIR", default_value = "target/mutate")]
     keep: PathBuf,
-    /// Seconds that a run may say nothing; six times as many if it goes on telling of itself
+    /// Maximum seconds without output; a run that keeps writing may take six times as long
     #[arg(long, value_name = "S", default_value_t = 30)]
     timeout: u64,
-    /// MiB of address space that a run may take
+    /// Limit of the address space of a run, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     memory: u64,
-    /// Runs at a time (default: the processors)
+    /// Number of parallel runs (default: the number of processors)
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What came of all runs.
+/// Totals of all runs.
 #[derive(Default)]
 struct RunTally {
     /// Runs by exit code.
@@ -127,27 +127,27 @@ fn run(args: &Args) -> Result<bool, String> {
             });
         }
     });
-    let RunTally { codes, kinds, faults } = tally.into_inner().map_err(|_| "a run was not finished")?;
+    let RunTally { codes, kinds, faults } = tally.into_inner().map_err(|_| "a run did not finish")?;
     let runs: u64 = kinds.values().sum();
     let shown = |counts: Vec<String>| counts.join(", ");
     println!("{runs} runs in {:.1} s, {faults} faults", start.elapsed().as_secs_f64());
     println!("exit codes: {}", shown(codes.iter().map(|(code, count)| format!("{code} ({count})")).collect()));
     println!("kinds: {}", shown(kinds.iter().map(|(kind, count)| format!("{kind} ({count})")).collect()));
     if runs == 0 {
-        return Err("no run was made: give it more time".into());
+        return Err("no run was made; allow more time with --seconds".into());
     }
     Ok(faults == 0)
 }
 
-/// The command under test.
+/// Returns the command under test.
 fn find_program(args: &Args) -> Result<PathBuf, String> {
     let beside = || Some(std::env::current_exe().ok()?.with_file_name("chumoku"));
-    let program = args.program.clone().or_else(beside).ok_or("give the command with --program")?;
+    let program = args.program.clone().or_else(beside).ok_or("cannot find the command; name it with --program")?;
     let hint = "build it with `cargo build --release`, or name it with --program";
     program.canonicalize().map_err(|error| format!("{}: {error}; {hint}", program.display()))
 }
 
-/// One run: made, run, judged, and kept if it fails.
+/// Performs one run: creates its files, runs the command, checks the outcome, and keeps failures.
 fn run_one(args: &Args, number: u64, limits: &RunLimits<'_>, seeds: &Seeds, folder: &Path, tally: &Mutex<RunTally>) {
     let mut random = Random::new(args.seed, number);
     let place = folder.join(format!("run-{number}"));
@@ -182,7 +182,7 @@ fn run_one(args: &Args, number: u64, limits: &RunLimits<'_>, seeds: &Seeds, fold
     limits::remove_folder(&before);
 }
 
-/// What is wrong with how a run ended.
+/// Returns the failures of a run.
 fn find_faults(scenario: &Scenario, ended: &CommandOutcome, place: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     let stderr = String::from_utf8_lossy(&ended.stderr);
@@ -196,7 +196,7 @@ fn find_faults(scenario: &Scenario, ended: &CommandOutcome, place: &Path) -> Vec
         faults.push("panics".into());
     }
     let errors = stderr.lines().filter(|line| line.starts_with("error:") || line.starts_with("エラー:")).count();
-    // `check` says of each file what is wrong with it, and ends with 1 where a claim does not hold.
+    // `check` reports one error per file, and exits with 1 if a claim does not hold.
     let is_check = scenario.args.first().is_some_and(|command| command == "check");
     let is_one = errors == 1 || (is_check && errors > 0);
     if ended.code == Some(2) && !is_one && !stderr.contains("Usage:") {
@@ -206,11 +206,11 @@ fn find_faults(scenario: &Scenario, ended: &CommandOutcome, place: &Path) -> Vec
         faults.push(format!("exit code 1 with {errors} lines of error"));
     }
     if ended.code == Some(0) && errors > 0 && scenario.args.first().is_some_and(|command| command != "--help") {
-        faults.push("an error, and exit code 0".into());
+        faults.push("an error, but exit code 0".into());
     }
     if let Some(control) = stderr.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
-        // Colours are asked for by some environments, and are for the terminal; a message holds none.
-        faults.push(format!("control character {control:?} in what is said"));
+        // Messages contain no control characters. Colors, which some environments request, are for terminals only.
+        faults.push(format!("control character {control:?} in the messages"));
     }
     for (name, bytes) in &scenario.kept {
         match fs::read(place.join(name)) {

@@ -1,4 +1,4 @@
-//! Folders as others publish them, with numbers made here: a sentence encoder (BERT), a language model (Qwen3) and a
+//! Synthetic folders in the formats of published models: a sentence encoder (BERT), a language model (Qwen3) and a
 //! translator (Marian).
 
 use crate::seeds::SeedFile;
@@ -13,7 +13,7 @@ fn file(name: &str, bytes: impl Into<Vec<u8>>) -> SeedFile {
     SeedFile { name: name.into(), bytes: bytes.into() }
 }
 
-/// Small numbers, of norms around 1, none like the other.
+/// Returns small distinct numbers; norm weights are around 1.
 fn weights(tensors: &[(String, Vec<usize>)]) -> Vec<u8> {
     let numbers = |at: usize, name: &str, shape: &[usize]| -> Vec<u8> {
         let around = if name.to_lowercase().contains("norm") && name.ends_with("weight") { 1.0 } else { 0.0 };
@@ -27,12 +27,12 @@ fn weights(tensors: &[(String, Vec<usize>)]) -> Vec<u8> {
     safetensors::serialize(views, None).expect("plain arrays")
 }
 
-/// A weight and a bias, under the name of both.
+/// The weight and the bias of a layer.
 fn layer(name: &str, outputs: usize, inputs: usize) -> [(String, Vec<usize>); 2] {
     [(format!("{name}.weight"), vec![outputs, inputs]), (format!("{name}.bias"), vec![outputs])]
 }
 
-/// A BERT with word pieces, as sentence-transformers writes it.
+/// A BERT with WordPiece tokens, as written by sentence-transformers.
 pub(crate) fn encoder() -> Vec<SeedFile> {
     let pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nfine\nday\n##s\n,\n3\nand\n.\n";
     let (vocab_size, positions) = (pieces.lines().count(), 20);
@@ -73,7 +73,7 @@ pub(crate) fn encoder() -> Vec<SeedFile> {
     ]
 }
 
-/// The letters by which byte-level tokenizers spell the bytes: printable ones stand for themselves.
+/// The characters that represent bytes in byte-level tokenizers: printable ones represent themselves.
 fn letters() -> Vec<char> {
     let is_own = |byte: &u32| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let mut others = 256..;
@@ -148,7 +148,7 @@ pub(crate) fn language_model() -> Vec<SeedFile> {
     ]
 }
 
-/// A field of protocol buffers with bytes.
+/// Encodes a bytes field of protocol buffers.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut all = vec![number << 3 | 2];
     let mut length = bytes.len();
@@ -161,7 +161,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-/// A SentencePiece file with a table that makes `A` an `a`.
+/// A SentencePiece file with a normalization table that maps `A` to `a`.
 fn sentence_pieces(pieces: &[&str]) -> Vec<u8> {
     let mut all = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
@@ -173,7 +173,7 @@ fn sentence_pieces(pieces: &[&str]) -> Vec<u8> {
         let score = (-1.0 - at as f32 / 4.0).to_le_bytes();
         all.extend(field(1, &[&field(1, piece.as_bytes())[..], &[2 << 3 | 5], &score, &[3 << 3, kind]].concat()));
     }
-    // The units of the table: the root's child stands at its byte, its value beside it.
+    // The units of the table's trie: the child of the root is at its byte, with its value next to it.
     let mut units = [0u32; 80];
     (units[0x41], units[0x40]) = (0x41 | 1 << 8 | 1 << 10, 1 << 31);
     let trie: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
@@ -183,7 +183,7 @@ fn sentence_pieces(pieces: &[&str]) -> Vec<u8> {
     all
 }
 
-/// A Marian translator with SentencePiece's files.
+/// A Marian translator with SentencePiece files.
 pub(crate) fn translator() -> Vec<SeedFile> {
     let pieces = ["</s>", "<unk>", "▁a", "▁fine", "▁day", "s", "▁", ",", "3", "▁and", "4", ".", "f", "i", "n", "e"];
     let vocab_size = pieces.len() + 2;

@@ -1,4 +1,4 @@
-//! Random numbers that follow from a seed and the number of a run (SplitMix64).
+//! Random numbers that depend only on a seed and the number of a run (SplitMix64).
 
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -18,12 +18,12 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// From 0 to below `n`; 0 if `n` is.
+    /// Returns a number below `n`; 0 if `n` is 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         if n == 0 { 0 } else { (self.next() % n as u64) as usize }
     }
 
-    /// Once in `n` times.
+    /// Returns true with probability 1 / `n`.
     pub(crate) fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

@@ -1,4 +1,4 @@
-//! What a run does: files in a folder, a command, an environment, and what is on standard input.
+//! A scenario: the files in a folder, a command, an environment, and standard input.
 
 use crate::random::Random;
 use crate::seeds::{self, SeedFile, SeedModel, SeedModelKind, Seeds};
@@ -12,14 +12,14 @@ pub(crate) struct Scenario {
     pub(crate) args: Vec<String>,
     pub(crate) environment: Vec<(&'static str, String)>,
     pub(crate) stdin: Vec<u8>,
-    /// Files of the user's that must be as they were.
+    /// User files that the run must not change.
     pub(crate) kept: Vec<(String, Vec<u8>)>,
-    /// Killed at a failpoint, which is no fault.
+    /// True if a failpoint kills the run, which is not a failure.
     pub(crate) is_killed: bool,
 }
 
 impl Scenario {
-    /// Makes a run, with its files in `place`.
+    /// Builds a random scenario and writes its files to `place`.
     pub(crate) fn random(random: &mut Random, seeds: &Seeds, place: &Path) -> Scenario {
         let mut scenario = Scenario {
             kind: "",
@@ -42,7 +42,7 @@ impl Scenario {
         if scenario.environment.is_empty() && random.once_in(3) {
             scenario.set_environment(random);
         }
-        // What a flag names to be written is the user's no more.
+        // Files that a flag names as output may be overwritten.
         let named: Vec<&str> = scenario.args.iter().map(|arg| arg.trim_start_matches("./")).collect();
         scenario.kept.retain(|(name, _)| !named.contains(&name.as_str()));
         scenario
@@ -57,7 +57,7 @@ impl Scenario {
         self.kept.push((file.name.clone(), file.bytes.clone()));
     }
 
-    /// A damaged file of data.
+    /// A damaged data file.
     fn data(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "data";
         let damaged = |random: &mut Random, file: &SeedFile| {
@@ -69,7 +69,7 @@ impl Scenario {
                     json::mutate(random, &mut lines[at]);
                     file.bytes = lines.join(&b'\n');
                 }
-                // What is compressed is damaged inside as often as outside.
+                // Damage compressed files inside as often as outside.
                 false if file.name.ends_with(".gz") && random.once_in(2) => {
                     let inner = file.name.trim_end_matches(".gz");
                     let sound = seeds.labelled.iter().chain(&seeds.plain).find(|sound| sound.name == inner);
@@ -79,7 +79,7 @@ impl Scenario {
                 }
                 false => damage_data(random, &file.name, &mut file.bytes),
             }
-            // The name may promise another format than it is.
+            // The file extension may not match the format.
             if random.once_in(10) {
                 let ending = random.choose_ref(&[
                     ".csv", ".tsv", ".json", ".jsonl", ".parquet", ".xlsx", ".txt", ".gz", "", ".csv.gz",
@@ -176,7 +176,7 @@ impl Scenario {
         }
     }
 
-    /// A command that uses the folder `model`.
+    /// Sets a command that uses the folder `model`.
     fn use_model(&mut self, random: &mut Random, kind: SeedModelKind) {
         let text = match random.once_in(3) {
             true => flags::random_text(random),
@@ -242,7 +242,7 @@ impl Scenario {
         flags::add_random_flags(random, "attend", &mut self.args, 4);
     }
 
-    /// Sound files, and any flags.
+    /// Valid files with any flags.
     fn flags(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "flags";
         let seed = random.choose(&seeds.models);
@@ -288,7 +288,7 @@ impl Scenario {
         }
     }
 
-    /// A run into a folder that holds something, maybe killed.
+    /// A run into a folder with existing files, possibly killed.
     fn folder(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "folder";
         let data = seeds.labelled[0].clone();
@@ -319,7 +319,7 @@ impl Scenario {
             if !place.join(name).exists() {
                 let bytes = b"{\"step\":\"mine\"}\n";
                 write_file(place, name, bytes);
-                // A lock is nobody's.
+                // A lock file belongs to no user.
                 if !name.ends_with("lock") {
                     self.kept.push((name.into(), bytes.to_vec()));
                 }
@@ -329,7 +329,7 @@ impl Scenario {
         let more = [&["--force"][..], &["--resume"], &["--force", "--resume"], &[]];
         self.args.extend(random.choose(&more).iter().map(|&flag| flag.into()));
         if random.once_in(3) {
-            // Training on so little passes some dozens of failpoints.
+            // Such a short training passes a few dozen failpoints.
             self.is_killed = true;
             self.environment.push(("CHUMOKU_FAILPOINT", format!("any:{}=abort", 1 + random.below(60))));
         }
@@ -357,12 +357,12 @@ impl Scenario {
         }
     }
 
-    /// The arguments as a shell reads them.
+    /// Returns the arguments quoted for a shell.
     pub(crate) fn shell_words(&self) -> String {
         self.args.iter().map(|arg| limits::shell_quote(arg)).collect::<Vec<_>>().join(" ")
     }
 
-    /// The command for a line of the report: long words are cut.
+    /// Returns the command for a line of the report, with long words truncated.
     pub(crate) fn display_command(&self) -> String {
         let environment = self.environment.iter().map(|(name, value)| format!("{name}={value:?} "));
         let args = self.args.iter().map(|arg| {
@@ -373,7 +373,7 @@ impl Scenario {
     }
 }
 
-/// Damages a file of data: texts mostly so that they stay texts, since bytes that are none are refused at once.
+/// Damages a data file. Text files mostly stay valid text, because invalid bytes are an immediate error.
 fn damage_data(random: &mut Random, name: &str, bytes: &mut Vec<u8>) {
     let is_text = [".csv", ".tsv", ".json", ".jsonl", ".txt", ".en", ".ja"].iter().any(|ending| name.ends_with(ending));
     match std::str::from_utf8(bytes) {
@@ -387,7 +387,7 @@ fn damage_data(random: &mut Random, name: &str, bytes: &mut Vec<u8>) {
 }
 
 fn model_of_kind(seeds: &Seeds, kind: SeedModelKind) -> &SeedModel {
-    seeds.models.iter().find(|model| model.kind == kind).expect("a model of every kind")
+    seeds.models.iter().find(|model| model.kind == kind).expect("seeds hold a model of every kind")
 }
 
 fn write_file(place: &Path, name: &str, bytes: &[u8]) {
@@ -398,14 +398,14 @@ fn write_file(place: &Path, name: &str, bytes: &[u8]) {
     let _ = fs::write(path, bytes);
 }
 
-/// Puts a model there.
+/// Writes a model folder.
 fn write_model(place: &Path, name: &str, model: &SeedModel) {
     for file in &model.files {
         write_file(place, &format!("{name}/{}", file.name), &file.bytes);
     }
 }
 
-/// Damages files of a model folder, or what stands in their place.
+/// Damages files of a model folder, or replaces them by something else.
 fn damage_folder(random: &mut Random, seeds: &Seeds, model: &SeedModel, folder: &Path) {
     for _ in 0..1 + random.below(2) {
         let needed: Vec<&SeedFile> =
@@ -414,13 +414,13 @@ fn damage_folder(random: &mut Random, seeds: &Seeds, model: &SeedModel, folder: 
         let path = folder.join(&file.name);
         let mut bytes = file.bytes.clone();
         if path.symlink_metadata().is_ok_and(|there| !there.is_file()) {
-            // Already something else; writing would go through a link, or wait for a pipe.
+            // Skip what is no longer a file: a write would follow a link or wait for a pipe.
             continue;
         }
         match random.below(16) {
             0 => drop(fs::remove_file(&path)),
             1 => {
-                // Something else than a file.
+                // Replace the file by a folder, pipe or link.
                 let _ = fs::remove_file(&path);
                 let shown = path.display().to_string();
                 let command: &[&str] = match random.below(6) {
@@ -434,7 +434,7 @@ fn damage_folder(random: &mut Random, seeds: &Seeds, model: &SeedModel, folder: 
                 let _ = Command::new(command[0]).args(&command[1..]).status();
             }
             2 => {
-                // Of another model.
+                // Replace it by the file of another model.
                 let other = random.choose(&seeds.models);
                 if let Some(other) = other.files.iter().find(|other| other.name == file.name) {
                     let _ = fs::write(&path, &other.bytes);

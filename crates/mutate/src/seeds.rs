@@ -1,4 +1,4 @@
-//! Sound inputs of every kind, from which the damaged ones are made.
+//! Valid inputs of every kind, from which damaged ones are derived.
 
 use crate::published;
 use flate2::Compression;
@@ -14,27 +14,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-/// A file with its name.
+/// A file with its name and contents.
 #[derive(Clone, Debug)]
 pub(crate) struct SeedFile {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a model folder holds.
+/// The kind of a model folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SeedModelKind {
     Classifier,
     Recurrent,
     Translator,
     LanguageModel,
-    /// What labels words.
+    /// A tagger of words.
     Tagger,
-    /// A pretrained encoder, as others write it.
+    /// A pretrained encoder in a published format.
     PublishedEncoder,
-    /// A language model, as others write it.
+    /// A language model in a published format.
     PublishedLanguageModel,
-    /// A translator, as others write it.
+    /// A translator in a published format.
     PublishedTranslator,
 }
 
@@ -44,12 +44,12 @@ pub(crate) struct SeedModel {
 }
 
 pub(crate) struct Seeds {
-    /// Labelled texts in every format.
+    /// Labeled texts in every format.
     pub(crate) labelled: Vec<SeedFile>,
-    /// Pairs in tables, and two parallel files.
+    /// Pairs in tables; `parallel` holds two parallel files.
     pub(crate) pairs: Vec<SeedFile>,
     pub(crate) parallel: [SeedFile; 2],
-    /// Texts with labelled words.
+    /// Texts with labeled words.
     pub(crate) spans: Vec<SeedFile>,
     pub(crate) plain: Vec<SeedFile>,
     pub(crate) models: Vec<SeedModel>,
@@ -82,7 +82,7 @@ const JAPANESE: [&str; 10] = [
     "箱に書いてあることができません。",
 ];
 
-/// Texts with their classes; even ones are good.
+/// Texts with their classes; even indices are good.
 fn reviews() -> Vec<(String, &'static str)> {
     let of = |i: usize| {
         let text = if i % 4 < 2 { ENGLISH[i % 10] } else { JAPANESE[i % 10] };
@@ -157,7 +157,7 @@ fn labelled() -> Vec<SeedFile> {
     ]
 }
 
-/// Names of people and places, as words with tags and as objects with spans.
+/// Names of people and places: as words with tags, and as objects with spans.
 fn spans() -> Vec<SeedFile> {
     let names = ["Anna", "Ben", "Clara", "Émile", "田中"];
     let places = ["London", "Oslo", "Rome", "東京"];
@@ -196,7 +196,7 @@ fn plain() -> Vec<SeedFile> {
     ]
 }
 
-/// Q, K and V of (1, 2, 3, 4), with a mask.
+/// Q, K and V of shape (1, 2, 3, 4), with a mask.
 fn tensors() -> Vec<u8> {
     let numbers: Vec<u8> = (0..24).flat_map(|i| (i as f32 / 7.0 - 1.0).to_le_bytes()).collect();
     let mask: Vec<u8> = (0..9).flat_map(|i| (if i % 4 == 1 { f32::NEG_INFINITY } else { 0.0 }).to_le_bytes()).collect();
@@ -206,7 +206,7 @@ fn tensors() -> Vec<u8> {
     safetensors::serialize(all, None).expect("plain arrays")
 }
 
-/// The files of a folder, without its subfolders.
+/// Reads the files of a folder, without its subfolders.
 fn files(folder: &Path) -> Result<Vec<SeedFile>, String> {
     let problem = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut files = Vec::new();
@@ -222,7 +222,7 @@ fn files(folder: &Path) -> Result<Vec<SeedFile>, String> {
 }
 
 impl Seeds {
-    /// Makes them all in a folder; models are trained by the command itself.
+    /// Creates all inputs in a folder. The command itself trains the models.
     pub(crate) fn create(program: &Path, folder: &Path) -> Result<Seeds, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let (labelled, (pairs, parallel), plain, spans) = (labelled(), pairs(), plain(), spans());
@@ -238,7 +238,7 @@ impl Seeds {
             }
         };
         run(&["attend", "in.safetensors", "--qk-matmul-output-mode", "3", "-o", "out.npz"])?;
-        // Its Y has the shape of K, V and Q: a sound input, in the other format.
+        // Its Y has the shape of K, V and Q, so it is a valid input in the other format.
         let npz = fs::read(folder.join("out.npz")).map_err(|error| error.to_string())?;
         tensors.push(SeedFile { name: "out.npz".into(), bytes: npz });
         let watched = ["--watch", "A fine day"];
@@ -258,7 +258,7 @@ impl Seeds {
         models.push(SeedModel { kind: SeedModelKind::PublishedEncoder, files: published::encoder() });
         models.push(SeedModel { kind: SeedModelKind::PublishedLanguageModel, files: published::language_model() });
         models.push(SeedModel { kind: SeedModelKind::PublishedTranslator, files: published::translator() });
-        // What is sound is taken.
+        // Check that the command accepts the valid folders.
         for SeedModel { kind, files } in &models[trained.len()..] {
             let name = format!("{kind:?}");
             for file in files {

@@ -1,15 +1,15 @@
-//! Tests of what a whole process has in common, such as a counter, which other tests would disturb.
+//! Tests that run in their own process, because they use process-wide state such as a counter.
 
 use std::process::Command;
 
-/// The variable that holds the name of the test that a process was started for.
+/// The environment variable with the name of the test that a process runs.
 const VARIABLE: &str = "CHUMOKU_TEST_ALONE";
 
-/// Runs `body` in a process of its own: this test program again, with the test `name` alone. The name is the one that the
-/// program lists, with its module: `module::test`.
+/// Runs `body` in its own process: starts this test program again with only the test `name`. The name includes the
+/// module, as listed by the test program: `module::test`.
 ///
 /// # Panics
-/// If the test fails there, or if the program has no test of that name.
+/// If the test fails in its process, or if no test has that name.
 #[track_caller]
 pub fn in_own_process(name: &str, body: impl FnOnce()) {
     if std::env::var(VARIABLE).is_ok_and(|running| running == name) {
@@ -18,7 +18,7 @@ pub fn in_own_process(name: &str, body: impl FnOnce()) {
     let program = std::env::current_exe().expect("the path of the test program");
     let mut command = Command::new(program);
     command.args([name, "--exact", "--nocapture", "--test-threads=1"]).env(VARIABLE, name);
-    let output = command.output().expect("the test program runs again");
+    let output = command.output().expect("the test program can be started again");
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     let has_passed = output.status.success() && stdout.contains("1 passed");
@@ -41,13 +41,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "alone in a process")]
-    fn a_failure_there_is_one_here() {
-        in_own_process("alone::tests::a_failure_there_is_one_here", || panic!("it fails there"));
+    fn a_failure_in_the_other_process_fails_the_test() {
+        in_own_process("alone::tests::a_failure_in_the_other_process_fails_the_test", || panic!("it fails there"));
     }
 
     #[test]
     #[should_panic(expected = "alone in a process")]
-    fn a_test_that_is_not_there_fails() {
+    fn a_missing_test_fails() {
         in_own_process("alone::tests::no_such_test", || ());
     }
 }

@@ -1,17 +1,17 @@
-//! Comparing arrays: NaN, infinities and lengths first, then the worst element.
+//! Comparison of arrays: NaN, infinities and lengths first, then the worst element.
 
-/// How far a number may be from the expected one: `absolute + relative · size`, where size is the largest expected
-/// magnitude of the whole array (errors of sums scale with that, not with each element).
+/// The maximum deviation from expected numbers: `absolute + relative · size`. The size is the largest expected
+/// magnitude of the whole array, because errors of sums scale with that and not with each element.
 #[derive(Clone, Copy, Debug)]
 pub struct Tolerance {
     /// Share of the array's largest magnitude.
     pub relative: f64,
-    /// Allowed whatever the magnitude.
+    /// Allowed at any magnitude.
     pub absolute: f64,
 }
 
 impl Tolerance {
-    /// Only relative to the array's largest magnitude.
+    /// Builds a tolerance relative to the array's largest magnitude only.
     pub fn relative(relative: f64) -> Self {
         Tolerance { relative, absolute: 0.0 }
     }
@@ -19,7 +19,7 @@ impl Tolerance {
 
 /// Compares `found` with `expected`; the error names the worst element.
 ///
-/// Infinities and NaN in `expected` must be met exactly (NaN by any NaN); anywhere else they fail.
+/// Infinities and NaN in `expected` require the same in `found` (any NaN matches NaN). Elsewhere they are errors.
 ///
 /// # Errors
 /// A description of what differs.
@@ -62,7 +62,7 @@ mod tests {
     const NEAR: Tolerance = Tolerance { relative: 1e-6, absolute: 1e-9 };
 
     #[test]
-    fn accepts_what_is_close() {
+    fn accepts_close_values() {
         compare("x", &[1.0f32, 0.0, -2.0], &[1.000_000_1, 0.0, -2.0], NEAR).unwrap();
         compare("x", &[] as &[f32], &[], NEAR).unwrap();
         let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn rejects_what_is_not() {
+    fn rejects_distant_values_and_other_lengths() {
         let bad: [(&[f64], &[f64]); 10] = [
             (&[1000.0], &[0.0]),
             (&[0.0], &[1000.0]),

@@ -1,10 +1,10 @@
-//! How far tests go: far enough for every day, or as far as they can.
+//! The extent of tests: a quick selection, or every case.
 
-/// The variable that names the crates whose tests try everything: `all`, or names separated by commas.
+/// The environment variable with the crates whose tests try every case: `all`, or names separated by commas.
 const VARIABLE: &str = "CHUMOKU_EXHAUSTIVE";
 
-/// Returns whether the tests of the crate `area` try every case, as `CHUMOKU_EXHAUSTIVE` says: `all`, or the names of
-/// crates, separated by commas. Otherwise they try a selection that takes a few seconds.
+/// Returns true if the tests of the crate `area` must try every case, as `CHUMOKU_EXHAUSTIVE` says: `all`, or crate
+/// names separated by commas. Otherwise they try a selection that takes a few seconds.
 pub fn exhaustive(area: &str) -> bool {
     std::env::var(VARIABLE).is_ok_and(|areas| is_named(&areas, area))
 }
@@ -13,7 +13,7 @@ fn is_named(areas: &str, area: &str) -> bool {
     areas.split(',').map(str::trim).any(|name| name == area || name == "all")
 }
 
-/// Returns `few`, or `many` where the tests of `area` are [`exhaustive`].
+/// Returns `few`, or `many` if the tests of `area` are [`exhaustive`].
 pub fn cases(area: &str, few: u32, many: u32) -> u32 {
     if exhaustive(area) { many } else { few }
 }
@@ -23,7 +23,7 @@ mod tests {
     use super::is_named;
 
     #[test]
-    fn areas_are_named_whole() {
+    fn areas_match_whole_names() {
         assert!(is_named("all", "chumoku-nn"));
         assert!(is_named("chumoku-kernels, chumoku-nn", "chumoku-nn"));
         assert!(is_named("chumoku", "chumoku"));

@@ -1,10 +1,10 @@
-//! Golden files: tensors that another program computed, see `golden/README.md`.
+//! Golden files: tensors computed by another program, see `golden/README.md`.
 
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A golden file, read whole.
+/// A golden file in memory.
 #[derive(Debug)]
 pub struct GoldenFile {
     path: PathBuf,
@@ -16,13 +16,13 @@ impl GoldenFile {
     /// Reads `golden/<name>.safetensors` of this repository.
     ///
     /// # Panics
-    /// If the file is not there or not sound: a test without its golden file must not pass.
+    /// If the file is missing or invalid: a test without its golden file must not pass.
     pub fn read(name: &str) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden").join(format!("{name}.safetensors"));
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let (_, metadata) = SafeTensors::read_metadata(&bytes).expect("a safetensors header");
         let attributes = metadata.metadata().clone().unwrap_or_default().into_iter().collect();
-        let tensors = SafeTensors::deserialize(&bytes).expect("a sound safetensors file");
+        let tensors = SafeTensors::deserialize(&bytes).expect("a valid safetensors file");
         let tensors = tensors
             .tensors()
             .into_iter()
@@ -38,52 +38,52 @@ impl GoldenFile {
         })
     }
 
-    /// The tensor `name`, in double precision.
+    /// Returns the tensor `name` in double precision.
     ///
     /// # Panics
-    /// If there is none, as for every method here.
+    /// If there is no such tensor; this holds for every method here.
     pub fn tensor(&self, name: &str) -> &[f64] {
         &self.get(name).1
     }
 
-    /// Its shape.
+    /// Returns the shape of a tensor.
     pub fn shape(&self, name: &str) -> &[usize] {
         &self.get(name).0
     }
 
-    /// The tensor as f32 (inputs and parameters are exactly f32).
+    /// Returns the tensor as f32 (inputs and parameters are exactly f32).
     pub fn tensor_f32(&self, name: &str) -> Vec<f32> {
         self.tensor(name).iter().map(|&x| x as f32).collect()
     }
 
-    /// The tensor as whole numbers.
+    /// Returns the tensor as integers.
     pub fn integers(&self, name: &str) -> Vec<usize> {
         self.tensor(name).iter().map(|&x| x as usize).collect()
     }
 
-    /// Whether there is a tensor of that name.
+    /// Returns true if there is a tensor of that name.
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// Names that start with `prefix`, without it.
+    /// Iterates over the tensor names that start with `prefix`, without the prefix.
     pub fn names<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
         self.tensors.keys().filter_map(move |name| name.strip_prefix(prefix))
     }
 
-    /// An attribute that may be left out.
+    /// Returns an optional attribute.
     pub fn optional_attribute(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str)
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     pub fn attribute(&self, name: &str) -> &str {
         self.optional_attribute(name).unwrap_or_else(|| panic!("{}: no attribute {name}", self.path.display()))
     }
 
-    /// An attribute that is a number.
+    /// Returns a numeric attribute.
     pub fn numeric_attribute(&self, name: &str) -> f64 {
-        self.attribute(name).parse().unwrap_or_else(|_| panic!("{}: {name} is no number", self.path.display()))
+        self.attribute(name).parse().unwrap_or_else(|_| panic!("{}: {name} is not a number", self.path.display()))
     }
 }
 
@@ -96,6 +96,6 @@ fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
         Dtype::F32 => each(bytes, |b| f64::from(f32::from_le_bytes(b))),
         Dtype::I64 => each(bytes, |b| i64::from_le_bytes(b) as f64),
         Dtype::U8 => each(bytes, |[b]: [u8; 1]| f64::from(b)),
-        other => panic!("golden files hold no {other:?}"),
+        other => panic!("golden files cannot contain {other:?}"),
     }
 }

@@ -1,6 +1,6 @@
 //! Gradients by central differences.
 
-/// `(f(x + h e_i) − f(x − h e_i)) / 2h` for each i, in double precision.
+/// Returns `(f(x + h e_i) − f(x − h e_i)) / 2h` for each i, in double precision.
 pub fn central_difference(x: &[f64], h: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let mut x = x.to_vec();
     (0..x.len())
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_polynomial() {
+    fn central_differences_match_a_polynomial() {
         let gradient = central_difference(&[2.0, 3.0], 1e-5, |x| x[0] * x[0] * x[1]);
         assert!((gradient[0] - 12.0).abs() < 1e-8 && (gradient[1] - 4.0).abs() < 1e-8);
     }

@@ -1,9 +1,9 @@
-//! What Chumoku's tests share: comparators that cannot be fooled, seeded data, poisoned buffers, central differences,
-//! golden files, how far tests go, and tests that need a process of their own.
+//! Shared test support: strict comparators, seeded data, poisoned buffers, central differences, golden files, the
+//! extent of tests, and tests that need their own process.
 //!
 //! # Files
 //!
-//! - `alone`: tests in a process of their own
+//! - `alone`: tests in their own process
 //! - `compare`: comparators
 //! - `exhaustive`: number of cases
 //! - `golden`: golden files
@@ -32,12 +32,12 @@ pub use python::python;
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of `seed`.
+    /// Builds a generator with this seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -46,23 +46,23 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number in −1..1.
+    /// Returns a number in −1..1.
     pub fn number(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// A whole number below `n`.
+    /// Returns an integer below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.bits() % n as u64) as usize
     }
 
-    /// `n` numbers in −1..1, each exactly an f32.
+    /// Returns `n` numbers in −1..1, each exactly an f32.
     pub fn numbers(&mut self, n: usize) -> Vec<f32> {
         (0..n).map(|_| self.number() as f32).collect()
     }
 }
 
-/// `f32` numbers in double precision.
+/// Converts `f32` numbers to double precision.
 pub fn to_f64(x: &[f32]) -> Vec<f64> {
     x.iter().map(|&x| f64::from(x)).collect()
 }

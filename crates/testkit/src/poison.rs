@@ -1,9 +1,9 @@
-//! Buffers that start as NaN between guard bands.
+//! Buffers filled with NaN between guard bands.
 
 const BAND: usize = 64;
 const PATTERN: f32 = -123_456.79;
 
-/// A buffer with a known pattern before and behind it.
+/// A buffer with a known pattern before and after it.
 #[derive(Debug)]
 pub struct GuardedBuffer<T = f32> {
     data: Vec<T>,
@@ -11,30 +11,30 @@ pub struct GuardedBuffer<T = f32> {
 }
 
 impl GuardedBuffer {
-    /// `len` NaN between two bands.
+    /// Builds a buffer of `len` NaN between two bands.
     pub fn new(len: usize) -> Self {
         GuardedBuffer::filled(len, f32::NAN, PATTERN)
     }
 }
 
 impl<T: Copy + PartialEq> GuardedBuffer<T> {
-    /// `len` times `inside` between two bands of `pattern`.
+    /// Builds a buffer of `len` times `inside` between two bands of `pattern`.
     pub fn filled(len: usize, inside: T, pattern: T) -> Self {
         let mut data = vec![pattern; len + 2 * BAND];
         data[BAND..BAND + len].fill(inside);
         GuardedBuffer { data, pattern }
     }
 
-    /// The buffer, to be written.
+    /// The mutable contents.
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         let end = self.data.len() - BAND;
         &mut self.data[BAND..end]
     }
 
-    /// The contents, after checking that nothing was written outside.
+    /// Returns the contents after checking that nothing was written outside.
     ///
     /// # Panics
-    /// If a band was touched.
+    /// If a band was overwritten.
     pub fn into_checked(self) -> Vec<T> {
         let end = self.data.len() - BAND;
         let bands = self.data[..BAND].iter().chain(&self.data[end..]);
@@ -49,14 +49,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "written outside")]
-    fn a_touched_band_is_found() {
+    fn an_overwritten_band_is_detected() {
         let mut guarded = GuardedBuffer::new(3);
         guarded.data[BAND + 3] = 0.0;
         guarded.into_checked();
     }
 
     #[test]
-    fn what_is_not_written_is_nan() {
+    fn unwritten_elements_are_nan() {
         let mut guarded = GuardedBuffer::new(2);
         guarded.as_mut_slice()[0] = 1.0;
         let taken = guarded.into_checked();

@@ -4,8 +4,8 @@
 //! cargo run --release -- candle|burn [--batch 1] [--heads 8] [--kv-heads N] [--length 1024] [--keys N] [--dim 64]
 //!     [--causal] [--backward] [--threads N]
 //! ```
-//!
-//! f32 on random data, the same fields in one JSON object. The answer is checked before it is timed.
+//! Measures f32 on random data and prints one JSON object with the same fields. The result is checked before the
+//! timing.
 
 use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Device, Tensor as BurnTensor, TensorData, module};
@@ -16,7 +16,7 @@ use std::time::Instant;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What to measure; grouped heads of keys where `kv_heads` is smaller than `heads`.
+/// The sizes to measure. Query heads share key heads if `kv_heads` is smaller than `heads`.
 struct Problem {
     batch: usize,
     heads: usize,
@@ -108,7 +108,7 @@ fn error(p: &Problem, inputs: &[Vec<f32>; 3], output: &[f32]) -> Result<f64, Fai
     Ok((wrong / size).sqrt())
 }
 
-/// Milliseconds of each run, sorted, after two to warm up: as many runs as `chumoku bench` makes.
+/// Sorted milliseconds of each run, after two warm-up runs. The number of runs is that of `chumoku bench`.
 fn time(mut work: impl FnMut() -> Result<(), Failure>) -> Result<Vec<f64>, Failure> {
     work()?;
     work()?;
@@ -156,7 +156,7 @@ fn candle(p: &Problem, inputs: &[Vec<f32>; 3]) -> Result<(f64, Vec<f64>), Failur
 /// burn's `module::attention` on the Flex backend, (batch, heads, length, dim).
 fn burn(p: &Problem, inputs: &[Vec<f32>; 3]) -> Result<(f64, Vec<f64>), Failure> {
     if p.kv_heads != p.heads {
-        return Err("burn's attention wants as many heads of keys as of queries".into());
+        return Err("burn's attention needs as many key heads as query heads".into());
     }
     let device = if p.is_backward { Device::flex().autodiff() } else { Device::flex() };
     let tensor = |data: &[f32], shape: [usize; 4]| {
@@ -183,7 +183,7 @@ fn burn(p: &Problem, inputs: &[Vec<f32>; 3]) -> Result<(f64, Vec<f64>), Failure>
     Ok((error, times))
 }
 
-/// This process's largest resident memory so far, the program and its inputs included.
+/// The peak resident memory of this process, including the program and its inputs.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -1,4 +1,4 @@
-//! The flags of `doctor`.
+//! Flags of `chumoku doctor`.
 
 use super::ReadArgs;
 use super::values::{parse_folds, parse_from_zero, parse_up_to_1024};
@@ -8,36 +8,36 @@ use std::path::PathBuf;
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct DoctorArgs {
-    /// A labelled file, one class a text; - for standard input
+    /// Labeled file with one class per text; - for standard input
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
-    /// Write what was found to this folder: doctor.csv to work through, doctor.html to look at
+    /// Folder for the findings: doctor.csv to work through, doctor.html to look at
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: Option<OutputPath>,
-    /// Texts that are to test a model: those that DATA has too are told
+    /// Test texts of a model: reports texts that DATA contains too
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,
-    /// Unlabelled texts, of which those are chosen that are most worth a label
+    /// Unlabeled texts: suggests which ones to label next
     #[arg(long, value_name = "FILE")]
     pub(crate) unlabelled: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
-    /// Parts of the rows, each judged by a model of the others
+    /// Number of folds; a model of the other folds judges the rows of each fold
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_folds)]
     pub(crate) folds: usize,
-    /// Decides which rows are judged together
+    /// Random seed: decides which rows share a fold
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = parse_from_zero::<u64>)]
     pub(crate) seed: u64,
     /// Replace doctor.csv and doctor.html in the folder of --out
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
-    /// Begin doctor.csv with a byte order mark, so that Excel recognises UTF-8
+    /// Start doctor.csv with a byte order mark, so that Excel recognizes UTF-8
     #[arg(long, requires = "out")]
     pub(crate) bom: bool,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
-    /// Print what was found as one JSON object
+    /// Print the findings as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -47,7 +47,7 @@ use values::{
     parse_label_threshold, parse_number, parse_target_share, parse_up_to_1024,
 };
 
-/// Train, use and question transformers on your own text, on any CPU.
+/// Train, use and explain transformers on your own text, on any CPU.
 #[derive(Debug, Parser)]
 #[command(name = "chumoku", version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -56,19 +56,19 @@ pub(crate) struct Cli {
     /// Language of messages, pictures and pages (default: from the environment, for example LANG=ja_JP.UTF-8)
     #[arg(long, value_enum, global = true, value_name = "LANG", display_order = 1000)]
     pub(crate) lang: Option<Language>,
-    /// The files that it names.
+    /// The files that the command line names.
     #[arg(skip)]
     pub(crate) files: NamedFiles,
 }
 
 impl Cli {
-    /// The command with its subcommands and flags.
+    /// Returns the command with its subcommands and flags.
     pub(crate) fn definition() -> clap::Command {
         allow_negative_values(Self::command())
     }
 
-    /// A command line. What stands behind an option that takes a value is its value, a number below zero
-    /// too, so that it is refused for what it is.
+    /// Parses a command line. A word after an option that takes a value is its value, even if it is a negative number.
+    /// The error message can then explain the number.
     pub(crate) fn parse_args(args: Vec<OsString>) -> Result<Self, clap::Error> {
         let mut command = Self::definition();
         let mut matches = command.try_get_matches_from_mut(args)?;
@@ -86,38 +86,37 @@ fn allow_negative_values(command: clap::Command) -> clap::Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Train a classifier, translator or language model on a file (without one: on built-in reviews or dates)
+    /// Train a model on a file: classifier, tagger, translator or language model (without a file: on built-in data)
     Train(TrainArgs),
-    /// Score a model on a file: classes, translations or plain text
+    /// Score a model on labeled rows, translations or plain text
     Eval(EvalArgs),
-    /// Predict the class of texts, or of every row of a file
+    /// Predict the class, labels, number or spans of texts, or of every row of a file
     Predict(PredictArgs),
-    /// Put together what runs of `predict --shard` wrote, rows in order
+    /// Join the outputs of `predict --shard` into one file, rows in order
     Join(JoinArgs),
-    /// Find wrong labels, duplicates and broken texts in a labelled file, and what to label next
+    /// Find wrong labels, duplicates and broken texts in a labeled file, and texts to label next
     Doctor(DoctorArgs),
-    /// Turn texts into vectors with a pretrained encoder
+    /// Compute text embeddings with a pretrained encoder
     Embed(EmbedArgs),
-    /// Find the rows of a file that mean most nearly what a query does
+    /// Semantic search over a file
     Nearest(NearestArgs),
     /// Translate texts, or every row of a file
     Translate(TranslateArgs),
-    /// Continue a text
+    /// Continue a text with a language model
     Generate(GenerateArgs),
-    /// Show why a text got its class, what makes it like another, or where a translation comes from: attention, and the
-    /// effect of each word
+    /// Show why a model gave its answer: effect of each word, attention, alignment
     Explain(ExplainArgs),
-    /// Serve models over HTTP, as text-embeddings-inference does
+    /// Serve models over HTTP, compatible with text-embeddings-inference
     Serve(ServeArgs),
-    /// Write a classifier's network as an ONNX file, for other programs; its n-grams are left out
+    /// Export a classifier's network as an ONNX file, without its n-gram model
     Export(ExportArgs),
     /// Compute attention on the tensors of a file, as ONNX's operator Attention defines it
     Attend(AttendArgs),
-    /// Show attention in numbers, step by step: of an example, a file, or a layer of a model
+    /// Show attention in numbers, step by step: for an example, a file, or a layer of a model
     Trace(TraceArgs),
-    /// Check the numbers of worked examples of attention, and say where they first go wrong
+    /// Check the numbers of worked examples of attention, and find the first wrong step
     Check(CheckArgs),
-    /// Show positional encoding: heatmap, curves, wavelengths and similarity of positions
+    /// Show positional encodings: heatmap, curves, wavelengths and similarity of positions
     Position(PositionArgs),
     /// Show how the attention to one text changed in training (after `train --watch TEXT`)
     Film(FilmArgs),
@@ -125,15 +124,15 @@ pub(crate) enum Command {
     Count(CountArgs),
     /// Train a transformer and recurrent networks of its size on the same data, and compare accuracy and speed
     Compare(CompareArgs),
-    /// Measure how fast attention or the classifier is on this machine, on random data
+    /// Measure the speed of attention or of the classifier on this machine, on random data
     #[command(subcommand)]
     Bench(BenchCommand),
-    /// Show what a model folder holds, or processor, instruction set, threads and versions
+    /// Show the contents of a model folder, or processor, instruction set, threads and versions
     Info(InfoArgs),
 }
 
 impl Command {
-    /// The kind of its outputs.
+    /// Returns the kind of the command's outputs.
     pub(crate) fn outputs(&self) -> OutputKind {
         match self {
             Command::Train(_) => OutputKind::ModelFolder,
@@ -144,7 +143,7 @@ impl Command {
     }
 }
 
-/// How exactly f32 numbers are multiplied.
+/// Precision of f32 products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Precision {
     /// As exact as f32
@@ -165,44 +164,47 @@ impl From<Precision> for chumoku::Precision {
     }
 }
 
-/// How to read a file of text.
+/// How to read a data file.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct ReadArgs {
-    /// The column that holds the text: a name, a number from 1, or a path as message.body; two with a comma, as
-    /// Subject,Description
+    /// Column of the text: a name, a number from 1, or a path such as message.body
+    ///
+    /// For two columns, separate them with a comma: Subject,Description.
     #[arg(id = "text_column", long = "text", value_name = "COL")]
     pub(crate) text: Option<String>,
-    /// The column that holds the label: a name, a number from 1, or a path as meta.kind
+    /// Column of the label: a name, a number from 1, or a path such as meta.kind
     #[arg(long, value_name = "COL")]
     pub(crate) label: Option<String>,
-    /// Take the first row as the names of the columns, or as data (default: as the rows look)
+    /// Read the first row as column names or as data (default: decided from the rows)
     #[arg(long, value_enum, value_name = "WHETHER")]
     pub(crate) header: Option<HeaderMode>,
-    /// Values of the label that mean it is missing, as NaN,none; none keeps every value (default: NaN, NULL, N/A, NA, ? and the like)
+    /// Label values that mean "missing", such as NaN,none (default: NaN, NULL, N/A, NA, ? and similar)
+    ///
+    /// --missing none keeps every value.
     #[arg(long, value_name = "VALUES", value_delimiter = ',')]
     pub(crate) missing: Option<Vec<String>>,
-    /// Count labels that differ only in letter case, width, white space or hyphens as one
+    /// Merge labels that differ only in letter case, width, white space or hyphens
     #[arg(long)]
     pub(crate) merge_labels: bool,
-    /// The file's encoding if it is not UTF-8, e.g. cp932, shift_jis, euc-jp, utf-16, windows-1252
+    /// Encoding of the file if it is not UTF-8, such as cp932, shift_jis, euc-jp, utf-16 or windows-1252
     #[arg(long, value_name = "NAME")]
     pub(crate) encoding: Option<String>,
-    /// The format (default: recognised from name and content)
+    /// Format of the file (default: recognized from its name and content)
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub(crate) format: Option<DataFormat>,
-    /// Separator between the fields of a CSV file: one character, or tab
+    /// Field separator of a CSV file: one character, or tab
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<char>,
-    /// The sheet of an Excel workbook (default: the first that holds a table)
+    /// Sheet of an Excel workbook (default: the first one with a table)
     #[arg(long, value_name = "NAME")]
     pub(crate) sheet: Option<String>,
-    /// Leave out rows that cannot be read or are empty, and count them
+    /// Skip rows that are empty or cannot be read, and report their number
     #[arg(long)]
     pub(crate) skip_bad_rows: bool,
-    /// What came through pipes.
+    /// Data that came through pipes, kept for a second read.
     #[arg(skip)]
     pub(crate) pipe_buffer: StreamCopies,
-    /// The columns beside the text that are read.
+    /// The feature columns to read.
     #[arg(skip)]
     pub(crate) feature_columns: Vec<FeatureRequest>,
     /// How the training file of the model was read.
@@ -213,59 +215,62 @@ pub(crate) struct ReadArgs {
 /// How the first row is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum HeaderMode {
-    /// As names of the columns
+    /// Column names
     Yes,
-    /// As data
+    /// Data
     No,
-    /// As the rows below suggest
+    /// Decide from the rows
     Auto,
 }
 
-/// What stands beside texts, of a model that reads further columns.
+/// Values of feature columns, for models that read them.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct SetColumnArgs {
-    /// For a model that reads further columns: the value of one, price=12, for the texts given or all rows of the file
+    /// Value of a feature column for all given texts or rows, such as price=12
     #[arg(long = "set", value_name = "COL=VALUE", value_parser = parse_column_value)]
     pub(crate) values: Vec<(String, String)>,
 }
 
-/// When a class is the answer.
+/// Thresholds at which a class is predicted.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct ThresholdArgs {
-    /// Answer this class where it is at least so probable, and nowhere else: spam=0.8; with several labels a text, a number alone
-    /// is for all
+    /// Predict a class only at this probability or above, such as spam=0.8
+    ///
+    /// For multi-label models, a number alone applies to every label.
     #[arg(long, value_name = "[CLASS=]P", value_parser = parse_label_threshold)]
     pub(crate) threshold: Vec<LabelThreshold>,
-    /// The same, from the probability on at which so large a share of the answers is right, by the validation rows: spam=0.95
+    /// Predict a class only where this share of its predictions is right, such as spam=0.95
+    ///
+    /// The probability threshold is chosen on the validation rows.
     #[arg(long, value_name = "[CLASS=]SHARE", value_parser = parse_label_threshold)]
     pub(crate) precision_at_least: Vec<LabelThreshold>,
 }
 
 impl ThresholdArgs {
-    /// Whether anything was said.
+    /// Returns true if any threshold was given.
     pub(crate) fn is_given(&self) -> bool {
         !self.threshold.is_empty() || !self.precision_at_least.is_empty()
     }
 }
 
-/// How a file writes several labels of a text.
+/// How a file writes several labels per text.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct MultiLabelArgs {
-    /// Several labels a text: the columns that are a label each, 1 where it holds
+    /// Multi-label data: the label columns, each 1 where its label holds
     #[arg(long, value_name = "COLS", value_delimiter = ',', conflicts_with = "separator")]
     labels: Vec<String>,
-    /// Several labels a text: what stands between them in the label column
+    /// Multi-label data: the character between labels in the label column
     #[arg(long, value_name = "CHAR", value_parser = parse_delimiter)]
     separator: Option<char>,
 }
 
 impl MultiLabelArgs {
-    /// As the library takes it.
+    /// Returns the options for the library.
     pub(crate) fn options(&self) -> LabelOptions {
         LabelOptions { columns: self.labels.clone(), separator: self.separator }
     }
 
-    /// The same for a model whose training file may have written labels in a way of its own.
+    /// Returns the given options or, without any, those of the model's training file.
     pub(crate) fn options_or_remembered(&self, reading: &ReadArgs) -> LabelOptions {
         match reading.training_source.as_ref().filter(|_| !self.is_given() && reading.label.is_none()) {
             Some(source) => source.label_options(),
@@ -273,19 +278,19 @@ impl MultiLabelArgs {
         }
     }
 
-    /// Whether anything was said.
+    /// Returns true if any option was given.
     pub(crate) fn is_given(&self) -> bool {
         self.options() != LabelOptions::default()
     }
 }
 
 impl ReadArgs {
-    /// Reads files as the training file of a model was read, where the flags say nothing else.
+    /// Reads files like the training file of the model, unless flags say otherwise.
     pub(crate) fn use_training_source(&mut self, model: &Path) {
         self.training_source = DataSource::newest_of_model(model);
     }
 
-    /// The first flag that is given.
+    /// Returns the first flag that was given.
     pub(crate) fn first_flag(&self) -> Option<&'static str> {
         let flags = [
             ("--text", self.text.is_some()),
@@ -302,14 +307,14 @@ impl ReadArgs {
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
 
-    /// Makes data readable twice that comes through a pipe; `-` becomes the name of standard input.
+    /// Buffers piped data so that it can be read twice; `-` becomes the name of standard input.
     pub(crate) fn buffer_pipe(&mut self, data: &mut PathBuf) -> Result<(), DataError> {
         *data = self.pipe_buffer.capture(data)?;
         Ok(())
     }
 }
 
-/// The format of a data file.
+/// Format of a data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DataFormat {
     /// Fields separated by commas (or --delimiter), quoted where needed
@@ -318,7 +323,7 @@ pub(crate) enum DataFormat {
     Tsv,
     /// One JSON object per line
     Jsonl,
-    /// One JSON array, an element a row
+    /// One JSON array with an element per row
     Json,
     /// Apache Parquet
     Parquet,
@@ -332,11 +337,13 @@ pub(crate) enum DataFormat {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct EvalArgs {
-    /// A folder that `chumoku train` wrote
+    /// Model folder written by `chumoku train`
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// A labelled file; for a predictor of numbers, texts with numbers; for a translator pairs, as a.ja,a.en or a table; for
-    /// a language model plain text; - for standard input
+    /// Data to score the model on; - for standard input
+    ///
+    /// A labeled file for classifiers and taggers, a file with numbers for predictors of numbers, pairs (a.ja,a.en or a
+    /// table) for translators, plain text for language models.
     #[arg(value_name = "DATA")]
     pub(crate) data: PathBuf,
     #[command(flatten)]
@@ -345,18 +352,18 @@ pub(crate) struct EvalArgs {
     pub(crate) multi_label: MultiLabelArgs,
     #[command(flatten)]
     pub(crate) set: SetColumnArgs,
-    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
-    /// weights are stored in 16 bits)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
     pub(crate) thresholds: ThresholdArgs,
     #[command(flatten)]
     pub(crate) pictures: PictureArgs,
-    /// Write the rows that are answered wrongly to a CSV file, the surest answers first
+    /// Write the wrongly predicted rows to a CSV file, most confident first
     #[arg(long, value_name = "FILE")]
     pub(crate) errors: Option<OutputPath>,
     /// Print the scores as one JSON object
@@ -366,49 +373,54 @@ pub(crate) struct EvalArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PredictArgs {
-    /// A folder that `chumoku train` wrote
+    /// Model folder written by `chumoku train`
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Texts; without texts or --input, standard input is read: lines or a table
+    /// Texts; without texts or --input, reads lines or a table from standard input
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// A file whose rows get a label and a probability, or a number with its interval; - for standard input; all its columns
-    /// are kept
+    /// File to predict, row by row; - for standard input
+    ///
+    /// The output keeps all columns and adds the prediction: label and probability, or number and interval.
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
     #[command(flatten)]
     pub(crate) set: SetColumnArgs,
-    /// Stop at the first row that cannot be answered, instead of leaving its answer empty
+    /// Stop at the first row that cannot be predicted, instead of leaving its prediction empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,
-    /// Begin CSV and TSV output with a byte order mark, so that Excel recognises UTF-8
+    /// Start CSV and TSV output with a byte order mark, so that Excel recognizes UTF-8
     #[arg(long, conflicts_with = "json")]
     pub(crate) bom: bool,
-    /// Answer only where so large a share of the answers is right, by the validation rows, and the text is like those of
-    /// training: 0.95 for 95 %
+    /// Abstain when unsure: 0.95 keeps 95 % of the given answers right
+    ///
+    /// The confidence threshold is chosen on the validation rows. The model also abstains on texts that are unlike the
+    /// training texts.
     #[arg(long, value_name = "SHARE", value_parser = parse_target_share, conflicts_with_all = ["top", "threshold", "precision_at_least"])]
     pub(crate) abstain: Option<f64>,
     #[command(flatten)]
     pub(crate) thresholds: ThresholdArgs,
-    /// Give the N most probable classes
+    /// Print the N most probable classes
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) top: Option<usize>,
-    /// Answer one of N parts of the rows, the I-th and every N-th behind it, for `chumoku join` to put together: 2/8
+    /// Predict shard I of N, such as 2/8: row I and every N-th row after it
+    ///
+    /// Use it to divide a file among machines, and `chumoku join` to join the outputs.
     #[arg(long, value_name = "I/N", value_parser = parse_shard, conflicts_with_all = ["texts", "html"])]
     pub(crate) shard: Option<Shard>,
-    /// Of a model that marks spans: write the texts with their spans in colour as an HTML page
+    /// Write an HTML page with the spans in color (taggers only)
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
-    /// Tell where the time went: stage by stage, and how much of it was multiplying
+    /// Show how much time each stage took, and what share was matrix products
     #[arg(long)]
     pub(crate) profile: bool,
-    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
-    /// weights are stored in 16 bits)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per line
@@ -418,13 +430,13 @@ pub(crate) struct PredictArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TranslateArgs {
-    /// A folder that `chumoku train --task translate` wrote, or a published translator (Marian)
+    /// Model folder written by `chumoku train --task translate`, or a published translator (Marian)
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// Texts; without texts or --input, standard input is read: lines or a table
+    /// Texts; without texts or --input, reads lines or a table from standard input
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// A file whose rows get a translation, - for standard input; all its columns are kept
+    /// File to translate, row by row; - for standard input. The output keeps all columns
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub(crate) input: Option<PathBuf>,
     #[command(flatten)]
@@ -432,26 +444,26 @@ pub(crate) struct TranslateArgs {
     /// Stop at the first row that cannot be translated, instead of leaving its translation empty
     #[arg(long, conflicts_with = "skip_bad_rows")]
     pub(crate) strict: bool,
-    /// Begin CSV and TSV output with a byte order mark, so that Excel recognises UTF-8
+    /// Start CSV and TSV output with a byte order mark, so that Excel recognizes UTF-8
     #[arg(long, conflicts_with = "json")]
     pub(crate) bom: bool,
-    /// Hypotheses followed at a time; 1 takes the most probable token at each step
+    /// Beam width of the search; 1 takes the most probable token at each step
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_at_least_one)]
     pub(crate) beam: usize,
-    /// Exponent of the length normalisation; more favours longer translations
+    /// Exponent of the length normalization; higher values favor longer translations
     #[arg(long, value_name = "X", default_value_t = 0.6, value_parser = parse_number)]
     pub(crate) length_penalty: f64,
-    /// Print the N best translations of each text with their scores (N is at most --beam)
+    /// Print the N best translations of each text with their scores (at most --beam)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_at_least_one)]
     pub(crate) n_best: usize,
-    /// With --json: where each token of the translation looks in the source, for every layer and head
+    /// With --json, add the attention of each translated token to the source, for every layer and head
     #[arg(long, requires = "json")]
     pub(crate) alignment: bool,
-    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
-    /// weights are stored in 16 bits)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
     /// Print one JSON object per line
@@ -461,66 +473,65 @@ pub(crate) struct TranslateArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct GenerateArgs {
-    /// A folder that `chumoku train --task lm` wrote, or a published language model (Llama, Mistral, Qwen, GPT-2)
+    /// Model folder written by `chumoku train --task lm`, or a published language model (Llama, Mistral, Qwen, GPT-2)
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// What the text begins with (without it: the beginning of a document); for a model with a chat template, what it is
-    /// told
+    /// Start of the text, or the user's message for a model with a chat template (default: start of a document)
     #[arg(value_name = "PROMPT", default_value = "")]
     pub(crate) prompt: String,
-    /// Maximum number of tokens to write; the text ends earlier at the end of a document
+    /// Maximum number of tokens to generate; a document may end earlier
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = parse_at_least_one)]
     pub(crate) max_tokens: usize,
-    /// Randomness: 1 draws from the model's probabilities, lower values prefer likely tokens, 0 takes the most likely
+    /// Sampling temperature: lower values prefer likely tokens, 0 always takes the most likely one
     #[arg(long, value_name = "T", default_value_t = 0.8, value_parser = parse_number)]
     pub(crate) temperature: f64,
-    /// Draw from the K most likely tokens only; 0 for all
+    /// Sample from the K most likely tokens only; 0 for all
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = parse_from_zero::<usize>)]
     pub(crate) top_k: usize,
-    /// Draw only from the most likely tokens that together reach probability P
+    /// Sample from the most likely tokens that together reach probability P
     #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = parse_number)]
     pub(crate) top_p: f64,
-    /// Decides what is drawn: the same seed gives the same text
+    /// Random seed: the same seed gives the same text
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = parse_from_zero::<u64>)]
     pub(crate) seed: u64,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
-    /// Continue the prompt as it is, though the model has a chat template
+    /// Continue the prompt as plain text, even if the model has a chat template
     #[arg(long, conflicts_with = "system")]
     pub(crate) no_chat: bool,
-    /// Tell a model with a chat template first what it is to be like
+    /// System message for a model with a chat template
     #[arg(long, value_name = "TEXT")]
     pub(crate) system: Option<String>,
-    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
-    /// weights are stored in 16 bits)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
-    /// Print the text as one JSON object when it is complete
+    /// Print the complete text as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct CompareArgs {
-    /// A labelled file (without one: the built-in reviews)
+    /// Labeled file (default: the built-in reviews)
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
-    /// Maximum number of passes over the data, for each model (default: chosen from the size of the data)
+    /// Maximum number of epochs for each model (default: chosen from the size of the data)
     #[arg(long, value_name = "N", value_parser = parse_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
-    /// Decides initial weights, order and dropout
+    /// Random seed: decides initial weights, order of rows and dropout
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = parse_from_zero::<u64>)]
     pub(crate) seed: u64,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
-    /// How exact matrix products are
+    /// Precision of matrix products
     #[arg(long, value_enum, default_value = "medium")]
     pub(crate) precision: Precision,
-    /// Write a picture of time against length
+    /// Write a picture of time against length as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<OutputPath>,
     /// Print one JSON object on standard output
@@ -531,46 +542,47 @@ pub(crate) struct CompareArgs {
 /// Flags are named after the operator's attributes, and override those in the file.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AttendArgs {
-    /// A .safetensors or .npz file with Q, K, V, and maybe attn_mask, past_key, past_value, nonpad_kv_seqlen (or in.Q, …)
+    /// A .safetensors or .npz file with Q, K, V and optional attn_mask, past_key, past_value, nonpad_kv_seqlen (or
+    /// in.Q, …)
     #[arg(value_name = "IN")]
     pub(crate) input: PathBuf,
     /// Write Y (and present_key, present_value, qk_matmul_output if computed) to a .safetensors or .npz file
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<OutputPath>,
-    /// A query sees the keys up to its own place only
+    /// Let each query see only keys up to its own position
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_parser = clap::builder::BoolishValueParser::new())]
     pub(crate) is_causal: Option<bool>,
     /// Factor on Q·Kᵀ (default: 1/√dim)
     #[arg(long, value_name = "X", value_parser = parse_number)]
     pub(crate) scale: Option<f64>,
-    /// Scores s become X·tanh(s/X) before masks are added; 0 for none
+    /// Replace scores s with X·tanh(s/X) before masks are added; 0 for none
     #[arg(long, value_name = "X", value_parser = parse_number)]
     pub(crate) softcap: Option<f64>,
-    /// Query heads, where Q has three axes (batch, length, heads · dim)
+    /// Number of query heads, if Q has three axes (batch, length, heads · dim)
     #[arg(long, value_name = "N", value_parser = parse_integer)]
     pub(crate) q_num_heads: Option<i64>,
-    /// Heads of K and V, where they have three axes
+    /// Number of key and value heads, if K and V have three axes
     #[arg(long, value_name = "N", value_parser = parse_integer)]
     pub(crate) kv_num_heads: Option<i64>,
     /// Also write qk_matmul_output: 0 scaled products, 1 after softcap, 2 after masks, 3 weights
     #[arg(long, value_name = "0..3", value_parser = parse_integer)]
     pub(crate) qk_matmul_output_mode: Option<i64>,
-    /// Keys that a query sees before its own place; -1 for all
+    /// Number of keys that a query sees before its own position; -1 for all
     #[arg(long, value_name = "N", value_parser = parse_integer)]
     pub(crate) left_window_size: Option<i64>,
-    /// Keys that a query sees after its own place; -1 for all
+    /// Number of keys that a query sees after its own position; -1 for all
     #[arg(long, value_name = "N", value_parser = parse_integer)]
     pub(crate) right_window_size: Option<i64>,
     /// Compute softmax at least in this type: 1 f32, 10 f16, 11 f64, 16 bf16
     #[arg(long, value_name = "N", value_parser = parse_integer)]
     pub(crate) softmax_precision: Option<i64>,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 
-/// The language in which people are spoken to.
+/// Language of messages, pictures and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Language {
     /// English
@@ -590,26 +602,26 @@ impl From<Language> for chumoku::Lang {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ExportArgs {
-    /// The folder of a classifier: one that `chumoku train` wrote, or a published one
+    /// Folder of a classifier: written by `chumoku train`, or published
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// The file
+    /// File to write
     #[arg(short, long, value_name = "FILE", default_value = "model.onnx")]
     pub(crate) out: OutputPath,
-    /// Print what was written, and its metadata, as one JSON object
+    /// Print the properties and metadata of the file as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct InfoArgs {
-    /// The model folder; without it, about this machine
+    /// Model folder; without it, shows information about this machine
     #[arg(value_name = "MODEL")]
     pub(crate) model: Option<PathBuf>,
-    /// Print the whole report of the training: every class, the confusion matrix, calibration, all of --abstain
+    /// Print the full training report: every class, confusion matrix, calibration, all levels of --abstain
     #[arg(long, requires = "model", conflicts_with = "json")]
     pub(crate) report: bool,
-    /// Print as one JSON object
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -1,4 +1,4 @@
-//! The arguments of the commands about numbers: checking them, showing them, counting.
+//! Flags of the commands about numbers: `check`, `trace`, `count`.
 
 use super::Precision;
 use crate::output::{OutputPath, file_or_standard_output};
@@ -10,98 +10,100 @@ pub(crate) struct CheckArgs {
     /// Worked examples: JSON files with inputs and claims
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Print one JSON object per file, each on one line, on standard output
+    /// Print one JSON object per file, each on one line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// A form of a trace.
+/// Output format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceFormat {
-    /// For a terminal
+    /// Text for a terminal
     Text,
     /// Markdown
     Md,
-    /// A page that opens from disk
+    /// Self-contained HTML page
     Html,
     /// A LaTeX document
     Latex,
-    /// Every number
+    /// All numbers
     Json,
     /// A spreadsheet with working formulas
     Xlsx,
 }
 
-/// How much of a trace is shown.
+/// Level of detail of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TraceDepth {
     /// Formulas and shapes
     Shapes,
-    /// A line for each step
+    /// One line per step
     Steps,
-    /// Every number
+    /// All numbers
     All,
 }
 
 #[derive(Debug, ClapArgs)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["example", "input", "model"]))]
 pub(crate) struct TraceArgs {
-    /// A built-in example (an unknown name lists all)
+    /// Built-in example (an unknown name lists all)
     #[arg(long, value_name = "NAME")]
     pub(crate) example: Option<String>,
-    /// A worked example: a JSON file with inputs
+    /// Worked example: a JSON file with inputs
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// A model's folder; --text says what it reads
+    /// Model folder; --text gives its input
     #[arg(long, value_name = "DIR", requires = "text")]
     pub(crate) model: Option<PathBuf>,
-    /// The text that the model reads; of a model of two texts both, with a tab between them
+    /// Text for the model; for a model of text pairs, both texts with a tab between them
     #[arg(long, value_name = "T", requires = "model")]
     pub(crate) text: Option<String>,
-    /// The translation (default: the model's own); with --backward, of a classifier the class whose loss it is (default: the most
-    /// probable)
+    /// Target of the trace: a translation, or with --backward a class
+    ///
+    /// For a translator, the translation (default: the model's own). For a classifier with --backward, the class whose
+    /// loss is traced (default: the most probable one).
     #[arg(long, value_name = "TEXT", requires = "model")]
     pub(crate) target: Option<String>,
-    /// The attention of a translator (default: cross)
+    /// Attention of a translator to show
     #[arg(long, value_enum, requires = "model")]
     pub(crate) part: Option<AttentionPart>,
-    /// The layer, from 1 (default: the last)
+    /// Layer, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one, requires = "model")]
     pub(crate) layer: Option<usize>,
-    /// The head, from 1
+    /// Head, from 1
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::parse_at_least_one)]
     pub(crate) head: usize,
-    /// Go on to the gradients of the loss, of an example or of a model that reads the text, back to what is given, and to a step
-    /// of AdamW (of an example, if it has an optimizer)
+    /// Also show the backward pass: gradients of the loss, and a step of AdamW if the example has an optimizer
     #[arg(long, conflicts_with_all = ["beam", "tokens"])]
     pub(crate) backward: bool,
-    /// Instead of attention, the tree of a beam search so wide: what a translator considers while it writes, or a language model
-    /// while it goes on from the text
+    /// Show the tree of a beam search of this width instead of attention
+    ///
+    /// The tree has the hypotheses of a translator, or the continuations of a language model.
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one, requires = "model", conflicts_with_all = ["target", "part", "layer"])]
     pub(crate) beam: Option<usize>,
-    /// Instead of attention, how the model's tokenizer cuts the text: every merge of byte-pair encoding, in order
+    /// Show how the tokenizer splits the text instead of attention: every merge of byte-pair encoding, in order
     #[arg(long, requires = "model", conflicts_with_all = ["beam", "target", "part", "layer", "precision"])]
     pub(crate) tokens: bool,
-    /// For --beam: how many tokens a language model writes at most (default: 8)
+    /// With --beam, maximum number of tokens that a language model generates (default: 8)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one, requires = "beam")]
     pub(crate) steps: Option<usize>,
-    /// For --beam: write the tree as SVG too
+    /// With --beam, also write the tree as SVG
     #[arg(long, value_name = "FILE", requires = "beam")]
     pub(crate) svg: Option<OutputPath>,
-    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
-    /// weights are stored in 16 bits)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum, requires = "model")]
     pub(crate) precision: Option<Precision>,
-    /// Output format (default: as the name of --out ends, otherwise text)
+    /// Output format (default: from the extension of --out, otherwise text)
     #[arg(long, value_enum)]
     pub(crate) format: Option<TraceFormat>,
-    /// How much is shown
+    /// Level of detail
     #[arg(long, value_enum, default_value = "all")]
     pub(crate) depth: TraceDepth,
-    /// Decimals
+    /// Number of decimals
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = parse_decimals)]
     pub(crate) digits: usize,
-    /// Most rows and columns of a matrix (default: 12, in HTML 64; JSON and spreadsheets hold all)
+    /// Maximum rows and columns of a matrix (default: 12, in HTML 64; JSON and spreadsheets have all)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) size: Option<usize>,
     /// Write to a file instead of standard output
@@ -110,7 +112,7 @@ pub(crate) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The form that is asked for, by name or by that of the file.
+    /// Returns the format of `--format` or, without it, that of the extension of `--out`.
     pub(crate) fn format(&self) -> TraceFormat {
         let ending = self
             .out
@@ -129,14 +131,14 @@ impl TraceArgs {
     }
 }
 
-/// Which attention of a translator.
+/// The attention of a translator to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AttentionPart {
-    /// The encoder's, over the source
+    /// Encoder self-attention over the source
     Encoder,
-    /// The decoder's, over the translation so far
+    /// Decoder self-attention over the translation so far
     Decoder,
-    /// The decoder's, over the source
+    /// Decoder cross-attention over the source
     Cross,
 }
 
@@ -151,7 +153,7 @@ fn parse_decimals(text: &str) -> Result<usize, String> {
     }
 }
 
-/// What is counted.
+/// The network to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CountedNetwork {
     /// Multi-head attention alone
@@ -172,31 +174,31 @@ pub(crate) enum CountedNetwork {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct CountArgs {
-    /// A model folder: take its sizes, and check them against its tensors
+    /// Model folder: use its sizes, and check them against its tensors
     #[arg(long, value_name = "DIR", conflicts_with_all = MODEL_SIZE_ARGS)]
     pub(crate) model: Option<PathBuf>,
-    /// The network to count step by step; others are shown beside it
+    /// Network to count step by step; others are shown next to it
     #[arg(long, value_enum, default_value = "transformer")]
     pub(crate) network: CountedNetwork,
-    /// Sequences, B
+    /// Batch size, B
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = super::parse_at_least_one)]
     pub(crate) batch: usize,
-    /// Tokens of a sequence, n; of an encoder-decoder those of the source (default: 128, or the most a model reads)
+    /// Tokens per sequence, n; for an encoder-decoder, of the source (default: 128, or the maximum of the model)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) length: Option<usize>,
-    /// Tokens of an encoder-decoder's target, t (default: --length)
+    /// Tokens per target sequence of an encoder-decoder, t (default: --length)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) target_length: Option<usize>,
-    /// Keys of a sequence, m, for cross-attention (default: --length)
+    /// Keys per sequence, m, for cross-attention (default: --length)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) keys: Option<usize>,
-    /// Width of a token, d
+    /// Width of a token vector, d
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = super::parse_at_least_one)]
     pub(crate) d_model: usize,
-    /// Heads, h
+    /// Number of heads, h
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = super::parse_at_least_one)]
     pub(crate) heads: usize,
-    /// Heads of keys and values, a divisor of --heads (default: --heads)
+    /// Number of key and value heads, a divisor of --heads (default: --heads)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) kv_heads: Option<usize>,
     /// Width of a head, k (default: --d-model / --heads)
@@ -205,16 +207,16 @@ pub(crate) struct CountArgs {
     /// Width inside the feed-forward network, f (default: 4 · --d-model)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) d_ff: Option<usize>,
-    /// Layers (default: 4; attention alone is one)
+    /// Number of layers (default: 4; attention alone has one)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) layers: Option<usize>,
-    /// Layers of an encoder-decoder's decoder (default: --layers)
+    /// Number of decoder layers of an encoder-decoder (default: --layers)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) decoder_layers: Option<usize>,
-    /// Different tokens, V: count the embedding
+    /// Vocabulary size, V: also count the embedding
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) vocab: Option<usize>,
-    /// Different tokens of an encoder-decoder's target, embedded by a table of their own (default: one table for both)
+    /// Target vocabulary size of an encoder-decoder, with a separate embedding (default: one embedding for both)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one, requires = "vocab")]
     pub(crate) target_vocab: Option<usize>,
     /// Number of learned positions
@@ -223,25 +225,25 @@ pub(crate) struct CountArgs {
     /// Number of classes: also count the classification layer
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) classes: Option<usize>,
-    /// The output layer of a decoder has a matrix of its own, not the embedding's
+    /// Give the decoder's output layer its own matrix instead of the embedding's
     #[arg(long, requires = "vocab")]
     pub(crate) untied: bool,
-    /// Normalisation before each part and once more at the end, not after each part
+    /// Normalize before each sublayer and at the end, instead of after each sublayer
     #[arg(long)]
     pub(crate) pre_norm: bool,
     /// Width of a recurrent network's state, s (default: --d-model)
     #[arg(long, value_name = "N", value_parser = super::parse_at_least_one)]
     pub(crate) hidden: Option<usize>,
-    /// A recurrent network that reads in both directions
+    /// Let a recurrent network read in both directions
     #[arg(long)]
     pub(crate) bidirectional: bool,
-    /// Linear layers and recurrent layers without biases
+    /// Leave out the biases of linear and recurrent layers
     #[arg(long)]
     pub(crate) no_bias: bool,
-    /// W_Q, W_K and W_V without biases
+    /// Leave out the biases of W_Q, W_K and W_V
     #[arg(long)]
     pub(crate) no_qkv_bias: bool,
-    /// Attention without W_O
+    /// Leave out W_O
     #[arg(long)]
     pub(crate) no_output_projection: bool,
     /// Print one JSON object on standard output
@@ -249,7 +251,7 @@ pub(crate) struct CountArgs {
     pub(crate) json: bool,
 }
 
-/// Sizes that a model's folder says.
+/// Sizes that a model folder determines.
 const MODEL_SIZE_ARGS: [&str; 20] = [
     "network",
     "keys",

@@ -1,4 +1,4 @@
-//! The flags of what is shown in pictures.
+//! Flags of commands that draw pictures.
 
 use super::values::{parse_at_least_one, parse_number, parse_up_to_1024, value_or_nothing};
 use super::{MultiLabelArgs, Precision, ReadArgs, SetColumnArgs};
@@ -9,58 +9,59 @@ use chumoku_view::HeadOrder;
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
-/// Files for a picture.
+/// Output files of a picture.
 #[derive(Clone, Debug, Default, ClapArgs)]
 pub(crate) struct PictureArgs {
-    /// Write the picture as SVG, its letters as outlines
+    /// Write the picture as SVG, with text as outlines
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<OutputPath>,
     /// Write the picture as PNG
     #[arg(long, value_name = "FILE")]
     pub(crate) png: Option<OutputPath>,
-    /// Write the picture as PDF, its letters as outlines
+    /// Write the picture as PDF, with text as outlines
     #[arg(long, value_name = "FILE")]
     pub(crate) pdf: Option<OutputPath>,
-    /// The font of pictures, a file (default: the best installed one that has Japanese)
+    /// Font file for pictures (default: the best installed font that has Japanese)
     #[arg(long, value_name = "FILE")]
     pub(crate) font: Option<PathBuf>,
 }
 
-/// What is shown of attention.
+/// The views of `chumoku explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExplainView {
-    /// Words by words, of one head
+    /// Attention weights of one head, words by words
     Heatmap,
-    /// Lines between words, from --threshold on
+    /// Lines between words with at least --threshold attention
     Lines,
-    /// All heads, small, by --sort
+    /// All heads as small heatmaps, in the order of --sort
     Grid,
     /// How the score of --query and --key is computed
     Depth,
-    /// Derived: weights times the lengths of the value vectors
+    /// Derived: attention weights times the norms of the value vectors
     Values,
-    /// Derived: attention multiplied through the layers, up to --layer
+    /// Derived: attention rollout through the layers, up to --layer
     Rollout,
-    /// The text, all of a long one, in colours of what each word does to the answer
+    /// The whole text, colored by the effect of each word on the answer
     Effects,
-    /// Of a classifier with a network: its probability while words are cut out, and put in, the strongest first
+    /// Deletion and insertion curves of a classifier with a network: its probability while words are removed and added,
+    /// strongest first
     Curves,
 }
 
 impl ExplainView {
-    /// Whether it is of attention.
+    /// Returns true if the view shows attention.
     pub(crate) fn shows_attention(self) -> bool {
         !matches!(self, ExplainView::Effects | ExplainView::Curves)
     }
 }
 
-/// How the effect of words is found.
+/// How the effect of words is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Method {
-    /// The text is read anew without each word
+    /// Read the text again without each word
     #[default]
     LeaveOneOut,
-    /// Gradients of a classifier's network, added up from the mean embedding to the text
+    /// Integrated gradients of a classifier's network, from the mean embedding to the text
     IntegratedGradients,
 }
 
@@ -78,7 +79,7 @@ fn parse_head(text: &str) -> Result<[usize; 2], String> {
     match parts[..] {
         [Some(layer), Some(head)] => Ok([layer - 1, head - 1]),
         _ => Err(chumoku::tr!(
-            "expected a layer and a head with a point between them, from 1, as 2.1",
+            "expected layer.head, counted from 1, such as 2.1",
             "層とヘッドを 2.1 のように点でつないで（1 から）指定してください"
         )),
     }
@@ -91,8 +92,8 @@ fn parse_span(text: &str) -> Result<SpanQuery, String> {
     match (start, end) {
         (Some(start), Some(end)) if label.as_deref() != Some("") => Ok(SpanQuery { start, end, label }),
         _ => Err(chumoku::tr!(
-            "expected the first character, from 0, and the one behind the last, as 0:4 or 0:4:person",
-            "最初の文字（0 から）と最後の次の文字を、0:4 や 0:4:person のように指定してください"
+            "expected the start and end of the span in characters, such as 0:4 or 0:4:person",
+            "スパンの開始位置と終了位置（文字数、0 から）を、0:4 や 0:4:person のように指定してください"
         )),
     }
 }
@@ -114,14 +115,14 @@ fn parse_share(text: &str) -> Result<f32, String> {
     })
 }
 
-/// What shows a difference.
+/// Flags that show a difference.
 const COMPARE_ARGS: [&str; 3] = ["compare_text", "compare_head", "compare_model"];
 
-/// What is of one text.
+/// Flags for a single text, which exclude `--input`.
 const NOT_WITH_INPUT: [&str; 8] =
     ["text", "target", "html", "without", "compare_text", "compare_head", "compare_model", "span"];
 
-/// What is of one explanation.
+/// Flags for a single explanation, which exclude `--faithfulness`.
 const NOT_WITH_FAITHFULNESS: [&str; 22] = [
     "span",
     "of_label",
@@ -147,7 +148,7 @@ const NOT_WITH_FAITHFULNESS: [&str; 22] = [
     "font",
 ];
 
-/// What is of one text, and not of the errors in a file.
+/// Flags for a single text, which exclude `--errors`.
 const NOT_WITH_ERRORS: [&str; 21] = [
     "span",
     "of_label",
@@ -172,19 +173,19 @@ const NOT_WITH_ERRORS: [&str; 21] = [
     "font",
 ];
 
-/// How the errors in a file are found and shown.
+/// Flags of `--errors`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ErrorArgs {
-    /// For --errors: how many wrong answers are explained (default: 20)
+    /// With --errors, number of wrong answers to explain (default: 20)
     #[arg(long, value_name = "N", requires = "errors", value_parser = parse_at_least_one)]
     top: Option<usize>,
-    /// How several labels a text are written, for --errors.
+    /// Label options of the file of `--errors`.
     #[command(flatten)]
     pub(crate) multi_label: MultiLabelArgs,
 }
 
 impl ErrorArgs {
-    /// The first that is given.
+    /// Returns the first flag that was given.
     fn first_flag(&self) -> Option<&'static str> {
         let flags = [
             ("--top", self.top.is_some()),
@@ -194,7 +195,7 @@ impl ErrorArgs {
         flags.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag)
     }
 
-    /// How many errors are explained.
+    /// Returns the number of errors to explain.
     pub(crate) fn top(&self) -> usize {
         self.top.unwrap_or(20)
     }
@@ -202,67 +203,74 @@ impl ErrorArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ExplainArgs {
-    /// A folder that `chumoku train` wrote, or a pretrained one
+    /// Model folder written by `chumoku train`, or a pretrained model
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// The text
+    /// Text to explain
     #[arg(value_name = "TEXT", required_unless_present_any = ["input", "faithfulness", "errors"])]
     pub(crate) text: Option<String>,
-    /// Draw a picture for each line of a file, into the folders that --svg, --png and --pdf name; with --json -, print what
-    /// each word does for every row of a file, an object a line
+    /// File of texts to explain: a picture for each line, or with --json - a JSON object for each row
+    ///
+    /// Pictures go to the folders of --svg, --png and --pdf. The JSON objects hold the effect of each word.
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_WITH_INPUT)]
     pub(crate) input: Option<PathBuf>,
-    /// Explain a sample of at most 100 rows of a file by every method, and tell which methods the answers of a classifier bear out,
-    /// and whether attention does
+    /// Compare explanation methods on a sample of a file
+    ///
+    /// Explains at most 100 rows with every method, and reports which methods, and whether attention, agree with the
+    /// classifier's answers.
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_WITH_FAITHFULNESS)]
     pub(crate) faithfulness: Option<PathBuf>,
-    /// For --faithfulness: the seed of the sample (default: 1)
+    /// With --faithfulness, random seed of the sample (default: 1)
     #[arg(long, value_name = "N", requires = "faithfulness")]
     pub(crate) seed: Option<u64>,
-    /// Show the surest wrong answers of a predictor of classes, labels or numbers on the labelled rows of a file, grouped by the words
-    /// that caused them
+    /// Show the most confident wrong answers on a labeled file, grouped by the words that caused them
+    ///
+    /// For models that predict classes, labels or numbers.
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = NOT_WITH_ERRORS)]
     pub(crate) errors: Option<Option<PathBuf>>,
     #[command(flatten)]
     pub(crate) error_args: ErrorArgs,
-    /// How the file of --input, --faithfulness or --errors is read.
+    /// How the file of `--input`, `--faithfulness` or `--errors` is read.
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
-    /// For a translator: the translation to explain (default: its own); for an encoder: a text to compare with; for a model
-    /// of two texts: the second
+    /// Second text: a translation to explain, a text to compare with, or the second text of a pair
+    ///
+    /// For a translator, the translation (default: its own). For an encoder, the text to compare with. For a model of
+    /// text pairs, the second text.
     #[arg(long, value_name = "TEXT")]
     pub(crate) target: Option<String>,
-    /// For a tagger: the span to explain, marked or not, in characters from 0, such as 0:4 or 0:4:person (default: all that are
-    /// marked)
+    /// Span to explain, for taggers, such as 0:4 or 0:4:person (default: all marked spans)
+    ///
+    /// Positions count characters from 0. The model need not have marked the span.
     #[arg(long, value_name = "START:END[:LABEL]", value_parser = parse_span)]
     pub(crate) span: Option<SpanQuery>,
-    /// For a model that gives a text any number of labels: the label to explain (default: the most probable)
+    /// Label to explain, for multi-label models (default: the most probable)
     #[arg(long, value_name = "LABEL")]
     pub(crate) of_label: Option<String>,
     #[command(flatten)]
     pub(crate) set: SetColumnArgs,
-    /// How the effect of words is found
+    /// How the effect of words is measured
     #[arg(long, value_enum, default_value_t)]
     pub(crate) method: Method,
-    /// The layer to show, from 1 (default: the last; of a translator the one that aligns best)
+    /// Layer to show, from 1 (default: the last; for a translator, the one that aligns best)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
-    /// The head to show, from 1 (default: the first; of a translator the one that aligns best)
+    /// Head to show, from 1 (default: the first; for a translator, the one that aligns best)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
-    /// What the picture shows (the page has all of these)
+    /// View to draw (the HTML page has all of them)
     #[arg(long, value_enum)]
     pub(crate) view: Option<ExplainView>,
-    /// For the view grid: the order of the heads: place, role, entropy, distance, previous, first, strongest, sink, effect
+    /// Order of heads for --view grid: place, role, entropy, distance, previous, first, strongest, sink, effect
     #[arg(long, value_name = "ORDER", value_parser = parse_head_order)]
     pub(crate) sort: Option<HeadOrder>,
-    /// For the view lines: the smallest share that has a line (default: 0.1)
+    /// Smallest attention weight that gets a line, for --view lines (default: 0.1)
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     pub(crate) threshold: Option<f32>,
-    /// For the view depth: the token that looks, from 1 (default: the last)
+    /// Query token for --view depth, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) query: Option<usize>,
-    /// For the view depth: the token that is looked at, from 1 (default: the one with the largest weight)
+    /// Key token for --view depth, from 1 (default: the one with the largest weight)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) key: Option<usize>,
     /// Switch heads off (layer.head, such as 2.1 or 2.1,3.4) and show the resulting prediction
@@ -274,10 +282,10 @@ pub(crate) struct ExplainArgs {
     /// Show the difference from another head (layer.head, such as 2.1)
     #[arg(long, value_name = "HEAD", value_parser = parse_head)]
     pub(crate) compare_head: Option<[usize; 2]>,
-    /// Show the difference from another model, for example of the same data
+    /// Show the difference from another model, for example one trained on the same data
     #[arg(long, value_name = "MODEL")]
     pub(crate) compare_model: Option<PathBuf>,
-    /// Write a page with every layer and head, which opens without a network
+    /// Write a self-contained HTML page with every layer and head
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
@@ -285,24 +293,24 @@ pub(crate) struct ExplainArgs {
     /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
     pub(crate) json: Option<OutputPath>,
-    /// How exact matrix products are (default: as the model was trained; of a published one highest, or high where its
-    /// weights are stored in 16 bits)
+    /// Precision of matrix products (default: that of training; for published models highest, or high if their weights
+    /// are 16-bit)
     #[arg(long, value_enum)]
     pub(crate) precision: Option<Precision>,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
 }
 
 impl ExplainArgs {
-    /// The smallest share that has a line.
+    /// Returns the smallest attention weight that gets a line.
     pub(crate) fn threshold(&self) -> f32 {
         self.threshold.unwrap_or(0.1)
     }
 
-    /// Whether each flag is of what is shown.
+    /// Checks that every flag has an effect on the requested output.
     pub(crate) fn check(&self) -> Result<(), UsageError> {
-        // The parser does not ask for a flag that another one, which is there, excludes.
+        // The parser skips the `requires` of a flag when another given flag conflicts with the required one.
         if let (None, Some(flag)) = (&self.errors, self.error_args.first_flag()) {
             return Err(UsageError(chumoku::tr!(
                 "{flag} is for --errors; add that, or leave {flag} out",
@@ -331,22 +339,22 @@ impl ExplainArgs {
         }
     }
 
-    /// Whether a difference is asked for.
+    /// Returns true if a difference was requested.
     pub(crate) fn compares(&self) -> bool {
         self.compare_text.is_some() || self.compare_head.is_some() || self.compare_model.is_some()
     }
 }
 
-/// What is shown of positions.
+/// The views of `chumoku position`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PositionView {
     /// Positions by dimensions
     Heatmap,
     /// Some dimensions along the positions
     Curves,
-    /// The wavelength of each dimension
+    /// Wavelength of each dimension
     Wavelengths,
-    /// How alike positions are
+    /// Similarity of positions
     Similarity,
 }
 
@@ -355,31 +363,31 @@ pub(crate) enum PositionView {
 pub(crate) enum EncodingKind {
     /// Sines and cosines that are added to the embeddings
     Sinusoidal,
-    /// Angles by which queries and keys are turned
+    /// Angles by which queries and keys are rotated
     Rotary,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PositionArgs {
-    /// The encoding
+    /// Positional encoding to show
     #[arg(long, value_enum, default_value = "sinusoidal")]
     pub(crate) kind: EncodingKind,
-    /// That of a model instead, trained or fixed: a folder that `chumoku train` wrote
+    /// Show the encoding of a model, learned or fixed: a folder written by `chumoku train`
     #[arg(long, value_name = "DIR", conflicts_with_all = ["kind", "d_model", "base"])]
     pub(crate) model: Option<PathBuf>,
-    /// Positions
+    /// Number of positions
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = parse_at_least_one)]
     pub(crate) length: usize,
-    /// Dimensions; of rotary positions those of a head
+    /// Number of dimensions; for rotary positions, those of a head
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = parse_at_least_one)]
     pub(crate) d_model: usize,
-    /// The base of rotary wavelengths (default: 10000)
+    /// Base of rotary wavelengths (default: 10000)
     #[arg(long, value_name = "X", value_parser = parse_number)]
     pub(crate) base: Option<f64>,
-    /// What the picture shows (the page has all of these)
+    /// View to draw (the HTML page has all of them)
     #[arg(long, value_enum, default_value = "heatmap")]
     pub(crate) view: PositionView,
-    /// Write a page with every view, which opens without a network
+    /// Write a self-contained HTML page with every view
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
@@ -391,21 +399,21 @@ pub(crate) struct PositionArgs {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct FilmArgs {
-    /// A folder that `chumoku train --watch TEXT` wrote
+    /// Model folder written by `chumoku train --watch TEXT`
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
-    /// The layer to show, from 1 (default: the last)
+    /// Layer to show, from 1 (default: the last)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) layer: Option<usize>,
-    /// The head to show, from 1 (default: the one that changed most)
+    /// Head to show, from 1 (default: the one that changed most)
     #[arg(long, value_name = "N", value_parser = parse_at_least_one)]
     pub(crate) head: Option<usize>,
-    /// Write a page with the film of every head of the layer, which opens without a network
+    /// Write a self-contained HTML page with the film of every head of the layer
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<OutputPath>,
     #[command(flatten)]
     pub(crate) pictures: PictureArgs,
-    /// Write the numbers as JSON (- for standard output)
+    /// Write all numbers as JSON (- for standard output)
     #[arg(long, value_name = "FILE", value_parser = file_or_standard_output())]
     pub(crate) json: Option<OutputPath>,
 }

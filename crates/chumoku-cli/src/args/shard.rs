@@ -1,4 +1,4 @@
-//! Shards: one of N runs that divide the rows of a file, and the flags of `join`.
+//! Shards: N runs divide the rows of a file. Also the flags of `chumoku join`.
 
 use super::PredictArgs;
 use crate::output::{OutputPath, file_or_standard_output};
@@ -7,10 +7,10 @@ use clap::Args as ClapArgs;
 use std::fmt;
 use std::path::PathBuf;
 
-/// More are a slip.
+/// Larger numbers of shards are taken for a typing error.
 const MAX_SHARDS: usize = 100_000;
 
-/// Shard `at` of `of`, from 1.
+/// Shard `index` of `count`, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shard {
     pub(crate) index: usize,
@@ -23,13 +23,13 @@ impl fmt::Display for Shard {
     }
 }
 
-/// `I/N`.
+/// Parses `I/N`.
 pub(super) fn parse_shard(text: &str) -> Result<Shard, String> {
     let numbers = text.split_once('/').and_then(|(at, of)| Some((at.trim().parse().ok()?, of.trim().parse().ok()?)));
     match numbers {
         Some((at, of)) if (1..=of).contains(&at) && of <= MAX_SHARDS => Ok(Shard { index: at, count: of }),
         _ => Err(tr!(
-            "expected I/N, shard I of N with I from 1 to N (2/8) and N of at most 100,000, found {}",
+            "expected I/N (shard I of N, such as 2/8) with I from 1 to N and N up to 100,000, found {}",
             "I/N（N 個のうち I 番目。I は 1 から N、N は 100,000 まで。例: 2/8）が必要ですが、{} です",
             super::values::value_or_nothing(text)
         )),
@@ -38,16 +38,16 @@ pub(super) fn parse_shard(text: &str) -> Result<Shard, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct JoinArgs {
-    /// The files that `chumoku predict … --shard 1/N` to `--shard N/N` wrote, in any order
+    /// Files that `chumoku predict … --shard 1/N` to `--shard N/N` wrote, in any order
     #[arg(value_name = "SHARD", required = true)]
     pub(crate) shards: Vec<PathBuf>,
-    /// The file to write (default: standard output)
+    /// File to write (default: standard output)
     #[arg(short, long, value_name = "FILE", value_parser = file_or_standard_output())]
     pub(crate) out: Option<OutputPath>,
 }
 
 impl PredictArgs {
-    /// The flags that answers, and the rows that are answered, depend on, as a command line has them.
+    /// Returns the flags that determine the answers and the rows to answer, as on a command line.
     pub(crate) fn answer_flags(&self) -> String {
         let reading = &self.reading;
         let text = |value: &Option<String>| value.clone();

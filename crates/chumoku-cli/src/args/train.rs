@@ -13,26 +13,26 @@ use chumoku::{Optimize, RecurrentCell, nn};
 use clap::{Args as ClapArgs, ValueEnum};
 use std::path::PathBuf;
 
-/// The tasks that `train` has, by the names of its flag. What data is for is a [`chumoku::data::Task`].
+/// The values of `--task`. The task that data suggests is a [`chumoku::data::Task`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TaskName {
-    /// Sort texts into classes
+    /// One class per text
     Classify,
-    /// Give each text any number of labels
+    /// Any number of labels per text
     Labels,
-    /// Tell a number for each text: a rating, a measure
+    /// A number per text: a rating, a measurement
     Score,
-    /// Label words: names, terms, parts of speech
+    /// Labels of words: names, terms, parts of speech
     Tag,
-    /// Turn texts into texts in another language or form
+    /// Texts in another language or form
     Translate,
-    /// Continue texts
+    /// A language model, which continues texts
     Lm,
-    /// Pretrain an encoder on unlabelled text, for --from
+    /// Pretraining of an encoder on unlabeled text, for --from
     Mlm,
 }
 
-/// What reads the tokens of a text.
+/// Architecture of the network that reads the tokens of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Architecture {
     /// A transformer encoder
@@ -43,12 +43,12 @@ pub(crate) enum Architecture {
     Lstm,
     /// A recurrent network with gated recurrent units
     Gru,
-    /// No network: the linear model over n-grams alone, trained in seconds
+    /// No network: the linear n-gram model alone, trained in seconds
     Ngrams,
 }
 
 impl Architecture {
-    /// The network; n-grams have none, and what is said of one is of no effect.
+    /// Returns the network. N-grams have none: their value has no effect.
     pub(crate) fn network(self) -> nn::BackboneKind {
         match self {
             Architecture::Transformer | Architecture::Ngrams => nn::BackboneKind::Transformer,
@@ -60,16 +60,16 @@ impl Architecture {
 }
 
 impl TrainArgs {
-    /// The kind of classifier.
+    /// Returns the architecture of the classifier.
     pub(crate) fn architecture(&self) -> Architecture {
         self.model.unwrap_or(Architecture::Transformer)
     }
 }
 
-/// The figure that answers are chosen for.
+/// The metric that predictions are optimized for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OptimizedMetric {
-    /// The mean F1 of the classes
+    /// Mean F1 of the classes
     #[value(name = "macro-f1")]
     MacroF1,
 }
@@ -82,10 +82,10 @@ impl From<OptimizedMetric> for Optimize {
     }
 }
 
-/// What tokens are.
+/// Unit of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TokenUnit {
-    /// Parts of words: frequent words whole, rare ones in pieces
+    /// Frequent words whole, rare words in pieces
     Subwords,
     /// Characters
     Characters,
@@ -105,68 +105,86 @@ impl From<TokenUnit> for TokenizationUnit {
 
 #[derive(Clone, Debug, ClapArgs)]
 pub(crate) struct TrainArgs {
-    /// CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, each also as .gz; - for standard input
+    /// Training data: CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx) or fastText lines, optionally .gz; - for standard
+    /// input
     #[arg(value_name = "DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// Further training files with the same columns; rows are read in the order of the files
+    /// Further training files with the same columns; rows keep the order of the files
     #[arg(value_name = "MORE")]
     pub(crate) more: Vec<PathBuf>,
+    /// Task of the model (default: recognized from the data)
     #[arg(long, value_enum)]
     pub(crate) task: Option<TaskName>,
     #[command(flatten)]
     pub(crate) multi_label: MultiLabelArgs,
-    /// Kind of classifier; a network is joined with n-grams (default: transformer)
+    /// Architecture of the classifier; a network is combined with an n-gram model (default: transformer)
     #[arg(long, value_enum)]
     pub(crate) model: Option<Architecture>,
-    /// Start from a pretrained model: a folder with config.json, model.safetensors and tokenizer.json; a classifier or a
-    /// tagger from an encoder, a language model from a language model; or train a model of your own further on new rows
+    /// Start from a pretrained model, or continue training your own model
+    ///
+    /// A pretrained model is a folder with config.json, model.safetensors and tokenizer.json. Classifiers and taggers
+    /// start from an encoder, language models from a language model. With a folder written by `chumoku train`, training
+    /// continues on the new rows.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) from: Option<PathBuf>,
-    /// With --from and a model of your own: the file that it was trained on (default: the one that its folder remembers); none to train
-    /// on the new rows alone; or encoder to start from the encoder alone of one that was fine-tuned. Once for each file where it was
-    /// trained on several
+    /// With --from and a model of your own, the file it was trained on (default: recorded in its folder)
+    ///
+    /// The old rows are replayed, so that the model does not forget them. `none` trains on the new rows alone.
+    /// `encoder` starts from the encoder of a fine-tuned model. Repeat the flag if the model was trained on several
+    /// files.
     #[arg(long, value_name = "FILE", requires = "from")]
     pub(crate) old: Vec<PathBuf>,
-    /// With --from, what stays as it is: nothing, embeddings, so many layers with all below them, or all but the new head
-    /// (default: embeddings where there are many tokens)
+    /// With --from, parts to freeze: none, embeddings, a number of layers, or all (default: embeddings if there are many
+    /// tokens)
+    ///
+    /// A number freezes that many layers and everything below them. `all` freezes everything but the new head.
     #[arg(long, value_name = "WHAT", value_parser = parse_freeze, requires = "from")]
     pub(crate) freeze: Option<Freeze>,
-    /// With --from, leave the pretrained matrices as they are and train products of this rank that are added to them (LoRA):
-    /// less memory and smaller checkpoints; 8 to 64 is usual
+    /// With --from, train low-rank adapters (LoRA) of this rank and freeze the pretrained matrices
+    ///
+    /// Needs less memory and writes smaller checkpoints; 8 to 64 is usual.
     #[arg(long, value_name = "RANK", value_parser = parse_up_to_1024, requires = "from", conflicts_with = "freeze")]
     pub(crate) lora: Option<usize>,
-    /// Pretrain an encoder on these texts and the training texts first, and start from it; it stays in a folder beside
-    /// the model's
+    /// Pretrain an encoder on these texts and the training texts first, and start from it
+    ///
+    /// The encoder is saved in a folder next to the model's.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub(crate) unlabelled: Vec<PathBuf>,
-    /// Further columns to learn from beside the text: price,shop,date; what each holds is recognised, or said behind a colon
-    /// (number, category, date), as shop:category
+    /// Feature columns to use in addition to the text, such as price,shop,date
+    ///
+    /// The type of each column is recognized, or given after a colon (number, category, date): shop:category.
     #[arg(long, value_name = "COLS", value_delimiter = ',', value_parser = parse_feature_column)]
     pub(crate) columns: Vec<FeatureRequest>,
-    /// How much the rows of each class count: balanced (each class as much), equal (each row as much), or times for some classes,
-    /// spam=5,ham=1 (default: rare classes count somewhat more)
+    /// Weight of each class: balanced, equal, or factors such as spam=5,ham=1 (default: rare classes count somewhat more)
+    ///
+    /// `balanced` gives each class the same weight, `equal` gives each row the same weight.
     #[arg(long, value_name = "WEIGHTS", value_parser = parse_class_weights)]
     pub(crate) class_weights: Option<ClassWeights>,
-    /// Choose answers for this figure on the validation rows. macro-f1 answers rare classes more often, at some cost of accuracy
-    /// (default: the most probable class)
+    /// Optimize predictions for this metric on the validation rows (default: the most probable class)
+    ///
+    /// macro-f1 predicts rare classes more often, at some cost of accuracy.
     #[arg(long, value_enum, value_name = "FIGURE")]
     pub(crate) optimize: Option<OptimizedMetric>,
-    /// Classes or labels stand in a tree: what is between the names of a path, such as / for A/B/C, or a file with the columns child,parent;
-    /// none if labels that look like paths are none (default: told from the labels)
+    /// Tree of classes or labels: a path separator such as / for A/B/C, or a file with the columns child,parent (default:
+    /// recognized from the labels)
+    ///
+    /// `none` treats labels that look like paths as plain names.
     #[arg(long, value_name = "SEPARATOR|FILE")]
     pub(crate) hierarchy: Option<String>,
-    /// Search settings on the validation rows first: for a time (30s, 10m, 2h), training included, or for a number of trials; only
-    /// where each text has one class
+    /// Search for good settings first: for a time such as 30s, 10m or 2h (including training), or a number of trials
+    ///
+    /// The validation rows choose the settings. Only for data with one class per text.
     #[arg(long, value_name = "TIME", value_parser = parse_tune_budget)]
     pub(crate) tune: Option<TuneBudget>,
-    /// Settings of classifiers that are otherwise chosen from the data, as --tune prints them: dropout=0.2,words=2 (an unknown name
-    /// lists all)
+    /// Settings of a classifier, as --tune prints them, such as dropout=0.2,words=2 (default: chosen from the data)
+    ///
+    /// An unknown name lists all settings.
     #[arg(long, value_name = "SETTINGS", value_parser = parse_settings)]
     pub(crate) settings: Option<SettingOverrides>,
-    /// What tokens are (default: chosen from the texts)
+    /// Unit of tokens (default: chosen from the texts)
     #[arg(long, value_enum, value_name = "UNIT")]
     pub(crate) tokens: Option<TokenUnit>,
-    /// Tell where the time went: stage by stage, and how much of it was multiplying
+    /// Show how much time each stage took, and what share was matrix products
     #[arg(long)]
     pub(crate) profile: bool,
     /// Folder for the model (default: chumoku-model, chumoku-model-2, …)
@@ -180,36 +198,40 @@ pub(crate) struct TrainArgs {
     pub(crate) test: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadArgs,
-    /// Maximum number of passes over the data (default: chosen from its size)
+    /// Maximum number of epochs (default: chosen from the size of the data)
     #[arg(long, value_name = "N", value_parser = parse_from_one::<u64>)]
     pub(crate) epochs: Option<u64>,
-    /// Cross-validation: train so many times more, each time judged by another part of the training and validation rows, and report
-    /// mean and spread
+    /// Cross-validation: train on this many folds in addition, and report mean and spread
+    ///
+    /// Each fold holds out another part of the training and validation rows.
     #[arg(long, value_name = "N", value_parser = parse_folds)]
     pub(crate) folds: Option<usize>,
-    /// Decides initial weights, order and dropout: the same seed gives the same model
+    /// Random seed: decides initial weights, order of rows and dropout; the same seed gives the same model
     #[arg(long, value_name = "N", default_value_t = 42, value_parser = parse_from_zero::<u64>)]
     pub(crate) seed: u64,
-    /// Threads (default: the physical cores this process may use)
+    /// Number of threads (default: the physical cores this process may use)
     #[arg(long, value_name = "N", value_parser = parse_up_to_1024)]
     pub(crate) threads: Option<usize>,
-    /// Parts of a batch that are learnt from side by side, 1 to 64; with as many as cores all are busy, and each takes
-    /// memory for gradients of its own. Another number is another run, whatever the threads (default: 1, 2 or 4 by the
-    /// tokens of a batch)
+    /// Micro-batches that are computed in parallel, 1 to 64 (default: 1, 2 or 4, depending on the tokens of a batch)
+    ///
+    /// As many as cores keeps all cores busy, but each takes memory for its own gradients. A different number gives a
+    /// different model; the number of threads does not.
     #[arg(long, value_name = "N", value_parser = parse_micro_batches)]
     pub(crate) parts: Option<usize>,
-    /// How exact matrix products are; lower levels are faster where the processor multiplies bf16 numbers, and the same
-    /// elsewhere
+    /// Precision of matrix products
+    ///
+    /// Lower levels are faster on processors that multiply bf16 numbers, and make no difference elsewhere.
     #[arg(long, value_enum, default_value = "medium")]
     pub(crate) precision: Precision,
-    /// Continue a run that was stopped or killed
+    /// Resume a run that was stopped or killed
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Record the attention to this text before training and after each epoch, for `chumoku film`; for a translator,
-    /// give source and target with a tab between them
+    /// Record the attention to this text before training and after each epoch, for `chumoku film`
+    ///
+    /// For a translator, give source and target with a tab between them.
     #[arg(long, value_name = "TEXT")]
     pub(crate) watch: Option<String>,
-    /// Replace the model in the output folder, or start its unfinished run over
+    /// Replace the model in the output folder, or restart its unfinished run
     #[arg(long)]
     pub(crate) force: bool,
     /// Print the metrics as one JSON object on standard output

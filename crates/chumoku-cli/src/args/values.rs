@@ -1,4 +1,4 @@
-//! What the values of flags may be, and what is said of others.
+//! Parsers of flag values, with their error messages.
 
 use chumoku::row::FeatureRequest;
 use chumoku::tr;
@@ -21,13 +21,13 @@ pub(super) fn parse_delimiter(text: &str) -> Result<char, String> {
     let can_be = |c: &char| c.is_ascii() && !c.is_ascii_alphanumeric() && !['"', '\n', '\r'].contains(c);
     named.or(one.filter(can_be)).ok_or_else(|| {
         tr!(
-            "expected one ASCII character that is no letter, digit or quote (such as ; or |), or tab",
+            "expected tab, or one ASCII character other than a letter, digit or quote (such as ; or |)",
             "英数字と引用符以外の ASCII 文字 1 つ（; や | など）か tab を指定してください"
         )
     })
 }
 
-/// A whole number from `least` on, or what is wrong with it.
+/// Parses a whole number that is at least `least`.
 pub(super) fn parse_whole_number<N: FromStr + PartialOrd + Display>(text: &str, least: N) -> Result<N, String> {
     match text.parse() {
         Ok(n) if n >= least => Ok(n),
@@ -42,7 +42,7 @@ pub(super) fn parse_whole_number<N: FromStr + PartialOrd + Display>(text: &str, 
     }
 }
 
-/// What stands in the place of a number, for messages.
+/// Shows a value in a message.
 pub(super) fn value_or_nothing(text: &str) -> String {
     if text.is_empty() { tr!("nothing", "空") } else { text.to_owned() }
 }
@@ -59,18 +59,18 @@ pub(super) fn parse_at_least_one(text: &str) -> Result<usize, String> {
     parse_from_one(text)
 }
 
-/// A number with or without a sign; what numbers there may be is for others to say.
+/// Parses a whole number with or without a sign. Callers check its range.
 pub(super) fn parse_integer(text: &str) -> Result<i64, String> {
     text.parse()
         .map_err(|_| tr!("expected a whole number, found {}", "整数が必要ですが、{} です", value_or_nothing(text)))
 }
 
-/// A number with or without a point.
+/// Parses a decimal number.
 pub(super) fn parse_number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| tr!("expected a number, found {}", "数が必要ですが、{} です", value_or_nothing(text)))
 }
 
-/// A share that is neither none nor all.
+/// Parses a share strictly between 0 and 1.
 pub(super) fn parse_target_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(x) if x > 0.0 && x < 1.0 => Ok(x),
@@ -82,14 +82,14 @@ pub(super) fn parse_target_share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A share of a class, or of all.
+/// A threshold for one label, or for all labels.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LabelThreshold {
     pub(crate) label: Option<String>,
     pub(crate) value: f64,
 }
 
-/// A column beside the text: its name, maybe with a colon and what it holds.
+/// Parses a feature column: its name, optionally with a colon and its type.
 pub(super) fn parse_feature_column(text: &str) -> Result<FeatureRequest, String> {
     let kind = text.rsplit_once(':').filter(|(_, kind)| ["number", "category", "date"].contains(kind));
     let (name, kind) = kind.map_or((text, None), |(name, kind)| (name, Some(kind.to_owned())));
@@ -100,7 +100,7 @@ pub(super) fn parse_feature_column(text: &str) -> Result<FeatureRequest, String>
             value_or_nothing(text)
         )),
         name if name.ends_with(':') => Err(tr!(
-            "expected number, category or date behind the colon, found {}",
+            "expected number, category or date after the colon, found {}",
             "コロンの後には number、category、date のいずれかが必要ですが、{} です",
             value_or_nothing(text)
         )),
@@ -108,7 +108,7 @@ pub(super) fn parse_feature_column(text: &str) -> Result<FeatureRequest, String>
     }
 }
 
-/// The value of a column.
+/// Parses `COLUMN=VALUE`.
 pub(super) fn parse_column_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=').filter(|(name, _)| !name.trim().is_empty()) {
         Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
@@ -120,9 +120,9 @@ pub(super) fn parse_column_value(text: &str) -> Result<(String, String), String>
     }
 }
 
-/// `LABEL=SHARE` or `SHARE`.
+/// Parses `LABEL=SHARE` or `SHARE`.
 pub(super) fn parse_label_threshold(text: &str) -> Result<LabelThreshold, String> {
-    // A label may have an equals sign itself.
+    // A label may contain an equals sign itself.
     let (label, value) = text.rsplit_once('=').map_or((None, text), |(label, value)| (Some(label), value));
     Ok(LabelThreshold { label: label.map(str::to_owned), value: parse_target_share(value)? })
 }
@@ -138,7 +138,7 @@ pub(super) fn parse_dropout(text: &str) -> Result<f32, String> {
     }
 }
 
-/// Threads, or a rank: more than any machine or matrix has are a slip, and would only take memory.
+/// Parses a number of threads or a rank. Larger values are taken for typing errors: no machine or matrix has so much.
 pub(super) fn parse_up_to_1024(text: &str) -> Result<usize, String> {
     parse_up_to(1024, text)
 }
@@ -169,7 +169,7 @@ pub(super) fn parse_up_to(most: usize, text: &str) -> Result<usize, String> {
     }
 }
 
-/// Settings with their values: `dropout=0.2,words=2`.
+/// Parses settings with their values: `dropout=0.2,words=2`.
 pub(super) fn parse_settings(text: &str) -> Result<SettingOverrides, String> {
     let settings: SettingOverrides = text.parse()?;
     match settings.is_empty() {
@@ -181,7 +181,7 @@ pub(super) fn parse_settings(text: &str) -> Result<SettingOverrides, String> {
     }
 }
 
-/// How long settings are searched for: `30s`, `10m`, `2h`, or a number of trials.
+/// Parses the budget of a search for settings: `30s`, `10m`, `2h`, or a number of trials.
 pub(super) fn parse_tune_budget(text: &str) -> Result<TuneBudget, String> {
     let unit = text.chars().last().and_then(|unit| match unit {
         's' => Some(1),
@@ -205,8 +205,7 @@ pub(super) fn parse_tune_budget(text: &str) -> Result<TuneBudget, String> {
     })
 }
 
-/// What fine-tuning leaves as it is: `none`, `embeddings`, a number of layers, or `all`.
-/// `balanced`, `equal`, or `spam=5,ham=1`.
+/// Parses class weights: `balanced`, `equal`, or `spam=5,ham=1`.
 pub(super) fn parse_class_weights(value: &str) -> Result<ClassWeights, String> {
     match value {
         "balanced" => return Ok(ClassWeights::Balanced),
@@ -214,7 +213,7 @@ pub(super) fn parse_class_weights(value: &str) -> Result<ClassWeights, String> {
         _ => {}
     }
     let mut given = Vec::new();
-    // A comma may be part of a name: what has no equals sign goes on in the next part.
+    // A comma may be part of a name: a part without an equals sign continues in the next part.
     let mut name = String::new();
     for part in value.split(',') {
         if !name.is_empty() {
@@ -236,6 +235,7 @@ pub(super) fn parse_class_weights(value: &str) -> Result<ClassWeights, String> {
     Ok(ClassWeights::Times(given))
 }
 
+/// Parses what fine-tuning freezes: `none`, `embeddings`, a number of layers, or `all`.
 pub(super) fn parse_freeze(value: &str) -> Result<Freeze, String> {
     match value {
         "none" => Ok(Freeze::Nothing),
@@ -250,7 +250,7 @@ pub(super) fn parse_freeze(value: &str) -> Result<Freeze, String> {
     }
 }
 
-/// A time: 10s, 500ms, 2m, or seconds without a unit.
+/// Parses a time: 10s, 500ms, 2m, or seconds without a unit.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let milliseconds = match &text[digits.len()..] {
@@ -263,7 +263,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     let count = digits.parse::<u32>().ok().filter(|&count| count > 0);
     milliseconds.zip(count).map(|(unit, count)| Duration::from_millis(unit * u64::from(count))).ok_or_else(|| {
         tr!(
-            "expected a time from 1ms on, such as 10s, 500ms or 2m, found {}",
+            "expected a time of at least 1ms, such as 10s, 500ms or 2m, found {}",
             "10s、500ms、2m のような 1ms 以上の時間が必要ですが、{} です",
             value_or_nothing(text)
         )

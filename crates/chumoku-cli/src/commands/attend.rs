@@ -1,4 +1,4 @@
-//! `chumoku attend`: ONNX's operator Attention on the tensors of a file.
+//! Implements `chumoku attend`: ONNX's operator Attention on the tensors of a file.
 
 use crate::ExitCode;
 use crate::args::AttendArgs;
@@ -11,7 +11,7 @@ use chumoku::tr;
 
 pub(crate) fn run(args: &AttendArgs) -> anyhow::Result<ExitCode> {
     threads::start_pool(args.threads)?;
-    // Before the work: a name that cannot be written to.
+    // Checks the output file before the work.
     let output = args.output.as_ref().map(OutputPath::as_path);
     let format = output.map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;
     let mut flags = Attributes::default();
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &AttendArgs) -> anyhow::Result<ExitCode> {
         None => say!(
             "{}",
             tr!(
-                "nothing is written: name a file for it with -o, e.g. -o out.safetensors",
+                "no output file: name one with -o, such as -o out.safetensors",
                 "何も書き出していません。-o でファイルを指定してください（例: -o out.safetensors）"
             )
         ),

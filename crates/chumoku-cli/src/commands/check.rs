@@ -1,4 +1,4 @@
-//! `chumoku check`: whether the numbers of worked examples are true, and where they first go wrong.
+//! Implements `chumoku check`: checks the numbers of worked examples, and finds the first wrong step.
 
 use crate::ExitCode;
 use crate::args::CheckArgs;
@@ -9,7 +9,7 @@ use std::path::Path;
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let (mut all_true, mut all_read) = (true, true);
     for path in &args.files {
-        // One file that cannot be read is no reason to say nothing of the others.
+        // A file that cannot be read does not stop the check of the others.
         match check(path, args.json) {
             Ok(is_true) => all_true &= is_true,
             Err(error) if error.downcast_ref::<chumoku::Error>().is_some() => {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Says what is true of a file, and whether all of it is.
+/// Prints the checks of a file, and returns true if all of them pass.
 fn check(path: &Path, json: bool) -> anyhow::Result<bool> {
     let file = path.display().to_string();
     let example = WorkedExample::open(path)?;

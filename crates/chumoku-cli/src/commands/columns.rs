@@ -1,4 +1,4 @@
-//! Models that read columns beside the text: what a file must have, and what `--set` gives.
+//! Feature columns of models: the columns that a file must have, and the values of `--set`.
 
 use crate::UsageError;
 use crate::args::SetColumnArgs;
@@ -7,7 +7,7 @@ use chumoku::lang::wording::{did_you_mean, join_names, list_names, quote};
 use chumoku::row::{FeatureRequest, join};
 use chumoku::{FeatureColumn, UnreadableValues, tr};
 
-/// The columns that a file must have for a model of these `columns`: all but those that `--set` gives.
+/// Returns the columns that a file must have for a model of these `columns`: all except those that `--set` gives.
 ///
 /// # Errors
 /// If `--set` names a column that the model does not read.
@@ -22,10 +22,10 @@ pub(super) fn required_columns(columns: &[FeatureColumn], set: &SetColumnArgs) -
     Ok(columns.iter().zip(values).map(asked).collect())
 }
 
-/// Texts with what `--set` says beside them; what it does not say is missing, which is told.
+/// Joins texts with the values of `--set`. Columns without a value count as missing, with a note to the user.
 ///
 /// # Errors
-/// As for [`asked_of`].
+/// As for [`required_columns`].
 pub(super) fn texts_with_values(
     texts: Vec<String>,
     columns: &[FeatureColumn],
@@ -35,10 +35,10 @@ pub(super) fn texts_with_values(
     texts.iter().map(|text| text_with_values(text, columns, set)).collect()
 }
 
-/// A text with what `--set` says beside it.
+/// Joins a text with the values of `--set`.
 ///
 /// # Errors
-/// As for [`asked_of`].
+/// As for [`required_columns`].
 pub(super) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<String> {
     let values = set_values(columns, set)?;
     if columns.is_empty() {
@@ -47,10 +47,10 @@ pub(super) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetC
     Ok(join(text, &values.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()))
 }
 
-/// Says which columns `--set` does not give.
+/// Reports the columns that `--set` does not give.
 ///
 /// # Errors
-/// As for [`asked_of`].
+/// As for [`required_columns`].
 pub(super) fn report_missing(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<()> {
     let values = set_values(columns, set)?;
     let missing: Vec<&str> = columns
@@ -62,7 +62,7 @@ pub(super) fn report_missing(columns: &[FeatureColumn], set: &SetColumnArgs) -> 
     if let Some(first) = missing.first() {
         let names = join_names(&missing.iter().map(|name| quote(name)).collect::<Vec<_>>());
         let text = tr!(
-            "note: no value given for {names}: counted as missing; give one with --set {first}=VALUE",
+            "note: no value for {names}: treated as missing; set one with --set {first}=VALUE",
             "注: 列{names}の値がないため、欠損として扱います。値は --set {first}=値 で指定できます"
         );
         say!("{}", crate::report::paragraph(&text));
@@ -70,7 +70,7 @@ pub(super) fn report_missing(columns: &[FeatureColumn], set: &SetColumnArgs) -> 
     Ok(())
 }
 
-/// What `--set` gives to each column, the last where it names one twice.
+/// Returns the value of `--set` for each column; the last one wins if a column is named twice.
 fn set_values<'a>(columns: &[FeatureColumn], set: &'a SetColumnArgs) -> anyhow::Result<Vec<Option<&'a str>>> {
     let mut values = vec![None; columns.len()];
     for (name, value) in &set.values {
@@ -90,7 +90,7 @@ fn set_values<'a>(columns: &[FeatureColumn], set: &'a SetColumnArgs) -> anyhow::
     Ok(values)
 }
 
-/// Says which values were not read.
+/// Reports values that could not be read.
 pub(super) fn report_unread(unread: &UnreadableValues<'_>) {
     unread.messages().iter().for_each(|text| print_status(["warning", "警告"], text));
 }
@@ -98,7 +98,7 @@ pub(super) fn report_unread(unread: &UnreadableValues<'_>) {
 fn unknown_column(columns: &[FeatureColumn], name: &str) -> UsageError {
     if columns.is_empty() {
         return UsageError(tr!(
-            "--set {name}=…: this model reads texts alone; leave it out, or train with --columns {name}",
+            "--set {name}=…: this model reads no feature columns; leave it out, or train with --columns {name}",
             "--set {name}=…: このモデルはテキストだけを読みます。指定を外すか、--columns {name} を付けて学習してください"
         ));
     }

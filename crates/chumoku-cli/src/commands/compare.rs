@@ -1,4 +1,4 @@
-//! `chumoku compare`: a transformer beside recurrent networks of its size.
+//! Implements `chumoku compare`: a transformer next to recurrent networks of its size.
 
 use super::read_options;
 use super::train::classify;
@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Columns of a line.
 const WIDTH: usize = 80;
 
-/// Columns of a verdict, before what it is about.
+/// Columns of a verdict, in front of its claim.
 const MARGIN: usize = 15;
 
 pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
@@ -66,33 +66,33 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
         true => writeln!(stdout(), "{}", serde_json::to_string(&comparison)?)?,
         false => write!(stdout(), "{}", format_comparison(&comparison))?,
     }
-    // The figures took minutes: a picture that cannot be written must not cost them.
+    // The scores took minutes: print them even if the picture cannot be written.
     drawn?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The folder of the picture, or else that of temporary files: checkpoints lie there for a while.
+/// Returns the folder for temporary checkpoints: that of the picture, or else the system's.
 fn checkpoint_folder(args: &CompareArgs) -> PathBuf {
     let Some(svg) = &args.svg else { return std::env::temp_dir() };
     let folder = svg.as_path().parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or(Path::new(".")).to_owned()
 }
 
-/// The tables and what they say, in lines of at most 80 columns.
+/// Formats the tables and verdicts in lines of at most 80 columns.
 fn format_comparison(c: &Comparison) -> String {
     let mut out = String::new();
     let rows = format_thousands(c.rows);
     let on = match c.scored_on.as_str() {
         "test" => tr!(
-            "Networks alone, on {rows} rows that training never saw:",
+            "Networks alone, on {rows} test rows, not used in training:",
             "ネットワーク単独、学習に使っていない {rows} 行での結果:"
         ),
         "valid" => tr!(
-            "Networks alone, on {rows} validation rows: optimistic figures:",
+            "Networks alone, on {rows} validation rows (optimistic):",
             "ネットワーク単独、検証データ {rows} 行での結果（楽観的な値です）:"
         ),
         _ => tr!(
-            "Networks alone, on {rows} training rows: these figures say nothing about new texts:",
+            "Networks alone, on {rows} training rows (no estimate for new texts):",
             "ネットワーク単独、学習データ {rows} 行での結果\n（新しいテキストについては何も分かりません）:"
         ),
     };
@@ -155,7 +155,7 @@ fn format_comparison(c: &Comparison) -> String {
     let title = tr!(
         "Common claims about self-attention, and the results here\n(verdicts are about these models with seed {seed}; \
          brackets hold 95 % intervals):",
-        "自己注意についての主張と、ここでの結果\n（判定はこのモデル、シード {seed} についてのもの。括弧内は 95 % の区間）:"
+        "セルフアテンションについての主張と、ここでの結果\n（判定はこのモデル、シード {seed} についてのもの。括弧内は 95 % の区間）:"
     );
     let _ = writeln!(out, "\n{title}\n");
     for claim in &c.claims {
@@ -174,7 +174,7 @@ fn format_comparison(c: &Comparison) -> String {
     out
 }
 
-/// Text in lines that leave room for the verdict.
+/// Wraps text into lines that leave room for the verdict.
 fn wrap_verdict(text: &str) -> String {
     wrap(text, WIDTH - MARGIN).replace('\n', &format!("\n{}", " ".repeat(MARGIN)))
 }
@@ -186,7 +186,7 @@ mod tests {
     use chumoku::nn::{BackboneKind, PositionKind};
 
     #[test]
-    fn tables_fit_and_show_the_figures() {
+    fn tables_fit_eighty_columns_and_show_the_scores() {
         let step = |length| StepTime {
             length,
             median_ms: length as f64 + 0.25,

@@ -1,4 +1,4 @@
-//! `chumoku count`: parameters, multiply–adds, bytes and memory of every step, and networks side by side.
+//! Implements `chumoku count`: parameters, multiply-adds, bytes and memory of every step, and networks side by side.
 
 use super::model_name;
 use crate::ExitCode;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &args::CountArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sizes of the command line.
+/// Returns the sizes given on the command line.
 fn config_from_flags(args: &args::CountArgs) -> CountConfig {
     let network = match args.network {
         CountedNetwork::Attention => NetworkKind::Attention,
@@ -68,7 +68,7 @@ fn config_from_flags(args: &args::CountArgs) -> CountConfig {
     }
 }
 
-/// Refuses a flag that changes nothing of what is shown of the network.
+/// Refuses a flag without effect on the network.
 fn check_flags(args: &args::CountArgs, network: NetworkKind) -> Result<(), UsageError> {
     let is_attention = network == NetworkKind::Attention;
     let is_translator = network == NetworkKind::EncoderDecoder;
@@ -91,7 +91,7 @@ fn check_flags(args: &args::CountArgs, network: NetworkKind) -> Result<(), Usage
     };
     let name = network.name();
     Err(UsageError(tr!(
-        "count: {flag} changes nothing of the network “{name}”; leave it out, or name another (--network)",
+        "count: {flag} has no effect on the network “{name}”; leave it out, or choose another network with --network",
         "count: {flag} はネットワーク「{name}」には関係しません。外すか、--network で別のものを指定してください"
     )))
 }

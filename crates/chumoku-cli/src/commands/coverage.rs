@@ -1,4 +1,4 @@
-//! The risk–coverage curve of a file: how many answers are wrong if only the surest are given.
+//! The risk–coverage curve of a file: the error rate if only the most confident answers are given.
 
 use super::train::classify::this_model;
 use crate::progress::pluralize;
@@ -7,7 +7,7 @@ use chumoku::lang::lang;
 use chumoku::{Prediction, risks_by_coverage, tr};
 use chumoku_view::{Content, Curves, Figure, FigureAxis};
 
-/// The curves of the predictor and of its halves, where it has two.
+/// Draws the curves of the model and, if it has two, of its ensemble members.
 pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Prediction]) -> Figure {
     let mut rows: [Vec<(f32, bool)>; 3] = Default::default();
     for (example, prediction) in dataset.examples.iter().zip(predictions) {
@@ -28,9 +28,9 @@ pub(super) fn figure(dataset: &Dataset, labels: &[String], predictions: &[Predic
     let points = series[0].1.len();
     let (n, rows) = (format_thousands(rows[0].len()), pluralize(rows[0].len(), "row"));
     Figure {
-        title: tr!("Wrong answers if only the surest are given", "確信の高い答えだけを返すときの誤り"),
+        title: tr!("Wrong answers if only the most confident are given", "確信の高い答えだけを返すときの誤り"),
         subtitle: tr!(
-            "{rows}, by falling probability of the answer: the risk–coverage curve",
+            "{rows}, by decreasing probability of the answer: the risk–coverage curve",
             "{n} 行を、答えの確率が高い順に。リスク・カバレッジ曲線"
         ),
         notes: Vec::new(),

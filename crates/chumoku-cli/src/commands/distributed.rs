@@ -1,8 +1,8 @@
-//! Rows that are read in one process and answered in others: what `chumoku.ray` is made of.
+//! Distributed prediction for `chumoku.ray`: one process reads the rows, other processes answer them.
 //!
-//! A [`Reader`] reads the file of a command line as the command would, and gives its rows in parts that can be sent anywhere; an
-//! [`Answerer`] of the same command line writes for each part what the command would have written. So the parts one after
-//! the other are the command's output, whoever answered them.
+//! A [`ChunkReader`] reads the file of a command line as the command would, and returns its rows in serialized chunks.
+//! A [`ChunkAnswerer`] of the same command line writes for each chunk what the command would have written. Concatenated
+//! in order, the answered chunks equal the output of the command.
 
 use super::predict::{self, ModelInputs};
 use super::row_output::{AnswerFormat, AnswerWriter, RowAnswers, SharedBuffer};
@@ -16,15 +16,15 @@ use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Bytes of rows from which a part takes no further one.
+/// Size of the rows in bytes from which a chunk is full.
 const MAX_CHUNK_BYTES: usize = 4 << 20;
 
-/// What went wrong, in a line.
+/// An error as a single line.
 #[derive(Clone, Debug)]
 pub struct CommandError {
-    /// What was being done, what was expected, what came.
+    /// The error message.
     pub message: String,
-    /// Whether the input or the use is at fault, rather than the work.
+    /// True if the input or the command line is at fault, rather than the work.
     pub is_usage: bool,
 }
 
@@ -34,7 +34,7 @@ impl CommandError {
     }
 }
 
-/// The command of a command line, its own name first. Where `--lang` is given, messages are in that language from here on.
+/// Parses a command line that starts with the program's name. `--lang` sets the language of all later messages.
 fn parse_command(args: Vec<OsString>) -> Result<Command, CommandError> {
     match Cli::parse_args(args) {
         Ok(args) => {
@@ -45,21 +45,21 @@ fn parse_command(args: Vec<OsString>) -> Result<Command, CommandError> {
     }
 }
 
-/// Reads the rows of `predict --input FILE`.
+/// Reads the rows of `predict --input FILE` in chunks.
 pub struct ChunkReader {
     records: Records,
     is_strict: bool,
     description: String,
-    /// Rows that have been given out.
+    /// Number of rows returned so far.
     given: u64,
-    /// What ends the rows before their end, told behind those before it.
+    /// The error that ends the rows early, reported after the rows before it.
     fault: Option<CommandError>,
     has_ended: bool,
 }
 
 impl ChunkReader {
-    /// Opens the file of a command line (`["chumoku", "predict", MODEL, FILE, …]`, or with `--input FILE`). What it says is in the
-    /// language that the command would have.
+    /// Opens the file of a command line (`["chumoku", "predict", MODEL, FILE, …]`, or with `--input FILE`). Messages
+    /// are in the language that the command would use.
     ///
     /// # Errors
     /// If the command line, the model or the file cannot be used.
@@ -90,24 +90,24 @@ impl ChunkReader {
         Ok(ChunkReader { records, is_strict: args.strict, description, given: 0, fault: None, has_ended: false })
     }
 
-    /// How the file is read, and why.
+    /// Returns how the file is read, and why.
     #[must_use]
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The rows that were left out, if any were, in a sentence.
+    /// Returns a sentence about skipped rows, if there are any.
     #[must_use]
     pub fn skipped(&self) -> Option<String> {
         let skipped = self.records.skipped();
         (skipped.count > 0).then(|| skipped.to_string())
     }
 
-    /// The next part, of at most so many rows; nothing at the end. The first part is there also where there are no rows: it
-    /// has what stands before them.
+    /// Returns the next chunk of at most `most` rows, or `None` at the end. The first chunk exists even without rows,
+    /// because it writes the header.
     ///
     /// # Errors
-    /// What cannot be read past, behind the rows before it.
+    /// If a row cannot be read. The rows before it come first.
     pub fn next_chunk(&mut self, most: usize) -> Result<Option<Vec<u8>>, CommandError> {
         if let Some(fault) = self.fault.take() {
             self.has_ended = true;
@@ -153,23 +153,23 @@ pub struct ChunkAnswerer {
     inputs: ModelInputs,
 }
 
-/// What was written for a part.
+/// The output for a chunk.
 #[derive(Clone, Debug, Default)]
 pub struct AnsweredChunk {
-    /// As the command writes it; in front of the first rows with what stands before them.
+    /// The bytes as the command writes them; the first chunk includes the header.
     pub bytes: Vec<u8>,
-    /// How many rows there were.
+    /// Number of rows.
     pub rows: usize,
-    /// How many of them have no answer.
+    /// Number of rows without an answer.
     pub unanswered: usize,
-    /// Why the first of these has none.
+    /// The reason for the first row without an answer.
     pub reason: Option<String>,
 }
 
 impl ChunkAnswerer {
-    /// Reads the model of a command line (`["chumoku", "predict", MODEL, …]`, or `explain`).
+    /// Loads the model of a command line (`["chumoku", "predict", MODEL, …]`, or `explain`).
     ///
-    /// If `each_label` is set, the answers of a model of several labels are objects, in which each label has its probability.
+    /// If `each_label` is set, multi-label models answer with objects that hold the probability of each label.
     ///
     /// # Errors
     /// If the command line or the model cannot be used.
@@ -183,20 +183,20 @@ impl ChunkAnswerer {
         Ok(ChunkAnswerer { answers: answering, inputs: reads })
     }
 
-    /// Whether texts are pairs.
+    /// Returns true if the model reads text pairs.
     #[must_use]
     pub fn reads_pairs(&self) -> bool {
         self.inputs.pairs
     }
 
-    /// The names of the columns beside the text that the model reads, but those that `--set` gives.
+    /// Returns the names of the feature columns that the model reads, except those given by `--set`.
     #[must_use]
     pub fn feature_columns(&self) -> Vec<String> {
         let beside = self.inputs.feature_columns.iter().filter(|of| of.value.is_none());
         beside.map(|of| of.name.clone()).collect()
     }
 
-    /// The names of the columns that answers have; nothing where an answer is an object.
+    /// Returns the names of the answer columns, or `None` if an answer is an object.
     #[must_use]
     pub fn column_names(&self) -> Option<&[String]> {
         match &self.answers.form {
@@ -205,7 +205,7 @@ impl ChunkAnswerer {
         }
     }
 
-    /// A text with the values of the [columns](Self::columns) beside it, as the model reads it.
+    /// Joins a text with the values of its [feature columns](Self::feature_columns), as the model reads it.
     #[must_use]
     pub fn with_columns(&self, text: &str, cells: &[String]) -> String {
         if self.inputs.feature_columns.is_empty() {
@@ -219,7 +219,7 @@ impl ChunkAnswerer {
         chumoku::row::join(text, &each.collect::<Vec<_>>())
     }
 
-    /// The answers to texts, each as JSON: a list of the values of the columns, or an object.
+    /// Answers texts. Each answer is JSON: a list of column values, or an object.
     ///
     /// # Errors
     /// If the model cannot answer.
@@ -233,10 +233,10 @@ impl ChunkAnswerer {
         Ok(found.into_iter().map(one).collect())
     }
 
-    /// Writes a part that a [`Reader`] gave.
+    /// Writes the answers to a chunk of a [`ChunkReader`].
     ///
     /// # Errors
-    /// If it is none, the model cannot answer, or a row cannot be written in this form.
+    /// If the chunk is invalid, the model cannot answer, or a row cannot be written in this format.
     pub fn answer_chunk(&mut self, part: &[u8]) -> Result<AnsweredChunk, CommandError> {
         let part: Value = serde_json::from_slice(part).map_err(|_| not_a_chunk())?;
         let (first, layout, columns, rows) = parse_chunk(part).ok_or_else(not_a_chunk)?;
@@ -253,7 +253,7 @@ impl ChunkAnswerer {
         let portion = SharedBuffer::default();
         let mut answers = AnswerWriter::new(portion.clone(), layout, columns, self.answers.form.clone())?;
         if first > 0 {
-            // What stands before all rows is the first part's.
+            // The first chunk has written the header.
             answers.flush()?;
             portion.take();
             answers.skip_rows(first);
@@ -281,19 +281,19 @@ impl ChunkAnswerer {
     }
 }
 
-/// How many rows have no answer, and why the first has none, in a sentence.
+/// Describes rows without an answer: their number, and the reason for the first.
 #[must_use]
 pub fn unanswered(n: usize, first: &str) -> String {
     unanswered_message(n, first)
 }
 
-/// Refuses what is of one process.
+/// Refuses flags that need a single process.
 fn check_flags(args: &PredictArgs) -> Result<(), UsageError> {
     let flags = [("--html", args.html.is_some()), ("--shard", args.shard.is_some()), ("--profile", args.profile)];
     match flags.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),
         Some((flag, _)) => Err(UsageError(tr!(
-            "{flag}: only of `chumoku predict`, which has no workers; leave it out",
+            "{flag}: only `chumoku predict`, which has no workers, supports it; leave it out",
             "{flag}: ワーカーのない `chumoku predict` だけで使えます。指定を外してください"
         ))),
     }
@@ -302,7 +302,7 @@ fn check_flags(args: &PredictArgs) -> Result<(), UsageError> {
 fn missing_file(args: &PredictArgs) -> UsageError {
     match &args.input {
         Some(path) => UsageError(tr!(
-            "{}: expected a file, which workers can read again when one of them is lost",
+            "{}: expected a file, because it is read again if a worker is lost",
             "{}: ファイルが必要です。ワーカーが失われたときに読み直せなければなりません",
             path.display()
         )),
@@ -315,8 +315,10 @@ fn missing_file(args: &PredictArgs) -> UsageError {
 }
 
 fn not_a_chunk() -> CommandError {
-    let message =
-        tr!("expected a part that a reader of the same version gave", "同じ版の Reader が渡した部分ではありません");
+    let message = tr!(
+        "expected a chunk from a reader of the same version",
+        "同じバージョンの Reader が読み出したものではありません"
+    );
     CommandError { message, is_usage: true }
 }
 
@@ -340,7 +342,7 @@ fn columns_json(columns: &ColumnChoice) -> Value {
 
 type ParsedChunk = (u64, TableLayout, ColumnChoice, Vec<(Record, Option<String>)>);
 
-/// The same, read back.
+/// Parses a chunk.
 fn parse_chunk(mut part: Value) -> Option<ParsedChunk> {
     let first = part["first"].as_u64()?;
     let (layout, columns) = (&part["layout"], &part["columns"]);
@@ -370,7 +372,7 @@ fn parse_chunk(mut part: Value) -> Option<ParsedChunk> {
     Some((first, layout, columns, rows.into_iter().map(deserialize_row).collect::<Option<_>>()?))
 }
 
-/// A row as it travels: line, fields, object, and what is wrong with it.
+/// A serialized row: line, fields, object, and error.
 type SerializedRow = (u64, Vec<String>, Option<Map<String, Value>>, Option<String>);
 
 fn deserialize_row(row: Value) -> Option<(Record, Option<String>)> {

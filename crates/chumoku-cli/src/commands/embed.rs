@@ -1,4 +1,4 @@
-//! `chumoku embed`: texts as vectors, of a pretrained encoder.
+//! Implements `chumoku embed`: text embeddings with a pretrained encoder.
 
 use super::load;
 use super::row_output::AnswerFormat;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-/// Texts that become vectors at a time: enough to be sorted by length.
+/// Texts embedded at a time: enough for sorting by length.
 const CHUNK_TEXTS: usize = 4096;
 
 pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
     let format = args.format.unwrap_or_else(|| EmbeddingFormat::from_path(out.map(OutputPath::as_path)));
     if out.is_none() && format != EmbeddingFormat::Jsonl && stdout().is_terminal() {
         let problem = tr!(
-            "--format: this form is no text; name a file for it with --out",
+            "--format: this format is binary and cannot be shown in a terminal; name a file with --out",
             "--format: この形式は文字ではありません。--out でファイルを指定してください"
         );
         return Err(UsageError(problem).into());
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The texts of a file's rows.
+/// Reads the texts of a file's rows.
 pub(super) fn read_texts(source: RowSource) -> anyhow::Result<Vec<String>> {
     let column = source.columns().text;
     let mut records = source.records();
@@ -101,7 +101,7 @@ pub(super) fn read_texts(source: RowSource) -> anyhow::Result<Vec<String>> {
     Ok(texts)
 }
 
-/// The vectors of many texts, told as they come.
+/// Embeds many texts, with progress.
 pub(super) fn embed_texts(
     model: &TextEmbedder,
     texts: &[String],
@@ -119,12 +119,12 @@ pub(super) fn embed_texts(
     Ok(all)
 }
 
-/// How tokens become a vector, where the folder does not say.
+/// Reports how tokens become a vector if the folder does not say.
 pub(super) fn report_pooling(model: &TextEmbedder) {
     if !model.has_pooling_config() {
         let said = tr!(
-            "the folder has no modules.json: a text's vector is the mean of its tokens', of length 1",
-            "フォルダに modules.json がないので、トークンのベクトルの平均を長さ 1 にしたものを文章のベクトルとします"
+            "the folder has no modules.json: using mean pooling and normalized vectors",
+            "フォルダに modules.json がないため、平均プーリングを使い、ベクトルを長さ 1 に正規化します"
         );
         print_status(["vectors", "ベクトル"], &said);
     }
@@ -134,20 +134,20 @@ fn report_truncation(model: &TextEmbedder, cut: usize) {
     if cut > 0 {
         let (texts, limit) = (pluralize(cut, "text"), model.limit());
         let said = tr!(
-            "{texts} longer than the {limit} tokens that the model reads; the rest was left out",
-            "{cut} 個の文章がモデルの読める {limit} トークンより長く、残りは読まれていません"
+            "{texts} truncated to the model's maximum of {limit} tokens",
+            "{cut} 個のテキストを、モデルの上限の {limit} トークンで切り詰めました"
         );
         print_status(["cut", "切り捨て"], &said);
     }
 }
 
-/// The line of a text; numbers have the digits that tell one f32 from the next.
+/// Returns the JSON line of a text. Numbers have enough digits to identify each f32.
 fn json_line<'a>(text: &str, vector: impl Iterator<Item = &'a f32>) -> Map<String, Value> {
     Map::from_iter([("text".to_owned(), text.into()), ("embedding".to_owned(), answers::vector(vector))])
 }
 
 impl EmbeddingFormat {
-    /// What the name of a file asks for.
+    /// Returns the format that a file name asks for.
     fn from_path(out: Option<&Path>) -> Self {
         match out.and_then(Path::extension).and_then(|ending| ending.to_str()) {
             Some("npy") => EmbeddingFormat::Npy,

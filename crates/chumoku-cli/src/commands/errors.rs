@@ -1,4 +1,4 @@
-//! Rows that a model gets wrong, as a table to work through.
+//! A CSV table of rows that a model predicts wrongly.
 
 use chumoku::data::{Example, Format, OutputFormat, Record, RecordWriter, TableLayout, escape_formula};
 use chumoku::{Prediction, sorting};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 const COLUMNS: [&str; 6] = ["line", "text", "label", "predicted", "probability", "probability_of_label"];
 
-/// The rows whose answer is wrong, the surest first, as CSV.
+/// Writes the wrongly predicted rows as CSV, most confident first.
 pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &[String]) -> anyhow::Result<Vec<u8>> {
     let layout = TableLayout {
         path: "errors.csv".into(),

@@ -1,4 +1,4 @@
-//! `chumoku eval`: a model's scores on a file.
+//! Implements `chumoku eval`: scores of a model on a file.
 
 use super::coverage;
 use super::errors;
@@ -21,7 +21,7 @@ use chumoku::{FeatureColumn, ModelKind, Prediction, TranslateOptions, Unreadable
 use serde_json::json;
 use std::io::{Write, stdout};
 
-/// Decides the bootstrap's resamples, so that the interval repeats.
+/// Seed of the bootstrap, so that intervals are reproducible.
 const SEED: u64 = 42;
 
 pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         && matches!(kind, ModelKind::Tagger | ModelKind::Translator | ModelKind::LanguageModel)
     {
         return Err(UsageError(tr!(
-            "--threshold, --precision-at-least: this model tells no classes; leave them out",
+            "--threshold, --precision-at-least: this model predicts no classes; leave them out",
             "--threshold、--precision-at-least: このモデルはクラスを答えません。指定を外してください"
         ))
         .into());
@@ -53,30 +53,30 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         ModelKind::Tagger => super::tagger::eval(args, SEED),
         ModelKind::Translator => eval_translator(args),
         ModelKind::LanguageModel => eval_language_model(args),
-        // Says what is wrong with a model of another kind.
+        // Loading fails with a message for any other kind of model.
         _ => eval_classifier(args),
     }
 }
 
-/// What is said where a picture is asked for that there is not.
+/// The error for a picture that the model does not have.
 fn picture_unavailable() -> UsageError {
     UsageError(tr!(
-        "--svg, --png, --pdf: only models of one class a text (risk–coverage curve) and of numbers (scatter plot) have a picture; leave \
+        "--svg, --png, --pdf: only models of one class per text (risk–coverage curve) and of numbers (scatter plot) have a picture; leave \
          them out",
         "--svg、--png、--pdf: 図があるのは、1 テキスト 1 クラスのモデル（リスク・カバレッジ曲線）と数値のモデル（散布図）だけです。指定を\
          外してください"
     ))
 }
 
-/// What is said where rows are asked for that there are not.
+/// The error for a table of wrong rows that the model does not have.
 fn errors_unavailable() -> UsageError {
     UsageError(tr!(
-        "--errors: only of models that give each text one class; leave it out",
+        "--errors: only available for models that predict one class per text; leave it out",
         "--errors: テキストごとに 1 つのクラスを答えるモデルだけで使えます。指定を外してください"
     ))
 }
 
-/// Writes the rows that are answered wrongly and draws the risk–coverage curve, where these are asked for.
+/// Writes the wrongly predicted rows and draws the risk–coverage curve, if requested.
 fn write_errors_and_curve(
     args: &EvalArgs,
     dataset: &Dataset,
@@ -135,7 +135,7 @@ fn eval_language_model(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How the file is read for a model of these columns.
+/// Returns the read options for a model with these feature columns.
 fn read_options_with_columns(
     args: &EvalArgs,
     columns: &[FeatureColumn],
@@ -145,14 +145,14 @@ fn read_options_with_columns(
     read_options(&ReadArgs { feature_columns: beside, ..args.reading.clone() }, require_label)
 }
 
-/// Says which values of columns cannot be read.
+/// Reports values of feature columns that could not be read.
 fn report_unread_values(columns: &[FeatureColumn], rows: &[&str]) {
     let mut unread = UnreadableValues::new(columns);
     unread.count(rows);
     super::columns::report_unread(&unread);
 }
 
-/// A labelled file, and how many of its rows have a text that the model was trained on, where that is known.
+/// Loads a labeled file, and counts the rows whose text the model was trained on, if that is known.
 fn load_labelled_rows(
     (args, seen): (&EvalArgs, Option<&SeenTexts>),
     (labels, hierarchy): (&[String], Option<&Hierarchy>),
@@ -177,7 +177,7 @@ fn load_labelled_rows(
     Ok((dataset, seen))
 }
 
-/// The scores for people: what must be said first, predictors side by side, and each class.
+/// Prints scores: the warning first, then predictors side by side, then each class.
 fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     let mut out = stdout().lock();
     let whole = rows[0].1;
@@ -191,7 +191,7 @@ fn print_scores(rows: &[(&str, &Scores)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Scores of any number of labels a text.
+/// Scores a multi-label model.
 fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let columns = model.columns();
     let mut options = read_options_with_columns(args, columns, false)?;
@@ -231,7 +231,7 @@ fn eval_labels(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) 
     Ok(ExitCode::SUCCESS)
 }
 
-/// Scores of a number for each text.
+/// Scores a model that predicts numbers.
 fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>) -> anyhow::Result<ExitCode> {
     let data = score::load(&args.data, &read_options_with_columns(args, model.columns(), false)?)?;
     let texts: Vec<&str> = data.examples.iter().map(|example| example.text.as_str()).collect();
@@ -266,7 +266,7 @@ fn eval_numbers(args: &EvalArgs, model: Predictor<'_>, seen: Option<&SeenTexts>)
     outcome.result().map(|()| ExitCode::SUCCESS)
 }
 
-/// What a model is worth that gives a text no class but labels or a number; none of others.
+/// Scores a model of labels or numbers. Returns `None` for models of one class per text.
 fn eval_labels_or_numbers(
     args: &EvalArgs,
     model: Predictor<'_>,
@@ -314,7 +314,7 @@ fn eval_classifier(args: &EvalArgs) -> anyhow::Result<ExitCode> {
     let alone = tr!("  {noun} alone", "  {noun}単独");
     let ngrams = lang().pick("  n-grams alone", "  n-gram 単独");
     let mut rows = vec![(this_model(), &whole)];
-    // A published classifier is a network alone.
+    // A published classifier has no n-gram model.
     if model.has_ngrams() {
         rows.extend([(&alone[..], &parts[0]), (ngrams, &parts[1])]);
     }

@@ -1,4 +1,4 @@
-//! `chumoku export`: a classifier's network as an ONNX file.
+//! Implements `chumoku export`: a classifier's network as an ONNX file.
 
 use super::load;
 use crate::args::ExportArgs;
@@ -12,7 +12,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if ModelKind::from_folder(&args.model)? == ModelKind::Ngrams {
         let folder = args.model.display();
         let problem = tr!(
-            "{folder}: expected a classifier with a network, found n-grams alone, which ONNX's operators cannot compute from text; \
+            "{folder}: expected a classifier with a network, found an n-gram model, which ONNX operators cannot compute from text; \
              train one with --model transformer",
             "{folder}: ネットワークのある分類モデルが必要ですが、n-gram だけのモデルです（テキストからの計算は ONNX の演算子では\
              できません）。--model transformer で学習してください"
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         say!(
             "{}",
             tr!(
-                "left out  the n-gram model, which ONNX's operators cannot compute from text: the file has the network alone, \
+                "left out  the n-gram model, which ONNX operators cannot compute from text: the file has the network alone, \
                  and its probabilities are not those of `chumoku predict`",
                 "対象外    n-gram モデル（テキストからの計算は ONNX の演算子ではできません）。ファイルにあるのはネットワークだけで、\
                  確率は `chumoku predict` と異なります"
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         say!(
             "{}",
             tr!(
-                "left out  the columns beside the text, which the n-gram model reads",
+                "left out  the feature columns, which the n-gram model reads",
                 "対象外    テキスト以外の列（n-gram モデルが読むもの）"
             )
         );

@@ -1,4 +1,4 @@
-//! `chumoku film`: the attention to one text as a model learnt.
+//! Implements `chumoku film`: the attention to one text during training.
 
 use super::model_name;
 use super::pictures::FigureOutputs;
@@ -9,7 +9,7 @@ use chumoku_view::{Film, film_to_html};
 use serde_json::json;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // Says it well if this is no model's folder.
+    // Gives a clear error if this is not a model folder.
     super::explain::require_attention(&args.model)?;
     let film = Film::load(&args.model, &model_name(&args.model))?;
     let [layers, heads] = film.layers_and_heads();

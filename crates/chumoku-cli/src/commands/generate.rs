@@ -1,4 +1,4 @@
-//! `chumoku generate`: a text that goes on, streamed as it is written.
+//! Implements `chumoku generate`: continues a text, and streams it as it is generated.
 
 use super::load;
 use crate::ExitCode;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}", continuation(&args.prompt, &text, stop))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A text of many lines: what would steer a terminal is left out, line ends are not.
+    // Replaces control characters that could steer a terminal, except line ends and tabs.
     let plain = |c: char| if is_harmful(c) && c != '\n' && c != '\t' { ' ' } else { c };
     let mut put = |piece: &str| {
         let piece: String = piece.chars().map(plain).collect();

@@ -1,4 +1,4 @@
-//! One file a command.
+//! One module per command.
 //!
 //! # Files
 //!
@@ -81,7 +81,7 @@ use chumoku::data::{Format, ReadOptions};
 use chumoku::lang::{is_harmful, sanitize};
 use std::path::Path;
 
-/// Runs the command given.
+/// Runs a command.
 pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
     let isa = std::env::var_os("CHUMOKU_ISA").unwrap_or_default();
     if isa.to_str().and_then(chumoku::isa_named).is_none() {
@@ -173,13 +173,13 @@ fn read_options(reading: &ReadArgs, require_label: bool) -> anyhow::Result<ReadO
     Ok(options)
 }
 
-/// What a model is called in talk: its folder's name.
+/// Returns the display name of a model: the name of its folder.
 fn model_name(folder: &Path) -> String {
     let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     full.file_name().map_or_else(|| chumoku::tr!("model", "モデル"), |name| name.to_string_lossy().into_owned())
 }
 
-/// A word of a command line, in quotes where the system's usual shell needs them.
+/// Quotes a word of a command line for the system's usual shell, if needed.
 fn shell_quoted(word: &str) -> String {
     if cfg!(windows) { quoted_for_windows(word) } else { quoted_for_posix(word) }
 }
@@ -188,20 +188,20 @@ fn is_plain(letter: char) -> bool {
     letter.is_alphanumeric() || "-_=./:,+@%".contains(letter)
 }
 
-/// For `cmd` and PowerShell, where a backslash parts folders and `"` quotes.
+/// Quotes for `cmd` and PowerShell, where a backslash separates folders and `"` quotes.
 fn quoted_for_windows(word: &str) -> String {
     match !word.is_empty() && word.chars().all(|letter| letter == '\\' || is_plain(letter)) {
         true => word.to_owned(),
         false => {
             let word = sanitize(word).replace('"', "\\\"");
-            // Before the closing quote a backslash would escape it.
+            // A backslash before the closing quote would escape it.
             let slashes = word.len() - word.trim_end_matches('\\').len();
             format!("\"{word}{}\"", "\\".repeat(slashes))
         }
     }
 }
 
-/// For POSIX shells: `$'…'` with escapes where a letter would steer a terminal.
+/// Quotes for POSIX shells: `$'…'` with escapes if a character could steer a terminal.
 fn quoted_for_posix(word: &str) -> String {
     if word.contains(is_harmful) {
         let escaped = |c: char| match c {

@@ -1,4 +1,4 @@
-//! `chumoku nearest`: the rows of a file that mean most nearly what a query does.
+//! Implements `chumoku nearest`: semantic search over the rows of a file.
 
 use super::embed::{embed_texts, read_texts, report_pooling};
 use super::{load, read_options};
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
     threads::start_pool(args.threads)?;
     if let Some(at) = args.queries.iter().position(|query| query.trim().is_empty()) {
         let problem = tr!(
-            "query {} of {} is empty; say what to look for",
+            "query {} of {} is empty; expected a text to search for",
             "{1} 個のうち {0} 番目の検索文が空です。探すものを指定してください",
             at + 1,
             args.queries.len()
@@ -29,9 +29,11 @@ pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
     let corpus = read_texts(source)?;
     if corpus.is_empty() {
         let path = args.corpus.display();
-        return Err(UsageError(tr!("{path}: there is no row to be found", "{path}: 検索対象の行がありません")).into());
+        return Err(
+            UsageError(tr!("{path}: the file has no rows to search", "{path}: 検索対象の行がありません")).into()
+        );
     }
-    // Models that tell questions from answers name the texts that go before them.
+    // Models that distinguish queries from documents have named prompts for them.
     let prompt = |named: Option<&str>, usual: &[&str]| -> Option<String> {
         let usual = || usual.iter().find(|&&name| model.prompts().any(|prompt| prompt == name)).copied();
         named.or_else(usual).map(String::from)
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &NearestArgs) -> anyhow::Result<ExitCode> {
         (options.prompt, options.normalize) = (prompt.as_deref(), Some(true));
         embed_texts(model, texts, options)
     };
-    // The queries first: a prompt that is not there is known before the work.
+    // Embeds the queries first, so that a missing prompt is reported before the work.
     let queries = embed(&args.queries, &of_query)?;
     let found = embed(&corpus, &of_corpus)?.nearest(&queries, args.top);
     let mut out = stdout().lock();

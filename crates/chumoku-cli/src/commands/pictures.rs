@@ -8,7 +8,7 @@ use chumoku_view::{ColorDepth, Figure, Fonts, Lang, Scene, TerminalOptions};
 use serde_json::Value;
 use std::io::{IsTerminal, Write, stdout};
 
-/// Columns of the terminal, 80 if it does not say.
+/// Returns the options of the terminal; its width is 80 if unknown.
 pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     let is_terminal = stdout().is_terminal();
     let width = match terminal_size::terminal_size() {
@@ -22,7 +22,7 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     options
 }
 
-/// The colours of standard output. Prepares a Windows console to show them.
+/// Returns the color depth of standard output, and prepares a Windows console for colors.
 pub(super) fn color_depth(is_terminal: bool) -> ColorDepth {
     match is_terminal && !enable_escape_sequences() {
         true => ColorDepth::None,
@@ -31,12 +31,12 @@ pub(super) fn color_depth(is_terminal: bool) -> ColorDepth {
 }
 
 impl PictureArgs {
-    /// Whether any is asked for.
+    /// Returns true if any picture was requested.
     pub(crate) fn is_any_given(&self) -> bool {
         self.svg.is_some() || self.png.is_some() || self.pdf.is_some()
     }
 
-    /// The fonts to draw with; finding them takes longer than a picture.
+    /// Loads the fonts, which takes longer than drawing a picture.
     pub(crate) fn fonts(&self) -> anyhow::Result<Fonts> {
         Ok(match &self.font {
             Some(path) => Fonts::from_file(path)?,
@@ -44,7 +44,7 @@ impl PictureArgs {
         })
     }
 
-    /// Writes the files that are asked for, each by itself; `place` says where, given what the user named.
+    /// Writes the requested files independently of each other. `place` maps a path named by the user to the file.
     pub(crate) fn draw(
         &self,
         fonts: &Fonts,
@@ -58,12 +58,12 @@ impl PictureArgs {
             }
         };
         one(&self.svg, "svg", &|| fonts.svg(scene).map(String::into_bytes));
-        // Twice as many pixels as points: sharp on the screens of today, and in print.
+        // Two pixels per point: sharp on high-resolution screens and in print.
         one(&self.png, "png", &|| fonts.png(scene, 2.0));
         one(&self.pdf, "pdf", &|| fonts.pdf(scene));
     }
 
-    /// Writes the files that are asked for.
+    /// Writes the requested files.
     pub(super) fn write(&self, figure: &Figure, outcome: &mut OutputFiles) {
         if self.is_any_given() {
             match self.fonts() {
@@ -74,7 +74,7 @@ impl PictureArgs {
     }
 }
 
-/// What became of several files: that one of them cannot be made is no reason to withhold the others.
+/// The files of a command. If one of them cannot be written, the others still are.
 #[derive(Default)]
 pub(crate) struct OutputFiles {
     pub(crate) written: Vec<OutputPath>,
@@ -82,7 +82,7 @@ pub(crate) struct OutputFiles {
 }
 
 impl OutputFiles {
-    /// Writes a file, all of it or nothing.
+    /// Writes a file completely or not at all.
     pub(crate) fn write<B: AsRef<[u8]>>(&mut self, path: &OutputPath, bytes: impl FnOnce() -> anyhow::Result<B>) {
         match bytes().and_then(|bytes| Ok(path.write(bytes)?)) {
             Ok(()) => self.written.push(path.clone()),
@@ -90,21 +90,21 @@ impl OutputFiles {
         }
     }
 
-    /// Keeps a problem, once if several files have the same.
+    /// Keeps an error, once if several files have the same.
     fn add_problem(&mut self, problem: anyhow::Error) {
         if !self.problems.iter().any(|other| format!("{other:#}") == format!("{problem:#}")) {
             self.problems.push(problem);
         }
     }
 
-    /// Says what was written.
+    /// Reports the files that were written.
     pub(super) fn report(&self) {
         for path in &self.written {
             say!("{}", chumoku::tr!("wrote {}", "{} を書き出しました", path.display()));
         }
     }
 
-    /// The first problem, if there was one; others are said before it.
+    /// Returns the first error, if there is one, after printing the others.
     pub(crate) fn result(self) -> anyhow::Result<()> {
         let mut problems = self.problems.into_iter();
         let Some(first) = problems.next() else { return Ok(()) };
@@ -118,17 +118,17 @@ impl OutputFiles {
     }
 }
 
-/// What is shown beside the picture itself.
+/// The outputs of a command in addition to its pictures.
 pub(crate) struct FigureOutputs<'a> {
     pub(crate) html: Option<&'a OutputPath>,
     pub(crate) json: Option<&'a OutputPath>,
-    /// What the terminal shows; the figure unless it is given.
+    /// Text for the terminal; the figure by default.
     pub(crate) text: Option<String>,
 }
 
 impl FigureOutputs<'_> {
-    /// Writes the page, the pictures and the JSON where they are asked for, and the text unless the JSON goes to standard
-    /// output. All that can be written is, and then it fails if something could not be.
+    /// Writes the page, the pictures and the JSON if requested, and the text unless the JSON goes to standard output.
+    /// Writes as much as possible before it returns an error.
     pub(crate) fn write_all(
         self,
         pictures: &PictureArgs,
@@ -146,7 +146,7 @@ impl FigureOutputs<'_> {
             outcome.write(path, || Ok(format!("{}\n", json())));
         }
         if !is_dash && outcome.written.is_empty() && !outcome.problems.is_empty() {
-            // Nothing of what was asked for: there is nothing to show in its place.
+            // None of the requested files could be written: return the error alone.
             outcome.result()?;
             return Ok(ExitCode::SUCCESS);
         }

@@ -1,4 +1,4 @@
-//! `chumoku position`: the numbers by which positions are told apart.
+//! Implements `chumoku position`: positional encodings in numbers.
 
 use super::model_name;
 use super::pictures::FigureOutputs;
@@ -9,7 +9,7 @@ use chumoku::tr;
 use chumoku_view::{Figure, Lang, PositionalEncoding, figures_to_html};
 
 fn encoding(args: &PositionArgs) -> anyhow::Result<PositionalEncoding> {
-    /// More would be no picture, and would not fit into memory.
+    /// Larger encodings make no readable picture, and would not fit into memory.
     const MOST: usize = 4096;
     for (flag, given) in [("--length", args.length), ("--d-model", args.d_model)] {
         if given > MOST {
@@ -36,7 +36,7 @@ fn encoding(args: &PositionArgs) -> anyhow::Result<PositionalEncoding> {
     }
 }
 
-/// Refuses pages and pictures of more numbers than programs show. The terminal and JSON take them all.
+/// Refuses pages and pictures with more numbers than viewers can show. The terminal and JSON have no such limit.
 fn check_drawn(args: &PositionArgs, encoding: &PositionalEncoding) -> anyhow::Result<()> {
     const MOST: usize = 1 << 19;
     let (length, dimensions) = encoding.table().dim();
@@ -54,8 +54,8 @@ fn check_drawn(args: &PositionArgs, encoding: &PositionalEncoding) -> anyhow::Re
         return Ok(());
     }
     Err(UsageError(tr!(
-        "a picture of {length}×{columns} = {count} numbers is more than programs show (at most {MOST}); take a smaller \
-         --length or --d-model, or --json for the numbers",
+        "a picture of {length}×{columns} = {count} numbers is too large to show (at most {MOST}); choose a smaller \
+         --length or --d-model, or use --json for the numbers",
         "{length}×{columns} = {count} 個の数値の図は大きすぎて表示できません（上限 {MOST} 個）。--length か --d-model \
          を小さくするか、数値だけなら --json を使ってください"
     ))

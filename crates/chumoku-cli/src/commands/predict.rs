@@ -1,4 +1,5 @@
-//! `chumoku predict`: the class, labels or number of texts given, or of every row of a file or of standard input, as a stream.
+//! Implements `chumoku predict`: the class, labels or number of the given texts, or of every row of a file or of
+//! standard input, as a stream.
 
 use super::row_output::{AnswerFn, AnswerFormat, RowAnswers};
 use super::shard::{self, ShardPlan};
@@ -17,20 +18,20 @@ use chumoku::{ModelKind, Prediction, UnreadableValues, pair, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
-/// Between the labels of a row, in a column: what `chumoku train --separator` takes.
+/// Separator of the labels of a row in a column: `chumoku train --separator` accepts it.
 const SEPARATOR: &str = "|";
 
-/// The model that is asked for.
+/// Loads the model with the requested thresholds.
 fn load(args: &PredictArgs) -> anyhow::Result<Predictor<'static>> {
     let (folder, precision, asked) = (&args.model, args.precision, &args.thresholds);
     Ok(match ModelKind::from_folder(folder)? {
         ModelKind::Ngrams => Predictor::Ngrams(load::ngrams_with_thresholds(folder, precision, asked)?),
-        // Says what is wrong with a model of another kind.
+        // Loading fails with a message for any other kind of model.
         _ => Predictor::Classifier(load::classifier_with_thresholds(folder, precision, asked)?),
     })
 }
 
-/// From where on answers are given, said aloud.
+/// Chooses the confidence thresholds of `--abstain`, and reports them.
 fn abstain_thresholds(model: Predictor<'_>, level: f64) -> anyhow::Result<AbstentionThresholds> {
     let bounds = AbstentionThresholds::for_accuracy(model, level)
         .map_err(|problem| UsageError(format!("--abstain {level}: {problem}")))?;
@@ -38,23 +39,23 @@ fn abstain_thresholds(model: Predictor<'_>, level: f64) -> anyhow::Result<Absten
     Ok(bounds)
 }
 
-/// What a model reads of a row.
+/// The inputs that a model reads from a row.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ModelInputs {
-    /// Whether texts are pairs.
+    /// True if texts are pairs.
     pub(crate) pairs: bool,
-    /// The columns beside the text.
+    /// The feature columns.
     pub(crate) feature_columns: Vec<FeatureRequest>,
 }
 
-/// A model, from which confidence on it answers, its input, and the shard that is asked for.
+/// The model, its abstention thresholds, its inputs, and the requested shard.
 type PredictSetup = (Predictor<'static>, Option<AbstentionThresholds>, ModelInputs, Option<ShardPlan>);
 
-/// Loads the model, and checks that the flags are for it.
+/// Loads the model, and checks that the flags suit it.
 fn load_checked(args: &PredictArgs) -> anyhow::Result<PredictSetup> {
     if args.html.is_some() {
         let problem = tr!(
-            "--html: only models that mark spans have such a page; chumoku explain --html shows the answers of others",
+            "--html: only available for taggers; use chumoku explain --html for other models",
             "--html: このページを書けるのは、スパンを示すモデルだけです。ほかのモデルの答えは chumoku explain --html で表示できます"
         );
         return Err(UsageError(problem).into());
@@ -62,7 +63,7 @@ fn load_checked(args: &PredictArgs) -> anyhow::Result<PredictSetup> {
     let (model, piece) = shard::load_with_shard(args, || load(args))?;
     if args.top.is_some() && model.predicts_numbers() {
         let problem = tr!(
-            "--top: this model gives each text a number and no classes; leave it out",
+            "--top: this model predicts a number, not classes; leave it out",
             "--top: このモデルが答えるのはクラスではなく数値です。指定を外してください"
         );
         return Err(UsageError(problem).into());
@@ -75,8 +76,8 @@ fn load_checked(args: &PredictArgs) -> anyhow::Result<PredictSetup> {
     Ok((model, bounds, reads, piece))
 }
 
-/// How rows are answered, and what the model reads of them. If `each_label` is set, several labels are answered by an object, in
-/// which each has its probability.
+/// Returns a predictor of rows, and the inputs of the model. If `each_label` is set, multi-label models answer with
+/// objects that hold the probability of each label.
 pub(crate) fn row_predictor(
     args: &PredictArgs,
     each_label: bool,
@@ -141,7 +142,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rows of a source, each with its label.
+/// Predicts the rows of a source.
 fn predict_rows(
     args: &PredictArgs,
     (model, bounds): (Predictor<'static>, Option<AbstentionThresholds>),
@@ -158,7 +159,7 @@ fn predict_rows(
     ended
 }
 
-/// How rows are answered: by objects, if `is_json` is set.
+/// Returns a predictor of rows; the answers are objects if `is_json` is set.
 fn row_answers(
     args: &PredictArgs,
     model: Predictor<'static>,
@@ -225,7 +226,7 @@ fn row_answers(
     columns(&names, answer_each(model, added))
 }
 
-/// A number with its interval, or the labels, as columns have them.
+/// Formats a number with its interval, or the labels, as cells.
 fn answer_cells(model: Predictor<'_>, prediction: &Prediction) -> Vec<Value> {
     if let Some(estimate) = model.estimate(prediction) {
         return estimate.rounded().map(Value::from).to_vec();
@@ -234,7 +235,7 @@ fn answer_cells(model: Predictor<'_>, prediction: &Prediction) -> Vec<Value> {
     vec![names.join(SEPARATOR).into()]
 }
 
-/// What answers texts, of what each prediction becomes.
+/// Builds an answer function from the cells of each prediction.
 fn answer_each(
     model: Predictor<'static>,
     each: impl Fn(&str, &Prediction) -> Vec<Value> + Send + 'static,

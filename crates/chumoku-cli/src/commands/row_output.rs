@@ -1,4 +1,4 @@
-//! The form in which rows are answered.
+//! Output format of answered rows.
 
 use crate::UsageError;
 use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
@@ -8,15 +8,15 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// The column of the reason why a row has no answer.
+/// Column for the reason why a row has no answer.
 const ERROR_COLUMN: &str = "error";
 
-/// The form in which rows are answered.
+/// Output format of answered rows.
 #[derive(Clone, Debug)]
 pub(super) enum AnswerFormat {
-    /// The rows as they came, with these columns behind theirs.
+    /// The input rows with added columns.
     Columns { names: Vec<String>, bom: bool },
-    /// Objects of the command's own; one without an answer has these values.
+    /// JSON objects; an object without an answer has these values.
     Objects { unanswered: Map<String, Value> },
 }
 
@@ -26,27 +26,27 @@ impl AnswerFormat {
     }
 }
 
-/// What answers texts: for each the values of the columns to add, or the object.
+/// A function that answers texts: for each, the values of the added columns, or the object.
 pub(super) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
 
-/// How rows are answered.
+/// An output format with the function that computes the answers.
 pub(super) struct RowAnswers<'a> {
     pub(super) form: AnswerFormat,
     pub(super) answer: AnswerFn<'a>,
 }
 
-/// Where answers are written.
+/// Writes answers.
 pub(super) enum AnswerWriter<W: Write> {
     Columns {
         writer: RecordWriter<W>,
-        /// Columns added, that of reasons not counted.
+        /// Number of added columns, without that of reasons.
         added: usize,
     },
     Objects {
         out: W,
         unanswered: Map<String, Value>,
         columns: ColumnChoice,
-        /// The names of the input's columns; none where it has only texts.
+        /// Names of the input columns; `None` if the input has only texts.
         keys: Option<Vec<String>>,
     },
 }
@@ -66,7 +66,7 @@ impl<W: Write> AnswerWriter<W> {
             AnswerFormat::Columns { names, bom } => {
                 if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
                     let problem = tr!(
-                        "--bom: the rows are written as JSON, which has no byte order mark; leave it out",
+                        "--bom: the output is JSON, which has no byte order mark; leave it out",
                         "--bom: 行は JSON で書き出され、JSON に BOM は付きません。--bom を外してください"
                     );
                     return Err(UsageError(problem).into());
@@ -78,7 +78,7 @@ impl<W: Write> AnswerWriter<W> {
         })
     }
 
-    /// Counts rows that others write: those before the next one.
+    /// Skips rows that other shards write before the next one.
     pub(super) fn skip_rows(&mut self, rows: u64) {
         if let AnswerWriter::Columns { writer, .. } = self {
             writer.skip_rows(rows);
@@ -127,12 +127,12 @@ impl<W: Write> AnswerWriter<W> {
     }
 }
 
-/// Bytes that are written, for whoever takes them away.
+/// A buffer with shared ownership: one owner writes bytes, another takes them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
 
 impl SharedBuffer {
-    /// What has been written since.
+    /// Takes the bytes written since the last call.
     pub(super) fn take(&self) -> Vec<u8> {
         self.0.take()
     }

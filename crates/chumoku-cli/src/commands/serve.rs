@@ -1,4 +1,4 @@
-//! `chumoku serve`: models as a service over HTTP.
+//! Implements `chumoku serve`: models as a service over HTTP.
 
 use super::model_name;
 use crate::args::{LogFormatArg, ServeArgs};
@@ -8,7 +8,7 @@ use chumoku_server::{Limits, LogFormat, ServeError, ServeOptions, serve};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Where the key is looked for: not among the flags, which other users of the machine can see.
+/// Environment variable of the API key. It is not a flag, because other users of the machine can see flags.
 const KEY_VARIABLE: &str = "CHUMOKU_API_KEY";
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
@@ -62,7 +62,7 @@ fn api_key() -> anyhow::Result<Option<String>> {
     }
 }
 
-/// The name and the folder of a model: NAME=FOLDER, or a folder that has its own name.
+/// Splits NAME=FOLDER, or names a model after its folder.
 fn name_and_folder(given: &Path) -> (String, PathBuf) {
     if let (Some((name, folder)), false) = (given.to_str().and_then(|text| text.split_once('=')), given.exists())
         && !name.is_empty()

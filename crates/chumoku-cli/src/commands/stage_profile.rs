@@ -1,4 +1,4 @@
-//! `--profile` of whole commands: the stages of the work, and how much of its time was multiplying.
+//! Implements `--profile` for whole commands: the time of each stage, and the share of matrix products.
 
 use super::table::table as aligned;
 use chumoku::data::format_thousands;
@@ -8,7 +8,7 @@ use chumoku::{sorting, tr};
 use chumoku_kernels::Roofline;
 use std::time::{Duration, Instant};
 
-/// Runs a command and, if asked, tells where its time went, on standard error.
+/// Runs a command and, if requested, reports its stages on standard error.
 pub(super) fn with_profile<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Result<R>) -> anyhow::Result<R> {
     if !is_asked {
         return work();
@@ -24,7 +24,7 @@ pub(super) fn with_profile<R>(is_asked: bool, work: impl FnOnce() -> anyhow::Res
     result
 }
 
-/// A line for each stage, the longest first, and one for all.
+/// Formats a line for each stage, longest first, and one for the total.
 fn table(found: &[StageTime], all: Duration, threads: usize) -> String {
     let mut found = found.to_vec();
     sorting::sort_by_key(&mut found, |stage| std::cmp::Reverse(stage.duration));
@@ -41,23 +41,23 @@ fn table(found: &[StageTime], all: Duration, threads: usize) -> String {
         found.iter().map(|stage| row(lang().pick(stage.name[0], stage.name[1]), stage.duration, stage.processor)),
     );
     let processor: Option<Duration> = found.iter().map(|stage| stage.processor).sum();
-    rows.push(row(lang().pick("in all", "合計"), all, processor));
+    rows.push(row(lang().pick("total", "合計"), all, processor));
     let head = tr!("\nWhere the time went ({threads} threads)\n\n", "\n時間の内訳（{threads} スレッド）\n\n");
     head + aligned(&rows).trim_end()
 }
 
-/// How many multiply–adds there were, and what share of the threads' seconds they take at least.
+/// Formats the number of multiply-adds, and the least share of the threads' time that they take.
 fn multiply_summary(multiply_adds: u64, seconds: f64, (vectors, blocks): (f64, Option<f64>)) -> String {
     let share = |rate: f64| format!("{:.1} %", 100.0 * multiply_adds as f64 / rate / seconds);
     let (millions, vectors) = (format_thousands((multiply_adds / 1_000_000) as usize), share(vectors));
     let blocks = blocks.map(|blocks| {
         let blocks = share(blocks);
-        tr!(", {blocks} in bf16", "、bf16 なら {blocks}")
+        tr!(", {blocks} at the bf16 rate", "、bf16 なら {blocks}")
     });
     let blocks = blocks.unwrap_or_default();
     tr!(
-        "\n{millions} million multiply-adds: at the multipliers' limit {vectors} of this time in f32{blocks}",
-        "\n積和 {millions} 百万回: 積和器の限界では、この時間のうち f32 で {vectors}{blocks}"
+        "\n{millions} million multiply-adds: {vectors} of this time at the peak f32 rate{blocks}",
+        "\n積和演算 {millions} 百万回: ピーク性能なら、この時間のうち f32 で {vectors}{blocks}"
     )
 }
 
@@ -81,9 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn multiplying_is_held_against_the_limits() {
+    fn multiply_adds_are_compared_with_peak_rates() {
         let text = multiply_summary(3_000_000_000, 10.0, (1e9, Some(4e9)));
-        assert!(text.contains("3,000 million") && text.contains("30.0 %") && text.contains("7.5 % in bf16"), "{text}");
+        assert!(
+            text.contains("3,000 million") && text.contains("30.0 %") && text.contains("7.5 % at the bf16 rate"),
+            "{text}"
+        );
         assert!(!multiply_summary(1, 1.0, (1e9, None)).contains("bf16"));
     }
 }

@@ -1,4 +1,4 @@
-//! Texts that a command is given, and rows that it streams through a model.
+//! Inputs of a command, and streaming rows through a model.
 
 use super::row_output::{AnswerFormat, AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
@@ -20,27 +20,27 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// Rows answered at a time, at first.
+/// Rows per chunk at first.
 const FIRST_CHUNK_ROWS: usize = 256;
-/// The most rows answered at a time, so that memory does not grow with the file: some hundred batches, for many cores.
+/// Maximum rows per chunk, which bounds memory: some hundred batches, for many cores.
 const MAX_CHUNK_ROWS: usize = 4096;
-/// Bytes of rows from which a chunk takes no further one.
+/// Maximum size of the rows of a chunk, in bytes.
 const MAX_CHUNK_BYTES: usize = 16 << 20;
-/// How long a chunk of more than [`CHUNK`] rows may be gathered: rows that come slowly are not to wait for each other.
+/// Maximum time to gather a chunk of more than [`FIRST_CHUNK_ROWS`] rows, so that slow rows do not wait for each other.
 const GATHER_TIME: Duration = Duration::from_millis(50);
-/// A chunk that is answered sooner is small work for the cores there are: the next may be larger.
+/// A chunk that is answered faster keeps the cores too little busy: the next may be larger.
 const FAST_CHUNK_TIME: Duration = Duration::from_millis(500);
-/// How long a chunk waits for its next row; one that takes longer is somebody's who waits for an answer.
+/// Maximum wait for the next row of a chunk. After that, the user may be waiting for an answer.
 const NEXT_ROW_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// What a command is to work on.
+/// The input of a command.
 pub(super) enum CommandInput<'a> {
     Texts(Vec<&'a str>),
     Rows(Box<RowSource>),
 }
 
 impl<'a> CommandInput<'a> {
-    /// The file of `--input`, the texts of the command line or, without both, what comes on standard input.
+    /// Opens the file of `--input`, the texts of the command line or, without both, standard input.
     pub(super) fn open(
         command: &str,
         input: Option<&Path>,
@@ -53,7 +53,7 @@ impl<'a> CommandInput<'a> {
         if input.is_none() && !is_piped && !texts.is_empty() {
             if let Some(at) = texts.iter().position(|text| text.trim().is_empty()) {
                 let problem = tr!(
-                    "text {} of {} is empty; give some text to {command}",
+                    "text {} of {} is empty; {command} expects nonempty texts",
                     "{1} 個のうち {0} 番目のテキストが空です。{command} に渡すテキストを指定してください",
                     at + 1,
                     texts.len()
@@ -65,13 +65,13 @@ impl<'a> CommandInput<'a> {
         let options = row_options(reading, reads_pairs)?;
         let source = match input {
             Some(path) if !is_piped => RowSource::open(path, &options)?,
-            // As a file: what it is can wait until enough of it has come to tell.
+            // A pipe named as a file: its format is recognized once enough has arrived.
             Some(_) if options.format.is_none() => {
                 RowSource::from_reader(Path::new(standard_input()), stdin(), &options)?
             }
             None if !is_piped && stdin().is_terminal() => {
                 let problem = tr!(
-                    "no text: give one, e.g. chumoku {command} MODEL \"some text\", or a file with --input",
+                    "no text: give one, such as chumoku {command} MODEL \"some text\", or a file with --input",
                     "テキストがありません。chumoku {command} MODEL \"テキスト\" のように指定するか、--input でファイルを指定してください"
                 );
                 return Err(UsageError(problem).into());
@@ -87,25 +87,25 @@ impl<'a> CommandInput<'a> {
     }
 }
 
-/// How rows are read that are to be answered.
+/// Returns the read options of rows to answer.
 fn row_options(reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<ReadOptions> {
     let mut options = read_options(reading, false)?;
     (options.faults_in_place, options.pairs) = (true, reads_pairs);
     Ok(options)
 }
 
-/// The rows of a file, without a word about it.
+/// Opens the rows of a file without printing its description.
 pub(super) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<RowSource> {
     let source = RowSource::open(file, &row_options(reading, reads_pairs)?)?;
     pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
     Ok(source)
 }
 
-/// Streams the rows of a source, in order. `answer` gives for each of some texts the values of the columns to add, or
-/// the object.
+/// Streams the rows of a source, in order. `answer` returns the added column values, or the object, for each of some
+/// texts.
 ///
-/// A row that cannot be answered keeps its place, with the reason; if `strict`, it ends the stream, behind the answers to
-/// the rows before it.
+/// A row that cannot be answered keeps its place and gets the reason. If `strict` is set, it ends the stream after the
+/// answers to the rows before it.
 pub(super) fn stream(
     source: RowSource,
     form: AnswerFormat,
@@ -115,7 +115,7 @@ pub(super) fn stream(
     stream_shard(source, form, (strict, None), answer)
 }
 
-/// The same of the rows of one shard, if that is asked for.
+/// Like [`stream`], restricted to a shard if one is given.
 pub(super) fn stream_shard(
     source: RowSource,
     form: AnswerFormat,
@@ -163,7 +163,7 @@ pub(super) fn stream_shard(
         progress.add(kept);
         if let Some(end) = end {
             progress.finish();
-            // What was read before a fault has been answered; it is written out before the fault is told.
+            // Rows before the error are answered and written before the error is returned.
             writer.flush()?;
             end?;
             break;
@@ -180,21 +180,21 @@ pub(super) fn stream_shard(
     Ok(ExitCode::SUCCESS)
 }
 
-/// How many rows have no answer, and why the first has none.
+/// Describes rows without an answer: their number, and the reason for the first.
 pub(super) fn unanswered_message(n: usize, first: &str) -> String {
     let rows = pluralize(n, "row");
     let have = if n == 1 { "has" } else { "have" };
     tr!("{rows} {have} no answer, the first because: {first}", "{n} 行に答えがありません。最初の理由: {first}")
 }
 
-/// Where rows are written: to standard output as they are, or as a shard.
+/// Output of rows: to standard output, or as a shard.
 enum RowOutput<'a> {
     Rows(AnswerWriter<BufWriter<StdoutLock<'a>>>),
     Shard {
         answers: AnswerWriter<SharedBuffer>,
         portion: SharedBuffer,
         writer: Box<ShardWriter<'a>>,
-        /// The row behind the last.
+        /// Index of the row after the last one.
         next: u64,
     },
 }
@@ -216,7 +216,7 @@ impl RowOutput<'_> {
         Ok(RowOutput::Shard { answers, portion, writer, next: 0 })
     }
 
-    /// Writes row `at` of the input with its answer or, without one, with the reason.
+    /// Writes row `at` of the input with its answer or with the reason why it has none.
     fn write(
         &mut self,
         at: u64,
@@ -251,29 +251,30 @@ impl RowOutput<'_> {
     }
 }
 
-/// A row.
+/// A row of the input.
 struct StreamRow {
-    /// How many rows the input has before it.
+    /// Number of input rows before it.
     index: u64,
     record: Record,
-    /// What keeps it from being answered.
+    /// The error that prevents an answer.
     fault: Option<DataError>,
 }
 
-/// What ends a stream: its end, or what cannot be read past.
+/// The end of a stream: the end of the input, or an error.
 type StreamEnd = Result<(), DataError>;
 
-/// What was seen of a source.
+/// Summary of the reader thread.
 #[derive(Default)]
 struct ReadSummary {
     skipped: SkippedRows,
     input: InputSummary,
 }
 
-/// Reads rows in a thread of its own, so that whoever answers them sees which have come. The thread ends with the rows
-/// and says what it saw.
+/// Reads rows in a separate thread, so that the answering thread sees how many have arrived. The thread ends with the
+/// rows.
 ///
-/// Of a shard its rows come alone, but all are read; if `strict`, what is wrong with those of others ends the stream too.
+/// For a shard, only its rows are sent, but all rows are read. If `strict` is set, errors in the rows of other shards
+/// end the stream too.
 fn read_ahead(
     source: RowSource,
     shard: Option<Shard>,
@@ -305,7 +306,8 @@ fn read_ahead(
     (rows, reader)
 }
 
-/// Rows to answer at a time after a chunk of so many took so long: no answer depends on it, since each is its row's own.
+/// Returns the size of the next chunk, from the time that the last one took. No answer depends on the size, because
+/// rows are independent.
 fn next_chunk_rows(size: usize, answered: usize, took: Duration) -> usize {
     match answered == size && took < FAST_CHUNK_TIME {
         true => (2 * size).min(MAX_CHUNK_ROWS),
@@ -314,12 +316,13 @@ fn next_chunk_rows(size: usize, answered: usize, took: Duration) -> usize {
     }
 }
 
-/// Whether a chunk of so many rows and bytes, gathered for so long, takes another row; `size` is the most.
+/// Returns true if a chunk has room for another row; `size` is the maximum number of rows.
 fn has_room(rows: usize, bytes: usize, size: usize, took: Duration) -> bool {
     rows < size && bytes < MAX_CHUNK_BYTES && (rows < FIRST_CHUNK_ROWS || took < GATHER_TIME)
 }
 
-/// At most `size` rows to answer next, and how the stream ends if it does. Before a wait all answers are handed on.
+/// Gathers at most `size` rows to answer next, and the end of the stream if it was reached. Flushes all answers before
+/// it waits.
 fn gather(
     rows: &Receiver<Result<StreamRow, DataError>>,
     writer: &mut RowOutput<'_>,
@@ -359,11 +362,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chunks_grow_where_they_are_answered_soon() {
+    fn chunks_grow_if_answered_fast() {
         let milliseconds = Duration::from_millis;
         assert_eq!(next_chunk_rows(256, 256, milliseconds(100)), 512);
         assert_eq!(next_chunk_rows(4096, 4096, milliseconds(1)), 4096);
-        // Rows that come slowly are no reason.
+        // Slow rows do not make the next chunk larger.
         assert_eq!(next_chunk_rows(256, 3, milliseconds(1)), 256);
         assert_eq!(next_chunk_rows(512, 512, milliseconds(1000)), 512);
         assert_eq!(next_chunk_rows(1024, 1024, milliseconds(3000)), 512);
@@ -371,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_end_where_rows_are_large_or_slow() {
+    fn chunks_end_early_if_rows_are_large_or_slow() {
         let (soon, late) = (Duration::ZERO, GATHER_TIME);
         assert!(has_room(4095, MAX_CHUNK_BYTES - 1, 4096, soon));
         assert!(!has_room(4096, 0, 4096, soon) && !has_room(256, 0, 256, soon));

@@ -1,8 +1,8 @@
-//! Cells in columns of a terminal.
+//! Tables for a terminal.
 
 use unicode_width::UnicodeWidthStr;
 
-/// A line for each row: the first column to the left, the others to the right.
+/// Formats a line for each row: the first column aligned left, the others right.
 pub(super) fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
     let widths: [usize; COLUMNS] = std::array::from_fn(width);

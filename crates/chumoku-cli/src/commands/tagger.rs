@@ -1,4 +1,4 @@
-//! `predict` and `eval` of a tagger.
+//! Implements `predict` and `eval` for taggers.
 
 use super::row_output::{AnswerFormat, RowAnswers};
 use super::shard;
@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-/// The model, of flags that are for it.
+/// Loads the model, and checks that the flags suit it.
 fn load_checked(args: &PredictArgs) -> anyhow::Result<&'static TextTagger> {
     let flags = [
         ("--top", args.top.is_some()),
@@ -28,7 +28,7 @@ fn load_checked(args: &PredictArgs) -> anyhow::Result<&'static TextTagger> {
     ];
     if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
         let problem = tr!(
-            "{flag}: this model marks spans in texts, and gives a text no class; leave it out",
+            "{flag}: this model marks spans in texts and predicts no classes; leave it out",
             "{flag}: このモデルはテキストの中のスパンを示すもので、テキストのクラスは答えません。指定を外してください"
         );
         return Err(UsageError(problem).into());
@@ -36,12 +36,12 @@ fn load_checked(args: &PredictArgs) -> anyhow::Result<&'static TextTagger> {
     load::tagger(&args.model, args.precision)
 }
 
-/// How rows are answered.
+/// Returns a predictor of rows.
 pub(super) fn row_predictor(args: &PredictArgs) -> anyhow::Result<RowAnswers<'static>> {
     Ok(row_answers(load_checked(args)?, args, |_, _| {}))
 }
 
-/// The same, of a model whose answers are `seen` too.
+/// Returns a predictor of rows that also passes its answers to `seen`.
 fn row_answers<'a>(
     model: &'a TextTagger,
     args: &PredictArgs,
@@ -68,14 +68,14 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
     let options = read_options(&args.reading, false)?;
     let mut page =
         SpanPage { path: args.html.as_ref(), model, name: model_name(&args.model), texts: Vec::new(), total: 0 };
-    // What comes through a pipe can be read once, and has a text a line or row.
+    // Piped input can be read only once: it has one text per line or row, not CoNLL.
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
     {
         if piece.is_some() {
             return Err(cannot_divide_conll(path).into());
         }
-        // Words that the file has are kept.
+        // Keeps the words of the file.
         let rows = load_spans(path, &options)?.examples;
         let found = model.predict_rows(&rows)?;
         page.add(rows.iter().map(|row| row.text.as_str()).zip(&found));
@@ -98,10 +98,10 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
     print(args, texts.into_iter().zip(found))
 }
 
-/// That a file of words is to be divided among runs.
+/// The error for dividing a CoNLL file among runs.
 pub(super) fn cannot_divide_conll(path: &Path) -> UsageError {
     UsageError(tr!(
-        "{}: a file of words and tags (CoNLL) is read as a whole and cannot be divided: give texts, one a line or a row, or use \
+        "{}: a file of words and tags (CoNLL) is read as a whole and cannot be divided: give one text per line or row, or use \
          `chumoku predict` without shards or workers",
         "{}: 単語とタグのファイル（CoNLL）は全体をまとめて読むので、分割できません。1 行に 1 つのテキストのファイルにするか、\
          分割もワーカーも使わない `chumoku predict` を使ってください",
@@ -109,14 +109,14 @@ pub(super) fn cannot_divide_conll(path: &Path) -> UsageError {
     ))
 }
 
-/// The page that was asked for, if one was.
+/// The requested HTML page, if any.
 struct SpanPage<'a> {
     path: Option<&'a OutputPath>,
     model: &'a TextTagger,
     name: String,
-    /// Those that the page has.
+    /// Texts shown on the page.
     texts: Vec<(String, Vec<PredictedSpan>)>,
-    /// How many there are.
+    /// Total number of texts.
     total: usize,
 }
 
@@ -154,7 +154,7 @@ fn print<'a>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The text with its spans in brackets, or in bold, each with its kind behind it.
+/// Puts spans in brackets or in bold, each followed by its kind.
 fn mark_spans(text: &str, spans: &[PredictedSpan], has_colour: bool) -> String {
     let (mut out, mut at) = (String::new(), 0);
     let mut letters = text.chars();

@@ -1,4 +1,4 @@
-//! From which probability on a class is the answer, as `--threshold` and `--precision-at-least` say.
+//! The probability thresholds of classes, chosen by `--threshold` and `--precision-at-least`.
 
 use crate::UsageError;
 use crate::args::{LabelThreshold, ThresholdArgs};
@@ -7,20 +7,20 @@ use chumoku::answers::Predictor;
 use chumoku::lang::lang;
 use chumoku::{AbstentionCalibration, tr};
 
-/// What is known of a model's classes.
+/// The classes of a model.
 pub(super) struct ThresholdClasses<'a> {
     pub(super) labels: &'a [String],
-    /// Whether a text may have several.
+    /// True for multi-label models.
     pub(super) has_several: bool,
     pub(super) caution: Option<&'a AbstentionCalibration>,
 }
 
 impl<'a> ThresholdClasses<'a> {
-    /// Of a model.
+    /// Returns the classes of a model.
     pub(super) fn of_model(model: Predictor<'a>) -> anyhow::Result<ThresholdClasses<'a>> {
         if model.predicts_numbers() {
             return Err(UsageError(tr!(
-                "--threshold, --precision-at-least: this model gives each text a number and no classes; leave them out",
+                "--threshold, --precision-at-least: this model predicts a number, not classes; leave them out",
                 "--threshold、--precision-at-least: このモデルが答えるのはクラスではなく数値です。指定を外してください"
             ))
             .into());
@@ -32,7 +32,7 @@ impl<'a> ThresholdClasses<'a> {
         })
     }
 
-    /// The least probability of each class that is asked for.
+    /// Returns the requested probability threshold of each class.
     pub(super) fn thresholds(&self, asked: &ThresholdArgs) -> anyhow::Result<Vec<Option<f32>>> {
         let mut least = vec![None; self.labels.len()];
         for given in &asked.threshold {
@@ -49,8 +49,8 @@ impl<'a> ThresholdClasses<'a> {
         }
         if !self.has_several && least.iter().all(Option::is_some) {
             let problem = tr!(
-                "--threshold, --precision-at-least: every class has one, so some texts would have no answer: leave one class without \
-                 (--abstain answers only where the model is sure)",
+                "--threshold, --precision-at-least: every class has a threshold, so some texts would have no answer; leave one class without \
+                 (--abstain answers only if the model is confident)",
                 "--threshold、--precision-at-least: すべてのクラスに指定されているため、答えのないテキストが出ます。1 つのクラスは指定を\
                  外してください（確信のあるときだけ答えさせるには --abstain）"
             );
@@ -68,7 +68,7 @@ impl<'a> ThresholdClasses<'a> {
         Ok(())
     }
 
-    /// The classes that somebody means.
+    /// Returns the classes that a flag names.
     fn classes_named(&self, flag: &str, given: &LabelThreshold) -> anyhow::Result<Vec<usize>> {
         let Some(label) = &given.label else {
             if self.has_several {
@@ -76,7 +76,7 @@ impl<'a> ThresholdClasses<'a> {
             }
             let (value, first) = (given.value, crate::sanitize(self.labels.last().map_or("", String::as_str)));
             let problem = tr!(
-                "{flag} {value}: expected a class to answer from there on, such as {flag} {first}={value}",
+                "{flag} {value}: expected the class of the threshold, such as {flag} {first}={value}",
                 "{flag} {value}: どのクラスのしきい値かを、{flag} {first}={value} のように指定してください"
             );
             return Err(UsageError(problem).into());
@@ -97,14 +97,14 @@ impl<'a> ThresholdClasses<'a> {
         Err(UsageError(problem).into())
     }
 
-    /// From which probability on so large a share of the rows is of the class, said aloud. None where so many labels were asked
-    /// for at once that this one may stay as it is.
+    /// Chooses the probability threshold at which the given share of the answers is right, and reports it. Returns
+    /// `None` if all labels were requested at once and this one keeps its threshold.
     fn threshold_for_precision(&self, class: usize, given: &LabelThreshold) -> anyhow::Result<Option<f32>> {
         let (label, level) = (crate::sanitize(&self.labels[class]), given.value);
         let percent = 100.0 * level;
         let Some(caution) = self.caution.filter(|caution| caution.classes.len() == self.labels.len()) else {
             let problem = tr!(
-                "--precision-at-least: this folder does not say how probable its classes were in the validation rows: train it again, \
+                "--precision-at-least: this folder has no class probabilities of the validation rows: train it again, \
                  with validation rows",
                 "--precision-at-least: 検証データでのクラスの確率がこのフォルダにありません。検証データのある学習をやり直してください"
             );
@@ -112,16 +112,21 @@ impl<'a> ThresholdClasses<'a> {
         };
         let Some(cut) = caution.precision_threshold(class, level) else {
             let text = tr!(
-                "“{label}”: at no probability are {percent} % of the {} validation rows right",
-                "「{label}」: {} 行の検証データでは、どの確率でも {percent} % は正しくなりません",
+                "“{label}”: no threshold makes {percent} % of the predictions right on the {} validation rows",
+                "「{label}」: {} 行の検証データでは、どのしきい値でも適合率が {percent} % になりません",
                 caution.rows
             );
             if given.label.is_none() {
-                print_status(["threshold", "しきい値"], &tr!("{text}; it stays as it is", "{text}。そのままにします"));
+                print_status(
+                    ["threshold", "しきい値"],
+                    &tr!("{text}; the threshold is unchanged", "{text}。そのままにします"),
+                );
                 return Ok(None);
             }
-            let problem =
-                tr!("--precision-at-least: {text}; ask for less", "--precision-at-least: {text}。値を下げてください");
+            let problem = tr!(
+                "--precision-at-least: {text}; choose a lower value",
+                "--precision-at-least: {text}。値を下げてください"
+            );
             return Err(UsageError(problem).into());
         };
         let right = cut.point.answered - cut.point.wrong;
@@ -131,14 +136,14 @@ impl<'a> ThresholdClasses<'a> {
         let proof = match cut.is_guaranteed {
             true => String::new(),
             false => tr!(
-                "; too few rows to promise {percent} % of new texts",
-                "（行が少なく、新しいテキストについて {percent} % を約束することはできません）"
+                "; too few rows to promise {percent} % on new texts",
+                "（行が少なく、新しいテキストについて {percent} % を保証できません）"
             ),
         };
         print_status(
             ["threshold", "しきい値"],
             &tr!(
-                "“{label}” from a probability of {sure:.1} % on: precision {precision:.1} %, recall {recall:.1} % in the validation \
+                "“{label}” at a probability of {sure:.1} % or above: precision {precision:.1} %, recall {recall:.1} % on the validation \
                  rows{proof}",
                 "「{label}」は確率 {sure:.1} % 以上: 検証データで適合率 {precision:.1} %、再現率 {recall:.1} %{proof}"
             ),

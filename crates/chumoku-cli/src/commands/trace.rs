@@ -1,4 +1,4 @@
-//! `chumoku trace`: attention in numbers, step by step.
+//! Implements `chumoku trace`: attention in numbers, step by step.
 
 mod beam_search;
 mod merges;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
         TraceDepth::All => trace::TraceDepth::All,
     };
     let size = args.size.unwrap_or(if args.format() == TraceFormat::Html { 64 } else { 12 });
-    // A file is no terminal, whatever is one.
+    // A file gets the default options, even if standard output is a terminal.
     let TerminalOptions { width, colour, .. } = match output::output_file(&args.out) {
         None => terminal_options(lang),
         Some(_) => TerminalOptions::default(),
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes what was made into a file, or else to standard output.
+/// Writes the output to a file, or else to standard output.
 fn write_output(out: &Option<OutputPath>, bytes: &[u8]) -> anyhow::Result<()> {
     if let Some(path) = output::output_file(out) {
         path.write(bytes)?;
@@ -70,12 +70,12 @@ fn write_output(out: &Option<OutputPath>, bytes: &[u8]) -> anyhow::Result<()> {
     }
     let mut out = stdout().lock();
     out.write_all(bytes)?;
-    // What does not end with a line would be written at the end of the program, where nobody hears of a failure.
+    // A last line without a line end would be written at exit, where an error is lost.
     out.flush()?;
     Ok(())
 }
 
-/// Whether the flags are for a model of this kind.
+/// Checks that the flags suit this kind of model.
 fn check_flags(args: &TraceArgs, kind: ModelKind) -> anyhow::Result<()> {
     let is_class = kind == ModelKind::Classifier && args.target.is_some();
     let problem = match kind {
@@ -94,7 +94,7 @@ fn check_flags(args: &TraceArgs, kind: ModelKind) -> anyhow::Result<()> {
             )
         }
         _ if is_class && !args.backward => tr!(
-            "--target: of a classifier it is the class whose gradients --backward shows; add --backward, or leave --target out",
+            "--target: for a classifier, the class whose gradients --backward shows; add --backward, or leave --target out",
             "--target: 分類モデルでは --backward で勾配を示すクラスです。--backward を付けるか、--target を外してください"
         ),
         _ => return Ok(()),
@@ -104,15 +104,15 @@ fn check_flags(args: &TraceArgs, kind: ModelKind) -> anyhow::Result<()> {
 
 fn missing_second_text() -> UsageError {
     UsageError(tr!(
-        "--text: this model reads two texts: give both, with a tab between them, as --text \"$(printf 'first\\tsecond')\"",
+        "--text: this model reads pairs of texts; give both with a tab between them, as --text \"$(printf 'first\\tsecond')\"",
         "--text: このモデルは 2 つのテキストの組を読みます。--text \"$(printf '1 つ目\\t2 つ目')\" のように、2 つのテキストをタブで区切って\
          指定してください"
     ))
 }
 
-/// The trace of a model.
+/// Traces a model.
 fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
-    // The parser lets a trace without example or file through only with both of these.
+    // The parser requires both, unless there is an example or a file.
     let (Some(folder), Some(text)) = (&args.model, &args.text) else {
         let problem = tr!(
             "expected --example NAME, --input FILE, or --model DIR --text T",
@@ -143,7 +143,7 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
                 false => model.record(text, target, part, place)?,
             }
         }
-        // Says what is wrong with a model of another kind.
+        // Loading fails with a message for any other kind of model.
         _ => {
             let model = load::classifier(folder, args.precision)?;
             let text = &pair::from_line(text, model.config().reads_pairs()).ok_or_else(missing_second_text)?;
@@ -153,7 +153,7 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
     Ok(trace::Trace::from_model(attention, &name)?)
 }
 
-/// The trace that was asked for.
+/// Builds the requested trace.
 fn build_trace(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
     let (name, example) = match (&args.example, &args.input) {
         (Some(name), _) => (name.clone(), builtin(name)?),

@@ -1,4 +1,4 @@
-//! Rows that a model was trained on, in a file that is to score it.
+//! Overlap of an evaluation file with the training texts of a model.
 
 use crate::progress::print_status;
 use chumoku::data::format_thousands;
@@ -6,7 +6,7 @@ use chumoku::train::SeenTexts;
 use chumoku::{read_model_folder, tr};
 use std::path::Path;
 
-/// Loads the model of a folder, and the texts that it was trained on where the folder has them.
+/// Loads the model of a folder, and its training texts if the folder has them.
 pub(super) fn load_with_training_texts<M>(
     folder: &Path,
     mut load: impl FnMut() -> anyhow::Result<M>,
@@ -14,7 +14,7 @@ pub(super) fn load_with_training_texts<M>(
     read_model_folder(folder, || Ok((load()?, SeenTexts::load(folder)?)))
 }
 
-/// Counts the rows that have a text of those `seen`, if these are known, and warns if there are any.
+/// Counts the rows whose text is among the training texts, if these are known, and warns if there are any.
 pub(super) fn report_training_overlap(seen: Option<&SeenTexts>, texts: &[&str]) -> Option<usize> {
     let seen = seen.map(|seen| seen.count(texts));
     if let Some(n) = seen.filter(|&n| n > 0) {
@@ -23,8 +23,8 @@ pub(super) fn report_training_overlap(seen: Option<&SeenTexts>, texts: &[&str]) 
         print_status(
             ["note", "注記"],
             &tr!(
-                "warning: {n} of {rows} rows have a text that the model was trained on or chosen by: their score \
-                 says nothing about new texts",
+                "warning: {n} of {rows} rows have a text that the model was trained or selected on: their score \
+                 is no estimate for new texts",
                 "警告: {rows} 行のうち {n} 行のテキストは、モデルの学習か選択に使われています。その評価値からは、新しいテキストに\
                  ついて何も分かりません"
             ),

@@ -1,4 +1,4 @@
-//! `chumoku translate`: texts given, or every row of a file or of standard input, as a stream.
+//! Implements `chumoku translate`: the given texts, or every row of a file or of standard input, as a stream.
 
 use super::load;
 use super::row_output::AnswerFormat;
@@ -17,8 +17,8 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<ExitCode> {
     let model = load::translator(&args.model, args.precision)?;
     if args.n_best > args.beam {
         let problem = tr!(
-            "--n-best: expected at most {}, as wide as --beam is, got {}",
-            "--n-best: --beam と同じ {} 以下でなければなりませんが、{} です",
+            "--n-best: expected at most {} (--beam), found {}",
+            "--n-best: {}（--beam）以下の数が必要ですが、{} です",
             args.beam,
             args.n_best
         );
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rows of a source, each with its translation; counts the sources that were cut.
+/// Translates the rows of a source, and counts the truncated source texts.
 fn translate_rows(
     args: &TranslateArgs,
     model: &TextTranslator,

@@ -1,9 +1,9 @@
-//! How sure answers are: promises that are kept, those that cannot be made, and the answers that were wrong.
+//! Abstention: promises that hold, promises that cannot be made, and the wrong answers.
 
 use crate::common::Place;
 use serde_json::Value;
 
-/// Texts of two classes, every fifth of which has words of both.
+/// Texts of two classes. Every fifth contains words of both.
 fn rows(n: usize, state: &mut u64) -> String {
     let words = [["soup", "bread", "dinner", "cook"], ["train", "ticket", "station", "driver"]];
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
@@ -12,7 +12,7 @@ fn rows(n: usize, state: &mut u64) -> String {
         let class = pick(2);
         let other = if i % 5 == 0 { 1 - class } else { class };
         let [first, second] = [words[class][pick(4)], words[other][pick(4)]];
-        // In a doubtful text nothing tells what it is about.
+        // Nothing in a doubtful text reveals its topic.
         let [first, second] = if pick(2) == 0 { [first, second] } else { [second, first] };
         let filler = ["today", "again", "at noon", "as ever"][pick(4)];
         out += &format!("{}\tthe {first} and the {second} were late {filler}\n", ["food", "travel"][class]);
@@ -28,7 +28,7 @@ fn trained(place: &Place, more: &[&str]) {
 }
 
 #[test]
-fn what_is_answered_is_right_as_often_as_promised() {
+fn answered_rows_are_right_as_often_as_promised() {
     let place = Place::new();
     trained(&place, &["--model", "ngrams"]);
     let all = place.run(&["predict", "model", "--input", "test.tsv", "--json"]).ok().json_lines();
@@ -52,7 +52,7 @@ fn what_is_answered_is_right_as_often_as_promised() {
     assert!(wrong_before >= 25, "{wrong_before}");
     assert!(answered > 300 && right as f64 >= 0.95 * answered as f64, "{right} of {answered}");
 
-    // The report says the same of the same rows.
+    // The report gives the same figures for the same rows.
     let metrics = place.json("model/metrics.json");
     let promise = metrics["abstain"].as_array().unwrap().iter().find(|promise| promise["level"] == 0.95).unwrap();
     assert!((promise["covers"].as_f64().unwrap() - answered as f64 / 500.0).abs() < 1e-9, "{promise}");
@@ -61,7 +61,7 @@ fn what_is_answered_is_right_as_often_as_promised() {
     let last = curve.last().unwrap();
     assert_eq!((&last[1], last[2].as_f64().unwrap()), (&1.0.into(), wrong_before as f64 / 500.0));
 
-    // The picture of it.
+    // The accuracy–coverage curve as a picture.
     let run = place.run(&["eval", "model", "test.tsv", "--svg", "curve.svg", "--lang", "ja"]);
     if !run.lacks_a_font() {
         run.ok();
@@ -84,7 +84,7 @@ fn what_is_answered_is_right_as_often_as_promised() {
 }
 
 #[test]
-fn rows_that_are_answered_wrongly_are_a_table() {
+fn wrong_answers_are_written_as_a_table() {
     let place = Place::new();
     trained(&place, &["--model", "ngrams"]);
     place.write("odd.tsv", place.read("test.tsv") + "travel\t=the soup and the bread\n");
@@ -99,10 +99,10 @@ fn rows_that_are_answered_wrongly_are_a_table() {
     let sure: Vec<f64> = lines[1..].iter().map(|line| line[4].parse().unwrap()).collect();
     assert!(sure.is_sorted_by(|a, b| a >= b) && sure.len() > 20);
     assert!(lines[1..].iter().all(|line| line[2] != line[3] && line[4] >= line[5]));
-    // The surest error is the one that was made; no spreadsheet runs it.
+    // The most confident error is the planted one; a spreadsheet does not run it as a formula.
     assert_eq!(lines[1][..4], ["502", "'=the soup and the bread", "travel", "food"]);
 
-    // How good the probabilities are stands in the scores.
+    // The scores include the quality of the probabilities.
     let sureness = &scores["scores"]["sureness"];
     let [error, roc, recall] =
         ["calibration_error", "roc_area", "precision_recall_area"].map(|key| sureness[key].as_f64().unwrap());
@@ -114,7 +114,7 @@ fn rows_that_are_answered_wrongly_are_a_table() {
 }
 
 #[test]
-fn promises_that_cannot_be_made_are_refused() {
+fn impossible_promises_are_rejected() {
     let place = Place::new();
     trained(&place, &["--epochs", "1"]);
     place.run(&["predict", "model", "--abstain", "0.9", "the soup and the dinner were late today"]).ok();
@@ -123,7 +123,7 @@ fn promises_that_cannot_be_made_are_refused() {
         place.refuses(&["predict", "model", "--abstain", level, "a text"], &["--abstain", "0.95"]);
     }
     place.refuses(&["predict", "model", "--abstain", "0.9", "--top", "2", "a text"], &["--top"]);
-    // As folders were before.
+    // A folder of an older version.
     let mut config = place.json("model/config.json");
     let caution = config.as_object_mut().unwrap().remove("caution").unwrap();
     place.write("model/config.json", config.to_string());
@@ -132,7 +132,7 @@ fn promises_that_cannot_be_made_are_refused() {
     config["caution"]["steps"][0]["wrong"] = 1_000_000.into();
     place.write("model/config.json", config.to_string());
     place.refuses(&["predict", "model", "a text"], &["config.json", "caution"]);
-    // Of a measure no answer is right to the digit; and few rows promise nothing of ratings.
+    // No prediction of a measure is right to the digit, and few rows support no promise for ratings.
     let rows: String =
         (0..90).map(|i| format!("{},a {} night {i}\n", 1 + i % 3, ["bad", "fair", "good"][i % 3])).collect();
     place.write("scores.csv", format!("stars,text\n{rows}"));
@@ -146,14 +146,14 @@ fn promises_that_cannot_be_made_are_refused() {
     place.refuses(&["predict", "sizes", "--abstain", "0.9", "a text"], &["a measure", "low and high"]);
 }
 
-/// Of labels all of a text's are right, and of ratings the nearest level, as often as promised, in every form of answer.
+/// For an answered text, all labels are right, or the nearest rating is, as often as promised, in every form of answer.
 #[test]
 fn labels_and_ratings_are_right_as_often_as_promised() {
     let place = Place::new();
     let mut state = 5;
     let text = rows(3500, &mut state);
     let lines: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once('\t')).collect();
-    // A text of one thing has one label, a doubtful one both or either.
+    // A text about one thing has one label, a doubtful one has both or either.
     let labels = |(i, (class, text)): (usize, &(&str, &str))| {
         let other = ["soup", "bread", "dinner", "cook"].iter().any(|word| text.contains(word));
         let both = other && ["train", "ticket", "station", "driver"].iter().any(|word| text.contains(word));
@@ -162,7 +162,7 @@ fn labels_and_ratings_are_right_as_often_as_promised() {
     };
     let stars = |(i, (class, text)): (usize, &(&str, &str))| {
         let number = if *class == "food" { 5 } else { 1 };
-        // Nothing tells which of three levels it is in every fifth.
+        // In every fifth text, nothing reveals which of three levels it has.
         format!("{}\t{text}\n", if i % 5 == 0 { 1 + i % 3 * 2 } else { number })
     };
     for (name, head, of_row) in
@@ -175,7 +175,7 @@ fn labels_and_ratings_are_right_as_often_as_promised() {
         let more: &[&str] = if name == "labels" { &["--separator", "|"] } else { &[] };
         let args = ["train", &train, "--test", &test, "--model", "ngrams", "--out", name];
         let run = place.run(&[&args[..], more].concat()).ok();
-        assert!(run.stdout.contains("Only where it is sure"), "{run:#?}");
+        assert!(run.stdout.contains("Abstaining when unsure"), "{run:#?}");
         let level = "0.9";
         let all = place.run(&["predict", name, "--input", &test, "--json"]).ok().json_lines();
         let sure = place.run(&["predict", name, "--input", &test, "--json", "--abstain", level]).ok().json_lines();
@@ -212,7 +212,7 @@ fn labels_and_ratings_are_right_as_often_as_promised() {
         }
         assert!(wrong_before >= 40, "{name}: {wrong_before}");
         assert!(answered > 150 && right as f64 >= 0.9 * answered as f64, "{name}: {right} of {answered}");
-        // The report says the same of the same rows.
+        // The report gives the same figures for the same rows.
         let metrics = place.json(&format!("{name}/metrics.json"));
         let promise = metrics["abstain"].as_array().unwrap().iter().find(|of| of["level"] == 0.9).unwrap();
         assert!((promise["covers"].as_f64().unwrap() - f64::from(answered) / 500.0).abs() < 1e-9, "{promise}");

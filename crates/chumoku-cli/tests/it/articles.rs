@@ -1,4 +1,4 @@
-//! Every command of `docs/articles.md` runs, in the order of the page, and every name on it is known.
+//! Runs every command of `docs/articles.md` in the order of the page, and checks every name on it.
 
 use crate::common::Place;
 use std::collections::HashSet;
@@ -10,7 +10,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// The words of a command line; quotes keep them together.
+/// Splits a command line into words, respecting quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -25,7 +25,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Dates as people write them, each with its form in numbers.
+/// Dates as people write them, each with its numeric form.
 fn some_dates() -> String {
     const MONTHS: [&str; 4] = ["Jan.", "May", "July", "Nov."];
     let date = |i: usize| {
@@ -52,7 +52,7 @@ fn the_repository_has_no_symbolic_links() {
 fn every_command_of_the_page_runs() {
     let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
     let place = Place::new();
-    // What is shipped, and nothing else.
+    // Only what is shipped.
     for folder in ["examples", "crates/chumoku-view/worked"] {
         fs::create_dir_all(place.path(folder)).unwrap();
         for file in fs::read_dir(root().join(folder)).unwrap().map(|file| file.unwrap().path()) {
@@ -71,7 +71,7 @@ fn every_command_of_the_page_runs() {
             args.insert(1, "some-dates.csv".to_owned());
         }
         let run = place.run(&args.iter().map(String::as_str).collect::<Vec<_>>());
-        // Of published numbers some are wrong, which is what `check` is there to say.
+        // Some published numbers are wrong, and `check` reports them.
         let is_well = run.code == 0 || (args[0] == "check" && run.code == 1);
         assert!(is_well, "chumoku {command}: {run:?}");
         assert!(!run.stdout.is_empty() || args.iter().any(|arg| arg == "--out"), "chumoku {command}: {run:?}");
@@ -79,7 +79,7 @@ fn every_command_of_the_page_runs() {
 }
 
 #[test]
-fn every_example_of_the_page_is_there_and_every_example_is_on_it() {
+fn the_page_and_the_example_files_list_each_other() {
     let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
     let mut named: Vec<&str> = page
         .split("crates/chumoku-view/worked/")
@@ -95,7 +95,7 @@ fn every_example_of_the_page_is_there_and_every_example_is_on_it() {
         .collect();
     files.sort();
     assert_eq!(named, files);
-    // Names that are on the page are public, whole and as they are written.
+    // Names on the page must be public and complete.
     let source = |path: &str| fs::read_to_string(root().join("crates").join(path)).unwrap();
     let modules = [
         ("nn", source("chumoku-nn/src/layers/mod.rs")),
@@ -116,12 +116,12 @@ fn every_example_of_the_page_is_there_and_every_example_is_on_it() {
     assert!(count > 25, "{count}");
 }
 
-/// The public names of a source: what is defined with `pub`, and what `pub use` lists.
+/// The public names of a source: `pub` definitions and names in `pub use`.
 fn public(source: &str) -> HashSet<String> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut names = HashSet::new();
     for (at, _) in source.match_indices("pub ") {
-        // `pub` begins its line, as it does where rustfmt writes it.
+        // rustfmt puts `pub` at the beginning of its line.
         if !source[..at].lines().last().is_none_or(|line| line.trim().is_empty() || source[..at].ends_with('\n')) {
             continue;
         }
@@ -130,7 +130,7 @@ fn public(source: &str) -> HashSet<String> {
             let list = list.split(';').next().unwrap();
             names.extend(list.split(|c| !is_name(c)).filter(|name| !name.is_empty()).map(str::to_owned));
         } else {
-            // A field has its name first.
+            // The name of a field comes first.
             let kinds = ["fn", "struct", "enum", "trait", "type", "const", "unsafe", "mod", "static"];
             let mut words = rest.split(|c| !is_name(c)).filter(|word| !word.is_empty() && !kinds.contains(word));
             names.extend(words.next().map(str::to_owned));
@@ -140,7 +140,7 @@ fn public(source: &str) -> HashSet<String> {
 }
 
 #[test]
-fn a_part_of_a_name_is_not_the_name() {
+fn a_part_of_a_name_does_not_count_as_the_name() {
     let source = "pub use a::{\n    EncoderLayer, Decoder,\n};\nuse b::Hidden;\npub struct Offsets(Vec<usize>);\n    pub beta: Option<f64>,\n\
                   pub(crate) fn inner() {}\n    pub fn whole<T>(x: T) {}\n// not pub lic\n";
     let names = public(source);

@@ -1,12 +1,12 @@
-//! `chumoku attend`: ONNX's own tests of the operator, the forms of files, flags, and every way to be refused.
+//! `chumoku attend`: ONNX's own tests of the operator, file formats, flags, and all errors.
 
 use crate::common::{Place, random};
 use chumoku::output::InputFiles;
 use chumoku::tensors::{Tensor, TensorFile};
 use std::path::{Path, PathBuf};
 
-/// The operator's own tests: the folder `conformance/onnx_attention` beside the shared data. None of it belongs to the
-/// project, so a machine without it skips the test, and says so.
+/// The operator's own tests: the folder `conformance/onnx_attention` of the shared data. It is not part of the project.
+/// A machine without it skips the test with a message.
 fn conformance() -> Option<PathBuf> {
     let inside = |shared: &Path| shared.join("conformance").join("onnx_attention");
     let found = match std::env::var_os("CHUMOKU_SHARED_DATA") {
@@ -25,7 +25,7 @@ fn conformance() -> Option<PathBuf> {
     found
 }
 
-/// Each number within the tolerance of ONNX's tests for f32, and of one rounding for the shorter types.
+/// Checks each number within the tolerance of ONNX's tests for f32, and of one rounding for the shorter types.
 fn check(name: &str, found: &Tensor, expected: &Tensor) {
     assert_eq!((found.type_name(), found.shape()), (expected.type_name(), expected.shape()), "{name}");
     let relative = match expected {
@@ -40,7 +40,7 @@ fn check(name: &str, found: &Tensor, expected: &Tensor) {
 }
 
 #[test]
-fn the_tests_of_onnx() {
+fn onnx_conformance_tests() {
     let Some(folder) = conformance() else { return };
     let place = Place::new();
     let mut count = 0;
@@ -68,7 +68,7 @@ fn numbers(seed: u64, n: usize) -> Vec<f32> {
     (0..n).map(|_| (random(&mut state) * 2.0 - 1.0) as f32).collect()
 }
 
-/// A file with Q, K and V of three axes: two sequences, three queries, four keys, two heads of width 3.
+/// A file with three-axis Q, K and V: two sequences, three queries, four keys, two heads of width 3.
 fn place() -> Place {
     let place = Place::new();
     let mut file = TensorFile::default();
@@ -91,7 +91,7 @@ fn attend(place: &Place, input: &str, flags: &[&str]) -> TensorFile {
 }
 
 #[test]
-fn both_kinds_of_file() {
+fn both_file_formats() {
     let place = place();
     let expected = attend(&place, "x.safetensors", &["--qk-matmul-output-mode=3"]);
     assert_eq!(expected.tensors.keys().collect::<Vec<_>>(), ["Y", "qk_matmul_output"]);
@@ -99,7 +99,7 @@ fn both_kinds_of_file() {
     assert_eq!(attend(&place, "x.npz", &["--qk-matmul-output-mode", "3"]), expected);
     place.run(&[&["attend", "x.npz", "-o", "y.npz", "--qk-matmul-output-mode", "3"], &HEADS[..]].concat()).ok();
     assert_eq!(TensorFile::read(&place.path("y.npz")).unwrap(), expected);
-    // Any number of threads gives the same bytes.
+    // Results do not depend on the number of threads.
     assert_eq!(attend(&place, "x.npz", &["--qk-matmul-output-mode", "3", "--threads", "1"]), expected);
 }
 
@@ -114,9 +114,9 @@ fn without_an_output_nothing_is_written() {
     assert!(run.stderr.contains("nothing is written") && run.stderr.contains("-o"), "{run:#?}");
 }
 
-/// Each flag does something, and not the same as any other.
+/// Each flag has an effect that differs from every other.
 #[test]
-fn every_flag() {
+fn every_flag_has_its_own_effect() {
     let place = place();
     let flags: [&[&str]; 12] = [
         &[],
@@ -136,7 +136,7 @@ fn every_flag() {
     for (n, output) in outputs.iter().enumerate() {
         assert!(outputs[..n].iter().all(|other| other != output), "{:?}", flags[n]);
     }
-    // And these nothing.
+    // These flags have no effect.
     let nothing =
         ["--is-causal=false", "--is-causal=0", "--softcap=0", "--left-window-size=-1", "--softmax-precision=1"];
     for flag in nothing {
@@ -147,7 +147,7 @@ fn every_flag() {
 }
 
 #[test]
-fn flags_go_before_the_file() {
+fn flags_may_precede_the_file() {
     let place = place();
     let mut file = TensorFile::default();
     for (name, tensor) in TensorFile::read(&place.path("x.npz")).unwrap().tensors {
@@ -168,7 +168,7 @@ fn flags_go_before_the_file() {
 }
 
 #[test]
-fn what_cannot_be_used_is_refused() {
+fn unusable_files_and_flags_are_rejected() {
     let place = place();
     let with = |name: &str, tensor: Tensor| {
         let mut file = TensorFile::read(&place.path("x.npz")).unwrap();
@@ -181,7 +181,7 @@ fn what_cannot_be_used_is_refused() {
     refuses("none.npz", &[], &["none.npz", "No such file"]);
     refuses(".", &[], &["expected a name that ends in .safetensors or .npz"]);
     refuses("x.npz", &["-o", "y.txt"], &["y.txt", ".safetensors or .npz"]);
-    refuses("x.npz", &[], &["x.npz", "q_num_heads", "it must be given"]);
+    refuses("x.npz", &[], &["x.npz", "q_num_heads", "required"]);
     refuses("x.npz", &["--q-num-heads", "4", "--kv-num-heads", "2"], &["q_num_heads", "width 6", "4"]);
     refuses("x.npz", &[&HEADS[..], &["--scale", "nan"]].concat(), &["scale", "NaN"]);
     refuses("x.npz", &[&HEADS[..], &["--scale", "-1"]].concat(), &["scale", "-1"]);
@@ -205,9 +205,9 @@ fn what_cannot_be_used_is_refused() {
     refuses("bad.safetensors", &HEADS, &["bad.safetensors: reading safetensors"]);
 }
 
-/// Four megabytes of queries and keys have four terabytes of scores. Y alone, of a window of one key, is soon there.
+/// Four megabytes of queries and keys have four terabytes of scores. Y alone, with a window of one key, is quick.
 #[test]
-fn what_cannot_fit_is_refused_before_the_work_starts() {
+fn outputs_too_large_for_memory_are_rejected_before_the_work() {
     let place = Place::new();
     let zeros = || Tensor::new(&[1, 1, 1_000_000, 1], vec![0.0f32; 1_000_000]).unwrap();
     let mut file = TensorFile::default();
@@ -224,9 +224,9 @@ fn what_cannot_fit_is_refused_before_the_work_starts() {
     place.run(&window).ok();
 }
 
-/// A name that is there already is replaced, whole or not at all.
+/// An existing file is replaced atomically.
 #[test]
-fn what_was_there_is_replaced() {
+fn existing_files_are_replaced_atomically() {
     let place = place();
     place.write("y.safetensors", "of yesterday");
     attend(&place, "x.npz", &[]);

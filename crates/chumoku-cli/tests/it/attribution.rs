@@ -1,4 +1,4 @@
-//! `explain --method`: integrated gradients beside leave-one-out.
+//! `explain --method`: integrated gradients compared with leave-one-out.
 
 use crate::common::{Place, model};
 use serde_json::Value;
@@ -11,14 +11,14 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("expected a number, found {value}"))
 }
 
-/// The score of every word, those beyond the first window too.
+/// The score of every word, including those after the first window.
 fn scores(explanation: &Value) -> Vec<f64> {
     let of = &explanation["attribution"];
     let read = of["scores"].as_array().unwrap().iter().map(number);
     read.chain(of["beyond"].as_array().into_iter().flatten().map(|word| number(&word["score"]))).collect()
 }
 
-/// That the scores add up to what the log-odds change by, which are the network's.
+/// Checks that the scores sum to the change of the network's log-odds.
 fn check_sums(explanation: &Value) {
     let integral = &explanation["attribution"]["integral"];
     let [baseline, text, gap] = ["baseline", "text", "gap"].map(|name| number(&integral[name]));
@@ -29,12 +29,12 @@ fn check_sums(explanation: &Value) {
     let class = &explanation["attribution"]["class"];
     let network = explanation["parts"]["attention"].as_array().or(explanation["probabilities"].as_array()).unwrap();
     let p = number(&network.iter().find(|one| one["label"] == *class).unwrap()["probability"]);
-    // The network as it is used may round its products.
+    // The network may round its products.
     assert!((text - (p / (1.0 - p)).ln()).abs() < 0.02, "{integral}: {p}");
 }
 
 #[test]
-fn integrated_gradients_add_up_and_name_themselves() {
+fn integrated_gradients_sum_to_the_change_and_name_their_method() {
     let place = Place::new();
     let text = "The room was not clean, and the staff was rude.";
     let value = gradients(&place, model(), text);
@@ -42,16 +42,16 @@ fn integrated_gradients_add_up_and_name_themselves() {
     let attribution = &value["attribution"];
     assert_eq!(attribution["method"], "integrated gradients");
     assert!(attribution["unit"].as_str().unwrap().contains("mean embedding"), "{attribution}");
-    // [CLS] is the same in the baseline; n-grams have no gradients.
+    // [CLS] is also in the baseline, and n-grams have no gradients.
     assert_eq!(attribution["scores"][0], 0.0);
     assert!(attribution["whole"].is_null());
     let other = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
     assert_eq!(other["attribution"]["method"], "leave-one-out");
     assert!(other["attribution"]["integral"].is_null());
     assert_ne!(scores(&value), scores(&other));
-    // Everything else is the same.
+    // Everything else is unchanged.
     assert_eq!([&value["attention"], &value["without"]], [&other["attention"], &other["without"]]);
-    // Threads do not matter.
+    // Results do not depend on the number of threads.
     let flags = ["--method", "integrated-gradients", "--json", "-", "--threads", "1"];
     let alone = place.run(&[&["explain", model(), text], &flags[..]].concat()).ok().json();
     assert_eq!(alone, value);
@@ -67,7 +67,7 @@ fn integrated_gradients_add_up_and_name_themselves() {
 }
 
 #[test]
-fn one_word_has_all_of_the_change() {
+fn a_single_word_accounts_for_the_whole_change() {
     let place = Place::new();
     let value = gradients(&place, model(), "clean");
     check_sums(&value);
@@ -77,21 +77,21 @@ fn one_word_has_all_of_the_change() {
 }
 
 #[test]
-fn windows_of_a_long_text_move_together() {
+fn all_windows_of_a_long_text_are_attributed() {
     let place = Place::new();
     let long = "The room was not clean but cheap ".repeat(60);
     let value = gradients(&place, model(), &long);
     check_sums(&value);
     let beyond = value["attribution"]["beyond"].as_array().unwrap();
     assert!(beyond.len() > 200 && beyond.iter().all(|word| word["whole"].is_null()), "{}", beyond.len());
-    // What the last windows say counts as what the first does.
+    // The last windows count as much as the first.
     let of = |range: std::ops::Range<usize>| scores(&value)[range].iter().map(|x| x.abs()).sum::<f64>();
     let (first, last) = (of(1..101), of(301..401));
     assert!(first > 0.0 && last > 0.2 * first && last < 5.0 * first, "{first} {last}");
 }
 
 #[test]
-fn rows_of_a_file_are_explained_by_it_too() {
+fn rows_of_a_file_can_be_explained() {
     let place = Place::new();
     place.write("texts.txt", "The room was clean\nThe staff was rude\n");
     let flags = ["--input", "texts.txt", "--method", "integrated-gradients", "--json", "-"];
@@ -107,7 +107,7 @@ fn rows_of_a_file_are_explained_by_it_too() {
 }
 
 #[test]
-fn recurrent_networks_have_them_and_ngrams_do_not() {
+fn recurrent_networks_support_the_method_and_ngrams_do_not() {
     let place = Place::new();
     place.train_small("lstm", &["--epochs", "2", "--model", "lstm"]);
     check_sums(&gradients(&place, "lstm", "The room was not clean"));
@@ -116,14 +116,14 @@ fn recurrent_networks_have_them_and_ngrams_do_not() {
     assert!(run.code == 2 && run.stderr.contains("leave --method out"), "{run:?}");
 }
 
-/// What the network by itself gives a class.
+/// The log-odds of a class from the network alone.
 fn network(explanation: &Value, class: &Value) -> f64 {
     let network = explanation["parts"]["attention"].as_array().unwrap();
     number(&network.iter().find(|one| one["label"] == *class).unwrap()["probability"])
 }
 
 #[test]
-fn curves_cut_out_the_strongest_words_first() {
+fn curves_remove_the_strongest_words_first() {
     let place = Place::new();
     let text = "The room was clean";
     let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
@@ -148,7 +148,7 @@ fn curves_cut_out_the_strongest_words_first() {
         assert!((of("insertion", 4 - step) - expected).abs() < 1e-4, "all but {step} put in of {order:?}: {curves}");
     }
     for curve in curves["orders"].as_array().unwrap() {
-        // Every order begins and ends alike.
+        // All orders begin and end with the same values.
         assert_eq!([&curve["deletion"][0], &curve["insertion"][4]], [&curves["orders"][0]["deletion"][0]; 2]);
         assert_eq!([&curve["deletion"][4], &curve["insertion"][0]], [&curves["orders"][0]["deletion"][4]; 2]);
         for name in ["deletion", "insertion"] {
@@ -158,13 +158,13 @@ fn curves_cut_out_the_strongest_words_first() {
         }
     }
     let shown = place.run(&["explain", model(), text]).ok().stdout;
-    assert!(shown.contains("while words are cut out") && shown.contains("at random"), "{shown}");
-    // Of a text of many words there are twenty steps.
+    assert!(shown.contains("while words are removed") && shown.contains("at random"), "{shown}");
+    // A text with many words has twenty steps.
     let long = "The room was not clean but cheap ".repeat(20);
     let value = gradients(&place, model(), &long);
     let curves = &value["attribution"]["curves"];
     assert_eq!(curves["words"], Value::from((0..=20).map(|step| 7 * step).collect::<Vec<_>>()));
-    // A text of one word is there or not.
+    // A one-word text is either present or removed.
     let value = gradients(&place, model(), "clean");
     assert_eq!(value["attribution"]["curves"]["words"], serde_json::json!([0, 1]));
 }
@@ -172,7 +172,7 @@ fn curves_cut_out_the_strongest_words_first() {
 #[test]
 fn methods_are_compared_over_the_rows_of_a_file() {
     let place = Place::new();
-    // Of what the model has learnt, and a text of one word.
+    // A text like the training texts, and a one-word text.
     let rows =
         ["The room was clean and quiet", "The staff was rude", "Nice", "Not clean, not quiet, not cheap", "I liked it"];
     place.write("texts.txt", rows.repeat(3).join("\n"));
@@ -191,7 +191,7 @@ fn methods_are_compared_over_the_rows_of_a_file() {
         let difference = |of: &Value| number(&of["insertion"]["mean"]) - number(&of["deletion"]["mean"]);
         assert!((number(&of["gain"]["mean"]) - (difference(of) - difference(of_random))).abs() < 1e-5, "{of}");
     }
-    // The means are those of the curves that each text has by itself.
+    // The means match the curves of the individual texts.
     let own = |method: &str| -> f64 {
         let texts: Vec<&&str> = rows.iter().filter(|text| text.contains(' ')).collect();
         let areas = texts.iter().map(|text| {

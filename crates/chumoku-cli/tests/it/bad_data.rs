@@ -1,4 +1,4 @@
-//! Files that cannot be used: one clear line, exit code 2, nothing written. And odd ones that can.
+//! Unusable files give one clear error line, exit code 2, and no output. Unusual but valid files work.
 
 use crate::common::{Place, Run, csv, model, reviews};
 use std::fmt::Write;
@@ -7,7 +7,7 @@ const TRAIN: &str = "train";
 const EVAL: &str = "eval";
 const PREDICT: &str = "predict";
 
-/// Each of these commands refuses the file, in one line that holds all of `words`.
+/// Checks that each of these commands rejects the file, in one line that contains all of `words`.
 #[track_caller]
 fn refused(commands: &[&str], name: &str, bytes: impl AsRef<[u8]>, words: &[&str]) {
     let place = Place::new();
@@ -22,10 +22,10 @@ fn refused(commands: &[&str], name: &str, bytes: impl AsRef<[u8]>, words: &[&str
 }
 
 const ALL: &[&str] = &[TRAIN, EVAL, PREDICT];
-/// Those that need a label.
+/// The commands that need a label.
 const LABELLED: &[&str] = &[TRAIN, EVAL];
 
-/// A good file of 40 rows.
+/// A valid file of 40 rows.
 fn good() -> String {
     csv(&reviews(40))
 }
@@ -41,7 +41,7 @@ fn works(name: &str, bytes: impl AsRef<[u8]>, more: &[&str]) -> (Run, Run) {
 }
 
 #[test]
-fn a_missing_file_is_named_and_so_is_the_one_meant() {
+fn a_missing_file_is_named_with_a_suggestion() {
     let place = Place::new();
     place.write("reviews.csv", good());
     place.write("a folder.csv", "");
@@ -67,7 +67,7 @@ fn empty_files() {
     run.has_one_error(&["standard input", "empty file"]);
 }
 
-/// `good()`, but Japanese, in Shift JIS.
+/// `valid_rows()` in Japanese, encoded as Shift JIS.
 fn shift_jis() -> Vec<u8> {
     let (good, bad) = ([0x97, 0xc7, 0x82, 0xa2], [0x88, 0xab, 0x82, 0xa2]);
     let mut bytes = b"text,label\n".to_vec();
@@ -80,7 +80,7 @@ fn shift_jis() -> Vec<u8> {
 }
 
 #[test]
-fn other_encodings_are_offered_and_read() {
+fn other_encodings_are_suggested_and_read() {
     refused(ALL, "sjis.csv", shift_jis(), &["sjis.csv:2:1", "UTF-8", "--encoding shift_jis"]);
     refused(ALL, "latin.csv", b"text,label\nca\xe9 noir,a\n", &["latin.csv:2:3", "--encoding windows-1252"]);
     let (trained, predicted) = works("sjis.csv", shift_jis(), &["--encoding", "shift_jis"]);
@@ -112,7 +112,7 @@ fn nul_bytes() {
 }
 
 #[test]
-fn ragged_rows_and_quotes_are_told_with_line_and_column() {
+fn ragged_rows_and_quotes_are_reported_with_line_and_column() {
     let advice = "--skip-bad-rows";
     refused(LABELLED, "more.csv", "text,label\na b,x\nc, d,x\n", &["more.csv:3:", "2 columns", "found 3", advice]);
     refused(LABELLED, "less.csv", "text,label\na b,x\nc d\n", &["less.csv:3:", "2 columns", "found 1", advice]);
@@ -131,7 +131,7 @@ fn ragged_rows_and_quotes_are_told_with_line_and_column() {
         &["broken.jsonl:2", "JSON", advice],
     );
 
-    // Left out when asked, and counted.
+    // Skipped on request, and counted.
     let place = Place::new();
     place.write("x.csv", format!("{}a,b,c\n\"open\n", good()));
     let run = place.run(&["train", "x.csv", "--out", "new", "--epochs", "1", "--skip-bad-rows"]).ok();
@@ -139,11 +139,11 @@ fn ragged_rows_and_quotes_are_told_with_line_and_column() {
 }
 
 #[test]
-fn a_fault_far_down_the_file_is_found_before_anything_is_written() {
+fn an_error_late_in_the_file_is_found_before_anything_is_written() {
     let mut rows: String = "text,label\n".into();
     (0..3_000).for_each(|i| writeln!(rows, "row number {i},{}", i % 2).unwrap());
     refused(LABELLED, "late.csv", format!("{rows}a,b,c\n"), &["late.csv:3002:", "found 3"]);
-    // A stream has answered what came before a fault that it cannot go on behind.
+    // A stream has already answered the rows before an unrecoverable error.
     let place = Place::new();
     place.write("late.csv", [rows.as_bytes(), b"caf\xe9,1\nrow,1\n"].concat());
     let run = place.run(&["predict", model(), "--input", "late.csv"]);
@@ -171,14 +171,14 @@ fn missing_and_ambiguous_columns_are_listed() {
 }
 
 #[test]
-fn too_little_to_learn_from() {
+fn too_few_rows_or_classes() {
     let one_class = "text,label\n".to_owned() + &(0..9).map(|i| format!("text {i},same\n")).collect::<String>();
     refused(&[TRAIN], "one.csv", one_class, &["one.csv", "two or more classes", "“same”", "--label"]);
     refused(&[TRAIN], "row.csv", "text,label\nonly one,a\n", &["row.csv", "at least 4 rows", "found 1 row"]);
 }
 
 #[test]
-fn a_table_with_two_texts_and_a_price_is_not_taken_for_pairs() {
+fn a_table_with_two_texts_and_a_price_does_not_count_as_pairs() {
     let mut table = "title,description,price\n".to_owned();
     (0..40).for_each(|i| writeln!(table, "A thing {i},A few words about thing {i},{}.50", 3 * i).unwrap());
     refused(
@@ -194,7 +194,7 @@ fn a_table_with_two_texts_and_a_price_is_not_taken_for_pairs() {
 }
 
 #[test]
-fn an_empty_text_is_told_with_its_line() {
+fn an_empty_text_is_reported_with_its_line() {
     let rows = format!("{}\"  \",positive\n", good());
     refused(LABELLED, "x.csv", &rows, &["x.csv:42", "empty text", "--skip-bad-rows"]);
     refused(LABELLED, "x.csv", format!("{}a fine day,\n", good()), &["x.csv:42", "label", "empty field"]);
@@ -212,7 +212,7 @@ fn an_empty_text_is_told_with_its_line() {
 }
 
 #[test]
-fn a_label_that_training_does_not_have() {
+fn a_label_that_was_not_in_training() {
     let place = Place::new();
     place.write("x.csv", good());
     place.write("test.csv", "text,label\nfine,positive\nfair,postive\n");
@@ -252,21 +252,21 @@ fn a_document_of_100_mb() {
             None => eprintln!("SKIPPED: this system does not tell the peak memory"),
         }
     }
-    // Where there are rows before it, only its own answer is missing.
+    // If there are rows before it, only its own answer is missing.
     let run = place.run_watched(&["predict", model(), "--input", "x.csv"]).ok();
     assert_eq!(run.stdout.lines().count(), 3);
     assert!(run.stdout.contains("MiB") && run.peak_bytes.is_none_or(|peak| peak < 200 << 20), "{:?}", run.peak_bytes);
     assert_eq!(place.contents(), before);
 }
 
-/// A file of so many rows whose label column holds `label` of the row's number.
+/// A file with `rows` rows; `label` maps the row number to the label.
 fn labelled(rows: usize, label: impl Fn(usize) -> String) -> String {
     let row = |i: usize| format!("a text about {i},{},other {}\n", label(i), i % 3);
     "text,label,kind\n".to_owned() + &(0..rows).map(row).collect::<String>()
 }
 
 #[test]
-fn a_column_that_holds_no_classes_is_told_for_what_it_looks_like() {
+fn a_column_without_classes_is_described() {
     for (label, looks_like) in [
         (&(|i: usize| (i * i % 1_931).to_string()) as &dyn Fn(usize) -> String, "a measure"),
         (&|i| format!("user-{i:05}"), "an identifier"),
@@ -281,7 +281,7 @@ fn a_column_that_holds_no_classes_is_told_for_what_it_looks_like() {
 }
 
 #[test]
-fn names_of_encodings_as_python_has_them() {
+fn encoding_names_of_python_are_accepted() {
     for name in ["cp932", "ms932", "sjis", "s-jis", "windows_31j"] {
         let place = Place::new();
         place.write("sjis.csv", shift_jis());
@@ -301,7 +301,7 @@ fn emoji_combining_marks_and_half_width_kana_work() {
     }
     let (trained, predicted) = works("x.csv", &rows, &[]);
     assert!(trained.stderr.contains("良い 👍 24"), "{trained:#?}");
-    // Texts come back as they were, not normalised.
+    // Texts are returned unchanged, without normalization.
     for (given, got) in rows.lines().zip(predicted.stdout.lines()).skip(1) {
         assert!(got.starts_with(given), "{got}");
     }
@@ -312,7 +312,7 @@ fn emoji_combining_marks_and_half_width_kana_work() {
 }
 
 #[test]
-fn other_kinds_of_file_are_told_for_what_they_are() {
+fn unsupported_file_types_are_named() {
     refused(ALL, "x.csv", b"PK\x03\x04rest", &["x.csv", "a zip archive", "unpack it"]);
     refused(ALL, "x.xlsx", b"PK\x03\x04xl/workbook.xml", &["x.xlsx", "Excel", "save the sheet as CSV"]);
     refused(ALL, "x.json", "[{\"text\": \"a\"", &["x.json:1:14", "JSON array", "written whole"]);

@@ -1,5 +1,5 @@
-//! Model folders that are incomplete, damaged or hostile: one clear line that names the file, exit code 2, no memory
-//! taken for sizes that a file merely claims.
+//! Incomplete, damaged or hostile model folders give one clear error line that names the file, and exit code 2. Sizes
+//! that a file merely claims allocate no memory.
 
 use crate::common::{Place, csv, reviews};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ fn trained() -> &'static Place {
     })
 }
 
-/// A copy of the model with something changed.
+/// A copy of the model with a modification.
 fn changed(change: impl FnOnce(&Place)) -> Place {
     let place = Place::new();
     for name in [CONFIG, WEIGHTS, TOKENIZER] {
@@ -36,8 +36,8 @@ fn changed(change: impl FnOnce(&Place)) -> Place {
     place
 }
 
-/// Every command that reads a model refuses it, naming the file, and without taking much memory. One of three by turns, as
-/// all read it alike, where tests are not exhaustive.
+/// Checks that every command that reads a model rejects it, names the file, and takes little memory. All commands use
+/// the same loader, so a call runs one of three in rotation unless tests are exhaustive.
 #[track_caller]
 fn refused(place: &Place, file: &str, words: &[&str]) {
     let words = [&[file], words].concat();
@@ -77,7 +77,7 @@ fn an_unchanged_copy_works() {
 }
 
 #[test]
-fn folders_that_hold_no_model() {
+fn folders_without_a_model() {
     let place = Place::new();
     place.write("x.csv", csv(&reviews(40)));
     fs::create_dir(place.path("empty")).unwrap();
@@ -89,13 +89,13 @@ fn folders_that_hold_no_model() {
     refused("nowhere", &["nowhere", "no such folder", "chumoku train"]);
     refused("x.csv", &["x.csv", "expected a model folder"]);
     refused("empty", &["empty/config.json", "missing", "chumoku train"]);
-    // A run that has not got to its model yet.
+    // A run that has not written its model yet.
     place.train_small("half", &["--epochs", "1"]);
     fs::remove_file(place.path("half").join(WEIGHTS)).unwrap();
     refused("half", &["half/model.safetensors", "not finished", "--resume"]);
     fs::remove_file(place.path("half").join(CONFIG)).unwrap();
     refused("half", &["half/config.json", "missing", "--resume"]);
-    // One that has, and has lost a file since.
+    // A finished run that has lost a file since.
     place.train_small("lossy", &["--epochs", "1"]);
     fs::remove_file(place.path("lossy").join(TOKENIZER)).unwrap();
     refused("lossy", &["lossy/tokenizer.json", "missing, though training finished", "--resume"]);
@@ -104,7 +104,7 @@ fn folders_that_hold_no_model() {
 }
 
 #[test]
-fn files_that_are_missing_cut_short_or_something_else() {
+fn missing_truncated_and_replaced_files() {
     for name in [CONFIG, WEIGHTS, TOKENIZER] {
         let file = format!("model/{name}");
         refused(&changed(|place| fs::remove_file(place.path(&file)).unwrap()), &file, &["missing"]);
@@ -115,7 +115,7 @@ fn files_that_are_missing_cut_short_or_something_else() {
         refused(&changed(|place| place.write(&file, [0xff; 4000])), &file, &[]);
         refused(&changed(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
         refused(&changed(|place| place.write(&file, "{}")), &file, &[]);
-        // What stands there is said, and not opened: a pipe has no end, and a link leads out of the folder.
+        // Such entries are reported but not opened: a pipe has no end, and a link leads out of the folder.
         let instead = |command: &str| {
             changed(|place| {
                 fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
@@ -133,12 +133,12 @@ fn files_that_are_missing_cut_short_or_something_else() {
 }
 
 #[test]
-fn hostile_headers_of_weights() {
+fn hostile_weight_headers() {
     let file = "model/model.safetensors";
     let bytes = fs::read(trained().path(file)).unwrap();
     for length in [u64::MAX, 1 << 62, 1 << 40, 99_999_999, 0, 1] {
         let hostile = [&length.to_le_bytes()[..], &bytes[8..]].concat();
-        refused(&changed(|place| place.write(file, hostile)), file, &["not a sound safetensors file"]);
+        refused(&changed(|place| place.write(file, hostile)), file, &["not a valid safetensors file"]);
     }
     let headers = [
         "not JSON at all".to_owned(),
@@ -158,7 +158,7 @@ fn hostile_headers_of_weights() {
 /// Tensors by name: dtype, shape, bytes.
 type Tensors = BTreeMap<String, (safetensors::Dtype, Vec<usize>, Vec<u8>)>;
 
-/// Changes the tensors of the model `name`.
+/// Modifies the tensors of the model `name`.
 fn edit_tensors(place: &Place, name: &str, edit: impl FnOnce(&mut Tensors)) {
     let file = place.path(name).join(WEIGHTS);
     let bytes = fs::read(&file).unwrap();
@@ -180,7 +180,7 @@ fn with_tensors(edit: impl FnOnce(&mut Tensors)) -> Place {
 }
 
 #[test]
-fn weights_of_wrong_shape_kind_or_value() {
+fn weights_of_wrong_shape_type_or_value() {
     let mut names: Vec<String> = {
         let bytes = fs::read(trained().path("model").join(WEIGHTS)).unwrap();
         let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
@@ -195,7 +195,7 @@ fn weights_of_wrong_shape_kind_or_value() {
     const SHORTER: usize = 4;
     for (i, name) in names.iter().enumerate() {
         let short = name.trim_start_matches("ngrams.");
-        // Each tensor has one of the faults, each fault several tensors.
+        // Each tensor gets one of the faults, and each fault hits several tensors.
         for fault in (MISSING..=SHORTER).filter(|fault| exhaustive("chumoku-cli") || i % 5 == *fault) {
             if name == "ngrams.hashes" && (OTHER_DTYPE..=INFINITE).contains(&fault) {
                 continue;
@@ -225,7 +225,7 @@ fn weights_of_wrong_shape_kind_or_value() {
 }
 
 #[test]
-fn tensors_that_the_configuration_does_not_know() {
+fn tensors_unknown_to_the_configuration() {
     let more = |names: &'static [&'static str]| {
         with_tensors(move |tensors| {
             let bias = tensors["head.bias"].clone();
@@ -236,7 +236,7 @@ fn tensors_that_the_configuration_does_not_know() {
     refused(&more(&["x.weight"]), weights, &["found 1 more: x.weight"]);
     refused(&more(&["ngrams.more"]), weights, &["found 1 more: ngrams.more"]);
     refused(&more(&["f", "e", "d", "c", "b"]), weights, &["found 5 more: b, c, d, e, …"]);
-    // A layer left out of the configuration would be left out of every answer.
+    // A layer missing from the configuration would be missing from every prediction.
     let fewer = changed(|place| {
         edit_json(place, CONFIG, |c| {
             let layers = c["num_layers"].as_u64().unwrap();
@@ -250,7 +250,7 @@ fn tensors_that_the_configuration_does_not_know() {
 }
 
 #[test]
-fn tensors_that_no_kind_of_model_knows() {
+fn tensors_unknown_to_every_kind_of_model() {
     let place = Place::new();
     place.train_translator();
     place.train_language_model();
@@ -261,13 +261,13 @@ fn tensors_that_no_kind_of_model_knows() {
             let first = tensors.values().next().unwrap().clone();
             tensors.insert("x.weight".into(), first);
         });
-        let words = [&format!("{model}/{WEIGHTS}"), "expected the tensors of the model", "found 1 more: x.weight"];
+        let words = [&format!("{model}/{WEIGHTS}"), "expected only the tensors of the model", "found 1 more: x.weight"];
         place.refuses(&[command, model, "1 2"], &words);
     }
 }
 
 #[test]
-fn configurations_that_do_not_fit_or_claim_too_much() {
+fn inconsistent_or_oversized_configurations() {
     let config = |edit: fn(&mut Value), file: &str, words: &[&str]| {
         refused(&changed(|place| edit_json(place, CONFIG, edit)), file, words);
     };
@@ -286,7 +286,7 @@ fn configurations_that_do_not_fit_or_claim_too_much() {
     config(|c| c["labels"] = json!(["a", "a"]), file, &["labels", "twice"]);
     config(|c| c["labels"] = json!(["", "a"]), file, &["labels"]);
     config(|c| drop(c.as_object_mut().unwrap().remove("labels")), file, &["labels"]);
-    // More classes than the weights have, said by both.
+    // More classes than the weights have, in both fields.
     let weights = "model/model.safetensors";
     config(
         |c| {
@@ -296,7 +296,7 @@ fn configurations_that_do_not_fit_or_claim_too_much() {
         weights,
         &["head."],
     );
-    // Sizes within bounds that the file does not fill.
+    // Sizes within the limits that the file does not fill.
     config(|c| c["num_layers"] = 1024.into(), weights, &["no tensor encoder.layers."]);
     config(|c| c["d_model"] = 65_536.into(), weights, &["tensor", "as config.json says"]);
     config(|c| c["d_ff"] = (1 << 20).into(), weights, &["tensor", "as config.json says"]);
@@ -320,7 +320,7 @@ fn tokenizers_of_another_model() {
     };
     refused(&changed(swapped), file, &["another model"]);
     let edited = |edit: fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
-    // As many tokens, but two of them have changed places: every prediction would be a little wrong.
+    // The same number of tokens, but two are swapped: every prediction would be slightly wrong.
     let exchanged = edited(|t| {
         let vocab = t["model"]["vocab"].as_object_mut().unwrap();
         let ids: Vec<Value> = ["<0x41>", "<0x42>"].map(|token| vocab[token].clone()).to_vec();
@@ -328,7 +328,7 @@ fn tokenizers_of_another_model() {
         vocab["<0x42>"] = ids[0].clone();
     });
     refused(&exchanged, file, &["another model"]);
-    // A token whose number lies outside the embedding.
+    // A token whose id is outside the embedding.
     let outside = |number: u64| {
         changed(|place| {
             edit_json(place, TOKENIZER, |t| {
@@ -346,10 +346,10 @@ fn tokenizers_of_another_model() {
 }
 
 #[test]
-fn tokenizers_that_would_break_the_library_that_runs_them() {
+fn tokenizers_that_would_crash_the_tokenizer_library() {
     let file = "model/tokenizer.json";
     let edited = |edit: &dyn Fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
-    // Each a panic, or all memory or time, if the library saw it.
+    // Each would cause a panic, or take all memory or time, if the library loaded it.
     refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(100).into()), file, &["subword_prefix"]);
     refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(50).into()), file, &["model.merges[0]"]);
     refused(&edited(&|t| t["model"]["end_of_word_suffix"] = "x".repeat(90_000_000).into()), file, &["bytes"]);
@@ -369,7 +369,7 @@ fn tokenizers_that_would_break_the_library_that_runs_them() {
     refused(&edited(&|t| t["post_processor"]["single"] = template.clone()), file, &["post_processor.single"]);
     refused(&edited(&|t| t["added_tokens"][0]["content"] = "x".repeat(100_000).into()), file, &["added_tokens"]);
     refused(&changed(|place| place.write(file, " ".repeat((64 << 20) + 1))), file, &["67108864 bytes"]);
-    // How long texts are is not the tokenizer's matter.
+    // The length of texts is not decided by the tokenizer.
     let filled = edited(&|t| {
         t["padding"] = json!({ "strategy": { "Fixed": 1_000_000_000_000u64 }, "direction": "Right",
             "pad_to_multiple_of": null, "pad_id": 0, "pad_type_id": 0, "pad_token": "[CLS]" });
@@ -381,7 +381,7 @@ fn tokenizers_that_would_break_the_library_that_runs_them() {
 
 #[test]
 fn tokenizers_that_fail_in_use() {
-    // A decoder that takes more off a token's end than there is.
+    // A decoder that strips more characters from a token than it has.
     let place = Place::new();
     place.train_language_model();
     fs::rename(place.path("lm"), place.path("model")).unwrap();
@@ -392,13 +392,13 @@ fn tokenizers_that_fail_in_use() {
     });
     let run = place.run(&["generate", "model", "to", "--max-tokens", "9", "--temperature", "0"]);
     assert_eq!(run.code, 2, "{run:#?}");
-    run.has_one_error(&["model/tokenizer.json", "contradicts itself"]);
+    run.has_one_error(&["model/tokenizer.json", "is inconsistent"]);
     let run = place.run(&["generate", "model", "to", "--max-tokens", "9", "--temperature", "0", "--lang", "ja"]);
     run.has_one_error(&["model/tokenizer.json", "矛盾"]);
 }
 
 #[test]
-fn labels_are_names_and_nothing_more() {
+fn labels_are_only_names() {
     let labels = ["../../../../tmp/chumoku-was-here", "\u{1b}[31mred\u{7}"];
     let place = changed(|place| edit_json(place, CONFIG, |c| c["labels"] = json!(labels)));
     let before = place.contents();
@@ -413,11 +413,11 @@ fn labels_are_names_and_nothing_more() {
 }
 
 #[test]
-fn a_loss_that_is_no_number_is_an_error() {
+fn a_non_finite_loss_is_an_error() {
     let place = Place::new();
     place.write("book.txt", (0..200).map(|i| format!("the cat {i} saw a dog.\n")).collect::<String>());
     place.run(&["train", "book.txt", "--task", "lm", "--out", "book", "--epochs", "1"]).ok();
-    // Weights that are numbers, and whose products are none.
+    // Finite weights whose products are not finite.
     let mut bytes = fs::read(place.path("book").join(WEIGHTS)).unwrap();
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     bytes[header..].chunks_exact_mut(4).for_each(|four| four.copy_from_slice(&3e38f32.to_le_bytes()));
@@ -425,6 +425,6 @@ fn a_loss_that_is_no_number_is_an_error() {
     for more in [&[][..], &["--json"]] {
         let run = place.run(&[&["eval", "book", "book.txt"], more].concat());
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{run:#?}");
-        run.has_one_error(&["not a number", "too large"]);
+        run.has_one_error(&["not a finite number", "too large"]);
     }
 }

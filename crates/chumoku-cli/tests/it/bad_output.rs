@@ -1,4 +1,4 @@
-//! Folders that a model cannot be written to: said before or as it happens, and nothing that was there is lost.
+//! Unwritable output folders are reported early or when writing fails, and no existing file is lost.
 
 use crate::common::{Hold, Place, Run, csv, reviews, sha256};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn what_is_in_the_way_stays() {
+fn existing_files_are_kept() {
     let place = Place::new();
     place.train_small("model", &[]);
     fs::create_dir(place.path("full")).unwrap();
@@ -18,24 +18,24 @@ fn what_is_in_the_way_stays() {
     train("full", &["full", "not empty", "notes.txt", "--out"]);
     train("file", &["file", "is a file", "--out"]);
     train("reviews.csv", &["reviews.csv", "is a file"]);
-    // Nor does --force take what is no model's.
+    // Even --force does not replace files that are not a model's.
     force("full", &["did not write", "notes.txt"]);
     force("file", &["is a file"]);
-    // Not even where there is a model beside it.
+    // Not even if the folder also contains a model.
     place.copy(&place.path("model"), "mixed");
     place.write("mixed/thesis.tex", "mine");
     force("mixed", &["did not write", "thesis.tex"]);
-    // Bad data with --force costs nothing either.
+    // Invalid data with --force loses nothing either.
     place.write("bad.csv", "text,label\na,b,c\n");
     place.refuses(&["train", "bad.csv", "--out", "model", "--force"], &["bad.csv:2"]);
-    // Neither resumed nor overwritten: these are no runs.
+    // These are not runs: they are neither resumed nor overwritten.
     place.refuses(&["train", "reviews.csv", "--out", "full", "--resume"], &["full", "not empty"]);
     fs::remove_dir_all(place.path("model/checkpoints")).unwrap();
     place.refuses(&["train", "reviews.csv", "--out", "model", "--resume"], &["model", "finished model"]);
 }
 
 #[test]
-fn a_working_folder_is_not_taken_however_often_it_is_tried() {
+fn an_unrelated_working_folder_is_never_replaced() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(100)));
     place.write("thesis.tex", "mine");
@@ -46,7 +46,7 @@ fn a_working_folder_is_not_taken_however_often_it_is_tried() {
 }
 
 #[test]
-fn folders_that_cannot_be_made() {
+fn folders_that_cannot_be_created() {
     let place = Place::new();
     place.train_small("model", &[]);
     place.refuses(&["train", "reviews.csv", "--out", "reviews.csv/model"], &["reviews.csv/model", "Not a directory"]);
@@ -57,11 +57,11 @@ fn folders_that_cannot_be_made() {
     place.refuses(&["train", "reviews.csv", "--out", &long], &["too long"]);
 }
 
-/// A small disk in memory, unmounted at the end.
+/// A small in-memory disk that is unmounted on drop.
 struct Disk(PathBuf);
 
 impl Disk {
-    /// `None`, said aloud, where this process may not mount.
+    /// Returns `None`, with a message, if this process may not mount.
     fn new(place: &Place, name: &str, options: &str) -> Option<Disk> {
         let path = place.path(name);
         fs::create_dir(&path).unwrap();
@@ -97,7 +97,7 @@ fn a_read_only_folder() {
     place.refuses(&["train", "reviews.csv", "--out", "disk/new"], &words);
     place.refuses(&["train", "reviews.csv", "--out", "disk/model", "--force"], &words);
     place.refuses(&["explain", "disk/model", "text", "--html", "disk/page.html"], &words);
-    // Reading needs no more than reading.
+    // Prediction needs no write access.
     place.run(&["predict", "disk/model", "text"]).ok();
 }
 
@@ -123,7 +123,7 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
         let args = ["train", "reviews.csv", "--out", &out, "--epochs", "4", "--force"];
         let run = place.run(&args);
         if run.code == 0 {
-            // Two checkpoints are kept, so the last size may be enough.
+            // Two checkpoints are kept, so the last size may suffice.
             assert_eq!(i, 2, "{run:#?}");
             continue;
         }
@@ -143,10 +143,10 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
 }
 
 #[test]
-fn neighbours_are_not_touched_when_a_model_is_replaced() {
+fn neighboring_folders_are_untouched_when_a_model_is_replaced() {
     let place = Place::new();
     place.train_small("m", &[]);
-    // A backup, and somebody's folder, of names that a program might think of.
+    // A backup and a user's folder, with names that a program might choose.
     place.copy(&place.path("m"), "m.old");
     fs::create_dir(place.path("m.new")).unwrap();
     place.write("m.new/notes.txt", "mine");
@@ -161,7 +161,7 @@ fn neighbours_are_not_touched_when_a_model_is_replaced() {
     assert_eq!(sha256(&place.path("m.old/model.safetensors")), old);
 }
 
-/// Starts a run, and another of the same words while the first is in the middle of its work; says how each ended.
+/// Starts a run, then a second one with the same arguments while the first is working. Returns both results.
 fn two_at_once(place: &Place, args: &[&str]) -> [Run; 2] {
     let hold = Hold::at("step:2");
     let mut command = place.command(args);
@@ -173,7 +173,7 @@ fn two_at_once(place: &Place, args: &[&str]) -> [Run; 2] {
     [Run::of(first.wait_with_output().unwrap()), second]
 }
 
-/// Starts two runs at once, either of which may come first.
+/// Starts two runs at the same time, in no particular order.
 fn two_together(place: &Place, args: &[&str]) -> [Run; 2] {
     let start = || {
         let mut command = place.command(args);
@@ -199,14 +199,14 @@ fn two_runs_never_write_to_one_folder() {
         assert_eq!(weights(out), weights("whole"));
         assert_eq!(place.names(out), place.names("whole"));
     }
-    // Both begin at once: one is refused, since the other is at work or, on some machines, done.
+    // Both start at the same time. One is rejected, since the other is running or, on some machines, has finished.
     let mut runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3", "--out", "race"]);
     runs.sort_by_key(|run| run.code);
     assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
     let refused = runs[1].has_one_error(&["race"]);
     assert!(refused.contains("another run") || refused.contains("finished model"), "{refused}");
     assert_eq!(weights("race"), weights("whole"));
-    // Without a name each has its own folder.
+    // Without a name, each gets its own folder.
     let runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3"]);
     assert!(runs.iter().all(|run| run.code == 0), "{runs:#?}");
     assert_eq!([weights("chumoku-model"), weights("chumoku-model-2")], [weights("whole"), weights("whole")]);
@@ -222,9 +222,9 @@ fn a_killed_run_leaves_no_lock() {
     assert_eq!(place.names("model"), place.names("whole"));
 }
 
-/// Exit code 2 where a place that was named cannot be written to; 1 where writing was begun and failed.
+/// Exit code 2 if a named output cannot be written to; 1 if writing started and then failed.
 #[test]
-fn every_command_says_in_the_same_way_that_it_cannot_write() {
+fn all_commands_report_write_failures_in_the_same_way() {
     if !std::path::Path::new("/dev/full").exists() {
         eprintln!("SKIPPED: there is no /dev/full here");
         return;
@@ -263,7 +263,7 @@ fn every_command_says_in_the_same_way_that_it_cannot_write() {
     place.refuses(&["compare", "reviews.csv", "--svg", "missing/x.svg"], &["missing/x.svg", "No such file"]);
     place.write("texts.txt", "a fine day\n");
     place.refuses(&["explain", "model", "--input", "texts.txt", "--png", "file/x"], &["file/x", "Not a directory"]);
-    // Standard output is no place that was named.
+    // Standard output is not a named output.
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
     fs::copy(example, place.path("example.json")).unwrap();
     let printing = [
@@ -292,7 +292,7 @@ fn every_command_says_in_the_same_way_that_it_cannot_write() {
     }
 }
 
-/// Arrays of (1, 1, 2, 2) of this many names.
+/// Arrays of shape (1, 1, 2, 2) under these names.
 fn safetensors_file(names: &[&str]) -> Vec<u8> {
     let bytes: Vec<u8> = [1f32, 0.0, 0.0, 1.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     let view = || safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1, 1, 2, 2], &bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Flags and arguments that cannot be: one line, exit code 2, nothing written.
+//! Invalid flags and arguments give one error line, exit code 2, and no output.
 
 use crate::common::{Place, Run, csv, reviews};
 
@@ -53,7 +53,7 @@ fn flags_out_of_range() {
 }
 
 #[test]
-fn an_instruction_set_that_is_not_there() {
+fn an_unsupported_instruction_set() {
     let place = place();
     let run = |isa: &str| Run::of(place.command(&["info"]).env("CHUMOKU_ISA", isa).output().unwrap());
     let refused = run("avx3");
@@ -64,7 +64,7 @@ fn an_instruction_set_that_is_not_there() {
 }
 
 #[test]
-fn flags_and_commands_that_are_not_there() {
+fn unknown_flags_and_commands() {
     let place = place();
     place.refuses(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs", "--help"]);
     place.refuses(&["train", "x.csv", "--colour"], &["unexpected argument", "--colour", "--help"]);
@@ -92,7 +92,7 @@ fn layers_and_heads_that_the_model_does_not_have() {
 }
 
 #[test]
-fn help_is_no_error() {
+fn help_is_not_an_error() {
     let place = place();
     for args in [&["--help"][..], &["train", "--help"], &["help", "predict"], &["--version"]] {
         let run = place.run(args).ok();
@@ -103,7 +103,7 @@ fn help_is_no_error() {
 }
 
 #[test]
-fn a_reader_that_has_gone_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let place = place();
     place.train_small("model", &[]);
     let lines = [
@@ -118,12 +118,12 @@ fn a_reader_that_has_gone_is_no_error() {
         "chumoku train x.csv --epochs 1 --out talk 2>&1 | head -1",
     ];
     for line in lines {
-        // The program's own exit code, past the pipe.
+        // The program's own exit code, despite the pipe.
         let (command, reader) = line.split_once(" |").unwrap();
         let run = place.shell(&format!("{{ {command}; echo \"code $?\" >&3; }} 3>&2 |{reader}"));
         assert!(run.stderr.ends_with("code 0\n"), "{line}: {run:#?}");
         assert!(!run.stderr.contains("panicked") && !run.stderr.contains("error"), "{line}: {run:#?}");
     }
-    // Nobody listening to the talk is no reason not to train.
+    // Training continues if its messages have no reader.
     assert!(place.path("talk/model.safetensors").exists());
 }

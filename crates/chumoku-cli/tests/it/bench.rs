@@ -1,4 +1,4 @@
-//! `chumoku bench`: what it prints, and what it refuses. How fast it is is nobody's business here.
+//! `chumoku bench`: what it prints, and what it rejects. Speed is not tested here.
 
 use crate::common::Place;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 const FIELDS: [&str; 10] =
     ["median_ms", "min_ms", "max_ms", "runs", "gflops", "tokens_per_second", "peak_bytes", "kernel", "isa", "threads"];
 
-/// The one JSON object on standard output, with all its fields and times in order.
+/// Returns the one JSON object on standard output, with all fields present and the times in order.
 #[track_caller]
 fn measured(args: &[&str]) -> Value {
     let run = Place::new().run(&[&["bench"], args, &["--json"]].concat()).ok();
@@ -32,7 +32,7 @@ fn number(report: &Value, field: &str) -> f64 {
     report[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {report}"))
 }
 
-/// Operations and tokens of a run, from what is said of them in a second.
+/// Operations and tokens per run, computed from the rates per second.
 #[track_caller]
 fn work(report: &Value) -> (f64, f64) {
     let median = number(report, "median_ms");
@@ -42,21 +42,21 @@ fn work(report: &Value) -> (f64, f64) {
 const SMALL: [&str; 7] = ["attention", "--heads", "4", "--length", "12", "--dim", "8"];
 
 #[test]
-fn attention_counts_operations_by_the_rule() {
+fn attention_counts_operations_by_the_formula() {
     let forward = 4.0 * (4 * 12 * 12 * 8) as f64;
     let work_of = |more: &[&str]| work(&measured(&[&SMALL, more].concat()));
     assert_eq!(work_of(&[]), (forward, 12.0));
     assert_eq!(work_of(&["--causal"]), (forward / 2.0, 12.0));
     assert_eq!(work_of(&["--backward"]), (3.5 * forward, 12.0));
     assert_eq!(work_of(&["--batch", "3", "--keys", "24"]), (6.0 * forward, 36.0));
-    // The first query sees its own place, all others also the one before.
+    // The first query sees only its own position; all others also see the one before.
     assert_eq!(work_of(&["--causal", "--window", "1"]), (forward * 23.0 / 144.0, 12.0));
     // The widths of keys and values count by their mean.
     assert_eq!(work_of(&["--value-dim", "16"]), (1.5 * forward, 12.0));
 }
 
 #[test]
-fn attention_takes_every_option() {
+fn attention_supports_every_option() {
     let options: [&[&str]; 8] = [
         &["--kv-heads", "2", "--backward"],
         &["--kv-heads", "1", "--keys", "7", "--causal", "--backward"],
@@ -92,7 +92,7 @@ fn training_and_inference() {
 }
 
 #[test]
-fn a_profile_adds_up() {
+fn profile_times_add_up() {
     let small = ["--layers", "1", "--d-model", "16", "--heads", "2", "--vocab", "50", "--batch", "3", "--length", "5"];
     for (doing, threads) in [("train", 1.0), ("train", 2.0), ("infer", 2.0)] {
         let report = measured(&[&[doing, "--profile", "--threads", &threads.to_string()], &small[..]].concat());
@@ -102,7 +102,7 @@ fn a_profile_adds_up() {
         let (whole, idle) = (threads * number(profile, "ms"), number(profile, "ms_idle"));
         assert!((sum("ms") + idle - whole).abs() < 1e-6 * whole, "{profile}");
         assert!(idle >= -1e-6 * whole, "{profile}");
-        // The formula's operations are two for each multiply–add.
+        // The formula counts two operations for each multiply-add.
         assert_eq!((2.0 * sum("multiply_adds")).round(), work(&report).0, "{profile}");
         for name in ["product A·Bᵀ", "attention", "layer norm", "embedding", "between operations"] {
             assert!(operations.iter().any(|row| row["operation"] == name), "{name} is missing in {profile}");
@@ -120,11 +120,10 @@ fn a_profile_adds_up() {
         let limits = &profile["limits"];
         assert!(number(limits, "vectors") > 0.0 && limits["reading"].as_array().is_some_and(|sizes| sizes.len() == 4));
     }
-    // People see it as a table.
-    for (language, words) in [
-        ("en", ["Where the time goes", "threads without work", "in all"]),
-        ("ja", ["時間の内訳", "待っているスレッド", "合計"]),
-    ] {
+    // The text output shows it as a table.
+    for (language, words) in
+        [("en", ["Where the time goes", "idle threads", "total"]), ("ja", ["時間の内訳", "待っているスレッド", "合計"])]
+    {
         let run = Place::new().run(&[&["bench", "train", "--profile", "--lang", language], &small[..]].concat()).ok();
         assert!(words.iter().all(|word| run.stdout.contains(word)), "{}", run.stdout);
         assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
@@ -132,7 +131,7 @@ fn a_profile_adds_up() {
 }
 
 #[test]
-fn people_get_a_few_lines() {
+fn the_text_output_has_a_few_lines() {
     let long = ["--kv-heads", "2", "--keys", "30", "--value-dim", "3", "--window", "5", "--causal", "--backward"];
     let place = Place::new();
     let attention = place.run(&[&["bench"], &SMALL[..], &long].concat()).ok();
@@ -148,7 +147,7 @@ fn people_get_a_few_lines() {
 }
 
 #[test]
-fn sizes_that_cannot_be() {
+fn invalid_sizes() {
     let place = Place::new();
     let refuses = |args: &str, words: &[&str]| {
         let args: Vec<&str> = args.split(' ').collect();
@@ -162,7 +161,7 @@ fn sizes_that_cannot_be() {
         refuses(&format!("attention {flag} {most}0"), &[flag, "expected a smaller number"]);
     }
     refuses(&format!("attention --batch {most} --heads {most} --length {most} --dim {most}"), &["of memory"]);
-    // What is too large is named, with its size.
+    // The error names the oversized value.
     refuses("attention --length 1000000000", &["attention 1x8x1000000000x64, ", " TB of memory", "smaller"]);
     refuses("attention --heads 8 --kv-heads 3", &["--kv-heads", "8", "3"]);
     refuses("attention --dtype f64", &["--dtype", "f64", "bf16"]);
@@ -182,6 +181,6 @@ fn sizes_that_cannot_be() {
     place.write("lengths", "3\nfour\n");
     refuses("train --lengths lengths", &["lengths", "line 2", "four"]);
     place.write("empty", "");
-    refuses("train --lengths empty", &["empty", "one length a line"]);
+    refuses("train --lengths empty", &["empty", "one length per line"]);
     refuses("swim", &["swim", "--help"]);
 }

@@ -1,9 +1,9 @@
-//! Columns beside the text: recognised, learnt from, used, explained, scored; and what is refused.
+//! Feature columns: detected, trained on, used, explained, scored, and rejected.
 
 use crate::common::{Page, Place, random, sha256};
 use serde_json::{Value, json};
 
-/// Meals that are "fair" if what is said is kind and the price low, or neither: text and price alone tell little.
+/// Meals that are "fair" if the text is kind and the price low, or neither. Text or price alone reveal little.
 fn rows(n: usize) -> Vec<[String; 5]> {
     let mut state = 5;
     let mut pick = |count: usize| (random(&mut state) * count as f64) as usize;
@@ -37,17 +37,17 @@ fn trained(place: &Place, out: &str, more: &[&str]) -> crate::common::Run {
     place.run(&[&args[..], &COLUMNS, more].concat()).ok()
 }
 
-/// What was said, without line breaks.
+/// The messages without line breaks.
 fn said(run: &crate::common::Run) -> String {
     run.stderr.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn columns_are_learnt_and_used_in_every_way() {
+fn feature_columns_are_used_in_every_command() {
     let place = Place::new();
     let run = trained(&place, "model", &["--model", "ngrams"]);
     for part in [
-        "beside the text = column “price”, column “shop”, column “date”",
+        "feature columns = column “price”, column “shop”, column “date”",
         "“price” number (mean ",
         "“shop” category (3 values and others)",
         "“date” date (year, month, weekday)",
@@ -66,7 +66,7 @@ fn columns_are_learnt_and_used_in_every_way() {
     assert_eq!(kinds, ["price", "shop", "date"]);
     assert_eq!(config["ngrams"]["columns"][1]["kind"], json!({ "category": { "values": ["Ginza", "Kanda", "Ueno"] } }));
 
-    // One text: what stands beside it decides; a missing value is said, once.
+    // For the same text, the feature values decide. A missing value is reported once.
     let ask = |set: &[&str]| {
         let sets = set.iter().flat_map(|value| ["--set", value]).collect::<Vec<_>>();
         place.run(&[&["predict", "model", "--json", "The meal was bland."][..], &sets].concat()).ok()
@@ -76,9 +76,9 @@ fn columns_are_learnt_and_used_in_every_way() {
     assert_eq!((&cheap.json()["label"], &dear.json()["label"]), (&json!("fair"), &json!("dear")));
     assert_eq!((&cheap.json()["text"], cheap.stderr.as_str()), (&json!("The meal was bland."), ""));
     let partly = ask(&["price=350"]);
-    assert_eq!(said(&partly).matches("counted as missing").count(), 1, "{partly:#?}");
+    assert_eq!(said(&partly).matches("treated as missing").count(), 1, "{partly:#?}");
     assert!(said(&partly).contains("“shop”, “date”") && said(&partly).contains("--set shop=VALUE"), "{partly:#?}");
-    // What was never seen is "other"; what is no number is missing.
+    // An unseen category counts as "other"; an invalid number counts as missing.
     let p = |set: &[&str]| ask(set).json()["probability"].clone();
     let other = ["price=350", "shop=Nowhere", "date=2024-05-01"];
     assert_eq!(p(&other), p(&["price=350", "shop=Elsewhere", "date=2024-05-01"]));
@@ -86,7 +86,7 @@ fn columns_are_learnt_and_used_in_every_way() {
     let plain = place.run(&["predict", "model", "The meal was bland.", "--set", "price=350"]).ok();
     assert!(plain.stdout.contains("The meal was bland. | 350"), "{plain:#?}");
 
-    // Files bring the columns by name, in any order; --set stands in for one.
+    // Files provide the columns by name, in any order; --set replaces one.
     place.write("new.csv", "date,shop,note,text,price\n2024-05-01,Ueno,x,The meal was bland.,350\n");
     let row = place.run(&["predict", "model", "--input", "new.csv", "--json"]).ok().json();
     assert_eq!((&row["probability"], &row["text"]), (&cheap.json()["probability"], &json!("The meal was bland.")));
@@ -103,12 +103,12 @@ fn columns_are_learnt_and_used_in_every_way() {
     assert_eq!(eval["scores"], metrics["scores"]);
     assert!(!place.read("wrong.csv").contains('\u{1e}'));
 
-    // The words are those of the text alone.
+    // The words come only from the text.
     let words = |why: &Value| why["words"].as_array().unwrap().iter().map(|w| w["text"].clone()).collect::<Vec<_>>();
-    // Each column's effect, beside the words.
+    // The effect of each column, in addition to the words.
     let explain = ["explain", "model", "The meal was bland.", "--set", "price=5500", "--set", "shop=Nowhere"];
     let shown = place.run(&explain).ok();
-    for part in ["What each column beside the text does to \"dear\"", "price", "Nowhere (other)", "(missing)"] {
+    for part in ["Effect of each feature column on \"dear\"", "price", "Nowhere (other)", "(missing)"] {
         assert!(shown.stdout.contains(part), "{part}: {shown:#?}");
     }
     assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{shown:#?}");
@@ -122,7 +122,7 @@ fn columns_are_learnt_and_used_in_every_way() {
     assert_eq!(words(&why), ["The", "meal", "was", "bland", "."].map(Value::from));
     assert_eq!([0, 1, 2].map(|i| column(i)["read_as"].clone()), ["itself", "other", "missing"].map(Value::from));
     assert_eq!(column(2)["effect"], 0.0);
-    // The effect is the change of log-odds that predictions show.
+    // The effect equals the change of the predicted log-odds.
     let odds = |p: f64| (p / (1.0 - p)).ln();
     let of = |set: &[&str]| odds(ask(set).json()["probability"].as_f64().unwrap());
     let without = of(&["shop=Nowhere"]);
@@ -135,7 +135,7 @@ fn columns_are_learnt_and_used_in_every_way() {
 }
 
 #[test]
-fn a_network_stands_beside_them_in_both_languages() {
+fn a_network_uses_feature_columns_and_reports_in_both_languages() {
     let place = Place::new();
     let run = trained(&place, "model", &["--epochs", "2", "--threads", "1"]);
     assert!(run.stdout.contains("baseline: n-grams"), "{run:#?}");
@@ -160,11 +160,11 @@ fn a_network_stands_beside_them_in_both_languages() {
         assert_eq!(of("model"), of("killed"), "{name}");
     }
     let onnx = place.run(&["export", "model", "--out", "model.onnx"]).ok();
-    assert!(said(&onnx).contains("left out the columns beside the text"), "{onnx:#?}");
+    assert!(said(&onnx).contains("left out the feature columns"), "{onnx:#?}");
 }
 
 #[test]
-fn labels_numbers_and_pairs_have_columns_too() {
+fn labels_numbers_and_pairs_support_feature_columns() {
     let place = Place::new();
     let rows = rows(120);
     let numbers = rows.iter().enumerate().map(|(i, [text, _, shop, ..])| format!("{text},{shop},{}\n", i % 4));
@@ -193,7 +193,7 @@ fn labels_numbers_and_pairs_have_columns_too() {
 }
 
 #[test]
-fn what_columns_are_worth_is_said_before_anybody_relies_on_them() {
+fn the_value_of_columns_is_reported_at_training() {
     let place = Place::new();
     let rows = rows(200);
     let with = |name: &str, of: &dyn Fn(usize, &[String; 5]) -> String| {
@@ -202,10 +202,10 @@ fn what_columns_are_worth_is_said_before_anybody_relies_on_them() {
         place.run(&["train", "rows.csv", "--columns", name, "--model", "ngrams", "--out", "model", "--force"])
     };
     let leak = with("verdict", &|_, row| row[4].to_uppercase()).ok();
-    assert!(said(&leak).contains("“verdict” alone tells the answer of 100 % of the training rows"), "{leak:#?}");
+    assert!(said(&leak).contains("“verdict” alone determines the answer of 100 % of the training rows"), "{leak:#?}");
     let id = with("key", &|i, _| format!("K{i}")).ok();
-    assert!(said(&id).contains("“key” is of no use") && said(&id).contains("occurs once"), "{id:#?}");
-    // Nothing is left of it: the model asks for no columns.
+    assert!(said(&id).contains("“key” is left out") && said(&id).contains("occurs only once"), "{id:#?}");
+    // It is not kept: the model requires no columns.
     let plain = place.run(&["predict", "model", "A meal."]).ok();
     assert!(plain.stderr.is_empty() && plain.stdout.ends_with("\tA meal.\n"), "{plain:#?}");
     let noise = with("dice", &|i, _| format!("{}", (i * 7919) % 83)).ok();
@@ -213,7 +213,7 @@ fn what_columns_are_worth_is_said_before_anybody_relies_on_them() {
 }
 
 #[test]
-fn bad_columns_are_refused_with_the_place_and_what_to_do() {
+fn invalid_columns_are_rejected_with_their_position_and_a_remedy() {
     let place = Place::new();
     let mut rows = rows(60);
     place.write("rows.csv", csv(&rows));
@@ -226,7 +226,7 @@ fn bad_columns_are_refused_with_the_place_and_what_to_do() {
     refused(&["train", "rows.csv", "--columns", "label", "--label", "label"], &["“label”", "--columns"]);
     refused(&["train", "rows.csv", "--columns", "shop,shop"], &["“shop”", "each once"]);
     refused(&["train", "rows.csv", "--columns", "shop,"], &["names of columns"]);
-    refused(&["train", "rows.csv", "--columns", "shop", "--task", "lm"], &["--columns", "classes, labels and numbers"]);
+    refused(&["train", "rows.csv", "--columns", "shop", "--task", "lm"], &["--columns", "classes, labels or numbers"]);
     refused(&["train", "--columns", "shop"], &["--columns"]);
     refused(&["predict", "rows.csv", "x", "--set", "price"], &["price=12"]);
     place.write("lines.txt", "__label__a one\n__label__b two\n__label__a three\n__label__b four\n");
@@ -243,7 +243,7 @@ fn bad_columns_are_refused_with_the_place_and_what_to_do() {
     place.write("ask.csv", csv(&rows));
     refused(&["train", "ask.csv", "--columns", "price"], &["ask.csv:2", "“ask”", "leave such fields empty"]);
     place.run(&["train", "rows.csv", "--model", "ngrams", "--out", "plain"]).ok();
-    refused(&["predict", "plain", "x", "--set", "price=1"], &["reads texts alone", "--columns price"]);
+    refused(&["predict", "plain", "x", "--set", "price=1"], &["reads no feature columns", "--columns price"]);
     refused(&["predict", "kept", "x", "--set", "shap=Ueno"], &["“shop”", "did you mean"]);
 }
 
@@ -254,12 +254,12 @@ fn the_example_of_the_page_works() {
     place.write("meals.csv", page.block("csv"));
     let runs = page.follow(&place);
     assert!(runs[0].stderr.contains("“shop” category") && runs[0].stderr.contains("“date” date"), "{:#?}", runs[0]);
-    assert!(runs[2].stdout.contains("What each column beside the text does to"), "{:#?}", runs[2]);
+    assert!(runs[2].stdout.contains("Effect of each feature column on"), "{:#?}", runs[2]);
 }
 
-/// What a model cannot read counts as missing, and that is said: of files, of --set, of validation rows.
+/// Unreadable values count as missing and are reported: in files, in --set, in validation rows.
 #[test]
-fn values_that_cannot_be_read_are_told() {
+fn unreadable_values_are_reported() {
     let place = Place::new();
     let rows = rows(120);
     place.write("rows.csv", csv(&rows));
@@ -277,7 +277,7 @@ fn values_that_cannot_be_read_are_told() {
     place.write("signed.csv", csv(&signed));
     for args in [&["predict", "model", "--input", "signed.csv"][..], &["eval", "model", "signed.csv"]] {
         let told = place.run(args).ok().stderr;
-        assert!(told.contains("column “price”: 5 values are no plain numbers") && told.contains("missing"), "{told}");
+        assert!(told.contains("column “price”: 5 values are not plain numbers") && told.contains("missing"), "{told}");
     }
     place.refuses(&["predict", "model", "x", "--set", "price=¥1,100"], &["--set price", "¥1,100", "12.5"]);
     place.refuses(&["predict", "model", "x", "--set", "date=2024-02-30"], &["--set date", "expected a date"]);
@@ -300,9 +300,9 @@ fn values_that_cannot_be_read_are_told() {
     assert!(told.contains("validation rows, column “price”: 5 values"), "{told}");
 }
 
-/// Columns are known by their names, also to whoever gave a number; the text and the label are none of them.
+/// Columns are known by name, even if the user gave a number. They exclude the text and the label.
 #[test]
-fn columns_have_names_and_texts_no_separators() {
+fn columns_have_names_and_separators_are_not_allowed_in_texts() {
     let place = Place::new();
     let rows = rows(120);
     place.write("rows.csv", csv(&rows));
@@ -318,16 +318,16 @@ fn columns_have_names_and_texts_no_separators() {
         );
     }
     place.refuses(&["train", "rows.csv", "--columns", "price:", "--out", "x"], &["number, category or date"]);
-    // Separators of what travels beside a text are no part of one.
+    // Internal separators of feature values are not part of a text.
     place.run(&["train", "rows.csv", "--label", "label", "--model", "ngrams", "--out", "plain"]).ok();
     for model in ["plain", "model"] {
         let answer = |text: &str| place.run(&["predict", model, "--json", text]).ok().json();
         let (odd, even) = (answer("good\u{1e}meal\u{1f}bland"), answer("good meal bland"));
         assert_eq!((&odd["text"], &odd["probability"]), (&json!("good meal bland"), &even["probability"]), "{odd}");
     }
-    // Tenths that are all the same are of no use, whatever their mean comes to.
+    // Constant tenths carry no information, whatever their mean rounds to.
     let same = rows.iter().map(|[text, .., label]| format!("{text},0.1,2024-03-15,{label}\n"));
     place.write("same.csv", format!("text,tax,day,label\n{}", same.collect::<String>()));
     let run = place.run(&["train", "same.csv", "--columns", "tax,day", "--model", "ngrams", "--out", "same"]).ok();
-    assert!(said(&run).contains("“tax” is of no use") && said(&run).contains("“day” is of no use"), "{run:#?}");
+    assert!(said(&run).contains("“tax” is left out") && said(&run).contains("“day” is left out"), "{run:#?}");
 }

@@ -1,4 +1,4 @@
-//! Models that began as a pretrained encoder, trained further on new rows: a classifier, numbers, a tagger.
+//! Continued training of models that started from a pretrained encoder: classifiers, regressors, taggers.
 
 use crate::common::{Place, csv, figures, sha256, tensors};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn place() -> Place {
     place
 }
 
-/// Texts about some topics in turn.
+/// Texts about several topics in turn.
 fn rows(n: usize, topics: &[usize], state: &mut u64) -> Vec<(String, String)> {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let row = |i: usize| {
@@ -42,12 +42,12 @@ fn weights(place: &Place, folder: &str) -> Tensors {
 }
 
 #[test]
-fn classes_are_learnt_and_old_ones_kept() {
+fn classes_are_learned_and_old_ones_kept() {
     let place = place();
     let mut state = 3;
     place.write("old.csv", csv(&rows(400, &[0, 2], &mut state)));
     place.write("new.csv", csv(&rows(240, &[1, 2], &mut state)));
-    // Larger steps than usual, for a tiny network that has learnt nothing yet.
+    // A larger learning rate than usual, for a tiny untrained network.
     let steps = ["--epochs", "12", "--settings", "learning-rate=0.003"];
     place.run(&[&["train", "old.csv", "--from", "bert", "--out", "one"][..], &steps].concat()).ok();
     let args = [&["train", "new.csv", "--from", "one"][..], &steps, &["--threads"]].concat();
@@ -64,27 +64,27 @@ fn classes_are_learnt_and_old_ones_kept() {
     let two = place.json("two/metrics.json");
     let ([before, after], [was, is]) = (figures(&two, "new_test"), figures(&two, "old_test"));
     assert!(before < 0.6 && after > 0.95 && is >= was && is > 0.95 && two["further"]["forgets"] == false, "{two}");
-    // The network too, alone.
+    // The network alone learns too.
     let ([before, after], [was, is]) = (figures(&two, "new_valid"), figures(&two, "old_valid"));
     assert!(before < 0.6 && after > 0.9 && was > 0.9 && is > 0.9, "{two}");
-    // It keeps the form in which it was published.
+    // It keeps the published format.
     let config = place.json("two/config.json");
     assert_eq!(config["architectures"], json!(["BertForSequenceClassification"]));
     assert_eq!(config["id2label"], json!({ "0": "food", "1": "sport", "2": "travel" }));
     assert!(place.read("two/README.md").contains("trained further with Chumoku"));
     assert!(place.read("two/README.md").contains("## Before and after"));
-    // The same again on other threads, killed over and over.
+    // The same model on other threads, with repeated kills.
     place.run_in_spite_of_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
-    // And further from there.
+    // A second continuation.
     place.write("more.csv", csv(&rows(30, &[1], &mut state)));
     let run = place.run(&["train", "more.csv", "--from", "two", "--epochs", "1", "--out", "four"]).ok();
     assert!(run.stderr.contains("640 old rows and 30 new ones; no new class"), "{run:#?}");
 }
 
-/// With steps of hardly any size, what is written is what training began with.
+/// With a tiny learning rate, the saved weights equal the initial ones.
 #[test]
-fn weights_begin_as_they_were() {
+fn weights_start_from_the_old_values() {
     let place = place();
     let mut state = 3;
     place.write("old.csv", csv(&rows(200, &[0, 2], &mut state)));
@@ -96,10 +96,10 @@ fn weights_begin_as_they_were() {
         let [before, after] = ["one", out].map(|folder| weights(&place, folder));
         let mut compared = 0;
         for (name, (shape, values)) in &after {
-            // N-grams are fitted anew.
+            // N-grams are fitted again.
             let Some((_, was)) = before.get(name).filter(|_| !name.contains("ngram")) else { continue };
             let rows: Vec<(&[f32], &[f32])> = match name.as_str() {
-                // Food and travel stay, and sport stands between them.
+                // Food and travel stay, with sport between them.
                 "classifier.weight" | "classifier.bias" => {
                     let width = values.len() / 3;
                     assert_eq!((shape[0], was.len()), (3, 2 * width));
@@ -115,7 +115,7 @@ fn weights_begin_as_they_were() {
         }
         assert!(compared > 30, "{compared}");
     }
-    // What is frozen stays to the bit, and the rest does not.
+    // Frozen weights stay bit-identical, and the others change.
     let args = ["train", "new.csv", "--from", "one", "--freeze", "embeddings", "--epochs", "1", "--out", "stays"];
     place.run(&args).ok();
     let [before, after] = ["one", "stays"].map(|folder| weights(&place, folder));
@@ -124,7 +124,7 @@ fn weights_begin_as_they_were() {
     assert_eq!(stays, [true, false]);
 }
 
-/// What was fine-tuned can be an encoder to start from, and no more.
+/// A fine-tuned model can also serve only as an encoder to start from.
 #[test]
 fn the_encoder_alone_can_be_the_start() {
     let place = place();
@@ -134,7 +134,7 @@ fn the_encoder_alone_can_be_the_start() {
     place.run(&["train", "old.csv", "--from", "bert", "--out", "one", "--epochs", "1"]).ok();
     let args = ["train", "new.csv", "--from", "one", "--epochs", "1", "--out"];
     let run = place.run(&[&args[..], &["two", "--old", "encoder"]].concat()).ok();
-    assert!(!run.stderr.contains("trained further"), "{run:#?}");
+    assert!(!run.stderr.contains("continued training"), "{run:#?}");
     assert!(place.json("two/metrics.json")["further"].is_null());
     assert_eq!(place.json("two/config.json")["id2label"], json!({ "0": "sport", "1": "travel" }));
     // For another task.
@@ -146,7 +146,7 @@ fn the_encoder_alone_can_be_the_start() {
     let score = ["train", "ratings.csv", "--task", "score", "--from", "one", "--epochs", "1", "--out", "rated"];
     let run = place.run(&score).ok();
     assert!(run.stderr.contains("one was trained for another task: its encoder alone is the start"), "{run:#?}");
-    // Numbers are trained further as numbers.
+    // A regressor is continued as a regressor.
     let run = place.run(&["train", "ratings.csv", "--from", "rated", "--epochs", "1", "--out", "x"]);
     assert!(run.code == 2 && run.stderr.contains("expected new rows"), "{run:#?}");
     place.write("more.csv", "text,rating\nthe soup was fine today,5\nthe train was late again,2\nthe bread in it,4\n");
@@ -155,7 +155,7 @@ fn the_encoder_alone_can_be_the_start() {
     let rates = ["rated", "rated-2"].map(|folder| place.json(&format!("{folder}/metrics.json"))["plan"].clone());
     let [first, further] = rates.map(|plan| plan["learning_rate"].as_f64().unwrap());
     assert!((further / first - 0.5).abs() < 1e-6, "{further} {first}");
-    // What is refused.
+    // Rejected requests.
     place.refuses(&[&args[..], &["x", "--folds", "3"]].concat(), &["--folds", "as it is", "--old encoder"]);
     place.refuses(&[&args[..], &["x", "--folds", "3", "--lang", "ja"]].concat(), &["--folds", "--old encoder"]);
     let both = ["x", "--old", "encoder", "--old", "old.csv"];
@@ -163,15 +163,15 @@ fn the_encoder_alone_can_be_the_start() {
     place.run(&["train", "old.csv", "--model", "ngrams", "--out", "own"]).ok();
     place.refuses(
         &["train", "new.csv", "--from", "own", "--old", "encoder", "--out", "x"],
-        &["--old encoder", "fine-tuned here"],
+        &["--old encoder", "fine-tuned from a pretrained"],
     );
     std::fs::remove_file(place.path("old.csv")).unwrap();
-    place.refuses(&[&args[..], &["x"]].concat(), &["old.csv, which it was trained on, is not there", "--old none"]);
+    place.refuses(&[&args[..], &["x"]].concat(), &["old.csv is missing", "--old none"]);
 }
 
 const NAMES: [&str; 6] = ["anna", "ben", "clara", "oslo", "rome", "lima"];
 
-/// Sentences in which a name stands, as JSON lines with its span.
+/// Sentences that contain a name, as JSON Lines with its span.
 fn named(n: usize, names: &[&str], kind: &str, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let row = |i: usize| {
@@ -185,7 +185,7 @@ fn named(n: usize, names: &[&str], kind: &str, state: &mut u64) -> String {
 }
 
 #[test]
-fn taggers_learn_new_kinds_and_keep_the_old_ones() {
+fn taggers_learn_new_labels_and_keep_the_old_ones() {
     let place = place();
     let mut state = 3;
     place.write("old.jsonl", named(240, &NAMES[3..], "place", &mut state));
@@ -208,17 +208,17 @@ fn taggers_learn_new_kinds_and_keep_the_old_ones() {
     assert!((further / first - 0.5).abs() < 1e-6, "{further} {first}");
     assert_eq!(plans[1]["fine_tuning"]["model_type"], "bert");
     let card = place.read("two/README.md");
-    assert!(card.contains("trained further with Chumoku") && card.contains("span F1 before and after"), "{card}");
-    // The network goes on from where it was: after one pass the old kind is still known.
+    assert!(card.contains("trained further with Chumoku") && card.contains("compares the span F1 of both"), "{card}");
+    // The network continues from its old weights: after one epoch, the old label is still known.
     let one_pass = ["train", "new.jsonl", "--from", "one", "--epochs", "1", "--out", "pass"];
     place.run(&one_pass).ok();
     let log = place.read("pass/log.jsonl");
     let first: Value = serde_json::from_str(log.lines().find(|line| line.contains("valid_span_f1")).unwrap()).unwrap();
     assert!(first["valid_span_f1"].as_f64().unwrap() > 0.5, "{first}");
-    // The same again on other threads, killed over and over.
+    // The same model on other threads, with repeated kills.
     place.run_in_spite_of_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
-    // What is refused.
+    // Rejected requests.
     place.refuses(&[&args[..], &["1", "--out", "x", "--old", "encoder"]].concat(), &["--old encoder"]);
     place.refuses(&[&args[..], &["1", "--out", "x", "--task", "classify"]].concat(), &["--task", "labels of words"]);
 }

@@ -1,4 +1,5 @@
-//! Models of several labels, numbers, trees and columns, trained further on new rows: what they learn, what they keep, and what is refused.
+//! Continued training of multi-label models, regressors, trees and models with feature columns: what they learn, keep,
+//! and reject.
 
 use crate::common::{Place, figures, sha256};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ fn words(topic: &str) -> [&'static str; 3] {
     }
 }
 
-/// Texts about none, one or two of some topics: JSON lines with their labels, as `named` names them.
+/// Texts about zero, one or two topics, as JSON Lines with their labels. `named` maps topics to labels.
 fn sets(n: usize, topics: &[&str], filler: &str, named: &dyn Fn(&str) -> String, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let row = |i: usize| {
@@ -32,7 +33,7 @@ fn plain(topic: &str) -> String {
     topic.to_owned()
 }
 
-/// What the log of a run has of its best epoch on the validation rows.
+/// A metric of the best epoch on the validation rows, from the training log.
 fn best(place: &Place, folder: &str, key: &str) -> f64 {
     let metrics = place.json(&format!("{folder}/metrics.json"));
     let best = metrics["best_epoch"].as_u64().or(metrics["epochs"].as_u64()).unwrap();
@@ -43,7 +44,7 @@ fn best(place: &Place, folder: &str, key: &str) -> f64 {
 }
 
 #[test]
-fn new_labels_are_learnt_and_old_ones_kept() {
+fn new_labels_are_learned_and_old_ones_kept() {
     let place = Place::new();
     let mut state = 3;
     place.write("old.jsonl", sets(400, &["food", "staff"], "Visit", &plain, &mut state));
@@ -66,23 +67,23 @@ fn new_labels_are_learnt_and_old_ones_kept() {
     assert!(before < 0.75 && after > 0.95 && is > was - 0.02 && is > 0.95, "{two}");
     assert!(two["further"]["forgets"] == false && two["further"]["replays"] == true);
     assert_eq!(Some(was), one["micro_f1"].as_f64());
-    // The network is told as it was at its best epoch, and begins where it was.
+    // The network is measured as in its best epoch, and starts from its old weights.
     assert!((figures(&two, "old_valid")[0] - best(&place, "one", "valid_micro_f1")).abs() < 1e-6, "{two}");
     let log = place.read("two/log.jsonl");
     let first: Value = serde_json::from_str(log.lines().find(|line| line.contains("valid_micro_f1")).unwrap()).unwrap();
     assert!(first["valid_micro_f1"].as_f64().unwrap() > 0.7, "{first}");
     let card = place.read("two/README.md");
-    assert!(card.contains("## Before and after") && card.contains("The micro-F1 before and after"), "{card}");
+    assert!(card.contains("## Before and after") && card.contains("compares the micro-F1 of both"), "{card}");
     assert!(card.contains("trained further with Chumoku"), "{card}");
     assert_eq!(sha256(&place.path("one/tokenizer.json")), sha256(&place.path("two/tokenizer.json")));
     let seen = place.run(&["eval", "two", "old.jsonl", "--json"]).ok().json();
     assert!(seen["rows_trained_on"].as_u64().unwrap() > 300, "{seen}");
-    // The same again on other threads, killed over and over.
+    // The same model on other threads, with repeated kills.
     place.run_in_spite_of_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
     assert_eq!(place.json("three/metrics.json")["further"], two["further"]);
 
-    // Alone, and what is forgotten is seen.
+    // Without old rows, the report shows what is forgotten.
     place.write("noise.jsonl", sets(160, &["noise"], "Again", &plain, &mut state));
     let args = ["train", "noise.jsonl", "--from", "one", "--old", "none", "--epochs", "8", "--out", "alone"];
     let run = place.run(&args).ok();
@@ -90,14 +91,14 @@ fn new_labels_are_learnt_and_old_ones_kept() {
     let [was, is] = figures(&alone, "old_test");
     assert!(was > 0.95 && is < 0.8 && alone["further"]["forgets"] == true, "{alone}");
     assert!(run.stdout.contains("warning: on old rows the model is worse"), "{run:#?}");
-    assert!(run.stderr.contains("no row to train on of “food”, “staff”"), "{run:#?}");
+    assert!(run.stderr.contains("no training rows for “food”, “staff”"), "{run:#?}");
     let run = place.run(&[&args[..9], &["again", "--lang", "ja", "--force"]].concat()).ok();
     assert!(run.stdout.contains("元のデータでの成績が、偶然では"), "{run:#?}");
 }
 
-/// N-grams alone, which are quick; how labels were written is remembered.
+/// N-grams only, which are quick. The format of labels is remembered.
 #[test]
-fn labels_are_read_again_as_they_were_written() {
+fn labels_are_read_again_in_their_old_format() {
     let place = Place::new();
     let mut state = 5;
     let csv = |lines: String, separator: &str| {
@@ -122,27 +123,27 @@ fn labels_are_read_again_as_they_were_written() {
     let ([before, after], [was, is]) = (figures(&two, "new_test"), figures(&two, "old_test"));
     assert!(before < 0.75 && after > 0.95 && is > was - 0.02, "{two}");
     assert_eq!(Some(was), place.json("one/metrics.json")["micro_f1"].as_f64());
-    // From there again: the rows of both files, each as it was written.
+    // A second continuation: the rows of both files, each in its own format.
     place.write("more.csv", csv(sets(60, &["noise", "food"], "Once more", &plain, &mut state), "|"));
     let run = place
         .run(&["train", "more.csv", "--from", "two", "--separator", "|", "--label", "tags", "--out", "three"])
         .ok();
     assert!(run.stderr.contains("500 old rows and 60 new ones; no new label"), "{run:#?}");
-    assert!(!run.stderr.contains("not those that the model was trained on"), "{run:#?}");
+    assert!(!run.stderr.contains("differ from those that the model was trained on"), "{run:#?}");
     assert_eq!(place.json("three/metrics.json")["files"].as_array().unwrap().len(), 3);
     for (flag, value) in [("--task", "classify"), ("--model", "lstm"), ("--folds", "3"), ("--columns", "tags")] {
         let asked = [&further[..], &[flag, value]].concat();
-        place.refuses(&asked, &[flag, "any number of labels a text", "leave"]);
+        place.refuses(&asked, &[flag, "any number of labels per text", "leave"]);
     }
     place.refuses(
         &[&further[..], &["--hierarchy", "/"]].concat(),
-        &["--hierarchy", "do not stand in a tree", "leave it out"],
+        &["--hierarchy", "have no hierarchy", "leave it out"],
     );
     place.write("old.csv", place.read("old.csv").replacen("soup", "soups", 1));
-    place.refuses(&further, &["--from one", "old.csv are no longer those", "--old old.csv"]);
+    place.refuses(&further, &["--from one", "old.csv have changed", "--old old.csv"]);
 }
 
-/// Texts whose number is how often they praise, with the first `praise` words of four; of a measure with something added.
+/// Texts whose number counts their praise, with the first `praise` of four words. A measure has an added fraction.
 fn scores(n: usize, praise: usize, filler: &str, is_measure: bool, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let mut out = String::from("rating,text\n");
@@ -161,7 +162,7 @@ fn scores(n: usize, praise: usize, filler: &str, is_measure: bool, state: &mut u
 }
 
 #[test]
-fn numbers_reach_further_and_old_ones_stay() {
+fn numbers_extend_the_scale_and_old_ones_stay() {
     for (is_measure, least) in [(false, 0.4), (true, 4.0)] {
         let place = Place::new();
         let mut state = 3;
@@ -172,7 +173,7 @@ fn numbers_reach_further_and_old_ones_stay() {
         let args = ["train", "new.csv", "--from", "one", "--epochs", "6", "--threads"];
         let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).ok();
         assert!(run.stderr.contains("450 old rows and 300 new ones; numbers from 0"), "{run:#?}");
-        for part in ["Mean error before and after", "what the error has lost", "old test rows", "new test rows"] {
+        for part in ["Mean error before and after", "a decrease of the error", "old test rows", "new test rows"] {
             assert!(run.stdout.contains(part), "{part}: {run:#?}");
         }
         assert!(!run.stdout.contains("warning: on old rows"), "{run:#?}");
@@ -184,7 +185,7 @@ fn numbers_reach_further_and_old_ones_stay() {
         assert_eq!(Some(was), one["mean_absolute_error"].as_f64());
         let of_network = figures(&two, "old_valid")[0];
         assert!((of_network - best(&place, "one", "valid_mean_absolute_error")).abs() < 1e-6, "{two}");
-        // Intervals are of validation rows again, and the scale is that of all rows.
+        // Intervals come from validation rows again, and the scale covers all rows.
         let problem = &place.json("two/config.json")["problem"];
         assert!(problem["margin"].as_f64().unwrap() > 0.0, "{problem}");
         assert!(problem["range"][1].as_f64().unwrap() > 3.5, "{problem}");
@@ -195,9 +196,9 @@ fn numbers_reach_further_and_old_ones_stay() {
             place.run_in_spite_of_kills(&[&args[..], &["2", "--out", "three"]].concat());
             assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
         }
-        assert!(place.read("two/README.md").contains("A gain is what the error has lost"));
+        assert!(place.read("two/README.md").contains("A gain is a decrease of the error"));
 
-        // Of the new rows alone what was known of the others is forgotten, but not that there are such numbers.
+        // Training on new rows only forgets the predictions for other numbers, but not that they exist.
         let lines: Vec<String> = scores(300, 4, "Suite", is_measure, &mut state).lines().map(str::to_owned).collect();
         let is_high = |line: &&String| {
             line.split(',').next().unwrap().parse::<f64>().map_or(true, |x| x >= if is_measure { 20.0 } else { 2.0 })
@@ -211,14 +212,14 @@ fn numbers_reach_further_and_old_ones_stay() {
         assert!(is > was + least && alone["further"]["forgets"] == true, "{alone}");
         assert!(run.stdout.contains("warning: on old rows the model is worse"), "{run:#?}");
         assert!(place.json("alone/config.json")["problem"]["range"][0].as_f64().unwrap() < 1.0);
-        // And from there: the rows are found again, on the scale that they were learnt on.
+        // A second continuation: the rows are found again, on the scale that they were trained on.
         let run = place.run(&["train", "new.csv", "--from", "alone", "--epochs", "1", "--out", "four"]).ok();
-        assert!(!run.stderr.contains("not those that the model was trained on"), "{run:#?}");
+        assert!(!run.stderr.contains("differ from those that the model was trained on"), "{run:#?}");
     }
 }
 
 #[test]
-fn numbers_that_do_not_go_with_the_old_ones_are_refused() {
+fn inconsistent_numbers_are_rejected() {
     let place = Place::new();
     let mut state = 3;
     let of_ten = |text: String, of: usize| -> String {
@@ -232,16 +233,16 @@ fn numbers_that_do_not_go_with_the_old_ones_are_refused() {
     place.write("new.csv", of_ten(scores(60, 4, "Suite", false, &mut state), 10));
     place.run(&["train", "old.csv", "--task", "score", "--model", "ngrams", "--out", "one"]).ok();
     let further = ["train", "new.csv", "--from", "one", "--out", "x"];
-    place.refuses(&further, &["new.csv: expected numbers written as in old.csv", "write them alike"]);
+    place.refuses(&further, &["new.csv: expected numbers in the same form as in old.csv", "use the same form"]);
     place.write("new.csv", of_ten(scores(60, 4, "Suite", false, &mut state), 5));
     let run = place.run(&further).ok();
     assert!(run.stderr.contains("numbers from 0 to 4, as before"), "{run:#?}");
     assert!(run.stdout.contains("new test rows") && !run.stdout.contains("network"), "{run:#?}");
     let other = [&further[..], &["--task", "labels", "--force"]].concat();
-    place.refuses(&other, &["--task", "a number a text", "leave"]);
+    place.refuses(&other, &["--task", "a number per text", "leave"]);
 }
 
-/// Rows of classes that stand in a tree, with words of theirs.
+/// Rows of classes in a tree, with words of each class.
 fn tree_rows(n: usize, classes: &[&str], filler: &str, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let mut out = String::from("label,text\n");
@@ -254,7 +255,7 @@ fn tree_rows(n: usize, classes: &[&str], filler: &str, state: &mut u64) -> Strin
 }
 
 #[test]
-fn trees_grow() {
+fn trees_can_grow() {
     let place = Place::new();
     let mut state = 3;
     place.write("old.csv", tree_rows(400, &["room/food", "room/staff"], "came", &mut state));
@@ -270,7 +271,7 @@ fn trees_grow() {
     let names: Vec<Value> = place.json("two/config.json")["hierarchy"]["nodes"].as_array().unwrap().clone();
     let names: Vec<&str> = names.iter().filter_map(|node| node["name"].as_str()).collect();
     assert_eq!(names, ["room", "room/food", "room/staff", "street", "street/noise"]);
-    // Levels are promised and scored again.
+    // Levels are calibrated and scored again.
     assert_eq!(two["scores"]["hierarchy"]["levels"].as_array().unwrap().len(), 2, "{two}");
     let answer = place.run(&["predict", "two", "the music and the traffic went 900", "--json"]).ok().json();
     assert_eq!(answer["levels"][0]["label"], "street", "{answer}");
@@ -292,7 +293,7 @@ fn parents_of_new_labels_come_from_a_file() {
     place.write("parents.csv", parents);
     place.run(&["train", "old.csv", "--hierarchy", "parents.csv", "--model", "ngrams", "--out", "one"]).ok();
     let args = ["train", "new.csv", "--from", "one", "--out", "two"];
-    place.refuses(&args, &["new.csv", "“noise”", "tree of one does not have it", "--hierarchy FILE"]);
+    place.refuses(&args, &["new.csv", "“noise”", "tree of one does not contain it", "--hierarchy FILE"]);
     let with = [&args[..], &["--hierarchy", "more.csv"]].concat();
     place.write("more.csv", format!("{parents}noise,street\n"));
     let run = place.run(&with).ok();
@@ -302,14 +303,14 @@ fn parents_of_new_labels_come_from_a_file() {
     assert!(is > was - 0.02 && figures(&two, "new_test")[1] > 0.95, "{two}");
     let with = [&with[..], &["--force"]].concat();
     place.write("more.csv", parents.replace("staff,room", "staff,\nnoise,street"));
-    place.refuses(&with, &["more.csv", "“staff”", "“room”", "stays where it is"]);
+    place.refuses(&with, &["more.csv", "“staff”", "“room”", "cannot move"]);
     place.write("more.csv", "child,parent\nnoise,street\n");
-    place.refuses(&with, &["more.csv", "all that the model knows", "add one"]);
+    place.refuses(&with, &["more.csv", "every label of the model", "add one"]);
 }
 
-/// Labels that stand in a tree: each row has those above its own too.
+/// Multi-label trees: each row also has the parents of its labels.
 #[test]
-fn trees_of_several_labels_grow() {
+fn multi_label_trees_can_grow() {
     let place = Place::new();
     let mut state = 3;
     let path = |topic: &str| format!("{}/{topic}", if topic == "noise" { "street" } else { "room" });
@@ -326,7 +327,7 @@ fn trees_of_several_labels_grow() {
     assert!(labels.contains(&"street") && labels.contains(&"street/noise"), "{answer}");
 }
 
-/// Rows whose class follows from a price and a shop alone, which `shops` names.
+/// Rows whose class depends only on a price and a shop; `shops` names the shops.
 fn priced(n: usize, shops: &[&str], first: usize, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let mut out = String::from("label,text,price,shop\n");
@@ -345,7 +346,7 @@ fn priced(n: usize, shops: &[&str], first: usize, state: &mut u64) -> String {
 }
 
 #[test]
-fn columns_are_learnt_from_again() {
+fn feature_columns_are_trained_on_again() {
     let place = Place::new();
     let mut state = 3;
     place.write("old.csv", priced(500, &["Ginza", "Shibuya"], 0, &mut state));
@@ -362,12 +363,12 @@ fn columns_are_learnt_from_again() {
     assert_eq!(Some(was), one["accuracy"].as_f64());
     let columns = &place.json("two/config.json")["ngrams"]["columns"];
     assert_eq!(columns[1]["kind"]["category"]["values"], json!(["Ginza", "Shibuya", "Ueno"]), "{columns}");
-    // Once more from there, with the rows of both; then alone, where one column says nothing any more.
+    // A second continuation with the rows of both. Then only new rows, where one column no longer carries information.
     place.write("more.csv", priced(60, &["Ueno"], 2000, &mut state));
     let more = ["train", "more.csv", "--label", "label", "--text", "text", "--from", "two", "--epochs", "1"];
     let run = place.run(&[&more[..], &["--out", "three"]].concat()).ok();
     assert!(run.stderr.contains("800 old rows and 60 new ones"), "{run:#?}");
-    assert!(!run.stderr.contains("not those that the model was trained on"), "{run:#?}");
+    assert!(!run.stderr.contains("differ from those that the model was trained on"), "{run:#?}");
     let constant: String =
         place.read("more.csv").lines().map(|line| format!("{line}\n").replace(",Ueno", ",")).collect();
     place.write("bare.csv", constant);
@@ -376,7 +377,7 @@ fn columns_are_learnt_from_again() {
     let columns = &place.json("four/config.json")["ngrams"]["columns"];
     assert_eq!(columns.as_array().unwrap().len(), 2, "{columns}");
     assert!(!figures(&place.json("four/metrics.json"), "old_test").contains(&f64::NAN));
-    // What is missing, or asked for in vain.
+    // Missing columns, and pointless requests.
     place.write("without.csv", "label,text,price\ncheap,a soup,3\ndear,a bread,90\n");
     let run = place.run(&["train", "without.csv", "--from", "one", "--out", "x"]);
     assert!(run.code == 2 && run.stderr.contains("the model reads it: add the column"), "{run:#?}");
@@ -384,17 +385,14 @@ fn columns_are_learnt_from_again() {
         run.stderr.contains("“shop”") && !run.stderr.contains("--set") && !run.stderr.contains("--columns"),
         "{run:#?}"
     );
-    place.refuses(
-        &[&args[..], &["--columns", "price", "--out", "x"]].concat(),
-        &["--columns", "the columns that it reads", "leave"],
-    );
+    place.refuses(&[&args[..], &["--columns", "price", "--out", "x"]].concat(), &["--columns", "its columns", "leave"]);
     let words = place.read("new.csv").replace("\",", "\",x");
     place.write("words.csv", words);
     let run = place.run(&["train", "words.csv", "--label", "label", "--text", "text", "--from", "one", "--out", "x"]);
     assert!(run.code == 2 && run.stderr.contains("column “price”: expected a number"), "{run:#?}");
 }
 
-/// Sentences in which one of some names stands, as JSON lines with its span.
+/// Sentences that contain one of several names, as JSON Lines with its span.
 fn named(n: usize, names: &[&str], kind: &str, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let row = |i: usize| {
@@ -408,7 +406,7 @@ fn named(n: usize, names: &[&str], kind: &str, state: &mut u64) -> String {
 }
 
 #[test]
-fn taggers_learn_new_kinds_and_keep_the_old_ones() {
+fn taggers_learn_new_labels_and_keep_the_old_ones() {
     let place = Place::new();
     let mut state = 3;
     place.write("old.jsonl", named(240, &["Anna", "Ben", "Clara", "David", "Emma"], "person", &mut state));
@@ -428,34 +426,34 @@ fn taggers_learn_new_kinds_and_keep_the_old_ones() {
     assert_eq!(Some(was), one["span_f1"].as_f64());
     assert!(two["further"]["changes"].as_array().unwrap().len() == 2 && two["further"]["forgets"] == false, "{two}");
     assert!(place.read("two/README.md").contains("The span F1 before and after"));
-    // The same on other threads; further from there, with the rows of both.
+    // The same model on other threads, and a second continuation with the rows of both.
     place.run(&[&args[..], &["2", "--out", "three"]].concat()).ok();
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
     place.write("more.jsonl", named(40, &["Quito"], "place", &mut state));
     let run = place.run(&["train", "more.jsonl", "--from", "two", "--out", "four"]).ok();
     assert!(run.stderr.contains("400 old rows and 40 new ones; no new label"), "{run:#?}");
-    assert!(!run.stderr.contains("not those that the model was trained on"), "{run:#?}");
+    assert!(!run.stderr.contains("differ from those that the model was trained on"), "{run:#?}");
     let seen = place.run(&["eval", "four", "old.jsonl", "--json"]).ok().json();
     assert!(seen["rows_trained_on"].as_u64().unwrap() > 180, "{seen}");
-    // Alone, and what is forgotten is seen.
+    // Without old rows, the report shows what is forgotten.
     let run = place.run(&["train", "new.jsonl", "--from", "one", "--old", "none", "--out", "alone"]).ok();
     let alone = place.json("alone/metrics.json");
     let [was, is] = figures(&alone, "old_test");
     assert!(was > 0.95 && is < 0.5 && alone["further"]["forgets"] == true, "{alone}");
     assert!(run.stdout.contains("warning: on old rows the model is worse"), "{run:#?}");
-    assert!(run.stderr.contains("no row to train on of “person”"), "{run:#?}");
-    // What is refused.
+    assert!(run.stderr.contains("no training rows for “person”"), "{run:#?}");
+    // Rejected requests.
     for (flag, value) in [("--task", "classify"), ("--freeze", "all"), ("--columns", "x")] {
         place.refuses(&[&args[..], &["1", "--out", "x", flag, value]].concat(), &[flag, "labels of words", "leave"]);
     }
-    place.refuses(&[&args[..], &["1", "--out", "x", "--resume"]].concat(), &["--resume", "trains in one go"]);
+    place.refuses(&[&args[..], &["1", "--out", "x", "--resume"]].concat(), &["--resume", "no checkpoints"]);
     place.write("words.conll", "Anna\tNOUN\ncame\tVERB\n.\tSIGN\n\n".repeat(20));
     place.refuses(&["train", "words.conll", "--from", "one", "--out", "x"], &["words.conll", "a label for each word"]);
 }
 
-/// How alike two texts are, as a number: of pairs the tasks are the same.
+/// The similarity of two texts as a number: pairs support the same tasks.
 #[test]
-fn pairs_are_trained_further_too() {
+fn pairs_can_be_continued() {
     let place = Place::new();
     let mut state = 3;
     let mut pairs = |n: usize, topics: [&str; 2], first: usize| {
@@ -480,5 +478,5 @@ fn pairs_are_trained_further_too() {
     assert!(after < before && is < was + 0.15, "{two}");
     assert_eq!(Some(was), place.json("one/metrics.json")["mean_absolute_error"].as_f64());
     let single = ["train", "new.csv", "--text", "first", "--label", "likeness", "--from", "one", "--out", "x"];
-    place.refuses(&single, &["new.csv", "expected two texts a row", "--text a,b"]);
+    place.refuses(&single, &["new.csv", "expected two texts per row", "--text a,b"]);
 }

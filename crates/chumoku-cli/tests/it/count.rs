@@ -1,9 +1,9 @@
-//! What `count` says of networks and of model folders.
+//! The output of `count` for networks and model folders.
 
 use crate::common::Place;
 use serde_json::Value;
 
-/// The numbers of a model's tensors, by a reader that knows nothing of the formulas: the header of the file.
+/// The number of parameters of a model, read from the file header without the formulas.
 fn numbers_of(place: &Place, model: &str) -> [u64; 2] {
     let bytes = std::fs::read(place.path(model).join("model.safetensors")).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -39,7 +39,7 @@ fn thousands(n: u64) -> String {
 }
 
 #[test]
-fn a_classifiers_folder_holds_what_is_counted() {
+fn counts_match_a_classifiers_folder() {
     for (network, more) in [
         ("transformer", &[] as &[&str]),
         ("rnn", &["--model", "rnn"]),
@@ -53,7 +53,7 @@ fn a_classifiers_folder_holds_what_is_counted() {
 }
 
 #[test]
-fn a_translators_and_a_language_models_folder_hold_what_is_counted() {
+fn counts_match_the_folders_of_translators_and_language_models() {
     let place = Place::new();
     place.train_translator();
     check_folder(&place, "turn", "translator", "encoder-decoder");
@@ -71,7 +71,7 @@ fn a_translators_and_a_language_models_folder_hold_what_is_counted() {
     assert_eq!(shape("decoder", "scores"), serde_json::json!([3, heads, 5, 5]));
     assert_eq!(shape("encoder", "scores"), serde_json::json!([3, heads, 9, 9]));
 
-    // A file whose tensors are not those of the configuration.
+    // A file whose tensors do not match the configuration.
     let mut config = place.json("lm/config.json");
     config["d_ff"] = (config["d_ff"].as_u64().unwrap() + 1).into();
     place.write("lm/config.json", config.to_string());
@@ -81,7 +81,7 @@ fn a_translators_and_a_language_models_folder_hold_what_is_counted() {
 }
 
 #[test]
-fn figures_above_two_to_the_64_are_shown_whole() {
+fn numbers_above_two_to_the_64_are_shown_in_full() {
     let place = Place::new();
     let args = ["count", "--length", "10000000", "--d-model", "16384", "--heads", "16"];
     let [n, d] = [10_000_000u128, 16_384];
@@ -98,7 +98,7 @@ fn figures_above_two_to_the_64_are_shown_whole() {
 }
 
 #[test]
-fn flags_are_counted_or_refused() {
+fn flags_are_used_or_rejected() {
     let place = Place::new();
     let parameters = |args: &[&str]| {
         let json = place.run(&[&["count", "--json"], args].concat()).ok().json();
@@ -126,7 +126,7 @@ fn flags_are_counted_or_refused() {
     assert_eq!(parameters(&[&both[..], &["--target-vocab", "500"]].concat()).0 - joint, 128_000);
     let layer = parameters(&[&both[..], &["--decoder-layers", "5"]].concat()).0 - joint;
     assert_eq!(layer, 2 * 4 * (256 * 256 + 256) + 2 * 256 * 1024 + 1024 + 256 + 3 * 512);
-    // A recurrent network needs no heads, so they refuse none.
+    // A recurrent network has no heads, so any number of them is accepted.
     let (_, beside) = parameters(&["--network", "gru", "--d-model", "100"]);
     assert_eq!(beside[0]["network"], "rnn");
 
@@ -143,12 +143,12 @@ fn flags_are_counted_or_refused() {
         (&["--network", "encoder-decoder", "--hidden", "3"], "--hidden"),
         (&["--network", "decoder", "--bidirectional"], "--bidirectional"),
     ] {
-        place.refuses(&[&["count"], args].concat(), &[flag, "changes nothing of the network"]);
+        place.refuses(&[&["count"], args].concat(), &[flag, "has no effect on the network"]);
     }
 }
 
 #[test]
-fn count_speaks_both_languages_in_lines_of_80_columns() {
+fn the_output_has_both_languages_and_80_columns() {
     let place = Place::new();
     for network in ["attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"] {
         for (lang, words) in

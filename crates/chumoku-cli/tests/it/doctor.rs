@@ -1,11 +1,11 @@
-//! `chumoku doctor`: wrong labels, duplicates, leaks, broken texts, and what to label next.
+//! `chumoku doctor`: wrong labels, duplicates, leaks, broken texts, and suggestions for labeling.
 
 use crate::common::{Page, Place, csv, random, reviews};
 use chumoku::data::{ReadOptions, RowSource};
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 
-/// Rows of a table by its `finding`: each line, text, label, suggestion and score.
+/// Rows of a table by their `finding`: line, text, label, suggestion and score.
 fn findings(place: &Place, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
     let source = RowSource::open(&place.path(name), &ReadOptions::default()).unwrap();
     let names = ["file", "line", "text", "label", "finding", "suggestion", "score", "reason"];
@@ -18,7 +18,7 @@ fn findings(place: &Place, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
     found
 }
 
-/// Of flipped labels most are among as many that are most suspicious, and neither threads nor the order of rows matter.
+/// Most flipped labels are among an equal number of most suspicious rows. Neither threads nor the order of rows matter.
 #[test]
 fn flipped_labels_come_first() {
     let place = Place::new();
@@ -42,7 +42,7 @@ fn flipped_labels_come_first() {
     let ranking = lines(&found["ranking"]);
     assert_eq!(ranking.iter().collect::<BTreeSet<_>>().len(), 400);
     let hits = ranking.iter().take(20).filter(|&&line| flipped.contains(&(line - 2))).count();
-    // By chance it would be one.
+    // Chance would give one.
     assert!(hits >= 8, "{hits} of 20");
     let doubts = found["wrong_labels"].as_array().unwrap();
     let noise = found["noise"]["rows"].as_f64().unwrap();
@@ -58,9 +58,10 @@ fn flipped_labels_come_first() {
     assert_ne!(place.run(&["doctor", "flipped.csv", "--json", "--seed", "1"]).ok().stdout, run.stdout);
 }
 
-/// The built-in reviews have no wrong label, and their models are right in four of five: nothing is called likely wrong.
+/// The built-in reviews have no wrong labels, and their models are right in four of five. No label is called probably
+/// wrong.
 #[test]
-fn a_weak_judge_calls_no_label_wrong() {
+fn a_weak_model_calls_no_label_wrong() {
     let place = Place::new();
     let reviews = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku/builtin/reviews.tsv");
     let found = place.run(&["doctor", reviews, "--json"]).ok().json();
@@ -68,19 +69,19 @@ fn a_weak_judge_calls_no_label_wrong() {
     assert!(found["wrong_labels"].as_array().unwrap().is_empty() && noise["weak"] == true, "{noise}");
     let (doubted, alarms) = (noise["doubted"].as_f64().unwrap(), noise["false_alarms"].as_f64().unwrap());
     assert!(doubted > 50.0 && alarms > 0.8 * doubted && alarms <= doubted, "{noise}");
-    // All of them are ranked all the same.
+    // All rows are still ranked.
     assert_eq!(found["ranking"].as_array().unwrap().len(), 1000);
     let run = place.run(&["doctor", reviews, "--out", "checkup"]).ok();
-    assert!(run.stdout.contains("No label is called likely wrong"), "{}", run.stdout);
+    assert!(run.stdout.contains("No label is listed as likely wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("Labels that are likely wrong") && run.stdout.lines().all(|line| line.width() <= 80));
     assert!(!place.read("checkup/doctor.csv").contains("wrong_label"));
     let run = place.run(&["doctor", reviews, "--lang", "ja"]).ok();
     assert!(run.stdout.contains("誤報と") && run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
 }
 
-/// A strong judge finds one wrong label in twenty, and says how many of those it names are false alarms.
+/// A strong model finds one wrong label in twenty, and estimates how many of its findings are false alarms.
 #[test]
-fn a_strong_judge_finds_the_wrong_labels() {
+fn a_strong_model_finds_the_wrong_labels() {
     let place = Place::new();
     let mut state = 11;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
@@ -123,7 +124,7 @@ fn a_strong_judge_finds_the_wrong_labels() {
     assert!(run.stdout.replace('\n', " ").contains(&said), "{}", run.stdout);
 }
 
-/// A file with something of everything.
+/// Writes a file with every kind of finding.
 fn everything(place: &Place) {
     let mut rows = csv(&reviews(40));
     rows += "The soup of the day was cold and the waiter knew it.,bad\n";
@@ -145,7 +146,7 @@ fn everything(place: &Place) {
 }
 
 #[test]
-fn every_kind_of_finding_is_told() {
+fn every_kind_of_finding_is_reported() {
     let place = Place::new();
     everything(&place);
     let more = ["--test", "test.csv", "--unlabelled", "new.txt", "--out", "checkup"];
@@ -166,13 +167,13 @@ fn every_kind_of_finding_is_told() {
     assert_eq!(lines("length"), [50]);
     assert_eq!(lines("odd_label"), [51]);
     assert_eq!((&found["odd_label"][0][3][..], &found["odd_label"][0][4][..]), ("Good", "good"));
-    // The same text once more is no second one, and the other is known.
+    // A repeated text is suggested once, and the other text is already known.
     assert_eq!(found["label_next"].len(), 1);
     assert!(found["label_next"][0][2].starts_with("neither here"), "{:?}", found["label_next"]);
     assert!(!found.contains_key("duplicate"), "{found:?}");
     let page = place.read("checkup/doctor.html");
     assert!(page.contains("<html lang=\"en\">") && page.contains("default-src 'none'") && !page.contains("@@"));
-    // In Japanese, with a mark for Excel.
+    // In Japanese, with a byte order mark for Excel.
     let run = place.run(&[&["doctor", "all.csv", "--lang", "ja", "--bom", "--force"][..], &more].concat()).ok();
     assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
     let table = place.read("checkup/doctor.csv");
@@ -182,7 +183,7 @@ fn every_kind_of_finding_is_told() {
     assert_eq!((&json["rows"], &json["leaks"][0]["of"]), (&50.into(), &42.into()));
 }
 
-/// Fields that a spreadsheet would compute are none.
+/// Fields that a spreadsheet would evaluate are escaped.
 #[test]
 fn formulas_are_text() {
     let place = Place::new();
@@ -195,7 +196,7 @@ fn formulas_are_text() {
 }
 
 #[test]
-fn what_cannot_be_examined_is_refused() {
+fn unusable_data_is_rejected() {
     let place = Place::new();
     place.write("one.csv", "text,label\na b,x\nc d,x\ne f,x\ng h,x\n");
     place.refuses(&["doctor", "one.csv"], &["one.csv", "x"]);
@@ -218,9 +219,9 @@ fn what_cannot_be_examined_is_refused() {
     place.refuses(&["doctor", "ids.csv"], &["ids.csv"]);
 }
 
-/// A fold may hold all texts of a label, and all rows one text.
+/// A fold may hold all texts of a label, and all rows may share one text.
 #[test]
-fn few_and_equal_texts_are_no_obstacle() {
+fn few_or_equal_texts_are_accepted() {
     let place = Place::new();
     place.write("few.csv", "text,label\na b c,x\nc d e,y\ne f g,x\na b c,x\n");
     place.run(&["doctor", "few.csv", "--folds", "100", "--json"]).ok().json();
@@ -231,7 +232,7 @@ fn few_and_equal_texts_are_no_obstacle() {
     place.run(&["doctor", "signs.csv"]).ok();
 }
 
-/// The file and the commands of `docs/doctor.md`, as a reader pastes them, and what it says they print.
+/// Runs the file and the commands of `docs/doctor.md` as given, and compares their output with the page.
 #[test]
 fn the_page_is_true() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! `embed` and `nearest`: vectors of a pretrained encoder, in every form, whatever else is asked with them.
+//! `embed` and `nearest`: vectors of a pretrained encoder, in every format, independent of the other texts.
 
 use crate::common::Place;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn numbers(line: &Value) -> Vec<f32> {
 const TEXTS: [&str; 4] = ["the film was good", "the foods was bad", "映画", "good"];
 
 #[test]
-fn every_form_holds_the_same_vectors_of_length_one() {
+fn every_format_holds_the_same_unit_vectors() {
     let place = place();
     let run = place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).ok();
     let found = lines(&run.stdout);
@@ -48,7 +48,7 @@ fn every_form_holds_the_same_vectors_of_length_one() {
 }
 
 #[test]
-fn a_text_is_answered_by_itself_and_rows_keep_their_columns() {
+fn texts_are_independent_and_rows_keep_their_columns() {
     let place = place();
     let together = lines(&place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).ok().stdout);
     for (text, together) in TEXTS.iter().zip(&together) {
@@ -66,7 +66,7 @@ fn a_text_is_answered_by_itself_and_rows_keep_their_columns() {
 }
 
 #[test]
-fn what_the_folder_says_of_pooling_and_prompts_is_done() {
+fn pooling_and_prompts_follow_the_folder() {
     let place = place();
     let mean = numbers(&lines(&place.run(&["embed", "bert", "--no-normalize", TEXTS[0]]).ok().stdout)[0]);
     let transformer = json!({ "idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer" });
@@ -92,7 +92,7 @@ fn what_the_folder_says_of_pooling_and_prompts_is_done() {
 }
 
 #[test]
-fn nearest_is_what_the_cosines_say() {
+fn nearest_ranks_by_cosine() {
     let place = place();
     place.write("corpus.txt", TEXTS.join("\n"));
     let vectors = lines(&place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).ok().stdout);
@@ -116,7 +116,7 @@ fn nearest_is_what_the_cosines_say() {
 }
 
 #[test]
-fn white_space_around_a_text_does_not_count() {
+fn white_space_around_a_text_is_ignored() {
     let place = place();
     let [plain, spaced] = ["good film", " \u{3000}good film\n"]
         .map(|text| numbers(&lines(&place.run(&["embed", "bert", text]).ok().stdout)[0]));
@@ -124,14 +124,14 @@ fn white_space_around_a_text_does_not_count() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_to_is_told_before_the_work() {
+fn an_unwritable_output_is_reported_before_the_work() {
     let place = place();
     let run = place.run(&["embed", "missing", "good", "--out", "no/such/x.npy"]);
     assert!(run.code == 2 && run.stderr.contains("x.npy"), "{}", run.stderr);
 }
 
 #[test]
-fn long_texts_lose_their_end_and_it_is_said() {
+fn long_texts_are_truncated_with_a_message() {
     let place = place();
     let run = place.run(&["embed", "bert", &"good ".repeat(50)]).ok();
     assert!(run.stderr.contains("1 text longer than the 20 tokens"), "{}", run.stderr);
@@ -141,7 +141,7 @@ fn long_texts_lose_their_end_and_it_is_said() {
 }
 
 #[test]
-fn other_folders_are_sent_to_the_command_that_is_for_them() {
+fn other_models_are_referred_to_their_command() {
     let place = place();
     let run = place.run(&["predict", "bert", "film"]);
     assert!(run.code == 2 && run.stderr.contains("chumoku embed"), "{}", run.stderr);

@@ -1,9 +1,9 @@
-//! `explain --errors`: the surest wrong answers, by the words that caused them.
+//! `explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use crate::common::Place;
 use serde_json::Value;
 
-/// Rows in which a word decides, and others whose words say the opposite of their labels.
+/// Rows whose class depends on one word, and others whose words contradict their labels.
 fn trained(place: &Place) {
     let train: String = (0..60)
         .map(|i| match i % 2 {
@@ -40,7 +40,7 @@ fn errors_are_grouped_by_the_words_that_caused_them() {
     let confused = &found["confusions"][0];
     assert_eq!((&confused["truth"], &confused["answer"]), (&"negative".into(), &"positive".into()));
     assert_eq!((&confused["rows"], &confused["of"]), (&3.into(), &4.into()));
-    // What a word does is what `explain` says it does.
+    // The effect of a word matches `explain`.
     let error = &errors.iter().find(|error| error["line"] == 2).unwrap();
     let why = place.run(&["explain", "model", "The room was not clean", "--json", "-"]).ok().json();
     for (word, score) in error["words"].as_array().unwrap().iter().zip(why["attribution"]["scores"].as_array().unwrap())
@@ -54,18 +54,18 @@ fn errors_are_grouped_by_the_words_that_caused_them() {
     assert!(place.read("errors.html").contains("clean</span>"));
     let few = place.run(&["explain", "model", "--errors", "test.csv", "--top", "1"]).ok().stdout;
     assert!(few.contains("4 of 6 rows are wrong") && few.matches(". line ").count() == 1, "{few}");
-    // Columns of other names.
+    // Columns with other names.
     place.write("named.csv", place.read("test.csv").replace("text,label", "a,b"));
     let named = ["explain", "model", "--errors", "named.csv", "--text", "a", "--label", "b", "--json", "-"];
     assert_eq!(place.run(&named).ok().json(), found);
 }
 
 #[test]
-fn a_network_explains_the_whole_or_itself() {
+fn a_network_is_explained_with_or_without_ngrams() {
     let place = Place::new();
     trained(&place);
     place.run(&["train", "train.csv", "--out", "network", "--epochs", "2", "--model", "gru"]).ok();
-    // Labels turned around: all that is right is wrong.
+    // Swapped labels: all right answers become wrong.
     let turned =
         place.read("test.csv").replace("positive", "x").replace("negative", "positive").replace(",x", ",negative");
     place.write("turned.csv", turned);
@@ -91,7 +91,7 @@ fn a_network_explains_the_whole_or_itself() {
 }
 
 #[test]
-fn what_has_no_errors_of_this_kind_is_refused() {
+fn files_without_explainable_errors_are_rejected() {
     let place = Place::new();
     trained(&place);
     place.refuses(&["explain", "model", "--errors"], &["--errors test.csv", "folder does not hold"]);
@@ -107,9 +107,9 @@ fn what_has_no_errors_of_this_kind_is_refused() {
     place.refuses(&["explain", "model", "a text", "--separator", "|"], &["--errors", "--separator"]);
 }
 
-/// Labels that were missed, and labels that are not there, with the words that caused either.
+/// Missed labels and extra labels, with the words that caused them.
 #[test]
-fn labels_that_are_missed_or_not_there_are_errors() {
+fn missed_and_extra_labels_are_errors() {
     let place = Place::new();
     let row = |i: usize| match i % 4 {
         0 => format!("The room on floor {i} was clean,room\n"),
@@ -118,7 +118,7 @@ fn labels_that_are_missed_or_not_there_are_errors() {
         _ => format!("Nothing to tell of floor {i},\n"),
     };
     place.write("train.csv", format!("text,labels\n{}", (0..160).map(row).collect::<String>()));
-    // Line 2 is given a label that is not there, line 3 misses one.
+    // Line 2 is predicted an extra label, and line 3 misses one.
     let test = "text,labels\nThe clean room was none of ours,\nNothing to tell of them,staff\nA rude waiter,staff\n\
                 A clean room and a rude waiter,room|staff\n";
     place.write("test.csv", test);
@@ -142,7 +142,7 @@ fn labels_that_are_missed_or_not_there_are_errors() {
             let words = error["words"].as_array().unwrap();
             words.iter().find(|w| w["text"] == word).unwrap()["effect"].as_f64().unwrap()
         };
-        // What speaks for the label caused the first, what speaks against it the second.
+        // Words that support the label caused the first error; words that oppose it caused the second.
         assert!(effect(extra, "clean") + effect(extra, "room") > 0.5, "{extra}");
         assert!(effect(missed, "Nothing") + effect(missed, "tell") > 0.0, "{missed}");
         let of = |label: &str| found["labels"].as_array().unwrap().iter().find(|of| of["label"] == label).unwrap();
@@ -153,12 +153,12 @@ fn labels_that_are_missed_or_not_there_are_errors() {
         );
         let shown = place.run(&[&args[..], &["--html", "errors.html", "--lang", "ja"]].concat()).ok().stdout;
         assert!(shown.contains("4 行中 2 行でラベルが一致しません") && shown.contains("付け忘れ"), "{shown}");
-        assert!(place.read("errors.html").contains("not there"));
+        assert!(place.read("errors.html").contains("extra"));
         let shown = place.run(&args).ok().stdout;
-        assert!(shown.contains("room: not there") && shown.contains("staff: missed"), "{shown}");
+        assert!(shown.contains("room: extra") && shown.contains("staff: missed"), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     }
-    // Of the first error the words have the effects that `explain` shows of the label.
+    // For the first error, the words have the effects that `explain` shows for the label.
     let found =
         place.run(&["explain", "ngrams", "--errors", "test.csv", "--separator", "|", "--json", "-"]).ok().json();
     let extra = found["errors"].as_array().unwrap().iter().find(|error| error["label"] == "room").unwrap();
@@ -168,15 +168,15 @@ fn labels_that_are_missed_or_not_there_are_errors() {
     assert_eq!(scores, why["attribution"]["scores"].as_array().unwrap().iter().collect::<Vec<_>>());
     place.write("other.csv", "text,labels\na room,purple|room\na hall,room\n");
     place.refuses(&["explain", "ngrams", "--errors", "other.csv", "--separator", "|"], &["purple"]);
-    // Without an error there is nothing to show but that.
+    // Without errors, the output says so.
     place.write("right.csv", "text,labels\nA rude waiter,staff\nA clean room and a rude waiter,room|staff\n");
     let args = ["explain", "ngrams", "--errors", "right.csv", "--separator", "|", "--html", "right.html"];
     assert!(place.run(&args).ok().stdout.contains("0 of 2 rows"));
 }
 
-/// Numbers outside of their intervals, with the words that took them away from the true ones.
+/// Numbers outside their intervals, with the words that moved them away from the true ones.
 #[test]
-fn numbers_outside_of_their_intervals_are_errors() {
+fn numbers_outside_their_intervals_are_errors() {
     let place = Place::new();
     let mut state = 3;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
@@ -219,13 +219,13 @@ fn numbers_outside_of_their_intervals_are_errors() {
             let words = error["words"].as_array().unwrap().iter().filter(|w| w["text"] == word);
             words.map(|w| w["effect"].as_f64().unwrap()).sum::<f64>()
         };
-        // Praise made the one too high; that it is plain made the other too low.
+        // Praise made one prediction too high; its absence made the other too low.
         let praise = ["good", "kind", "clean"].map(|word| effect(high, word));
         assert!(praise.iter().all(|effect| *effect > 0.0), "{high}");
         assert!(effect(low, "plain") > 0.0, "{low}");
         assert_eq!(found["points"].as_array().unwrap().len(), 3);
         let shown = place.run(&[&args[..], &["--html", "errors.html"]].concat()).ok().stdout;
-        assert!(shown.contains("2 of 3 true numbers lie outside") && shown.contains("× its longer side"), "{shown}");
+        assert!(shown.contains("2 of 3 true numbers lie outside") && shown.contains("× the longer side"), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         let page = place.read("errors.html");
         assert!(page.contains("区間の外") && page.contains("away from it"));
@@ -235,7 +235,7 @@ fn numbers_outside_of_their_intervals_are_errors() {
     assert_eq!((&found["is_network_alone"], &found["method"]), (&true.into(), &"integrated gradients".into()));
 }
 
-/// A model that reads columns is asked with them, and what is read is never written over.
+/// Feature columns are used, and input files are never overwritten.
 #[test]
 fn columns_are_read_and_files_are_kept() {
     let place = Place::new();
@@ -248,7 +248,7 @@ fn columns_are_read_and_files_are_kept() {
     let accuracy = place.run(&["eval", "model", "rows.csv", "--json"]).ok().json()["accuracy"].as_f64().unwrap();
     let found = place.run(&["explain", "model", "--errors", "rows.csv", "--json", "-"]).ok().json();
     assert!(accuracy > 0.95 && (found["accuracy"].as_f64().unwrap() - accuracy).abs() < 1e-9, "{found}");
-    // One price for all: half of the answers are wrong, with words of the text alone.
+    // With the same price for all rows, half of the answers are wrong. The words come only from the text.
     let found = place.run(&["explain", "model", "--errors", "rows.csv", "--set", "price=5", "--json", "-"]).ok().json();
     assert!(found["accuracy"].as_f64().unwrap() < 0.8, "{found}");
     let text = found["errors"][0]["text"].as_str().unwrap();

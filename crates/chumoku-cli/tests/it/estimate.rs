@@ -1,8 +1,8 @@
-//! The most memory that a run says it will hold, on very different files.
+//! The estimated peak memory of a run, on very different files.
 
 use crate::common::{Place, csv, random, reviews};
 
-/// Rows of words drawn from so many, labelled in turn.
+/// Rows of random words from a vocabulary, labeled in turn.
 fn drawn(rows: usize, words: usize, vocabulary: f64, classes: usize) -> Vec<(String, String)> {
     let mut state = 5;
     let mut word = || format!("w{}", (random(&mut state).powi(2) * vocabulary) as u32);
@@ -11,14 +11,14 @@ fn drawn(rows: usize, words: usize, vocabulary: f64, classes: usize) -> Vec<(Str
         .collect()
 }
 
-/// Japanese, as are half of the reviews, put together two and two.
+/// The Japanese half of the reviews, joined in pairs.
 fn japanese() -> Vec<(String, String)> {
     let rows: Vec<(String, String)> = reviews(700).into_iter().filter(|(text, _)| !text.is_ascii()).collect();
     let pairs = (0..600).map(|i| (&rows[i % rows.len()], &rows[(i * 7 + i / rows.len()) % rows.len()]));
     pairs.map(|((a, label), (b, _))| (format!("{a}{b}"), label.clone())).collect()
 }
 
-/// Mebibytes that a run said it would hold at the most: before it trained anything, and when the first steps were taken.
+/// The two memory estimates of a run, in MiB: before training, and after the first steps.
 fn said(stderr: &str) -> [f64; 2] {
     ["memory", "plan"].map(|begin| {
         let line = stderr.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}: {stderr}"));
@@ -28,12 +28,12 @@ fn said(stderr: &str) -> [f64; 2] {
 }
 
 #[test]
-fn memory_is_at_most_what_was_said() {
+fn memory_stays_below_the_estimate() {
     let place = Place::new();
     let mut unbalanced = drawn(60, 8, 40.0, 2);
     unbalanced.iter_mut().for_each(|(_, label)| *label = "common".into());
     unbalanced[..6].iter_mut().for_each(|(_, label)| *label = "rare".into());
-    // So many times as much where tests are exhaustive.
+    // More rows if tests are exhaustive.
     let more = testkit::cases("chumoku-cli", 1, 4) as usize;
     for (name, rows) in [
         ("many short rows", drawn(5_000 * more, 5, 20_000.0, 2)),
@@ -55,15 +55,15 @@ fn memory_is_at_most_what_was_said() {
         eprintln!("{name}: said {first}, then {later} MiB, held {held:.0} MiB");
         for said in [first, later] {
             assert!(held <= said, "{name}: said {said} MiB, held {held:.0} MiB");
-            // A bound that is far too high would say nothing.
+            // A bound that is far too high would be useless.
             assert!(said < 2.5 * held + 64.0, "{name}: said {said} MiB, held {held:.0} MiB");
         }
     }
 }
 
-/// An n-gram model alone says it too.
+/// An n-gram model without a network has an estimate too.
 #[test]
-fn memory_of_n_grams_alone_is_at_most_what_was_said() {
+fn memory_of_ngrams_alone_stays_below_the_estimate() {
     let place = Place::new();
     place.write("x.csv", csv(&drawn(20_000, 12, 50_000.0, 2)));
     let run = place.run_watched(&["train", "x.csv", "--out", "model", "--model", "ngrams"]).ok();

@@ -32,18 +32,18 @@ fn checkpoints(place: &Place, out: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn threads_do_not_change_the_model_and_the_seed_does() {
+fn the_seed_changes_the_model_and_threads_do_not() {
     threads_and_seed("transformer");
 }
 
 #[test]
-fn threads_do_not_change_a_recurrent_model_and_the_seed_does() {
+fn the_seed_changes_a_recurrent_model_and_threads_do_not() {
     threads_and_seed("lstm");
 }
 
 fn threads_and_seed(model: &str) {
     let place = Place::new();
-    // Enough that the vocabulary has no room for all of their characters.
+    // Enough texts that the vocabulary cannot hold all of their characters.
     place.write("reviews.csv", csv(&reviews(700)));
     let mut made = Vec::new();
     for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
@@ -52,13 +52,13 @@ fn threads_and_seed(model: &str) {
     }
     assert!(made[..3].iter().all(|hash| *hash == made[0]), "{made:?}");
     assert_ne!(made[3], made[0]);
-    // What goes with the weights is the same too.
+    // The files that accompany the weights are equal too.
     for name in ["config.json", "tokenizer.json", "metrics.json", "README.md", "log.jsonl"] {
         assert_eq!(place.read(&format!("a/{name}")), place.read(&format!("d/{name}")), "{name}");
     }
 }
 
-/// The same with so many threads, shared as on a machine with as many cores.
+/// Trains with this number of threads, scheduled as on a machine with as many cores.
 fn on_cores(place: &Place, threads: usize, args: &[&str]) -> Run {
     let threads = threads.to_string();
     let mut command = place.command(&[args, &["--threads", &threads]].concat());
@@ -66,11 +66,11 @@ fn on_cores(place: &Place, threads: usize, args: &[&str]) -> Run {
 }
 
 #[test]
-fn parts_are_of_the_plan_however_many_threads_share_them() {
+fn micro_batches_do_not_depend_on_the_number_of_threads() {
     let place = place();
     let mut models = Vec::new();
     for (parts, of_threads) in [("1", &[1, 16][..]), ("3", &[1, 2, 3, 4, 8, 16]), ("64", &[1, 4, 16])] {
-        // All of them, or the fewest, one that parts do not fit, and the most.
+        // All thread counts, or the smallest, one that does not divide the micro-batches, and the largest.
         let is_tried = |threads: &&usize| exhaustive("chumoku-cli") || [1, 2, 16].contains(*threads);
         for threads in of_threads.iter().filter(is_tried) {
             let out = format!("{parts} on {threads}");
@@ -80,20 +80,20 @@ fn parts_are_of_the_plan_however_many_threads_share_them() {
             assert_eq!(metrics["plan"]["parts"].to_string(), parts);
             models.push((parts, weights(&place, &out)));
         }
-        // On more threads than the process has cores.
+        // More threads than the process has cores.
         train(&place, parts, &["--epochs", "1", "--parts", parts, "--threads", "16"]).ok();
         models.push((parts, weights(&place, parts)));
     }
     for [(parts, model), (other_parts, other)] in models.array_windows() {
         assert_eq!(parts == other_parts, model == other, "{models:#?}");
     }
-    // Unless it is told, the batch decides: of these rows one of 512 tokens at the least.
+    // By default the batch decides: these rows give one micro-batch per 512 tokens at least.
     train(&place, "default", &["--epochs", "1", "--threads", "3"]).ok();
     assert_eq!(place.json("default/metrics.json")["plan"]["parts"], 2);
 }
 
 #[test]
-fn every_task_has_parts() {
+fn every_task_supports_micro_batches() {
     let place = Place::with_bert();
     place.write("reviews.csv", csv(&reviews(120)));
     let texts: String = reviews(60).into_iter().map(|(text, _)| text + "\n").collect();
@@ -123,7 +123,7 @@ fn every_task_has_parts() {
 }
 
 #[test]
-fn a_run_in_parts_is_killed_and_continued_on_other_threads() {
+fn a_killed_run_with_micro_batches_resumes_on_other_threads() {
     let place = place();
     let settings = ["--epochs", "3", "--parts", "3"];
     train(&place, "whole", &[&settings[..], &["--threads", "1"]].concat()).ok();
@@ -134,10 +134,10 @@ fn a_run_in_parts_is_killed_and_continued_on_other_threads() {
 }
 
 #[test]
-fn threads_do_not_change_what_a_model_says() {
+fn threads_do_not_change_predictions() {
     let place = Place::with_bert();
     place.write("reviews.csv", csv(&reviews(120)));
-    // Of many lengths, some longer than a window; more than are answered at a time.
+    // Many lengths, some longer than a window, and more texts than one batch.
     let texts: Vec<String> = reviews(700).into_iter().map(|(text, _)| text).collect();
     let of_row =
         |i: usize| if i.is_multiple_of(97) { texts[i..].iter().take(40).cloned().collect() } else { texts[i].clone() };
@@ -158,12 +158,12 @@ fn threads_do_not_change_what_a_model_says() {
 }
 
 #[test]
-fn a_run_killed_again_and_again_ends_with_the_same_bytes() {
+fn a_repeatedly_killed_run_ends_with_the_same_bytes() {
     kill_again_and_again("transformer");
 }
 
 #[test]
-fn a_recurrent_run_killed_again_and_again_ends_with_the_same_bytes() {
+fn a_repeatedly_killed_recurrent_run_ends_with_the_same_bytes() {
     kill_again_and_again("gru");
 }
 
@@ -198,17 +198,17 @@ fn kill_again_and_again(model: &str) {
 }
 
 #[test]
-fn a_model_is_replaced_whole_however_often_the_run_is_killed() {
+fn a_model_is_replaced_atomically_despite_kills() {
     let place = place();
     train(&place, "old", &["--epochs", "2", "--seed", "1"]).ok();
     train(&place, "new", &["--epochs", "3", "--seed", "2"]).ok();
-    // What the whole folder answers: the weights, the configuration and the tokenizer together.
+    // The prediction of the whole folder: weights, configuration and tokenizer together.
     let answer = |out: &str| place.run(&["predict", out, "A fine day, and good food.", "--json"]).ok().stdout;
     let answers = ["old", "new"].map(answer);
     assert_ne!(answers[0], answers[1]);
     let args = ["train", "reviews.csv", "--out", "old", "--epochs", "3", "--seed", "2", "--force"];
     let is_killed_at = |point: &str| {
-        // With --force a run that has no checkpoint yet starts again, one that has some continues with --resume.
+        // With --force, a run without a checkpoint starts again; a run with one continues with --resume.
         let has_begun = chumoku::has_checkpoints(&place.path("old/.chumoku-next"));
         let args = if has_begun { [&args[..], &["--resume"]].concat() } else { args.to_vec() };
         let is_killed = place.is_killed_at(point, &args);
@@ -227,7 +227,7 @@ fn a_model_is_replaced_whole_however_often_the_run_is_killed() {
     assert_eq!(place.names("old"), place.names("new"));
 }
 
-/// Starts a run and interrupts it where it is held at a failpoint.
+/// Starts a run and interrupts it while it is held at a failpoint.
 fn interrupted(place: &Place, args: &[&str], point: &str) -> Run {
     let hold = Hold::at(point);
     let mut command = place.command(args);
@@ -247,14 +247,14 @@ fn interrupted(place: &Place, args: &[&str], point: &str) -> Run {
     Run { stderr: said, ..run }
 }
 
-/// The command that an interrupted run says to go on with.
+/// The resume command that an interrupted run prints.
 fn advice(run: &Run) -> &str {
     let line = run.stderr.lines().last().unwrap();
     line.strip_prefix("interrupted: continue with  ").unwrap_or_else(|| panic!("{run:#?}"))
 }
 
 #[test]
-fn ctrl_c_leaves_a_model_that_works_and_the_way_on() {
+fn ctrl_c_leaves_a_working_model_and_the_resume_command() {
     let place = place();
     let settings = ["--epochs", "4", "--seed", "9"];
     train(&place, "whole", &settings).ok();
@@ -268,7 +268,7 @@ fn ctrl_c_leaves_a_model_that_works_and_the_way_on() {
     let predicted = place.run(&["predict", "my model", "Good food, bad service."]).ok();
     assert!(predicted.stdout.contains("positive") || predicted.stdout.contains("negative"));
 
-    // The way on is what it says, word for word.
+    // The resume command works verbatim.
     assert!(advice(&run).starts_with("chumoku train reviews.csv --out 'my model'"), "{run:#?}");
     place.shell(advice(&run)).ok();
     assert_eq!(weights(&place, "my model"), weights(&place, "whole"));
@@ -293,7 +293,7 @@ fn ctrl_c_while_replacing_keeps_the_old_model_until_the_new_one_is_done() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_told_and_the_one_before_is_used() {
+fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
     let place = place();
     train(&place, "whole", &["--epochs", "4"]).ok();
     type Damage = fn(&Path);
@@ -312,14 +312,14 @@ fn a_damaged_checkpoint_is_told_and_the_one_before_is_used() {
         let told = run.stderr.lines().find(|line| line.contains("damaged checkpoint")).unwrap_or_default();
         assert!(told.contains(newest.file_name().unwrap().to_str().unwrap()), "{run:#?}");
         let step: u64 = before.file_name().unwrap().to_str().unwrap()[5..].parse().unwrap();
-        assert!(run.stderr.contains(&format!("continuing after step {step}\n")), "{run:#?}");
+        assert!(run.stderr.contains(&format!("resuming after step {step}\n")), "{run:#?}");
         assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
 
-        // With none left there is nothing to go on from, and nothing is thrown away.
+        // Without any valid checkpoint, the run cannot resume, and nothing is deleted.
         fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
         checkpoints(&place, name).iter().for_each(|path| damage(path));
         let args = ["train", "reviews.csv", "--out", name, "--epochs", "4", "--resume"];
-        place.refuses(&args, &["no checkpoint is sound", "--force"]);
+        place.refuses(&args, &["all checkpoints are damaged", "--force"]);
         let forced = &["train", "reviews.csv", "--out", name, "--epochs", "4", "--force"];
         place.run(forced).ok();
         assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
@@ -333,7 +333,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 }
 
 #[test]
-fn another_run_is_not_continued() {
+fn a_different_run_is_not_resumed() {
     let place = place();
     place.write("other.csv", csv(&reviews(121)));
     train(&place, "model", &["--epochs", "3", "--seed", "5"]).ok();
@@ -367,12 +367,12 @@ fn an_error_in_a_step_ends_the_run() {
     fs::write(&manifest, told.to_string()).unwrap();
     let run = train(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 2, "{run:#?}");
-    run.has_one_error(&["18446744073709551615 steps", "checkpoint is damaged"]);
+    run.has_one_error(&["18446744073709551615", "checkpoint is damaged"]);
     assert!(!place.path("model").join(WEIGHTS).exists(), "a model came of steps that failed");
 }
 
 #[test]
-fn weights_that_are_no_numbers_stop_training_with_step_and_cause() {
+fn non_finite_weights_stop_training_with_step_and_cause() {
     let place = place();
     train(&place, "model", &["--epochs", "4"]).ok();
     let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };

@@ -5,7 +5,7 @@ use crate::common::{Place, model};
 const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
 
 #[test]
-fn the_picture_shows_the_prediction_the_words_and_its_scale() {
+fn the_picture_shows_prediction_words_and_scale() {
     let place = Place::new();
     let run = place.run(&["explain", model(), TEXT]).ok();
     for word in ["Prediction", "negative", "positive", "room", "clean", "Layer", "leave-one-out"] {
@@ -22,7 +22,7 @@ fn the_picture_shows_the_prediction_the_words_and_its_scale() {
 }
 
 #[test]
-fn colour_is_used_when_forced_and_not_when_refused() {
+fn color_is_used_when_forced_and_not_when_disabled() {
     let place = Place::new();
     let run = |name: &str| {
         let mut command = place.command(&["explain", model(), TEXT]);
@@ -35,7 +35,7 @@ fn colour_is_used_when_forced_and_not_when_refused() {
 }
 
 #[test]
-fn the_numbers_are_json_and_fit_together() {
+fn the_numbers_are_consistent_json() {
     let place = Place::new();
     let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
     let words = value["words"].as_array().unwrap().len();
@@ -72,7 +72,7 @@ fn the_numbers_are_json_and_fit_together() {
 }
 
 #[test]
-fn the_scores_are_what_leaving_a_word_out_does() {
+fn the_scores_are_leave_one_out_effects() {
     let place = Place::new();
     let text = "The room was clean";
     let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
@@ -82,7 +82,7 @@ fn the_scores_are_what_leaving_a_word_out_does() {
         let list = list.as_array().unwrap();
         odds(list.iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64().unwrap())
     };
-    // What the whole predictor says, and the transformer by itself.
+    // The prediction of the ensemble, and of the transformer alone.
     let both = |text: &str| {
         let row = place.run(&["predict", model(), "--json", "--top", "2", text]).ok().json();
         let alone = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
@@ -100,11 +100,11 @@ fn the_scores_are_what_leaving_a_word_out_does() {
             assert!((found - expected).abs() < 1e-3, "{name} of {}: {found} and {expected}", words[i]);
         }
     }
-    // The n-grams have a say of their own, so that the two differ.
+    // The n-grams contribute, so the two differ.
     assert_ne!(value["attribution"]["scores"], value["attribution"]["whole"]);
     let shown = place.run(&["explain", model(), text]).ok().stdout;
     assert!(shown.contains("the transformer by itself") && shown.contains("Share of this decision"), "{shown}");
-    // In this order they stand beside each word.
+    // The words are shown with both effects in this order.
     for (i, word) in words.iter().enumerate().skip(1) {
         let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let (number, name) = ((i + 1).to_string(), word["text"].as_str().unwrap());
@@ -118,10 +118,10 @@ fn the_scores_are_what_leaving_a_word_out_does() {
 }
 
 #[test]
-fn words_beyond_the_first_window_have_both_effects_too() {
+fn words_after_the_first_window_have_both_effects() {
     let place = Place::new();
     place.copy(std::path::Path::new(model()), "m");
-    // The whole is what the n-grams say, which read all of a text at once.
+    // The ensemble equals the n-grams here, which read the whole text.
     let mut config = place.json("m/config.json");
     config["blend"] = serde_json::json!({ "attention": 0.0, "ngrams": 1.0 });
     place.write("m/config.json", config.to_string());
@@ -150,7 +150,7 @@ fn words_beyond_the_first_window_have_both_effects_too() {
 }
 
 #[test]
-fn the_share_of_the_n_grams_is_what_it_is_said_to_be() {
+fn the_share_of_the_ngrams_is_as_reported() {
     let place = Place::new();
     let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
     let labels: Vec<&serde_json::Value> =
@@ -174,7 +174,7 @@ fn the_share_of_the_n_grams_is_what_it_is_said_to_be() {
 }
 
 #[test]
-fn the_page_is_one_file_that_asks_nothing_of_the_network() {
+fn the_page_is_self_contained() {
     let place = Place::new();
     for lang in ["en", "ja"] {
         let run = place.run(&["explain", model(), TEXT, "--html", "why.html", "--lang", lang]).ok();
@@ -184,7 +184,7 @@ fn the_page_is_one_file_that_asks_nothing_of_the_network() {
         assert!(page.contains(&format!("<html lang=\"{lang}\"")) && page.contains("Content-Security-Policy"));
         assert!(page.contains("default-src 'none'"), "the policy must refuse what it does not name");
         assert!(!page.contains("unsafe-inline") && !page.contains("unsafe-eval"));
-        // A name of an XML vocabulary is no address that anything asks for.
+        // The name of an XML namespace is not requested from the network.
         let addresses = page.replace("http://www.w3.org/2000/svg", "").replace("http://www.w3.org/1999/xhtml", "");
         for word in ["http://", "https://", "src=\"//", "@import", "url("] {
             assert!(!addresses.contains(word), "the page holds {word}");
@@ -192,7 +192,7 @@ fn the_page_is_one_file_that_asks_nothing_of_the_network() {
         assert!(page.contains("部屋") || page.contains("\\u90e8\\u5c4b"));
     }
     assert_eq!(place.names("."), ["why.html"]);
-    // A text is data, whatever it holds.
+    // A text is data, whatever it contains.
     let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
     place.run(&["explain", model(), hostile, "--html", "why.html"]).ok();
     let page = place.read("why.html");
@@ -200,7 +200,7 @@ fn the_page_is_one_file_that_asks_nothing_of_the_network() {
 }
 
 #[test]
-fn long_and_odd_texts_are_explained() {
+fn long_and_unusual_texts_are_explained() {
     let place = Place::new();
     let long = "good but not cheap ".repeat(100);
     for text in [long.as_str(), "。", "🎉", "a", "\u{301}", "\u{1f3fb}\u{200d}", "a\r\n\tb", "[CLS] <0x41>"] {
@@ -208,7 +208,7 @@ fn long_and_odd_texts_are_explained() {
         if text != long {
             continue;
         }
-        // The effect of every word is there, of those too that are read after the first window.
+        // Every word has an effect, including those after the first window.
         let value = place.json("why.json");
         let texts = |list: &serde_json::Value| -> Vec<String> {
             list.as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap().to_owned()).collect()

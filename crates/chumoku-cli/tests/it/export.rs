@@ -1,6 +1,7 @@
-//! `export`: ONNX files have the form that ONNX's text gives them, and onnxruntime computes the network's logits.
+//! `export`: ONNX files have a valid structure, and onnxruntime computes the network's logits.
 //!
-//! `CHUMOKU_PYTHON` names a Python with `onnxruntime` and `numpy`; without it the second is skipped, which is said.
+//! `CHUMOKU_PYTHON` names a Python with `onnxruntime` and `numpy`; without it, the second test is skipped with a
+//! message.
 
 use crate::common::{Place, csv, random, reviews};
 use chumoku::models::Classifier;
@@ -18,7 +19,7 @@ enum Field<'a> {
     Bytes(&'a [u8]),
 }
 
-/// The fields of a message by their numbers.
+/// The fields of a message by number.
 struct Message<'a>(BTreeMap<u64, Vec<Field<'a>>>);
 
 fn varint(bytes: &mut &[u8]) -> u64 {
@@ -95,7 +96,7 @@ fn maker_of(place: &Place, file: &str, output: &str) -> String {
     }
 }
 
-/// A small model of every network, one of several labels, and published ones.
+/// Trains a small model of every network and a multi-label one, and adds published ones.
 fn place() -> Place {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(60)));
@@ -127,7 +128,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn classes_sum_to_one_and_labels_stand_alone() {
+fn class_probabilities_sum_to_one_and_labels_are_independent() {
     let place = Place::new();
     let _ = place.train_small("model", &[]);
     place.write("tagged.tsv", tagged("price"));
@@ -144,7 +145,7 @@ fn classes_sum_to_one_and_labels_stand_alone() {
 }
 
 #[test]
-fn a_file_has_the_form_of_onnx() {
+fn a_file_has_the_structure_of_onnx() {
     let place = Place::new();
     let _ = place.train_small("model", &[]);
     let run = place.run(&["export", "model", "--out", "m.onnx", "--json"]).ok();
@@ -165,7 +166,7 @@ fn a_file_has_the_form_of_onnx() {
     let names = |field: u64| graph.messages(field).iter().map(|value| value.texts(1)[0]).collect::<Vec<_>>();
     assert_eq!(names(11), ["input_ids", "attention_mask"]);
     assert_eq!(names(12), ["logits", "probabilities"]);
-    // Every array has as many bytes as its shape says, and every input was made before.
+    // Every array has as many bytes as its shape says, and every input was defined before.
     let mut known: Vec<&str> = vec!["input_ids", "attention_mask"];
     let mut used: Vec<&str> = Vec::new();
     for tensor in graph.messages(5) {
@@ -189,16 +190,16 @@ fn a_file_has_the_form_of_onnx() {
 }
 
 #[test]
-fn what_is_no_classifier_is_refused() {
+fn models_other_than_classifiers_are_rejected() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(60)));
     place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
-    place.refuses(&["export", "ngrams"], &["ngrams", "n-grams alone", "--model transformer"]);
+    place.refuses(&["export", "ngrams"], &["ngrams", "an n-gram model", "--model transformer"]);
     place.refuses(&["export", "nothing"], &["nothing"]);
     assert!(!place.path("model.onnx").exists());
 }
 
-/// Runs the files of a list, each with rows of ids; prints logits and probabilities of each.
+/// Runs a list of files, each with rows of ids; prints their logits and probabilities.
 const PYTHON: &str = r#"
 import json, sys
 import numpy as np
@@ -227,7 +228,7 @@ fn variant(place: &Place, name: &str, settings: &Value) {
 }
 
 #[test]
-fn onnxruntime_computes_what_the_network_does() {
+fn onnxruntime_computes_the_same_as_the_network() {
     let Some(python) = testkit::python("numpy, onnxruntime") else { return };
     let place = place();
     let mut folders: Vec<String> =
@@ -257,7 +258,7 @@ fn onnxruntime_computes_what_the_network_does() {
         };
         let mut rows: Vec<Vec<u32>> = [9, 1, 30, 4].into_iter().map(&mut row).collect();
         if let Some(separator) = config.embeddings.separator {
-            // The second text of two rows is of another kind.
+            // Two rows have a second text, with the other segment id.
             (rows[0][3], rows[2][11], rows[2][20]) = (separator, separator, separator);
         }
         assert_eq!(config.embeddings.separator.is_some(), folder == "pairs");
@@ -285,7 +286,8 @@ fn onnxruntime_computes_what_the_network_does() {
             let sum: f64 = probabilities[row].iter().sum();
             assert!((sum - 1.0).abs() < 1e-5 || ["labels", "tree"].contains(&&**folder), "{folder}: {probabilities:?}");
             if folder == "tree" {
-                // cost, cost/price, cost/price/high, food: the least of each label's own and those above it.
+                // cost, cost/price, cost/price/high, food: the minimum of each label's own probability and those of its
+                // parents.
                 let own: Vec<f64> = found.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect();
                 let least = [own[0], own[0].min(own[1]), own[0].min(own[1]).min(own[2]), own[3]];
                 assert!(least.iter().zip(&probabilities[row]).all(|(a, b)| (a - b).abs() < 1e-6), "{own:?}");

@@ -1,4 +1,4 @@
-//! Few rows: cross-validation chooses how a classifier is trained and joined, and says so.
+//! Small data: cross-validation chooses how a classifier is trained and blended, and the report says so.
 
 use crate::common::{Place, csv, sha256, tensors};
 use chumoku::{EmbedOptions, TextClassifier, TextEmbedder};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 const TELLING: [[&str; 3]; 2] = [["good", "great", "fine"], ["bad", "awful", "poor"]];
 const OTHER: [&str; 6] = ["film", "food", "room", "the", "was", "here"];
 
-/// Rows of two classes, each with a word that tells the class, among others.
+/// Rows of two classes, each with a word that reveals the class, among others.
 fn rows(from: usize, count: usize) -> String {
     let of_row = |i: usize| {
         let class = i % 2;
@@ -18,7 +18,7 @@ fn rows(from: usize, count: usize) -> String {
     csv(&(from..from + count).map(of_row).collect::<Vec<_>>())
 }
 
-/// Files of few rows, and a tiny random encoder, `sentences`, that says how it makes vectors of texts.
+/// Writes small files, and a tiny random encoder `sentences` with sentence-embedding settings.
 fn place() -> Place {
     let place = Place::with_bert();
     std::fs::create_dir_all(place.path("sentences/1_Pooling")).unwrap();
@@ -47,7 +47,7 @@ fn metrics(place: &Place, out: &str) -> Value {
 }
 
 #[test]
-fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
+fn ngrams_decide_alone_unless_the_network_clearly_helps() {
     let place = place();
     let run = |out: &str, threads: &str| {
         place.run(&[&TRAIN[..], &["--out", out, "--epochs", "2", "--threads", threads]].concat()).ok()
@@ -61,13 +61,13 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
     let found = metrics(&place, "one");
     let choice = &found["choice"];
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
-    // The report says the same, and calls no epoch the best where none was compared.
+    // The report says the same, and names no best epoch if none was compared.
     let report = place.run(&["info", "one", "--report"]).ok().stdout.replace('\n', " ");
     for part in ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: no held-out rows"] {
         assert!(report.contains(part), "{part}: {report}");
     }
     assert_eq!((&found["best_epoch"], &choice["epochs"]), (&Value::Null, &Value::Null), "{found}");
-    // All rows judged, none but those of the test file was left out of training.
+    // All rows were judged, and only those of the test file were left out of training.
     let rows = |part: &str| found["rows"][part].as_u64().unwrap();
     assert_eq!(choice["rows"].as_u64(), Some(rows("train") + rows("valid")));
     let [network, ngrams] = ["attention", "ngrams"].map(|half| found["blend"][half].as_f64().unwrap());
@@ -87,7 +87,7 @@ fn the_n_grams_decide_alone_unless_the_network_is_clearly_of_use() {
 }
 
 #[test]
-fn all_frozen_is_a_regression_that_was_solved() {
+fn a_fully_frozen_encoder_gives_a_solved_regression() {
     let place = place();
     let frozen = |out: &str, more: &[&str]| {
         let run = [&TRAIN[..], &["--from", "sentences", "--freeze", "all", "--out", out], more];
@@ -98,7 +98,7 @@ fn all_frozen_is_a_regression_that_was_solved() {
     for part in ["-fold cross-validation over 60 rows", "logistic regression on the encoder's vectors"] {
         assert!(said.stdout.replace('\n', " ").contains(part), "{part}: {}", said.stdout);
     }
-    // It takes no steps, so how many are asked for changes nothing; nor do threads.
+    // The regression has no steps, so the number of epochs changes nothing; nor do threads.
     frozen("two", &["--threads", "2", "--epochs", "3"]);
     for file in ["model.safetensors", "config.json", "ngrams.safetensors"] {
         assert_eq!(sha256(&place.path("one").join(file)), sha256(&place.path("two").join(file)), "{file}");
@@ -112,8 +112,8 @@ fn all_frozen_is_a_regression_that_was_solved() {
     assert!(before.keys().filter(|name| !name.contains("pooler")).all(|name| is_kept(name)));
     assert!(after.keys().all(|name| !name.contains("pooler")));
 
-    // At the solution the gradient of the loss, Σ (p − y) x, points against the weights, whose penalty it balances.
-    // Calibration then multiplies all scores by one number; the test finds it from the direction.
+    // At the solution the gradient of the loss, Σ (p − y) x, is opposite to the weights, whose penalty it balances.
+    // Calibration then multiplies all scores by one number; the test recovers it from the direction.
     let embedder = TextEmbedder::load(&place.path("sentences"), None).unwrap();
     let file = std::fs::read_to_string(place.path("few.csv")).unwrap();
     let (texts, labels): (Vec<&str>, Vec<usize>) = file
@@ -124,7 +124,7 @@ fn all_frozen_is_a_regression_that_was_solved() {
         .unzip();
     let mut options = EmbedOptions::default();
     options.normalize = Some(true);
-    // The last layer is given vectors whose mean square is 1: 16 numbers, so length 4.
+    // The last layer gets vectors with a mean square of 1: 16 numbers, so length 4.
     let vectors = 4.0_f32 * embedder.embed(&texts, options).unwrap().vectors;
     let model = TextClassifier::load(&place.path("one")).unwrap();
     let named = |name: &str| {
@@ -149,7 +149,7 @@ fn all_frozen_is_a_regression_that_was_solved() {
     let best = (-600..600).map(|i| cosine_at((f64::from(i) * 0.01).exp())).fold(1.0, f64::min);
     assert!(best < -0.99, "{best}");
 
-    // The folder answers as the model was scored, and is trained further.
+    // The folder predicts as the model was scored, and can be trained further.
     let scored = place.run(&["eval", "one", "test.csv", "--json"]).ok().stdout;
     let scored: Value = serde_json::from_str(&scored).unwrap();
     assert_eq!(scored["accuracy"], found["accuracy"], "{scored}");
@@ -158,7 +158,7 @@ fn all_frozen_is_a_regression_that_was_solved() {
 }
 
 #[test]
-fn from_an_encoder_of_sentences_both_ways_are_tried() {
+fn a_sentence_encoder_is_tried_both_ways() {
     let place = place();
     let run = |from: &str, more: &[&str]| {
         let out = format!("of-{from}{}", more.join(""));
@@ -176,14 +176,14 @@ fn from_an_encoder_of_sentences_both_ways_are_tried() {
     for part in ["-fold cross-validation over 60 rows", "logistic regression", "fine-tuning", "n-grams"] {
         assert!(said.replace('\n', " ").contains(part), "{part}: {said}");
     }
-    // A small encoder that is none of sentences is fine-tuned, and so is one where that is asked for.
+    // A small encoder without sentence settings is fine-tuned, and so is one on request.
     for (from, more) in [("bert", &[][..]), ("sentences", &["--freeze", "none"])] {
         let (said, found) = run(from, more);
         assert_eq!(found["choice"]["taken"], "fine_tuning");
         assert_eq!(found["choice"]["accuracy"]["regression"], Value::Null);
         assert!(said.contains("fine-tuning") && !said.contains("regression"), "{said}");
     }
-    // Cross-validation chooses the epochs of a network from scratch where the caller does not.
+    // Cross-validation chooses the epochs of a network from scratch unless the caller does.
     place.run(&[&TRAIN[..], &["--out", "chosen"]].concat()).ok();
     let (found, report) = (metrics(&place, "chosen"), place.run(&["info", "chosen", "--report"]).ok().stdout);
     let chosen = found["choice"]["epochs"].as_u64().unwrap();
@@ -193,7 +193,7 @@ fn from_an_encoder_of_sentences_both_ways_are_tried() {
 }
 
 #[test]
-fn the_penalty_of_n_grams_alone_is_chosen_by_all_rows() {
+fn the_penalty_of_ngrams_alone_is_chosen_on_all_rows() {
     let place = place();
     for (out, threads) in [("one", "1"), ("two", "2")] {
         place.run(&[&TRAIN[..], &["--model", "ngrams", "--out", out, "--threads", threads]].concat()).ok();
@@ -201,7 +201,7 @@ fn the_penalty_of_n_grams_alone_is_chosen_by_all_rows() {
     assert_eq!(sha256(&place.path("one/model.safetensors")), sha256(&place.path("two/model.safetensors")));
     let found = metrics(&place, "one");
     assert!([1.0, 4.0, 16.0, 64.0, 256.0].contains(&found["c"].as_f64().unwrap()), "{}", found["c"]);
-    // The threshold of an answer follows from all rows too, which the validation rows alone could not promise.
+    // The abstention threshold also uses all rows; the validation rows alone could not support the promise.
     let config = place.json("one/config.json");
     let judged = found["rows"]["train"].as_u64().unwrap() + found["rows"]["valid"].as_u64().unwrap();
     assert_eq!(config["caution"]["rows"].as_u64().unwrap_or(judged), judged);

@@ -1,4 +1,4 @@
-//! The list of files at the top of each `mod.rs`, `lib.rs` and `main.rs` names every module of its folder and no other.
+//! Checks that the file list at the top of each `mod.rs`, `lib.rs` and `main.rs` matches the modules of its folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ fn listed(source: &str, heading: &str) -> BTreeSet<String> {
     list.filter_map(|line| line.split_once("`: ")).map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Compares the list of a folder with its modules, then does the same for the folders inside it. Returns the number of lists.
+/// Compares the list of a folder with its modules, and recurses into subfolders. Returns the number of lists.
 fn check(folder: &Path, found: &mut Vec<String>) -> usize {
     let mut lists = 0;
     let has_library = folder.join("lib.rs").exists();

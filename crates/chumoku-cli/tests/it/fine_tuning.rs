@@ -1,4 +1,4 @@
-//! `train --from`: a pretrained encoder becomes a classifier, in the form it was published in.
+//! `train --from`: a pretrained encoder becomes a classifier in its published format.
 
 use crate::common::{Place, csv, sha256, tensors};
 use chumoku::TextClassifier;
@@ -13,7 +13,7 @@ fn golden(name: &str) -> PathBuf {
 
 const WORDS: [&str; 8] = ["good", "great", "bad", "awful", "film", "food", "room", "the"];
 
-/// Tiny random encoders, with words for tokens, and rows of two classes.
+/// Tiny random encoders with words as tokens, and rows of two classes.
 fn place() -> Place {
     let place = Place::new();
     for name in ["bert", "distilbert_classifier", "roberta_classifier"] {
@@ -21,7 +21,7 @@ fn place() -> Place {
         for file in ["config.json", "model.safetensors"] {
             std::fs::copy(golden(name).join(file), place.path(name).join(file)).unwrap();
         }
-        // RoBERTa's padding is number 1.
+        // RoBERTa's padding token has id 1.
         let special = match name {
             "roberta_classifier" => ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"],
             _ => ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
@@ -44,7 +44,7 @@ fn train(place: &Place, from: &str, out: &str, more: &[&str]) {
 }
 
 #[test]
-fn what_is_written_has_the_form_that_it_was_published_in() {
+fn the_output_has_the_published_format() {
     let place = place();
     for (from, architecture, head) in [
         ("bert", "BertForSequenceClassification", ["bert.pooler.dense.weight", "classifier.weight"]),
@@ -71,7 +71,7 @@ fn what_is_written_has_the_form_that_it_was_published_in() {
         let written = names(&out);
         assert_eq!(written[head[0]].0, [16, 16], "{from}");
         assert_eq!(written[head[1]].0, [2, 16], "{from}");
-        // All of the encoder's tensors under the names that they had, changed.
+        // All tensors of the encoder have their old names and new values.
         let prefix = format!("{}.", before["model_type"].as_str().unwrap());
         let is_of_head = |name: &str| name.contains("classifier") || name.contains("pooler");
         for (name, (shape, bytes)) in names(from).iter().filter(|(name, _)| !is_of_head(name)) {
@@ -116,7 +116,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
 }
 
 #[test]
-fn what_is_frozen_stays_as_it_was_published() {
+fn frozen_weights_stay_as_published() {
     let place = place();
     let published = tensors(&golden("bert").join("model.safetensors"));
     for (freeze, frozen) in [("none", 0), ("embeddings", 5), ("1", 5 + 16), ("2", 5 + 32), ("all", 5 + 32)] {
@@ -136,18 +136,18 @@ fn what_is_frozen_stays_as_it_was_published() {
 }
 
 #[test]
-fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
+fn lora_changes_only_the_matrices_of_layers() {
     let place = place();
     let published = tensors(&golden("bert").join("model.safetensors"));
     let run = ["train", "data.csv", "--from", "bert", "--lora", "2", "--epochs", "4"];
     let said = place.run(&[&run[..], &["--out", "whole", "--threads", "1"]].concat()).ok().stderr;
-    assert!(said.contains("numbers are trained, in a model of"), "{said}");
+    assert!(said.contains("parameters are trained"), "{said}");
     let written = tensors(&place.path("whole/model.safetensors"));
     for (name, found) in published.iter().filter(|(name, _)| !name.contains("pooler")) {
         let is_updated = name.starts_with("encoder.") && found.0.len() == 2;
         assert_eq!(written[&format!("bert.{name}")] != *found, is_updated, "{name}");
     }
-    // The change of each matrix has that rank: all of its minors of three rows and columns are nothing.
+    // The change of each matrix has this rank: all of its 3 × 3 minors vanish.
     let numbers = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|x| f64::from(f32::from_le_bytes(*x))).collect();
     let name = "encoder.layer.1.intermediate.dense.weight";
     let [before, after]: [Vec<f64>; 2] = [&published[name].1, &written[&format!("bert.{name}")].1].map(|x| numbers(x));
@@ -175,7 +175,7 @@ fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
 }
 
 #[test]
-fn what_cannot_be_fine_tuned_is_refused_before_anything_is_written() {
+fn encoders_that_cannot_be_fine_tuned_are_rejected_before_anything_is_written() {
     let place = place();
     place.refuses(&["train", "data.csv", "--from", "nowhere", "--out", "x"], &["nowhere", "no such folder"]);
     place.refuses(&["train", "data.csv", "--from", "bert", "--model", "lstm", "--out", "x"], &["--from"]);
@@ -191,13 +191,13 @@ fn what_cannot_be_fine_tuned_is_refused_before_anything_is_written() {
     place.refuses(&["train", "data.csv", "--from", "bert", "--out", "x"], &["\"t5\""]);
     with("num_hidden_layers", 3.into());
     place.refuses(&["train", "data.csv", "--from", "bert", "--out", "x"], &["encoder.layer.2"]);
-    // An encoder without classes answers nothing.
+    // An encoder without classes cannot predict.
     place.write("bert/config.json", config.to_string());
     place.refuses(&["predict", "bert", "the film"], &["embed"]);
 }
 
 #[test]
-fn a_fine_tuned_folder_that_was_changed_is_refused() {
+fn a_modified_fine_tuned_folder_is_rejected() {
     let place = place();
     train(&place, "bert", "model", &[]);
     let config = place.json("model/config.json");
@@ -223,7 +223,7 @@ fn a_fine_tuned_folder_that_was_changed_is_refused() {
     place.refuses(&["predict", "model", "the film"], &["ngrams.safetensors"]);
 }
 
-/// What transformers makes of a folder: log-probabilities of each text given, a line each.
+/// Prints the log-probabilities that transformers computes from a folder for each text, one per line.
 const TRANSFORMERS: &str = r#"
 import json, sys, torch
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerFast
@@ -238,7 +238,7 @@ with torch.no_grad():
 "#;
 
 #[test]
-fn transformers_loads_what_fine_tuning_writes() {
+fn transformers_loads_fine_tuned_folders() {
     let Some(python) = testkit::python("torch, transformers") else { return };
     let place = place();
     let texts = ["the good film", "awful food, bad room", "unknown", ""];

@@ -1,7 +1,9 @@
-//! The crates stand on floors, and so do the modules inside each: a manifest that reaches up, or modules in a circle, fail.
+//! Checks the layering of crates, and of the modules inside each. A manifest that depends on a higher layer, or a cycle
+//! of modules, fails.
 //!
-//! Cargo refuses circles between crates; this test also refuses an arrow that skips the drawing in ARCHITECTURE.md. Inside
-//! a crate the rooms are the files and folders of `src`; what a room and its own children do is theirs.
+//! Cargo rejects cycles between crates; this test also rejects a dependency that is not in the drawing of
+//! ARCHITECTURE.md. Inside a crate, the nodes are the files and folders of `src`. Imports between a node and its own
+//! children are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 use syn::{Item, UseTree};
 
-/// Each crate, and those of ours that it may depend on.
+/// Each crate, and the workspace crates that it may depend on.
 const FLOORS: &[(&str, &[&str])] = &[
     ("chumoku-workspace-hack", &[]),
     ("chumoku-kernels", &[]),
@@ -27,7 +29,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates").to_path_buf()
 }
 
-/// Our crates in the `[dependencies]` of a manifest.
+/// The workspace crates in the `[dependencies]` of a manifest.
 fn dependencies(manifest: &str) -> BTreeSet<&str> {
     let (_, rest) = manifest.split_once("[dependencies]").unwrap_or_default();
     let section = rest.split("\n[").next().unwrap_or_default();
@@ -36,7 +38,7 @@ fn dependencies(manifest: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn crates_depend_on_floors_below_them() {
+fn crates_depend_only_on_lower_layers() {
     for (name, allowed) in FLOORS {
         let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).expect("a manifest");
         let found = dependencies(&manifest);
@@ -48,21 +50,21 @@ fn crates_depend_on_floors_below_them() {
     folders.for_each(|name| assert!(known(&name.to_string_lossy()), "{}: on which floor?", name.display()));
 }
 
-/// A path of names: of modules, then perhaps of an item.
+/// The names of a path: modules, then possibly an item.
 type Names = Vec<String>;
 
-/// The paths that a source file names outside of tests, and what its `use` lines call them.
+/// The paths in a source file outside tests, and the names that its `use` lines import.
 #[derive(Default)]
 struct Arrows {
-    /// Modules inside the file around what is being read.
+    /// Inline modules around the current position.
     inside: Names,
-    /// Each path, with the modules inside the file where it stands.
+    /// Each path, with the inline modules around it.
     paths: Vec<(Names, Names)>,
-    /// Names that `use` brings in, each with its path.
+    /// Names imported by `use`, each with its path.
     brought: BTreeMap<String, Names>,
 }
 
-/// Whether an item is there in tests alone.
+/// Returns `true` for an item that exists only in tests.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     let cfg_test = |attribute: &syn::Attribute| {
         attribute.path().is_ident("cfg") && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
@@ -70,7 +72,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(cfg_test)
 }
 
-/// The paths of a tree of imports, each with the name that it gets.
+/// The paths of an import tree, each with its local name.
 fn imports(tree: &UseTree, before: &[String], found: &mut Vec<(Names, String)>) {
     let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
@@ -128,7 +130,7 @@ impl<'a> Visit<'a> for Arrows {
     }
 
     fn visit_macro(&mut self, of: &'a syn::Macro) {
-        // Arguments of macros are tokens: `crate::name` among them counts all the same.
+        // Macro arguments are tokens: `crate::name` inside them also counts.
         let text = of.tokens.to_string();
         for rest in text.split("crate :: ").skip(1) {
             let end =
@@ -140,7 +142,7 @@ impl<'a> Visit<'a> for Arrows {
     }
 }
 
-/// The modules of a crate that are files, each with what it names: the root is the empty path.
+/// The module files of a crate with their imports. The root is the empty path.
 struct Modules(BTreeMap<Names, Arrows>);
 
 impl Modules {
@@ -173,7 +175,7 @@ impl Modules {
         }
     }
 
-    /// The module that a path leads to from `at`, if it is of this crate.
+    /// Resolves a path from the module `at` to a module of this crate; `None` if it leads elsewhere.
     fn reached(&self, at: &[String], path: &[String], depth: usize) -> Option<Names> {
         let mut here: Names = at.to_vec();
         let mut rest = path;
@@ -189,7 +191,7 @@ impl Modules {
             first if self.0.contains_key(&[at, &[first.to_owned()]].concat()) => {}
             _ => return None,
         }
-        // A module inside a file is that file's.
+        // An inline module belongs to its file.
         while !self.0.contains_key(&here) {
             here.pop();
         }
@@ -198,7 +200,7 @@ impl Modules {
             if self.0.contains_key(&below) {
                 here = below;
             } else {
-                // What a module hands on is of the room where it stands.
+                // Follows a re-export to the module that contains it.
                 let handed_on = self.0[&here].brought.get(name).filter(|path| depth < 8 && *path != &rest[n..]);
                 return handed_on.and_then(|path| self.reached(&here, path, depth + 1)).or(Some(here));
             }
@@ -206,7 +208,8 @@ impl Modules {
         Some(here)
     }
 
-    /// The folders, each with its rooms, each with the rooms that it reaches for: what a room and its children do is theirs.
+    /// The folders with their nodes, and the nodes that each one imports. Imports between a node and its children are
+    /// ignored.
     fn folders(&self) -> BTreeMap<Names, BTreeMap<String, BTreeSet<String>>> {
         let mut folders: BTreeMap<Names, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for module in self.0.keys() {
@@ -228,9 +231,9 @@ impl Modules {
     }
 }
 
-/// Rooms that stand in a circle: each reaches the next, and the last the first.
+/// Finds a cycle: each node imports the next, and the last imports the first.
 fn circle(rooms: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
-    // Rooms that reach for none are taken away until none is left, or those that are left stand in circles.
+    // Removes nodes without imports until none is left or the rest form cycles.
     let mut left = rooms.clone();
     while let Some(room) = left.iter().find(|(_, arrows)| arrows.is_empty()).map(|(room, _)| room.clone()) {
         left.remove(&room);
@@ -250,7 +253,7 @@ fn circle(rooms: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
 }
 
 #[test]
-fn rooms_stand_in_no_circle() {
+fn modules_form_no_cycle() {
     let mut circles = Vec::new();
     // The workspace-hack crate has no modules.
     for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "chumoku-workspace-hack") {
@@ -266,7 +269,7 @@ fn rooms_stand_in_no_circle() {
 }
 
 #[test]
-fn circles_and_arrows_are_found() {
+fn cycles_and_imports_are_found() {
     let rooms = |arrows: &[(&str, &[&str])]| -> BTreeMap<String, BTreeSet<String>> {
         arrows.iter().map(|(room, to)| ((*room).into(), to.iter().map(|to| (*to).into()).collect())).collect()
     };

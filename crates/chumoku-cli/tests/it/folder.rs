@@ -1,4 +1,4 @@
-//! What training leaves: the model folder, what it prints, and where it goes by default.
+//! The results of training: the model folder, the printed output, and default names.
 
 use crate::common::{Place, csv, reviews, sha256};
 
@@ -39,7 +39,7 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
     assert_eq!(eval["scores"]["confusion"], metrics["scores"]["confusion"]);
     assert_eq!(eval["parts"]["ngrams"]["accuracy"], metrics["parts"]["ngrams"]["accuracy"]);
 
-    // The scores are those of the predictions.
+    // The scores match the predictions.
     let predicted = place.run(&["predict", "deep/model", "--input", "test.csv", "--json"]).ok().json_lines();
     let right = predicted.iter().filter(|row| row["label"] == row["input"]["label"]).count();
     assert_eq!(right as f64 / 60.0, metrics["accuracy"].as_f64().unwrap());
@@ -60,7 +60,7 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
 }
 
 #[test]
-fn what_people_need_is_said_before_and_after() {
+fn important_information_is_printed_before_and_after() {
     let place = Place::new();
     let run = place.train_small("model", &[]);
     for word in
@@ -73,14 +73,14 @@ fn what_people_need_is_said_before_and_after() {
     {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
-    // No terminal: no bars, no colours.
+    // Without a terminal, there are no progress bars and no colors.
     assert!(!(run.stdout + &run.stderr).contains(['\u{1b}', '\r']));
     let eval = place.run(&["eval", "model", "reviews.csv"]).ok();
     assert!(eval.stdout.contains("100 rows") && eval.stdout.contains("transformer alone"), "{eval:#?}");
 }
 
 #[test]
-fn default_names_count_up_and_force_replaces() {
+fn default_names_are_numbered_and_force_replaces() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(80)));
     let train = |more: &[&str]| place.run(&[&["train", "reviews.csv", "--epochs", "1"], more].concat()).ok();
@@ -91,14 +91,14 @@ fn default_names_count_up_and_force_replaces() {
     assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
     let first = weights("chumoku-model");
     assert_ne!(first, weights("chumoku-model-2"));
-    // Replaced on demand, and nothing is left beside it.
+    // Replaced on request, and nothing else is left.
     train(&["--seed", "2", "--out", "chumoku-model", "--force"]);
     assert_eq!(weights("chumoku-model"), weights("chumoku-model-2"));
     assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
-    // A finished run, resumed, is finished.
+    // Resuming a finished run changes nothing.
     train(&["--seed", "2", "--resume"]);
     assert_eq!(weights("chumoku-model-2"), weights("chumoku-model"));
-    // Wherever the command is called from.
+    // Works from any directory.
     let inside = place.shell("cd chumoku-model-2 && chumoku train ../reviews.csv --epochs 1 --out . --force").ok();
     assert!(inside.stderr.contains("the model is in ."), "{inside:#?}");
     assert_eq!(weights("chumoku-model-2"), first);
@@ -106,13 +106,13 @@ fn default_names_count_up_and_force_replaces() {
 }
 
 #[test]
-fn without_data_it_trains_on_the_built_in_reviews() {
+fn without_data_the_builtin_reviews_are_used() {
     let place = Place::new();
     let run = place.run(&["train", "--epochs", "2"]).ok();
     assert!(
         run.stderr.contains("built-in reviews") && run.stderr.contains("700 to train on, 100 to validate, 200 to test")
     );
-    assert!(run.stdout.contains("On 200 rows that training never saw"), "{run:#?}");
+    assert!(run.stdout.contains("On 200 test rows"), "{run:#?}");
     for word in ["chumoku train your-file.csv", "chumoku predict chumoku-model", "chumoku explain chumoku-model"] {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
@@ -120,19 +120,19 @@ fn without_data_it_trains_on_the_built_in_reviews() {
     assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
     let told = place.run(&["info", "--json"]).ok().json();
     assert!(told["isa"]["active"].is_string());
-    // The platform as compilers name it, whose first word is the processor's.
+    // The target triple, which begins with the processor.
     let target = told["target"].as_str().expect("a target");
     assert!(target.starts_with(std::env::consts::ARCH) && target.split('-').count() >= 3, "{target}");
     assert!(info.stdout.contains(&format!("platform      {target}\n")), "{info:#?}");
     let commit = told["commit"].as_str();
     assert_eq!(commit, option_env!("CHUMOKU_COMMIT"));
     assert!(info.stdout.contains(commit.unwrap_or("this build recorded none")), "{info:#?}");
-    let says_arm = info.stdout.contains("no vector code for ARM");
+    let says_arm = info.stdout.contains("no SIMD kernels for ARM");
     assert_eq!(says_arm, cfg!(target_arch = "aarch64"), "{info:#?}");
 }
 
 #[test]
-fn names_of_others_stay_in_their_line_and_their_order() {
+fn foreign_names_keep_their_line_and_order() {
     let place = Place::new();
     let harmful =
         |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -153,7 +153,7 @@ fn names_of_others_stay_in_their_line_and_their_order() {
         }
         assert!(card.starts_with("# Text classifier: ") && !card.contains("\n# A heading"), "{card}");
         assert!(!card.contains("![x](") && !card.contains("<b>"), "{card}");
-        // The command is the one to type, in a shell that knows these quotes.
+        // The printed command works in a shell that supports these quotes.
         assert!(run.stdout.contains("chumoku predict $'mo\\u202edel\\u001b it\\'s' "), "{}", run.stdout);
     }
 }

@@ -1,4 +1,4 @@
-//! Every format of labelled text trains a model, and the command says what it took the file for.
+//! Every format of labeled texts trains a model, and the command reports the detected format.
 
 use crate::common::{Place, csv, reviews};
 use flate2::{Compression, write::GzEncoder};
@@ -36,7 +36,7 @@ fn excel(behind: bool) -> Vec<u8> {
     book.save_to_buffer().unwrap()
 }
 
-/// Trains on the file; the talk holds all of `words`, and the metrics are right for the rows.
+/// Trains on the file. Checks that the messages contain all of `words` and that the metrics match the rows.
 #[track_caller]
 fn trains(name: &str, bytes: impl AsRef<[u8]>, more: &[&str], words: &[&str]) -> Value {
     let place = Place::new();
@@ -49,13 +49,13 @@ fn trains(name: &str, bytes: impl AsRef<[u8]>, more: &[&str], words: &[&str]) ->
     let rows: u64 = ["train", "valid", "test"].map(|part| metrics["rows"][part].as_u64().unwrap()).iter().sum();
     assert_eq!(rows, ROWS as u64, "{run:#?}");
     assert_eq!(metrics["labels"], json!(["negative", "positive"]));
-    // The same file is good for the other commands.
+    // Other commands accept the same file.
     place.run(&[&["eval", "model", name][..], more].concat()).ok();
     metrics["data_sha256"].clone()
 }
 
 #[test]
-fn each_format_is_recognised_and_gives_the_same_rows() {
+fn each_format_is_detected_and_gives_the_same_rows() {
     let comma = csv(&reviews(ROWS));
     let tabs = lines(|text, label| format!("{label}\t{text}"));
     let objects = lines(|text, label| json!({ "id": text.len(), "text": text, "label": label }).to_string());
@@ -81,7 +81,7 @@ fn each_format_is_recognised_and_gives_the_same_rows() {
         trains("x.ft.gz", gz(&fast), &[], &["fastText", "gzip"]),
         trains("x.xlsx", excel(false), &[], &["Excel, sheet “Reviews”, with a header, 3 columns", "not used"]),
         trains("y.xlsx", excel(true), &["--sheet", "Reviews"], &["sheet “Reviews” (one of 2; choose another with"]),
-        // The name says nothing: the content does.
+        // The content decides, not the file name.
         trains(
             "data",
             &tabs,
@@ -94,7 +94,7 @@ fn each_format_is_recognised_and_gives_the_same_rows() {
 }
 
 #[test]
-fn rows_of_workbooks_are_answered_as_csv_and_those_of_json_as_jsonl() {
+fn workbook_rows_are_answered_as_csv_and_json_rows_as_jsonl() {
     let place = Place::new();
     place.write("x.csv", csv(&reviews(ROWS)));
     place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
@@ -113,26 +113,26 @@ fn rows_of_workbooks_are_answered_as_csv_and_those_of_json_as_jsonl() {
 }
 
 #[test]
-fn columns_are_found_by_name_by_content_and_as_asked() {
+fn columns_are_found_by_name_by_content_and_by_flag() {
     let mut table = "id,評価,レビュー,店\n".to_owned();
     for (i, (text, label)) in reviews(ROWS).iter().enumerate() {
         writeln!(table, "{i},{label},\"{}\",{}", text.replace('"', "\"\""), i % 2).unwrap();
     }
     let words = ["4 columns", "text = column “レビュー”", "label = column “評価”"];
     let asked = ["--text", "レビュー", "--label", "評価"];
-    trains("x.csv", &table, &asked, &[&words[..], &["(as asked)"]].concat());
+    trains("x.csv", &table, &asked, &[&words[..], &["(as requested)"]].concat());
     trains("x.csv", &table, &["--text", "3", "--label", "2"], &words);
     let unknown = table.replacen("レビュー", "そのほか", 1).replacen("評価", "よしあし", 1);
     trains("x.csv", unknown, &["--label", "よしあし"], &["text = column “そのほか” (the longest"]);
 }
 
 #[test]
-fn validation_and_test_files_are_used_and_leaks_are_told() {
+fn validation_and_test_files_are_used_and_leaks_are_reported() {
     let place = Place::new();
     let rows = reviews(120);
     place.write("train.csv", csv(&rows[..80]));
     place.write("valid.jsonl", json!({ "text": "A fine day.", "label": "positive" }).to_string() + "\n");
-    // Twenty new rows, and two that training has.
+    // Twenty new rows, and two from the training file.
     place.write("test.csv", csv(&[&rows[80..100], &rows[..2]].concat()));
     let args = ["--valid", "valid.jsonl", "--test", "test.csv", "--out", "model", "--epochs", "1", "--json"];
     let run = place.run(&[&["train", "train.csv"], &args[..]].concat()).ok();
@@ -145,7 +145,7 @@ fn validation_and_test_files_are_used_and_leaks_are_told() {
 }
 
 #[test]
-fn unbalanced_and_conflicting_labels_are_told() {
+fn unbalanced_and_conflicting_labels_are_reported() {
     let place = Place::new();
     let mut rows = reviews(60);
     rows.iter_mut().enumerate().for_each(|(i, row)| row.1 = if i % 10 == 0 { "rare" } else { "common" }.into());
@@ -157,15 +157,15 @@ fn unbalanced_and_conflicting_labels_are_told() {
 }
 
 #[test]
-fn long_texts_are_counted_and_read_whole() {
+fn long_texts_are_counted_and_read_in_full() {
     let place = Place::new();
     let mut rows = reviews(40);
     rows[0].0 = reviews(90).iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(" ");
     rows[1].0 = rows[0].0.replace(' ', "\n");
     place.write("x.csv", csv(&rows));
     let run = place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
-    assert!(run.stderr.contains("nothing is cut"), "{run:#?}");
-    // What stands at the end of a long text counts.
+    assert!(run.stderr.contains("no text is truncated"), "{run:#?}");
+    // The end of a long text matters.
     let whole = place.run(&["predict", "model", "--json", &rows[0].0]).ok().json();
     let changed = place.run(&["predict", "model", "--json", &format!("{} Awful, awful!", rows[0].0)]).ok().json();
     assert_ne!(whole["probability"], changed["probability"]);

@@ -1,4 +1,4 @@
-//! `train --from` a language model: it is trained further, and written in the form it was published in.
+//! `train --from` with a language model: it is trained further and written in its published format.
 
 use crate::common::{Place, sha256, tensors};
 use chumoku::TextGenerator;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 const MODELS: [&str; 4] = ["llama", "llama_scaled", "gpt2", "qwen3"];
 
-/// Tiny random language models whose tokens are words, and a text with an order that can be learnt.
+/// Tiny random language models with words as tokens, and a text with a learnable order.
 fn place() -> Place {
     let place = Place::new();
     let vocab: serde_json::Map<String, Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
@@ -38,16 +38,16 @@ fn train(place: &Place, from: &str, out: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_written_has_the_form_that_it_was_published_in() {
+fn the_output_has_the_published_format() {
     let place = place();
     for from in MODELS {
         let out = format!("from-{from}");
         let said = train(&place, from, &out, &[]);
-        assert!(said.contains("lm: --from holds a language model"), "{said}");
+        assert!(said.contains("lm: --from is a language model"), "{said}");
         assert!(said.contains("before it is trained further"), "{said}");
         let published = tensors(&place.path(from).join("model.safetensors"));
         let written = tensors(&place.path(&out).join("model.safetensors"));
-        // GPT-2's golden folder has its names with the prefix that transformers writes.
+        // GPT-2's golden folder has names with the prefix of transformers.
         let names: Vec<&String> = written.keys().collect();
         assert_eq!(names, published.keys().collect::<Vec<_>>(), "{from}");
         for (name, (shape, numbers)) in &written {
@@ -63,7 +63,7 @@ fn what_is_written_has_the_form_that_it_was_published_in() {
         for file in ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json"] {
             assert_eq!(place.read(&format!("{from}/{file}")), place.read(&format!("{out}/{file}")), "{from}: {file}");
         }
-        // It has learnt, and its folder alone gives the scores that the run gave.
+        // It has learned, and its folder alone reproduces the scores of the run.
         let metrics = place.json(&format!("{out}/metrics.json"));
         let loss = |part: &str| metrics[part]["loss"].as_f64().unwrap();
         assert!(loss("scores") < loss("before"), "{from}: {metrics}");
@@ -73,7 +73,7 @@ fn what_is_written_has_the_form_that_it_was_published_in() {
         let found = place.run(&["eval", &out, "rest.txt", "--json"]).ok().json();
         assert!((found["loss"].as_f64().unwrap() - loss("scores")).abs() < 0.1, "{from}: {found} {metrics}");
         assert!(!place.run(&["generate", &out, "t3 t7", "--no-chat", "--max-tokens", "9"]).ok().stdout.is_empty());
-        // Once more, from what was written.
+        // A second continuation.
         train(&place, &out, &format!("again-{from}"), &[]);
         let again = place.json(&format!("again-{from}/metrics.json"));
         assert!((again["before"]["loss"].as_f64().unwrap() - loss("scores")).abs() < 1e-9, "{from}: {again}");
@@ -83,7 +83,7 @@ fn what_is_written_has_the_form_that_it_was_published_in() {
 }
 
 #[test]
-fn a_model_that_was_trained_here_is_trained_further() {
+fn a_model_trained_by_chumoku_is_trained_further() {
     let place = place();
     place.run(&["train", "book.txt", "--task", "lm", "--epochs", "1", "--out", "own"]).ok();
     train(&place, "own", "more", &[]);
@@ -109,7 +109,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
 }
 
 #[test]
-fn what_is_frozen_stays_as_it_was_published() {
+fn frozen_weights_stay_as_published() {
     let place = place();
     for (from, freeze, frozen) in [
         ("llama", "embeddings", vec!["model.embed_tokens."]),
@@ -129,7 +129,7 @@ fn what_is_frozen_stays_as_it_was_published() {
 }
 
 #[test]
-fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
+fn lora_changes_only_the_matrices_of_layers() {
     let place = place();
     for from in MODELS {
         let out = format!("low-{from}");
@@ -147,7 +147,7 @@ fn products_of_low_rank_are_added_to_the_matrices_of_layers_alone() {
 }
 
 #[test]
-fn what_cannot_be_trained_further_is_refused_before_anything_is_written() {
+fn unsupported_models_are_rejected_before_anything_is_written() {
     let place = place();
     let refuses = |args: &[&str], words: &[&str]| {
         place.refuses(&[&["train", "book.txt", "--out", "x"], args].concat(), words);
@@ -176,7 +176,7 @@ for text in texts:
 "#;
 
 #[test]
-fn transformers_loads_what_is_written() {
+fn transformers_loads_the_output() {
     let Some(python) = testkit::python("torch, transformers") else { return };
     let place = place();
     let texts = ["t3 t7 t11", "t30", "t2 t44 t19 t3 t7"];
@@ -190,7 +190,7 @@ fn transformers_loads_what_is_written() {
         sampling.temperature = 0.0;
         for (line, text) in String::from_utf8(output.stdout).unwrap().lines().zip(texts) {
             let mut expected: Vec<String> = serde_json::from_str(line).unwrap();
-            // The end of a text is not written.
+            // The end-of-text token is not printed.
             expected.truncate(expected.iter().position(|token| token == "t7").unwrap_or(expected.len()));
             let mut found = String::new();
             let mut write = |piece: &str| {

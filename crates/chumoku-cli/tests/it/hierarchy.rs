@@ -1,10 +1,11 @@
-//! Classes that stand in a tree: recognised, trained, scored at each level, answered as far as is sure; and what is refused.
+//! Single-label trees: detected, trained, scored at each level, answered down to a confident level, and rejected if
+//! invalid.
 
 use crate::common::{Page, Place, sha256};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Paths with the words that tell them; rows of "home" and "travel" alone stop at the first level.
+/// Paths with the words that reveal them. Rows of plain "home" and "travel" stop at the first level.
 const CLASSES: [(&str, &[&str]); 7] = [
     ("home / garden", &["roses", "hedge", "lawn"]),
     ("home/kitchen/knives", &["blade", "knife", "edge"]),
@@ -15,8 +16,8 @@ const CLASSES: [(&str, &[&str]); 7] = [
     ("travel", &["journey", "luggage", "ticket"]),
 ];
 
-/// A text of each class in turn; every other has a word of its class and one of a class below the same top, which leaves only the top
-/// to be told.
+/// A text of each class in turn. Every other text mixes words of two classes below the same top class, so only the top
+/// class can be predicted.
 fn rows(n: usize, state: &mut u64) -> String {
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
     let mut out = String::from("label,text\n");
@@ -42,7 +43,7 @@ fn written(place: &Place, train: usize, test: usize) {
     place.write("test.csv", rows(test, &mut state));
 }
 
-/// No child without its parent: each level is the beginning of the next one, and no more probable than the one above.
+/// Checks nesting: each level extends the previous one and is at most as probable.
 fn is_nested(levels: &[Value]) -> bool {
     let name = |level: &Value| level["label"].as_str().unwrap().to_owned();
     let p = |level: &Value| level["probability"].as_f64().unwrap();
@@ -56,7 +57,7 @@ fn width(line: &str) -> usize {
 }
 
 #[test]
-fn paths_are_told_and_scored_at_each_level() {
+fn paths_are_predicted_and_scored_at_each_level() {
     let place = Place::new();
     written(&place, 600, 150);
     let args = ["train", "train.csv", "--test", "test.csv", "--epochs", "4", "--out", "model"];
@@ -75,7 +76,7 @@ fn paths_are_told_and_scored_at_each_level() {
     ] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
-    // Advice is one line, whatever its length.
+    // Advice is one line of any length.
     let mut lines = run.stdout.lines().filter(|line| !line.starts_with("Advice"));
     assert!(lines.all(|line| width(line) <= 80), "{run:#?}");
     let (metrics, config) = (place.json("model/metrics.json"), place.json("model/config.json"));
@@ -84,7 +85,7 @@ fn paths_are_told_and_scored_at_each_level() {
     let card = place.read("model/README.md");
     assert!(card.contains("level 2 (6)") && card.contains("hierarchical F1"), "{card}");
 
-    // Deeper is harder; the last level is the whole path, and errors begin somewhere.
+    // Deeper levels are harder; the last level is the whole path, and every error starts at some level.
     let of = |scores: &Value| -> Vec<f64> {
         let levels = scores["hierarchy"]["levels"].as_array().unwrap();
         levels.iter().map(|level| level["accuracy"].as_f64().unwrap()).collect()
@@ -105,12 +106,12 @@ fn paths_are_told_and_scored_at_each_level() {
     }
     assert!(of(&metrics["parts"]["majority"])[0] < 0.75);
 
-    // The same again on the file, whose paths have spaces around the names.
+    // The same scores for the file, whose paths have spaces around the names.
     let eval = place.run(&["eval", "model", "test.csv", "--json"]).ok().json();
     assert_eq!(eval["scores"], metrics["scores"]);
     assert!(place.run(&["eval", "model", "test.csv"]).ok().stdout.contains("accuracy by level"));
 
-    // Answers are paths, and each of their nodes has its probability.
+    // Predictions are paths, and each of their nodes has its probability.
     let predicted = place.run(&["predict", "model", "--input", "test.csv", "--json", "--top", "7"]).ok().json_lines();
     let (mut right, mut at_top) = (0, 0);
     for row in &predicted {
@@ -119,7 +120,7 @@ fn paths_are_told_and_scored_at_each_level() {
         let truth = row["input"]["label"].as_str().unwrap().replace(" / ", "/");
         right += usize::from(row["label"] == truth);
         at_top += usize::from(levels[0]["label"].as_str() == truth.split('/').next());
-        // A node is the sum of the paths through it.
+        // A node's probability is the sum over the paths through it.
         let top = levels[0]["label"].as_str().unwrap();
         let of_path = |path: &&Value| path["label"].as_str().unwrap().split('/').next() == Some(top);
         let sum: f64 =
@@ -136,7 +137,7 @@ fn paths_are_told_and_scored_at_each_level() {
     let why = place.run(&["explain", "model", text]).ok();
     assert!(why.stdout.contains("› home/kitchen/knives"), "{why:#?}");
 
-    // The tree changes no weights: as plain names the model is the same.
+    // The tree changes no weights: with plain names, the model is the same.
     let none = ["--hierarchy", "none", "--out", "none"];
     place.write("tidy.csv", place.read("train.csv").replace(" / ", "/"));
     place.write("tidy-test.csv", place.read("test.csv").replace(" / ", "/"));
@@ -148,16 +149,16 @@ fn paths_are_told_and_scored_at_each_level() {
     assert!(plain.get("hierarchy").is_none() && plain["caution"].get("levels").is_none(), "{plain}");
     assert!(place.json("none/metrics.json")["scores"].get("hierarchy").is_none());
 
-    // A tree that is none.
+    // An invalid tree.
     let mut config = config;
     config["hierarchy"]["nodes"][1]["parent"] = 1.into();
     place.write("model/config.json", config.to_string());
     place.refuses(&["predict", "model", "a text"], &["config.json", "hierarchy", "tree"]);
 }
 
-/// With --abstain, an answer goes as far down as is sure, and is right there as often as promised.
+/// With --abstain, a prediction goes down as far as the model is confident, and is right there as often as promised.
 #[test]
-fn answers_go_as_far_as_they_are_sure() {
+fn answers_go_down_as_far_as_the_model_is_confident() {
     let place = Place::new();
     written(&place, 4000, 1000);
     let args = ["train", "train.csv", "--test", "test.csv", "--model", "ngrams", "--out", "model", "--lang", "ja"];
@@ -190,7 +191,7 @@ fn answers_go_as_far_as_they_are_sure() {
             }
         }
     }
-    // Of half of the texts hardly more than the top can be told.
+    // For half of the texts, little more than the top class can be predicted.
     assert!(ends[1] > 100 && ends[2] > 100 && ends[3] > 100, "{ends:?}");
     let [answered, rightly] = [ends, right].map(|counts| counts[1..].iter().sum::<usize>());
     assert!(answered > 900 && rightly as f64 >= 0.95 * answered as f64, "{ends:?} {right:?}");
@@ -200,7 +201,7 @@ fn answers_go_as_far_as_they_are_sure() {
     let valid = &promise["valid"];
     assert!(valid["right"].as_f64().unwrap() > 0.95 && valid["covers"].as_f64().unwrap() > 0.8, "{promise}");
 
-    // Columns and lines say the same.
+    // Columns and lines agree.
     let columns = place.run(&["predict", "model", "--input", "test.csv", "--abstain", "0.95"]).ok();
     let header = columns.stdout.lines().next().unwrap();
     assert!(header.ends_with("predicted_label,probability,abstained,error"), "{header}");
@@ -232,10 +233,10 @@ fn parents_come_from_a_file() {
     place.write("circle.csv", "child,parent\nSofa,Seats\nSeats,Chair\nChair,Sofa\nBoots,Shoes\nBooks,\n");
     place.refuses(
         &asks("circle.csv"),
-        &["circle.csv:2", "circle", "“Chair” is below “Sofa” (line 4)", "take one of these rows out"],
+        &["circle.csv:2", "circle", "“Chair” is below “Sofa” (line 4)", "remove one of these rows"],
     );
     place.write("two.csv", "Sofa,Seats\nChair,Seats\nSofa,Beds\n");
-    place.refuses(&asks("two.csv"), &["two.csv:3", "“Seats” on line 1", "“Beds” here", "take one"]);
+    place.refuses(&asks("two.csv"), &["two.csv:3", "“Seats” on line 1", "“Beds” here", "remove one"]);
     place.write("few.csv", "child,parent\nSofas,Seats\nChair,Seats\nBoots,Shoes\nBooks,\n");
     place.refuses(&asks("few.csv"), &["orders.csv:2", "“Sofa”", "few.csv", "did you mean “Sofas”", "add a row"]);
     place.write("one.csv", "child\nSofa\nChair\nBoots\nBooks\n");
@@ -248,7 +249,7 @@ fn parents_come_from_a_file() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let place = Place::new();
     written(&place, 80, 10);
     place.write("bad.csv", place.read("train.csv").replacen("home/kitchen/pots", "home//pots", 1));
@@ -262,7 +263,7 @@ fn what_is_wrong_is_said() {
         &["--hierarchy", "--task classify"],
     );
     place.refuses(&["train", "--hierarchy", "/", "--out", "x"], &["--hierarchy", "built-in"]);
-    // Asked for, another separator; names keep their spaces.
+    // On request, another separator; names keep their spaces.
     let other = place.read("train.csv").replace(" / ", "/").replace('/', " :: ");
     place.write("other.csv", other);
     let args = ["train", "other.csv", "--model", "ngrams", "--hierarchy", "::", "--out", "model"];
@@ -270,7 +271,7 @@ fn what_is_wrong_is_said() {
     assert_eq!(place.json("model/config.json")["labels"][1], "home::garden");
 }
 
-/// The file and the commands of `docs/hierarchies.md`, as a reader pastes them.
+/// Runs the file and the commands of `docs/hierarchies.md` as given.
 #[test]
 fn the_page_is_true() {
     let place = Place::new();
@@ -281,9 +282,9 @@ fn the_page_is_true() {
     assert_eq!(labels.as_array().unwrap().len(), 5, "{labels}");
 }
 
-/// Several labels a text: what is below comes with what is above, in training, in answers and in scores.
+/// Multi-label trees: a label always comes with its parents, in training, predictions and scores.
 #[test]
-fn labels_come_with_those_above_them() {
+fn labels_come_with_their_parents() {
     let place = Place::new();
     let words = [
         ("home/garden", "roses"),
@@ -314,7 +315,7 @@ fn labels_come_with_those_above_them() {
     place.write("test.jsonl", rows(100, true));
     let args = ["train", "train.jsonl", "--test", "test.jsonl", "--epochs", "3", "--out"];
     let run = place.run(&[&args[..], &["model"]].concat()).ok();
-    assert!(run.stderr.contains("3 levels of 2, 2, 2 labels") && run.stderr.contains("the labels above"), "{run:#?}");
+    assert!(run.stderr.contains("3 levels of 2, 2, 2 labels") && run.stderr.contains("the ancestors"), "{run:#?}");
     assert!(run.stdout.contains("micro-F1 by level") && run.stdout.lines().all(|line| width(line) <= 80), "{run:#?}");
     let metrics = place.json("model/metrics.json");
     let names = ["home", "home/garden", "home/kitchen", "home/kitchen/knives", "home/kitchen/pots", "work"];
@@ -327,7 +328,7 @@ fn labels_come_with_those_above_them() {
     assert_eq!(eval["scores"], metrics["scores"], "rows with and without what is above");
     assert!(place.read("model/README.md").contains("tree of 3 levels"));
 
-    // In every answer, whatever the threshold: no label without its parent, none more probable than it.
+    // In every prediction, at any threshold, no label lacks its parent or is more probable than it.
     let mut seen = 0;
     for threshold in [&[][..], &["--threshold", "home/kitchen/pots=0.01"]] {
         let args = ["predict", "model", "--input", "test.jsonl", "--json"];
@@ -357,7 +358,7 @@ fn labels_come_with_those_above_them() {
         "{top}"
     );
 
-    // Plain names where that is asked for, and what is no path.
+    // Plain names on request, and invalid paths.
     let plain = place.run(&[&args[..], &["plain", "--hierarchy", "none"]].concat());
     assert!(plain.code == 2 && plain.stderr.contains("“home”"), "{plain:#?}");
     place.write("bad.jsonl", "{\"text\": \"a b\", \"labels\": [\"home//x\", \"work\"]}\n".repeat(40));

@@ -1,4 +1,4 @@
-//! `info MODEL`: what a folder holds, for every task, as lines and as JSON.
+//! `info MODEL`: the content of a folder, for every task, as text and as JSON.
 
 use crate::common::Place;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ fn width(line: &str) -> usize {
     line.chars().map(|c| if c as u32 >= 0x2e80 { 2 } else { 1 }).sum()
 }
 
-/// Both forms of what is said of a folder, which says the same in both languages.
+/// Returns the text and the JSON for a folder. Checks that both languages contain the same values.
 fn told(place: &Place, folder: &str) -> (String, Value) {
     let text = place.run(&["info", folder]).ok().stdout;
     for text in [&text, &place.run(&["info", folder, "--lang", "ja"]).ok().stdout] {
@@ -17,7 +17,7 @@ fn told(place: &Place, folder: &str) -> (String, Value) {
 }
 
 #[test]
-fn every_task_is_told_with_its_scores() {
+fn every_task_is_described_with_its_scores() {
     let place = Place::new();
     let row =
         |i: usize| format!("{} no {i},{},{}\n", ["soup", "bill", "cook"][i % 3], ["a/x", "a/y", "b"][i % 3], i % 3);
@@ -49,7 +49,7 @@ fn every_task_is_told_with_its_scores() {
 
     train(&["--label", "label", "--model", "ngrams", "--columns", "stars", "--hierarchy", "none", "--out", "ngrams"]);
     let (text, about) = told(&place, "ngrams");
-    assert!(text.contains("by n-grams alone") && text.contains("columns “stars” number"), "{text}");
+    assert!(text.contains("n-grams only") && text.contains("columns “stars” number"), "{text}");
     assert_eq!((&about["columns"], &about["network"]), (&json!(["stars"]), &Value::Null));
     assert_eq!(about["features"], place.json("ngrams/metrics.json")["features"]);
 
@@ -66,7 +66,7 @@ fn every_task_is_told_with_its_scores() {
     assert!(text.contains("conditional random field") && text.contains("span F1"), "{text}");
     assert_eq!(about["task"], "tag");
 
-    // Nothing is known of a folder whose metrics are gone but what the model itself says.
+    // Without the metrics file, only the model's own metadata is shown.
     std::fs::remove_file(place.path("classes/metrics.json")).unwrap();
     let (text, about) = told(&place, "classes");
     assert!(!text.contains("accuracy") && about["training"].is_null() && text.contains("one of 3 classes"), "{text}");

@@ -1,4 +1,4 @@
-//! Any number of labels a text: recognised, trained, used, questioned, scored; exact and resumable; and what is refused.
+//! Multi-label classification: detected, trained, used, explained, scored, exact, resumable, and rejected if invalid.
 
 use crate::common::{Page, Place, sha256};
 use crate::service::Server;
@@ -11,7 +11,7 @@ const TOPICS: [(&str, [&str; 4]); 4] = [
     ("noise", ["noise", "music", "shouting", "traffic"]),
 ];
 
-/// Texts about none, one or two things, each with a word for it.
+/// Texts about zero, one or two topics, each revealed by a word.
 fn rows(n: usize) -> Vec<(String, Vec<&'static str>)> {
     let mut state = 7;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
@@ -46,11 +46,10 @@ fn trained(place: &Place, out: &str, more: &[&str]) -> crate::common::Run {
 fn texts_get_their_labels() {
     let place = Place::new();
     let run = trained(&place, "model", &[]);
-    for part in ["task      labels: several labels a text: it holds lists", "labels    4, ", "rows without any"] {
+    for part in ["task      labels: several labels per text: it holds lists", "labels    4, ", "rows without labels"] {
         assert!(run.stderr.contains(part), "{part}: {run:#?}");
     }
-    for part in ["On 100 rows that training never saw", "micro-F1", "baseline: n-grams", "commonest label", "threshold"]
-    {
+    for part in ["On 100 test rows", "micro-F1", "baseline: n-grams", "commonest label", "threshold"] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
@@ -68,7 +67,7 @@ fn texts_get_their_labels() {
     let both = place.run(&["train", "test.jsonl", "--test", "test.jsonl", "--epochs", "1", "--out", "both"]).ok();
     assert!(both.stderr.contains("100 of 100 test rows have a text that is also in the training file"), "{both:#?}");
 
-    // The scores again, and what they are scores of.
+    // The scores are reproduced, with a description of the data.
     let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).ok().json();
     assert_eq!(
         (&eval["rows"], &eval["rows_trained_on"], &eval["micro_f1"]),
@@ -93,7 +92,7 @@ fn texts_get_their_labels() {
 }
 
 #[test]
-fn answers_have_every_form() {
+fn answers_are_available_in_every_format() {
     let place = Place::new();
     trained(&place, "model", &[]);
     let both = "we remember the soup and the bill of that day.";
@@ -111,14 +110,14 @@ fn answers_have_every_form() {
     assert!(none.stdout.starts_with("(no label)\t"), "{none:#?}");
     let plain = place.run(&["predict", "model", both]).ok();
     assert!(plain.stdout.contains("food\t") && plain.stdout.contains("price\t"), "{plain:#?}");
-    // A column of labels, as training reads them.
+    // A column of labels, in the format that training reads.
     place.write("in.csv", format!("id,text\n1,\"{both}\"\n2,we remember the mood of that warm day.\n"));
     let columns = place.run(&["predict", "model", "--input", "in.csv"]).ok();
     let lines: Vec<&str> = columns.stdout.lines().collect();
     assert_eq!(lines[0], "id,text,labels,error");
     assert!(lines[1].ends_with(",food|price,") || lines[1].ends_with(",price|food,"), "{columns:#?}");
     assert!(lines[2].ends_with(",,"), "{columns:#?}");
-    // Each text's answer is its own.
+    // Predictions of different texts are independent.
     let others = "we remember the traffic. ".repeat(40);
     let among = place.run(&["predict", "model", "--json", &others, both, "the cook"]).ok().json_lines();
     assert_eq!(among[1]["labels"], one["labels"]);
@@ -168,7 +167,7 @@ fn each_label_can_be_explained() {
             "Validation",
         );
     }
-    // A model of one class a text has one answer to explain.
+    // A single-label model has one answer to explain.
     place.train_small("reviews", &["--epochs", "1"]);
     place.refuses(&["explain", "reviews", "good", "--of-label", "positive"], &["label", "any number of labels"]);
 }
@@ -183,7 +182,7 @@ fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
         let [one, killed] = ["one", "killed"].map(|out| sha256(&place.path(&format!("{out}/{name}"))));
         assert_eq!(one, killed, "{name}");
     }
-    // What is saved is what is loaded.
+    // Saving and loading preserve the model.
     let model = TextClassifier::load(&place.path("one")).unwrap();
     model.save(&place.path("again")).unwrap();
     assert_eq!(sha256(&place.path("one/model.safetensors")), sha256(&place.path("again/model.safetensors")));
@@ -191,7 +190,7 @@ fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
 }
 
 #[test]
-fn fast_text_lines_and_separated_columns_are_asked_for_or_recognised() {
+fn fasttext_lines_and_separated_columns_are_requested_or_detected() {
     let place = Place::new();
     let rows = rows(200);
     let with: Vec<_> = rows.iter().filter(|(_, labels)| !labels.is_empty()).collect();
@@ -207,13 +206,13 @@ fn fast_text_lines_and_separated_columns_are_asked_for_or_recognised() {
     let words = ["train", "train.tsv", "--separator", "/", "--label", "topics", "--epochs", "1", "--out", "slashed"];
     place.run(&words).ok();
     assert_eq!(place.json("slashed/metrics.json")["labels"], place.json("fast/metrics.json")["labels"]);
-    // One class a text, if that is said.
+    // Single-label on request.
     let refused = place.refuses(&["train", "train.txt", "--task", "classify", "--out", "x"], &["--task labels"]);
     assert!(refused.stderr.contains("train.txt:"), "{refused:#?}");
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let place = Place::new();
     trained(&place, "model", &[]);
     place.train_small("classes", &[]);
@@ -237,7 +236,7 @@ fn what_is_wrong_is_said() {
     );
     place.refuses(&["eval", "model", "new.jsonl"], &["new.jsonl:1", "weather"]);
     place.refuses(&["eval", "classes", "test.jsonl"], &["labels"]);
-    // A folder whose thresholds are not those of its labels.
+    // A folder whose thresholds do not match its labels.
     let config = place.read("model/config.json");
     let mut value: serde_json::Value = serde_json::from_str(&config).unwrap();
     value["problem"]["thresholds"].as_array_mut().unwrap().pop();
@@ -245,7 +244,7 @@ fn what_is_wrong_is_said() {
     place.refuses(&["predict", "model", "a text"], &["config.json", "threshold"]);
 }
 
-/// Fine-tuned, the folder is one that other programs read; and one that others wrote is read.
+/// A fine-tuned folder can be read by other programs, and a folder written by them can be read here.
 #[test]
 fn a_pretrained_encoder_learns_labels() {
     let place = Place::with_bert();
@@ -267,7 +266,7 @@ fn a_pretrained_encoder_learns_labels() {
     let all = place.run(&["predict", "model", "--json", "--top", "4", "the film was good"]).ok().json();
     assert_eq!(all["labels"].as_array().unwrap().len(), 4);
     let network = place.run(&["explain", "model", "the film was good", "--json", "-"]).ok().json();
-    // As another program would have written it: the network alone, thresholds of a half.
+    // As another program would have written it: the network alone, with thresholds of 0.5.
     let ours = config.as_object_mut().unwrap().remove("chumoku").expect("settings of our own");
     assert_eq!(ours["problem"]["kind"], "labels");
     place.write("model/config.json", config.to_string());
@@ -276,7 +275,7 @@ fn a_pretrained_encoder_learns_labels() {
         let of_half = network["parts"]["attention"].as_array().unwrap();
         let expected = of_half.iter().find(|p| p["label"] == label["label"]).unwrap();
         let [found, expected] = [label, expected].map(|p| p["probability"].as_f64().unwrap());
-        // The folder's own precision is another than that of training.
+        // The folder's own precision differs from that of training.
         assert!((found - expected).abs() < 0.02, "{label} {expected}");
     }
     let predicted = place.run(&["predict", "model", "--json", "the film was good"]).ok().json();
@@ -288,7 +287,7 @@ fn a_pretrained_encoder_learns_labels() {
     place.refuses(&["predict", "model", "a film"], &["config.json", "problem_type", "regression"]);
 }
 
-/// The file and the commands of `docs/labels.md`, as a reader pastes them.
+/// Runs the file and the commands of `docs/labels.md` as given.
 #[test]
 fn the_page_is_true() {
     let place = Place::new();

@@ -1,10 +1,10 @@
-//! The language in which people are spoken to.
+//! The language of messages.
 
 use crate::common::Place;
 use unicode_width::UnicodeWidthStr;
 
 #[test]
-fn the_flag_goes_before_the_environment_and_english_is_the_default() {
+fn the_flag_overrides_the_environment_and_english_is_the_default() {
     let place = Place::new();
     let text = |args: &[&str], language: Option<&str>| {
         let mut command = place.command(args);
@@ -16,17 +16,17 @@ fn the_flag_goes_before_the_environment_and_english_is_the_default() {
     let example = ["trace", "--example", "book"];
     let japanese = ["trace", "--example", "book", "--lang", "ja"];
     let english = ["trace", "--example", "book", "--lang", "en"];
-    // Of the example's own words some are Japanese; the heading over the weights is ours.
+    // The example itself contains Japanese words; the heading above the weights is ours.
     assert!(text(&japanese, None).contains("重み") && !text(&english, None).contains("重み"));
     assert_eq!(text(&example, None), text(&english, None));
     assert_eq!(text(&example, Some("C.UTF-8")), text(&english, None));
     assert_eq!(text(&example, Some("ja_JP.UTF-8")), text(&japanese, None));
     assert_eq!(text(&english, Some("ja_JP.UTF-8")), text(&english, None));
-    // Before the command as well as behind it.
+    // The flag works before and after the command.
     assert_eq!(text(&["--lang", "ja", "trace", "--example", "book"], None), text(&japanese, None));
 }
 
-/// What the command says in Japanese, and that it refuses.
+/// Returns the command's Japanese error message.
 fn refused(place: &Place, args: &[&str]) -> String {
     let run = crate::common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
     assert_eq!(run.code, 2, "{run:#?}");
@@ -36,14 +36,14 @@ fn refused(place: &Place, args: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_command_line_is_said_in_japanese() {
+fn command_line_errors_are_in_japanese() {
     let place = Place::new();
     let says = |args: &[&str], parts: &[&str]| {
         let said = refused(&place, args);
         for part in parts {
             assert!(said.contains(part), "{args:?}: expected {part:?} in {said}");
         }
-        // Only names are left of English: no sentence of clap's.
+        // Only names stay English, and no sentence comes from clap.
         for word in ["expected", "error", "invalid", "unexpected", "required", "cannot", "found", "tip:"] {
             assert!(!said.contains(word), "{args:?}: {word:?} in {said}");
         }
@@ -62,7 +62,7 @@ fn what_is_wrong_with_a_command_line_is_said_in_japanese() {
 }
 
 #[test]
-fn faults_of_files_are_said_in_japanese() {
+fn file_errors_are_in_japanese() {
     let place = Place::new();
     place.write("bytes.csv", b"text,label\nabc,\x82\xa0\n");
     place.write("empty.csv", "");
@@ -72,13 +72,13 @@ fn faults_of_files_are_said_in_japanese() {
 }
 
 #[test]
-fn faults_of_worked_examples_are_said_in_japanese() {
+fn errors_in_worked_examples_are_in_japanese() {
     let place = Place::new();
     let says = |example: &str, part: &str| {
         place.write("example.json", example);
         let said = refused(&place, &["trace", "--input", "example.json"]);
         assert!(said.contains(part), "{example}: expected {part:?} in {said}");
-        // Only names are left of English.
+        // Only names stay English.
         for word in ["expected", "found", "known", "no claims", "reading", "tracing"] {
             assert!(!said.contains(word), "{example}: {word:?} in {said}");
         }
@@ -86,13 +86,13 @@ fn faults_of_worked_examples_are_said_in_japanese() {
     assert!(refused(&place, &["trace", "--example", "bok"]).contains("bok という計算例はありません"));
     says(r#"{"input": {}}"#, "不明なキー “input” があります");
     says(r#"{"inputs": {"Z": []}}"#, "inputs に不明なキー “Z” があります");
-    says(r#"{"inputs": {"Q": [[1]], "Q": [[1]]}}"#, "inputs にキー “Q” が二つあります");
+    says(r#"{"inputs": {"Q": [[1]], "Q": [[1]]}}"#, "inputs にキー “Q” が重複しています");
     says(r#"{"claims": {}}"#, "キー “inputs”（出発点となる行列）がありません");
     says(r#"{"inputs": {"Q": [[1, 2], [3]]}}"#, "inputs.Q[2]: 1 行目と同じく数値が 2 個必要ですが、1 個です");
     says(r#"{"inputs": {"Q": [[1, "x"]]}}"#, "inputs.Q[1][2]: 0.50 のような数値が必要ですが、“x” です");
     says(r#"{"inputs": {"Q": [[1]]}, "options": {"num_heads": "2"}}"#, "options.num_heads: 1 以上の整数が必要ですが");
     says(r#"{"inputs": {"Q": [[1]]}}"#, "inputs から導けるものがありません");
-    says(r#"{"positions": {"d_model": 4}}"#, "主張がありません");
+    says(r#"{"positions": {"d_model": 4}}"#, "検算する値の記載がありません");
     says(r#"{"positions": {"d_model": 4}, "claims": {"wave": 1}}"#, "使えるキーは wavelength_0, wavelength_1 です");
     says(r#"{"positions": {"d_model": 400}, "claims": {"x": 1}}"#, "wavelength_0 から wavelength_199 まで");
     says(
@@ -101,14 +101,14 @@ fn faults_of_worked_examples_are_said_in_japanese() {
     );
 }
 
-/// Words that a Japanese text may hold as they are: names of programs, formats and units, what flags and commands take,
-/// and what the tests' own files, folders and columns are called.
+/// Words that a Japanese text may contain unchanged. They are names of programs, formats and units, values of flags and
+/// commands, and the names of the tests' files, folders and columns.
 const NAMES: &str = "chumoku Chumoku CSV TSV JSONL JSON Parquet fastText UTF UTF-8 UTF-16 gzip zip Excel NUL n-gram MiB nat \
     BLEU euc-jp lm classify translate predict bench iconv jq os error subwords characters label probability text nothing missing \
     reviewed ja en model words book pairs amx scalar ROC";
 
-/// A line without what is no prose: what stands in quotes, placeholders, the values that a flag has, what follows a flag
-/// or the name of the command, and signatures of scores.
+/// Removes the parts of a line that are not prose: quoted text, placeholders, flags with their values, the rest of a
+/// command line, and signatures of scores.
 fn prose(line: &str) -> String {
     let mut line: String = line.split('`').step_by(2).collect();
     for (open, close) in [("“", "”"), ("<", ">"), ("使える値: ", "。")] {
@@ -126,8 +126,8 @@ fn prose(line: &str) -> String {
     words.iter().enumerate().filter(is_said).map(|(_, word)| format!("{word} ")).collect()
 }
 
-/// The first line of `said` in which an English word stands that is no name, or that is wider than a terminal. Commands to
-/// run are no prose, and an error is one line however long it is.
+/// Returns the first line of `said` with an English word that is not a name, or with more columns than a terminal.
+/// Command lines are not prose, and an error message may be one line of any length.
 fn fault(said: &str) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./\\".contains(c);
     said.lines().filter(|line| !line.trim_start().starts_with("chumoku ")).find_map(|line| {
@@ -144,7 +144,7 @@ fn fault(said: &str) -> Option<String> {
 }
 
 #[test]
-fn what_is_no_japanese_is_found() {
+fn faults_in_japanese_text_are_found() {
     assert_eq!(fault("行数      学習 80、検証 10、テスト 10\n"), None);
     assert_eq!(fault("  chumoku predict model \"some text\"\n"), None);
     assert_eq!(fault("データ    reviews.csv: CSV、見出し行あり（--task で変更できます）\n"), None);
@@ -156,10 +156,10 @@ fn what_is_no_japanese_is_found() {
     assert_eq!(fault(&format!("エラー: {}", "あ".repeat(41))), None);
 }
 
-/// Ways of asking for Japanese.
+/// Ways to request Japanese.
 const ASKING: [(&[&str], Option<&str>); 2] = [(&["--lang", "ja"], None), (&[], Some("ja_JP.UTF-8"))];
 
-/// What a command says on both streams. It must succeed.
+/// Returns the output of a command on both streams. The command must succeed.
 fn said(place: &Place, args: &[&str], (flags, language): (&[&str], Option<&str>)) -> String {
     let mut command = place.command(&[args, flags].concat());
     if let Some(language) = language {
@@ -170,7 +170,7 @@ fn said(place: &Place, args: &[&str], (flags, language): (&[&str], Option<&str>)
     run.stdout + "\n" + &run.stderr
 }
 
-/// Reviews in Japanese: one text with two labels, one class rare.
+/// Reviews in Japanese: one text has two labels, and one class is rare.
 fn reviewed(rows: usize) -> String {
     let things = ["部屋", "朝食", "対応", "場所", "風呂"];
     let labels = [("良かったです", "良い"), ("ひどかったです", "悪い"), ("普通でした", "普通")];
@@ -183,7 +183,7 @@ fn reviewed(rows: usize) -> String {
 }
 
 #[test]
-fn training_scores_and_answers_are_said_in_japanese() {
+fn training_scores_and_answers_are_in_japanese() {
     let place = Place::new();
     place.write("reviewed.csv", reviewed(120));
     place.write("again.csv", reviewed(20));
@@ -218,7 +218,7 @@ fn training_scores_and_answers_are_said_in_japanese() {
             ],
         );
         says(&["eval", &model, "again.csv"], &["22 行", "このモデル", "正解 ↓", "警告: 22 行のうち"]);
-        // Rows of a file are as wide as they are.
+        // Rows of a file may have any width.
         let answers = ["predict", &model, "--input", "broken.csv"];
         let told = said(&place, &answers, asked);
         let talk: String = told.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
@@ -248,7 +248,7 @@ fn training_scores_and_answers_are_said_in_japanese() {
             assert_eq!(fault(&prose).filter(|fault| fault.starts_with('“')), None, "{card}");
             assert!(card.contains("## 限界"), "{card}");
         }
-        // A Japanese card is known for one, and the model may be replaced by whoever speaks whatever.
+        // A Japanese model card is recognized, and a user of either language may replace the model.
         let again = ["train", "reviewed.csv", "--model", "ngrams", "--out"];
         for (name, (flags, language)) in
             [(&model, asked), (&words, ASKING[1 - asking]), (&book, (&["--lang", "en"][..], None))]
@@ -259,7 +259,7 @@ fn training_scores_and_answers_are_said_in_japanese() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_japanese() {
+fn errors_are_in_japanese() {
     let place = Place::new();
     place.write("reviewed.csv", reviewed(40));
     said(&place, &["train", "reviewed.csv", "--model", "ngrams", "--out", "model"], (&[], None));
@@ -333,7 +333,7 @@ fn what_is_wrong_is_said_in_japanese() {
         &["film", "model"],
     ];
     for args in cases {
-        // Talk on what has been read may go before.
+        // Messages about the input may come first.
         let run = crate::common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
         let last = run.stderr.lines().last().unwrap_or_default();
         assert!(run.code == 2 && run.stdout.is_empty() && last.starts_with("エラー: "), "{args:?}: {run:#?}");
@@ -342,7 +342,7 @@ fn what_is_wrong_is_said_in_japanese() {
 }
 
 #[test]
-fn what_the_system_says_is_said_once() {
+fn system_errors_are_reported_once() {
     let place = Place::new();
     for args in [&["check", "nowhere.json"][..], &["trace", "--input", "nowhere.json"]] {
         let said = refused(&place, args);
@@ -351,16 +351,16 @@ fn what_the_system_says_is_said_once() {
 }
 
 #[test]
-fn without_being_asked_for_there_is_no_japanese() {
+fn without_a_request_there_is_no_japanese() {
     let place = Place::new();
     place.write("reviews.csv", crate::common::csv(&crate::common::reviews(60)));
     for (out, language) in [("none", None), ("c", Some("C")), ("english", Some("en_US.UTF-8"))] {
         let asked = (&[][..], language);
         let trained = said(&place, &["train", "reviews.csv", "--out", out, "--epochs", "1"], asked);
         let card = place.read(&format!("{out}/README.md"));
-        // The n-grams of the texts are in the language of the texts.
-        let (card, ngrams) = card.split_once("## What speaks for each class").unwrap();
-        assert!(ngrams.contains("The strongest n-grams of the n-gram model"), "{ngrams}");
+        // The n-grams are in the language of the texts.
+        let (card, ngrams) = card.split_once("## Strongest n-grams of each class").unwrap();
+        assert!(ngrams.contains("The n-gram model weighs these n-grams most"), "{ngrams}");
         let said = [trained, said(&place, &["eval", out, "reviews.csv"], asked), card.to_owned()];
         let whole = said.concat();
         let is_japanese = |c: char| ('\u{3000}'..'\u{ff00}').contains(&c);

@@ -1,8 +1,8 @@
-//! Language models on the command line: trained on a text, exact, and writing.
+//! Language models on the command line: training, exactness and generation.
 
 use crate::common::{Place, sha256};
 
-/// A text with an order that can be learnt, of so many lines.
+/// A text with a learnable order and a given number of lines.
 fn text(lines: usize) -> String {
     let people = ["the cat", "a dog", "my friend", "the old man"];
     let deeds = ["saw", "likes", "never met", "heard"];
@@ -15,7 +15,7 @@ fn text(lines: usize) -> String {
 }
 
 #[test]
-fn a_text_is_learnt_and_continued() {
+fn a_text_is_learned_and_continued() {
     let place = Place::new();
     place.write("book.txt", text(300));
     let run = place.run(&["train", "book.txt", "--out", "model", "--epochs", "12"]).ok();
@@ -32,7 +32,7 @@ fn a_text_is_learnt_and_continued() {
     let scores = place.json("model/metrics.json")["scores"].clone();
     let number = |name: &str| scores[name].as_f64().unwrap();
     assert!(number("loss") < 0.7, "{scores}");
-    // The same whole, by tokens, words and bytes.
+    // The same total, by tokens, words and bytes.
     let whole = number("loss") * number("tokens");
     for (name, count) in [("token", "tokens"), ("word", "words"), ("byte", "bytes")] {
         let found = number(&format!("perplexity_per_{name}")).ln() * number(count);
@@ -49,7 +49,7 @@ fn a_text_is_learnt_and_continued() {
     let run = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "3"]).ok();
     assert!(run.stdout.starts_with("the cat"), "{}", run.stdout);
     assert!(run.stdout.chars().count() > 300 && run.stdout.contains(".\n"), "{}", run.stdout);
-    // Longer than the context, which the model forgets by halves.
+    // Longer than the context. The model drops half of the context at a time.
     let again = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "3", "--threads", "1"]);
     assert_eq!(again.ok().stdout, run.stdout);
     let other = place.run(&["generate", "model", "the cat", "--max-tokens", "400", "--seed", "4"]).ok();
@@ -77,19 +77,19 @@ fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
 }
 
 #[test]
-fn tokens_are_what_was_asked_for() {
+fn tokens_follow_the_flag() {
     let place = Place::new();
     place.write("book.txt", text(300));
     let args = ["train", "book.txt", "--task", "lm", "--epochs", "1", "--tokens", "subwords", "--out", "model"];
     let run = place.run(&args).ok();
-    assert!(run.stderr.contains("parts of words:"), "{}", run.stderr);
+    assert!(run.stderr.contains("subwords:"), "{}", run.stderr);
     assert_eq!(place.json("model/metrics.json")["plan"]["tokens"], "subwords");
     let written = place.run(&["generate", "model", "the cat", "--max-tokens", "20"]).ok();
     assert!(written.stdout.chars().count() > 30, "{}", written.stdout);
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_requests_are_rejected() {
     let place = Place::new();
     place.train_language_model();
     let refuses = |args: &[&str], words: &[&str]| drop(place.refuses(args, words));
@@ -100,7 +100,7 @@ fn what_does_not_fit_is_refused() {
     refuses(&["train", "--task", "lm", "--out", "o"], &["no built-in data", "book.txt"]);
     place.write("empty.txt", "");
     assert_eq!(place.run(&["train", "empty.txt", "--task", "lm", "--out", "o"]).code, 2);
-    // A prompt that is longer than the context.
+    // A prompt longer than the context.
     let long = "the cat saw a dog. ".repeat(50);
     place.run(&["generate", "lm", &long, "--max-tokens", "5"]).ok();
 }

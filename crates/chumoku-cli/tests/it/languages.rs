@@ -1,17 +1,17 @@
-//! Whatever is said to people is said in English and in Japanese: no source holds a sentence of English alone.
+//! Every user message exists in English and in Japanese: no source contains an English-only sentence.
 //!
-//! Looked at are texts of two words or more, or of a word and a value, in the library and the command. They stand in `tr!` or `pick`, beside
-//! their Japanese (`("Keys", "キー")`), or in an arm for English of a match that has one for Japanese. Left out are tests,
-//! what is said to programmers (`expect`, `panic!`), attributes, and with them what clap says of options. Kernels and
-//! layers are libraries of their own, whose errors a program answers by their variants: they speak English, and
-//! `lang::of_layers` has the Japanese.
+//! The test looks at strings of two words or more, or of a word and a value, in the library and the command. A string
+//! is fine inside `tr!` or `pick`, next to its Japanese (`("Keys", "キー")`), or in the English arm of a match with a
+//! Japanese arm. Tests, messages for developers (`expect`, `panic!`) and attributes are skipped, and with them clap's
+//! descriptions of options. Kernels and layers are separate libraries whose errors are translated by variant: their
+//! messages are English, and `lang::layer_error_message` has the Japanese.
 
 use crate::prose::{Fault, faults};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Texts that stay English: why, in which file or below which folder, and the texts.
+/// Strings that stay English: the reason, the file or folder, and the strings.
 struct English {
     why: &'static str,
     place: &'static str,
@@ -222,7 +222,7 @@ const STAYS_ENGLISH: &[English] = &[
     english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
 
-/// Files that are English as a whole, and why.
+/// Files that are entirely English, and the reason.
 const ENGLISH_FILES: &[(&str, &str)] = &[
     ("chumoku-server/src/metrics.rs", "names and help of metrics, which programs read"),
     ("chumoku-server/src/places.rs", "the description of an interface, which programs and their authors read"),
@@ -245,7 +245,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn whatever_is_said_is_said_in_both_languages() {
+fn every_message_exists_in_both_languages() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the folder of all crates");
     let mut files = Vec::new();
     for member in ["chumoku-text", "chumoku-ngrams", "chumoku", "chumoku-view", "chumoku-server", "chumoku-cli"] {
@@ -285,13 +285,13 @@ fn said(fault: Fault) -> &'static str {
     }
 }
 
-/// The texts at fault in a source.
+/// The untranslated strings of a source.
 fn alone(source: &str) -> Vec<String> {
     faults(source).into_iter().map(|found| found.text).collect()
 }
 
 #[test]
-fn english_alone_is_found() {
+fn untranslated_english_is_found() {
     let found = |source: &str| assert_eq!(alone(source), ["the text is empty"], "{source}");
     found(r#"fn f() { Err("the text is empty".into()) }"#);
     found(r##"const A: &str = r#"the text is empty"#;"##);
@@ -309,7 +309,7 @@ fn english_alone_is_found() {
 }
 
 #[test]
-fn what_needs_no_japanese_is_passed_over() {
+fn strings_without_need_of_japanese_are_skipped() {
     let nothing = |source: &str| assert!(alone(source).is_empty(), "{source}: {:?}", alone(source));
     nothing(r#"fn f() { tr!("the text is empty", "テキストが空です") }"#);
     nothing(r#"fn f() { fault(lang().pick("the text is empty", "テキストが空です")) }"#);
@@ -331,13 +331,13 @@ fn what_needs_no_japanese_is_passed_over() {
 }
 
 #[test]
-fn both_languages_name_the_same_values() {
+fn both_languages_use_the_same_values() {
     let found = |source: &str| faults(source).into_iter().map(|found| found.fault).collect::<Vec<_>>();
     assert_eq!(found(r#"fn f() { tr!("{rows} of {}", "{} の {row}", all) }"#), [Fault::Values]);
     assert_eq!(found(r#"fn f() { tr!("{} of {}", "{1} の {}", all, b) }"#), []);
     assert_eq!(found(r#"fn f() { tr!("{} of {}", "{} だけ", all, b) }"#), [Fault::Values]);
     assert_eq!(found(r#"fn f() { tr!("a {{list}} of {x:?}", "{x} の {{}}") }"#), []);
-    // A number with its noun is a number alone in Japanese.
+    // A number with its noun may be a plain number in Japanese.
     assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全 {n} 行") }"#), []);
     assert_eq!(found(r#"fn f() { let (a, rows) = (n, count(n, "row")); tr!("all {rows}", "全 {a} 行") }"#), []);
     assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全行") }"#), [Fault::Values]);

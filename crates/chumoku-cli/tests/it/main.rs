@@ -1,4 +1,4 @@
-//! The integration tests of `chumoku-cli`, one module a subject, in one program that is linked once.
+//! Integration tests of `chumoku-cli`. Each subject is a module, and one program links them all once.
 
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 

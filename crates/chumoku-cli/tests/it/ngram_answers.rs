@@ -1,4 +1,5 @@
-//! Labels and numbers by n-grams alone: what the n-grams of a whole model tell, used as any other model; and what is refused.
+//! N-gram models for labels and numbers. They match the n-gram member of an ensemble, work like any other model, and
+//! reject invalid requests.
 
 use crate::common::{Place, sha256};
 use chumoku::NgramClassifier;
@@ -10,7 +11,7 @@ const TOPICS: [(&str, [&str; 3]); 3] = [
     ("price", ["bill", "cost", "fee"]),
 ];
 
-/// Texts about none, one or two things; every sixth has a label that nothing in the text tells.
+/// Texts about zero, one or two topics. Every sixth has a label that nothing in the text reveals.
 fn labelled(n: usize) -> String {
     let mut state = 7;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
@@ -30,7 +31,7 @@ fn labelled(n: usize) -> String {
     out
 }
 
-/// Texts whose number is how often they praise, or nearly.
+/// Texts whose number counts their praise, exactly or nearly.
 fn rated(n: usize, is_measure: bool) -> String {
     let mut state = 9;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
@@ -55,7 +56,7 @@ fn trained(place: &Place, file: &str, out: &str, more: &[&str]) -> crate::common
 }
 
 #[test]
-fn labels_are_those_of_the_ngrams_of_a_whole_model() {
+fn labels_match_the_ngram_member_of_an_ensemble() {
     let place = Place::new();
     place.write("rows.jsonl", labelled(600));
     trained(&place, "rows.jsonl", "whole", &["--epochs", "1"]);
@@ -65,7 +66,7 @@ fn labels_are_those_of_the_ngrams_of_a_whole_model() {
     }
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
     let [whole, own] = ["whole", "model"].map(|folder| place.json(&format!("{folder}/metrics.json")));
-    // The report of the whole model is of n-grams that have not yet seen the validation rows' labels twice; both are fitted again.
+    // The ensemble's report scores n-grams before the refit that includes the validation rows.
     assert_eq!(own["scores"], whole["parts"]["ngrams"]);
     assert_eq!((&own["model"], &own["task"]), (&json!("ngrams"), &json!("labels")));
     assert!(own["micro_f1"].as_f64().unwrap() > 0.8, "{own}");
@@ -81,7 +82,7 @@ fn labels_are_those_of_the_ngrams_of_a_whole_model() {
         ["README.md", "config.json", "metrics.json", "model.safetensors", "trained-on.bin"]
     );
 
-    // Used like any other.
+    // It works like any other model.
     let text = "Visit 7: a warm day, the soup and the bill.";
     let found = place.run(&["predict", "model", "--json", text]).ok().json();
     let names = |found: &Value| -> Vec<String> {
@@ -98,7 +99,7 @@ fn labels_are_those_of_the_ngrams_of_a_whole_model() {
     let why = place.run(&["explain", "model", text, "--json", "-"]).ok().json();
     let sum: f64 = why["probabilities"].as_array().unwrap().iter().map(|p| p["probability"].as_f64().unwrap()).sum();
     assert!(sum > 1.3 && why["kind"] == "ngrams", "labels do not share a probability: {why}");
-    // Effects of n-grams add up to the log-odds, less what the label has without any.
+    // The effects of n-grams sum to the log-odds minus the label's bias.
     let p = why["probabilities"].as_array().unwrap().iter().find(|p| p["label"] == why["label"]).unwrap();
     let p = p["probability"].as_f64().unwrap();
     let effects: f64 = why["ngrams"].as_array().unwrap().iter().map(|of| of["effect"].as_f64().unwrap()).sum();
@@ -111,7 +112,7 @@ fn labels_are_those_of_the_ngrams_of_a_whole_model() {
     let info = place.run(&["info", "model"]).ok().stdout;
     assert!(info.contains("any of 3 labels for each text, by n-grams alone"), "{info}");
 
-    // The same bytes for any number of threads; and what is saved is what is loaded.
+    // The same bytes for any number of threads, and saving and loading preserve the model.
     trained(&place, "rows.jsonl", "again", &["--model", "ngrams", "--threads", "1"]);
     let model = NgramClassifier::load(&place.path("model")).unwrap();
     model.save(&place.path("saved")).unwrap();
@@ -124,7 +125,7 @@ fn labels_are_those_of_the_ngrams_of_a_whole_model() {
 }
 
 #[test]
-fn numbers_are_those_of_the_ngrams_of_a_whole_model() {
+fn numbers_match_the_ngram_member_of_an_ensemble() {
     let place = Place::new();
     place.write("rows.csv", rated(600, false));
     trained(&place, "rows.csv", "whole", &["--epochs", "1"]);
@@ -159,9 +160,9 @@ fn numbers_are_those_of_the_ngrams_of_a_whole_model() {
     place.refuses(&["predict", "model", "--threshold", "0.5", all], &["--threshold", "a number"]);
 }
 
-/// With columns, pairs, folds and a tree of labels.
+/// With feature columns, pairs, folds and a label tree.
 #[test]
-fn all_that_ngrams_read_they_read_for_labels_and_numbers() {
+fn labels_and_numbers_support_all_inputs_of_ngrams() {
     let place = Place::new();
     place.write("rows.jsonl", labelled(400));
     let run = trained(&place, "rows.jsonl", "columns", &["--model", "ngrams", "--columns", "cost", "--folds", "2"]);
@@ -211,7 +212,7 @@ fn all_that_ngrams_read_they_read_for_labels_and_numbers() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let place = Place::new();
     place.write("rows.jsonl", labelled(200));
     place.write("rows.csv", rated(200, false));
@@ -228,14 +229,14 @@ fn what_is_wrong_is_said() {
         place.refuses(&["export", model, "--out", "x.onnx"], &["n-grams alone", "ONNX"]);
         place.refuses(
             &["train", "rows.csv", "--task", "classify", "--from", model, "--out", "x"],
-            &["--task", "trained further as it is"],
+            &["--task", "keeps its task"],
         );
         place.refuses(&["explain", model, "a text", "--without", "1.1"], &["--without", "no attention"]);
     }
     place.refuses(&["eval", "labels", "rows.csv"], &["rows.csv"]);
     let sound = place.read("labels/config.json");
     for (pointer, value, part) in [
-        ("/problem/attention", json!(0.5), "a weight of 0 for a network"),
+        ("/problem/attention", json!(0.5), "a network weight of 0"),
         ("/problem/offsets", json!([0.0]), "labels"),
         ("/problem/kind", json!("ranks"), "config.json"),
         ("/scale", json!(-1.0), "scale"),

@@ -1,4 +1,4 @@
-//! The n-gram model alone: trained, used and questioned; and what it refuses, having no attention.
+//! The n-gram model alone: training, prediction, explanation, and requests that need attention.
 
 use crate::common::{Hold, Place, csv, random, reviews};
 use std::io::{BufRead, BufReader};
@@ -26,10 +26,10 @@ fn ngram_tensors(place: &Place, folder: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn an_ngram_model_is_trained_and_used_like_any_other() {
+fn an_ngram_model_works_like_any_other() {
     let place = Place::new();
     let run = trained(&place);
-    assert!(run.stdout.contains("On 100 rows that training never saw"), "{run:#?}");
+    assert!(run.stdout.contains("On 100 test rows"), "{run:#?}");
     assert!(run.stdout.lines().last().unwrap().starts_with("Advice: "), "{run:#?}");
     assert!(!run.stdout.contains("transformer alone") && !run.stdout.contains("--html"), "{run:#?}");
     let names = ["README.md", "config.json", "metrics.json", "model.safetensors", "trained-on.bin"];
@@ -50,14 +50,14 @@ fn an_ngram_model_is_trained_and_used_like_any_other() {
     let card = place.read("model/README.md");
     assert!(card.contains("n-grams") && !card.contains("ransformer") && !card.contains("ttention"), "{card}");
 
-    // The bytes follow from the data.
+    // The bytes depend only on the data.
     place.run(&["train", "train.csv", "--test", "test.csv", "--model", "ngrams", "--out", "b", "--threads", "1"]).ok();
     assert_eq!(
         crate::common::sha256(&place.path("model/model.safetensors")),
         crate::common::sha256(&place.path("b/model.safetensors"))
     );
-    // Beside a transformer it is the same model, which has learnt from the validation rows too. With few rows the solver begins
-    // elsewhere.
+    // Together with a transformer it is the same model, refitted with the validation rows. For small data the solver
+    // starts elsewhere.
     let all = reviews(1000);
     place.write("many.csv", csv(&all[..800]));
     place.write("held.csv", csv(&all[800..]));
@@ -75,7 +75,7 @@ fn words_and_ngrams_are_explained() {
     trained(&place);
     let text = "The room was not clean at all, 汚い。";
     let run = place.run(&["explain", "model", text]).ok();
-    for part in ["Prediction: ", "clean", "汚", "n-grams alone", "N-grams, the strongest first"] {
+    for part in ["Prediction: ", "clean", "汚", "only n-grams", "N-grams, strongest first"] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
@@ -87,28 +87,28 @@ fn words_and_ngrams_are_explained() {
     let effects = value["ngrams"].as_array().unwrap();
     let effect = |ngram: &str| effects.iter().find(|e| e["ngram"] == ngram).map(|e| e["effect"].as_f64().unwrap());
     assert!(effect("not").is_some() && effect("[START] the").is_some(), "{value}");
-    // Of two classes the effects add up to the log-odds, but for the bias, which is small where classes are even.
+    // For two classes the effects sum to the log-odds except for the bias, which is small for balanced classes.
     let sum: f64 = effects.iter().map(|e| e["effect"].as_f64().unwrap()).sum();
     let p = value["probabilities"][0]["probability"].as_f64().unwrap();
     assert!((sum - (p / (1.0 - p)).ln()).abs() < 0.5, "{sum} {p}");
     let japanese = place.run(&["explain", "model", text, "--lang", "ja"]).ok();
     assert!(japanese.stdout.contains("効果の大きい順"), "{japanese:#?}");
-    // The text in colours, and a page without attention.
+    // Colored text, and a page without attention.
     let shown = place.run(&["explain", "model", text, "--view", "effects", "--html", "why.html"]).ok().stdout;
-    assert!(shown.contains("What each word does to") && !shown.contains("N-grams"), "{shown}");
+    assert!(shown.contains("Effect of each word on") && !shown.contains("N-grams"), "{shown}");
     assert!(place.read("why.html").contains("Content-Security-Policy"));
     let drawn = place.run(&["explain", "model", text, "--svg", "why.svg"]);
     if !drawn.lacks_a_font() {
         drawn.ok();
-        assert!(place.read("why.svg").contains("What each word does"), "its description");
+        assert!(place.read("why.svg").contains("Effect of each word"), "its description");
         place.write("texts.txt", "a clean room\n");
         place.run(&["explain", "model", "--input", "texts.txt", "--svg", "many"]).ok();
-        assert!(place.read("many/001.svg").contains("What each word does"));
+        assert!(place.read("many/001.svg").contains("Effect of each word"));
     }
 }
 
 #[test]
-fn what_needs_attention_or_a_network_is_refused() {
+fn requests_that_need_attention_or_a_network_are_rejected() {
     let place = Place::new();
     trained(&place);
     place.train_small("network", &[]);
@@ -136,7 +136,7 @@ fn what_needs_attention_or_a_network_is_refused() {
 }
 
 #[test]
-fn damaged_folders_are_told_of() {
+fn damaged_folders_are_reported() {
     let place = Place::new();
     trained(&place);
     let config = place.read("model/config.json");
@@ -156,14 +156,14 @@ fn damaged_folders_are_told_of() {
 }
 
 #[test]
-fn rows_that_were_trained_on_are_told_of() {
+fn overlap_with_the_training_rows_is_reported() {
     let place = Place::new();
     place.train_small("network", &[]);
     trained(&place);
     for (model, known) in [("network", 90), ("model", 100)] {
-        // Held out of the network's file is a tenth of the rows.
+        // The network held out a tenth of the rows of its file.
         let run = place.run(&["eval", model, "reviews.csv"]).ok();
-        let said = format!("{known} of 100 rows have a text that the model was trained on");
+        let said = format!("{known} of 100 rows have a text that the model was trained or selected on");
         assert!(run.stderr.contains(&said), "{run:#?}");
         assert_eq!(place.run(&["eval", model, "reviews.csv", "--json"]).ok().json()["rows_trained_on"], known);
     }
@@ -172,7 +172,7 @@ fn rows_that_were_trained_on_are_told_of() {
 }
 
 #[test]
-fn a_class_that_is_never_predicted_is_the_first_thing_said() {
+fn a_class_that_is_never_predicted_is_reported_first() {
     let place = Place::new();
     let mut state = 3;
     let words = ["red", "blue", "green", "round", "large", "small"];
@@ -209,7 +209,7 @@ fn a_class_that_is_never_predicted_is_the_first_thing_said() {
 }
 
 #[test]
-fn the_training_of_ngrams_can_be_interrupted() {
+fn ngram_training_can_be_interrupted() {
     let place = Place::new();
     let mut state = 1;
     let mut word = || format!("w{}", (random(&mut state).powi(2) * 20_000.0) as u32);
@@ -219,7 +219,7 @@ fn the_training_of_ngrams_can_be_interrupted() {
     place.write("x.csv", csv(&rows));
     for model in ["ngrams", "transformer"] {
         let args = ["train", "x.csv", "--out", model, "--model", model];
-        // Where the n-grams are counted and their weights are not found yet.
+        // N-grams are counted at this point, but their weights are not fitted.
         let hold = Hold::at("ngrams");
         let mut command = place.command(&args);
         command.envs([hold.variable()]).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -237,13 +237,13 @@ fn the_training_of_ngrams_can_be_interrupted() {
             }),
             "{rest:?}"
         );
-        assert!(rest.iter().any(|line| line.starts_with("stopping: nothing is trained yet")), "{rest:?}");
+        assert!(rest.iter().any(|line| line.starts_with("stopping: nothing was trained yet")), "{rest:?}");
         assert!(!rest.iter().any(|line| line.contains("saved and evaluated")), "{rest:?}");
         assert!(!rest.iter().any(|line| line.contains("error:")), "{rest:?}");
         let left = place.names(model);
         assert!(left.is_empty(), "{left:?}");
     }
-    // The same command begins again, and so does --resume; here on fewer classes to be done soon.
+    // The same command starts again, as does --resume; with fewer classes here to finish quickly.
     place.write("x.csv", csv(&reviews(100)));
     place.run(&["train", "x.csv", "--out", "transformer", "--model", "ngrams"]).ok();
     place.run(&["train", "x.csv", "--out", "ngrams", "--model", "ngrams", "--resume"]).ok();

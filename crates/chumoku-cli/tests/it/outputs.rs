@@ -1,11 +1,11 @@
-//! Outputs: checked before any work, never over what is read, and nothing of a run is left elsewhere.
+//! Outputs are checked before any work and never replace inputs. A run leaves nothing in other places.
 
 use crate::common::{Hold, Place, Run, csv, reviews};
 use chumoku::failpoint::VARIABLE;
 use std::fs;
 use std::process::{Command, Stdio};
 
-/// A model with a film, an encoder, tensors, a table, a worked example and a shard: all that commands read.
+/// A model with a film, an encoder, tensors, a table, a worked example and a shard: everything that commands read.
 fn place() -> Place {
     let place = Place::with_bert();
     place.train_small("model", &["--epochs", "1", "--watch", "a fine day"]);
@@ -26,13 +26,13 @@ fn place() -> Place {
 }
 
 #[test]
-fn no_command_writes_over_what_it_reads() {
+fn no_command_overwrites_its_inputs() {
     let place = place();
     fs::hard_link(place.path("table.csv"), place.path("hard.csv")).unwrap();
     fs::hard_link(place.path("model/model.safetensors"), place.path("outside.safetensors")).unwrap();
     #[cfg(unix)]
     std::os::unix::fs::symlink("model/config.json", place.path("soft.json")).unwrap();
-    let said = ["that is a file that is read; name another"];
+    let said = ["this is an input file; choose another output"];
     let explain = |more: &[&'static str]| [&["explain", "model", "a fine day"], more].concat();
     let mut commands = vec![
         vec!["embed", "bert", "--input", "table.csv", "--out", "table.csv"],
@@ -84,18 +84,18 @@ fn no_command_writes_over_what_it_reads() {
         assert_eq!((run.code, place.read("table.csv")), (2, before));
         run.has_one_error(&said);
     }
-    // Files of others may be replaced, as ever.
+    // Other files may be replaced.
     place.run(&["position", "--model", "model", "--json", "other/metrics.json"]).ok();
-    // Two outputs under one name would leave one of them.
-    place.refuses(&explain(&["--html", "page", "--json", "./page"]), &["page", "named for two files"]);
+    // Two outputs with the same path would overwrite each other.
+    place.refuses(&explain(&["--html", "page", "--json", "./page"]), &["page", "the name of two output files"]);
     if cfg!(any(windows, target_os = "macos")) {
-        place.refuses(&explain(&["--html", "page", "--json", "PAGE"]), &["PAGE", "named for two files"]);
+        place.refuses(&explain(&["--html", "page", "--json", "PAGE"]), &["PAGE", "the name of two output files"]);
     }
 }
 
 #[test]
 #[cfg(unix)]
-fn standard_output_is_no_file_that_is_read() {
+fn standard_output_must_not_be_an_input() {
     let place = place();
     fs::hard_link(place.path("table.csv"), place.path("hard.csv")).unwrap();
     let before = place.contents();
@@ -120,17 +120,18 @@ fn standard_output_is_no_file_that_is_read() {
     ] {
         let run = place.shell(&format!("chumoku {command}"));
         assert_eq!(run.code, 2, "{command}: {run:#?}");
-        run.has_one_error(&["input file is output file"]);
+        run.has_one_error(&["the input file is also the output file"]);
         assert_eq!(place.contents(), before, "{command}");
     }
-    // A shell has emptied the file before the command begins, which says why there is nothing to read.
+    // The shell empties the file before the command starts; the message explains that the input is empty for this
+    // reason.
     fs::copy(place.path("table.csv"), place.path("emptied.csv")).unwrap();
     let run = place.shell("chumoku predict model --input emptied.csv --lang ja > emptied.csv");
     run.has_one_error(&["emptied.csv", "標準出力"]);
-    // A command that reads no standard input may have any there, such as the log that it prints into.
+    // If a command does not read standard input, it may be any file, such as the log that it writes to.
     fs::write(place.path("log.txt"), "started\n").unwrap();
     place.shell("chumoku info < log.txt >> log.txt").ok();
-    // Other files take the output, in the folder of the model too.
+    // Other files may receive the output, also in the model's folder.
     for _ in 0..2 {
         place.shell("chumoku predict model --input table.csv >> model/answers.csv").ok();
         place.shell("chumoku eval model table.csv >> scores.txt").ok();
@@ -165,13 +166,13 @@ fn outputs_are_checked_before_inputs_are_read() {
         let reason = if path.starts_with("file") { "Not a directory" } else { "No such file or directory" };
         place.refuses(&args, &[path, reason]);
     }
-    // The same of a run that would be lost.
+    // The same for a run that would be lost.
     place.train_small("model", &[]);
     place.refuses(&["train", "none.csv", "--out", "model"], &["model", "finished model"]);
 }
 
 #[test]
-fn a_dash_is_standard_output_or_refused() {
+fn a_dash_is_standard_output_or_rejected() {
     let place = place();
     let same = [
         (vec!["trace", "--example", "school"], "--out"),
@@ -211,10 +212,10 @@ fn a_dash_is_standard_output_or_refused() {
     assert!(place.path("-").exists());
 }
 
-/// The variables that name the folder of temporary files, on Unix and on Windows.
+/// The environment variables for the temporary folder, on Unix and on Windows.
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
-/// Runs a command that finds no place for temporary files.
+/// Runs a command without a usable temporary folder.
 fn without_temporary_folder(place: &Place, args: &[&str]) -> Run {
     Run::of(place.command(args).envs(TEMPORARY.map(|name| (name, place.path("nowhere")))).output().unwrap())
 }
@@ -225,7 +226,7 @@ fn work_folders(place: &Place, folder: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_training_needs_for_a_while_lies_beside_the_model() {
+fn temporary_files_of_training_are_beside_the_model() {
     let place = Place::with_bert();
     place.write("reviews.csv", csv(&reviews(60)));
     let train = ["train", "reviews.csv", "--out"];
@@ -243,7 +244,7 @@ fn what_training_needs_for_a_while_lies_beside_the_model() {
 }
 
 #[test]
-fn what_a_kill_leaves_is_removed_by_the_next_run() {
+fn leftovers_of_a_killed_run_are_removed_by_the_next() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(60)));
     let args = ["train", "reviews.csv", "--epochs", "2", "--folds", "2", "--out"];
@@ -255,13 +256,13 @@ fn what_a_kill_leaves_is_removed_by_the_next_run() {
         assert_eq!(work_folders(&place, "killed").len(), 1);
         place.run_anew(&[&args[..], &[again]].concat()).ok();
         assert_eq!(place.names("killed"), place.names("whole"), "{again}");
-        // So is one of a run that replaces a model.
+        // The same for a run that replaces a model.
         assert!(place.is_killed_at("step:2", &[&args[..], &["--force"]].concat()));
         assert_eq!(work_folders(&place, "killed/.chumoku-next").len(), 1);
         place.run_anew(&[&args[..], &["--force"]].concat()).ok();
         assert_eq!(place.names("killed"), place.names("whole"), "{again}");
     }
-    // A comparison has a picture, and no model.
+    // A comparison has a picture but no model.
     fs::create_dir(place.path("pictures")).unwrap();
     let mut left = Vec::new();
     for _ in 0..2 {
@@ -275,7 +276,7 @@ fn what_a_kill_leaves_is_removed_by_the_next_run() {
 
 #[test]
 #[cfg(unix)]
-fn two_signals_at_once_are_one() {
+fn two_signals_at_once_count_as_one() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(100)));
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
@@ -288,7 +289,7 @@ fn two_signals_at_once_are_one() {
         let id = child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     };
-    // However slow this test is, they wait for the process and come to it at once.
+    // Both signals wait until the process continues, however slow this test is.
     ["-STOP", "-TERM", "-INT", "-CONT"].into_iter().for_each(kill);
     let run = {
         let mut errors = std::io::BufReader::new(child.stderr.take().unwrap());
@@ -302,7 +303,7 @@ fn two_signals_at_once_are_one() {
     };
     assert_eq!(run.code, 130, "{run:#?}");
     assert!(run.stderr.contains("continue with") && place.path("model/model.safetensors").exists(), "{run:#?}");
-    // The next run names the flag that continues it.
+    // The next run names the flag that resumes it.
     let words = ["model", "interrupted", "--resume", "--force"];
     place.refuses(&args, &words);
     place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
@@ -312,7 +313,7 @@ fn two_signals_at_once_are_one() {
 }
 
 #[test]
-fn a_run_that_cannot_write_its_model_names_the_way_on() {
+fn a_run_that_cannot_write_its_model_names_the_resume_command() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(60)));
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "1"];
@@ -321,18 +322,18 @@ fn a_run_that_cannot_write_its_model_names_the_way_on() {
     command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     assert!(hold.is_reached_by(&mut child));
-    // A file now has the name of the folder that the model is written into.
+    // A file occupies the name of the folder that the model is written to.
     place.write("model/.chumoku-staged", "mine");
     hold.release();
     let run = Run::of(child.wait_with_output().unwrap());
     assert_ne!(run.code, 0);
-    run.has_one_error(&["what was trained is saved", "--resume", ".chumoku-staged"]);
+    run.has_one_error(&["the training so far is saved", "--resume", ".chumoku-staged"]);
     fs::remove_file(place.path("model/.chumoku-staged")).unwrap();
     place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
 }
 
 #[test]
-fn a_run_that_is_another_is_told_what_differs() {
+fn a_different_run_reports_what_differs() {
     let place = Place::new();
     place.train_small("model", &["--epochs", "2", "--seed", "5"]);
     place.write("other.csv", csv(&reviews(101)));

@@ -1,9 +1,9 @@
-//! Two texts a row: recognised, trained, used, explained; and what is refused.
+//! Pairs of texts: detected, trained, used, explained, and rejected if invalid.
 
 use crate::common::{Page, Place, csv, random, reviews, sha256};
 use serde_json::json;
 
-/// Pairs of which the second says what the first does, or something else.
+/// Pairs whose second text repeats the first, or says something else.
 fn rows(n: usize, header: &str) -> String {
     let mut state = 3;
     let mut pick = |count: usize| (random(&mut state) * count as f64) as usize;
@@ -32,13 +32,13 @@ fn pairs_are_trained_and_used_like_single_texts() {
     assert!(run.stderr.contains("two texts = column “premise” and column “hypothesis” (their names)"), "{run:#?}");
     assert!(run.stdout.contains("predict model \"first text\" \"second text\""), "{run:#?}");
     assert!(place.read("model/README.md").contains("--target \"second text\""));
-    // Neither text alone tells: n-grams of both do.
+    // Neither text alone reveals the class, but n-grams of both do.
     let metrics = place.json("model/metrics.json");
     assert!(metrics["parts"]["ngrams"]["accuracy"].as_f64().unwrap() > 0.9, "{metrics}");
     let config = place.json("model/config.json");
     let ngrams = &config["ngrams"];
     assert_eq!((&config["token_types"], &ngrams["pairs"]), (&json!(2), &json!(true)));
-    // Of pairs shorter ones than of single texts.
+    // Pairs use shorter n-grams than single texts.
     assert_eq!(ngrams["characters"], 3);
     let tokenizer = place.json("model/tokenizer.json");
     let separator = &tokenizer["model"]["vocab"]["[SEP]"];
@@ -53,7 +53,7 @@ fn pairs_are_trained_and_used_like_single_texts() {
     assert_eq!(two.stdout.lines().count(), 2);
     assert!(two.stdout.contains("A man eats. | A man runs."), "{two:#?}");
 
-    // From a file, by names or by numbers, with the same answers.
+    // From a file, by names or by numbers, with the same predictions.
     place.write("new.csv", "first,second\nA dog runs on day 3.,A dog runs.\n,A dog eats.\n");
     let rows =
         place.run(&["predict", "model", "--input", "new.csv", "--text", "first,second", "--json"]).ok().json_lines();
@@ -71,7 +71,7 @@ fn pairs_are_trained_and_used_like_single_texts() {
 }
 
 #[test]
-fn a_file_of_both_texts_alone_has_a_header() {
+fn a_file_with_only_two_text_columns_has_a_header() {
     let place = Place::new();
     trained(&place, "pairs", &["--model", "ngrams"]);
     let row = "A man eats at home.,A man eats.\n";
@@ -137,7 +137,7 @@ fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
 }
 
 #[test]
-fn labels_numbers_and_pretrained_encoders_read_pairs() {
+fn labels_numbers_and_pretrained_encoders_support_pairs() {
     let place = Place::with_bert();
     let words = ["the food was bad", "the film was good", "good film", "bad food"];
     let row = |i: usize| {
@@ -161,9 +161,9 @@ fn labels_numbers_and_pretrained_encoders_read_pairs() {
     assert!(found["labels"].is_array(), "{found}");
 }
 
-/// Recurrent networks, encoders that were pretrained here, and a text that is watched.
+/// Recurrent networks, encoders pretrained by Chumoku, and a watched text.
 #[test]
-fn other_ways_of_training_read_pairs() {
+fn other_kinds_of_training_support_pairs() {
     let place = Place::new();
     place.write("train.csv", rows(40, "premise,hypothesis,label"));
     place.write("texts.txt", "A man sleeps. A dog eats. ".repeat(60));
@@ -171,7 +171,7 @@ fn other_ways_of_training_read_pairs() {
     place.run(&["predict", "gru", "A dog runs.", "A dog eats."]).ok();
     place.run(&["train", "texts.txt", "--task", "mlm", "--epochs", "1", "--out", "base"]).ok();
     place.run(&["train", "train.csv", "--from", "base", "--epochs", "1", "--out", "model"]).ok();
-    // Between the two stands the only token that the encoder knows for the beginning of a text.
+    // The separator is the encoder's only token for the beginning of a text.
     assert_eq!(place.json("model/config.json")["chumoku"]["pairs"], true);
     place.run(&["explain", "model", "A dog runs.", "--target", "A dog eats."]).ok();
     let watch = "A dog runs.\tA dog eats.";
@@ -182,9 +182,9 @@ fn other_ways_of_training_read_pairs() {
     place.refuses(&args, &["--watch", "tab"]);
 }
 
-/// The character between two texts is nothing in a text by itself.
+/// The separator character has no meaning inside a single text.
 #[test]
-fn a_separator_in_single_texts_makes_no_pairs() {
+fn a_separator_in_single_texts_creates_no_pairs() {
     let place = Place::new();
     let row = |i: usize| format!("good\u{1f}film {i},pos\nbad film {i},neg\n");
     place.write("odd.csv", format!("text,label\n{}", (0..40).map(row).collect::<String>()));
@@ -198,7 +198,7 @@ fn a_separator_in_single_texts_makes_no_pairs() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let place = Place::new();
     trained(&place, "pairs", &["--model", "ngrams"]);
     place.refuses(&["explain", "pairs", "A man.", "--target", " "], &["--target", "second text", "empty"]);
@@ -207,9 +207,9 @@ fn what_is_wrong_is_said() {
     place.refuses(&["predict", "pairs", "alone"], &["reads pairs of texts", "\"second text\""]);
     place.refuses(&["explain", "pairs", "alone"], &["reads two texts", "--target"]);
     place.refuses(&["explain", "single", "a", "--target", "b"], &["--target", "leave --target out"]);
-    place.refuses(&["predict", "pairs", "--input", "reviews.csv"], &["one text a row", "--text 1,2"]);
-    place.refuses(&["eval", "pairs", "reviews.csv"], &["one text a row"]);
-    place.refuses(&["eval", "single", "train.csv"], &["single texts", "two texts a row"]);
+    place.refuses(&["predict", "pairs", "--input", "reviews.csv"], &["one text per row", "--text 1,2"]);
+    place.refuses(&["eval", "pairs", "reviews.csv"], &["one text per row"]);
+    place.refuses(&["eval", "single", "train.csv"], &["single texts", "two texts per row"]);
     place.write("valid.csv", "text,label\nA man sleeps.,yes\nA dog eats.,no\n");
     for flag in ["--valid", "--test"] {
         let args = ["train", "train.csv", flag, "valid.csv", "--epochs", "1", "--out", "x"];
@@ -232,7 +232,7 @@ fn what_is_wrong_is_said() {
     place.refuses(&["predict", "network", "a", "b"], &["config.json", "separator"]);
 }
 
-/// The file and the commands of `docs/pairs.md`, as a reader pastes them.
+/// Runs the file and the commands of `docs/pairs.md` as given.
 #[test]
 fn the_page_is_true() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! What can be looked at: views of attention, differences, heads switched off, positions, and films of training.
+//! Pictures: attention views, differences, disabled heads, positions, and films of training.
 
 use crate::common::{Place, has_fonts};
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ fn every_view_shows_the_numbers_of_the_explanation() {
         value["attention"][layer][head][i][j].as_f64().expect("a weight")
     };
     let view = |args: &[&str]| place.run(&[&["explain", model(), TEXT][..], args].concat()).ok().stdout;
-    // The strongest line is the largest weight of the head.
+    // The strongest line has the largest weight of the head.
     let lines = view(&["--view", "lines", "--layer", "1", "--head", "2", "--threshold", "0.05"]);
     let words = value["words"].as_array().unwrap().len();
     let all = || (0..words).flat_map(|i| (0..words).map(move |j| (i, j)));
@@ -33,7 +33,7 @@ fn every_view_shows_the_numbers_of_the_explanation() {
     let above = all().filter(|&(i, j)| weight(0, 1, i, j) >= 0.05).count();
     let rows = lines.lines().filter(|line| line.split_whitespace().last().is_some_and(|x| x.starts_with("0."))).count();
     assert_eq!(rows, above);
-    // A token that is a word has the weight of the head.
+    // A single-token word has the weight of the head.
     let pieces = value["pieces"].as_array().unwrap();
     let of_word = |word: usize| pieces.iter().filter(|piece| piece["word"] == word).count();
     assert_eq!([of_word(0), of_word(1)], [1, 1], "the test needs words of one token");
@@ -49,7 +49,7 @@ fn every_view_shows_the_numbers_of_the_explanation() {
 }
 
 #[test]
-fn heads_are_switched_off_and_the_prediction_is_that_of_the_page() {
+fn disabled_heads_change_the_prediction_as_on_the_page() {
     let place = Place::new();
     let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
     let without = value["without"].as_array().unwrap();
@@ -57,7 +57,7 @@ fn heads_are_switched_off_and_the_prediction_is_that_of_the_page() {
     let label = value["label"].as_str().unwrap();
     let percent = |x: &serde_json::Value| format!("{:.1} %", 100.0 * x.as_f64().unwrap());
     let said = place.run(&["explain", model(), TEXT, "--without", "2.3"]).ok().stdout;
-    // The transformer by itself first, which has the heads, then the whole predictor.
+    // First the transformer alone, which has the heads, then the ensemble.
     let of = |list: &serde_json::Value, label: &str| {
         list.as_array().unwrap().iter().position(|class| class["label"] == label).unwrap()
     };
@@ -81,7 +81,7 @@ fn heads_are_switched_off_and_the_prediction_is_that_of_the_page() {
 }
 
 #[test]
-fn differences_are_of_texts_heads_and_models() {
+fn texts_heads_and_models_are_compared() {
     let place = Place::new();
     let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
     let weight = |head: usize, i: usize, j: usize| value["attention"][0][head][i][j].as_f64().unwrap();
@@ -93,9 +93,9 @@ fn differences_are_of_texts_heads_and_models() {
     }
     let other = "The room was clean at all.";
     let run = place.run(&["explain", model(), TEXT, "--compare-text", other, "--html", "difference.html"]).ok();
-    assert!(run.stdout.contains("only one of the texts has (1)"), "{}", run.stdout);
+    assert!(run.stdout.contains("only one of the texts (1)"), "{}", run.stdout);
     assert!(place.read("difference.html").contains("Content-Security-Policy"));
-    // Nothing differs from itself.
+    // A model does not differ from itself.
     let same = place.run(&["explain", model(), TEXT, "--compare-model", model(), "--json", "-"]).ok().json();
     let rows = same["map"]["values"].as_array().unwrap();
     assert!(rows.iter().flat_map(|row| row.as_array().unwrap()).all(|x| x.as_f64() == Some(0.0)));
@@ -105,7 +105,7 @@ fn differences_are_of_texts_heads_and_models() {
 }
 
 #[test]
-fn pictures_are_written_one_or_many() {
+fn one_or_many_pictures_are_written() {
     if !has_fonts() {
         return;
     }
@@ -122,7 +122,7 @@ fn pictures_are_written_one_or_many() {
     assert!(run.stderr.contains("wrote 2 pictures"), "{}", run.stderr);
     assert_eq!(place.names("pictures"), ["001.png", "002.png"]);
     place.refuses(&["explain", model(), "--input", "texts.txt"], &["--png"]);
-    for (view, said) in [("effects", "What each word does"), ("curves", "Does the answer rest")] {
+    for (view, said) in [("effects", "Effect of each word"), ("curves", "Does the answer rest")] {
         let flags = ["--view", view, "--svg", "b.svg"];
         place.run(&[&["explain", model(), TEXT][..], &flags].concat()).ok();
         assert!(place.read("b.svg").contains(said), "{view}");
@@ -144,7 +144,7 @@ fn pictures_are_written_one_or_many() {
     }
     place.refuses(&["explain", model(), TEXT, "--view", "lines", "--threshold", "-1"], &["0 to 1"]);
     place.refuses(&["explain", model(), "--input", "texts.txt", "--png", "a.svg"], &["a.svg"]);
-    // Lines count as editors count them, blank ones too.
+    // Lines are counted as in editors, including blank ones.
     place.write("private.txt", "one text\n\nanother \u{10fffd}\n");
     let run = place.run(&["explain", model(), "--input", "private.txt", "--png", "p"]);
     assert_ne!(run.code, 0);
@@ -156,7 +156,7 @@ fn pictures_are_written_one_or_many() {
     place.refuses(&["explain", model(), TEXT, "--without", "1.1", "--compare-head", "1.2"], &["--compare-head"]);
 }
 
-/// What a PNG says of its size.
+/// The size of a PNG from its header.
 fn pixels(place: &Place, name: &str) -> [u32; 2] {
     let png = std::fs::read(place.path(name)).unwrap();
     [16, 20].map(|at| u32::from_be_bytes(png[at..at + 4].try_into().unwrap()))
@@ -176,11 +176,11 @@ fn a_png_has_twice_the_pixels_of_its_svg() {
     assert_eq!(pixels(&place, "a.png"), size.map(|x| 2 * x));
 }
 
-/// What can be written is, and it fails for the rest alone.
+/// All possible files are written, and only the others fail.
 #[test]
-fn a_picture_that_cannot_be_drawn_costs_no_other_file() {
+fn a_picture_that_cannot_be_drawn_affects_no_other_file() {
     let place = Place::new();
-    // A private letter is in no font. Without any font no picture can be drawn either.
+    // A private-use character is in no font. Without any font, no picture can be drawn either.
     let text = "clean \u{10fffd}";
     let fails = |args: &[&str], written: &[&str]| {
         let run = place.run(args);
@@ -197,27 +197,27 @@ fn a_picture_that_cannot_be_drawn_costs_no_other_file() {
     let run = fails(&[&["explain", model(), text][..], &all].concat(), &["a.html", "a.json"]);
     assert!(run.stdout.contains("Prediction"), "{}", run.stdout);
     assert!(!place.path("a.png").exists() && !place.path("a.svg").exists());
-    // JSON on standard output is whole.
+    // The JSON on standard output is complete.
     let run = fails(&["explain", model(), text, "--png", "a.png", "--json", "-"], &[]);
     assert_eq!(run.json()["text"], text);
     let other = ["--compare-text", text, "--pdf", "a.pdf", "--html", "a.html"];
     fails(&[&["explain", model(), text][..], &other].concat(), &["a.html"]);
-    // A font's file that is none, and a folder that is not there.
+    // An invalid font file, and a missing folder.
     place.write("no.ttf", "no font");
     let font = ["--font", "no.ttf", "--png", "a.png", "--html", "a.html", "--json", "a.json"];
     fails(&[&["position", "--length", "8", "--d-model", "4"][..], &font].concat(), &["a.html", "a.json"]);
     fails(&[&["film", model()][..], &font].concat(), &["a.html", "a.json"]);
-    // A place that cannot be written to is named before anything is written.
+    // An unwritable path is reported before anything is written.
     let run = fails(&["position", "--html", "nowhere/a.html", "--json", "a.json"], &[]);
     run.has_one_error(&["nowhere"]);
-    // A problem that several files share is said once.
+    // A problem shared by several files is reported once.
     let run = fails(&["position", "--font", "no.ttf", "--png", "a.png", "--svg", "a.svg", "--pdf", "a.pdf"], &[]);
     assert!(!run.stderr.contains("also not written"), "{}", run.stderr);
     let run = fails(&[&["explain", model(), text][..], &all].concat(), &["a.html", "a.json"]);
     assert!(!run.stderr.contains("also not written"), "{}", run.stderr);
     if has_fonts() {
         fails(&["position", "--png", "nowhere/a.png", "--svg", "a.svg", "--html", "a.html"], &[]);
-        // Many texts: the others are drawn.
+        // With many texts, the others are drawn.
         place.write("texts.txt", format!("one text\n{text}\nanother text\n"));
         let run = place.run(&["explain", model(), "--input", "texts.txt", "--png", "many"]);
         run.has_one_error(&["line 2 of texts.txt", "U+10FFFD"]);
@@ -227,7 +227,7 @@ fn a_picture_that_cannot_be_drawn_costs_no_other_file() {
 }
 
 #[test]
-fn positions_are_shown_of_encodings_and_of_models() {
+fn positions_of_encodings_and_models_are_shown() {
     let place = Place::new();
     let args = ["position", "--d-model", "8", "--length", "12", "--view", "wavelengths", "--json", "-"];
     let json = place.run(&args).ok().json();
@@ -243,10 +243,10 @@ fn positions_are_shown_of_encodings_and_of_models() {
     let of_model = place.run(&["position", "--model", model()]).ok().stdout;
     assert!(of_model.contains("Sinusoidal encoding, d = 128"), "{of_model}");
     place.refuses(&["position", "--base", "500"], &["--kind rotary"]);
-    // Pages of gigabytes, and pictures that no program draws.
+    // Pages of several gigabytes, and pictures too large for any program.
     for (size, drawn) in [(["4096", "4096"], "--html"), (["600", "1000"], "--png"), (["1000", "8"], "--html")] {
         let args = ["position", "--length", size[0], "--d-model", size[1], drawn, "large"];
-        place.refuses(&args, &["numbers is more than programs show (at most 524288)", "--json"]);
+        place.refuses(&args, &["numbers is too large to show (at most 524288)", "--json"]);
     }
     let args = ["position", "--length", "1000", "--d-model", "8", "--view", "similarity", "--svg", "large.svg"];
     place.refuses(&args, &["1000×1000 = 1000000 numbers"]);
@@ -257,7 +257,7 @@ fn positions_are_shown_of_encodings_and_of_models() {
 }
 
 #[test]
-fn a_film_is_recorded_as_the_model_learns_and_ends_as_the_model_is() {
+fn a_film_is_recorded_during_training_and_ends_with_the_model() {
     let place = Place::new();
     let json = place.run(&["film", model(), "--layer", "2", "--head", "3", "--json", "-"]).ok().json();
     let strip = json["strip"]["sheet"].as_array().unwrap();
@@ -272,7 +272,7 @@ fn a_film_is_recorded_as_the_model_learns_and_ends_as_the_model_is() {
             assert!((sum - 1.0).abs() < 1e-4, "{sum}");
         }
     }
-    // One of the frames is of the weights that were kept.
+    // One of the frames shows the weights that were kept.
     let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
     let kept = value["attention"][1][2].as_array().unwrap();
     let is_kept = |map: &serde_json::Value| {
@@ -288,7 +288,7 @@ fn a_film_is_recorded_as_the_model_learns_and_ends_as_the_model_is() {
     place.refuses(&["film", model(), "--layer", "3"], &["--layer 3", "layers 1 to 2"]);
     place.train_small("plain", &["--epochs", "1"]);
     place.refuses(&["film", "plain"], &["log.jsonl", "--watch TEXT"]);
-    // What is recorded changes nothing of the model.
+    // Recording does not change the model.
     place.train_small("again", &["--epochs", "1", "--watch", TEXT]);
     let weights = |name: &str| crate::common::sha256(&place.path(&format!("{name}/model.safetensors")));
     assert_eq!(weights("plain"), weights("again"));
@@ -297,7 +297,7 @@ fn a_film_is_recorded_as_the_model_learns_and_ends_as_the_model_is() {
 }
 
 #[test]
-fn language_models_and_translators_are_looked_at_too() {
+fn language_models_and_translators_have_pictures() {
     let place = Place::new();
     let text: String =
         (0..300).map(|i| format!("the {} saw a {}.\n", ["cat", "dog"][i % 2], ["bird", "fish"][i % 3 % 2])).collect();
@@ -307,7 +307,7 @@ fn language_models_and_translators_are_looked_at_too() {
     place.run(&[&train[..], &watched].concat()).ok();
     let value = place.run(&["explain", "lm", "the cat sa", "--json", "-", "--html", "lm.html"]).ok().json();
     assert_eq!((&value["kind"], &value["causal"]), (&"language_model".into(), &true.into()));
-    // What comes next is what `generate` writes when it takes the likeliest.
+    // The next token matches what `generate` writes at temperature 0.
     let next = place.run(&["generate", "lm", "the cat sa", "--max-tokens", "1", "--temperature", "0"]).ok().stdout;
     assert!(next.trim_end().ends_with(value["label"].as_str().unwrap()), "{next} {}", value["label"]);
     assert!(place.run(&["explain", "lm", "the cat", "--view", "depth"]).ok().stdout.contains("exp(score"));

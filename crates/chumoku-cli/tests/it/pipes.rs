@@ -1,4 +1,4 @@
-//! Data through pipes: read whole, for every command, and answered as it comes.
+//! Data through pipes: read completely by every command, and answered as it arrives.
 
 use crate::common::{PATIENCE, Place, Run, csv, model, reviews};
 use flate2::{Compression, write::GzEncoder};
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
-/// More than is looked at to recognise a file, twice over, and more than a pipe holds.
+/// More than twice what format detection reads, and more than a pipe holds.
 fn large() -> String {
     let rows = reviews(90)
         .into_iter()
@@ -22,7 +22,7 @@ fn gz(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_pipe_trains_as_the_file_does() {
+fn a_pipe_trains_like_the_file() {
     let place = Place::new();
     place.write("x.csv", large());
     place.write("x.csv.gz", gz(&large()));
@@ -43,7 +43,7 @@ fn a_pipe_trains_as_the_file_does() {
 }
 
 #[test]
-fn every_command_takes_a_dash() {
+fn every_command_accepts_a_dash() {
     let place = Place::new();
     let table = csv(&reviews(60));
     place.write("x.csv", &table);
@@ -73,10 +73,10 @@ fn every_command_takes_a_dash() {
     run.has_one_error(&["standard input", "empty"]);
 }
 
-/// A stream that never ends is copied only so far: as far as `predict` reads a line that has no end.
+/// An endless stream is buffered only up to the length at which `predict` rejects an endless line.
 #[cfg(unix)]
 #[test]
-fn what_has_no_end_does_not_fill_the_disk() {
+fn an_endless_stream_does_not_fill_the_disk() {
     let place = Place::new();
     let all = testkit::exhaustive("chumoku-cli");
     for args in [&["doctor", "/dev/zero"][..], &["eval", model(), "/dev/zero"], &["train", "/dev/zero", "--out", "m"]] {
@@ -88,7 +88,7 @@ fn what_has_no_end_does_not_fill_the_disk() {
     }
 }
 
-/// A command to which lines are written one at a time.
+/// A command that reads lines written one at a time.
 struct Talk {
     child: Child,
     input: ChildStdin,
@@ -108,12 +108,12 @@ impl Talk {
     }
 
     fn say(&mut self, line: &str) {
-        // In one piece: what has come when nothing comes for a moment is looked at.
+        // Written at once, because the command processes its input whenever nothing arrives for a moment.
         self.input.write_all(format!("{line}\n").as_bytes()).unwrap();
         self.input.flush().unwrap();
     }
 
-    /// The next line of output. It does not come before its input.
+    /// Reads the next line of output, which never precedes its input.
     fn hear(&self) -> String {
         self.lines.recv_timeout(PATIENCE).expect("no answer while standard input is open")
     }
@@ -125,7 +125,7 @@ impl Talk {
 }
 
 #[test]
-fn lines_are_answered_as_they_come() {
+fn lines_are_answered_as_they_arrive() {
     let place = Place::new();
     let mut talk = Talk::with(&place, &["predict", model()]);
     talk.say("good and cheap");
@@ -145,7 +145,7 @@ fn lines_are_answered_as_they_come() {
     }
     talk.end();
 
-    // A table whose header names its columns, and one that is said to be one.
+    // A table with a recognizable header, and one whose format is given.
     for (args, header) in [(&[][..], "id,text"), (&["--format", "csv", "--text", "b"], "a,b")] {
         let mut talk = Talk::with(&place, &[&["predict", model()], args].concat());
         talk.say(&format!("{header}\n1,\"good, and cheap\""));
@@ -158,7 +158,7 @@ fn lines_are_answered_as_they_come() {
 }
 
 #[test]
-fn what_comes_slowly_is_all_read() {
+fn slow_input_is_read_completely() {
     let place = Place::new();
     let run = place.shell(&format!(
         "(printf 'text,id\\n'; sleep 0.4; printf '\"good, '; sleep 0.4; printf 'cheap\",1\\nbad,2\\n') | chumoku predict {}",
@@ -169,7 +169,7 @@ fn what_comes_slowly_is_all_read() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_fault() {
+fn a_closed_output_is_not_an_error() {
     let place = Place::new();
     place.write("x.csv", csv(&vec![reviews(700); 4].concat()));
     let run = place.shell(&format!("chumoku predict {} --input x.csv 2>talk | head -n 2; cat talk >&2", model()));
@@ -178,7 +178,7 @@ fn a_reader_that_leaves_is_no_fault() {
 }
 
 #[test]
-fn a_table_through_a_pipe_is_taken_for_one_and_said_to_be() {
+fn a_piped_table_is_detected_and_reported() {
     let place = Place::new();
     let ask =
         |input: &str, args: &[&str]| -> Run { place.run_on(input.as_bytes(), &[&["predict", model()], args].concat()) };
@@ -189,16 +189,16 @@ fn a_table_through_a_pipe_is_taken_for_one_and_said_to_be() {
     assert!(run.stdout.starts_with("id,text,label,probability,error\n1,\"good, cheap, near\","), "{run:#?}");
     let run = ask("1,\"good, cheap, near\"\n2,\"bad,\nvery bad\"\n3,\"so, so\"\n", &[]).ok();
     assert!(run.stderr.contains("CSV without a header, 2 columns"), "{run:#?}");
-    // Faulty rows under a header are faulty rows, however few there are.
+    // Invalid rows below a header are invalid, however few rows there are.
     let run = ask("id,text\n1,good\n2,bad,really\n3\n4,fine\n", &["--json"]).ok();
     let faults: Vec<bool> = run.json_lines().iter().map(|row| row.get("error").is_some()).collect();
     assert_eq!(faults, [false, true, true, false], "{run:#?}");
     // Texts with commas are texts.
     let run = ask("good, cheap\nbad, very bad\n", &[]).ok();
     assert!(run.stderr.contains("standard input: plain text"), "{run:#?}");
-    // Who knows, says so.
+    // A flag overrides the detection.
     let run = ask(header, &["--format", "text"]).ok();
-    assert!(run.stdout.lines().count() == 6 && run.stderr.contains("plain text (as asked)"), "{run:#?}");
+    assert!(run.stdout.lines().count() == 6 && run.stderr.contains("plain text (as requested)"), "{run:#?}");
     let run = ask("a^good\nb^bad\n", &["--delimiter", "^", "--text", "2"]).ok();
     assert!(run.stderr.contains("CSV (^ between fields) without a header"), "{run:#?}");
     for (args, words) in [

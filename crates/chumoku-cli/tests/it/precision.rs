@@ -1,4 +1,5 @@
-//! `--precision` from training to prediction: each level is kept with the model, exact to repeat, and close to the others.
+//! `--precision` from training to prediction: each level is stored with the model, reproducible, and close to the
+//! others.
 
 use crate::common::{Place, csv, reviews, sha256};
 use serde_json::Value;
@@ -44,7 +45,7 @@ fn predictions(place: &Place, out: &str) -> Vec<f64> {
 }
 
 #[test]
-fn a_level_is_kept_with_the_model_and_close_to_the_others() {
+fn a_level_is_stored_with_the_model_and_close_to_the_others() {
     let place = place();
     for level in LEVELS {
         train(&place, level, None, &["--precision", level]);
@@ -76,7 +77,7 @@ fn each_level_gives_the_same_bytes_with_any_number_of_threads() {
 }
 
 #[test]
-fn without_tiles_all_levels_are_plain_f32() {
+fn without_tile_instructions_all_levels_are_plain_f32() {
     let place = place();
     let made = LEVELS.map(|level| {
         train(&place, level, Some("avx512"), &["--precision", level]);
@@ -86,19 +87,19 @@ fn without_tiles_all_levels_are_plain_f32() {
 }
 
 #[test]
-fn training_takes_medium_unless_told_otherwise() {
+fn training_uses_medium_by_default() {
     let place = place();
     train(&place, "model", None, &[]);
     train(&place, "medium", None, &["--precision", "medium"]);
     assert_eq!(place.json("model/config.json")["precision"], "medium");
     assert_eq!(weights(&place, "model"), weights(&place, "medium"));
-    // The library takes the same.
+    // The library has the same default.
     assert_eq!(chumoku::train::TrainOptions::default().precision, chumoku::Precision::Medium);
 }
 
-/// Every command that runs a model takes a level, and answers as a model of that level does.
+/// Every command that runs a model accepts a level, and predicts like a model of that level.
 #[test]
-fn a_level_can_be_asked_for() {
+fn a_level_can_be_requested() {
     let place = place();
     train(&place, "model", None, &["--precision", "medium"]);
     place.copy(&place.path("model"), "exact");

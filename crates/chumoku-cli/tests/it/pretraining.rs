@@ -1,4 +1,5 @@
-//! `train --task mlm` and `train --unlabelled`: an encoder learns from texts without labels, and classifiers start from it.
+//! `train --task mlm` and `train --unlabelled`: an encoder is pretrained on texts without labels, and classifiers start
+//! from it.
 
 use crate::common::{Place, csv, sha256};
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ const VERDICTS: [(&str, &str); 4] = [
     ("was an awful mess", "neg"),
 ];
 
-/// Texts without labels, one a row, and rows of two classes.
+/// Texts without labels, one per row, and rows of two classes.
 fn place() -> Place {
     place_of(240, 160)
 }
@@ -40,9 +41,9 @@ fn weights(place: &Place, out: &str) -> [String; 3] {
 fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     let place = place();
     let said = pretrain(&place, "base", "12", &[]);
-    let filled = said.lines().find(|line| line.starts_with("filled in right")).unwrap();
+    let filled = said.lines().find(|line| line.starts_with("accuracy")).unwrap();
     let right: f64 = filled.split_whitespace().nth_back(1).unwrap().parse().unwrap();
-    // The texts are made of few words, so that most of what is hidden follows from the rest.
+    // The texts consist of few words, so most masked tokens follow from the rest.
     assert!(right > 30.0, "{said}");
     assert!(said.contains("chumoku train data.csv --from base"), "{said}");
     let config = place.json("base/config.json");
@@ -115,19 +116,19 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
 }
 
 #[test]
-fn both_steps_are_one_command() {
-    // Few, as a base is trained for a hundred epochs of so little.
+fn one_command_runs_both_steps() {
+    // Few texts, as pretraining on so little data takes a hundred epochs.
     let place = place_of(24, 32);
     let args = ["train", "data.csv", "--unlabelled", "texts.jsonl", "--epochs", "2", "--out"];
-    // The encoder is there when the run is killed in the second step.
+    // The encoder already exists when the run is killed in the second step.
     assert!(place.is_killed_at("step:101", &[&args[..], &["whole"]].concat()));
     assert!(place.path("whole-base/tokenizer.json").is_file());
     place.run(&[&args[..], &["whole", "--resume"]].concat()).ok();
-    // The encoder beside the model is the one that it came from.
+    // The encoder next to the model is its base.
     assert_eq!(place.json("whole-base/config.json")["architectures"], json!(["ModernBertForMaskedLM"]));
     assert_eq!(sha256(&place.path("whole-base/tokenizer.json")), sha256(&place.path("whole/tokenizer.json")));
     assert_eq!(place.json("whole/metrics.json")["plan"]["fine_tuning"]["model_type"], "modernbert");
-    // The texts without labels, those held out aside, and the training rows.
+    // The texts without labels except those held out, and the training rows.
     assert!(place.json("whole-base/metrics.json")["documents"]["train"].as_u64().unwrap() > 24);
     if exhaustive("chumoku-cli") {
         place.run_in_spite_of_kills(&[&args[..], &["killed"]].concat());
@@ -144,10 +145,10 @@ fn both_steps_are_one_command() {
         &["--unlabelled"],
     );
     place.refuses(&["train", "data.csv", "--unlabelled", "nowhere.txt", "--out", "x"], &["nowhere.txt"]);
-    // An encoder that is there already is not replaced, and no empty folder is left for a model.
+    // An existing encoder is not replaced, and no empty model folder is left.
     std::fs::rename(place.path("whole-base"), place.path("x-base")).unwrap();
     place.refuses(&["train", "data.csv", "--unlabelled", "texts.jsonl", "--out", "x"], &["x-base", "--force"]);
-    // The encoder of “.” stands beside the folder, not in it.
+    // For “.”, the encoder is next to the folder, not inside it.
     std::fs::create_dir(place.path("here")).unwrap();
     let pair = |i: usize| format!("{},{} again,{}\n", SUBJECTS[i % 4], SUBJECTS[i / 4 % 4], i % 2);
     place.write("pairs.csv", format!("premise,hypothesis,label\n{}", (0..20).map(pair).collect::<String>()));
@@ -158,7 +159,7 @@ fn both_steps_are_one_command() {
         return;
     }
     place.shell(&format!("cd here && {command} --resume && mv ../here-base ../seen")).ok();
-    // Of pairs each text by itself, with those without labels that are not held out.
+    // For pairs each text separately, with the texts without labels that are not held out.
     let documents =
         |folder: &str| place.json(&format!("{folder}/metrics.json"))["documents"]["train"].as_u64().unwrap();
     let rows = |folder: &str| place.json(&format!("{folder}/metrics.json"))["rows"]["train"].as_u64().unwrap();
@@ -166,7 +167,7 @@ fn both_steps_are_one_command() {
 }
 
 #[test]
-fn what_cannot_be_pretrained_is_refused() {
+fn unusable_texts_are_rejected() {
     let place = place();
     place.write("short.txt", "too short");
     place.refuses(&["train", "short.txt", "--task", "mlm", "--out", "x"], &["short.txt", "1,000"]);
@@ -177,7 +178,8 @@ fn what_cannot_be_pretrained_is_refused() {
     );
 }
 
-/// That transformers reads all of a folder, and what it fills in: the share of right answers over every token of the texts.
+/// Checks that transformers loads the whole folder, and prints the share of right predictions over all tokens of the
+/// texts.
 const TRANSFORMERS: &str = r#"
 import sys, torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer
@@ -198,7 +200,7 @@ print(right / count)
 "#;
 
 #[test]
-fn transformers_fills_in_what_the_encoder_learnt() {
+fn transformers_predicts_masked_tokens_with_the_encoder() {
     let Some(python) = testkit::python("torch, transformers") else { return };
     let place = place();
     pretrain(&place, "base", "12", &[]);
@@ -206,6 +208,6 @@ fn transformers_fills_in_what_the_encoder_learnt() {
     let output = Command::new(&python).args(["-c", TRANSFORMERS]).arg(place.path("base")).args(texts).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let right: f64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
-    // What the vocabulary's hundreds would give by chance is nothing.
+    // Chance would give about 0 with a vocabulary of hundreds.
     assert!(right > 0.4, "{right}");
 }

@@ -1,15 +1,15 @@
-//! A published translator (Marian) on the command line: it translates, is scored, explained, traced and counted.
+//! A published translator (Marian) on the command line: translation, scores, explanation, trace and counts.
 
 use crate::common::Place;
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A field of protocol buffers with fewer than 128 bytes.
+/// A protobuf field with fewer than 128 bytes.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, bytes.len() as u8][..], bytes].concat()
 }
 
-/// A tiny random translator with SentencePiece's files, whose tokens are words: "t7" is number 7.
+/// A tiny random translator with SentencePiece files and words as tokens: "t7" has id 7.
 fn place() -> Place {
     let place = Place::new();
     std::fs::create_dir(place.path("marian")).unwrap();
@@ -54,7 +54,7 @@ fn it_translates() {
     let piped = place.run_on(b"t5 t9 t30\n\nt2\n", &["translate", "marian"]).ok();
     assert_eq!(piped.stdout.lines().count(), 4);
     assert_eq!(piped.stdout.lines().nth(1).unwrap().split('\t').nth(1), Some(lines[0]));
-    // What is longer than the model reads is cut, and said.
+    // Long sources are truncated with a message.
     let long = vec!["t7"; 40].join(" ");
     let run = place.run(&["translate", "marian", &long]).ok();
     assert!(run.stderr.contains("19 tokens"), "{}", run.stderr);
@@ -90,7 +90,7 @@ fn it_is_scored_explained_traced_and_counted() {
 }
 
 #[test]
-fn what_it_is_not_for_is_said() {
+fn unsupported_commands_are_reported() {
     let place = place();
     place.refuses(&["generate", "marian", "t5"], &["a translator", "chumoku translate"]);
     place.refuses(&["embed", "marian", "t5"], &["marian"]);

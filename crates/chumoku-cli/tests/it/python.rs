@@ -1,7 +1,7 @@
-//! What Python makes of model folders: Hugging Face's `tokenizers` reads their tokens as Chumoku does, and
-//! `examples/recompute.py`, which was written from `docs/model-folder.md` alone, computes what Chumoku says.
+//! Compares model folders with Python. Hugging Face's `tokenizers` must read the same tokens. `examples/recompute.py`,
+//! which was written from `docs/model-folder.md` alone, must compute the same results.
 //!
-//! `CHUMOKU_PYTHON` names a Python with `numpy` and `tokenizers`; without it these tests say that they are skipped.
+//! `CHUMOKU_PYTHON` names a Python with `numpy` and `tokenizers`; without it, these tests are skipped with a message.
 
 use crate::common::{Place, csv, reviews};
 use chumoku::text::TextTokenizer;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The Python to ask, if there is one.
+/// The Python to use, if there is one.
 fn python() -> Option<PathBuf> {
     testkit::python("numpy, tokenizers").map(PathBuf::from)
 }
@@ -31,7 +31,8 @@ fn recomputed(python: &Path, place: &Place, model: &str, texts: &[&str]) -> Vec<
     found
 }
 
-/// A small model of every kind and network, and of every kind of token. Their products are exact: Python's are.
+/// A small model of every kind and network, and of every kind of token. Matrix products use full precision, as Python's
+/// do.
 fn trained() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
     PLACE.get_or_init(|| {
@@ -66,7 +67,7 @@ fn trained() -> &'static Place {
             train(&format!("reviews.csv --tokens {tokens} --out of-{tokens}"));
             train(&format!("book.txt --task lm --tokens {tokens} --out lm-{tokens}"));
         }
-        // Sides in like scripts have one vocabulary, others one each.
+        // Languages with similar scripts share a vocabulary, others have one each.
         let dates = |i: usize| {
             (format!("{} May {}", 1 + i % 28, 1990 + i % 40), format!("{}-05-{:02}", 1990 + i % 40, 1 + i % 28))
         };
@@ -120,7 +121,7 @@ for path in sys.argv[2:]:
             }
         }
     }
-    // Nine classifiers, three language models, three translators of which two have two.
+    // Nine classifiers, three language models, and three translators; two translators have two tokenizers.
     assert_eq!(files.len(), 17, "{files:?}");
     assert!(regexes >= files.len());
     let texts = json!(TEXTS).to_string();
@@ -133,7 +134,7 @@ for path in sys.argv[2:]:
         let tokenizer = TextTokenizer::read(&place.path(file)).unwrap();
         let ours = tokenizer.encode(text).unwrap().ids;
         assert_eq!(ids(2), ours, "{file}: {text:?}");
-        // With special tokens, what the model is given: a translator's source and target end with [CLS].
+        // With special tokens, as the model reads them: a translator's source and target end with [CLS].
         let cls = [tokenizer.cls_id()];
         let is_translator = file.starts_with("joint") || file.starts_with("apart");
         let fed = if is_translator { [&ours[..], &cls].concat() } else { [&cls[..], &ours].concat() };
@@ -142,7 +143,7 @@ for path in sys.argv[2:]:
     }
 }
 
-/// How far `predict` and the script are apart at most, over some texts.
+/// The largest difference between `predict` and the script over some texts.
 fn difference(python: &Path, place: &Place, model: &str, texts: &[&str]) -> f64 {
     let found = recomputed(python, place, model, texts);
     let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).ok().json_lines();
@@ -201,7 +202,7 @@ fn labels_are_recomputed_of(model: &str, python: &Path, place: &Place, texts: &[
 /// Tensors of f32 by name: shape, bytes.
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
 
-/// A copy of a model with some settings changed, and its tensors edited.
+/// A copy of a model with some settings changed and its tensors edited.
 fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> Place {
     let place = Place::new();
     place.copy(&trained().path(model), "model");
@@ -218,7 +219,7 @@ fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> Pl
         .map(|(name, view)| (name, (view.shape().to_vec(), view.data().to_vec())))
         .collect();
     edit(&mut tensors);
-    // What a setting does away with is not in the file.
+    // The file has no tensors for a part that a setting removes.
     let without_last_norm = settings.get("norm_order").is_some_and(|order| order == "post");
     let without_ngrams = settings.get("ngrams").is_some_and(Value::is_null);
     let stays = |name: &str| {
@@ -236,14 +237,14 @@ fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> Pl
 }
 
 #[test]
-fn every_setting_of_a_network_is_as_the_documentation_says() {
+fn every_network_setting_matches_the_documentation() {
     let Some(python) = python() else { return };
     let texts = &TEXTS[..4];
     let probability = |place: &Place, model: &str| {
         let said = place.run(&["predict", model, "--json", texts[0]]).ok().json();
         said["probability"].as_f64().unwrap()
     };
-    // The network alone decides, so that what a setting does shows.
+    // Uses the network alone, so the effect of a setting is visible.
     let alone = json!({ "blend": { "attention": 3.0, "ngrams": 0.0 } });
     let as_it_is = probability(&variant("transformer", &alone, |_| ()), "model");
     let check = |settings: Value, edit: fn(&mut Tensors)| {
@@ -277,7 +278,7 @@ fn every_setting_of_a_network_is_as_the_documentation_says() {
     check(json!({ "num_key_heads": 2 }), |tensors| {
         for (name, (shape, data)) in tensors {
             if name.contains("in_proj") {
-                // Of queries, keys and values of d rows each, keys and values get half.
+                // Queries, keys and values have d rows each; keys and values are cut to half of theirs.
                 let rows = shape[0];
                 data.truncate(data.len() / rows * (rows / 3 * 2));
                 shape[0] = rows / 3 * 2;

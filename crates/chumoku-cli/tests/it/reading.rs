@@ -1,4 +1,4 @@
-//! How files are read: flags that every command has, what a model remembers of its training file, and several files as one.
+//! Reading of files: the flags shared by all commands, options stored with a model, and several files as one.
 
 use crate::common::Place;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 const WORDS: [&str; 6] =
     ["kam kaputt an", "nie wieder", "sehr zufrieden damit", "schnelle Lieferung", "ganz in Ordnung", "leider zu klein"];
 
-/// Rows whose label the text tells.
+/// Rows whose text reveals the label.
 fn rows(n: usize) -> Vec<[String; 2]> {
     let row = |i: usize| [format!("{} für Größe {i}", WORDS[i % 6]), ["ham", "spam"][i % 2].to_owned()];
     (0..n).map(row).collect()
@@ -23,7 +23,7 @@ fn latin(text: &str) -> Vec<u8> {
 const NGRAMS: [&str; 4] = ["--model", "ngrams", "--out", "model"];
 
 #[test]
-fn a_model_reads_files_as_its_training_file_was_read() {
+fn a_model_reads_files_like_its_training_file() {
     let place = Place::new();
     let all = rows(60);
     let kaggle = table("v1,v2,,,", &all, |[text, label]| format!("{label},{text},,,"));
@@ -38,20 +38,20 @@ fn a_model_reads_files_as_its_training_file_was_read() {
     let explained = place.run(&["explain", "model", "--input", "spam.csv", "--json", "-"]).ok();
     assert_eq!(explained.json_lines().len(), 60);
     place.run(&["explain", "model", "--errors", "spam.csv"]).ok();
-    // Files that are written otherwise are read too, and flags win.
+    // Files in another format are also read, and flags take precedence.
     place.write("other.csv", table("text,label", &all, |[text, label]| format!("{text},{label}")));
     assert_eq!(place.run(&["predict", "model", "--input", "other.csv", "--json"]).ok().json_lines().len(), 60);
     place.run(&["eval", "model", "other.csv"]).ok();
     place.refuses(&["eval", "model", "spam.csv", "--encoding", "utf-8"], &["spam.csv", "expected UTF-8"]);
     place.refuses(&["eval", "model", "other.csv", "--encoding", "latin-1"], &["other.csv", "found UTF-8"]);
-    // Rows to be answered keep their places, whatever training left out.
+    // Rows to predict keep their positions, even if training would skip some.
     place.write("gaps.csv", table("text,label", &all[..4], |[text, label]| format!("{text},{label}")) + ",ham\n");
     place.run(&["train", "other.csv", "--skip-bad-rows", "--model", "ngrams", "--out", "skipping"]).ok();
     assert_eq!(place.run(&["predict", "skipping", "--input", "gaps.csv", "--json"]).ok().json_lines().len(), 5);
 }
 
 #[test]
-fn headers_are_said_and_remembered() {
+fn headers_are_reported_and_remembered() {
     let place = Place::new();
     let all = rows(60);
     place.write("a.tsv", all.iter().map(|[text, label]| format!("{text}\t{label}\n")).collect::<String>());
@@ -66,7 +66,7 @@ fn headers_are_said_and_remembered() {
 }
 
 #[test]
-fn every_file_of_explain_has_the_flags_of_other_commands() {
+fn explain_has_the_reading_flags_of_other_commands() {
     let place = Place::new();
     let all = rows(60);
     place.write("a.csv", table("text,label", &all, |[text, label]| format!("{text},{label}")));
@@ -83,7 +83,7 @@ fn every_file_of_explain_has_the_flags_of_other_commands() {
 }
 
 #[test]
-fn labels_in_several_spellings_are_named_and_merged() {
+fn spelling_variants_of_labels_are_named_and_merged() {
     let place = Place::new();
     let spelled = |[text, label]: &[String; 2], i: usize| {
         let label = match i % 5 {
@@ -101,17 +101,20 @@ fn labels_in_several_spellings_are_named_and_merged() {
     let run = place.run(&merged).ok();
     assert!(!run.stderr.contains("look like"), "{run:#?}");
     assert_eq!(place.json("merged/metrics.json")["labels"], json!(["ham", "spam"]));
-    // Files that are evaluated are read in the same way.
+    // Evaluation reads files in the same way.
     place.run(&["eval", "merged", "a.csv"]).ok();
-    // The doctor names the cause before its judgement.
+    // The doctor names the cause before its findings.
     let said = place.run(&["doctor", "a.csv"]).ok().stdout;
     let cause = said.find("6 labels look like 2").unwrap_or_else(|| panic!("{said}"));
-    assert!(said.find("abel noise").or(said.find("abels are not judged")).is_some_and(|noise| cause < noise), "{said}");
+    assert!(
+        said.find("abel noise").or(said.find("abels are not checked")).is_some_and(|noise| cause < noise),
+        "{said}"
+    );
     assert!(!place.run(&["doctor", "a.csv", "--merge-labels"]).ok().stdout.contains("look like"));
 }
 
 #[test]
-fn several_training_files_are_read_in_the_order_given() {
+fn several_training_files_are_read_in_the_given_order() {
     let place = Place::new();
     let all = rows(90);
     let of = |rows: &[[String; 2]]| table("text,label", rows, |[text, label]| format!("{text},{label}"));
@@ -124,7 +127,7 @@ fn several_training_files_are_read_in_the_order_given() {
     let hash = |model: &str| place.json(&format!("{model}/metrics.json"))["data_sha256"].clone();
     assert_eq!(hash("parts"), hash("whole"));
     assert_eq!(place.json("parts/metrics.json")["files"][0]["also"], json!(["b.csv", "c.csv"]));
-    // They are found again where the model is trained further.
+    // Continued training finds them again.
     place.write(
         "new.csv",
         of(&[["ganz neu und gut".into(), "ham".into()], ["ganz alt und dumm".into(), "spam".into()]]),
@@ -136,7 +139,7 @@ fn several_training_files_are_read_in_the_order_given() {
         let before = place.contents();
         let run = place.shell("chumoku train new.csv --from parts --out again >> b.csv");
         assert_eq!(run.code, 2, "{run:#?}");
-        run.has_one_error(&["b.csv: input file is output file"]);
+        run.has_one_error(&["b.csv: the input file is also the output file"]);
         assert_eq!(place.contents(), before);
     }
     place.write("d.csv", table("text,kind", &all[..9], |[text, label]| format!("{text},{label}")));
@@ -145,14 +148,14 @@ fn several_training_files_are_read_in_the_order_given() {
 }
 
 #[test]
-fn messages_name_the_one_of_several_training_files_that_they_mean() {
+fn messages_name_the_right_one_of_several_training_files() {
     let place = Place::new();
     let all = rows(60);
     let of = |rows: &[[String; 2]]| table("text,label", rows, |[text, label]| format!("{text},{label}"));
     place.write("a.csv", of(&all[..30]));
     place.write("test.csv", of(&all[40..50]));
     let with_row = |name: &str, row: &str| place.write(name, of(&all[30..40]) + row + "\n" + &of(&all[40..])[11..]);
-    // Line 12 is behind the header and ten rows.
+    // Line 12 comes after the header and ten rows.
     with_row("empty.csv", "some text,");
     place.refuses(&["train", "a.csv", "empty.csv", "--out", "x"], &["error: empty.csv:12", "--skip-bad-rows"]);
     with_row("path.csv", "some text,spam//more");
@@ -164,12 +167,12 @@ fn messages_name_the_one_of_several_training_files_that_they_mean() {
     with_row("child.csv", "some text,other");
     let tree = ["train", "a.csv", "child.csv", "--hierarchy", "tree.csv", "--out", "x"];
     place.refuses(&tree, &["error: child.csv:12", "“other”", "tree.csv"]);
-    // Rows that are in the test file too.
+    // Rows that are also in the test file.
     with_row("b.csv", "some text,ham");
     let files = ["train", "a.csv", "b.csv", "--test", "test.csv"];
     let run = place.run(&[&files[..], &NGRAMS[..]].concat()).ok();
     assert!(run.stderr.contains("(b.csv:13 and test.csv:2)"), "{run:#?}");
-    // Spans that end within a word.
+    // Spans that end inside a word.
     let spans = |word: &str, end: usize| {
         let row = |i: usize| format!("{{\"text\": \"{word} {i}\", \"spans\": [[0, {end}, \"x\"]]}}\n");
         (0..12).map(row).collect::<String>()
@@ -181,7 +184,7 @@ fn messages_name_the_one_of_several_training_files_that_they_mean() {
 }
 
 #[test]
-fn what_is_open_stops_with_the_flags_that_decide() {
+fn an_ambiguity_stops_with_the_flags_that_decide() {
     let place = Place::new();
     let all = rows(60);
     let flags = table("text,urgent,billing,refund,queue", &all, |[text, label]| {

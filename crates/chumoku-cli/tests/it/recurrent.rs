@@ -1,4 +1,4 @@
-//! Recurrent models: trained, used and questioned as transformers are, and compared with them.
+//! Recurrent models: trained, used and explained like transformers, and compared with them.
 
 use crate::common::{Place, csv, reviews};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::process::Stdio;
 const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
 
 #[test]
-fn a_recurrent_model_is_trained_and_used_like_any_other() {
+fn a_recurrent_model_works_like_any_other() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(100)));
     for (model, noun) in [("rnn", "RNN"), ("lstm", "LSTM"), ("gru", "GRU")] {
@@ -30,7 +30,7 @@ fn a_recurrent_model_is_trained_and_used_like_any_other() {
 
         let shown = place.run(&["explain", model, TEXT]).ok();
         assert!(shown.stderr.contains(&format!("a recurrent network, {noun} (1 layer")), "{shown:#?}");
-        for words in ["it has no attention to show", "clean", "leave-one-out", "network"] {
+        for words in ["there is no attention to show", "clean", "leave-one-out", "network"] {
             assert!(shown.stdout.contains(words), "{words}: {shown:#?}");
         }
         let value = place.run(&["explain", model, TEXT, "--json", "-"]).ok().json();
@@ -43,7 +43,7 @@ fn a_recurrent_model_is_trained_and_used_like_any_other() {
     let unwrapped = japanese.stdout.replace("\n  ", "");
     assert!(unwrapped.contains("アテンションはありません"), "{japanese:#?}");
     let shown = place.run(&["explain", "lstm", TEXT, "--view", "effects", "--html", "why.html"]).ok();
-    assert!(shown.stdout.contains("What each word does to") && !shown.stderr.contains("recurrent"), "{shown:#?}");
+    assert!(shown.stdout.contains("Effect of each word on") && !shown.stderr.contains("recurrent"), "{shown:#?}");
     assert!(place.read("why.html").contains("id=\"curves\""));
     let shown = place.run(&["explain", "gru", TEXT, "--view", "curves"]).ok().stdout;
     assert!(shown.contains("Insertion") && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
@@ -54,7 +54,7 @@ fn a_recurrent_model_is_trained_and_used_like_any_other() {
 }
 
 #[test]
-fn a_run_is_continued_with_its_own_network_only() {
+fn a_run_resumes_only_with_its_own_network() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(100)));
     place.run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2"]).ok();
@@ -86,7 +86,7 @@ fn configurations_of_recurrent_models_are_checked() {
         place.write("model/config.json", edited.to_string());
         place.refuses(&["predict", "model", "fine"], &["config.json", words]);
     }
-    // Sizes that the weights do not have.
+    // Sizes that do not match the weights.
     let mut edited = config.clone();
     edited["bidirectional"] = false.into();
     place.write("model/config.json", edited.to_string());
@@ -94,7 +94,7 @@ fn configurations_of_recurrent_models_are_checked() {
 }
 
 #[test]
-fn comparing_trains_every_model_and_then_times_all() {
+fn comparing_trains_every_model_and_then_measures_all() {
     let place = Place::new();
     place.write("reviews.csv", csv(&reviews(100)));
     let mut command = place.command(&["compare", "reviews.csv", "--epochs", "1"]);
@@ -113,7 +113,7 @@ fn comparing_trains_every_model_and_then_times_all() {
 }
 
 #[test]
-fn comparing_shows_every_model_with_figures_that_fit_together() {
+fn comparing_shows_every_model_with_consistent_numbers() {
     // Timing takes minutes: five models at six lengths, twelve times each.
     if !testkit::exhaustive("chumoku-cli") {
         return;
@@ -143,14 +143,14 @@ fn comparing_shows_every_model_with_figures_that_fit_together() {
         assert!(["holds", "does_not_hold", "open"].contains(&verdict), "{claim}");
         assert_eq!(claim.get("would_decide").is_some(), verdict == "open", "{claim}");
     }
-    // Ten rows cannot say that two models are equal to two points.
+    // Ten rows cannot show that two models are within two points.
     assert_eq!(claims[6]["verdict"], "open", "{}", claims[6]);
     assert!(claims[6]["would_decide"].as_str().unwrap().contains("rows"), "{}", claims[6]);
     let growth = &models[3]["growth"];
     let [low, power, high] = ["low", "median", "high"].map(|name| growth["power"][name].as_f64().unwrap());
     assert!(low <= power && power <= high && (growth["expected"].as_f64().unwrap() - 1.0).abs() < 0.01, "{growth}");
     let svg = place.read("time.svg");
-    // Six points of each network but that with learned positions, each with its numbers.
+    // Six points for each network except the one with learned positions, each with its numbers.
     let points: Vec<_> = svg.lines().filter(|line| line.starts_with("<rect") && line.contains("<title>")).collect();
     assert_eq!(points.len(), 24, "{svg}");
     for step in models[3]["steps"].as_array().unwrap() {
@@ -163,7 +163,7 @@ fn comparing_shows_every_model_with_figures_that_fit_together() {
         }
         assert_eq!(shown.len(), 3, "{said}");
     }
-    // Nothing else is left behind.
+    // Nothing else is left.
     assert_eq!(place.names("."), ["reviews.csv", "time.svg"]);
     place.refuses(&["compare", "missing.csv"], &["missing.csv"]);
     place.refuses(&["compare", "reviews.csv", "--svg", "no/such/time.svg"], &["no/such"]);

@@ -1,4 +1,4 @@
-//! A model that is replaced while a program reads its folder: what is read is one model, never a mixture of two.
+//! Replacing a model while a program reads its folder: the program reads one model, never a mixture of two.
 
 use crate::common::{Hold, Place, Run, csv, reviews};
 use crate::service::Server;
@@ -7,7 +7,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Stdio};
 
-/// Replaces the files of the model in `to` by those in `from` in the order of training: the configuration comes last.
+/// Replaces the files of the model in `to` by those in `from`, in the order of training: the configuration comes last.
 fn replace(place: &Place, from: &str, to: &str) {
     let is_file = |name: &String| place.path(from).join(name).is_file() && !name.starts_with('.');
     let mut names: Vec<String> = place.names(from).into_iter().filter(is_file).collect();
@@ -35,7 +35,7 @@ fn held(place: &Place, args: &[&str], hold: &Hold) -> Child {
     child
 }
 
-/// Runs a command on the folder `model`, whose model `old` is replaced by `new` before the weights are opened for the
+/// Runs a command on the folder `model`. Its model `old` is replaced by `new` before the weights are opened for the
 /// `nth` time.
 fn run_while_replaced(place: &Place, args: &[&str], [old, new]: [&str; 2], nth: usize) -> Run {
     let _ = fs::remove_dir_all(place.path("model"));
@@ -47,8 +47,8 @@ fn run_while_replaced(place: &Place, args: &[&str], [old, new]: [&str; 2], nth: 
     Run::of(child.wait_with_output().unwrap())
 }
 
-/// Checks that each command tells what it tells of `new` alone when that takes the place of `old` while it reads, and
-/// something else of `old`.
+/// Checks each command while `new` replaces `old`: the output must equal that of `new` alone, and differ from that of
+/// `old`.
 #[track_caller]
 fn check(place: &Place, commands: &[&[&str]], models: [&str; 2]) {
     for args in commands {
@@ -63,11 +63,11 @@ fn check(place: &Place, commands: &[&[&str]], models: [&str; 2]) {
     }
 }
 
-/// Rows whose labels are called differently in two files of the same texts.
+/// Two files with the same texts and differently named labels.
 fn two_classifiers(more: &[&str]) -> Place {
     let place = Place::new();
     let rows = reviews(60);
-    // In the order of their names the classes of the second file are those of the first the other way round.
+    // The sorted class names of the second file are in the reverse order of the first.
     let renamed = |label: &str| if label == "negative" { "yes" } else { "no" }.to_owned();
     place.write("old.csv", csv(&rows));
     place.write("new.csv", csv(&rows.into_iter().map(|(text, label)| (text, renamed(&label))).collect::<Vec<_>>()));
@@ -81,7 +81,7 @@ fn two_classifiers(more: &[&str]) -> Place {
 const TEXT: &str = "Slow, cold and not worth the money.";
 
 #[test]
-fn a_classifier_that_is_replaced_is_read_as_one() {
+fn a_classifier_replaced_during_loading_is_never_mixed() {
     let place = two_classifiers(&["--epochs", "1"]);
     let predict: &[&str] = &["predict", "model", "--json", TEXT];
     check(
@@ -94,7 +94,7 @@ fn a_classifier_that_is_replaced_is_read_as_one() {
         ],
         ["old", "new"],
     );
-    // By training itself, which replaces the model while a reader stands between configuration and weights.
+    // Training itself replaces the model after a reader has read the configuration, but not the weights.
     let after = place.run_anew(predict).ok().stdout;
     replace(&place, "old", "model");
     let hold = Hold::at("weights");
@@ -105,9 +105,9 @@ fn a_classifier_that_is_replaced_is_read_as_one() {
 }
 
 #[test]
-fn rows_that_a_model_was_trained_on_are_counted_by_the_model_that_is_scored() {
+fn the_overlap_with_training_rows_belongs_to_the_scored_model() {
     let place = two_classifiers(&["--model", "ngrams"]);
-    // The second model has seen other texts: none of these.
+    // The second model was trained on other texts only.
     let others = reviews(120).split_off(60).into_iter().map(|(text, _)| text);
     let rows: Vec<_> = others.enumerate().map(|(i, text)| (text, ["no", "yes"][i % 2].to_owned())).collect();
     place.write("others.csv", csv(&rows));
@@ -119,7 +119,7 @@ fn rows_that_a_model_was_trained_on_are_counted_by_the_model_that_is_scored() {
 }
 
 #[test]
-fn every_other_kind_that_is_replaced_is_read_as_one() {
+fn every_other_kind_replaced_during_loading_is_never_mixed() {
     let place = two_classifiers(&["--model", "ngrams"]);
     check(&place, &[&["predict", "model", "--json", TEXT], &["explain", "model", TEXT, "--json", "-"]], ["old", "new"]);
     // Taggers.
@@ -149,10 +149,10 @@ fn every_other_kind_that_is_replaced_is_read_as_one() {
     check(&place, &[generate], ["old-lm", "new-lm"]);
 }
 
-/// Encoders that were pretrained here, and classifiers that were made of one, are in the form of Hugging Face; the latter
-/// have two files of weights.
+/// Encoders pretrained here, and classifiers built from one, have the format of Hugging Face. The classifiers have two
+/// files of weights.
 #[test]
-fn models_in_the_form_of_hugging_face_that_are_replaced_are_read_as_one() {
+fn hugging_face_folders_replaced_during_loading_are_never_mixed() {
     let place = Place::with_bert();
     for (name, labels) in [("old", ["neg", "pos"]), ("new", ["x", "a"])] {
         let row = |i: usize| {
@@ -178,7 +178,7 @@ fn models_in_the_form_of_hugging_face_that_are_replaced_are_read_as_one() {
 }
 
 #[test]
-fn a_service_reads_one_model_at_its_start_and_when_it_reads_again() {
+fn a_service_loads_and_reloads_one_model() {
     let place = two_classifiers(&["--model", "ngrams"]);
     let asked = json!({ "inputs": TEXT, "full": true });
     let answer = |name: &str| place.run_anew(&["predict", name, TEXT, "--json"]).ok().json();
@@ -204,7 +204,7 @@ fn a_service_reads_one_model_at_its_start_and_when_it_reads_again() {
     replace(&place, "old", "model");
     server.signal("HUP");
     hold.is_reached();
-    // Meanwhile the old model answers.
+    // The old model answers meanwhile.
     assert_eq!(server.asks("/predict", &asked), new);
     replace(&place, "new", "model");
     replace(&place, "old", "model");
@@ -216,7 +216,7 @@ fn a_service_reads_one_model_at_its_start_and_when_it_reads_again() {
 }
 
 #[test]
-fn training_begins_from_one_model() {
+fn training_starts_from_one_model() {
     let place = two_classifiers(&["--model", "ngrams"]);
     let rows: Vec<_> = reviews(90).split_off(60).into_iter().map(|(text, _)| (text, "maybe".to_owned())).collect();
     place.write("more.csv", csv(&rows));
@@ -224,14 +224,14 @@ fn training_begins_from_one_model() {
     let run = run_while_replaced(&place, &train, ["old", "new"], 1);
     let labels = |folder: &str| place.json(&format!("{folder}/config.json"))["labels"].clone();
     assert_eq!((run.ok().code, labels("further")), (0, json!(["maybe", "no", "yes"])));
-    // Later it is too late: the rows are those of the model that is gone.
+    // This replacement comes too late: the rows belong to the old model.
     let late = run_while_replaced(&place, &train, ["old", "new"], 2);
     assert_eq!(late.code, 2, "{late:#?}");
-    late.has_one_error(&["model", "another that has taken its place"]);
+    late.has_one_error(&["model", "another model in its place"]);
 }
 
 #[test]
-fn a_folder_of_two_models_is_refused_in_both_languages() {
+fn a_folder_with_a_mixture_of_two_models_is_rejected_in_both_languages() {
     let place = two_classifiers(&["--model", "ngrams"]);
     let mix = |with: &str| {
         let _ = fs::remove_dir_all(place.path("model"));
@@ -242,7 +242,7 @@ fn a_folder_of_two_models_is_refused_in_both_languages() {
     mix("new");
     place.refuses(&predict, &["model.safetensors", "those of another", "copy the whole folder again"]);
     place.refuses(&["predict", "model", TEXT, "--lang", "ja"], &["model.safetensors", "別のモデル", "コピーし直す"]);
-    // Without the id in one of the two files nothing is known, as in folders of older versions.
+    // Without the id in one of the two files, mixing cannot be detected, as in folders of older versions.
     mix("old");
     let mut config: Value = place.json("model/config.json");
     let generation = config.as_object_mut().unwrap().remove("chumoku_generation").unwrap();
@@ -251,7 +251,7 @@ fn a_folder_of_two_models_is_refused_in_both_languages() {
     assert_eq!(place.run_anew(&predict).ok().stdout, place.run_anew(&["predict", "old", TEXT]).ok().stdout);
 }
 
-/// The id follows from the model: equal trainings make equal folders, and other data another id.
+/// The id depends on the model: equal trainings give equal folders, and other data another id.
 #[test]
 fn equal_models_have_the_same_id() {
     let place = two_classifiers(&["--model", "ngrams"]);

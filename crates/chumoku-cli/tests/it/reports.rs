@@ -1,4 +1,4 @@
-//! Reports: their length, what stands beside scores, cross-validation, and what speaks for each class.
+//! Reports: their length, additional figures, cross-validation, and class words.
 
 use crate::common::Place;
 use unicode_width::UnicodeWidthStr;
@@ -21,7 +21,7 @@ fn rows(n: usize) -> String {
 }
 
 #[test]
-fn each_part_is_judged_by_a_model_of_the_others() {
+fn each_fold_is_judged_by_a_model_of_the_others() {
     let place = Place::new();
     place.write("rows.tsv", rows(400));
     let train = |more: &[&str]| place.run(&[&["train", "rows.tsv"][..], more].concat()).ok();
@@ -31,7 +31,7 @@ fn each_part_is_judged_by_a_model_of_the_others() {
     let folds = place.json("model/metrics.json")["folds"].clone();
     let accuracy = &folds["figures"]["accuracy"];
     let each: Vec<f64> = accuracy["each"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect();
-    // Shares of 90 rows, which a third of the texts makes less than 1.
+    // Shares of 90 rows; a third of the texts lowers them below 1.
     assert_eq!(each.len(), 4);
     assert!(each.iter().all(|x| ((90.0 * x).round() - 90.0 * x).abs() < 1e-9 && (0.5..0.99).contains(x)), "{each:?}");
     let mean = each.iter().sum::<f64>() / 4.0;
@@ -39,7 +39,7 @@ fn each_part_is_judged_by_a_model_of_the_others() {
     assert!((accuracy["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
     assert!((accuracy["standard_deviation"].as_f64().unwrap() - deviation).abs() < 1e-12);
 
-    // The model itself is the same, and so are the folds with any number of threads.
+    // The model is the same, and so are the folds with any number of threads.
     train(&["--model", "ngrams", "--out", "plain", "--threads", "1"]);
     let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
     assert!(bytes("model/model.safetensors") == bytes("plain/model.safetensors"));
@@ -49,7 +49,7 @@ fn each_part_is_judged_by_a_model_of_the_others() {
 }
 
 #[test]
-fn the_words_that_speak_for_a_class_are_named() {
+fn the_words_that_support_a_class_are_named() {
     let place = Place::new();
     place.write("rows.tsv", rows(300));
     for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("transformer", &["--epochs", "1"])] {
@@ -62,7 +62,7 @@ fn the_words_that_speak_for_a_class_are_named() {
         ] {
             let found = strongest[class].as_array().unwrap();
             let names: Vec<&str> = found.iter().map(|of| of["ngram"].as_str().unwrap()).collect();
-            // Parts of words may speak more than whole ones.
+            // Parts of words may be stronger than whole words.
             let is_of = |words: [&str; 3], name: &str| {
                 let name = name.trim_matches(['_', ' ']);
                 words.iter().any(|word| name.len() >= 3 && (word.contains(name) || name.contains(word)))
@@ -78,7 +78,7 @@ fn the_words_that_speak_for_a_class_are_named() {
 }
 
 #[test]
-fn networks_labels_and_numbers_have_folds_too() {
+fn networks_labels_and_numbers_support_folds() {
     let place = Place::new();
     let rows = rows(90);
     place.write("classes.tsv", &rows);
@@ -108,25 +108,25 @@ fn networks_labels_and_numbers_have_folds_too() {
 }
 
 #[test]
-fn folds_that_make_no_sense_are_refused() {
+fn invalid_folds_are_rejected() {
     let place = Place::new();
     place.write("rows.tsv", rows(40));
     for (flags, expected) in [
         (&["--folds", "1"][..], "expected a whole number from 2 to 100, found 1"),
         (&["--folds", "90", "--model", "ngrams"], "too few different texts among 3"),
-        (&["--folds", "3", "--task", "lm"], "only for classes, labels and numbers"),
+        (&["--folds", "3", "--task", "lm"], "only to predict classes, labels or numbers"),
     ] {
         let run = place.run(&[&["train", "rows.tsv", "--out", "model"][..], flags].concat());
         assert!(run.code == 2 && run.stderr.contains(expected), "{flags:?}: {run:#?}");
     }
 }
 
-/// Lines on a terminal of 80 columns.
+/// Number of lines on a terminal with 80 columns.
 fn lines_on_screen(text: &str) -> usize {
     text.lines().map(|line| line.width().div_ceil(80).max(1)).sum()
 }
 
-/// The report, with the line that names the folder, is no more than a screen in both languages. One command shows the rest.
+/// The report and the line that names the folder fit on one screen in both languages. One command shows the rest.
 #[test]
 fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
     let place = Place::new();
@@ -151,12 +151,12 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
         let epochs = if name == "alone" { &[][..] } else { &["--epochs", "1"] };
         for lang in ["en", "ja"] {
             let run = place.run(&[&["train", "--lang", lang, "--force"][..], args, epochs].concat()).ok();
-            // A blank line stands before the line that names the folder.
+            // A blank line precedes the line that names the folder.
             let (_, done) = run.stderr.trim_end().rsplit_once("\n\n").unwrap();
             assert!(done.contains(name), "{run:#?}");
             let lines = 1 + lines_on_screen(done) + lines_on_screen(&run.stdout);
             assert!(lines <= 24, "{lines} lines: {run:#?}");
-            // What programs search is one line in a file.
+            // In a file, lines that programs search for are not wrapped.
             let is_one = |line: &str| line.starts_with("Advice") || line.starts_with("Never predicted");
             assert!(run.stdout.lines().all(|line| line.width() <= 80 || is_one(line)), "{run:#?}");
             let rest = format!("chumoku info {name} --report");
@@ -168,12 +168,12 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
         }
         let rest = place.run(&["info", name, "--report"]).ok().stdout;
         let parts: &[&str] = match name {
-            "labels" => &["this model", "threshold", "most probable label is right"],
-            "stars" => &["this model", "nearest", "The 90 % intervals hold"],
+            "labels" => &["this model", "threshold", "most probable label is correct"],
+            "stars" => &["this model", "nearest", "The 90 % intervals contain"],
             _ => &["this model", "precision", "Calibration error"],
         };
         assert!(parts.iter().all(|part| rest.contains(part)), "{rest}");
-        // A paragraph is one line in a file.
+        // In a file, a paragraph is one line.
         let is_one = |line: &str| {
             ["Never predicted", "Chosen", "The transformer's weights"].iter().any(|begin| line.starts_with(begin))
         };
@@ -182,7 +182,7 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
     }
     let run = place.run(&["train", "many.csv", "--out", "many", "--epochs", "1", "--force"]).ok();
     assert!(run.stdout.contains("worst of 40 classes"), "{run:#?}");
-    // The report is an error if its file is missing or damaged.
+    // A missing or damaged report file is an error.
     std::fs::remove_file(place.path("few/metrics.json")).unwrap();
     place.refuses(&["info", "few", "--report"], &["few/metrics.json", "train again"]);
     place.write("few/metrics.json", "{\"scores\": {}}");
@@ -190,9 +190,9 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
     place.refuses(&["info", "--report"], &["MODEL"]);
 }
 
-/// Test rows that training had too are left out once, whatever is predicted.
+/// Test rows that also occur in training are left out of a second score, for every task.
 #[test]
-fn a_score_without_the_leaked_test_rows_stands_beside_the_score() {
+fn the_score_without_leaked_test_rows_is_also_reported() {
     let place = Place::new();
     let all = rows(700);
     let lines: Vec<&str> = all.lines().skip(1).collect();
@@ -202,7 +202,7 @@ fn a_score_without_the_leaked_test_rows_stands_beside_the_score() {
         let line = number(line) + "\n";
         match i {
             0..500 => train += &line,
-            // Case and spaces make no other text.
+            // Case and spaces do not make a different text.
             _ if i % 4 == 0 => test += &(number(&lines[i - 400].replace("the ", "THE  ")) + "\n"),
             _ => (test, unseen) = (test + &line, unseen + &line),
         }
@@ -224,7 +224,7 @@ fn a_score_without_the_leaked_test_rows_stands_beside_the_score() {
             let eval = place.run(&eval).ok().json();
             assert_eq!((&metrics["unseen"]["rows"], &eval["rows"]), (&150.into(), &150.into()));
             assert_eq!(metrics["unseen"][key], eval["scores"][key], "{task}");
-            assert!(place.read("model/README.md").contains("had the texts of 50 test rows too"));
+            assert!(place.read("model/README.md").contains("The texts of 50 test rows are also in the training data"));
         }
     }
     place
@@ -233,9 +233,9 @@ fn a_score_without_the_leaked_test_rows_stands_beside_the_score() {
     assert!(place.json("clean/metrics.json")["unseen"].is_null());
 }
 
-/// Where the test rows break a promise of `--abstain`, the report says so next to the figure.
+/// If the test rows break a promise of `--abstain`, the report says so next to the figure.
 #[test]
-fn promises_that_the_test_rows_break_are_named() {
+fn promises_broken_by_the_test_rows_are_named() {
     let place = Place::new();
     let all = rows(4000);
     let lines: Vec<&str> = all.lines().skip(1).collect();
@@ -262,8 +262,8 @@ fn promises_that_the_test_rows_break_are_named() {
     };
     let (short, full, promises) = report("unlike.tsv");
     assert!(promises.iter().all(|promise| promise["broken"] == "unlike"), "{promises:?}");
-    let said = "less than promised: these rows are unlike the validation rows";
-    let mut lines = short.lines().skip_while(|line| !line.starts_with("Only where it is sure"));
+    let said = "less than promised: these rows differ from the validation rows";
+    let mut lines = short.lines().skip_while(|line| !line.starts_with("Abstaining when unsure"));
     assert!(lines.nth(1).unwrap().contains(said), "{short}");
     assert_eq!(full.matches(said).count(), promises.len(), "{full}");
     let (short, full, promises) = report("like.tsv");
@@ -271,19 +271,19 @@ fn promises_that_the_test_rows_break_are_named() {
     assert!(!short.contains(said) && !full.contains(said), "{full}");
 }
 
-/// Near the ceiling, and where half of the rows teach as much, the run offers to stop at the n-grams.
+/// Near the ceiling, and if half of the rows give the same score, the run suggests n-grams only.
 #[test]
-fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
+fn a_run_suggests_ngrams_if_a_transformer_adds_little() {
     let place = Place::new();
     let clear =
         |i: usize| format!("{}\tthe {} in room {}\n", ["food", "travel"][i % 2], ["soup", "train"][i % 2], i / 2);
     place.write("clear.tsv", format!("label\ttext\n{}", (0..2400).map(clear).collect::<String>()));
     let run = place.run(&["train", "clear.tsv", "--epochs", "1", "--out", "clear"]).ok();
     let offer = run.stderr.lines().find(|line| line.starts_with("offer ")).unwrap_or_else(|| panic!("{run:#?}"));
-    for part in ["right in 100.0 % of the validation rows", "Ctrl-C, then --model ngrams", "--from FOLDER"] {
+    for part in ["right in 100.0 % of the validation rows", "Ctrl-C, then use --model ngrams", "--from FOLDER"] {
         assert!(offer.contains(part), "{offer}");
     }
-    // A quarter of the labels is noise, and a few words tell the rest: more rows do not help.
+    // A quarter of the labels is noise, and a few words reveal the rest: more rows do not help.
     let mut state = 4;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
     let mut flat = String::from("label\ttext\n");
@@ -296,7 +296,7 @@ fn a_run_offers_to_stop_at_the_ngrams_where_a_transformer_has_little_to_add() {
     place.write("flat.tsv", flat);
     let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).ok();
     assert!(run.stderr.contains("n-grams learn as much from half of the rows as from all"), "{run:#?}");
-    // Two hundred rows of many words are too few for either.
+    // Two hundred rows with many words are too few for either.
     let run = place.run(&["train", "--epochs", "1", "--out", "reviews"]).ok();
     assert!(!run.stderr.contains("offer "), "{run:#?}");
     assert!(run.stdout.lines().last().unwrap().contains("A pretrained encoder (multilingual-e5-small)"), "{run:#?}");
@@ -315,10 +315,10 @@ fn rare(n: usize, seed: u64) -> String {
     format!("label\ttext\n{}", (0..n).map(row).collect::<String>())
 }
 
-/// `--optimize macro-f1` answers rare classes more often, in every door to the model, and what it would give stands in the report
-/// of a run without it.
+/// `--optimize macro-f1` predicts rare classes more often, in every command. A run without it reports its expected
+/// effect.
 #[test]
-fn answers_may_be_chosen_for_macro_f1() {
+fn answers_can_be_optimized_for_macro_f1() {
     let place = Place::new();
     place.write("train.tsv", rare(2500, 3));
     place.write("test.tsv", rare(1000, 9));
@@ -347,7 +347,7 @@ fn answers_may_be_chosen_for_macro_f1() {
         let recall = |metrics: &serde_json::Value| metrics["scores"]["classes"][1]["recall"].as_f64().unwrap();
         assert!(recall(&after) > recall(&before) + 0.1, "{after}");
 
-        // The folder holds it, and eval and predict go by it: the largest product of probability and factor.
+        // The folder stores it; eval and predict choose the largest product of probability and factor.
         let factors = place.json(&format!("{name}/config.json"))["decision"]["factors"].clone();
         let factor = |class: usize| factors[class].as_f64().unwrap();
         let eval = place.run(&["eval", name, "test.tsv", "--json"]).ok().json();
@@ -367,10 +367,10 @@ fn answers_may_be_chosen_for_macro_f1() {
             rare += usize::from(answered["label"] == "rare" && of("rare") < 0.5);
         }
         assert!(rare > 50, "{rare}");
-        // A threshold of the caller's comes first.
+        // The user's threshold takes precedence.
         let asked = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).ok().json_lines();
         assert!(asked.iter().all(|row| row["label"] == "common"));
-        // Promises are of these answers: fewer of them are right.
+        // Promises apply to these predictions. Fewer of them are right.
         let last =
             |metrics: &serde_json::Value| metrics["risk_coverage"].as_array().unwrap().last().unwrap()[2].clone();
         assert_ne!(last(&before), last(&after));

@@ -1,4 +1,4 @@
-//! The repository's files: every system can check them out and gets the same bytes.
+//! The repository's files can be checked out on every system with the same bytes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Why a file cannot be checked out everywhere, if it cannot: by its mode in Git and its path.
+/// The reason why a file cannot be checked out everywhere, from its mode in Git and its path.
 fn problem(mode: &str, path: &str) -> Option<&'static str> {
     const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
     let part_has = |wrong: &dyn Fn(&str) -> bool| path.split('/').any(wrong);
@@ -23,7 +23,7 @@ fn problem(mode: &str, path: &str) -> Option<&'static str> {
         _ if part_has(&|part| part.contains(is_refused)) => Some("a letter that Windows refuses in names"),
         _ if part_has(&|part| part.ends_with(['.', ' '])) => Some("a name that Windows shortens"),
         _ if part_has(&is_device) => Some("the name of a device on Windows"),
-        // With the folder before it, the path must stay below 260 letters.
+        // With its parent folder, the path must stay below 260 characters.
         _ if path.chars().count() > 150 => Some("a path that is too long for Windows"),
         _ => None,
     }
@@ -49,7 +49,7 @@ fn every_system_can_check_out_the_repository() {
         .filter_map(|(mode, path)| problem(mode, path).map(|problem| format!("{path}: {problem}")))
         .collect();
     assert!(problems.is_empty(), "{}", problems.join("\n"));
-    // Windows and macOS take names that differ in case alone for one.
+    // Windows and macOS do not distinguish names that differ only in case.
     let mut names = BTreeMap::new();
     for (_, path) in files {
         if let Some(other) = names.insert(path.to_lowercase(), path) {
@@ -59,7 +59,7 @@ fn every_system_can_check_out_the_repository() {
 }
 
 #[test]
-fn what_cannot_be_checked_out_is_found() {
+fn problematic_files_are_found() {
     let long = "long/".repeat(40);
     let found = |path| problem("100644", path).is_some();
     assert!(problem("120000", "docs/link").is_some() && problem("160000", "peer").is_some());
@@ -73,10 +73,10 @@ fn what_cannot_be_checked_out_is_found() {
 }
 
 #[test]
-fn line_ends_are_checked_out_as_they_are() {
+fn line_endings_are_checked_out_unchanged() {
     let attributes = std::fs::read_to_string(root().join(".gitattributes")).unwrap();
     assert!(attributes.lines().any(|line| line == "* -text"), "{attributes}");
-    // Git may have changed them all the same: then tests that compare texts fail, and their messages do not show why.
+    // Git may still have changed all of them. Tests that compare texts would then fail without an obvious reason.
     let source = std::fs::read_to_string(root().join("README.md")).unwrap();
     assert!(!source.contains('\r'), "Git changed line ends: check out again with core.autocrlf=false");
 }

@@ -1,9 +1,9 @@
-//! A number for each text: recognised, trained, used, questioned, scored; exact and resumable; and what is refused.
+//! Regression: detected, trained, used, explained, scored, exact, resumable, and rejected if invalid.
 
 use crate::common::{Page, Place, sha256};
 use chumoku::TextClassifier;
 
-/// Texts whose number is how often they praise.
+/// Texts whose number counts their praise.
 fn rows(n: usize, column: &str, measure: bool) -> String {
     let mut state = 7;
     let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
@@ -38,12 +38,12 @@ fn texts_get_their_numbers() {
     for part in ["task      score: a number for each text", "numbers   0 to 4, mean", "5 levels"] {
         assert!(run.stderr.contains(part), "{part}: {run:#?}");
     }
-    for part in ["RMSE", "Spearman", "baseline: n-grams", "always the median", "The 90 % intervals hold"] {
+    for part in ["RMSE", "Spearman", "baseline: n-grams", "always the median", "The 90 % intervals contain"] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{run:#?}");
     let metrics = place.json("model/metrics.json");
-    // The weights are those of the epoch with the smallest error.
+    // The weights come from the epoch with the smallest error.
     let figure = |line: &str| line.split_once("mean absolute error")?.1.split_whitespace().next()?.parse().ok();
     let errors: Vec<f64> = run.stderr.lines().filter(|line| line.starts_with("epoch")).filter_map(figure).collect();
     let best = metrics["best_epoch"].as_u64().unwrap() as usize;
@@ -60,7 +60,7 @@ fn texts_get_their_numbers() {
     assert_eq!(config["problem"]["thresholds"], serde_json::json!([0.5, 1.5, 2.5, 3.5]));
     assert!(place.read("model/README.md").contains("between 0 and 4"));
 
-    // The scores again, and what they are scores of.
+    // The scores are reproduced, with a description of the data.
     let eval = place.run(&["eval", "model", "test.csv", "--json", "--svg", "points.svg"]).ok().json();
     assert_eq!((&eval["rows"], &eval["rows_trained_on"]), (&150.into(), &0.into()));
     assert_eq!(eval["scores"], metrics["scores"]);
@@ -81,7 +81,7 @@ fn texts_get_their_numbers() {
 }
 
 #[test]
-fn answers_have_every_form() {
+fn answers_are_available_in_every_format() {
     let place = Place::new();
     trained(&place, "model", &[]);
     let [all, none] =
@@ -127,7 +127,7 @@ fn the_same_bytes_for_any_number_of_threads_and_after_kills() {
 }
 
 #[test]
-fn measures_are_numbers_too() {
+fn measures_are_also_numbers() {
     let place = Place::new();
     place.write("hotels.csv", rows(300, "price", true));
     let run = place.run(&["train", "hotels.csv", "--label", "price", "--epochs", "2", "--out", "model"]).ok();
@@ -136,11 +136,11 @@ fn measures_are_numbers_too() {
     let metrics = place.json("model/metrics.json");
     assert!(metrics["r2"].as_f64().unwrap() > 0.5, "{metrics}");
     assert!(metrics["scores"]["levels"].as_array().unwrap().is_empty());
-    // A rating as classes, because that was asked for.
+    // Ratings as classes, on request.
     place.write("stars.csv", rows(80, "stars", false));
     let classes = place.run(&["train", "stars.csv", "--task", "classify", "--epochs", "1", "--out", "classes"]).ok();
     assert!(classes.stdout.contains("accuracy"), "{classes:#?}");
-    // A number that has changed is other data, though it is as near to the others as before.
+    // A changed number is different data, even at the same distance from the others.
     std::fs::remove_file(place.path("model/model.safetensors")).unwrap();
     let mut lines: Vec<String> = place.read("hotels.csv").lines().map(str::to_owned).collect();
     let price = lines[1].split(',').nth(1).unwrap().to_owned();
@@ -150,17 +150,17 @@ fn measures_are_numbers_too() {
     place.refuses(&args, &["other data, settings or seed", "--force"]);
 }
 
-/// Columns of numbers are found without a name for them, and what is odd in them is said.
+/// Number columns are detected without a name, and irregularities are reported.
 #[test]
-fn columns_of_numbers_are_found() {
+fn number_columns_are_detected() {
     let place = Place::new();
     place.write("hotels.csv", rows(300, "price", true).replace("id,price", "no,price"));
     let run = place.run(&["train", "hotels.csv", "--epochs", "1", "--out", "model"]).ok();
     assert!(run.stderr.contains("score: a number for each text: column “price” holds a measure"), "{run:#?}");
     place.run(&["eval", "model", "hotels.csv", "--json"]).ok();
-    // Thresholds in their order, the one that is asked about among those shown.
+    // Thresholds in order, with the explained one among them.
     let why = place.run(&["explain", "model", "food good, staff kind, bath clean, street quiet."]).ok();
-    let explained = why.stdout.lines().find_map(|line| line.strip_prefix("What each word does to \"")).unwrap();
+    let explained = why.stdout.lines().find_map(|line| line.strip_prefix("Effect of each word on \"")).unwrap();
     let label = explained.trim_end_matches('"');
     assert!(why.stdout.lines().any(|line| line.trim_start().starts_with(label) && line.ends_with('%')), "{why:#?}");
     assert!(why.stdout.contains("more thresholds"), "{why:#?}");
@@ -168,7 +168,7 @@ fn columns_of_numbers_are_found() {
     let shown = why["probabilities"].as_array().unwrap();
     let threshold = |p: &serde_json::Value| p["label"].as_str().unwrap()[2..].parse::<f64>().unwrap();
     assert!(shown.is_sorted_by(|a, b| threshold(a) < threshold(b)), "{why}");
-    // Texts that stand in both files, and texts of two numbers, are told of; the model's card too.
+    // Texts in both files, and texts with two numbers, are reported, also in the model card.
     place.write("both.csv", rows(60, "stars", false) + "98,1,\"Room 3: food twice.\"\n99,4,\"Room 3: food twice.\"\n");
     let run = place.run(&["train", "both.csv", "--test", "both.csv", "--epochs", "1", "--out", "both"]).ok();
     let leak = "warning: 62 of 62 test rows have a text that is also in the training file";
@@ -177,21 +177,21 @@ fn columns_of_numbers_are_found() {
     for note in [leak, twice] {
         assert!(run.stderr.contains(note) && card.contains(note), "{note}: {run:#?} {card}");
     }
-    // A rating with a slip is a rating all the same.
+    // A rating with a typo is still a rating.
     place.write("slip.csv", rows(60, "総合評価", false).replacen("\n7,", "\n7,★", 1));
     place.refuses(&["train", "slip.csv", "--out", "x"], &["slip.csv:9", "a number", "★"]);
-    // Numbers that are no level are told apart.
+    // Numbers that are not a level are distinguished.
     place.write("stars.csv", rows(60, "stars", false));
     place.run(&["train", "stars.csv", "--epochs", "1", "--out", "stars"]).ok();
     place.write("half.csv", "stars,text\n2.5,food good\n9,staff kind\n1,bath clean\n");
     let shown = place.run(&["eval", "stars", "half.csv"]).ok();
-    assert!(shown.stdout.contains("2 rows have numbers that are none of these"), "{shown:#?}");
+    assert!(shown.stdout.contains("2 rows have other numbers"), "{shown:#?}");
     assert!(!shown.stdout.contains("-0.00 ") && shown.stdout.contains('–'), "{shown:#?}");
     place.refuses(&["predict", "stars", "--top", "2", "a text"], &["--top"]);
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_are_reported() {
     let place = Place::new();
     place.write("five.csv", rows(40, "rating", false).replacen("\n7,", "\n7,five", 1));
     place.refuses(&["train", "five.csv", "--task", "score", "--out", "x"], &["five.csv:9", "a number", "five"]);
@@ -210,19 +210,19 @@ fn what_is_wrong_is_said() {
     );
     place.run(&["train", "tags.jsonl", "--epochs", "1", "--out", "tags"]).ok();
     place.refuses(&["eval", "tags", "tags.jsonl", "--svg", "x.svg"], &["--svg", "of numbers"]);
-    // A folder whose values are not those of its thresholds.
+    // A folder whose values do not match its thresholds.
     let mut config = place.json("model/config.json");
     config["problem"]["values"].as_array_mut().unwrap().pop();
     place.write("model/config.json", config.to_string());
     place.refuses(&["predict", "model", "a text"], &["config.json", "values"]);
 }
 
-/// Ratings as people write them are the numbers that they stand for.
+/// Ratings with units are parsed as numbers.
 #[test]
 fn numbers_may_have_a_unit() {
     let place = Place::new();
     let plain = rows(40, "rating", false);
-    // The number is the second of the columns.
+    // The number is in the second column.
     let with = |unit: &str| {
         let line = |line: &str| {
             let (head, text) = line.split_once(",\"").unwrap_or((line, ""));
@@ -240,11 +240,11 @@ fn numbers_may_have_a_unit() {
     let model = |data: &str| std::fs::read(place.path(&format!("{data}/model.safetensors"))).unwrap();
     assert!(model("plain") == model("stars"));
     place.write("mixed.csv", with("/5").replacen("/5,\"Room 7", "/10,\"Room 7", 1));
-    let refused = ["mixed.csv:9", "written like those of the rows before", "/10"];
+    let refused = ["mixed.csv:9", "in the format of the rows before", "/10"];
     place.refuses(&["train", "mixed.csv", "--task", "score", "--out", "x"], &refused);
 }
 
-/// Fine-tuned, the folder has a question a threshold, as other programs read it.
+/// A fine-tuned folder has one output per threshold, in a format that other programs read.
 #[test]
 fn a_pretrained_encoder_learns_numbers() {
     let place = Place::with_bert();
@@ -259,7 +259,7 @@ fn a_pretrained_encoder_learns_numbers() {
     assert!((0.0..=4.0).contains(&found["score"].as_f64().unwrap()), "{found}");
 }
 
-/// The file and the commands of `docs/score.md`, as a reader pastes them.
+/// Runs the file and the commands of `docs/score.md` as given.
 #[test]
 fn the_page_is_true() {
     let place = Place::new();
@@ -269,7 +269,7 @@ fn the_page_is_true() {
     assert_eq!(place.json("rooms/config.json")["problem"]["range"], serde_json::json!([1.0, 5.0]));
 }
 
-/// Effects of words for every row of a file, of numbers and of classes.
+/// The effects of words for every row of a file, for numbers and for classes.
 #[test]
 fn many_texts_are_explained_in_one_run() {
     let place = Place::new();
@@ -281,7 +281,7 @@ fn many_texts_are_explained_in_one_run() {
     assert_eq!(words, ["food", "good", ",", "staff", "kind", "."]);
     assert!(rows[0]["number"]["score"].is_number() && rows[0]["words"][1]["whole"].is_number(), "{}", rows[0]);
     assert!(rows[1]["words"].is_null() && rows[1]["error"].is_string(), "{}", rows[1]);
-    // The same as one by one.
+    // The same results as one by one.
     let alone = place.run(&["explain", "model", "--json", "-", "bath clean"]).ok().json();
     let effects = alone["attribution"]["whole"].as_array().unwrap();
     assert_eq!(rows[2]["words"][0]["whole"], effects[1], "{} {alone}", rows[2]);

@@ -1,5 +1,5 @@
-//! Storms: thousands of connections, clients that send nonsense or take nothing, folders that vanish, processes that are killed.
-//! Nothing hangs, and whatever is answered at all is answered with a status and a reason.
+//! Stress tests: thousands of connections, clients that send nonsense or read nothing, folders that vanish, processes
+//! that are killed. Nothing hangs, and every answer has a status and a reason.
 
 #![cfg(unix)]
 
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use testkit::exhaustive;
 
-/// A folder with one model, which is quick to make.
+/// A folder with one model that is quick to train.
 fn place() -> &'static Place {
     static PLACE: OnceLock<Place> = OnceLock::new();
     PLACE.get_or_init(|| {
@@ -36,7 +36,7 @@ fn expected() -> &'static str {
     EXPECTED.get_or_init(|| place().run(&["predict", "ngrams", TEXT, "--json"]).ok().stdout.trim_end().to_owned())
 }
 
-/// How many files this process may have open, and so each that it starts.
+/// The maximum number of open files of this process and its children.
 fn files() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -44,13 +44,13 @@ fn files() -> usize {
 }
 
 #[test]
-fn thousands_of_connections_may_stand_idle() {
+fn thousands_of_connections_may_be_idle() {
     let wanted = if exhaustive("chumoku-cli") { 10_000 } else { 2_000 };
     let most = wanted.min(files().saturating_sub(200));
     if most < wanted {
         println!("{most} connections instead of {wanted}: raise `ulimit -n`");
     }
-    // Room for all of them; and more than may be open.
+    // A limit above their number, and one below it.
     for (count, room) in [(most, most + 100), (most / 10, most / 20)] {
         let most = room.to_string();
         let server = Server::start(place(), &["ngrams", "--max-connections", &most]);
@@ -59,7 +59,7 @@ fn thousands_of_connections_may_stand_idle() {
         let is_full = stay < count;
         let connect = |number: usize| {
             let mut stream = server.connect();
-            // Not faster than they are taken: the system has room for a thousand, and lets the next wait for a second.
+            // Not faster than the service accepts: the system queues a thousand, and delays the next for a second.
             if number >= stay {
                 read(&mut stream).expect("an answer").is(503, "Overloaded");
             } else if number % 500 == 499 {
@@ -69,7 +69,7 @@ fn thousands_of_connections_may_stand_idle() {
             stream
         };
         let mut idle: Vec<TcpStream> = (0..count).map(connect).collect();
-        // Those that stay can ask, each.
+        // Each of those that stay can send a request.
         for stream in idle[..stay].iter_mut().step_by(97) {
             stream.write_all(&body()).unwrap();
             assert_eq!(read(stream).expect("an answer").body, expected());
@@ -90,14 +90,14 @@ fn thousands_of_connections_may_stand_idle() {
 }
 
 #[test]
-fn more_connections_than_files_are_survived() {
+fn the_service_survives_more_connections_than_files() {
     let place = place();
     let line = "ulimit -n 60 && exec \"$CHUMOKU\" serve ngrams --port 0 --threads 1";
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku")).env_remove("CHUMOKU_API_KEY");
     let server = Server::of(command.current_dir(place.path("")));
     let held: Vec<TcpStream> = (0..150).map(|_| server.connect()).collect();
-    // It takes all that it can, where the system tells.
+    // It accepts as many as possible, if the system reports it.
     let files = format!("/proc/{}/fd", server.id());
     if std::fs::exists(&files).unwrap_or(false) {
         wait_until("no more files", || std::fs::read_dir(&files).unwrap().count() >= 60);
@@ -107,7 +107,7 @@ fn more_connections_than_files_are_survived() {
     assert_eq!((reply.status, &*reply.body), (200, expected()));
 }
 
-/// What a server may say to nonsense: a status, and a reason unless it is not even HTTP.
+/// Checks the answer to nonsense: a status, and a reason unless the input is not even HTTP.
 #[track_caller]
 fn check(reply: &Reply, sent: &[u8]) {
     let shown = String::from_utf8_lossy(&sent[..sent.len().min(300)]);
@@ -119,13 +119,13 @@ fn check(reply: &Reply, sent: &[u8]) {
             let said = body["error"].as_str().or(body["message"].as_str());
             assert!(body["error_type"].is_string() && said.is_some_and(|said| said.len() > 10), "{reply:?} to {shown}");
         }
-        // An expectation that nobody can meet.
+        // An unsupported expectation.
         417 | 501 | 505 => {}
         _ => panic!("{reply:?} to {shown}"),
     }
 }
 
-/// A sound request for one of some paths with bytes changed, left out, doubled, or cut off.
+/// A valid request for one of some paths, with bytes changed, deleted, doubled, or cut off.
 fn changed(body: &str, paths: &[&str], state: &mut u64) -> Vec<u8> {
     let below = |state: &mut u64, n: usize| (random(state) * n as f64) as usize;
     let path = paths[below(state, paths.len())];
@@ -151,10 +151,10 @@ fn changed(body: &str, paths: &[&str], state: &mut u64) -> Vec<u8> {
     bytes
 }
 
-/// Whether some bytes are answered; if not, the connection is closed, and soon in any case.
+/// Returns `true` if these bytes get an answer. Otherwise the connection must be closed; both must happen soon.
 fn is_answered(server: &Server, bytes: &[u8]) -> bool {
     let mut stream = server.connect();
-    // It may have refused before all is sent.
+    // It may refuse before everything is sent.
     let _ = stream.write_all(bytes);
     let begun = Instant::now();
     let reply = read(&mut stream);
@@ -164,7 +164,7 @@ fn is_answered(server: &Server, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn nonsense_is_refused_and_hangs_nobody() {
+fn nonsense_is_rejected_and_blocks_nobody() {
     let args = ["ngrams", "--max-body", "100000", "--log", "off"];
     let server = Server::start(place(), &args);
     let deep = |open: &str, close: &str, count: usize| {
@@ -197,12 +197,12 @@ fn nonsense_is_refused_and_hangs_nobody() {
     for path in paths {
         for body in &bodies {
             let reply = server.sends(&request(path, body));
-            // A character of the code 0 is one, and of two fields of a name the last counts.
+            // A NUL character is valid, and for a duplicate field the last value counts.
             assert!(reply.status >= 400 || body.ends_with(b"\"a\"}") || body.len() < 50, "{reply:?}");
             check(&reply, body);
         }
     }
-    // Requests that were sound, with bytes changed, left out, doubled, or cut off: what is waited for may not come.
+    // Valid requests with bytes changed, deleted, doubled, or cut off: the rest of the request may never arrive.
     let server = Server::start(place(), &[&args[..], &["--read-timeout", "500ms"]].concat());
     let sound = json!({ "inputs": [["good"], ["bad"]], "full": true, "top": 2 }).to_string();
     let [mut answered, mut closed] = [0, 0];
@@ -224,7 +224,7 @@ fn nonsense_is_refused_and_hangs_nobody() {
             (answered, closed) = (answered + counts.0, closed + counts.1);
         }
     });
-    // Most are long enough to be answered, if they come in time.
+    // Most are long enough for an answer, if they arrive in time.
     assert!(answered > 300, "{answered} answered, {closed} closed without a word");
     wait_until("an answer as before", || {
         let mut stream = server.connect();
@@ -234,11 +234,11 @@ fn nonsense_is_refused_and_hangs_nobody() {
 }
 
 #[test]
-fn who_sends_or_takes_bytes_one_by_one_is_let_go() {
+fn clients_that_send_or_read_byte_by_byte_are_dropped() {
     let server = Server::start(place(), &["ngrams", "--read-timeout", "1s"]);
     let whole = body();
     std::thread::scope(|scope| {
-        // Heads and bodies that come a byte at a time.
+        // Heads and bodies that arrive one byte at a time.
         for start in [0, whole.len() - 20] {
             let (server, whole) = (&server, &whole);
             scope.spawn(move || {
@@ -248,13 +248,13 @@ fn who_sends_or_takes_bytes_one_by_one_is_let_go() {
                     if stream.write_all(byte).is_err() {
                         break;
                     }
-                    // More than the time for all of them, together.
+                    // Longer than the total timeout.
                     std::thread::sleep(Duration::from_millis(200));
                 }
                 read(&mut stream).into_iter().for_each(|reply| drop(reply.is(408, "Timeout")));
             });
         }
-        // Answers that nobody takes.
+        // Answers that the client does not read.
         let mut taker = server.connect();
         taker.set_write_timeout(Some(PATIENCE)).unwrap();
         let ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
@@ -273,12 +273,12 @@ fn a_folder_that_changes_or_vanishes_changes_no_answer() {
     let server = Server::start(&place, &["ngrams"]);
     assert_eq!(server.sends(&body()).body, expected());
     for entry in std::fs::read_dir(place.path("ngrams")).unwrap().map(Result::unwrap) {
-        // In place, as a careless copy does, and shorter than it was.
+        // In place, as a careless copy does, and shorter than before.
         std::fs::write(entry.path(), b"?").unwrap();
     }
     assert_eq!(server.sends(&body()).body, expected());
     server.signal("HUP");
-    server.hears("the old model is kept");
+    server.hears("keeping the old model");
     std::fs::remove_dir_all(place.path("ngrams")).unwrap();
     assert_eq!(server.sends(&body()).body, expected());
     server.signal("HUP");
@@ -287,7 +287,7 @@ fn a_folder_that_changes_or_vanishes_changes_no_answer() {
 }
 
 #[test]
-fn told_to_end_under_load_it_answers_all_that_it_takes() {
+fn shutdown_under_load_answers_all_accepted_requests() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
     expected();
     let (address, all) = (server.address.clone(), Arc::new(AtomicUsize::new(0)));
@@ -295,7 +295,8 @@ fn told_to_end_under_load_it_answers_all_that_it_takes() {
         .map(|_| {
             let (address, all) = (address.clone(), all.clone());
             std::thread::spawn(move || {
-                // A connection for each request, until there are no more. One that was not taken ends without a byte.
+                // One connection per request until the service stops. A connection that was not accepted ends without a
+                // byte.
                 while let Ok(mut stream) = TcpStream::connect(&address) {
                     stream.set_read_timeout(Some(PATIENCE)).unwrap();
                     let last = String::from_utf8(body()).unwrap().replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
@@ -323,14 +324,14 @@ fn told_to_end_under_load_it_answers_all_that_it_takes() {
 }
 
 #[test]
-fn killed_it_is_started_again() {
+fn a_killed_service_is_restarted() {
     let place = Place::new();
     place.copy(&self::place().path("ngrams"), "ngrams");
-    // A port that is free, and that the system gives to nobody who asks for any.
+    // A free port outside the range that the system assigns.
     let first = std::process::id() as u16 % 10_000;
     let mut ports = (0..10_000).map(|i| 20_000 + (first + i) % 10_000);
     let port = ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap();
-    // As a supervisor does.
+    // A supervisor loop.
     let supervisor = "while [ ! -e stop ]; do \"$CHUMOKU\" serve ngrams --port $PORT 2>>log & echo $! >pid; wait $!; sleep 0.1; done";
     let mut command = Command::new("sh");
     command.args(["-c", supervisor]).current_dir(place.path("")).stdin(Stdio::null());
@@ -357,7 +358,7 @@ fn killed_it_is_started_again() {
     };
     comes_back();
     std::thread::scope(|scope| {
-        // Clients that come all the while are answered rightly or not at all.
+        // Clients that keep coming get a right answer or none.
         for _ in 0..4 {
             scope.spawn(|| {
                 while !is_over.load(Relaxed) {

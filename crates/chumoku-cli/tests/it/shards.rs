@@ -1,5 +1,5 @@
-//! Shards: `predict --shard` and `join` give, byte for byte, what one `predict` gives; and what is missing, twice or of another run
-//! is named.
+//! Shards: `predict --shard` with `join` gives the same bytes as one `predict`. Missing, duplicate and foreign shards
+//! are named.
 
 use crate::common::{Place, csv, reviews};
 use serde_json::json;
@@ -28,7 +28,7 @@ fn place() -> &'static Place {
         place.write("train-pairs.csv", format!("premise,hypothesis,label\n{}", (0..120).map(row).collect::<String>()));
         place.run(&["train", "train-pairs.csv", "--out", "pairs", "--model", "ngrams"]).ok();
 
-        // Files with what makes rows hard: line breaks in fields, marks in front, rows without a text.
+        // Files with difficult rows: line breaks in fields, byte order marks, rows without a text.
         let texts: Vec<(String, String)> = reviews(40);
         let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
         let row = |(i, (text, _)): (usize, &(String, String))| match i {
@@ -65,7 +65,7 @@ fn place() -> &'static Place {
     })
 }
 
-/// Writes shard `at` of `of` to a file of this name.
+/// Writes shard `index` of `count` to a file of this name.
 fn shard(place: &Place, args: &[&str], at: usize, of: usize, name: &str) {
     let piece = format!("{at}/{of}");
     let run = place.run(&[&["predict"], args, &["--shard", &piece]].concat()).ok();
@@ -96,7 +96,7 @@ fn is_whole(args: &[&str], counts: &[usize]) {
 }
 
 #[test]
-fn shards_put_together_are_the_whole_in_every_form() {
+fn joined_shards_equal_the_whole_in_every_format() {
     is_whole(&["classes", "--input", "rows.csv"], &[1, 2, 3, 7, 41]);
     is_whole(&["classes", "--input", "rows.csv", "--bom"], &[1, 3]);
     is_whole(&["classes", "--input", "bare.csv"], &[2, 3]);
@@ -110,7 +110,7 @@ fn shards_put_together_are_the_whole_in_every_form() {
 }
 
 #[test]
-fn and_for_every_kind_of_answer() {
+fn joined_shards_equal_the_whole_for_every_kind_of_answer() {
     for json in [&[][..], &["--json"]] {
         is_whole(&[&["classes", "--input", "rows.csv", "--top", "2"], json].concat(), &[3]);
         is_whole(&[&["labels", "--input", "rows.csv"], json].concat(), &[1, 2, 3, 7]);
@@ -141,13 +141,13 @@ fn three() -> Place {
 }
 
 #[test]
-fn missing_and_doubled_shards_are_named() {
+fn missing_and_duplicate_shards_are_named() {
     let own = three();
     own.refuses(&["join", "1", "3"], &["missing: 2/3", "--shard 2/3"]);
     own.refuses(&["join", "2", "--out", "out"], &["missing: 1/3, 3/3"]);
     fs::copy(own.path("2"), own.path("again")).unwrap();
-    own.refuses(&["join", "1", "2", "again", "3"], &["twice: 2/3", "again", "leave one"]);
-    own.refuses(&["join", "1", "2", "again"], &["missing: 3/3", "twice: 2/3"]);
+    own.refuses(&["join", "1", "2", "again", "3"], &["duplicate: 2/3", "again", "leave one"]);
+    own.refuses(&["join", "1", "2", "again"], &["missing: 3/3", "duplicate: 2/3"]);
     let run = own.run(&["join", "1", "3", "--lang", "ja"]);
     assert!(run.code == 2 && run.has_one_error(&["足りない分割: 2/3"]).starts_with("エラー"), "{run:#?}");
     shard(place(), &["classes", "--input", "rows.csv"], 1, 2, &own.path("half").display().to_string());
@@ -155,23 +155,23 @@ fn missing_and_doubled_shards_are_named() {
 }
 
 #[test]
-fn shards_of_other_runs_are_refused() {
+fn shards_of_other_runs_are_rejected() {
     let (place, own) = (place(), three());
     let other = |name: &str, args: &[&str]| shard(place, args, 2, 3, &own.path(name).display().to_string());
     other("model", &["pairs", "--input", "pairs.csv"]);
-    own.refuses(&["join", "1", "model", "3"], &["not of one run", "model folders differ", "--shard 2/3"]);
+    own.refuses(&["join", "1", "model", "3"], &["from different runs", "model folders differ", "--shard 2/3"]);
     other("flags", &["classes", "--input", "rows.csv", "--top", "1"]);
-    own.refuses(&["join", "1", "flags", "3"], &["not of one run", "flags: none and --top 1"]);
+    own.refuses(&["join", "1", "flags", "3"], &["from different runs", "flags: none and --top 1"]);
     other("fewer", &["classes", "--input", "few.csv"]);
-    own.refuses(&["join", "1", "fewer", "3"], &["not of one run", "40 and 2 rows"]);
+    own.refuses(&["join", "1", "fewer", "3"], &["from different runs", "40 and 2 rows"]);
     let rows = place.read("rows.csv").replacen("0,\"", "0,\"x", 1);
     own.write("rows.csv", rows);
     let changed = own.path("rows.csv").display().to_string();
     other("changed", &["classes", "--input", &changed]);
-    own.refuses(&["join", "1", "changed", "3"], &["not of one run", "rows that were read differ"]);
+    own.refuses(&["join", "1", "changed", "3"], &["from different runs", "input rows differ"]);
     other("ja", &["classes", "--input", "rows.csv", "--lang", "ja"]);
-    own.refuses(&["join", "1", "ja", "3"], &["not of one run", "language en and ja"]);
-    // The same data by another name, and with other threads, are the same run.
+    own.refuses(&["join", "1", "ja", "3"], &["from different runs", "language en and ja"]);
+    // The same data under another name, and with other threads, is the same run.
     fs::copy(place.path("rows.csv"), own.path("copy.csv")).unwrap();
     let copy = own.path("copy.csv").display().to_string();
     other("copy", &["classes", "--input", &copy, "--threads", "1"]);
@@ -179,22 +179,22 @@ fn shards_of_other_runs_are_refused() {
 }
 
 #[test]
-fn what_is_no_whole_shard_is_refused() {
+fn incomplete_shards_are_rejected() {
     let own = three();
     let whole = own.read("2");
-    // Wherever it breaks off: behind the first line, in a row, before the last line, in it.
+    // Cut off anywhere: after the first line, in a row, before the last line, in the last line.
     let lines: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at + 1).collect();
     let last = lines[lines.len() - 2];
     for end in [lines[0], lines[1] + 5, last, last + 10, whole.len() - 1] {
         own.write("cut", &whole[..end]);
-        own.refuses(&["join", "1", "cut", "3"], &["cut", "shard 2/3 breaks off", "--shard 2/3"]);
+        own.refuses(&["join", "1", "cut", "3"], &["cut", "shard 2/3 is incomplete", "--shard 2/3"]);
     }
     own.write("damaged", whole.replacen("positive", "negative", 1));
     own.write("longer", format!("{whole}more"));
     assert_ne!(own.read("damaged"), whole);
     own.refuses(&["join", "1", "damaged", "3", "--out", "out"], &["damaged", "shard 2/3"]);
-    own.refuses(&["join", "1", "longer", "3"], &["longer", "breaks off"]);
-    // Changed on the way, so that lengths are others: it is all there.
+    own.refuses(&["join", "1", "longer", "3"], &["longer", "is incomplete"]);
+    // Altered in transit with other lengths, but complete.
     own.write("longer-words", whole.replacen("positive", "very positive", 1));
     own.write("windows", whole.replace('\n', "\r\n"));
     for changed in ["longer-words", "windows"] {
@@ -219,7 +219,7 @@ fn flags_are_checked() {
 }
 
 #[test]
-fn a_bad_row_ends_every_shard_where_it_is_to_end_the_run() {
+fn with_strict_an_invalid_row_ends_every_shard() {
     let (place, own) = (place(), Place::new());
     for at in 1..=3 {
         let run = place.run(&["predict", "classes", "--input", "rows.csv", "--strict", "--shard", &format!("{at}/3")]);
@@ -227,7 +227,7 @@ fn a_bad_row_ends_every_shard_where_it_is_to_end_the_run() {
         run.has_one_error(&["rows.csv", "empty"]);
         own.write(&at.to_string(), run.stdout);
     }
-    own.refuses(&["join", "1", "2", "3"], &["breaks off"]);
+    own.refuses(&["join", "1", "2", "3"], &["is incomplete"]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! `explain` of an encoder: what each word does to the likeness of two texts, in every form and both languages.
+//! `explain` with an encoder: the effect of each word on the similarity of two texts, in every format and both
+//! languages.
 
 use crate::common::{Place, has_fonts};
 use serde_json::Value;
@@ -20,7 +21,7 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[test]
-fn a_words_score_is_what_leaving_it_out_does_to_the_cosine_of_vectors() {
+fn a_words_score_is_its_leave_one_out_effect_on_the_cosine() {
     let place = Place::with_bert();
     let whole = vector(&place, TEXT);
     for target in [Some(OTHER), None] {
@@ -32,7 +33,7 @@ fn a_words_score_is_what_leaving_it_out_does_to_the_cosine_of_vectors() {
         assert!((e["similarity"].as_f64().unwrap() - with).abs() < 1e-6);
         let words: Vec<&str> =
             e["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
-        // Two pieces are one word, and so are the two characters of one.
+        // Two tokens form one word, and so do the two characters of one.
         assert_eq!(words, ["[CLS]", "The", "foods", "was", "good", ",", "映画", "[SEP]"]);
         let scores = numbers(&e["attribution"]["scores"]);
         assert_eq!((scores[0], scores[7]), (0.0, 0.0));
@@ -50,7 +51,7 @@ fn a_words_score_is_what_leaving_it_out_does_to_the_cosine_of_vectors() {
 }
 
 #[test]
-fn a_head_switched_off_changes_the_cosine_by_what_is_said() {
+fn a_disabled_head_changes_the_cosine_as_reported() {
     let place = Place::with_bert();
     let json = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--json", "-"]).ok().json();
     let without = json["without"].as_array().unwrap();
@@ -67,10 +68,10 @@ fn a_head_switched_off_changes_the_cosine_by_what_is_said() {
 }
 
 #[test]
-fn every_form_shows_both_texts_in_both_languages() {
+fn every_format_shows_both_texts_in_both_languages() {
     let place = Place::with_bert();
     let english = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--html", "x.html"]).ok().stdout;
-    let said = ["Cosine similarity: ", TEXT, "↔ \"bad film\"", "What each word does to the similarity", "foods"];
+    let said = ["Cosine similarity: ", TEXT, "↔ \"bad film\"", "Effect of each word on the similarity", "foods"];
     for said in said {
         assert!(english.contains(said), "“{said}” is missing: {english}");
     }
@@ -102,7 +103,7 @@ fn pictures_show_both_texts() {
 }
 
 #[test]
-fn of_a_long_text_the_beginning_is_explained() {
+fn the_beginning_of_a_long_text_is_explained() {
     let place = Place::with_bert();
     let long = "good ".repeat(30) + "bad";
     let run = place.run(&["explain", "bert", &long, "--target", OTHER, "--json", "-"]).ok();
@@ -113,14 +114,14 @@ fn of_a_long_text_the_beginning_is_explained() {
     let read = "good ".repeat(18);
     let expected = cosine(&vector(&place, &read), &vector(&place, OTHER));
     assert!((json["similarity"].as_f64().unwrap() - expected).abs() < 1e-6);
-    // Without a word, the 17 others are left; what was not read is not read for that.
+    // Without a word, the 17 others are left; the truncated part is still not read.
     let without = cosine(&vector(&place, &"good ".repeat(17)), &vector(&place, OTHER));
     let score = json["attribution"]["scores"][18].as_f64().unwrap();
     assert!((score - (expected - without)).abs() < 2e-6, "{score}");
 }
 
 #[test]
-fn an_encoder_in_a_folder_of_its_own_is_found() {
+fn an_encoder_in_a_subfolder_is_found() {
     let place = Place::with_bert();
     std::fs::create_dir(place.path("st")).unwrap();
     std::fs::rename(place.path("bert"), place.path("st/0_Transformer")).unwrap();
@@ -132,7 +133,7 @@ fn an_encoder_in_a_folder_of_its_own_is_found() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_in_a_line() {
+fn invalid_comparisons_are_rejected_in_one_line() {
     let place = Place::with_bert();
     place.train_small("model", &[]);
     for (flags, said) in [

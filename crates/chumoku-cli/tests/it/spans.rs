@@ -1,4 +1,4 @@
-//! Why a tagger marked a span: effects of words, features that add up, spans that are asked for, and what is refused.
+//! Explanations of a tagger's spans: effects of words, features that add up, requested spans, and invalid requests.
 
 use crate::common::{Place, has_fonts};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ fn spans(row: &Value) -> &Vec<Value> {
     row["spans"].as_array().unwrap_or_else(|| panic!("{row}"))
 }
 
-/// Sentences with names, in CoNLL's form; the same for the same seed.
+/// Sentences with names in CoNLL format; the same for the same seed.
 fn conll(n: usize, seed: u64) -> String {
     let mut state = seed;
     let mut pick = |list: &[&'static str]| list[(crate::common::random(&mut state) * list.len() as f64) as usize];
@@ -31,7 +31,8 @@ fn conll(n: usize, seed: u64) -> String {
     out
 }
 
-/// Every part of a difference is a product of a weight and a share, and together they are the difference.
+/// Checks that every part of a difference is the product of a weight and a share, and that the parts sum to the
+/// difference.
 fn check_sums(span: &Value, blend: &Value) {
     let against = &span["against"];
     let sum =
@@ -53,7 +54,7 @@ fn check_sums(span: &Value, blend: &Value) {
     }
 }
 
-/// What is told of a span is what `predict` answers.
+/// Checks that the explained spans equal the answer of `predict`.
 fn check_answers(place: &Place, model: &str, text: &str, found: &Value) {
     let predicted = place.run(&["predict", model, "--json", text]).ok().json();
     assert_eq!(spans(found).len(), spans(&predicted).len());
@@ -89,7 +90,7 @@ fn a_random_field_is_explained() {
         oslo["words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
     assert_eq!(words, ["Greta", "Moore", "works", "in", "Oslo", "now", "."]);
     assert!(effect(oslo, "Oslo") > 0.5 && effect(person, "Greta") > 0.5, "{found}");
-    // No feature of Oslo, and none of its neighbours' that has a part in the span, looks so far.
+    // No feature of Oslo, or of its neighbors in the span, reaches that far.
     assert!(effect(oslo, "Greta").abs() < effect(oslo, "Oslo").abs() / 4.0, "{oslo}");
     let names: Vec<&str> =
         oslo["against"]["features"].as_array().unwrap().iter().map(|f| f["feature"].as_str().unwrap()).collect();
@@ -103,7 +104,7 @@ fn a_random_field_is_explained() {
     let before = oslo["against"]["features"].as_array().unwrap().iter().find(before).unwrap();
     assert_eq!(before["value"], "in");
 
-    // Asked for: one that is marked, by its borders alone, and those that are not.
+    // Requested spans: a predicted one by its boundaries alone, and others.
     assert_eq!(explained(&["--span", "21:25"])["spans"][0], *oslo);
     let other = explained(&["--span", "21:25:person"])["spans"][0].clone();
     assert_eq!((&other["is_found"], &other["label"]), (&json!(false), &json!("person")));
@@ -128,8 +129,8 @@ fn a_random_field_is_explained() {
 
     // On a terminal.
     for (lang, words) in [
-        ("en", ["Why model marks these 2 spans", "2. \"Oslo\" place", "word before \"in\""]),
-        ("ja", ["model が 2 個のスパンを示す理由", "2. 「Oslo」 place", "前の語「in」"]),
+        ("en", ["Why model marks these 2 spans", "2. \"Oslo\" place", "previous word \"in\""]),
+        ("ja", ["model が 2 個のスパンを検出する理由", "2. 「Oslo」 place", "前の語「in」"]),
     ] {
         let shown = place.run(&["--lang", lang, "explain", "model", TEXT]).ok().stdout;
         assert!(words.iter().all(|word| shown.contains(word)), "{shown}");
@@ -162,7 +163,7 @@ fn a_random_field_is_explained() {
         place.run(&["explain", "model", TEXT, "--span", "21:25", "--view", "effects", "--png", "one.png"]).ok();
     }
 
-    // What a tagger has not.
+    // Requests that taggers do not support.
     for flags in [
         &["--layer", "1"][..],
         &["--view", "heatmap"],
@@ -190,9 +191,9 @@ fn a_random_field_is_explained() {
     place.refuses(&["explain", "classes", "good", "--span", "0:4"], &["--span", "tagger", "leave it out"]);
 }
 
-/// With a network both halves are told, and texts of many windows are read as `predict` reads them.
+/// With a network, both ensemble members are shown, and texts with many windows are read as in `predict`.
 #[test]
-fn a_network_beside_is_explained() {
+fn a_network_with_a_random_field_is_explained() {
     let place = Place::with_bert();
     let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\nanna\nben\nclara\ngreta\nhugo\nbrown\nkeller\nmoore\nlondon\noslo\nrome\nlima\n\
                  lives\nworks\nwaits\nin\nit\nrains\nnow\nnobody\n";
@@ -216,14 +217,14 @@ fn a_network_beside_is_explained() {
             assert_eq!(half["effects"].as_array().unwrap().len(), 7);
         }
     }
-    // The random field alone is that of its own explanation: what it does not see changes nothing in it.
+    // The random field alone matches its own explanation: words outside its reach have no effect.
     let oslo = &found["spans"][1];
     assert!(number(&oslo["network"]["effects"][0]).abs() > 0.0, "the network reads the whole text: {oslo}");
     let shown = place.run(&["explain", "model", TEXT]).ok().stdout;
     assert!(shown.contains("Network alone") && shown.contains("[MASK]") && shown.contains(", network "), "{shown}");
     assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
 
-    // Of a long text the windows without the hidden word stay as they are.
+    // In a long text, windows without the hidden word do not change.
     let long = [TEXT; 6].join(" ");
     let of_long = explained(&long);
     check_answers(&place, "model", &long, &of_long);
@@ -233,7 +234,7 @@ fn a_network_beside_is_explained() {
     assert!(number(&effects[0]) == 0.0 && number(&effects[effects.len() - 3]) != 0.0, "{effects:?}");
     place.run(&["explain", "model", TEXT, "--precision", "highest", "--html", "why.html"]).ok();
     assert!(place.read("why.html").contains("(NN "));
-    // The page has the attention of the network, and so have pictures.
+    // The page and pictures have the attention of the network.
     let page = place.read("why.html");
     assert!(page.matches("<svg").count() >= 6 && page.contains("[CLS]"), "{}", page.len());
     for view in ["heatmap", "lines", "grid", "values", "rollout", "depth"] {
@@ -244,7 +245,7 @@ fn a_network_beside_is_explained() {
     place.refuses(&["explain", "model", TEXT, "--without", "1.1"], &["--without", "leave it out"]);
 }
 
-/// Parts of speech: each word is a span; of Japanese, words are told.
+/// For parts of speech, each word is a span; for Japanese, words are segmented.
 #[test]
 fn parts_of_speech_and_japanese_are_explained() {
     let place = Place::new();

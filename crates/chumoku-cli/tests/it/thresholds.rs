@@ -1,9 +1,9 @@
-//! Where one error costs more than another: from which probability on a class is the answer, and how much its rows count.
+//! Unequal error costs: the probability threshold of a class, and the weight of its rows.
 
 use crate::common::Place;
 use serde_json::Value;
 
-/// Texts of three classes, every fourth of which has a word of another.
+/// Texts of three classes; every fourth has a word of another class.
 fn rows(n: usize, state: &mut u64) -> String {
     let words = [["soup", "bread", "dinner"], ["train", "ticket", "station"], ["goal", "team", "match"]];
     let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
@@ -30,7 +30,7 @@ fn probability(row: &Value, class: &str) -> f64 {
     top.iter().find(|of| of["label"] == class).unwrap()["probability"].as_f64().unwrap()
 }
 
-/// Precision and recall of a class among rows with their answers.
+/// Precision and recall of a class among answered rows.
 fn figures(rows: &[Value], class: &str) -> [f64; 2] {
     let [mut right, mut answered, mut there] = [0.0; 3];
     for row in rows {
@@ -43,7 +43,7 @@ fn figures(rows: &[Value], class: &str) -> [f64; 2] {
 }
 
 #[test]
-fn a_class_is_answered_from_its_threshold_on_and_nowhere_else() {
+fn a_class_is_predicted_exactly_above_its_threshold() {
     let place = Place::new();
     trained(&place, &["--model", "ngrams"]);
     let predict = ["predict", "model", "--input", "test.tsv", "--json", "--top", "3"];
@@ -55,7 +55,7 @@ fn a_class_is_answered_from_its_threshold_on_and_nowhere_else() {
         for (before, row) in usual.iter().zip(&rows) {
             assert_eq!(before["top"], row["top"]);
             let p = probability(row, "travel");
-            // Rounded in the output.
+            // The output is rounded.
             if (p - threshold).abs() > 1e-5 {
                 assert_eq!(row["label"] == "travel", p >= threshold, "{row}");
             }
@@ -67,7 +67,7 @@ fn a_class_is_answered_from_its_threshold_on_and_nowhere_else() {
             changed += usize::from(row["label"] != before["label"]);
         }
         assert!(changed >= 10, "{threshold}: {changed}");
-        // Columns and the scores have the same answers.
+        // Columns and scores have the same predictions.
         let columns = place.run(&["predict", "model", "--input", "test.tsv", "--threshold", &flag]).ok();
         let labels: Vec<&str> = columns.stdout.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap()).collect();
         assert_eq!(labels, rows.iter().map(|row| row["label"].as_str().unwrap()).collect::<Vec<_>>());
@@ -82,22 +82,25 @@ fn a_class_is_answered_from_its_threshold_on_and_nowhere_else() {
 }
 
 #[test]
-fn a_precision_that_is_asked_for_is_kept() {
+fn a_requested_precision_is_reached() {
     let place = Place::new();
     trained(&place, &["--epochs", "2"]);
     let predict = ["predict", "model", "--input", "test.tsv", "--json"];
     let before = figures(&place.run(&predict).ok().json_lines(), "sport");
     let run = place.run(&[&predict[..], &["--precision-at-least", "sport=0.93"]].concat()).ok();
-    assert!(run.stderr.contains("“sport” from a probability of"), "{run:#?}");
+    assert!(run.stderr.contains("“sport” at a probability of"), "{run:#?}");
     let after = figures(&run.json_lines(), "sport");
     assert!(before[0] < 0.93 && after[0] >= 0.93 && after[1] > 0.3, "{before:?} {after:?}");
-    // What is more than the rows can show is said to be so.
+    // A precision beyond what the rows can show is reported.
     let run = place.run(&[&predict[..], &["--precision-at-least", "sport=0.999"]].concat());
-    assert!(run.stderr.contains("too few rows to promise 99.9 %") || run.stderr.contains("ask for less"), "{run:#?}");
+    assert!(
+        run.stderr.contains("too few rows to promise 99.9 %") || run.stderr.contains("choose a lower value"),
+        "{run:#?}"
+    );
 }
 
 #[test]
-fn labels_have_thresholds_of_their_own() {
+fn labels_have_their_own_thresholds() {
     let place = Place::new();
     let mut state = 9;
     let mut rows = String::from("text\tlabels\n");
@@ -121,11 +124,11 @@ fn labels_have_thresholds_of_their_own() {
     assert_eq!(labels(&["--threshold", "0.999"]).0, [""; 0]);
     assert_eq!(labels(&["--threshold", "late=0.999"]).0, ["loud"]);
     let (_, said) = labels(&["--precision-at-least", "0.7"]);
-    assert!(said.contains("“late” from a probability of") && said.contains("“loud” from a probability of"), "{said}");
+    assert!(said.contains("“late” at a probability of") && said.contains("“loud” at a probability of"), "{said}");
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_thresholds_are_rejected() {
     let place = Place::new();
     trained(&place, &["--model", "ngrams"]);
     let said = |more: &[&str]| {
@@ -134,17 +137,20 @@ fn what_makes_no_sense_is_refused() {
         run.stderr
     };
     for (flags, expected) in [
-        (&["--threshold", "0.5"][..], "expected a class to answer from there on"),
+        (&["--threshold", "0.5"][..], "expected the class of the threshold"),
         (&["--threshold", "news=0.5"], "the model has no class “news”; expected one of"),
         (&["--threshold", "food=1.5"], "expected a number between 0 and 1"),
         (&["--threshold", "food=0.5", "--precision-at-least", "food=0.9"], "“food” is given twice"),
-        (&["--threshold", "food=0.5", "--threshold", "sport=0.5", "--threshold", "travel=0.5"], "every class has one"),
+        (
+            &["--threshold", "food=0.5", "--threshold", "sport=0.5", "--threshold", "travel=0.5"],
+            "every class has a threshold",
+        ),
         (&["--threshold", "food=0.5", "--abstain", "0.9"], "cannot be used with"),
     ] {
         let said = said(flags);
         assert!(said.contains(expected), "{flags:?}: {said}");
     }
-    // A folder from before thresholds.
+    // A folder from a version without thresholds.
     let mut config = place.json("model/config.json");
     config["caution"].as_object_mut().unwrap().remove("classes").unwrap();
     place.write("model/config.json", config.to_string());
@@ -152,7 +158,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn classes_that_count_more_are_answered_more_often() {
+fn classes_with_more_weight_are_predicted_more_often() {
     for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("transformer", &["--epochs", "2"])] {
         let place = Place::new();
         let mut recalls = Vec::new();
@@ -160,7 +166,7 @@ fn classes_that_count_more_are_answered_more_often() {
             trained(&place, &[more, &["--class-weights", weights, "--force"]].concat());
             let rows = place.run(&["predict", "model", "--input", "test.tsv", "--json"]).ok().json_lines();
             recalls.push(figures(&rows, "sport")[1]);
-            // What the losses of the network and of the n-grams are told.
+            // The weights in the losses of the network and of the n-grams.
             let metrics = place.json("model/metrics.json");
             let told = if model == "ngrams" { &metrics["class_weights"] } else { &metrics["plan"]["class_weights"] };
             let [food, sport, travel] = [0, 1, 2].map(|class| told[class].as_f64().unwrap());
@@ -172,7 +178,7 @@ fn classes_that_count_more_are_answered_more_often() {
 }
 
 #[test]
-fn weights_that_make_no_sense_are_refused() {
+fn invalid_weights_are_rejected() {
     let place = Place::new();
     let mut state = 5;
     place.write("train.tsv", format!("label\ttext\n{}", rows(100, &mut state)));
@@ -188,5 +194,5 @@ fn weights_that_make_no_sense_are_refused() {
         assert!(!place.path("model").exists());
     }
     let run = place.run(&["train", "train.tsv", "--task", "lm", "--class-weights", "balanced"]);
-    assert!(run.code == 2 && run.stderr.contains("only where each text has one class"), "{run:#?}");
+    assert!(run.code == 2 && run.stderr.contains("only for data with one class per text"), "{run:#?}");
 }

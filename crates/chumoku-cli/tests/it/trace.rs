@@ -1,4 +1,4 @@
-//! `check` and `trace` as they are called.
+//! The commands `check` and `trace`.
 
 use crate::common::Place;
 use serde_json::Value;
@@ -8,7 +8,7 @@ const RIGHT: &str = r#"{"title": "t", "inputs": {"Q": [[1, 0], [0, 2]], "K": [[1
     "claims": {"scores": [[1, 0, 1], [0, 2, 2]], "scaled": [["0.71", 0, "0.71"], [0, "1.41", "1.41"]]}}"#;
 
 #[test]
-fn check_says_what_holds_and_ends_with_the_code_for_it() {
+fn check_reports_each_claim_and_sets_the_exit_code() {
     let place = Place::new();
     place.write("right.json", RIGHT);
     place.write("wrong.json", RIGHT.replace("[0, 2, 2]", "[0, 2, 3]"));
@@ -33,27 +33,26 @@ fn check_says_what_holds_and_ends_with_the_code_for_it() {
     for said in ["scores", "wrong here", "1 of 6 numbers", "row 2, column 3: claimed 3, true 2"] {
         assert!(text.stdout.contains(said), "{said}: {}", text.stdout);
     }
-    // The others are checked all the same.
+    // The other files are still checked.
     let all = place.run(&["check", "broken.json", "nowhere.json", "wrong.json", "--json"]);
     assert_eq!(all.code, 2, "{all:?}");
     assert_eq!(all.stdout.lines().count(), 1);
-    for said in [
-        "error: reading broken.json: not JSON as a worked example is written: ",
-        "error: nowhere.json: opening the data: ",
-    ] {
+    for said in
+        ["error: reading broken.json: not a worked example in JSON: ", "error: nowhere.json: opening the data: "]
+    {
         assert!(all.stderr.contains(said), "{said}: {}", all.stderr);
     }
     place.refuses(&["check"], &["<FILE>"]);
 }
 
-/// 1.156 · 3 = 3.468, but 1.16 · 3 = 3.48: who goes on from what is printed makes no error.
+/// 1.156 · 3 = 3.468, but 1.16 · 3 = 3.48: continuing from the printed value is not an error.
 const ROUNDED: &str = r#"{"title": "A title of many words that would run far beyond the last column of a terminal if nobody broke it",
     "source": "a source that is as long, so that it would run beyond the last column of a terminal too, if nobody did",
     "tokens": ["猫"], "inputs": {"Q": [["1.156"]], "K": [[1]]}, "options": {"scale": 3},
     "claims": {"scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
 
 #[test]
-fn what_follows_from_rounded_numbers_is_no_error() {
+fn results_from_rounded_numbers_are_not_errors() {
     let place = Place::new();
     place.write("rounded.json", ROUNDED);
     let text = place.run(&["check", "rounded.json"]).ok().stdout;
@@ -66,7 +65,7 @@ fn what_follows_from_rounded_numbers_is_no_error() {
         assert!(text.contains(said), "{said}: {text}");
     }
     let japanese = place.run(&["check", "rounded.json", "--lang", "ja"]).ok().stdout;
-    for said in ["丸め", "1 行目（猫）、1 列目（猫）: 主張 3.48、正しくは 3.4680", "1 件は丸めによる"]
+    for said in ["丸め", "1 行目（猫）、1 列目（猫）: 記載 3.48、正しくは 3.4680", "1 件は丸めによる"]
     {
         assert!(japanese.contains(said), "{said}: {japanese}");
     }
@@ -76,13 +75,13 @@ fn what_follows_from_rounded_numbers_is_no_error() {
     let step = &json["steps"][1];
     assert_eq!((&step["verdict"], &step["wrong"], &step["rounded"]), (&"rounded".into(), &0.into(), &1.into()));
     assert!(step.get("row_sums").is_none());
-    // Beside it, what is wrong is wrong.
+    // Other wrong numbers are still wrong.
     place.write("wrong.json", ROUNDED.replace("3.48", "3.58"));
     assert_eq!(place.run(&["check", "rounded.json", "wrong.json"]).code, 1);
 }
 
 #[test]
-fn no_line_of_a_report_is_wider_than_a_terminal() {
+fn no_report_line_is_wider_than_a_terminal() {
     let place = Place::new();
     place.write("rounded.json", ROUNDED);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked");
@@ -119,10 +118,10 @@ fn weights_that_do_not_sum_to_one_are_noted() {
 }
 
 #[test]
-fn steps_that_fit_no_memory_are_refused_before_they_are_computed() {
+fn steps_that_exceed_memory_are_rejected_before_they_are_computed() {
     let place = Place::new();
     let rows = |n: usize| format!("[{}]", vec!["[1]"; n].join(","));
-    // A quarter of a million scores of each of as many queries.
+    // A quarter of a million scores for each of as many queries.
     let n = 250_000;
     place.write(
         "long.json",
@@ -134,21 +133,21 @@ fn steps_that_fit_no_memory_are_refused_before_they_are_computed() {
     }
 }
 
-/// What is wrong with a file: what was being done, where it is, what was expected, what came, and what may be meant.
+/// Errors in a file name the step, the place, the expected and actual values, and a suggestion.
 #[test]
-fn every_fault_of_a_file_is_named_with_its_place() {
+fn every_error_in_a_file_is_named_with_its_place() {
     let place = Place::new();
     let claims = |claims: &str| RIGHT.replace(r#""claims": {"#, &format!(r#""claims": {{{claims}, "#));
     let options = |options: &str| RIGHT.replace(r#""claims""#, &format!(r#""options": {{{options}}}, "claims""#));
     let cases: Vec<(String, &str, &[&str])> = vec![
-        // Matrices: ragged, missing, of shapes that do not fit, numbers that are none.
+        // Matrices: ragged, missing, with inconsistent shapes, or with invalid numbers.
         (RIGHT.replace("[4, 5, 6]", "[4, 5]"), "reading", &["inputs.V[2]: expected 3 numbers, as in row 1, found 2"]),
         (
             RIGHT.replace("[0, 2, 2]", "[0, 2]"),
             "reading",
             &["claims.scores[2]: expected 3 numbers, as in row 1, found 2"],
         ),
-        (RIGHT.replace("\"inputs\"", "\"count\""), "reading", &["unknown key “Q” in count; known are network, "]),
+        (RIGHT.replace("\"inputs\"", "\"count\""), "reading", &["unknown key “Q” in count; known keys: network, "]),
         (RIGHT.replace("\"K\": ", "\"memory\": "), "checking", &["claims.scores does not follow", "give W_K (or K)"]),
         (
             RIGHT.replace("[1, 0, 1]", "[1, 0]").replace("[0, 2, 2]", "[0, 2]"),
@@ -163,7 +162,7 @@ fn every_fault_of_a_file_is_named_with_its_place() {
         (
             RIGHT.replace("[[1, 0], [0, 2]]", "[[1], [0]]"),
             "checking",
-            &["Q is 2×1 and K 3×2: expected as many columns of both"],
+            &["Q is 2×1 and K 3×2: expected the same number of columns"],
         ),
         (
             RIGHT.replace("[4, 5, 6]", "[4, \"five\", 6]"),
@@ -186,20 +185,20 @@ fn every_fault_of_a_file_is_named_with_its_place() {
             "reading",
             &["claims.scores[2]: expected a matrix [[…], […]] or a list […] of numbers, found “7”"],
         ),
-        // Keys that are not known: the nearest, and all.
+        // Unknown keys: the nearest known one, and all of them.
         (
             RIGHT.replace("\"claims\"", "\"claim\""),
             "reading",
-            &["unknown key “claim”; did you mean “claims”?", "known are title, title_ja, source"],
+            &["unknown key “claim”; did you mean “claims”?", "known keys: title, title_ja, source"],
         ),
         (
             claims(r#""wieghts": [[1]]"#),
             "reading",
-            &["unknown key “wieghts” in claims; did you mean “weights”?", "known are "],
+            &["unknown key “wieghts” in claims; did you mean “weights”?", "known keys: "],
         ),
         (options(r#""mask_": []"#), "reading", &["unknown key “mask_” in options; did you mean “mask”?"]),
-        (RIGHT.replacen("\"K\"", "\"Q\"", 1), "reading", &["the key “Q” in inputs stands there twice"]),
-        // Masks: which entry, and what is there instead.
+        (RIGHT.replacen("\"K\"", "\"Q\"", 1), "reading", &["the key “Q” in inputs occurs twice"]),
+        // Masks: the entry, and its value.
         (
             options(r#""mask": [[true, true, false], [true, 0, true]]"#),
             "reading",
@@ -253,7 +252,7 @@ fn every_fault_of_a_file_is_named_with_its_place() {
             &["options.mask: expected a matrix [[…], […]] or a list […] of entries, found “true”"],
         ),
         (options(r#""mask": []"#), "reading", &["options.mask: expected at least one row"]),
-        // Heads that are not alike.
+        // Unequal heads.
         (
             r#"{"inputs": {"Q": [[[1]], [[1], [2]]], "K": [[[1]], [[1]]], "V": [[[1]], [[2]]]}, "claims": {}}"#.into(),
             "reading",
@@ -289,8 +288,8 @@ fn every_fault_of_a_file_is_named_with_its_place() {
             "checking",
             &["tokens: expected 2, one for each of the queries, found 1"],
         ),
-        (RIGHT.replace("]]}", "]]"), "reading", &["not JSON as a worked example is written: ", "line 3 column "]),
-        (String::new(), "reading", &["not JSON as a worked example is written: ", "line 1 column 0"]),
+        (RIGHT.replace("]]}", "]]"), "reading", &["not a worked example in JSON: ", "line 3 column "]),
+        (String::new(), "reading", &["not a worked example in JSON: ", "line 1 column 0"]),
     ];
     for (file, doing, said) in cases {
         place.write("mine.json", &file);
@@ -311,7 +310,7 @@ fn every_fault_of_a_file_is_named_with_its_place() {
 }
 
 #[test]
-fn count_shows_every_step_and_what_it_costs() {
+fn count_shows_every_step_and_its_cost() {
     let place = Place::new();
     let text = place.run(&["count", "--network", "attention", "--d-model", "512", "--heads", "8"]).ok().stdout;
     for said in ["W_Q", "262,656", "1,050,624", "From length 1024 on", "n²·d", "lstm"] {
@@ -333,7 +332,7 @@ fn count_shows_every_step_and_what_it_costs() {
 }
 
 #[test]
-fn figures_are_checked_too() {
+fn counts_are_checked_too() {
     let place = Place::new();
     let file = |claims: &str| {
         format!(r#"{{"count": {{"network": "attention", "d_model": 512, "heads": 8}}, "claims": {claims}}}"#)
@@ -345,7 +344,7 @@ fn figures_are_checked_too() {
     assert_eq!(found.code, 1);
     let json: Value = serde_json::from_str(&found.stdout).unwrap();
     assert_eq!(json["steps"][0]["worst"]["true"], 1_050_624.0);
-    // Of three layers there are three of each, with its bias.
+    // Three layers have three of each, with their biases.
     let layers = r#"{"count": {"d_model": 8, "heads": 2, "layers": 3}, "claims": {"W_Q": NUMBER}}"#;
     place.write("layers.json", layers.replace("NUMBER", "216"));
     place.run(&["check", "layers.json"]).ok();
@@ -363,7 +362,7 @@ fn figures_are_checked_too() {
 }
 
 #[test]
-fn trace_shows_an_example_in_every_form() {
+fn trace_shows_an_example_in_every_format() {
     let place = Place::new();
     place.write("right.json", RIGHT);
     let text = place.run(&["trace", "--input", "right.json"]).ok().stdout;
@@ -391,7 +390,7 @@ fn trace_shows_an_example_in_every_form() {
 }
 
 #[test]
-fn colour_is_for_terminals_and_where_it_is_asked_for() {
+fn color_is_used_on_terminals_and_on_request() {
     let place = Place::new();
     let run = |vars: &[(&str, &str)], more: &[&str]| {
         let mut command = place.command(&[&["trace", "--example", "causal"], more].concat());
@@ -404,10 +403,10 @@ fn colour_is_for_terminals_and_where_it_is_asked_for() {
     assert!(forced.contains("\u{1b}[1m14. Attention weights\u{1b}[0m") && forced.contains("\u{1b}[48;5;"), "{forced}");
     assert!(run(&[("FORCE_COLOR", "3")], &[]).contains("\u{1b}[48;2;"));
     assert_eq!(run(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], &[]), plain);
-    // A file is no terminal.
+    // A file is not a terminal.
     run(&[("CLICOLOR_FORCE", "1")], &["--out", "causal.txt"]);
     assert_eq!(place.read("causal.txt"), plain);
-    // What a file is called says what it holds, unless that is said.
+    // The file extension chooses the format unless a flag does.
     for (format, name) in
         [("md", "a.md"), ("html", "a.HTML"), ("latex", "a.tex"), ("json", "a.json"), ("text", "a.text")]
     {
@@ -422,12 +421,12 @@ fn colour_is_for_terminals_and_where_it_is_asked_for() {
 }
 
 #[test]
-fn what_cannot_be_traced_is_said() {
+fn impossible_traces_are_reported() {
     let place = Place::new();
     place.write("right.json", RIGHT);
     place.refuses(&["trace"], &["--example", "--input", "--model"]);
     place.refuses(&["trace", "--example", "bok"], &["no example is called bok", "did you mean “book”", "two-tokens"]);
-    // A name like no other still has the list, whole.
+    // A name without a similar one still gets the full list.
     place.refuses(
         &["trace", "--example", "zzzzzz"],
         &["no example is called zzzzzz; there are two-tokens, ", ", waves"],
@@ -435,7 +434,7 @@ fn what_cannot_be_traced_is_said() {
     place.refuses(&["trace", "--example", "waves"], &["tracing waves: this example is about sizes, not matrices"]);
     place.refuses(&["trace", "--example", "book", "--layer", "0", "--model", "x"], &["--layer"]);
     place.refuses(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
-    place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected 1 to 1"]);
+    place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected at most 1"]);
     place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
     place.refuses(&["trace", "--example", "book", "--backward"], &["tracing book: gradients: expected a loss"]);
     place.refuses(&["trace", "--example", "waves", "--backward"], &["this example is about sizes, not matrices"]);
@@ -448,12 +447,12 @@ fn what_cannot_be_traced_is_said() {
     place.write("misfit.json", r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}}"#);
     place.refuses(
         &["trace", "--input", "misfit.json"],
-        &["tracing misfit.json: Q is 1×2 and K 1×1: expected as many columns of both"],
+        &["tracing misfit.json: Q is 1×2 and K 1×1: expected the same number of columns"],
     );
 }
 
 #[test]
-fn merges_end_with_the_tokens_that_a_trace_of_attention_has() {
+fn merges_end_with_the_tokens_of_an_attention_trace() {
     let place = Place::new();
     place.train_small("model", &["--epochs", "1", "--tokens", "subwords"]);
     let text = "The staff was wonderful";
@@ -475,7 +474,7 @@ fn merges_end_with_the_tokens_that_a_trace_of_attention_has() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_written_to_stays_what_it_is() {
+fn output_files_keep_their_kind() {
     use std::os::unix::fs::{PermissionsExt, symlink};
     let place = Place::new();
     let args = |out: &'static str| ["trace", "--example", "by-hand", "--depth", "steps", "--out", out];
@@ -496,7 +495,7 @@ fn what_is_written_to_stays_what_it_is() {
     assert_eq!(place.read("mine.json"), RIGHT);
 }
 
-/// The largest difference at precision highest from what the model computed.
+/// The largest difference from the model's own computation at precision highest.
 fn difference(trace: &Value) -> f64 {
     let agreement = &trace["agreements"][0];
     assert_eq!(agreement["precision"], "highest");
@@ -506,7 +505,7 @@ fn difference(trace: &Value) -> f64 {
 }
 
 #[test]
-fn a_trace_of_a_model_adds_up() {
+fn a_trace_of_a_model_is_consistent() {
     let place = Place::new();
     let mut rows = String::from("text,label\n");
     for i in 0..60 {
@@ -519,7 +518,7 @@ fn a_trace_of_a_model_adds_up() {
     let step = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     let tokens = trace["tokens"].as_array().unwrap().len();
     assert_eq!(step["shape"], serde_json::json!([tokens, tokens]));
-    // It goes on to what the network answers, from whatever layer.
+    // It continues to the network's output from any layer.
     assert_eq!(trace["classes"], serde_json::json!(["neg", "pos"]));
     let steps = |trace: &Value| trace["steps"].as_array().unwrap().iter().rev().take(5).cloned().collect::<Vec<_>>();
     let first = ["trace", "--model", "films", "--text", "a good film", "--format", "json", "--layer", "1"];
@@ -539,7 +538,7 @@ fn a_trace_of_a_model_adds_up() {
         &["trace", "--model", "films", "--text", "x", "--head", "99"],
         &["head 99: this model has heads 1 to"],
     );
-    // The first that is not there, too.
+    // The first index out of range, too.
     for flag in ["--layer", "--head"] {
         let said = place.run(&["trace", "--model", "films", "--text", "x", flag, "99"]).stderr;
         let count: usize = said.trim().rsplit(' ').next().unwrap().parse().unwrap();
@@ -556,7 +555,7 @@ fn a_trace_of_a_model_adds_up() {
     assert!(cut.contains(" トークンのうち最初の "), "{cut}");
     place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
 
-    // Of several answers at once there are no shares.
+    // Several independent answers have no shares.
     let rows: String = (0..60).map(|i| format!("good film number {i},4.{i}\nbad film number {i},1.{i}\n")).collect();
     place.write("ratings.csv", format!("text,rating\n{rows}"));
     place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).ok();
@@ -596,7 +595,7 @@ fn a_trace_of_a_model_adds_up() {
     let long = "12".repeat(2000);
     place.refuses(
         &["trace", "--model", "turn", "--text", "123", "--target", &long],
-        &["the translation has ", " tokens: expected at most ", "as many as the model writes; give a shorter one"],
+        &["the translation has ", " tokens: expected at most ", "the model's limit; give a shorter translation"],
     );
     let cut =
         place.run(&["trace", "--model", "turn", "--text", &long, "--target", "32", "--depth", "steps"]).ok().stdout;
@@ -608,7 +607,7 @@ fn a_trace_of_a_model_adds_up() {
     let long = "to be or not to be ".repeat(40);
     let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--depth", "steps"]).ok().stdout;
     assert!(cut.contains("the last 64 of 7"), "{cut}");
-    // Of a long text the beginning stands in the heading, not pages of it.
+    // The heading contains only the beginning of a long text.
     assert!(cut.lines().position(|line| line.contains("given")).unwrap() < 10, "{cut}");
     assert!(trace["cut"].is_null());
     assert_eq!(
@@ -618,7 +617,7 @@ fn a_trace_of_a_model_adds_up() {
     let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--format", "json", "--lang", "ja"]).ok().json();
     assert_eq!((&cut["cut"]["read"], &cut["cut"]["part"]), (&64.into(), &"last".into()));
     assert!(cut["title"].as_str().unwrap().starts_with("lm: 因果的セルフアテンション、第 "), "{}", cut["title"]);
-    // Nothing looks ahead.
+    // No query sees later keys.
     let weights = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     for (i, row) in weights["matrix"].as_array().unwrap().iter().enumerate() {
         assert!(row.as_array().unwrap().iter().skip(i + 1).all(|x| x == 0.0), "{row}");
@@ -626,7 +625,7 @@ fn a_trace_of_a_model_adds_up() {
 }
 
 #[test]
-fn a_trace_of_an_encoder_ends_at_the_vector_that_embed_gives() {
+fn an_encoder_trace_ends_at_the_vector_of_embed() {
     let place = Place::with_bert();
     let text = "The foods was good";
     let trace = |flags: &[&str]| {
@@ -650,7 +649,7 @@ fn a_trace_of_an_encoder_ends_at_the_vector_that_embed_gives() {
         let found = trace(&["--layer", layer, "--head", "2"]);
         assert!(difference(&found) < 1e-5, "{}", found["agreements"]);
         assert!(found["agreements"][0]["largest_differences"]["vector"].is_number());
-        // The last layer's output is what is pooled.
+        // Pooling applies to the last layer's output.
         let matrix = |name: &str| {
             let of = found["steps"].as_array().unwrap().iter().find(|step| step["name"] == name).unwrap();
             let rows = of["matrix"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
@@ -661,7 +660,7 @@ fn a_trace_of_an_encoder_ends_at_the_vector_that_embed_gives() {
         assert_eq!(found["tokens"], serde_json::json!(["[CLS]", "the", "food", "##s", "was", "good", "[SEP]"]));
         near(&last(&found, "vector"), &embedding(&[]));
     }
-    // As the folder says it: pooling by the largest, a dense layer with tanh, and no normalisation.
+    // As in the folder: max pooling, a dense layer with tanh, and no normalization.
     let module = |kind: &str, path: &str| serde_json::json!({ "type": format!("sentence_transformers.models.{kind}"), "path": path });
     let modules = serde_json::json!([module("Transformer", ""), module("Pooling", "1"), module("Dense", "2")]);
     place.write("bert/modules.json", modules.to_string());

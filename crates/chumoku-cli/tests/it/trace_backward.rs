@@ -1,5 +1,4 @@
-//! `trace --backward --model`: the gradients that are shown are those that training computes, and those of differences of the
-//! loss.
+//! `trace --backward --model`: the displayed gradients equal those of training, and finite differences of the loss.
 
 use crate::common::Place;
 use chumoku::models::{Classifier, LanguageModel, TranslationBatch, Translator};
@@ -12,10 +11,10 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// By how much a gradient may differ from the model's own, relative to its largest number.
+/// The tolerance between a gradient and the model's own, relative to its largest element.
 const NEAR: f64 = 1e-5;
 
-/// The numbers of a model, in double precision.
+/// The parameters of a model in double precision.
 fn exactly(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
     let mut exact = Params::zeros(layout);
     assert_eq!(exact.values().len(), params.values().len());
@@ -23,7 +22,7 @@ fn exactly(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
     exact
 }
 
-/// The numbers of the tokens of a trace.
+/// The ids of a trace's tokens.
 fn ids(place: &Place, file: &str, tokens: &Value) -> Vec<u32> {
     let tokenizer = TextTokenizer::from_json(&place.read(file)).unwrap();
     let known: HashMap<String, u32> = (0..tokenizer.vocab_size() as u32).map(|id| (tokenizer.token(id), id)).collect();
@@ -41,17 +40,17 @@ fn matrix(step: &Value) -> Vec<Vec<f64>> {
     rows.map(|row| row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()).collect()
 }
 
-/// What a model is, as far as it is compared.
+/// A model under comparison.
 struct Model<'a> {
     layout: &'a Arc<ParamLayout>,
     params: Params<f64>,
-    /// The loss, and its gradient added to the second, as training has it.
+    /// Computes the loss, and adds its gradient to the second argument, as in training.
     loss: &'a dyn Fn(&Params<f64>, &mut Params<f64>) -> f64,
 }
 
 impl Model<'_> {
-    /// Holds each gradient of a trace against the model's own and against differences of its loss; quantities by name, each
-    /// with its parameter and the row of that where it begins.
+    /// Compares each gradient of a trace with the model's own and with finite differences of its loss. Each quantity
+    /// has its name, its parameter, and the parameter's first row.
     fn compare(&self, trace: &Value, quantities: &[(&str, String, usize)]) {
         let mut grads = Params::zeros(self.layout);
         let loss = (self.loss)(&self.params, &mut grads);
@@ -86,7 +85,7 @@ impl Model<'_> {
                 assert!(off <= NEAR * largest + 1e-9, "{name}[{i}, {j}]: shown {}, {difference}", shown[i][j]);
             }
         }
-        // And at the end, in the model's own words.
+        // And as reported by the model itself.
         for agreement in trace["agreements"].as_array().unwrap().iter().filter(|own| own["precision"] == "highest") {
             let off = agreement["largest_gradient_differences"].as_object().unwrap();
             assert!(off.len() > 4 && off.values().all(|x| x.as_f64().unwrap() < NEAR), "{off:?}");
@@ -94,7 +93,7 @@ impl Model<'_> {
     }
 }
 
-/// The parameters of one layer; of an attention by the name of its scope and its normalisation's.
+/// The quantities of one layer. The attention is identified by the names of its scope and of its norm.
 fn of_layer(layer: &str, attention: &str, norm: &str, width: usize) -> Vec<(&'static str, String, usize)> {
     let own = |name: &str| format!("{layer}.{attention}.{name}");
     vec![
@@ -110,7 +109,7 @@ fn of_layer(layer: &str, attention: &str, norm: &str, width: usize) -> Vec<(&'st
     ]
 }
 
-/// Those of its feed-forward network.
+/// The quantities of its feed-forward network.
 fn of_network(layer: &str, norm: &str) -> Vec<(&'static str, String, usize)> {
     let all = [
         ("W_1", "linear1.weight"),
@@ -133,7 +132,7 @@ fn films() -> Place {
 }
 
 #[test]
-fn gradients_of_a_classifier_are_those_of_training() {
+fn gradients_of_a_classifier_equal_those_of_training() {
     let place = films();
     let model = TextClassifier::load(&place.path("films")).unwrap();
     let network = Classifier::new(model.config().model.clone()).unwrap();
@@ -162,11 +161,11 @@ fn gradients_of_a_classifier_are_those_of_training() {
             all.push(("gamma_last", "encoder.norm.weight".into(), 0));
         }
         own.compare(&trace, &all);
-        // What is not there from the loss on is given, and said to be.
+        // A gradient that arrives from untraced layers is marked as given.
         assert_eq!(trace["loss"]["arriving"].is_string(), layer == 1, "{}", trace["loss"]);
         assert_eq!(step(&trace, "gradient", "residual_2")["formula"].is_null(), layer == 1);
     }
-    // Without a class it is the most probable.
+    // Without a class, the most probable one is used.
     let usual = trace(2, &[]);
     let shares = &matrix(step(&usual, "value", "probabilities"))[0];
     let best = (0..shares.len()).fold(0, |best, k| if shares[k] > shares[best] { k } else { best });
@@ -175,12 +174,12 @@ fn gradients_of_a_classifier_are_those_of_training() {
 }
 
 #[test]
-fn the_step_is_the_first_of_training_by_its_defaults() {
+fn the_step_is_the_first_step_of_training_with_defaults() {
     let place = films();
     let args = ["trace", "--model", "films", "--text", "a bad film", "--backward", "--format", "json", "--layer", "1"];
     let trace = place.run(&args).ok().json();
     let said = &trace["loss"]["step"];
-    // What training wrote of its own settings.
+    // The settings that training recorded.
     let plan = place.read("films/metrics.json");
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let plan = &plan["plan"];
@@ -209,9 +208,9 @@ fn the_step_is_the_first_of_training_by_its_defaults() {
     assert_eq!(kinds, 1, "one matrix takes the step");
 }
 
-/// What was pretrained takes smaller steps, with other settings.
+/// A pretrained model uses a smaller learning rate and other settings.
 #[test]
-fn the_step_of_a_fine_tuned_classifier_is_that_of_fine_tuning() {
+fn the_step_of_a_fine_tuned_classifier_equals_that_of_fine_tuning() {
     let place = Place::with_bert();
     let rows: String = (0..40).map(|i| format!("good film {i},pos\nbad film {i},neg\n")).collect();
     place.write("films.csv", format!("text,label\n{rows}"));
@@ -232,7 +231,7 @@ fn the_step_of_a_fine_tuned_classifier_is_that_of_fine_tuning() {
 }
 
 #[test]
-fn gradients_of_a_language_model_are_those_of_training() {
+fn gradients_of_a_language_model_equal_those_of_training() {
     let place = Place::new();
     place.train_language_model();
     let model = TextGenerator::load(&place.path("lm")).unwrap();
@@ -258,7 +257,8 @@ fn gradients_of_a_language_model_are_those_of_training() {
         );
         assert!(trace["loss"]["arriving"].is_string());
     }
-    // Of one token before the one that is foretold, attention has nothing to choose: the gradient of its queries is 0, and near it.
+    // With one token before the predicted one, attention has no choice: the gradient of its queries is 0 or close to
+    // it.
     let trace = place.run(&["trace", "--model", "lm", "--text", "t", "--backward", "--format", "json"]).ok().json();
     let largest = matrix(step(&trace, "gradient", "W_Q")).concat().iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     let off = trace["agreements"][0]["largest_gradient_differences"]["W_Q"].as_f64();
@@ -270,7 +270,7 @@ fn gradients_of_a_language_model_are_those_of_training() {
 }
 
 #[test]
-fn gradients_of_a_translator_are_those_of_training() {
+fn gradients_of_a_translator_equal_those_of_training() {
     let place = Place::new();
     place.train_translator();
     let model = TextTranslator::load(&place.path("turn")).unwrap();
@@ -297,7 +297,7 @@ fn gradients_of_a_translator_are_those_of_training() {
 }
 
 #[test]
-fn every_form_has_the_gradients_and_says_what_they_are_of() {
+fn every_format_has_the_gradients_and_names_the_loss() {
     let place = films();
     let run = |more: &[&str]| {
         let args =
@@ -315,7 +315,7 @@ fn every_form_has_the_gradients_and_says_what_they_are_of() {
         let plain = shown.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_there = plain.contains(formula) || (format == "html" && plain.contains("dW<sub>Q</sub> = N"));
         assert!(is_there, "{format}: {formula}: {shown}");
-        for said in ["cross-entropy of the class", "pos", "as the model’s own backward pass computes it"] {
+        for said in ["cross-entropy of the class", "pos", "as computed by the model’s own backward pass"] {
             assert!(plain.contains(said), "{format}: {said}: {shown}");
         }
         let numbers =
@@ -327,7 +327,7 @@ fn every_form_has_the_gradients_and_says_what_they_are_of() {
         assert!(japanese.contains("交差エントロピー"), "{format}: {japanese}");
     }
     let text = run(&["--depth", "steps"]);
-    for said in ["dR_2 given: what arrives from above", "J_", "W_Q⁺ = (1 − 0.001 · 0.1) · W_Q − Δ(W_Q)", "of gradients"]
+    for said in ["dR_2 given: arrives from above", "J_", "W_Q⁺ = (1 − 0.001 · 0.1) · W_Q − Δ(W_Q)", "of gradients"]
     {
         assert!(text.contains(said), "{said}: {text}");
     }
@@ -336,7 +336,7 @@ fn every_form_has_the_gradients_and_says_what_they_are_of() {
 }
 
 #[test]
-fn what_has_no_gradients_is_refused() {
+fn models_without_gradients_are_rejected() {
     let place = films();
     let args = ["trace", "--model", "films", "--text", "a good film"];
     let with = |more: &[&'static str]| [&args[..], more].concat();
@@ -350,7 +350,7 @@ fn what_has_no_gradients_is_refused() {
     place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).ok();
     place.refuses(
         &["trace", "--model", "ratings", "--text", "a good film", "--backward"],
-        &["gradients: expected a model that chooses one class"],
+        &["gradients: expected a model of mutually exclusive classes"],
     );
     let place = Place::with_bert();
     place.refuses(

@@ -1,4 +1,4 @@
-//! Translators on the command line: trained on pairs, exact, used, and refused where they do not fit.
+//! Translators on the command line: trained on pairs, exact, used, and rejected for other tasks.
 
 use crate::common::{Place, sha256};
 use std::fs;
@@ -17,7 +17,7 @@ fn parallel(place: &Place, lines: usize) {
 const TRAIN: [&str; 2] = ["train", "train.words,train.digits"];
 
 #[test]
-fn parallel_files_are_recognised_learnt_and_translated() {
+fn parallel_files_are_detected_learned_and_translated() {
     let place = Place::new();
     parallel(&place, 900);
     let run = place.run(&[&TRAIN[..], &["--out", "model", "--epochs", "25"]].concat()).ok();
@@ -29,7 +29,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     let exact = metrics["scores"]["exact"].as_f64().unwrap();
     assert!(exact > 0.9, "{exact} of the unseen numbers are right");
 
-    // The tree of the search ends in what is written.
+    // The search tree ends with the printed translation.
     let tree = place.run(&["trace", "--model", "model", "--beam", "3", "--text", "four two nine", "--format", "json"]);
     let tree = tree.ok().json();
     assert_eq!(tree["found"][0]["text"], "429", "{tree}");
@@ -53,7 +53,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
         place.run(&[&args[..5], &["--text", "one", "--svg", "tree.svg"]].concat()).ok();
         assert!(place.read("tree.svg").contains("beam search with 2"));
     }
-    // Given, from a file and through a pipe: the same, in order.
+    // From arguments, a file and a pipe: the same translations in order.
     let run = place.run(&["translate", "model", "four two nine", "one one one"]).ok();
     assert_eq!(run.stdout, "429\n111\n");
     place.write("new.txt", "four two nine\none one one\n");
@@ -62,7 +62,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     assert_eq!(run.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "111"]);
     let piped = place.run_on(b"four two nine\none one one\n", &["translate", "model"]).ok();
     assert_eq!(piped.stdout, run.stdout);
-    // A row that cannot be translated keeps its place; the schema of JSON is that of a text given.
+    // A row that cannot be translated keeps its position; the JSON schema is that of a text argument.
     let piped = place.run_on(b"four two nine\n\none one one\n", &["translate", "model"]).ok();
     assert_eq!(piped.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "", "111"]);
     assert!(piped.stdout.lines().nth(2).unwrap().contains("empty text"), "{piped:#?}");
@@ -93,7 +93,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
             assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-4);
         }
     }
-    // Words by number: each figure needs its word, and some head looks there.
+    // Digits by word: each digit needs its word, and some head attends to it.
     let shown = place.run(&["explain", "model", "four two nine", "--html", "page.html", "--json", "all.json"]).ok();
     assert!(shown.stdout.contains("Translation: 429"), "{}", shown.stdout);
     assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{}", shown.stdout);
@@ -111,7 +111,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
         let sum: f64 = row.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).sum();
         assert!((sum - 1.0).abs() < 1e-4, "{sum}");
     }
-    // Without a letter of "two" the 2 is less likely; without one of "nine" hardly.
+    // Without a letter of "two" the 2 is less probable; without one of "nine" it hardly changes.
     let effects = |row: usize| all["effects"][row].as_array().unwrap().iter().filter_map(|x| x.as_f64());
     let most = |row: usize| effects(row).enumerate().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap().0;
     let words = texts("source_words");
@@ -124,7 +124,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
     let japanese =
         place.run(&["explain", "model", "four two nine", "--lang", "ja", "--layer", "1", "--head", "2"]).ok();
     assert!(japanese.stdout.contains("第 1 層") && japanese.stdout.contains("ヘッド 2"), "{}", japanese.stdout);
-    // What does not fit is left out and said; what is left out cannot move up where a word is left out.
+    // A long text is truncated with a message. The rest does not move up when a word is removed.
     let long = place.run(&["explain", "model", &"nine ".repeat(300), "--target", "9", "--json", "-"]).ok();
     assert!(long.stderr.contains("longer than the"), "{}", long.stderr);
     let long = long.json();
@@ -146,7 +146,7 @@ fn parallel_files_are_recognised_learnt_and_translated() {
         assert!(card.contains(part), "{part}: {card}");
     }
 
-    // One hypothesis at a time is the same for what is certain.
+    // Greedy search gives the same result for confident translations.
     let greedy = place.run(&["translate", "model", "four two nine", "--beam", "1"]).ok();
     assert_eq!(greedy.stdout, "429\n");
 }
@@ -163,7 +163,7 @@ fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_requests_are_rejected() {
     let place = Place::new();
     place.train_translator();
     fs::rename(place.path("turn"), place.path("model")).unwrap();
@@ -185,10 +185,10 @@ fn what_does_not_fit_is_refused() {
     place.write("gap.digits", format!("1\n\n3\n{}", "1\n2\n3\n".repeat(19)));
     refuses(&["train", "gap.words,gap.digits", "--out", "o"], &["gap.digits:2", "empty"]);
 
-    // A source that is longer than the model reads is cut, and that is said.
+    // A source longer than the model reads is truncated with a message.
     let long = "123 ".repeat(1000);
     let run = place.run(&["translate", "model", &long, "--beam", "1"]).ok();
-    assert!(run.stderr.contains("cut       1 of the sources"), "{}", run.stderr);
+    assert!(run.stderr.contains("cut       source texts truncated: 1"), "{}", run.stderr);
     // A damaged configuration.
     let mut config = place.json("model/config.json");
     config["source_vocab_size"] = 3.into();

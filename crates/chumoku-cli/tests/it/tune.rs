@@ -1,10 +1,11 @@
-//! Settings by trial: what is tried and told, the same again by number, after kills and by `--settings`; the test rows are never looked
-//! at; and what is refused.
+//! Tuning: its trials and report, the same result again by number, after kills and with `--settings`. The test rows are
+//! never used, and invalid requests are rejected.
 
 use crate::common::{Page, Place, csv, random, sha256};
 use serde_json::Value;
 
-/// Texts whose class is how a made-up word ends: runs of characters inside words tell, and the longer ones tell better.
+/// Texts whose class depends on the ending of a made-up word: character n-grams inside words are informative, longer
+/// ones more so.
 fn rows(n: usize, seed: u64) -> Vec<(String, String)> {
     let mut state = seed;
     let mut pick = |count: usize| (random(&mut state) * count as f64) as usize;
@@ -16,7 +17,7 @@ fn rows(n: usize, seed: u64) -> Vec<(String, String)> {
     (0..n)
         .map(|i| {
             let (label, end) = [("verb", "to"), ("noun", "po")][i % 2];
-            // Every fifth row says nothing.
+            // Every fifth row is uninformative.
             let end = if i % 5 == 0 { "x" } else { end };
             (format!("{} {} {} {}", word("la"), word(end), word("ka"), word("")), label.to_owned())
         })
@@ -35,16 +36,16 @@ fn train(place: &Place, out: &str, more: &[&str]) -> crate::common::Run {
     place.run(&[&DATA[..], &["--out", out], more].concat()).ok()
 }
 
-/// The files that follow from data, seed and settings.
+/// The files that depend on data, seed and settings.
 fn bytes(place: &Place, out: &str) -> Vec<String> {
     ["model.safetensors", "config.json"].map(|name| sha256(&place.path(out).join(name))).to_vec()
 }
 
-/// Eleven trials of n-grams come behind the first; then there are networks.
+/// After the first trial, eleven trials of n-grams follow; then networks.
 const TRIALS: &str = "14";
 
 #[test]
-fn settings_are_searched_for_and_can_be_given() {
+fn settings_are_found_and_can_be_given() {
     let place = Place::new();
     data(&place);
     let run = train(&place, "tuned", &["--tune", TRIALS, "--epochs", "2"]);
@@ -52,7 +53,7 @@ fn settings_are_searched_for_and_can_be_given() {
     assert!(trials.len() == 15 && trials[0].contains("log-loss accuracy") && trials[1].contains("  0  "), "{run:#?}");
     assert!(trials[2].ends_with("  inside-words=2-5") && trials[2].contains('±'), "{run:#?}");
     let is_table = |line: &&str| !line.starts_with("Taken") && !line.starts_with("Advice");
-    assert!(run.stdout.contains("Settings tried: 14. The best by the 120 validation rows:"), "{run:#?}");
+    assert!(run.stdout.contains("Settings tried: 14. The best on the 120 validation rows:"), "{run:#?}");
     assert!(
         trials.iter().copied().chain(run.stdout.lines().filter(is_table)).all(|line| line.chars().count() <= 80),
         "{run:#?}"
@@ -62,7 +63,7 @@ fn settings_are_searched_for_and_can_be_given() {
     let tuning = &metrics["tuning"];
     let tried = tuning["tried"].as_array().unwrap();
     assert_eq!((tried.len(), &tuning["valid_rows"], &tried[0]["set"]), (14, &120.into(), &"".into()));
-    // What is kept is clearly better than the best before, and what is not is not.
+    // A kept setting is clearly better than the best before it, and a rejected one is not.
     let mut best = tried[0]["log_loss"].as_f64().unwrap();
     for trial in &tried[1..] {
         let number = |key: &str| trial[key].as_f64().unwrap();
@@ -80,7 +81,7 @@ fn settings_are_searched_for_and_can_be_given() {
     let card = place.read("tuned/README.md");
     assert!(card.contains("## Tuning") && card.contains(&format!("| **{set}** |")), "{card}");
 
-    // The same without a search, and with none.
+    // The same settings without a search, and no settings.
     train(&place, "given", &["--settings", set, "--epochs", "2"]);
     assert_eq!(bytes(&place, "tuned"), bytes(&place, "given"));
     train(&place, "plain", &["--epochs", "2"]);
@@ -91,12 +92,12 @@ fn settings_are_searched_for_and_can_be_given() {
     assert_eq!(more, place.names("given"));
 }
 
-/// All that the n-gram model could be tuned by, so that it knows nothing of made-up words; and a small network that reads letters.
+/// All tunable n-gram settings, so that n-grams cannot use made-up words; and a small network that reads characters.
 const LETTERS: &str = "words=1,inside-words=none,relevance=0.5,c=4,min-texts=2,tokens=characters,layers=1,pooling=max,\
                        token-dropout=0,width=32,positions=none,min-count=2,dropout=0.1";
 
 #[test]
-fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
+fn a_network_is_reproduced_by_its_settings_and_after_kills() {
     let place = Place::new();
     data(&place);
     let options = ["--tune", "4", "--epochs", "6", "--settings", LETTERS];
@@ -114,31 +115,31 @@ fn a_network_is_found_again_by_its_settings_and_in_spite_of_kills() {
     assert_eq!(bytes(&place, "killed"), bytes(&place, "tuned"));
     assert_eq!(place.json("killed/metrics.json"), metrics);
     assert_eq!(place.names("killed"), place.names("tuned"));
-    // A larger number goes on from what is known.
+    // A larger number of trials continues from the known ones.
     let more = [&DATA[..], &["--out", "killed", "--tune", "5", "--resume"], &options[2..]].concat();
     let run = place.run(&more).ok();
-    assert!(run.stderr.contains("4 trials known already"), "{run:#?}");
-    // Trials of another search are not gone on with.
+    assert!(run.stderr.contains("4 trials already finished"), "{run:#?}");
+    // Trials of another search are not continued.
     let other = [&more[..], &["--seed", "7"]].concat();
     place.refuses(&other, &["tune.jsonl", "other data, settings or seed (seed: 42 then, 7 now)", "--force"]);
-    // Fewer trials than are known: the network of another is not taken for theirs.
+    // Fewer trials than are known: the network of a later trial is not used.
     place.run(&[&DATA[..], &["--out", "killed", "--tune", "2", "--resume"], &options[2..]].concat()).ok();
     place.run(&more).ok();
     let tried = |out: &str| choice(&place, out)[0].as_array().unwrap().clone();
     assert_eq!((tried("killed").len(), &tried("killed")[..4]), (5, &tried("tuned")[..]));
 }
 
-/// What was tried and taken.
+/// The trials and the chosen settings.
 fn choice(place: &Place, out: &str) -> [Value; 2] {
     let metrics = place.json(&format!("{out}/metrics.json"));
     ["tried", "set"].map(|key| metrics["tuning"][key].clone())
 }
 
 #[test]
-fn a_time_is_a_number_of_trials_and_test_rows_decide_nothing() {
+fn a_time_budget_is_a_number_of_trials_and_test_rows_decide_nothing() {
     let place = Place::new();
     data(&place);
-    // Time for more than one, however slow the machine.
+    // Time for more than one trial, even on a slow machine.
     let tried = |time: &str| {
         train(&place, "timed", &["--model", "ngrams", "--force", "--tune", time]);
         choice(&place, "timed")[0].as_array().unwrap().len()
@@ -148,7 +149,7 @@ fn a_time_is_a_number_of_trials_and_test_rows_decide_nothing() {
     assert_eq!(choice(&place, "timed"), choice(&place, "counted"));
     assert_eq!(bytes(&place, "timed"), bytes(&place, "counted"));
 
-    // Every test row the other way round.
+    // All test labels are swapped.
     let turned: Vec<(String, String)> = rows(100, 3)
         .into_iter()
         .map(|(text, label)| (text, if label == "verb" { "noun" } else { "verb" }.to_owned()))
@@ -169,7 +170,7 @@ fn a_time_is_a_number_of_trials_and_test_rows_decide_nothing() {
 }
 
 #[test]
-fn what_cannot_be_tuned_is_refused() {
+fn invalid_tuning_requests_are_rejected() {
     let place = Place::new();
     data(&place);
     let refuses = |more: &[&str], words: &[&str]| place.refuses(&[&["train", "train.csv"], more].concat(), words);
@@ -180,7 +181,7 @@ fn what_cannot_be_tuned_is_refused() {
     refuses(&["--tune", "3", "--watch", "a word"], &["--tune", "--watch", "--settings"]);
     refuses(&["--tune", "3", "--task", "labels"], &["--tune", "one class"]);
     place.write("tiny.csv", "text,label\nabc,a\nabd,a\nxyz,b\nxyy,b\n");
-    place.refuses(&["train", "tiny.csv", "--tune", "3"], &["--tune", "no validation rows", "--valid"]);
+    place.refuses(&["train", "tiny.csv", "--tune", "3"], &["--tune", "expected validation rows", "--valid"]);
     refuses(&["--settings", "depth=3"], &["depth", "dropout", "inside-words"]);
     refuses(&["--settings", "dropout=3"], &["dropout", "from 0 to 0.9", "3"]);
     refuses(&["--settings", "width=64", "--model", "ngrams"], &["--settings width", "no network"]);
@@ -188,9 +189,9 @@ fn what_cannot_be_tuned_is_refused() {
     refuses(&["--settings", "words=2", "--task", "lm"], &["--settings"]);
 }
 
-/// One validation row has no standard error; settings that do not fit each other end no search.
+/// A single validation row has no standard error, and incompatible settings do not end a search.
 #[test]
-fn searches_go_on_in_spite_of_odd_data_and_odd_settings() {
+fn searches_continue_despite_unusual_data_and_settings() {
     let place = Place::new();
     data(&place);
     let one = rows(1, 5);
@@ -198,25 +199,25 @@ fn searches_go_on_in_spite_of_odd_data_and_odd_settings() {
     let args = ["train", "train.csv", "--valid", "one.csv", "--test", "test.csv", "--epochs", "1", "--out", "one"];
     place.run(&[&args[..], &["--tune", "3"]].concat()).ok();
     let run = place.run(&[&args[..], &["--tune", "4", "--resume"]].concat()).ok();
-    assert!(run.stderr.contains("3 trials known already"), "{run:#?}");
+    assert!(run.stderr.contains("3 trials already finished"), "{run:#?}");
 
     let run = place.run(&[&DATA[..], &["--out", "three", "--epochs", "1", "--settings", "heads=3"]].concat());
     assert!(
         run.code == 2 && run.stderr.contains("--settings heads=3") && run.stderr.contains("even multiple"),
         "{run:#?}"
     );
-    // Rotary positions want heads of an even width, which half of this width is not.
+    // Rotary positions need heads of an even width, which half of this width is not.
     let odd = LETTERS.replace("width=32,positions=none", "width=18,heads=2");
     let run = train(&place, "odd", &["--epochs", "1", "--settings", &odd, "--tune", "20"]);
     let unfit =
         |trial: &Value| trial["log_loss"].is_null() && trial["changed"].as_str().unwrap().contains("positions=");
     let tried = choice(&place, "odd")[0].as_array().unwrap().clone();
     let at = tried.iter().position(unfit).unwrap_or_else(|| panic!("{run:#?}"));
-    assert!(at + 1 < tried.len() && run.stderr.contains("settings that do not fit each other"), "{run:#?}");
+    assert!(at + 1 < tried.len() && run.stderr.contains("the settings do not fit each other"), "{run:#?}");
 }
 
 #[test]
-fn the_page_does_what_it_says() {
+fn the_page_works_as_described() {
     let place = Place::new();
     Page::of("tune.md").follow(&place);
 }

@@ -1,4 +1,4 @@
-//! Labels for words: files are recognised, a tagger is trained, used, scored; and what is refused.
+//! Tagging: files are detected, a tagger is trained, used and scored, and invalid input is rejected.
 
 use crate::common::{Page, Place, random, sha256, tensors};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn a_tagger_is_trained_and_used() {
     place.write("test.txt", conll(60, 2));
     let run = trained(&place, "train.conll", "model", &["--test", "test.txt"]);
     assert!(run.stderr.contains("task      tag") && run.stderr.contains("IOB2"), "{run:#?}");
-    assert!(run.stdout.contains("this model") && run.stdout.contains("baseline: names of training"), "{run:#?}");
+    assert!(run.stdout.contains("this model") && run.stdout.contains("baseline: training names"), "{run:#?}");
     let metrics = place.json("model/metrics.json");
     assert_eq!((&metrics["task"], &metrics["labels"]), (&json!("tag"), &json!(["person", "place"])));
     assert!(metrics["span_f1"].as_f64().unwrap() > 0.95, "{metrics}");
@@ -92,7 +92,7 @@ fn a_tagger_is_trained_and_used() {
     let shown = place.run(&["predict", "model", text, "Nobody waits now."]).ok();
     assert_eq!(shown.stdout, "[Greta Moore](person) works in [Oslo](place) now.\nNobody waits now.\n");
 
-    // From files: words with tags, objects, columns, lines; all with the same answers.
+    // From files: tagged words, objects, columns, lines; all with the same answers.
     let rows = place.run(&["predict", "model", "--json", "--input", "test.txt"]).ok().json_lines();
     assert_eq!(rows.len(), 60);
     assert!(rows[0]["text"].as_str().unwrap().ends_with(" ."), "{}", rows[0]);
@@ -141,19 +141,19 @@ fn a_tagger_is_trained_and_used() {
 }
 
 #[test]
-fn objects_with_spans_train_the_same() {
+fn objects_with_spans_train_the_same_model() {
     let place = Place::new();
     place.write("train.jsonl", objects(160, 1));
     place.write("test.jsonl", objects(60, 2));
     let run = trained(&place, "train.jsonl", "model", &["--test", "test.jsonl", "--json"]);
     assert!(run.stderr.contains("task      tag") && run.stderr.contains("spans = “spans”"), "{run:#?}");
     assert!(run.json()["span_f1"].as_f64().unwrap() > 0.95, "{run:#?}");
-    // Another name, and objects in place of lists.
+    // Another key, and objects instead of lists.
     let named = objects(160, 1).replace("\"spans\"", "\"entities\"");
     place.write("named.jsonl", named);
     let run = trained(&place, "named.jsonl", "named", &["--test", "test.jsonl", "--json"]);
     assert_eq!(run.json()["data_sha256"], place.json("model/metrics.json")["data_sha256"]);
-    // As other tools name what is in a span.
+    // The keys that other tools use for the parts of a span.
     for [start, end, label] in [["start_offset", "end_offset", "type"], ["begin", "to", "entity_group"]] {
         let rows = objects(160, 1);
         let named = rows.lines().map(|line| {
@@ -167,14 +167,14 @@ fn objects_with_spans_train_the_same() {
         let run = trained(&place, "named.jsonl", "named", &["--test", "test.jsonl", "--json", "--force"]);
         assert_eq!(run.json()["data_sha256"], place.json("model/metrics.json")["data_sha256"]);
     }
-    // Without any, the keys that there are are told.
+    // Without any known key, the message lists the existing ones.
     place.write("other.jsonl", objects(10, 1).replace("\"spans\"", "\"names\""));
     let asked = ["train", "other.jsonl", "--task", "tag", "--out", "x"];
-    place.refuses(&asked, &["other.jsonl:1", "no spans beside", "“names”", "--label"]);
+    place.refuses(&asked, &["other.jsonl:1", "no spans among", "“names”", "--label"]);
 }
 
 #[test]
-fn spans_that_cut_words_are_told() {
+fn spans_that_cut_words_are_reported() {
     let place = Place::new();
     let row = |i: usize| {
         let [start, end] = if i.is_multiple_of(4) { [1, 5] } else { [0, 7] };
@@ -183,14 +183,15 @@ fn spans_that_cut_words_are_told() {
     place.write("train.jsonl", (0..40).map(row).collect::<String>());
     let said = trained(&place, "train.jsonl", "model", &[]).stderr;
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    let words = "warning: 10 of 40 spans begin or end within a word, such as “nnab” (train.jsonl:1, 1 to 5): whole words are learnt";
+    let words =
+        "warning: 10 of 40 spans begin or end within a word, such as “nnab” (train.jsonl:1, 1 to 5): training uses";
     assert!(said.contains(words), "{said}");
-    // Where all of them are words, nothing is to be said.
+    // If all spans are whole words, there is no message.
     place.write("whole.jsonl", objects(160, 1));
     assert!(!trained(&place, "whole.jsonl", "whole", &[]).stderr.contains("within a word"));
 }
 
-/// Texts without spaces are read by characters, and so counted.
+/// Texts without spaces are read and counted by characters.
 #[test]
 fn japanese_is_tagged_by_characters() {
     let place = Place::new();
@@ -228,9 +229,9 @@ fn each_word_may_have_a_label() {
     assert_eq!(labels, ["DET", "ADJ", "NOUN", "VERB", "PUNCT"]);
 }
 
-/// Of texts without spaces the words are learnt with their parts of speech.
+/// For texts without spaces, segmentation is learned together with parts of speech.
 #[test]
-fn japanese_words_are_cut_and_labelled() {
+fn japanese_words_are_segmented_and_labeled() {
     let place = Place::new();
     let mut state = 5;
     let mut pick = |list: &[&'static str]| list[(random(&mut state) * list.len() as f64) as usize];
@@ -264,7 +265,7 @@ fn the_same_bytes_for_any_number_of_threads() {
 }
 
 #[test]
-fn bad_files_are_refused_with_their_place() {
+fn invalid_files_are_rejected_with_their_position() {
     let place = Place::new();
     let good = objects(20, 1);
     let refuse = |row: &str, words: &[&str]| {
@@ -303,7 +304,7 @@ fn bad_files_are_refused_with_their_place() {
 }
 
 #[test]
-fn what_a_tagger_has_not_is_refused() {
+fn unsupported_requests_to_taggers_are_rejected() {
     let place = Place::new();
     place.write("train.conll", conll(40, 1));
     trained(&place, "train.conll", "model", &[]);
@@ -335,7 +336,8 @@ fn what_a_tagger_has_not_is_refused() {
     place.refuses(&["train", "train.conll", "--test", "other.conll", "--out", "x"], &["other.conll:1", "planet"]);
 }
 
-/// With a folder `bert`: a tiny random encoder that knows the words of `sentences`, and reads 20 tokens at a time.
+/// Creates a folder with `bert`: a tiny random encoder that knows the words of `sentences`, and reads 20 tokens at a
+/// time.
 fn with_encoder() -> Place {
     let place = Place::with_bert();
     let mut words: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(str::to_owned).to_vec();
@@ -355,7 +357,7 @@ fn with_encoder() -> Place {
 const FROM: [&str; 5] = ["--from", "bert", "--test", "test.conll", "--epochs"];
 
 #[test]
-fn a_pretrained_encoder_stands_beside_the_random_field() {
+fn a_pretrained_encoder_is_combined_with_the_random_field() {
     let place = with_encoder();
     let run = trained(&place, "train.conll", "model", &[&FROM[..], &["100"]].concat());
     assert!(run.stdout.contains("network alone") && run.stdout.contains("random field alone"), "{run:#?}");
@@ -371,7 +373,7 @@ fn a_pretrained_encoder_stands_beside_the_random_field() {
     assert!(network["blend"]["network"].as_f64().unwrap() > 0.0, "{network}");
     let card = place.read("model/README.md");
     assert!(card.contains("pretrained encoder (bert") && card.contains("| network alone |"), "{card}");
-    // The encoder has learnt, from what it was.
+    // The encoder has been trained from its pretrained weights.
     let [before, after] = ["bert", "model"].map(|folder| tensors(&place.path(folder).join("model.safetensors")));
     let name = "encoder.layers.0.self_attn.in_proj_weight";
     assert!(after.keys().any(|key| key == name) && after.contains_key("crf.weights"), "{:?}", after.keys());
@@ -385,7 +387,7 @@ fn a_pretrained_encoder_stands_beside_the_random_field() {
     assert_eq!(spans(&found), [(0, 11, "person", "Greta Moore"), (21, 25, "place", "Oslo")]);
     place.run(&["predict", "model", "--precision", "highest", text]).ok();
 
-    // Of a text of many windows all is read, and nothing depends on the other texts.
+    // A text with many windows is read completely, and no answer depends on other texts.
     let long = [text; 12].join(" ");
     let of_long = place.run(&["predict", "model", "--json", &long, text, "\u{301}"]).ok().json_lines();
     let names: Vec<&str> = spans(&of_long[0]).iter().map(|span| span.3).collect();
@@ -419,7 +421,7 @@ fn a_pretrained_encoder_stands_beside_the_random_field() {
 }
 
 #[test]
-fn threads_and_kills_change_nothing_in_a_network_beside() {
+fn threads_and_kills_change_nothing_with_a_network() {
     let place = with_encoder();
     let files = |out: &str| ["model.safetensors", "config.json"].map(|name| sha256(&place.path(out).join(name)));
     trained(&place, "train.conll", "one", &[&FROM[..], &["20", "--threads", "1"]].concat());
@@ -440,14 +442,14 @@ fn threads_and_kills_change_nothing_in_a_network_beside() {
     place.refuses(&["train", "train.conll", "--out", "x", "--from", "nowhere"], &["nowhere", "no such folder"]);
 }
 
-/// A token of several characters tells each of them apart.
+/// Characters inside one token are distinguished.
 #[test]
 fn japanese_is_tagged_with_an_encoder() {
     let place = with_encoder();
     let (people, places) = (["田中", "中田"], ["東京", "大阪", "京大"]);
     let row = |i: usize| {
         let (who, town) = (people[i % 2], places[i % 3]);
-        // The span goes on into a token that it does not fill.
+        // The span extends into a token that it does not fill.
         let text = format!("{who}さんは{town}がいる");
         json!({ "text": text, "spans": [[0, 3, "人"], [5, 7, "町"]] })
     };
@@ -460,7 +462,7 @@ fn japanese_is_tagged_with_an_encoder() {
 }
 
 #[test]
-fn a_damaged_folder_is_refused() {
+fn a_damaged_folder_is_rejected() {
     let place = Place::new();
     place.write("train.conll", conll(40, 1));
     trained(&place, "train.conll", "model", &[]);
@@ -494,7 +496,7 @@ fn a_damaged_folder_is_refused() {
     refuse(&["model.safetensors"]);
 }
 
-/// The file and the commands of `docs/words.md`, as a reader pastes them.
+/// Runs the file and the commands of `docs/words.md` as given.
 #[test]
 fn the_page_is_true() {
     let place = Place::new();

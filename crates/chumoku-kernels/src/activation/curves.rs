@@ -1,26 +1,26 @@
-//! Each activation on a vector, with its slope.
+//! Each activation and its slope, on a vector.
 
 use super::Activation;
 use crate::isa::VectorMath;
 use crate::math::{exp_factors, normal_tail};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
-/// Where x·σ(u) is 0 in f32 below, and its slope 1 above.
+/// In f32, x·σ(u) is 0 below −this value, and its slope is 1 above this value.
 const GELU_TANH_END: f32 = 12.0;
-/// Likewise.
+/// The same limit for SiLU.
 const SILU_END: f32 = 120.0;
 
-/// √(8/π), and this times 0.044715: `u = LINEAR·x + CUBIC·x³`.
+/// √(8/π), and this times 0.044715: `u = GELU_LINEAR·x + GELU_CUBIC·x³`.
 const GELU_LINEAR: f64 = SQRT_2 * FRAC_2_SQRT_PI;
 const GELU_CUBIC: f64 = GELU_LINEAR * 0.044_715;
 
-/// f(x) and f′(x). What the caller does not use is not computed, and does not change the other.
+/// Returns f(x) and f′(x). If the caller uses only one of them, the compiler removes the other.
 #[inline(always)]
 pub(super) fn value_and_slope<S: VectorMath>(simd: S, kind: Activation, x: S::V) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
     match kind {
         Activation::Relu => {
-            // NaN stays: it is neither below 0 nor below 1.
+            // NaN propagates: it is neither below 0 nor below 1.
             let slope = simd.select_lt(zero, x, one, simd.select_lt(x, one, zero, x));
             (simd.select_lt(x, zero, zero, x), slope)
         }
@@ -28,7 +28,7 @@ pub(super) fn value_and_slope<S: VectorMath>(simd: S, kind: Activation, x: S::V)
             let (t, tail, density) = normal_tail(simd, x);
             // x Φ(x) = max(x, 0) − |x| Φ(−|x|)
             let y = simd.sub(simd.max(zero, x), simd.mul(t, tail));
-            // (x Φ(x))′ = Φ(x) + x φ(x), which at x and −x add up to 1.
+            // (x Φ(x))′ = Φ(x) + x φ(x), whose values at x and −x add up to 1.
             let low = simd.sub(tail, simd.mul(t, density));
             (y, simd.select_lt(x, zero, low, simd.sub(one, low)))
         }
@@ -44,33 +44,34 @@ pub(super) fn value_and_slope<S: VectorMath>(simd: S, kind: Activation, x: S::V)
     }
 }
 
-/// x, but not below −end; and this, but not above end: finite, unless x is NaN.
+/// Returns x clamped below at −end, and clamped on both sides: both are finite, unless x is NaN.
 #[inline(always)]
 fn clamp<S: VectorMath>(simd: S, x: S::V, end: f32) -> (S::V, S::V) {
-    // Where either operand of `max` and `min` is NaN, the second is the result.
+    // If either operand of `max` and `min` is NaN, the result is the second one.
     let x = simd.max(simd.splat(-end), x);
     (x, simd.min(simd.splat(end), x))
 }
 
-/// −|x|, but not below −end, handing NaN on.
+/// Returns −|x|, clamped below at −end. NaN propagates.
 #[inline(always)]
 fn negative_abs<S: VectorMath>(simd: S, x: S::V, end: f32) -> S::V {
     simd.max(simd.splat(-end), simd.min(x, simd.sub(simd.splat(0.0), x)))
 }
 
-/// `u = LINEAR·x + CUBIC·x³`, rounded and what rounding took from it, and u′. Rounding alone would put e^u off by |u|
-/// units in the last place.
+/// Returns `u = GELU_LINEAR·x + GELU_CUBIC·x³` rounded, its rounding error, and u′. Rounding alone would change e^u by
+/// |u| units in the last place.
 #[inline(always)]
 fn gelu_cubic<S: VectorMath>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
     let (linear, linear_rest) =
         (simd.splat(GELU_LINEAR as f32), simd.splat((GELU_LINEAR - GELU_LINEAR as f32 as f64) as f32));
     let (cubic, cubic_rest) =
         (simd.splat(GELU_CUBIC as f32), simd.splat((GELU_CUBIC - GELU_CUBIC as f32 as f64) as f32));
-    // CUBIC·x²
+    // GELU_CUBIC·x²
     let (square, square_rest) = simd.exact_product(x, x);
     let (term, term_rest) = simd.exact_product(cubic, square);
     let term_rest = simd.mul_add(cubic, square_rest, simd.mul_add(cubic_rest, square, term_rest));
-    // LINEAR + CUBIC·x²; what rounding takes from a sum by Knuth, "The Art of Computer Programming" 2, theorem 4.2.2B.
+    // GELU_LINEAR + GELU_CUBIC·x²; the rounding error of a sum is by Knuth, "The Art of Computer Programming" 2,
+    // theorem 4.2.2B.
     let sum = simd.add(linear, term);
     let added = simd.sub(sum, linear);
     let sum_rest = simd.add(simd.sub(linear, simd.sub(sum, added)), simd.sub(term, added));
@@ -79,10 +80,10 @@ fn gelu_cubic<S: VectorMath>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
     (u, simd.mul_add(x, sum_rest, u_rest), simd.mul_add(simd.splat(3.0), term, linear))
 }
 
-/// `x·σ(u(x))` and its slope `σ(u) + x·u′·σ(u)·σ(−u)`, for an odd u that grows with x.
+/// Computes `x·σ(u(x))` and its slope `σ(u) + x·u′·σ(u)·σ(−u)`, for an odd function u that increases with x.
 ///
-/// Given are x, not below some end at which the result is 0, and not above it either for the slope; u(−|x|) as a sum; and
-/// u′(x).
+/// The arguments are x, clamped below where the result is 0; x clamped on both sides, for the slope; u(−|x|) as a sum;
+/// and u′(x).
 #[inline(always)]
 fn times_logistic<S: VectorMath>(
     simd: S,
@@ -91,7 +92,8 @@ fn times_logistic<S: VectorMath>(
     du: S::V,
 ) -> (S::V, S::V) {
     let (zero, one) = (simd.splat(0.0), simd.splat(1.0));
-    // e^−|u| = power·scale. Beside 1 `power` will do. Where x < 0 both are multiplied last, because this may be too small.
+    // e^−|u| = power·scale. Next to 1, `power` alone is exact enough. For x < 0 both are multiplied last, because the
+    // result may be tiny.
     let (power, scale) = exp_factors(simd, u, rest);
     // σ(|u|); σ(−|u|) is this times e^−|u|.
     let large = simd.div(one, simd.add(one, power));

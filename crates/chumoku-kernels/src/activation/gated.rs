@@ -7,20 +7,21 @@ use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 
-/// The gated product `y = f(g) ∘ u` of rows in which g and u lie side by side: the first half is activated, the second
-/// is multiplied by it.
+/// Computes the gated product `y = f(g) ∘ u` of rows that contain g and u side by side: the first half is activated,
+/// and the second is multiplied by it.
 ///
-/// With g = xW and u = xV this is the inner part of GEGLU (GELU), SwiGLU (SiLU) and ReGLU (ReLU). One product by both
-/// matrices side by side gives such rows; a file that keeps its halves the other way round must be turned when it is read.
+/// With g = xW and u = xV this is the inner part of GEGLU (GELU), SwiGLU (SiLU) and ReGLU (ReLU). One product with both
+/// matrices side by side gives such rows. Files that store the halves in the opposite order must be reordered on
+/// loading.
 ///
-/// Largest relative error in f32: that of f, which [`Activation`] has, plus 6e-8. A number that is not finite shows:
-/// 0 · NaN and 0 · ∞ are NaN.
+/// Maximum relative error in f32: that of f (see [`Activation`]) plus 6e-8. Non-finite values propagate: 0 · NaN and 0
+/// · ∞ are NaN.
 ///
 /// # Shapes
 /// `x` (tokens, 2·width): g, then u; `y` (tokens, width).
 ///
 /// # Errors
-/// If `width` is 0 or beyond all memory, or the lengths do not fit.
+/// If `width` is 0 or too large for memory, or the lengths do not match.
 ///
 /// Source: Shazeer, "GLU Variants Improve Transformer" (2020), equations 5 and 6.
 pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) -> Result<()> {
@@ -31,16 +32,16 @@ pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [
     Ok(())
 }
 
-/// The gradients of both halves, `dg = dy ∘ u ∘ f′(g)` and `du = dy ∘ f(g)`, from what the forward pass was given: f is
-/// computed again.
+/// Computes the gradients of both halves, `dg = dy ∘ u ∘ f′(g)` and `du = dy ∘ f(g)`, from the input of the forward
+/// pass. f is recomputed.
 ///
-/// Largest relative error in f32: those of f′ and f, which [`Activation`] has, plus 1.2e-7.
+/// Maximum relative error in f32: those of f′ and f (see [`Activation`]) plus 1.2e-7.
 ///
 /// # Shapes
 /// `x` (tokens, 2·width), as in the forward pass; `dy` (tokens, width); `dx` (tokens, 2·width): dg, then du.
 ///
 /// # Errors
-/// If `width` is 0 or beyond all memory, or the lengths do not fit.
+/// If `width` is 0 or too large for memory, or the lengths do not match.
 pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T], dx: &mut [T]) -> Result<()> {
     let tokens = token_count(x.len(), width)?;
     Error::check_length("gated product: dy", tokens * width, dy.len())?;
@@ -50,7 +51,7 @@ pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T]
     Ok(())
 }
 
-/// How many rows of 2·width there are.
+/// Returns the number of rows of 2·width.
 fn token_count(len: usize, width: usize) -> Result<usize> {
     let Some(row) = width.checked_mul(2).filter(|&row| row > 0) else {
         let problem = format!("expected from 1 to {}, got {width}", usize::MAX / 2);
@@ -63,7 +64,7 @@ fn token_count(len: usize, width: usize) -> Result<usize> {
     Ok(len / row)
 }
 
-/// Both versions of [`gated_forward`].
+/// Both implementations of [`gated_forward`].
 struct GatedForward;
 
 impl Implementations for GatedForward {
@@ -77,7 +78,7 @@ impl Implementations for GatedForward {
     }
 }
 
-/// Both versions of [`gated_backward`].
+/// Both implementations of [`gated_backward`].
 struct GatedBackward;
 
 impl Implementations for GatedBackward {
@@ -91,7 +92,7 @@ impl Implementations for GatedBackward {
     }
 }
 
-/// Results in a piece of work, in whole rows of at least one.
+/// Results in a piece of work, in whole rows, at least one.
 const PIECE: usize = 1 << 13;
 
 struct GatedForwardRows<'a> {

@@ -1,10 +1,10 @@
-//! The activations of the feed-forward network.
+//! Activation functions of the feed-forward network.
 //!
 //! # Files
 //!
 //! - `curves`: each activation with its slope, on a vector
 //! - `gated`: GEGLU, SwiGLU and ReGLU
-//! - `reference`: the plain version
+//! - `reference`: the reference implementation
 
 mod curves;
 mod gated;
@@ -19,33 +19,32 @@ use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use curves::value_and_slope;
 
-/// A function applied to each number.
+/// An elementwise activation function.
 ///
-/// With each stands the largest relative error of f in f32, and that of f′, relative to the sizes of its two terms.
-/// Results too small to be normal numbers have fewer digits. NaN gives NaN; −∞ and ∞ give what f and f′ tend to: 0 and 0,
-/// ∞ and 1.
+/// Each variant states the maximum relative error of f in f32, and that of f′ relative to the magnitudes of its two
+/// terms. Subnormal results have fewer digits. NaN gives NaN. −∞ and ∞ give the limits of f and f′: 0 and 0, ∞ and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Activation {
-    /// `max(0, x)`, as in the transformer's paper; the slope at 0 is 0. Exact.
+    /// `max(0, x)`, as in the transformer paper. The slope at 0 is 0. Exact.
     Relu,
-    /// `x · Φ(x)` with the normal distribution function Φ. Largest error 6e-7, of the slope 1e-6; 0 below −13.2. Source:
-    /// Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)" (2016).
+    /// `x · Φ(x)` with the normal distribution function Φ. Maximum error 6e-7, of the slope 1e-6; 0 below −13.2.
+    /// Source: Hendrycks and Gimpel, "Gaussian Error Linear Units (GELUs)" (2016).
     Gelu,
-    /// `x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))`, which is `x · σ(√(8/π) (x + 0.044715 x³))`: close to
-    /// [`Activation::Gelu`], up to 5e-4 away. Largest error 3e-7, of the slope 4e-7. Source: as for Gelu, section 2.
+    /// `x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³)))`, which equals `x · σ(√(8/π) (x + 0.044715 x³))`. It differs from
+    /// [`Activation::Gelu`] by up to 5e-4. Maximum error 3e-7, of the slope 4e-7. Source: section 2 of the same paper.
     GeluTanh,
-    /// `x · σ(x)` with the logistic function σ, also called Swish. Largest error 3e-7, of the slope 4e-7. Sources:
+    /// `x · σ(x)` with the sigmoid function σ, also called Swish. Maximum error 3e-7, of the slope 4e-7. Sources:
     /// Elfwing, Uchibe and Doya, "Sigmoid-weighted linear units for neural network function approximation in
-    /// reinforcement learning" (2018), where it is defined; Ramachandran, Zoph and Le, "Searching for Activation
+    /// reinforcement learning" (2018), for the definition; Ramachandran, Zoph and Le, "Searching for Activation
     /// Functions" (2017), with β = 1.
     Silu,
 }
 
-/// The activation of every number, `y = f(x)`; [`Activation`] has the errors.
+/// Computes the activation of every value, `y = f(x)`. [`Activation`] states the errors.
 ///
 /// # Shapes
-/// `x` and `y` alike.
+/// `x` and `y` have the same length.
 ///
 /// # Errors
 /// If `x` and `y` differ in length.
@@ -56,10 +55,10 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) -> Re
     Ok(())
 }
 
-/// `dx = dy · f′(x)`, where x is what the forward pass was given; [`Activation`] has the errors.
+/// Computes `dx = dy · f′(x)`, where x is the input of the forward pass. [`Activation`] states the errors.
 ///
 /// # Shapes
-/// All alike.
+/// All have the same length.
 ///
 /// # Errors
 /// If the lengths differ.
@@ -71,7 +70,7 @@ pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mu
     Ok(())
 }
 
-/// Both versions of [`activation_forward`].
+/// Both implementations of [`activation_forward`].
 struct ActivationForward;
 
 impl Implementations for ActivationForward {
@@ -85,7 +84,7 @@ impl Implementations for ActivationForward {
     }
 }
 
-/// Both versions of [`activation_backward`].
+/// Both implementations of [`activation_backward`].
 struct ActivationBackward;
 
 impl Implementations for ActivationBackward {
@@ -99,22 +98,22 @@ impl Implementations for ActivationBackward {
     }
 }
 
-/// Numbers in a piece of work.
+/// Values in a piece of work.
 const PIECE: usize = 1 << 13;
 
-/// `x = f(x)`
+/// Computes `x = f(x)`.
 #[inline(always)]
 pub(crate) fn activate<S: Simd>(simd: S, kind: Activation, x: &mut [f32]) {
     simd.run(ApplyActivation(kind, x));
 }
 
-/// `x = f(x)` and `slope = f′(x)`
+/// Computes `x = f(x)` and `slope = f′(x)`.
 #[inline(always)]
 pub(crate) fn activate_with_slope<S: Simd>(simd: S, kind: Activation, x: &mut [f32], slope: &mut [f32]) {
     simd.run(ApplyActivationWithSlope(kind, x, slope));
 }
 
-/// What [`activate`] does: one function for all callers.
+/// The operation of [`activate`], one function for all callers.
 struct ApplyActivation<'a>(Activation, &'a mut [f32]);
 
 impl SimdOp for ApplyActivation<'_> {
@@ -136,7 +135,7 @@ impl SimdOp for ApplyActivation<'_> {
     }
 }
 
-/// What [`activate_with_slope`] does.
+/// The operation of [`activate_with_slope`].
 struct ApplyActivationWithSlope<'a>(Activation, &'a mut [f32], &'a mut [f32]);
 
 impl SimdOp for ApplyActivationWithSlope<'_> {
@@ -163,7 +162,7 @@ impl SimdOp for ApplyActivationWithSlope<'_> {
     }
 }
 
-/// `d = d · f′(x)`
+/// Computes `d = d · f′(x)`.
 #[inline(always)]
 fn multiply_slope<S: Simd>(simd: S, kind: Activation, x: &[f32], d: &mut [f32]) {
     for (x, d) in x.chunks(S::LANES).zip(d.chunks_mut(S::LANES)) {

@@ -1,10 +1,10 @@
-//! The plain version: one number after another.
+//! The reference implementation: one value at a time.
 
 use super::Activation;
 use crate::math::erfc_f64;
 use crate::number::Real;
 
-/// f(x), and the two terms of f′(x).
+/// Returns f(x), and the two terms of f′(x).
 fn value_and_slope(kind: Activation, x: f64) -> (f64, [f64; 2]) {
     match kind {
         Activation::Relu => (if x < 0.0 { 0.0 } else { x }, [f64::from(x > 0.0), if x.is_nan() { x } else { 0.0 }]),
@@ -23,18 +23,18 @@ fn value_and_slope(kind: Activation, x: f64) -> (f64, [f64; 2]) {
     }
 }
 
-/// `x σ(u)`, and the terms of `σ(u) + x u′ σ(u) σ(−u)`.
+/// Returns `x σ(u)`, and the terms of `σ(u) + x u′ σ(u) σ(−u)`.
 fn times_logistic(x: f64, u: f64, du: f64) -> (f64, [f64; 2]) {
     let (share, other) = (1.0 / (1.0 + (-u).exp()), 1.0 / (1.0 + u.exp()));
     (multiply_or_zero(x, share), [share, multiply_or_zero(x * du, share * other)])
 }
 
-/// `x · factor`, for factors that go to 0 faster than any x grows: 0 where they are there.
+/// Computes `x · factor`, for factors that vanish faster than any x grows: 0 if the factor is 0.
 fn multiply_or_zero(x: f64, factor: f64) -> f64 {
     if factor == 0.0 { 0.0 } else { x * factor }
 }
 
-/// The activation of every number, `y = f(x)`: ReLU `max(0, x)`, GELU `x Φ(x)`, its form with tanh
+/// Computes the activation of every value, `y = f(x)`: ReLU `max(0, x)`, GELU `x Φ(x)`, its tanh approximation
 /// `x/2 (1 + tanh(√(2/π) (x + 0.044715 x³)))`, or SiLU `x σ(x)`.
 pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
     for (&x, y) in x.iter().zip(y) {
@@ -42,15 +42,15 @@ pub fn activation_forward<T: Real>(kind: Activation, x: &[T], y: &mut [T]) {
     }
 }
 
-/// The gradient `dx = dy f′(x)`: of ReLU `[x > 0]`, of GELU `Φ(x) + x φ(x)`, and of `x σ(u)`, which SiLU and the form of
-/// GELU with tanh are, `σ(u) + x u′ σ(u) σ(−u)`.
+/// Computes the gradient `dx = dy f′(x)`. The slope is `[x > 0]` for ReLU and `Φ(x) + x φ(x)` for GELU. For `x σ(u)`,
+/// which includes SiLU and the tanh approximation of GELU, it is `σ(u) + x u′ σ(u) σ(−u)`.
 pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mut [T]) {
     for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
         *dx = dy * T::round_from(value_and_slope(kind, x.to_f64()).1.iter().sum());
     }
 }
 
-/// The gated product `y = f(g) u` of rows that hold g and then u, each of `width` numbers.
+/// Computes the gated product `y = f(g) u` of rows that hold g and then u, with `width` values each.
 pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [T]) {
     for (x, y) in x.chunks_exact(2 * width).zip(y.chunks_exact_mut(width)) {
         let (g, u) = x.split_at(width);
@@ -59,7 +59,7 @@ pub fn gated_forward<T: Real>(kind: Activation, x: &[T], width: usize, y: &mut [
     }
 }
 
-/// Its gradients `dg = dy u f′(g)` and `du = dy f(g)`, in rows of both.
+/// Computes its gradients `dg = dy u f′(g)` and `du = dy f(g)`, in rows of both.
 pub fn gated_backward<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T], dx: &mut [T]) {
     let rows = x.chunks_exact(2 * width).zip(dy.chunks_exact(width));
     for ((x, dy), dx) in rows.zip(dx.chunks_exact_mut(2 * width)) {

@@ -1,4 +1,4 @@
-//! The engine of bf16 terms, in blocks that AMX tiles or dot products of pairs multiply.
+//! The engine of bf16 terms, whose blocks are multiplied by AMX tiles or by pairwise dot products.
 
 use super::engine::{Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix};
 use crate::isa::VectorMath;
@@ -9,7 +9,7 @@ use crate::isa::bf16::{
 };
 use std::ops::Range;
 
-/// Runs `task` on blocks with `TERMS` terms for each number.
+/// Runs `task` on blocks with `TERMS` terms per value.
 pub(crate) fn run<const TERMS: usize>(bf16: Bf16, task: impl EngineOp) {
     struct Bf16EngineOp<const TERMS: usize, T>(T);
     impl<const TERMS: usize, T: EngineOp> BlockMultiplierOp for Bf16EngineOp<TERMS, T> {
@@ -21,7 +21,7 @@ pub(crate) fn run<const TERMS: usize>(bf16: Bf16, task: impl EngineOp) {
     bf16.run(Bf16EngineOp::<TERMS, _>(task));
 }
 
-/// Products in blocks, with what multiplies them ready.
+/// Engine that multiplies blocks of bf16 terms, with its multiplier set up.
 #[derive(Clone, Copy, Debug)]
 struct Bf16Engine<'a, const TERMS: usize> {
     bf16: Bf16,
@@ -29,8 +29,8 @@ struct Bf16Engine<'a, const TERMS: usize> {
     multiplier: &'a BlockMultiplier,
 }
 
-// SAFETY: sizes count whole steps of whole panels, which is what is written and read, and a step is a number of tiles of
-// 1,024 bytes.
+// SAFETY: sizes count whole steps of whole panels, which is the memory that is written and read. A step is a number of
+// tiles of 1,024 bytes.
 unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     type S = Avx512;
     const QUERY_BLOCK: usize = 32;
@@ -76,7 +76,7 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     #[inline(always)]
     unsafe fn pack_lhs(self, from: SourceMatrix<'_>, to: *mut u8) {
         for step in 0..from.cols().div_ceil(STEP_DEPTH) {
-            // SAFETY: the caller promises left_size: a step of both halves for each 32 columns.
+            // SAFETY: the caller promises lhs_bytes: a step of both halves for each 32 columns.
             unsafe { self.pack_rows(from, 0, step, TileLayout::Rows, to.add(step * step_bytes(TERMS))) };
         }
     }
@@ -86,8 +86,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
         let steps = from.cols().div_ceil(STEP_DEPTH);
         for panel in 0..from.rows().div_ceil(GRAIN) {
             for step in 0..steps {
-                // SAFETY: the caller promises right_transposed_size, and rows for no more panels than that counts; each has
-                // `steps` steps.
+                // SAFETY: the caller promises rhs_transposed_bytes, and rows for no more panels than that includes.
+                // Each panel has `steps` steps.
                 unsafe {
                     let to = to.add((panel * steps + step) * step_bytes(TERMS));
                     self.pack_rows(from, panel * GRAIN, step, TileLayout::Pairs, to);
@@ -110,8 +110,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
                         count: from.cols().saturating_sub(col).min(16),
                         depth: (from.rows() - row).min(STEP_DEPTH),
                     };
-                    // SAFETY: the part is cut off where rows and columns end. The caller promises right_size, and rows for
-                    // no more steps than that counts for every panel.
+                    // SAFETY: the part is clipped to the rows and columns. The caller promises rhs_bytes, and rows for
+                    // no more steps per panel than that includes.
                     unsafe {
                         let to =
                             to.add((panel * (KEY_BLOCK / STEP_DEPTH) + step) * step_bytes(TERMS) + half * TILE_BYTES);
@@ -134,8 +134,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     ) {
         let steps = depth.div_ceil(STEP_DEPTH);
         for panel in columns.from() / GRAIN..columns.to() / GRAIN {
-            // SAFETY: the caller promises a left operand and KEYS columns of `steps` steps, and a block of scores, in which
-            // these 32 columns of 32 rows lie. The registers are set up.
+            // SAFETY: the caller promises a packed LHS and KEY_BLOCK columns of `steps` steps, and a score block that
+            // contains these 32 columns of 32 rows. The tile registers are configured.
             unsafe {
                 self.multiplier.block::<TERMS>(BlockProduct {
                     steps,
@@ -152,8 +152,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
 
     #[inline(always)]
     unsafe fn store_weights(self, weights: *mut u8, row: usize, col: usize, pair: [<Avx512 as VectorMath>::V; 2]) {
-        // SAFETY: the caller promises a block of QUERIES rows and KEYS columns, and a row and a pair of vectors of it: 32 columns,
-        // a step. Rows are 64 bytes of tiles that are aligned.
+        // SAFETY: the caller promises a block of QUERY_BLOCK rows and KEY_BLOCK columns, and a row and a pair of
+        // vectors of it: 32 columns, which is a step. Rows are 64 bytes of aligned tiles.
         unsafe {
             let step = weights.add(col / STEP_DEPTH * step_bytes(TERMS) + row / 16 * TILE_BYTES + row % 16 * 64);
             self.bf16.write_terms::<TERMS>(pair, step, 2 * TILE_BYTES);
@@ -174,8 +174,9 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     ) {
         let first = columns.from() / STEP_DEPTH * step_bytes(TERMS);
         for panel in panels {
-            // SAFETY: the caller promises weights for KEYS keys, values in panels of KEYS rows, of both of which the columns
-            // leave some steps, and QUERIES rows of sums, in which this panel's columns lie.
+            // SAFETY: the caller promises weights for KEY_BLOCK keys and values in panels of KEY_BLOCK rows, and the
+            // columns select some of their steps. It also promises QUERY_BLOCK rows of sums that contain this panel's
+            // columns.
             unsafe {
                 self.multiplier.block::<TERMS>(BlockProduct {
                     steps: (columns.to() - columns.from()) / STEP_DEPTH,
@@ -211,8 +212,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
                         count: from.cols().saturating_sub(col).min(16),
                         depth: (from.rows() - row).min(STEP_DEPTH),
                     };
-                    // SAFETY: the part is cut off where rows and columns end. The caller promises gathered_size, and rows
-                    // for no more steps than that counts for every panel.
+                    // SAFETY: the part is clipped to the rows and columns. The caller promises lhs_transposed_bytes,
+                    // and rows for no more steps per panel than that includes.
                     unsafe {
                         let to = to.add(
                             (panel * (Self::QUERY_GROUP / STEP_DEPTH) + step) * step_bytes(TERMS) + half * TILE_BYTES,
@@ -234,8 +235,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     ) {
         let [first, second] = pairs;
         for half in 0..2 {
-            // SAFETY: the caller promises a group of GROUP rows and KEYS columns, an even row and a pair of vectors of it.
-            // Rows are 64 bytes of tiles that are aligned.
+            // SAFETY: the caller promises a group of QUERY_GROUP rows and KEY_BLOCK columns, an even row and a pair of
+            // vectors of it. Rows are 64 bytes of aligned tiles.
             unsafe {
                 let step = col / GRAIN * (Self::QUERY_GROUP / STEP_DEPTH) + row / STEP_DEPTH;
                 let to = weights.add(step * step_bytes(TERMS) + half * TILE_BYTES + row % STEP_DEPTH / 2 * 64);
@@ -258,8 +259,8 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
         let panel_bytes = (Self::QUERY_GROUP / STEP_DEPTH) * step_bytes(TERMS);
         for down in 0..cols.div_ceil(GRAIN) {
             for across in columns.from() / GRAIN..columns.to() / GRAIN {
-                // SAFETY: the caller promises `rows` rows of both operands, in panels of GROUP rows, and GRAIN rows beyond
-                // `cols` of `out`, in which the last panel's rows end.
+                // SAFETY: the caller promises `rows` rows of both operands, in panels of QUERY_GROUP rows, and GRAIN
+                // rows beyond `cols` of `out`, so that the rows of the last panel are inside of it.
                 unsafe {
                     self.multiplier.block::<TERMS>(BlockProduct {
                         steps: rows / STEP_DEPTH,
@@ -276,7 +277,7 @@ unsafe impl<const TERMS: usize> Engine for Bf16Engine<'_, TERMS> {
     }
 }
 
-/// The part of a [`Matrix`] that makes a tile: see [`split::Source`].
+/// The part of a [`SourceMatrix`] that fills a tile: see [`split::F32Source`].
 #[derive(Clone, Copy, Debug)]
 struct TilePart {
     data: *const u8,
@@ -288,17 +289,17 @@ struct TilePart {
 }
 
 impl<const TERMS: usize> Bf16Engine<'_, TERMS> {
-    /// Writes the tiles of the terms of a part, two tiles from one another.
+    /// Writes the tiles of all terms of a part, two tiles apart.
     ///
     /// # Safety
-    /// * All elements must be readable: bf16 where the part says so (which an engine of one term alone may be given), else
-    ///   f32.
+    /// * All elements must be readable: bf16 if the part says so, which only an engine of one term may receive,
+    ///   otherwise f32.
     /// * Each of the `TERMS` tiles from `to` on, two tiles apart, must be writable and aligned to 64 bytes.
     #[inline(always)]
     unsafe fn pack_tile(self, part: TilePart, lay: TileLayout, to: *mut u8) {
         let TilePart { data, is_bf16, outer, inner, count, depth } = part;
-        // SAFETY: the caller promises the elements, of the kind that the part names, and tiles at `to` that are writable
-        // and aligned: TERMS of them two tiles apart, as `split` asks, the first of which is all that `take` writes.
+        // SAFETY: the caller promises elements of the type that the part states, and writable, aligned tiles at `to`.
+        // There are TERMS of them, two tiles apart, as `split` requires; `copy_tile` writes only the first.
         unsafe {
             if is_bf16 {
                 self.bf16.copy_tile(copy::Bf16Source { data: data.cast(), outer, inner, count, depth }, lay, to);
@@ -309,7 +310,7 @@ impl<const TERMS: usize> Bf16Engine<'_, TERMS> {
         }
     }
 
-    /// Packs the columns of step `step` of up to 32 rows from `first`.
+    /// Packs the columns of step `step` for up to 32 rows from `first`.
     ///
     /// # Safety
     /// `to` must be writable for a step ([`step_bytes`]) and aligned to 64 bytes.
@@ -325,8 +326,8 @@ impl<const TERMS: usize> Bf16Engine<'_, TERMS> {
                 count: from.rows().saturating_sub(row).min(16),
                 depth: (from.cols() - col).min(STEP_DEPTH),
             };
-            // SAFETY: the part is cut off where the rows and columns of `from` end. The caller promises a step at `to`, of which
-            // this half holds a tile of each term, two tiles apart.
+            // SAFETY: the part is clipped to the rows and columns of `from`. The caller promises a step at `to`, and
+            // this half contains a tile of each term, two tiles apart.
             unsafe { self.pack_tile(part, lay, to.add(half * TILE_BYTES)) };
         }
     }

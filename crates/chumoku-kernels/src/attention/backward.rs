@@ -2,27 +2,48 @@
 //!
 //! # Stages
 //!
-//! Weights are computed again from log-sum-exp, block by block. Each stage differentiates a line of the forward pass, or
-//! computes it again:
+//! Weights are recomputed from the log-sum-exp, block by block. Each stage recomputes or differentiates one line of the
+//! forward pass:
 //!
 //! | forward | backward | where |
 //! |---|---|---|
-//! | `S = Q Kᵀ` | again | [`ChunkBackward::scores`] |
-//! | `P = softmax(scale · S)` | again, `2^(scale · log₂ e · S − log-sum-exp)` | [`ChunkBackward::softmax`], with [`super::differentiate`] |
+//! | `S = Q Kᵀ` | recomputed | [`ChunkBackward::scores`] |
+//! | `P = softmax(scale · S)` | recomputed, `2^(scale · log₂ e · S − log-sum-exp)` | [`ChunkBackward::softmax`], with [`super::softmax_backward`] |
 //! | `O = P V` | `dP = dO Vᵀ` | [`ChunkBackward::scores`] |
-//! | | `dV += Pᵀ dO` | [`ChunkBackward::gather`] |
+//! | | `dV += Pᵀ dO` | [`ChunkBackward::add_d_key_and_d_value`] |
 //! | `P = softmax(scale · S)` | `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)` | [`ChunkBackward::softmax`] |
 //! | `S = Q Kᵀ` | `dQ += dS K` | [`ChunkBackward::add_d_query`] |
-//! | | `dK += dSᵀ Q` | [`ChunkBackward::gather`] |
+//! | | `dK += dSᵀ Q` | [`ChunkBackward::add_d_key_and_d_value`] |
 //!
-//! Factors are applied where there is least to multiply. Dropout's factor goes to dP in [`Pair`], and to dV in
-//! [`ChunkBackward::add_to`], where dK gets `scale`; the P that is stored holds the kept weights without it. dQ gets `scale`
-//! in [`Back::write_queries`].
+//! Constant factors are applied where the fewest values are multiplied. The dropout factor goes to dP in
+//! [`RowPairBackward`] and to dV in [`ChunkBackward::add_to_gradients`]. The stored P holds the kept weights without
+//! the factor. dK gets `scale` in [`ChunkBackward::add_to_gradients`], and dQ in [`BackwardContext::write_d_query`].
+//!
+//! # Algorithm
+//!
+//! For each head of keys and each span of queries:
+//!
+//! ```text
+//! pack Q, dO                                     row by row and transposed
+//! for each block of keys j:
+//!     pack K_j, V_j;  dK_j = dV_j = 0
+//!     for each group of query blocks:
+//!         for each query block i of the group that sees a key of block j:
+//!             S  = Q_i K_jᵀ
+//!             dP = dO_i V_jᵀ
+//!             P  = 2^(scale · log₂ e · S − log-sum-exp_i)        0 where masked
+//!             dS = P ∘ (dP − delta_i)                            delta = rowsum(dO ∘ O) − d log-sum-exp
+//!             dQ_i += dS K_j
+//!         dV_j += Pᵀ dO                          over all rows of the group
+//!         dK_j += dSᵀ Q
+//!     add scale · dK_j and dV_j to the sums of the head
+//! write scale · dQ
+//! ```
 //!
 //! # Schedule
 //!
-//! For each head of keys, its queries are taken in spans of a fixed number of rows; for each span the keys block by block,
-//! and for each block of keys the span's queries in groups of a few blocks. Nothing waits for anything:
+//! The queries of each head of keys are processed in spans of a fixed number of rows. Within a span, the loop goes over
+//! blocks of keys, and for each of them over groups of a few query blocks. No stage has to wait for another thread:
 //!
 //! ```text
 //! span of queries: pack Q, dO
@@ -34,9 +55,9 @@
 //!    └─ dV and dK of the block, transposed, to the sums of the head
 //! ```
 //!
-//! The gradients of keys and values are summed over a span first and then over spans; those of queries over a chunk of keys
-//! first and then over chunks. Both orders follow from the lengths of the sequence alone: with few heads the chunks are shared
-//! among threads, with many the heads.
+//! The gradients of keys and values are summed within a span first, then over spans. Those of queries are summed within
+//! a chunk of keys first, then over chunks. Both orders depend only on the sequence lengths. With few heads, threads
+//! share the chunks; with many, they share the heads.
 
 use super::blocks::{QueryBlock, QueryGroup, QueryUnit};
 use super::engine::{Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE};
@@ -59,29 +80,29 @@ use crate::memory::Scratch;
 use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
 
-/// Rows of a span: what is packed of it stays in the second-level cache.
+/// Rows of a query span: its packed operands stay in the second-level cache.
 const QUERY_SPAN: usize = 1152;
-/// Keys of a chunk, at least.
+/// Minimum number of keys in a chunk.
 const MIN_KEY_CHUNK: usize = 1024;
-/// Chunks of a sequence, at most.
+/// Maximum number of chunks per sequence.
 const MAX_KEY_CHUNKS: usize = 8;
-/// Heads from which on they are shared among threads, not the chunks of one.
+/// With at least this many heads, threads share the heads instead of the chunks of one head.
 const MIN_HEADS_TO_SHARE: usize = 8;
 
-/// Multiply–adds that are worth a task of their own.
+/// Minimum number of multiply–adds in a task.
 const MIN_TASK_WORK: usize = 1 << 21;
 
-/// Attention of f32, backward; arguments have been checked.
+/// Backward pass of f32 attention. The caller has checked the arguments.
 pub(super) fn f32(args: &Attention<f32>, saved: BackwardInputs<f32>, gradients: Gradients<f32>) {
     backward(args, saved, gradients);
 }
 
-/// As [`f32()`], of bf16.
+/// [`f32()`] for bf16.
 pub(super) fn bf16(args: &Attention<half::bf16>, saved: BackwardInputs<half::bf16>, gradients: Gradients<half::bf16>) {
     backward(args, saved, gradients);
 }
 
-/// As [`f32()`], of f16.
+/// [`f32()`] for f16.
 pub(super) fn f16(args: &Attention<half::f16>, saved: BackwardInputs<half::f16>, gradients: Gradients<half::f16>) {
     backward(args, saved, gradients);
 }
@@ -101,7 +122,7 @@ fn backward<T: F32Compute>(args: &Attention<T>, saved: BackwardInputs<T>, gradie
     }
 }
 
-/// The gradients of queries, keys and values of any type.
+/// Computes the gradients of queries, keys and values for any dtype.
 fn run(back: &BackwardContext) {
     let args = back.saved.args;
     let all_heads = args.key.layout.heads;
@@ -118,7 +139,7 @@ fn run(back: &BackwardContext) {
     });
 }
 
-/// `d sink = −p_sink · rowsum(dO ∘ O)`, summed over sequences and queries: the sink is a key whose value is 0.
+/// Computes `d sink = −p_sink · rowsum(dO ∘ O)`, summed over sequences and queries: the sink is a key whose value is 0.
 fn sink_gradient<T: F32Compute>(args: &Attention<T>, saved: BackwardInputs<T>, d_sinks: &mut [f32]) {
     for (h, d_sink) in d_sinks.iter_mut().enumerate() {
         let mut sum = 0.0;
@@ -140,14 +161,14 @@ fn sink_gradient<T: F32Compute>(args: &Attention<T>, saved: BackwardInputs<T>, d
     }
 }
 
-/// What one head after another uses.
+/// Buffers that are reused from one head to the next.
 #[derive(Default)]
 struct BackwardWorkspace {
     f32_gradients: Vec<f32>,
     partial_d_query: Vec<f32>,
 }
 
-/// Arguments and where the gradients of query, key and value go.
+/// Inputs of the backward pass, and where the gradients of query, key and value go.
 struct BackwardContext<'a> {
     saved: &'a AnyBackwardInputs<'a>,
     layouts: [HeadsLayout<'a>; 3],
@@ -155,12 +176,12 @@ struct BackwardContext<'a> {
 }
 
 impl BackwardContext<'_> {
-    /// All gradients of one sequence and head of keys; `work` is what there is to share among threads.
+    /// Computes all gradients of one sequence and head of keys. `work` is the amount of work that threads can share.
     fn run_head(&self, sequence: usize, key_head: usize, work: usize, memory: &mut BackwardWorkspace) {
         let args = self.saved.args;
         let (dim, value_dim) = (args.key.dim(), args.value.dim());
         let (keys, all_keys) = (args.key_count(sequence), args.key.layout.length(sequence));
-        // The rows of dK and dV that are added to: the gradients themselves if they are f32, else sums beside them.
+        // dK and dV are accumulated in place if they are f32, otherwise in a separate f32 buffer.
         let is_f32 = self.grads[1].as_f32().is_some();
         let rows = if is_f32 { 0 } else { keys };
         let BackwardWorkspace { f32_gradients: beside, partial_d_query: partial } = memory;
@@ -181,8 +202,8 @@ impl BackwardContext<'_> {
         });
         if is_f32 {
             for (j, sums) in (0..keys).flat_map(|j| sums.iter().map(move |sums| (j, sums))) {
-                // SAFETY: rows of gradients do not overlap, and these are this head's alone, which one task computes. They
-                // are borrowed until all tasks are done, and hold numbers.
+                // SAFETY: rows of gradients do not overlap, and only this task accesses the rows of this head. They
+                // stay borrowed until all tasks are done, and they are initialized.
                 unsafe { sums.row(j) }.fill(0.0);
             }
         }
@@ -211,17 +232,18 @@ impl BackwardContext<'_> {
         for &(h, i) in &bad_rows {
             let row = self.saved.reference.row(sequence, h, i);
             for j in (0..keys).filter(|&j| row.d_scores[j].is_some()) {
-                // SAFETY: the chunks are done, so that this head's sums are reached by nobody else; they hold numbers.
+                // SAFETY: the chunks are done, so no other code accesses the sums of this head. They are initialized.
                 let [d_key, d_value] = sums.each_ref().map(|sums| unsafe { sums.row(j) });
                 self.saved.reference.add_to_key(&row, (sequence, h, i), j, d_key, d_value);
             }
-            // SAFETY: rows of gradients do not overlap, and queries that read this head of keys are this task's alone.
+            // SAFETY: rows of gradients do not overlap, and only this task accesses queries that read this head of
+            // keys.
             unsafe { self.grads[0].write_f64(self.layouts[0].row_offset(sequence, h, i), &row.d_query) };
         }
         for (which, sums) in (1..3).zip(&sums) {
             for j in 0..all_keys {
-                // SAFETY: rows of gradients do not overlap, and this head's are this task's alone. Where the gradients are
-                // not f32 the sums lie beside them, so that no two slices overlap.
+                // SAFETY: rows of gradients do not overlap, and only this task accesses those of this head. If the
+                // gradients are not f32, the sums are in a separate buffer, so no two slices overlap.
                 unsafe {
                     let at = self.layouts[which].row_offset(sequence, key_head, j);
                     if j >= keys {
@@ -234,7 +256,7 @@ impl BackwardContext<'_> {
         }
     }
 
-    /// Adds up what the chunks give to the queries, in their order, and writes it.
+    /// Adds up the query gradients of all chunks in order, and writes them.
     fn write_d_query(&self, rows: &QuerySpan, partial: &[f32]) {
         let args = self.saved.args;
         let dim = args.query.dim();
@@ -250,13 +272,13 @@ impl BackwardContext<'_> {
                 sum.iter_mut().zip(&other[range.clone()]).for_each(|(sum, x)| *sum += x);
             }
             sum.iter_mut().for_each(|x| *x *= args.scale as f32);
-            // SAFETY: rows of gradients do not overlap, and these are this head's alone.
+            // SAFETY: rows of gradients do not overlap, and only this task accesses those of this head.
             unsafe { self.grads[0].write_f32(self.layouts[0].row_offset(rows.sequence, h, i), &sum) };
         }
     }
 }
 
-/// Rows of the gradients of a head's keys or values, to which spans of queries add: dK or dV, one row for each key.
+/// Accumulator rows of dK or dV for one head, one row per key; spans of queries add to them.
 #[derive(Clone, Copy)]
 struct GradientRows {
     shared: SharedMut<f32>,
@@ -266,22 +288,22 @@ struct GradientRows {
 }
 
 impl GradientRows {
-    /// The row of key `j`.
+    /// Returns the row of key `j`.
     ///
     /// # Safety
-    /// * Nobody else may reach the row while the result lives.
-    /// * The memory of the sums must still be there.
+    /// * No other code may access the row while the result is alive.
+    /// * The memory of the sums must still be valid.
     #[allow(clippy::mut_from_ref)]
     unsafe fn row(&self, j: usize) -> &mut [f32] {
-        // SAFETY: there and exclusive as the caller promises; sums are made of slices, which hold numbers.
+        // SAFETY: valid and exclusive as the caller promises. The sums come from slices, so they are initialized.
         unsafe { self.shared.slice(self.first + j * self.stride, self.width) }
     }
 
-    /// Adds `factor` times the transpose of `from`, (width, [`KEYS`]), to the rows of `keys`, a block of them.
+    /// Adds `factor` times the transpose of `from`, (width, [`KEY_BLOCK`]), to the rows of the key block `keys`.
     ///
     /// # Safety
-    /// * Nobody else may reach these rows meanwhile.
-    /// * The memory of the sums must still be there.
+    /// * No other code may access these rows during the call.
+    /// * The memory of the sums must still be valid.
     unsafe fn add_transposed<S: Simd, E: Engine>(
         &self,
         simd: S,
@@ -293,10 +315,10 @@ impl GradientRows {
     }
 }
 
-/// What [`GradientRows::add_transposed`] does, which alone makes it: its caller promises the rows.
+/// The operation of [`GradientRows::add_transposed`], its only constructor, whose caller guarantees the rows.
 struct AddTransposed<'a> {
     to: &'a GradientRows,
-    /// (width, [`KEYS`])
+    /// (width, [`KEY_BLOCK`])
     from: &'a [f32],
     factor: f32,
     keys: &'a Range<usize>,
@@ -315,13 +337,14 @@ impl SimdOp for AddTransposed<'_> {
                 if rows == 16 && columns == 16 {
                     assert!(from.len() >= 15 * KEY_BLOCK + 16);
                     let first = to.first + (keys.start + k) * to.stride + c;
-                    // SAFETY: `from` holds 16 rows of 16, KEYS apart, as was just checked. At `first` are 16 columns of the
-                    // rows of 16 keys, `stride` apart, which the caller promises: there, and no one else's.
+                    // SAFETY: `from` holds 16 rows of 16 values, KEY_BLOCK apart, as was just checked. `first` points
+                    // to 16 columns of the rows of 16 keys, `stride` apart. The caller promises that they are valid and
+                    // exclusive.
                     unsafe { simd.add_transposed(from.as_ptr(), KEY_BLOCK, factor, to.shared.ptr(first), to.stride) };
                     continue;
                 }
                 for i in 0..rows {
-                    // SAFETY: the caller promises the row of this key: there, and no one else's.
+                    // SAFETY: the caller promises that the row of this key is valid and exclusive.
                     let row = unsafe { to.row(keys.start + k + i) };
                     for (j, to) in row[c..c + columns].iter_mut().enumerate() {
                         *to += factor * from[j * KEY_BLOCK + i];
@@ -337,9 +360,9 @@ struct KeyChunkTask<'a> {
     context: &'a BackwardContext<'a>,
     span: &'a QuerySpan,
     keys: Range<usize>,
-    /// Where what the chunk gives to the queries goes: (rows, dim).
+    /// Query gradients of this chunk: (rows, dim).
     d_query: &'a mut [f32],
-    /// Sums of dK and dV, to be added to.
+    /// Accumulators of dK and dV.
     sums: [GradientRows; 2],
 }
 
@@ -375,7 +398,7 @@ impl EngineOp for KeyChunkTask<'_> {
     }
 }
 
-/// [`ChunkBackward::softmax`] as a function of its own.
+/// [`ChunkBackward::softmax`] as a separate function.
 struct SoftmaxBackwardTask<'a, 'b, E: Engine> {
     chunk: &'a mut ChunkBackward<'b, E>,
     b: usize,
@@ -391,7 +414,7 @@ impl<E: Engine> EngineTask<E> for SoftmaxBackwardTask<'_, '_, E> {
     }
 }
 
-/// A chunk on its way through the stages.
+/// State of one chunk of keys as it goes through the stages.
 struct ChunkBackward<'a, E> {
     engine: E,
     args: &'a AnyAttention<'a>,
@@ -400,41 +423,41 @@ struct ChunkBackward<'a, E> {
     groups: &'a [QueryGroup],
     transform: Option<ScoreTransform>,
     dropout_mask: Option<DropoutMask>,
-    /// Q, block by block.
+    /// Q, packed by block.
     queries: PackedLhs<'a, E>,
-    /// dO, block by block.
+    /// dO, packed by block.
     d_outputs: PackedLhs<'a, E>,
-    /// Q, group by group, transposed.
+    /// Q, packed by group and transposed.
     queries_transposed: PackedLhsTransposed<'a, E>,
-    /// dO, group by group, transposed.
+    /// dO, packed by group and transposed.
     d_outputs_transposed: PackedLhsTransposed<'a, E>,
-    /// The block of keys at hand, as the columns of S = Q Kᵀ.
+    /// The current block of keys, as the columns of S = Q Kᵀ.
     keys: PackedRhsTransposed<'a, E>,
     /// Its values, as the columns of dP = dO Vᵀ.
     values: PackedRhsTransposed<'a, E>,
-    /// The keys again, as the rows of dQ = dS K.
+    /// The same keys as the rows of dQ = dS K.
     keys_by_row: PackedRhs<'a, E>,
-    /// S and dP, which become P and dS, of the group of queries at hand.
+    /// S and dP of the current group of queries, which become P and dS.
     tiles: ScoreTileGroup<'a, E>,
-    /// `Σ dS K` of all queries, and of which blocks there is any.
+    /// `Σ dS K` of all queries.
     d_query: QueryAccumulator<'a, E>,
     has_d_query: Vec<bool>,
-    /// `Σ dSᵀ Q` and `Σ Pᵀ dO` of the keys at hand.
+    /// `Σ dSᵀ Q` and `Σ Pᵀ dO` of the current keys.
     d_key: KeyAccumulator<'a, E>,
     d_value: KeyAccumulator<'a, E>,
-    /// The derivative of the softcap in two rows: 1 without one.
+    /// The derivative of the softcap for two rows; 1 without a softcap.
     slopes: &'a mut [f32],
-    /// Which weights dropout keeps in the block at hand. ([`Engine::QUERIES`], [`KEYS`] bits)
+    /// Bits of the weights that dropout keeps in the current block. ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`] bits)
     dropout_bits: Vec<u16>,
-    /// Rows that the engine cannot read where they lie.
+    /// Converted rows, for rows that the engine cannot read in place.
     staged: &'a mut [f32],
 }
 
 impl<'a, E: Engine> ChunkBackward<'a, E> {
-    /// Blocks of a group.
+    /// Query blocks in a group.
     const BLOCKS_PER_GROUP: usize = E::QUERY_GROUP / E::QUERY_BLOCK;
 
-    /// Takes working memory for a chunk.
+    /// Allocates the scratch memory for a chunk.
     #[inline(always)]
     fn new(
         engine: E,
@@ -513,17 +536,17 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
         }
     }
 
-    /// What dropout multiplies kept weights with.
+    /// Returns the factor that dropout applies to kept weights.
     #[inline(always)]
     fn dropout_factor(&self) -> f32 {
         self.dropout_mask.map_or(1.0, |keep| keep.factor())
     }
 
-    /// Packs queries and gradients of outputs both ways, for the whole span.
+    /// Packs the queries and output gradients of the whole span, row by row and transposed.
     ///
     /// # Shapes
-    /// Rows of a head, (queries of the group, dim) and (…, value dim), into blocks of [`Engine::QUERIES`] and groups of
-    /// [`Engine::GROUP`] rows.
+    /// Rows of a head, (queries of the group, dim) and (…, value dim), into blocks of [`Engine::QUERY_BLOCK`] and
+    /// groups of [`Engine::QUERY_GROUP`] rows.
     #[inline(always)]
     fn pack_queries(&mut self) {
         let mut squares = [0.0f32; KEY_BLOCK];
@@ -546,10 +569,11 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
         }
     }
 
-    /// Packs a block of keys both ways, and their values.
+    /// Packs a block of keys in both layouts, and their values.
     ///
     /// # Shapes
-    /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEYS`], dim) and ([`KEYS`], value dim).
+    /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEY_BLOCK`], dim) and ([`KEY_BLOCK`], value
+    /// dim).
     #[inline(always)]
     fn pack_keys(&mut self, keys: &Range<usize>) {
         let mut squares = [0.0f32; KEY_BLOCK];
@@ -564,23 +588,23 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
         self.values.pack(self.engine, rows);
     }
 
-    /// Forward: `S = Q Kᵀ`, computed again. Backward of `O = P V`: `dP = dO Vᵀ`.
+    /// Recomputes the forward product `S = Q Kᵀ`, and computes `dP = dO Vᵀ`, the backward of `O = P V`.
     ///
     /// # Shapes
-    /// Block `b` of group `g`, ([`Engine::QUERIES`], [`KEYS`]) each.
+    /// Block `b` of group `g`, ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]) each.
     #[inline(always)]
     fn scores(&mut self, g: usize, b: usize, rows: usize, columns: KeyColumns) {
-        // Those of rows that are gathered must be numbers, also where there is no query.
+        // Rows up to the row granularity must be initialized even if there is no query.
         let (engine, at) = (self.engine, (g * Self::BLOCKS_PER_GROUP + b, rows.next_multiple_of(E::ROW_GRANULARITY)));
         self.tiles.scores(b).qk_matmul(engine, &self.queries, at, &self.keys, columns);
         self.tiles.d_weights(b).qk_matmul(engine, &self.d_outputs, at, &self.values, columns);
     }
 
-    /// Forward: `P = 2^(scale · log₂ e · S − log-sum-exp)`, computed again. Backward of `P = softmax(scale · S)`:
-    /// `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)`, but for the factor `scale`.
+    /// Recomputes `P = 2^(scale · log₂ e · S − log-sum-exp)`, and computes the backward of `P = softmax(scale · S)`:
+    /// `dS = P ∘ (dP − rowsum(dO ∘ O) + d log-sum-exp)`, without the factor `scale`.
     ///
     /// # Shapes
-    /// Block `b` of the group at hand, ([`Engine::QUERIES`], [`KEYS`]) each.
+    /// Block `b` of the current group, ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]) each.
     #[inline(always)]
     fn softmax(&mut self, b: usize, block: &QueryBlock, first_key: usize, columns: KeyColumns) {
         let (engine, args, sequence) = (self.engine, self.args, self.span.sequence);
@@ -594,7 +618,7 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
                 let none = SoftmaxBackwardRow::INACTIVE;
                 let row = if i < block.count { self.span.softmax[block.row + i] } else { none };
                 let span = block.span(i, first_key, columns);
-                // Its own shift and delta may be NaN, which 0 times them would be too.
+                // Its own shift and delta may be NaN, and 0 times NaN is NaN.
                 if row.is_inactive() { (none, span.hidden()) } else { (row, span) }
             });
             if let Some(transform) = &self.transform {
@@ -630,7 +654,8 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
     /// Backward of `S = Q Kᵀ` for the queries: `dQ += dS K`.
     ///
     /// # Shapes
-    /// Block `b` of group `g`: ([`Engine::QUERIES`], [`KEYS`]) and ([`KEYS`], dim) to ([`Engine::QUERIES`], dim).
+    /// Block `b` of group `g`: ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]) and ([`KEY_BLOCK`], dim) to
+    /// ([`Engine::QUERY_BLOCK`], dim).
     #[inline(always)]
     fn add_d_query(&mut self, g: usize, b: usize, rows: usize, columns: KeyColumns) {
         let at = g * Self::BLOCKS_PER_GROUP + b;
@@ -650,7 +675,8 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
     /// Backward of `O = P V` for the values, and of `S = Q Kᵀ` for the keys: `dV += Pᵀ dO`, `dK += dSᵀ Q`.
     ///
     /// # Shapes
-    /// Group `g`: ([`Engine::GROUP`], [`KEYS`]) and ([`Engine::GROUP`], dim) to (dim, [`KEYS`]), likewise for values.
+    /// Group `g`: ([`Engine::QUERY_GROUP`], [`KEY_BLOCK`]) and ([`Engine::QUERY_GROUP`], dim) to (dim, [`KEY_BLOCK`]),
+    /// likewise for values.
     #[inline(always)]
     fn add_d_key_and_d_value(
         &mut self,
@@ -660,7 +686,7 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
         keys: &Range<usize>,
         has_sums: &mut bool,
     ) {
-        // The first group writes its columns; what it leaves out is cleared.
+        // The first group overwrites its columns, so the columns that it skips must be cleared.
         let is_whole = columns == KeyColumns::new(0, keys.len().next_multiple_of(GRAIN));
         if !*has_sums && !is_whole {
             self.d_key.clear();
@@ -675,22 +701,23 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
         self.d_key.matmul_at_b(engine, queries, g, rows, self.tiles.d_scores(), columns, adds);
     }
 
-    /// Adds what all groups give to the block of keys to the sums of the head: `dK`, with `scale`, and `dV`.
+    /// Adds the key gradients of all groups to the sums of the head: `dK` times `scale`, and `dV`.
     #[inline(always)]
     fn add_to_gradients(&self, sums: [GradientRows; 2], keys: &Range<usize>) {
         let simd = self.engine.simd();
         let [of_keys, of_values] = sums;
-        // SAFETY: the keys of this chunk are this task's alone, and the sums of the head are there until all chunks are done.
+        // SAFETY: only this task accesses the keys of this chunk, and the sums of the head are valid until all chunks
+        // are done.
         unsafe {
             of_keys.add_transposed(simd, &self.d_key, self.args.scale as f32, keys);
             of_values.add_transposed(simd, &self.d_value, self.dropout_factor(), keys);
         }
     }
 
-    /// Writes what the chunk gives to the queries.
+    /// Writes the query gradients of this chunk.
     ///
     /// # Shapes
-    /// (blocks · [`Engine::QUERIES`], dim) to (rows, dim).
+    /// (blocks · [`Engine::QUERY_BLOCK`], dim) to (rows, dim).
     #[inline(always)]
     fn write_d_query(&mut self, d_query: &mut [f32]) {
         let dim = self.args.query.dim();

@@ -1,6 +1,6 @@
-//! How the work is cut: units of queries that share a head of keys, in blocks.
+//! Partition of the work: units of queries that share a head of keys, split into blocks.
 //!
-//! Borders depend on shapes alone, and no number depends on them.
+//! The borders depend only on shapes, and no result depends on the borders.
 
 use super::engine::{GRAIN, KEY_BLOCK, KeyColumns, VisibleSpan};
 use super::mask::Band;
@@ -12,9 +12,9 @@ use std::ops::Range;
 
 /// Units start at multiples of this many rows: whole blocks of every engine.
 const UNIT_ROWS: usize = 96;
-/// Units there should be, if there are so many rows, so that threads can share them evenly.
+/// Target number of units, if there are enough rows, so that threads can share them evenly.
 const MIN_UNITS: usize = 8;
-/// Multiply–adds of the forward pass that are worth a task of their own.
+/// Minimum number of multiply–adds of the forward pass in a task.
 const MIN_TASK_WORK: usize = 1 << 20;
 
 /// Query heads and rows of one sequence that read one head of keys.
@@ -36,7 +36,7 @@ pub(super) struct QueryGroup {
     pub(super) blocks: Vec<QueryBlock>,
 }
 
-/// All units, and how many of them to make a task of.
+/// Returns all units, and the number of units per task.
 pub(super) fn units(args: &AttentionParams<f32>) -> (Vec<QueryUnit>, usize) {
     let (group, dim) = (args.group_size(), args.query.dim.max(args.value.dim));
     let all_rows = args.query.row_count().unwrap_or(usize::MAX);
@@ -67,12 +67,12 @@ pub(super) fn units(args: &AttentionParams<f32>) -> (Vec<QueryUnit>, usize) {
 }
 
 impl QueryUnit {
-    /// Rows of one head.
+    /// Returns a unit of rows of one head.
     pub(super) fn for_head(sequence: usize, head: usize, key_head: usize, rows: Range<usize>) -> Self {
         QueryUnit { sequence, key_head, heads: head..head + 1, rows }
     }
 
-    /// The queries of one head of keys in units of about `rows` rows, which depend on the length alone.
+    /// Splits the queries of one head of keys into units of about `rows` rows. The split depends only on the length.
     pub(super) fn spans(
         args: &AttentionParams<f32>,
         sequence: usize,
@@ -90,7 +90,7 @@ impl QueryUnit {
         })
     }
 
-    /// The unit in groups of `group` rows, each in blocks of `height`.
+    /// Splits the unit into groups of `group` rows, each in blocks of `height`.
     pub(super) fn groups(&self, args: &AttentionParams<f32>, height: usize, group: usize) -> Vec<QueryGroup> {
         let mut groups: Vec<QueryGroup> = Vec::new();
         for block in self.blocks(args, height) {
@@ -112,14 +112,14 @@ impl QueryUnit {
         groups
     }
 
-    /// The unit in blocks of `height` queries.
+    /// Splits the unit into blocks of `height` queries.
     pub(super) fn blocks(&self, args: &AttentionParams<f32>, height: usize) -> Vec<QueryBlock> {
         let mut blocks = Vec::new();
         self.blocks_into(args, height, &mut blocks);
         blocks
     }
 
-    /// As [`Unit::blocks`], in place of what `blocks` held.
+    /// [`QueryUnit::blocks`] that replaces the contents of `blocks`.
     pub(super) fn blocks_into(&self, args: &AttentionParams<f32>, height: usize, blocks: &mut Vec<QueryBlock>) {
         blocks.clear();
         let mut row = 0;
@@ -137,7 +137,7 @@ impl QueryUnit {
                     key_count: keys,
                     visible_keys: 0..0,
                 };
-                // Neither end of the band goes back from one query to the next.
+                // Both ends of the band only move forward from one query to the next.
                 block.visible_keys = block.visible_keys_of(0).start..block.visible_keys_of(count - 1).end;
                 blocks.push(block);
                 row += count;
@@ -145,26 +145,26 @@ impl QueryUnit {
         }
     }
 
-    /// The keys that any of the blocks sees.
+    /// Returns the range of keys that any of the blocks sees.
     pub(super) fn visible_keys(&self, blocks: &[QueryBlock]) -> Range<usize> {
         union(blocks.iter().map(|block| block.visible_keys.clone()))
     }
 }
 
-/// The smallest range that holds all of these.
+/// Returns the smallest range that contains all ranges.
 fn union(ranges: impl Iterator<Item = Range<usize>>) -> Range<usize> {
     let join = |a: Range<usize>, b: Range<usize>| a.start.min(b.start)..a.end.max(b.end);
     ranges.filter(|range| !range.is_empty()).reduce(join).unwrap_or(0..0)
 }
 
-/// The part of `seen` that lies in the block of `keys`, in whole grains from its first.
+/// Returns the part of `seen` in the block of `keys`, in whole grains from its first key.
 fn columns(seen: &Range<usize>, keys: &Range<usize>) -> Option<KeyColumns> {
     let (from, to) = (seen.start.max(keys.start), seen.end.min(keys.end));
     (from < to).then(|| KeyColumns::new((from - keys.start) / GRAIN * GRAIN, (to - keys.start).next_multiple_of(GRAIN)))
 }
 
 impl QueryGroup {
-    /// As [`QueryBlock::columns`], of all blocks.
+    /// [`QueryBlock::columns`] for all blocks of the group.
     pub(super) fn columns(&self, keys: &Range<usize>) -> Option<KeyColumns> {
         columns(&self.visible_keys, keys)
     }
@@ -176,38 +176,39 @@ pub(super) struct QueryBlock {
     pub(super) head: usize,
     pub(super) first: usize,
     pub(super) count: usize,
-    /// Its first row among those of the unit.
+    /// Its first row among the rows of the unit.
     pub(super) row: usize,
     band: Band,
     offset: i64,
     key_count: usize,
-    /// The keys that any query sees by position.
+    /// The keys that any query of the block sees by position.
     visible_keys: Range<usize>,
 }
 
 impl QueryBlock {
-    /// The keys that query `i` of the block sees by position.
+    /// Returns the keys that query `i` of the block sees by position.
     #[inline(always)]
     pub(super) fn visible_keys_of(&self, i: usize) -> Range<usize> {
         self.band.range(self.first + i, self.offset, self.key_count)
     }
 
-    /// The part of the columns that every query sees, if all see the same.
+    /// Returns the span of columns that every query sees, if all queries see the same keys.
     pub(super) fn common_span(&self, first_key: usize, columns: KeyColumns) -> Option<VisibleSpan> {
         (self.visible_keys_of(0) == self.visible_keys_of(self.count - 1)).then(|| self.span(0, first_key, columns))
     }
 
-    /// The columns to compute of the block of `keys`; `None` if no query sees any.
+    /// Returns the columns to compute for the block of `keys`, or `None` if no query sees any of them.
     pub(super) fn columns(&self, keys: &Range<usize>) -> Option<KeyColumns> {
         columns(&self.visible_keys, keys)
     }
 
-    /// Whether the key block at `first_key` is the first that is seen.
+    /// Returns whether the key block at `first_key` is the first one that the queries see.
     pub(super) fn is_first_key_block(&self, first_key: usize) -> bool {
         self.visible_keys.start >= first_key
     }
 
-    /// The part of the columns of the key block at `first_key` that query `i` of the block sees; none beyond the last query.
+    /// Returns the columns of the key block at `first_key` that query `i` of the block sees; none beyond the last
+    /// query.
     #[inline(always)]
     pub(super) fn span(&self, i: usize, first_key: usize, columns: KeyColumns) -> VisibleSpan {
         let range = if i < self.count { self.visible_keys_of(i) } else { 0..0 };
@@ -215,7 +216,7 @@ impl QueryBlock {
         VisibleSpan::new(columns, column(range.start)..column(range.end))
     }
 
-    /// Marks the queries that see one of `bad_keys`.
+    /// Marks the queries that see one of `nonfinite_keys`.
     pub(super) fn mark_nonfinite(
         &self,
         args: &AttentionParams<f32>,
@@ -232,7 +233,7 @@ impl QueryBlock {
         }
     }
 
-    /// Which weights dropout keeps in these columns: for each query a bit a key, [`KEYS`] in all.
+    /// Draws the dropout bits of these columns: one bit per key for each query, [`KEY_BLOCK`] bits in all.
     #[inline(always)]
     pub(super) fn draw_dropout_bits<S: Simd>(
         &self,
@@ -256,7 +257,7 @@ impl QueryBlock {
     }
 }
 
-/// What [`QueryBlock::kept`] draws, for a pair of sequence and head.
+/// The operation of [`QueryBlock::draw_dropout_bits`], for a pair of sequence and head.
 struct DrawDropoutBits<'a> {
     dropout_mask: &'a DropoutMask,
     pair: u64,

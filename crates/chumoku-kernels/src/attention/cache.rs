@@ -1,16 +1,16 @@
-//! The keys and values of earlier tokens, kept for the queries of later ones.
+//! Key–value cache: keys and values of earlier tokens for the queries of later ones.
 
 use super::heads::Heads;
 use crate::error::{Error, Result};
 use crate::number::Element;
 
-/// Keys and values of a batch of sequences that grow token by token, as a language model decodes.
+/// Keys and values of a batch of sequences that grow token by token during decoding.
 ///
-/// New rows are appended in place; sequences may have different lengths. Room for twice as many tokens is taken when it
-/// runs out, so a token costs its own copy plus, on average, at most two more; a cache made with the capacity that is
-/// needed never moves anything, and a [limit](KeyValueCache::limit) makes it refuse instead of outgrowing the memory or
-/// the positions of a model. It holds batch · heads · capacity · (dim + value dim) numbers, and while it grows three
-/// times the old ones.
+/// New rows are appended in place, and sequences may have different lengths. When the capacity runs out, it doubles. A
+/// token therefore costs its own copy plus, on average, at most two more. A cache that is created with the final
+/// capacity never moves anything. A [limit](KeyValueCache::limit) makes it return an error instead of exceeding the
+/// memory or the positions of a model. The cache holds batch · heads · capacity · (dim + value dim) values, and
+/// temporarily three times the old amount while it grows.
 ///
 /// ```
 /// use chumoku_kernels::{Attention, Causal, Heads, HeadsMut, KeyValueCache};
@@ -24,14 +24,14 @@ use crate::number::Element;
 ///         .key_lengths(cache.lengths())
 ///         .causal(Causal::BottomRight)
 ///         .forward(HeadsMut::bhld(&mut output, [1, 1, 1, 1])?)?;
-///     // All keys are alike, so the output is the mean of the values so far.
+///     // All keys are equal, so the output is the mean of the values so far.
 ///     assert!((output[0] - token as f32 / 2.0).abs() < 1e-6);
 /// }
 /// # Ok::<(), chumoku_kernels::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct KeyValueCache<T> {
-    /// Both (batch, heads, capacity, their dim).
+    /// Both are (batch, heads, capacity, own width).
     key: Vec<T>,
     value: Vec<T>,
     heads: usize,
@@ -40,15 +40,16 @@ pub struct KeyValueCache<T> {
     limit: usize,
     window: Option<usize>,
     lengths: Vec<usize>,
-    /// How many tokens before those held each sequence has forgotten.
+    /// Number of evicted tokens of each sequence, before those that are held.
     evicted: Vec<usize>,
 }
 
 impl<T: Element> KeyValueCache<T> {
-    /// An empty cache with room for `capacity` tokens of `batch` sequences; `dims` are the widths of keys and values.
+    /// Creates an empty cache with capacity for `capacity` tokens of `batch` sequences. `dims` are the widths of keys
+    /// and values.
     ///
     /// # Errors
-    /// If heads or a width is 0, or the memory cannot be had.
+    /// If heads or a width is 0, or memory allocation fails.
     pub fn new(batch: usize, heads: usize, dims: [usize; 2], capacity: usize) -> Result<Self> {
         if heads == 0 || dims.contains(&0) {
             let problem = format!("expected at least one head of width 1, got {heads} of {} and {}", dims[0], dims[1]);
@@ -72,29 +73,30 @@ impl<T: Element> KeyValueCache<T> {
         Ok(cache)
     }
 
-    /// Refuses to take more than `tokens` tokens of a sequence in all: [`KeyValueCache::append`] then fails.
+    /// Limits each sequence to `tokens` tokens in total: beyond that, [`KeyValueCache::append`] returns an error.
     pub fn limit(self, tokens: usize) -> Self {
         KeyValueCache { limit: tokens, ..self }
     }
 
-    /// May forget all but the last `tokens` tokens of a sequence when room runs out, so that memory stays constant
-    /// however long sequences grow: for attention that looks no further back ([`crate::Attention::window`]), aligned
-    /// [`crate::Causal::BottomRight`].
+    /// Lets the cache evict all but the last `tokens` tokens of a sequence when the capacity runs out. Memory then
+    /// stays constant for sequences of any length. Use it for attention with a window of that size
+    /// ([`crate::Attention::window`]), aligned [`crate::Causal::BottomRight`].
     ///
-    /// It then takes room for twice as many, and moves each token about once.
+    /// The cache then has capacity for twice as many tokens, and moves each token about once.
     pub fn window(self, tokens: usize) -> Self {
         KeyValueCache { window: Some(tokens), ..self }
     }
 
-    /// Appends the keys and values of new tokens: one row a token, head and sequence.
+    /// Appends the keys and values of new tokens: one row per token, head and sequence.
     ///
-    /// Packed views may bring each sequence another number of tokens, and none.
+    /// With packed views, each sequence may get a different number of tokens, including none.
     ///
     /// # Shapes
     /// `key` (batch, heads, new tokens, dim), `value` (batch, heads, new tokens, value dim).
     ///
     /// # Errors
-    /// If shapes do not fit, a sequence would outgrow the limit, or the memory cannot be had. Nothing is appended then.
+    /// If shapes do not match, a sequence would exceed the limit, or memory allocation fails. On error nothing is
+    /// appended.
     pub fn append(&mut self, key: Heads<'_, T>, value: Heads<'_, T>) -> Result<()> {
         let (batch, heads) = (self.lengths.len(), self.heads);
         for (what, view, dim) in [("cache: key", key, self.dims[0]), ("cache: value", value, self.dims[1])] {
@@ -155,7 +157,7 @@ impl<T: Element> KeyValueCache<T> {
         Ok(())
     }
 
-    /// Forgets all but the last `window` tokens of each sequence.
+    /// Evicts all but the last `window` tokens of each sequence.
     fn evict(&mut self, window: usize) {
         for s in 0..self.lengths.len() {
             let held = self.lengths[s];
@@ -171,20 +173,22 @@ impl<T: Element> KeyValueCache<T> {
         }
     }
 
-    /// Forgets the tokens of sequence `s` from `length` on, as when guesses are taken back; nothing if it holds no more.
+    /// Removes the tokens of sequence `s` from position `length` on, for example to reject speculative tokens. Does
+    /// nothing if the sequence is not longer.
     ///
     /// # Panics
-    /// If there is no such sequence.
+    /// If the sequence does not exist.
     pub fn truncate(&mut self, s: usize, length: usize) {
         self.lengths[s] = self.lengths[s].min(length);
     }
 
-    /// Sequence `sequences[i]` becomes sequence i: beams in another order, sequences taken twice, finished ones left out.
+    /// Reorders the batch: sequence `sequences[i]` becomes sequence i. Use it to reorder beams, to duplicate sequences
+    /// and to drop finished ones.
     ///
-    /// Only what is held is copied, and only of sequences that change their place.
+    /// Copies only the held tokens, and only of sequences that move.
     ///
     /// # Errors
-    /// If there is no such sequence, or the memory cannot be had. Nothing is changed then.
+    /// If a sequence does not exist, or memory allocation fails. On error nothing changes.
     pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
         let (old, new) = (self.lengths.len(), sequences.len());
         if let Some(bad) = sequences.iter().find(|&&from| from >= old) {
@@ -206,31 +210,31 @@ impl<T: Element> KeyValueCache<T> {
         Ok(())
     }
 
-    /// The tokens that each sequence holds: for [`crate::Attention::key_lengths`].
+    /// Returns the number of tokens that each sequence holds, for [`crate::Attention::key_lengths`].
     pub fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
-    /// The position of each sequence's next token: the tokens that it holds and those that it has forgotten.
+    /// Returns the position of each sequence's next token: the number of held and evicted tokens.
     pub fn positions(&self) -> Vec<usize> {
         self.lengths.iter().zip(&self.evicted).map(|(held, forgotten)| held + forgotten).collect()
     }
 
-    /// The tokens that there is room for without moving anything.
+    /// Returns the number of tokens that fit without reallocation.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// The keys: (batch, heads, longest length, dim).
+    /// Returns the keys: (batch, heads, longest length, dim).
     ///
-    /// Rows beyond a sequence's own length hold nothing of meaning.
+    /// Rows beyond a sequence's own length are undefined.
     pub fn key(&self) -> Heads<'_, T> {
         self.view(&self.key, self.dims[0])
     }
 
-    /// The values: (batch, heads, longest length, value dim).
+    /// Returns the values: (batch, heads, longest length, value dim).
     ///
-    /// Rows beyond a sequence's own length hold nothing of meaning.
+    /// Rows beyond a sequence's own length are undefined.
     pub fn value(&self) -> Heads<'_, T> {
         self.view(&self.value, self.dims[1])
     }
@@ -242,7 +246,7 @@ impl<T: Element> KeyValueCache<T> {
         view.expect("the cache has the size of its capacity, which no length exceeds")
     }
 
-    /// Makes room for `capacity` tokens, and moves what is held to its new places.
+    /// Grows the capacity to `capacity` tokens, and moves the held rows to their new positions.
     fn reserve(&mut self, capacity: usize) -> Result<()> {
         let (batch, heads, old) = (self.lengths.len(), self.heads, self.capacity);
         let grown = |from: &[T], dim: usize| -> Option<Vec<T>> {
@@ -263,9 +267,9 @@ impl<T: Element> KeyValueCache<T> {
     }
 }
 
-/// Moves the rows that are held of sequence `sequences[i]` to sequence i, for each i; `head` numbers lie between heads.
+/// Moves the held rows of sequence `sequences[i]` to sequence i, for each i. Consecutive heads are `head` values apart.
 fn reorder_rows<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths: &[usize], sequences: &[usize]) {
-    // The last place that each sequence goes to: until then it must not be lost.
+    // The last destination of each sequence: it must not be overwritten before that.
     let mut last = vec![0; lengths.len()];
     sequences.iter().enumerate().for_each(|(to, &from)| last[from] = to);
     let mut kept: Vec<Vec<T>> = vec![Vec::new(); lengths.len()];
@@ -279,7 +283,7 @@ fn reorder_rows<T: Copy>(data: &mut [T], [heads, head, dim]: [usize; 3], lengths
         }
         let held = lengths[from] * dim;
         for (h, (source, target)) in parts(from, held).zip(parts(to, held)).enumerate() {
-            // What went before had its place taken only if it was not to stay there.
+            // An earlier sequence was overwritten only if it did not keep its position.
             if from < to && sequences[from] != from {
                 data[target].copy_from_slice(&kept[from][h * held..][..held]);
             } else {

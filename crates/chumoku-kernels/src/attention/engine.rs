@@ -1,8 +1,9 @@
-//! What multiplies blocks of queries, keys and values: registers of f32 ([`super::registers`]), or tiles of bf16 terms.
+//! The interface to the hardware multipliers of attention: f32 registers ([`super::register_engine`]) or tiles of bf16
+//! terms.
 //!
-//! Attention is written once ([`super::forward`], [`super::backward`]), over blocks of [`Engine::QUERIES`] queries and
-//! [`KEYS`] keys; an engine packs operands as its multiplier reads them. Scores and weights are rows of f32,
-//! [`STRIDE`] apart, a row for each query.
+//! Attention is written once ([`super::forward`], [`super::backward`]), over blocks of [`Engine::QUERY_BLOCK`] queries
+//! and [`KEY_BLOCK`] keys. An engine packs operands in the layout that its multiplier reads. Scores and weights are
+//! rows of f32, one row per query, [`SCORE_STRIDE`] apart.
 
 use crate::isa::{Simd, VectorMath};
 use crate::low_precision::F32Compute;
@@ -10,14 +11,14 @@ use crate::register_tile::ATTENTION_ROW_STRIDE;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Keys of a block.
+/// Keys in a block.
 pub(crate) const KEY_BLOCK: usize = 128;
 /// Key ranges within a block start and end at multiples of this.
 pub(crate) const GRAIN: usize = 32;
-/// Distance of the rows of a block of scores: not a multiple of 4096 bytes, so that rows fall into different cache sets.
+/// Stride of the rows of a score block: not a multiple of 4096 bytes, so that rows fall into different cache sets.
 pub(crate) const SCORE_STRIDE: usize = ATTENTION_ROW_STRIDE;
 
-/// Some of the columns of a block of keys, in whole grains: `from..to`, at most [`KEYS`].
+/// A range of the columns of a key block, in whole grains: `from..to`, at most [`KEY_BLOCK`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct KeyColumns {
     from: usize,
@@ -25,6 +26,8 @@ pub(super) struct KeyColumns {
 }
 
 impl KeyColumns {
+    /// Creates the range `from..to`.
+    ///
     /// # Panics
     /// If the columns are not whole grains of a block.
     #[inline(always)]
@@ -33,25 +36,25 @@ impl KeyColumns {
         KeyColumns { from, to }
     }
 
-    /// The first.
+    /// Returns the first column.
     #[inline(always)]
     pub(super) fn from(self) -> usize {
         self.from
     }
 
-    /// One beyond the last.
+    /// Returns the end of the range, exclusive.
     #[inline(always)]
     pub(super) fn to(self) -> usize {
         self.to
     }
 
-    /// How many grains they are.
+    /// Returns the number of grains.
     #[inline(always)]
     pub(super) fn grains(self) -> usize {
         (self.to - self.from) / GRAIN
     }
 
-    /// Some of the grains.
+    /// Returns a range of the grains.
     #[inline(always)]
     pub(super) fn grain_range(self, grains: Range<usize>) -> Self {
         assert!(grains.end <= self.grains());
@@ -59,7 +62,7 @@ impl KeyColumns {
     }
 }
 
-/// The columns of a block's row that are computed, and those of them whose keys the query sees.
+/// The columns of a block's row to compute, and the range of those that the query sees.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VisibleSpan {
     columns: KeyColumns,
@@ -68,57 +71,58 @@ pub(super) struct VisibleSpan {
 }
 
 impl VisibleSpan {
-    /// Those of `columns` that are in `seen`.
+    /// Restricts the visible range to `columns`.
     #[inline(always)]
     pub(super) fn new(columns: KeyColumns, seen: Range<usize>) -> Self {
         let clamp = |col: usize| col.clamp(columns.from, columns.to);
         VisibleSpan { columns, first_visible: clamp(seen.start), end_visible: clamp(seen.end) }
     }
 
-    /// The same columns, of which none is seen.
+    /// Returns the same columns with none of them visible.
     #[inline(always)]
     pub(super) fn hidden(self) -> Self {
         VisibleSpan { end_visible: self.first_visible, ..self }
     }
 
-    /// What is computed.
+    /// Returns the columns to compute.
     #[inline(always)]
     pub(super) fn columns(&self) -> KeyColumns {
         self.columns
     }
 
-    /// The first column that is seen, if any is.
+    /// Returns the first visible column, if any is visible.
     #[inline(always)]
     pub(super) fn first_visible(&self) -> usize {
         self.first_visible
     }
 
-    /// One beyond the last column that is seen.
+    /// Returns the end of the visible columns, exclusive.
     #[inline(always)]
     pub(super) fn end_visible(&self) -> usize {
         self.end_visible
     }
 
-    /// What is seen.
+    /// Returns the visible columns.
     #[inline(always)]
     pub(super) fn visible(&self) -> Range<usize> {
         self.first_visible..self.end_visible
     }
 
-    /// Whether all that is computed is seen.
+    /// Returns whether all computed columns are visible.
     #[inline(always)]
     pub(super) fn is_fully_visible(&self) -> bool {
         self.first_visible <= self.columns.from && self.columns.to <= self.end_visible
     }
 
-    /// Whether nothing is seen.
+    /// Returns whether no column is visible.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.first_visible >= self.end_visible
     }
 }
 
-/// Rows to be packed, of f32 or (for an engine that reads it) bf16. All of them are inside the slice that it was made of.
+/// Rows to pack, of f32 or, for an engine that reads it, bf16. All rows are inside of the slice that they were created
+/// from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SourceMatrix<'a> {
     data: *const u8,
@@ -130,10 +134,10 @@ pub(super) struct SourceMatrix<'a> {
 }
 
 impl<'a> SourceMatrix<'a> {
-    /// `rows` rows of `cols` numbers, `stride` apart. Numbers of 16 bits are taken for bf16.
+    /// Returns `rows` rows of `cols` values, `stride` apart. 16-bit values are treated as bf16.
     ///
     /// # Panics
-    /// If the rows are not inside `data`.
+    /// If the rows are outside `data`.
     #[inline(always)]
     pub(super) fn from_slice<T: F32Compute>(data: &'a [T], rows: usize, cols: usize, stride: usize) -> Self {
         assert!(rows == 0 || (rows - 1) * stride + cols <= data.len());
@@ -141,49 +145,49 @@ impl<'a> SourceMatrix<'a> {
         SourceMatrix { data, is_bf16: !T::IS_F32, stride, rows, cols, marker: PhantomData }
     }
 
-    /// `rows` rows from `first`.
+    /// Returns `rows` rows from `first`.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If there are fewer rows.
     #[inline(always)]
     pub(super) fn row_range(self, first: usize, rows: usize) -> Self {
         assert!(first + rows <= self.rows);
         SourceMatrix { data: self.element_ptr(first, 0), rows, ..self }
     }
 
-    /// Whether the elements are bf16.
+    /// Returns whether the elements are bf16.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     #[inline(always)]
     pub(super) fn is_bf16(&self) -> bool {
         self.is_bf16
     }
 
-    /// Distance of the rows.
+    /// Stride of the rows.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     #[inline(always)]
     pub(super) fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     #[inline(always)]
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[inline(always)]
     pub(super) fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Where the element of row `row` and column `col` lies. What lies in the matrix may be read.
+    /// Returns a pointer to the element of row `row` and column `col`. Elements of the matrix may be read.
     #[inline(always)]
     pub(super) fn element_ptr(&self, row: usize, col: usize) -> *const u8 {
         self.data.wrapping_add((row * self.stride + col) * if self.is_bf16 { 2 } else { 4 })
     }
 
-    /// The rows, of f32.
+    /// Iterates over the rows of an f32 matrix.
     ///
     /// # Panics
     /// If the elements are bf16.
@@ -194,7 +198,7 @@ impl<'a> SourceMatrix<'a> {
     }
 }
 
-/// The rows of a [`Matrix`] of f32, one after another.
+/// Iterator over the rows of an f32 [`SourceMatrix`].
 #[derive(Clone, Debug)]
 pub(super) struct SourceMatrixRows<'a> {
     matrix: SourceMatrix<'a>,
@@ -211,93 +215,97 @@ impl<'a> Iterator for SourceMatrixRows<'a> {
             return None;
         }
         self.next += 1;
-        // SAFETY: row `i` exists, and all rows were found to be inside the slice that the matrix was made of, which is of f32
-        // and borrowed for 'a.
+        // SAFETY: row `i` exists. The constructor has checked that all rows are inside of the slice, which holds f32
+        // and is borrowed for 'a.
         Some(unsafe { std::slice::from_raw_parts(self.matrix.element_ptr(i, 0).cast(), self.matrix.cols) })
     }
 }
 
-/// A multiplier of blocks. Sizes are in bytes. Pointers to packed operands must be aligned to 64 bytes, and whatever is read
-/// must hold numbers, of which any will do: no bits are wrong.
+/// A multiplier of blocks. Sizes are in bytes. Pointers to packed operands must be aligned to 64 bytes. Memory that is
+/// read must be initialized; any bit pattern is valid.
 ///
-/// [`super::operands`] holds what its functions read and write, and makes them safe.
+/// [`super::operands`] wraps its functions in safe types that own their buffers.
 ///
 /// # Safety
 /// An implementor promises that
 ///
-/// * its functions write no more than the sizes that they name, and read no more than that;
-/// * sizes are whole numbers of 64 bytes, so that what comes after an operand is aligned as well;
-/// * where it does not pack weights, [`Engine::put`] and [`Engine::put_pair`] write f32 at `row · STRIDE + col`, and
-///   [`Engine::weigh`] and [`Engine::gather`] read no more than rows of [`STRIDE`] numbers from there.
+/// * its functions stay within the sizes that they name, for reads and writes;
+/// * sizes are multiples of 64 bytes, so that the next operand is aligned as well;
+/// * if it does not pack weights, [`Engine::store_weights`] and [`Engine::store_weight_rows`] write f32 at
+///   `row · SCORE_STRIDE + col`, and [`Engine::pv_matmul`] and [`Engine::matmul_at_b`] read no more than rows of
+///   [`SCORE_STRIDE`] values from there.
 pub(crate) unsafe trait Engine: Copy {
-    /// Its vectors.
+    /// Its vector instruction set.
     type S: Simd;
-    /// Queries of a block: a multiple of 16.
+    /// Queries in a block: a multiple of 16.
     const QUERY_BLOCK: usize;
-    /// bf16 terms for each number; 0 where products are of f32.
+    /// bf16 terms per value; 0 if products are f32.
     const TERMS: usize;
-    /// Degree of the polynomial in exp: as exact as the products are.
+    /// Degree of the polynomial in exp, chosen to match the accuracy of the products.
     const EXP_DEGREE: usize;
-    /// Whether weights are packed apart from the scores, by [`Engine::put`]; else they are written over the scores.
+    /// True if weights are packed separately from the scores, by [`Engine::store_weights`]. Otherwise they overwrite
+    /// the scores.
     const PACKS_WEIGHTS: bool;
 
-    /// Whether it packs rows of bf16 as they are.
+    /// True if the engine packs rows of bf16 as they are.
     const READS_BF16: bool;
-    /// Whether the sums of a block of keys are made apart and then added to the others: longer sums lose digits.
+    /// True if the sums of a key block are computed separately and then added to the total, because longer sums lose
+    /// digits.
     const SEPARATE_BLOCK_SUMS: bool;
-    /// Whether products between rows of the softmax are faster than before it: where there are many of them.
+    /// True if products run faster between the rows of the softmax than before it, which pays off for many products.
     const INTERLEAVES: bool;
-    /// Queries whose weights are gathered at a time in the backward pass: a multiple of [`Engine::QUERIES`] and of
+    /// Queries whose weights the backward pass multiplies at a time: a multiple of [`Engine::QUERY_BLOCK`] and of
     /// [`GRAIN`].
     const QUERY_GROUP: usize;
-    /// Rows that are gathered are a multiple of this, which is even and divides [`Engine::QUERIES`].
+    /// Row counts of [`Engine::matmul_at_b`] are multiples of this. It is even and divides [`Engine::QUERY_BLOCK`].
     const ROW_GRANULARITY: usize;
 
-    /// The vectors.
+    /// Returns the vector instruction set.
     fn simd(self) -> Self::S;
 
-    /// Runs a task as a function of its own, with the engine's instructions: it is compiled once, not for every caller.
+    /// Runs a task as a separate function with the engine's instructions, so that it is compiled once instead of per
+    /// caller.
     fn run<T: EngineTask<Self>>(self, task: T);
 
-    /// Size of a left operand of [`Engine::QUERIES`] rows and this depth.
+    /// Size of a packed LHS with [`Engine::QUERY_BLOCK`] rows of this depth.
     fn lhs_bytes(depth: usize) -> usize;
-    /// Whether left operands of this depth that lie one after another can also be gathered, as they are.
+    /// Returns whether consecutive packed LHS blocks of this depth can also serve as the transposed LHS.
     fn reuses_lhs(depth: usize) -> bool;
-    /// Size of the operand B of `A Bᵀ`: [`KEYS`] rows of this depth.
+    /// Size of the operand B of `A Bᵀ`: [`KEY_BLOCK`] rows of this depth.
     fn rhs_transposed_bytes(depth: usize) -> usize;
-    /// Size of the operand B of `A B`: [`KEYS`] rows of so many columns.
+    /// Size of the operand B of `A B`: [`KEY_BLOCK`] rows of `cols` columns.
     fn rhs_bytes(cols: usize) -> usize;
 
-    /// Packs rows as the left operand of a product over their columns; missing rows up to [`Engine::QUERIES`] are 0.
+    /// Packs rows as the LHS of a product over their columns; missing rows up to [`Engine::QUERY_BLOCK`] are 0.
     ///
     /// # Safety
-    /// * `from` must have at most [`Engine::QUERIES`] rows.
-    /// * `to` must be writable for [`Engine::left_size`] of its columns.
+    /// * `from` must have at most [`Engine::QUERY_BLOCK`] rows.
+    /// * `to` must be writable for [`Engine::lhs_bytes`] of its columns.
     unsafe fn pack_lhs(self, from: SourceMatrix<'_>, to: *mut u8);
-    /// Packs up to [`KEYS`] rows as the operand B of `A Bᵀ`; missing rows up to the next [`GRAIN`] are 0.
+    /// Packs up to [`KEY_BLOCK`] rows as the operand B of `A Bᵀ`; missing rows up to the next [`GRAIN`] are 0.
     ///
     /// # Safety
-    /// * `from` must have at most [`KEYS`] rows.
-    /// * `to` must be writable for [`Engine::right_transposed_size`] of its columns.
+    /// * `from` must have at most [`KEY_BLOCK`] rows.
+    /// * `to` must be writable for [`Engine::rhs_transposed_bytes`] of its columns.
     unsafe fn pack_rhs_transposed(self, from: SourceMatrix<'_>, to: *mut u8);
-    /// Packs up to [`KEYS`] rows as the operand B of `A B`; missing rows up to the next [`GRAIN`] are 0.
+    /// Packs up to [`KEY_BLOCK`] rows as the operand B of `A B`; missing rows up to the next [`GRAIN`] are 0.
     ///
     /// # Safety
-    /// * `from` must have at most [`KEYS`] rows.
-    /// * `to` must be writable for [`Engine::right_size`] of its columns.
+    /// * `from` must have at most [`KEY_BLOCK`] rows.
+    /// * `to` must be writable for [`Engine::rhs_bytes`] of its columns.
     unsafe fn pack_rhs(self, from: SourceMatrix<'_>, to: *mut u8);
 
-    /// `out = left · keys` for some columns of the block, `depth` deep. The first `rows` rows are wanted; the others may be
-    /// computed or left as they are.
+    /// Computes `out = left · keys` for some columns of the block, `depth` deep. Only the first `rows` rows are
+    /// required; the others may be computed or left unchanged.
     ///
     /// # Shapes
-    /// `left` ([`Engine::QUERIES`], depth), `keys` (depth, [`KEYS`]), `out` ([`Engine::QUERIES`], [`KEYS`]), rows [`STRIDE`]
-    /// apart.
+    /// `left` ([`Engine::QUERY_BLOCK`], depth), `keys` (depth, [`KEY_BLOCK`]), `out` ([`Engine::QUERY_BLOCK`],
+    /// [`KEY_BLOCK`]), rows [`SCORE_STRIDE`] apart.
     ///
     /// # Safety
-    /// * `rows` must be at most [`Engine::QUERIES`].
-    /// * `left` must be readable for [`Engine::left_size`], `keys` for [`Engine::right_transposed_size`] of this depth.
-    /// * `out` must be writable for [`Engine::QUERIES`] rows of [`STRIDE`], and overlap neither.
+    /// * `rows` must be at most [`Engine::QUERY_BLOCK`].
+    /// * `left` must be readable for [`Engine::lhs_bytes`], `keys` for [`Engine::rhs_transposed_bytes`] of this depth.
+    /// * `out` must be writable for [`Engine::QUERY_BLOCK`] rows of [`SCORE_STRIDE`], and overlap neither operand.
     #[allow(clippy::too_many_arguments)]
     unsafe fn qk_matmul(
         self,
@@ -309,26 +317,29 @@ pub(crate) unsafe trait Engine: Copy {
         out: *mut f32,
     );
 
-    /// Writes the weights of row `row` from column `col`: two vectors.
+    /// Writes two vectors of weights to row `row`, from column `col`.
     ///
     /// # Safety
-    /// * `weights` must be writable for [`Engine::left_size`] of [`KEYS`], or a block of scores where it does not pack.
-    /// * `row` must be below [`Engine::QUERIES`].
-    /// * `col` must be a multiple of two vectors below [`KEYS`].
+    /// * `weights` must be writable for [`Engine::lhs_bytes`] of [`KEY_BLOCK`], or be a score block if the engine does
+    ///   not pack weights.
+    /// * `row` must be below [`Engine::QUERY_BLOCK`].
+    /// * `col` must be a multiple of two vectors below [`KEY_BLOCK`].
     unsafe fn store_weights(self, weights: *mut u8, row: usize, col: usize, pair: [<Self::S as VectorMath>::V; 2]);
 
-    /// `out (+)= weights · values` over the keys `columns` of the block, for the columns of `panels`, [`GRAIN`] each. The
-    /// first `rows` rows are wanted, as in [`Engine::scores`].
+    /// Computes `out (+)= weights · values` over the key range `columns` of the block, for the columns of `panels`,
+    /// [`GRAIN`] each. Only the first `rows` rows are required, as in [`Engine::qk_matmul`].
     ///
     /// # Shapes
-    /// `weights` ([`Engine::QUERIES`], [`KEYS`]), `values` ([`KEYS`], cols), `out` ([`Engine::QUERIES`], cols).
+    /// `weights` ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]), `values` ([`KEY_BLOCK`], cols), `out`
+    /// ([`Engine::QUERY_BLOCK`], cols).
     ///
     /// # Safety
-    /// * `rows` must be at most [`Engine::QUERIES`].
-    /// * `weights` must be readable for what [`Engine::put`] writes to, `values` for [`Engine::right_size`] of `cols`.
-    /// * `out` must be readable and writable for [`Engine::QUERIES`] rows of `cols`, a multiple of [`GRAIN`], and overlap
-    ///   neither.
-    /// * `panels` must end at `cols / GRAIN` at the latest.
+    /// * `rows` must be at most [`Engine::QUERY_BLOCK`].
+    /// * `weights` must be readable for the area that [`Engine::store_weights`] writes, `values` for
+    ///   [`Engine::rhs_bytes`] of `cols`.
+    /// * `out` must be readable and writable for [`Engine::QUERY_BLOCK`] rows of `cols`, a multiple of [`GRAIN`], and
+    ///   overlap neither operand.
+    /// * `panels` must end at `cols / GRAIN` or before.
     #[allow(clippy::too_many_arguments)]
     unsafe fn pv_matmul(
         self,
@@ -342,25 +353,25 @@ pub(crate) unsafe trait Engine: Copy {
         accumulate: bool,
     );
 
-    /// Size of up to [`Engine::GROUP`] rows of so many columns, packed by [`Engine::pack_gathered`].
+    /// Size of up to [`Engine::QUERY_GROUP`] rows of `cols` columns, packed by [`Engine::pack_lhs_transposed`].
     fn lhs_transposed_bytes(cols: usize) -> usize;
-    /// Size of the weights of a group, for [`Engine::put_pair`].
+    /// Size of the weights of a group, for [`Engine::store_weight_rows`].
     fn weight_group_bytes() -> usize;
 
-    /// Packs up to [`Engine::GROUP`] rows as the left operand, transposed, of a product over the rows; missing rows up
-    /// to a multiple of [`Engine::GATHERED`] are 0.
+    /// Packs up to [`Engine::QUERY_GROUP`] rows as the transposed LHS of a product over the rows; missing rows up to a
+    /// multiple of [`Engine::ROW_GRANULARITY`] are 0.
     ///
     /// # Safety
-    /// * `from` must have at most [`Engine::GROUP`] rows.
-    /// * `to` must be writable for [`Engine::gathered_size`] of its columns.
+    /// * `from` must have at most [`Engine::QUERY_GROUP`] rows.
+    /// * `to` must be writable for [`Engine::lhs_transposed_bytes`] of its columns.
     unsafe fn pack_lhs_transposed(self, from: SourceMatrix<'_>, to: *mut u8);
 
-    /// Writes the weights of rows `row` (even) and `row + 1` of a group from column `col`: two vectors of each.
+    /// Writes two vectors of weights to each of rows `row` (even) and `row + 1` of a group, from column `col`.
     ///
     /// # Safety
-    /// * `weights` must be writable for [`Engine::group_size`].
-    /// * `row` must be even and below [`Engine::GROUP`].
-    /// * `col` must be a multiple of two vectors below [`KEYS`].
+    /// * `weights` must be writable for [`Engine::weight_group_bytes`].
+    /// * `row` must be even and below [`Engine::QUERY_GROUP`].
+    /// * `col` must be a multiple of two vectors below [`KEY_BLOCK`].
     unsafe fn store_weight_rows(
         self,
         weights: *mut u8,
@@ -369,18 +380,19 @@ pub(crate) unsafe trait Engine: Copy {
         pairs: [[<Self::S as VectorMath>::V; 2]; 2],
     );
 
-    /// `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows (a multiple of [`Engine::GATHERED`]), for the
-    /// keys `columns` of the block.
+    /// Computes `out[c][k] (+)= Σ_rows gathered[row][c] · weights[row][k]` over `rows` rows, a multiple of
+    /// [`Engine::ROW_GRANULARITY`], for the key range `columns` of the block.
     ///
     /// # Shapes
-    /// `gathered` ([`Engine::GROUP`], cols), `weights` ([`Engine::GROUP`], [`KEYS`]), `out` (cols, [`KEYS`]) and room for
-    /// [`GRAIN`] rows more.
+    /// `gathered` ([`Engine::QUERY_GROUP`], cols), `weights` ([`Engine::QUERY_GROUP`], [`KEY_BLOCK`]), `out` (cols,
+    /// [`KEY_BLOCK`]) and space for [`GRAIN`] more rows.
     ///
     /// # Safety
-    /// * `gathered` must be readable for [`Engine::gathered_size`] of `cols`, or, if [`Engine::gathers_left`] says so, for a
-    ///   group of left operands of this depth; `weights` for [`Engine::group_size`].
-    /// * `rows` must be a multiple of [`Engine::GATHERED`], at most [`Engine::GROUP`].
-    /// * `out` must be readable and writable for `cols + GRAIN` rows of [`KEYS`], and overlap neither.
+    /// * `gathered` must be readable for [`Engine::lhs_transposed_bytes`] of `cols`, or, if [`Engine::reuses_lhs`]
+    ///   returns true, for a group of packed LHS blocks of this depth. `weights` must be readable for
+    ///   [`Engine::weight_group_bytes`].
+    /// * `rows` must be a multiple of [`Engine::ROW_GRANULARITY`], at most [`Engine::QUERY_GROUP`].
+    /// * `out` must be readable and writable for `cols + GRAIN` rows of [`KEY_BLOCK`], and overlap neither operand.
     #[allow(clippy::too_many_arguments)]
     unsafe fn matmul_at_b(
         self,
@@ -394,14 +406,14 @@ pub(crate) unsafe trait Engine: Copy {
     );
 }
 
-/// What is done with a block by an engine that is known, in a function of its own: see [`Engine::run`].
+/// An operation on a block with a known engine, compiled as a separate function: see [`Engine::run`].
 pub(super) trait EngineTask<E> {
-    /// The body; implementations are `#[inline(always)]`.
+    /// Runs the body. Implementations are `#[inline(always)]`.
     fn eval(self, engine: E);
 }
 
-/// Code that multiplies blocks, written once for every engine, as [`Op`](crate::isa::Op) is for every instruction set.
+/// An operation that is written once for every engine, like [`SimdOp`](crate::isa::SimdOp) for every instruction set.
 pub(crate) trait EngineOp {
-    /// The body; implementations are `#[inline(always)]`.
+    /// Runs the body. Implementations are `#[inline(always)]`.
     fn eval<E: Engine>(self, engine: E);
 }

@@ -1,4 +1,4 @@
-//! Which engine there is for a call.
+//! Choice of the engine for a call.
 
 #[cfg(target_arch = "x86_64")]
 use super::amx;
@@ -9,7 +9,7 @@ use crate::isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::bf16::Bf16;
 
-/// Runs `task` on the best engine that the instruction set in force has for the numbers.
+/// Runs `task` on the best engine of the active instruction set for the dtype and precision.
 pub(super) fn run_on_engine(args: &AnyAttention, task: impl EngineOp) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -1,4 +1,4 @@
-//! What a call of attention runs on, and why.
+//! Describes the kernel that a call of attention uses, and why.
 
 use super::blocks::units;
 use super::decode;
@@ -8,7 +8,7 @@ use super::plan::AttentionPlan;
 use super::type_erased::AnyAttention;
 use crate::isa::{self, Isa};
 
-/// What `args` would run on.
+/// Returns the plan of `args`.
 pub(super) fn explain(args: &AnyAttention) -> AttentionPlan {
     if let Some(plan) = decode::explain(args) {
         return plan;
@@ -35,14 +35,14 @@ pub(super) fn explain(args: &AnyAttention) -> AttentionPlan {
                 scratch_bytes: rows * rows_bytes + block_bytes + E::rhs_transposed_bytes(dim) + E::rhs_bytes(value_dim),
                 reason: match E::TERMS {
                     0 if isa::active() == Isa::Avx512Bf16 => "without AMX, two or three bf16 terms are slower than f32",
-                    0 if Isa::Avx512Bf16.is_available() => "the instruction set is capped below AVX-512 with bf16",
-                    0 => "this machine has neither AMX nor AVX-512 with bf16",
+                    0 if Isa::Avx512Bf16.is_available() => "the instruction set is capped below AVX-512 with BF16",
+                    0 => "this machine has neither AMX nor AVX-512 with BF16",
                     1 if isa::active() == Isa::Avx512Bf16 => {
-                        "AVX-512 has bf16, and one term is what the numbers or the precision ask for"
+                        "AVX-512 with BF16 is available, and the dtype or the precision needs one bf16 term"
                     }
-                    1 => "AMX is there, and one bf16 term is what the numbers or the precision ask for",
-                    2 => "AMX is there; two bf16 terms, three products for each product of numbers",
-                    _ => "AMX is there; three bf16 terms, six products for each product of numbers",
+                    1 => "AMX is available, and the dtype or the precision needs one bf16 term",
+                    2 => "AMX is available; two bf16 terms per value need three products each",
+                    _ => "AMX is available; three bf16 terms per value need six products each",
                 },
             };
         }

@@ -1,5 +1,5 @@
-//! From the sums of weighted values to the output and log-sum-exp. Two ways out: [`Results::finish_plain`] for usual rows,
-//! [`Results::finish`] for all others and for decoding.
+//! The last stage: sums of weighted values become output and log-sum-exp. [`ForwardResults::try_finish_block`] is the
+//! fast path for ordinary rows. [`ForwardResults::finish_query`] handles all other rows, and decoding.
 
 use super::heads::HeadsLayout;
 use super::params::ForwardOutputs;
@@ -11,7 +11,7 @@ use crate::isa::Simd;
 use crate::low_precision::{F32Compute, SharedDtypeSlice};
 use crate::threads::SharedMut;
 
-/// Where tasks write the results of the forward pass.
+/// Destination of the results of the forward pass, shared by all tasks.
 pub(super) struct ForwardResults<'a> {
     pub(super) args: &'a AnyAttention<'a>,
     layout: HeadsLayout<'a>,
@@ -19,7 +19,7 @@ pub(super) struct ForwardResults<'a> {
     log_sum_exp: Option<SharedMut<f32>>,
     /// The unit of scores.
     unit: ScoreUnit,
-    /// The plain version of a query's row: of a sequence, head and query.
+    /// The reference implementation of one row, given sequence, head and query.
     reference: &'a (dyn Fn(usize, usize, usize) -> AttentionRow + Sync),
 }
 
@@ -35,14 +35,14 @@ impl<'a> ForwardResults<'a> {
         ForwardResults { args, layout, output, log_sum_exp, unit: ScoreUnit::new(args), reference: plain }
     }
 
-    /// Finishes up to sixteen queries from (sequence, head, query) on, one as [`Results::finish`] does, if there is nothing
-    /// special about them; returns whether there was not.
+    /// Finishes up to sixteen queries from (sequence, head, query) like [`ForwardResults::finish_query`], if none of
+    /// them needs special handling. Returns whether it did.
     ///
     /// # Shapes
     /// `states` and the first of `totals` (queries,); `sums` (queries, value dim), rows `cols` apart.
     ///
     /// # Safety
-    /// The queries must be the caller's alone.
+    /// No other code may access the results of these queries.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) unsafe fn try_finish_block<S: Simd>(
@@ -65,8 +65,8 @@ impl<'a> ForwardResults<'a> {
         }
         let first = self.layout.row_offset(s, h, i);
         let rows = OutputRows { first, stride: self.layout.row_stride, width, totals, dropout_factor, sums, cols };
-        // SAFETY: the queries are the caller's alone, as it promises; rows of the output do not overlap, and all of it is
-        // borrowed as long as `self`.
+        // SAFETY: the caller promises exclusive access to the queries. Rows of the output do not overlap, and all of it
+        // is borrowed as long as `self`.
         let is_finite = unsafe {
             match self.output {
                 SharedDtypeSlice::F32(output) => rows.write(simd, output),
@@ -79,8 +79,8 @@ impl<'a> ForwardResults<'a> {
         }
         if let Some(log_sum_exp) = self.log_sum_exp {
             for (row, (&total, state)) in totals.iter().zip(states).enumerate() {
-                // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is
-                // borrowed as long as `self`, and holds numbers.
+                // SAFETY: each query has its own entry, and the caller promises exclusive access to it. The log-sum-exp
+                // is borrowed as long as `self` and initialized.
                 let one = unsafe { log_sum_exp.slice(self.args.query.layout.row_index(s, h, i + row), 1) };
                 one[0] = self.unit.to_nats(state.shift + f64::from(total).log2()) as f32;
             }
@@ -91,7 +91,7 @@ impl<'a> ForwardResults<'a> {
     /// Divides the sums of a query by the total of its weights, and writes the result.
     ///
     /// # Safety
-    /// The query must be the caller's alone.
+    /// No other code may access the results of this query.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) unsafe fn finish_query<S: Simd>(
@@ -106,24 +106,25 @@ impl<'a> ForwardResults<'a> {
     ) {
         let (args, at) = (self.args, self.layout.row_offset(s, h, i));
         let log_sum_exp = self.log_sum_exp.map(|all| {
-            // SAFETY: each query has a place of its own, and the query is the caller's alone. All of log-sum-exp is borrowed
-            // as long as `self`, and holds numbers.
+            // SAFETY: each query has its own entry, and the caller promises exclusive access to it. The log-sum-exp is
+            // borrowed as long as `self` and initialized.
             let one = unsafe { all.slice(args.query.layout.row_index(s, h, i), 1) };
             &mut one[0]
         });
         let sink = args.sinks.map(|sinks| f64::from(sinks[h]));
-        // Scores about −1e29 and below, as with masks of f32::MIN: the plain version knows them from −∞.
+        // Scores around −1e29 and below, as with masks of f32::MIN: the reference implementation distinguishes them
+        // from −∞.
         let is_bad = is_bad || (total == 0.0 && state.has_low_scores);
         if total == 0.0 && !is_bad {
-            // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
-            // as `self`.
+            // SAFETY: rows of the output do not overlap, and the caller promises exclusive access to this one. The
+            // output is borrowed as long as `self`.
             unsafe { self.output.fill_zero(at, sums.len()) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = sink.map_or(f32::NEG_INFINITY, |sink| sink as f32);
             }
             return;
         }
-        // Relative to the sink where that is the larger: 2^(sink − shift) might overflow.
+        // Relative to the sink if it is larger: 2^(sink − shift) might overflow.
         let shift = state.shift;
         let sink = sink.map(|sink| self.unit.to_log2(sink));
         let top = sink.map_or(shift, |sink| shift.max(sink));
@@ -132,16 +133,16 @@ impl<'a> ForwardResults<'a> {
         let is_finite = scale_in_place(simd, (f64::from(dropout_factor) * rescale / whole) as f32, sums);
         if is_bad || !total.is_finite() || !is_finite {
             let row = (self.reference)(s, h, i);
-            // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long
-            // as `self`.
+            // SAFETY: rows of the output do not overlap, and the caller promises exclusive access to this one. The
+            // output is borrowed as long as `self`.
             unsafe { self.output.write_f64(at, &row.output) };
             if let Some(log_sum_exp) = log_sum_exp {
                 *log_sum_exp = rounded_score(row.log_sum_exp);
             }
             return;
         }
-        // SAFETY: rows of the output do not overlap, and the query is the caller's alone. The output is borrowed as long as
-        // `self`.
+        // SAFETY: rows of the output do not overlap, and the caller promises exclusive access to this one. The output
+        // is borrowed as long as `self`.
         unsafe { self.output.write_f32(at, sums) };
         if let Some(log_sum_exp) = log_sum_exp {
             *log_sum_exp = self.unit.to_nats(top + whole.log2()) as f32;
@@ -149,9 +150,9 @@ impl<'a> ForwardResults<'a> {
     }
 }
 
-/// Rows of sums to be divided by totals and written: see [`Results::finish_plain`].
+/// Rows of sums to divide by their totals and write: see [`ForwardResults::try_finish_block`].
 struct OutputRows<'a> {
-    /// Where the first row of the output starts, and the distance of the rows.
+    /// Offset of the first output row, and the stride of the rows.
     first: usize,
     stride: usize,
     width: usize,
@@ -162,26 +163,27 @@ struct OutputRows<'a> {
 }
 
 impl OutputRows<'_> {
-    /// Writes the rows to `output`; returns whether all results are finite.
+    /// Writes the rows to `output`. Returns whether all results are finite.
     ///
     /// # Safety
-    /// * The rows of the output must be the caller's alone.
-    /// * The memory of the output must still be there.
+    /// * No other code may access these rows of the output.
+    /// * The memory of the output must still be valid.
     #[inline(always)]
     unsafe fn write<T: F32Compute, S: Simd>(self, simd: S, output: SharedMut<T>) -> bool {
         let OutputRows { first, stride, width, totals, dropout_factor, sums, cols } = self;
         let zero = simd.splat(0.0);
-        // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+        // x·0 is 0 for finite x and NaN otherwise, and NaN survives the additions.
         let mut zeros = zero;
         for (row, &total) in totals.iter().enumerate() {
             let factor = simd.splat(dropout_factor / total);
-            // SAFETY: there and the caller's alone, as it promises; what is shared is made of slices, which hold numbers.
+            // SAFETY: valid and exclusive, as the caller promises. The shared memory comes from slices, so it is
+            // initialized.
             let output = unsafe { output.slice(first + row * stride, width) };
             let sums = sums[row * cols..][..width].chunks_exact(S::LANES);
             for (output, sum) in output.chunks_exact_mut(S::LANES).zip(sums) {
                 let y = simd.mul(simd.load(sum), factor);
                 zeros = simd.mul_add(y, zero, zeros);
-                // SAFETY: the chunk has LANES numbers, which may be written.
+                // SAFETY: the chunk has LANES values, which may be written.
                 unsafe { T::store(simd, output.as_mut_ptr(), y) };
             }
         }
@@ -189,11 +191,11 @@ impl OutputRows<'_> {
     }
 }
 
-/// `x · factor`; returns whether every result is finite.
+/// Computes `x · factor` in place. Returns whether every result is finite.
 #[inline(always)]
 pub(super) fn scale_in_place<S: Simd>(simd: S, factor: f32, x: &mut [f32]) -> bool {
     let (factors, zero) = (simd.splat(factor), simd.splat(0.0));
-    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+    // x·0 is 0 for finite x and NaN otherwise, and NaN survives the additions.
     let mut zeros = zero;
     let mut vectors = x.chunks_exact_mut(S::LANES);
     for x in vectors.by_ref() {

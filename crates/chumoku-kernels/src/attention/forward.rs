@@ -1,37 +1,56 @@
-//! The forward pass: `O = softmax(scale · Q Kᵀ) V`, in blocks, so that no array of all scores exists.
+//! The forward pass `O = softmax(scale · Q Kᵀ) V` in blocks, so that the full score matrix never exists.
 //!
 //! # Stages
 //!
-//! A unit of work is a run of query blocks that share a head of keys. It goes through the stages in the paper's order, the
-//! middle ones for each block of keys anew:
+//! A unit of work is a series of query blocks that share a head of keys. It goes through the stages in the order of the
+//! paper. The middle stages are repeated for each block of keys:
 //!
-//! | stage | what is computed | where |
+//! | stage | computes | where |
 //! |---|---|---|
-//! | pack | Q, once; K and V, a block at a time, as the engine reads them | [`UnitForward::pack_queries`], [`UnitForward::pack_keys`] |
-//! | scores | `S = Q Kᵀ` | [`Scores::multiply`](super::operands::Scores::multiply) |
-//! | softmax | `P = 2^(scale · log₂ e · S − shift)`, and the sum of each row | [`Softmax`], with [`super::softmax`] |
-//! | weigh | `O += P V` | [`ValueProduct::run`], with [`QuerySums::add`] |
+//! | pack | Q, once; K and V, one block at a time, in the layout of the engine | [`UnitForward::pack_queries`], [`UnitForward::pack_keys`] |
+//! | scores | `S = Q Kᵀ` | [`ScoreBlock::qk_matmul`](super::operands::ScoreBlock::qk_matmul) |
+//! | softmax | `P = 2^(scale · log₂ e · S − shift)`, and the sum of each row | [`UnitSoftmax`], with [`super::softmax`] |
+//! | value product | `O += P V` | [`ValueProduct::run`], with [`QueryAccumulator::pv_matmul`] |
 //! | finish | `O / rowsum(P)`, and log-sum-exp | [`UnitForward::finish`], with [`super::finish`] |
+//!
+//! # Algorithm
+//!
+//! ```text
+//! pack Q;  O = 0, total = 0, shift = 0                   per query
+//! for each block of keys j that some query sees:
+//!     pack K_j, V_j
+//!     for each query block i that sees a key of block j:
+//!         S = Q_i K_jᵀ
+//!         for each row of S:
+//!             if |scale| · |q| · max |k| is small, keep shift = 0
+//!             else raise shift to the running maximum of scale · log₂ e · S, rounded up,
+//!                  and rescale O and total by 2^(old shift − new shift)
+//!             P = 2^(scale · log₂ e · S − shift)            0 where masked
+//!             total += rowsum(P)
+//!         O_i += P V_j
+//! O = O / total;  log-sum-exp = ln 2 · (shift + log₂ total)
+//! ```
 //!
 //! # Schedule
 //!
-//! In tiles, products and softmax run on different parts of the processor. For one block of keys, while the rows of one query
-//! block are in the softmax, the products of its neighbours are computed between them ([`Between`]): the block before is
-//! weighed, then the scores of the next are made. Two rooms hold scores and weights, by turns; a room that is weighed takes
-//! the next scores at once.
+//! In tiles, products and softmax run on different parts of the processor. Within one block of keys, the products of
+//! neighboring query blocks are therefore computed between the softmax rows of the current one
+//! ([`InterleavedProducts`]). First the previous block is multiplied with V, then the scores of the next block are
+//! computed. Two score tiles alternate: a tile that has been multiplied with V takes the next scores at once.
 //!
 //! ```text
 //! time →          ┌───────────────┬───────────────┬───────────────┬───────────────┐
 //! softmax         │    block 0    │    block 1    │    block 2    │    block 3    │
 //! products  S 0   │      S 1      │  PV 0    S 2  │  PV 1    S 3  │  PV 2         │  PV 3
 //!                 └───────────────┴───────────────┴───────────────┴───────────────┘
-//! room A    ← S 0 │  S 0  →  P 0  │  P 0 │ ← S 2  │  S 2  →  P 2  │  P 2          │
-//! room B          │        ← S 1  │  S 1  →  P 1  │  P 1 │ ← S 3  │  S 3  →  P 3  │  P 3
+//! tile A    ← S 0 │  S 0  →  P 0  │  P 0 │ ← S 2  │  S 2  →  P 2  │  P 2          │
+//! tile B          │        ← S 1  │  S 1  →  P 1  │  P 1 │ ← S 3  │  S 3  →  P 3  │  P 3
 //! ```
 //!
-//! This is so for blocks whose scores are known to be small and whose queries see the same keys. The rows of another block
-//! are softened one by one, with no product between them: what waits is weighed before, and the block itself right after.
-//! Nothing that a row of the result depends on depends on this, nor on which unit or block the row falls into.
+//! This schedule applies to blocks with small scores whose queries all see the same keys. The rows of any other block
+//! go through softmax one at a time, without interleaved products. A pending value product runs before such a block,
+//! and its own value product right after it. No result depends on the schedule, or on the unit or block that a row
+//! belongs to.
 
 use super::blocks::{QueryBlock, QueryUnit, units};
 use super::decode::decode;
@@ -54,17 +73,17 @@ use crate::memory::{Scratch, ScratchBuffer};
 use crate::threads::for_each;
 use std::ops::Range;
 
-/// Attention of f32, forward; arguments have been checked.
+/// Forward pass of f32 attention. The caller has checked the arguments.
 pub(super) fn f32(args: &Attention<f32>, results: ForwardOutputs<f32>) {
     forward(args, results);
 }
 
-/// As [`f32()`], of bf16.
+/// [`f32()`] for bf16.
 pub(super) fn bf16(args: &Attention<half::bf16>, results: ForwardOutputs<half::bf16>) {
     forward(args, results);
 }
 
-/// As [`f32()`], of f16.
+/// [`f32()`] for f16.
 pub(super) fn f16(args: &Attention<half::f16>, results: ForwardOutputs<half::f16>) {
     forward(args, results);
 }
@@ -74,7 +93,7 @@ fn forward<T: F32Compute>(args: &Attention<T>, results: ForwardOutputs<T>) {
     run(&ForwardResults::new(&AnyAttention::new(args), results, &plain));
 }
 
-/// The pass over numbers of any type.
+/// Runs the pass for any dtype.
 fn run(results: &ForwardResults) {
     let args = results.args;
     let (units, per_piece) = units(args);
@@ -85,8 +104,8 @@ fn run(results: &ForwardResults) {
     decode(results);
 }
 
-/// Blocks of a unit, and the width of its rows, up to which [`SourceRows::stage`] without checks is faster. (Checking also
-/// brings wider rows into the cache in order.)
+/// Up to this many blocks per unit, and this row width, [`SourceRows::stage`] is faster without checks. For wider rows,
+/// checking also brings them into the cache in order.
 const MAX_UNCHECKED_BLOCKS: usize = 4;
 const MAX_UNCHECKED_WIDTH: usize = 64;
 
@@ -114,7 +133,7 @@ impl EngineOp for ForwardTask<'_> {
     }
 }
 
-/// What one unit after another uses.
+/// Buffers that are reused from one unit to the next.
 #[derive(Default)]
 struct Workspace {
     blocks: Vec<QueryBlock>,
@@ -124,7 +143,7 @@ struct Workspace {
     dropout_bits: Vec<u16>,
 }
 
-/// A unit on its way through the stages.
+/// State of one unit as it goes through the stages.
 struct UnitForward<'a, E> {
     engine: E,
     args: &'a AnyAttention<'a>,
@@ -133,7 +152,7 @@ struct UnitForward<'a, E> {
     softmax: UnitSoftmax<'a>,
     /// All query blocks.
     queries: PackedLhs<'a, E>,
-    /// The block of keys at hand.
+    /// The current block of keys.
     keys: PackedRhsTransposed<'a, E>,
     /// Its values.
     values: PackedRhs<'a, E>,
@@ -141,15 +160,15 @@ struct UnitForward<'a, E> {
     tiles: [ScoreTile<'a, E>; 2],
     /// `Σ P V` of all queries.
     output: QueryAccumulator<'a, E>,
-    /// Rows that the engine cannot read where they lie.
+    /// Converted rows, for rows that the engine cannot read in place.
     staged: &'a mut [f32],
-    /// Sums of squares of the block of rows at hand, of [`KEYS`] at most.
+    /// Sums of squares of the current rows, at most [`KEY_BLOCK`].
     squares: &'a mut [f32],
     nonfinite_keys: &'a mut Vec<usize>,
 }
 
 impl<'a, E: Engine> UnitForward<'a, E> {
-    /// Takes working memory for a unit, whose blocks are in `work`.
+    /// Allocates the scratch memory for a unit, whose blocks are in `work`.
     #[inline(always)]
     fn new(
         engine: E,
@@ -185,8 +204,8 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         kept.resize(if keep.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
         let transform = ScoreTransform::new(args);
         let seen = unit.visible_keys(blocks);
-        // Where every query sees every key, what is not finite reaches all results and shows there; and for a few blocks
-        // bounds cost more than looking at the scores.
+        // If every query sees every key, a non-finite value affects all results and is visible there. For a few blocks,
+        // bounds cost more than checking the scores.
         let is_open = E::PACKS_WEIGHTS
             && blocks.len() <= MAX_UNCHECKED_BLOCKS
             && dim.max(value_dim) <= MAX_UNCHECKED_WIDTH
@@ -225,7 +244,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         }
     }
 
-    /// The blocks of keys that some query sees.
+    /// Iterates over the blocks of keys that some query sees.
     #[inline(always)]
     fn key_blocks(&self) -> impl Iterator<Item = Range<usize>> + use<E> {
         let seen = self.unit.visible_keys(self.blocks);
@@ -234,10 +253,10 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             .map(move |first| first..seen.end.min(first + KEY_BLOCK))
     }
 
-    /// Packs all queries, and finds a bound on the scores of each: `|scale · log₂ e| · |q|`, to be multiplied with `|k|`.
+    /// Packs all queries, and computes the factor `|scale · log₂ e| · |q|` of each. Times `|k|`, it bounds the score.
     ///
     /// # Shapes
-    /// Rows of a head, (queries of the block, dim), into (blocks, [`Engine::QUERIES`], dim).
+    /// Rows of a head, (queries of the block, dim), into (blocks, [`Engine::QUERY_BLOCK`], dim).
     #[inline(always)]
     fn pack_queries(&mut self) {
         let UnitSoftmax { is_unchecked: is_open, scale_log2, is_nonfinite: is_bad, bounds, .. } = &mut self.softmax;
@@ -259,11 +278,12 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         }
     }
 
-    /// Packs a block of keys and their values, and marks the queries that see one that is not finite. Returns the length
-    /// `|k|` of the longest key, or 0 where scores are looked at instead.
+    /// Packs a block of keys and their values, and marks the queries that see a non-finite row. Returns the largest key
+    /// norm `|k|`, or 0 if scores are checked instead.
     ///
     /// # Shapes
-    /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEYS`], dim) and ([`KEYS`], value dim).
+    /// Rows of the head of keys, (keys, dim) and (keys, value dim), into ([`KEY_BLOCK`], dim) and ([`KEY_BLOCK`], value
+    /// dim).
     #[inline(always)]
     fn pack_keys(&mut self, keys: &Range<usize>) -> f32 {
         let (engine, args, checks) = (self.engine, self.args, !self.softmax.is_unchecked);
@@ -288,7 +308,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         max_of(engine.simd(), self.squares)
     }
 
-    /// All queries against the block of keys that is packed: scores, softmax and weighing, as the schedule above has it.
+    /// Attends from all queries to the packed block of keys: scores, softmax and value product, in the schedule above.
     #[inline(always)]
     fn attend(&mut self, keys: &Range<usize>, longest: f32) {
         let UnitForward {
@@ -303,9 +323,9 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             ..
         } = self;
         let (engine, packed_keys, values, queries) = (*engine, &*packed_keys, &*values, &*queries);
-        // The room of the block at hand, and that of the one before and the next.
+        // The tile of the current block, and the tile of the previous and the next block.
         let (mut tile, mut other_tile) = (a, b);
-        // What is to be done with the weights in the other room, and whether there are scores in this one already.
+        // The pending value product of the other tile, and whether this tile already holds scores.
         let mut pending: Option<ValueProduct> = None;
         let mut is_ready = false;
         for (b, block) in blocks.iter().enumerate() {
@@ -365,7 +385,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// Divides the sums of all queries by the totals of their weights, and writes outputs and log-sum-exp.
     ///
     /// # Shapes
-    /// Sums (blocks · [`Engine::QUERIES`], value dim) into rows of a head, (queries of the block, value dim).
+    /// Sums (blocks · [`Engine::QUERY_BLOCK`], value dim) into rows of a head, (queries of the block, value dim).
     #[inline(always)]
     fn finish(&mut self, results: &ForwardResults) {
         let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.output.cols());
@@ -383,7 +403,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 let count = 16.min(block.count - first);
                 let of_these = at..at + count;
                 let place = (self.unit.sequence, block.head, block.first + first);
-                // SAFETY: these queries are in this unit alone, and the unit in this task.
+                // SAFETY: these queries belong only to this unit, and the unit only to this task.
                 let is_done = !is_bad[of_these.clone()].contains(&true)
                     && unsafe {
                         let (states, sums) = (&states[of_these.clone()], self.output.rows(at));
@@ -395,7 +415,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 for (i, (row, total)) in of_these.zip(totals).enumerate() {
                     let place = (self.unit.sequence, block.head, block.first + first + i);
                     let sums = &mut self.output.row_mut(row)[..value_dim];
-                    // SAFETY: this query is in this unit alone, and the unit in this task.
+                    // SAFETY: this query belongs only to this unit, and the unit only to this task.
                     unsafe {
                         results.finish_query(simd, place, &states[row], total, is_bad[row], dropout_factor, sums)
                     };
@@ -405,28 +425,28 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     }
 }
 
-/// What the softmax of a unit's queries knows and gathers. Rows are those of all blocks, [`Engine::QUERIES`] of each.
+/// Parameters and state of the softmax of a unit. Rows are those of all blocks, [`Engine::QUERY_BLOCK`] of each.
 struct UnitSoftmax<'a> {
     args: &'a AnyAttention<'a>,
     unit: &'a QueryUnit,
     transform: Option<ScoreTransform>,
     dropout_mask: Option<DropoutMask>,
-    /// The factor that takes scores to units of log 2.
+    /// The factor that converts scores to units of log 2.
     scale_log2: f32,
-    /// Whether scores are looked at instead of bounded, and nothing is checked.
+    /// True if rows are not checked, and scores are tested instead of bounded.
     is_unchecked: bool,
     /// (rows,)
     states: &'a mut [OnlineSoftmaxState],
-    /// Queries whose result the plain version computes: what they see is not finite. (rows,)
+    /// True for queries that see a non-finite value, which the reference implementation computes. (rows,)
     is_nonfinite: &'a mut [bool],
-    /// What times the length of a key bounds the query's score with it. (rows,)
+    /// The factor that bounds the query's score with a key, times the norm of the key. (rows,)
     bounds: &'a mut [f32],
-    /// Which weights dropout keeps in the block of queries and keys at hand. ([`Engine::QUERIES`], [`KEYS`] bits)
+    /// Bits of the weights that dropout keeps in the current block. ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`] bits)
     dropout_bits: &'a mut [u16],
 }
 
 impl UnitSoftmax<'_> {
-    /// Draws which weights dropout keeps in a block.
+    /// Draws the dropout bits of a block.
     #[inline(always)]
     fn draw_dropout<S: Simd>(&mut self, simd: S, block: &QueryBlock, first_key: usize, columns: KeyColumns) {
         if let Some(keep) = &self.dropout_mask {
@@ -434,8 +454,8 @@ impl UnitSoftmax<'_> {
         }
     }
 
-    /// What all queries of a block see, if its weights are plain: relative to 0, with nothing between product and softmax, and
-    /// all see the same, from the first column on.
+    /// Returns the span that all queries of a block see, if its weights need no running maximum, transform or dropout.
+    /// All queries must see the same keys, from the first column on.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn bounded_span<E: Engine>(
@@ -459,7 +479,7 @@ impl UnitSoftmax<'_> {
         is_plain.then_some(span)
     }
 
-    /// Turns the scores of query `i` of a block into weights; returns what to multiply its earlier sums with.
+    /// Turns the scores of query `i` of a block into weights. Returns the factor that rescales its earlier sums.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     fn row<E: Engine>(
@@ -509,7 +529,7 @@ impl UnitSoftmax<'_> {
     }
 }
 
-/// The rows of a block, one by one, and what becomes of their earlier sums: a function of its own.
+/// Softmax of the rows of a block one at a time, with rescaling of their earlier sums, as a separate function.
 struct SoftmaxRowsTask<'a, 'b, E> {
     softmax: &'a mut UnitSoftmax<'b>,
     b: usize,
@@ -519,7 +539,7 @@ struct SoftmaxRowsTask<'a, 'b, E> {
     columns: KeyColumns,
     longest: f32,
     output: &'a mut QueryAccumulator<'b, E>,
-    /// What follows.
+    /// The product that follows.
     value_product: ValueProduct,
 }
 
@@ -546,17 +566,17 @@ impl<E: Engine> EngineTask<E> for SoftmaxRowsTask<'_, '_, E> {
     }
 }
 
-/// `O += P V` for a block whose weights are there, the product that is called weighing: it may wait.
+/// `O += P V` for a block whose weights are ready. It may run later.
 #[derive(Clone, Copy, Debug)]
 struct ValueProduct {
-    /// And how many of its rows.
+    /// The block and the number of its rows.
     block: (usize, usize),
     columns: KeyColumns,
     accumulate: bool,
 }
 
 impl ValueProduct {
-    /// All of it.
+    /// Computes the whole product.
     #[inline(always)]
     fn run<E: Engine>(
         self,
@@ -570,16 +590,16 @@ impl ValueProduct {
     }
 }
 
-/// `S = Q Kᵀ` for a block: a product that may come early.
+/// `S = Q Kᵀ` for a block. It may run early.
 #[derive(Clone, Copy, Debug)]
 struct ScoreProduct {
-    /// And how many of its rows.
+    /// The block and the number of its rows.
     block: (usize, usize),
     columns: KeyColumns,
 }
 
-/// Products that are computed between rows of the softmax, panel by panel: the room of the block before is weighed, then
-/// takes the scores of the next block.
+/// Products that are computed between softmax rows, panel by panel: the tile of the previous block is multiplied with
+/// V, then receives the scores of the next block.
 struct InterleavedProducts<'a, 'b, E: Engine> {
     engine: E,
     value_product: Option<ValueProduct>,
@@ -589,7 +609,7 @@ struct InterleavedProducts<'a, 'b, E: Engine> {
     values: &'a PackedRhs<'b, E>,
     tile: &'a mut ScoreTile<'b, E>,
     output: &'a mut QueryAccumulator<'b, E>,
-    /// Panels that are done, and all.
+    /// Number of panels that are done, and in total.
     done: usize,
     total: usize,
 }
@@ -645,13 +665,14 @@ impl<E: Engine> InterleavedWork for InterleavedProducts<'_, '_, E> {
     }
 }
 
-/// An upper bound on the length of a row, given the sum of its squares. Squares below the normal numbers may be missing.
+/// Returns an upper bound on the norm of a row, given the sum of its squares. Squares below the normal range may be
+/// missing from the sum.
 #[inline(always)]
 fn norm_bound(square: f32, dim: usize) -> f32 {
     (square + dim as f32 * f32::MIN_POSITIVE).sqrt()
 }
 
-/// The largest of some whole vectors of numbers, at least 0.
+/// Returns the largest of some whole vectors of values, at least 0.
 #[inline(always)]
 fn max_of<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let mut largest = simd.splat(0.0);

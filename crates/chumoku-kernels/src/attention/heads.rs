@@ -1,17 +1,17 @@
-//! Where the rows of queries, keys, values and outputs lie: strided views, dense or packed.
+//! Memory layout of queries, keys, values and outputs: strided views, dense or packed.
 
 use crate::error::{Error, Result};
 
-/// How the sequences of a view follow one another.
+/// Arrangement of the sequences of a view.
 #[derive(Clone, Copy, Debug)]
 enum SequenceLayout<'a> {
-    /// `batch` sequences of one length, `stride` elements apart.
+    /// `batch` sequences of the same length, `stride` elements apart.
     Dense { batch: usize, length: usize, stride: usize },
     /// Sequence s holds the rows `offsets[s]..offsets[s + 1]`.
     Packed { offsets: &'a [usize] },
 }
 
-/// Places of rows: for each sequence, head and position `dim` elements, one after another.
+/// Offsets of rows: `dim` consecutive elements for each sequence, head and position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadsLayout<'a> {
     sequences: SequenceLayout<'a>,
@@ -31,7 +31,7 @@ impl<'a> HeadsLayout<'a> {
         HeadsLayout { sequences: SequenceLayout::Packed { offsets }, heads, dim, head_stride, row_stride }
     }
 
-    /// Number of sequences.
+    /// Returns the number of sequences.
     pub(crate) fn sequence_count(&self) -> usize {
         match self.sequences {
             SequenceLayout::Dense { batch, .. } => batch,
@@ -39,7 +39,7 @@ impl<'a> HeadsLayout<'a> {
         }
     }
 
-    /// Length of sequence `s`.
+    /// Returns the length of sequence `s`.
     pub(crate) fn length(&self, s: usize) -> usize {
         match self.sequences {
             SequenceLayout::Dense { length, .. } => length,
@@ -47,7 +47,7 @@ impl<'a> HeadsLayout<'a> {
         }
     }
 
-    /// Length of the longest sequence. A dense view has its length even where there are no sequences.
+    /// Returns the length of the longest sequence. A dense view has a length even without sequences.
     pub(crate) fn longest(&self) -> usize {
         match self.sequences {
             SequenceLayout::Dense { length, .. } => length,
@@ -55,7 +55,7 @@ impl<'a> HeadsLayout<'a> {
         }
     }
 
-    /// The first element of row `i` of sequence `s` and head `h`.
+    /// Returns the offset of row `i` of sequence `s` and head `h`.
     #[inline(always)]
     pub(crate) fn row_offset(&self, s: usize, h: usize, i: usize) -> usize {
         let (start, row) = match self.sequences {
@@ -65,12 +65,13 @@ impl<'a> HeadsLayout<'a> {
         start + h * self.head_stride + row * self.row_stride
     }
 
-    /// Whether the sequences are packed, so that they have lengths of their own.
+    /// Returns whether the sequences are packed, so that their lengths may differ.
     pub(crate) fn is_packed(&self) -> bool {
         matches!(self.sequences, SequenceLayout::Packed { .. })
     }
 
-    /// Number of values with one for each sequence, head and row: of log-sum-exp. `None` if it overflows.
+    /// Returns the number of sequence, head and row triples, which is the size of the log-sum-exp. `None` if it
+    /// overflows.
     pub(crate) fn row_count(&self) -> Option<usize> {
         match self.sequences {
             SequenceLayout::Dense { batch, length, .. } => batch.checked_mul(self.heads)?.checked_mul(length),
@@ -78,7 +79,7 @@ impl<'a> HeadsLayout<'a> {
         }
     }
 
-    /// The index of a row among [`Layout::rows`]: (batch, heads, length), packed (heads, tokens).
+    /// Returns the index of a row among [`HeadsLayout::row_count`]: (batch, heads, length), packed (heads, tokens).
     #[inline(always)]
     pub(crate) fn row_index(&self, s: usize, h: usize, i: usize) -> usize {
         match self.sequences {
@@ -87,7 +88,7 @@ impl<'a> HeadsLayout<'a> {
         }
     }
 
-    /// One beyond the last element; 0 where there is none. `None` if it overflows.
+    /// Returns the end of the last element, or 0 if there is none. `None` if it overflows.
     fn end(&self) -> Option<usize> {
         let (starts, rows) = match self.sequences {
             SequenceLayout::Dense { batch: 0, .. } => (0, 0),
@@ -110,7 +111,7 @@ impl<'a> HeadsLayout<'a> {
         if let SequenceLayout::Packed { offsets } = self.sequences
             && (offsets.first() != Some(&0) || offsets.windows(2).any(|w| w[0] > w[1]))
         {
-            return Err(Error::value(what, "offsets: expected 0 first and none below the one before it"));
+            return Err(Error::value(what, "offsets: expected non-decreasing numbers that start with 0"));
         }
         match self.end() {
             Some(end) if end <= len => Ok(()),
@@ -142,25 +143,25 @@ impl<'a> HeadsLayout<'a> {
     }
 }
 
-/// Queries, keys, values or outputs that are read: for each sequence, head and position a row of `dim` numbers that lie
-/// one after another; the other distances are free.
+/// A read-only view of queries, keys, values or outputs. It has a row of `dim` consecutive values for each sequence,
+/// head and position. All other strides are arbitrary.
 #[derive(Clone, Copy, Debug)]
 pub struct Heads<'a, T> {
     pub(crate) data: &'a [T],
     pub(crate) layout: HeadsLayout<'a>,
 }
 
-/// As [`Heads`], to be written. No two rows may overlap.
+/// A writable view like [`Heads`]. No two rows may overlap.
 #[derive(Debug)]
 pub struct HeadsMut<'a, T> {
     pub(crate) data: &'a mut [T],
     pub(crate) layout: HeadsLayout<'a>,
 }
 
-/// The constructors that both kinds of view have.
+/// The constructors that both kinds of view share.
 macro_rules! constructors {
     ($data:ty, $what:literal, |$view:ident| $check:expr) => {
-        /// A contiguous array of shape (batch, heads, length, dim).
+        /// Creates a view of a contiguous array of shape (batch, heads, length, dim).
         ///
         /// # Errors
         /// If heads or dim is 0, or `data` is too short.
@@ -170,7 +171,7 @@ macro_rules! constructors {
             Self::strided(data, [batch, heads, length, dim], [heads.saturating_mul(head), head, row])
         }
 
-        /// A contiguous array of shape (batch, length, heads, dim).
+        /// Creates a view of a contiguous array of shape (batch, length, heads, dim).
         ///
         /// # Errors
         /// If heads or dim is 0, or `data` is too short.
@@ -179,11 +180,11 @@ macro_rules! constructors {
             Self::strided(data, [batch, heads, length, dim], [length.saturating_mul(row), dim, row])
         }
 
-        /// A view of shape (batch, heads, length, dim) whose first three axes have the given strides, in elements; the
-        /// last axis is contiguous.
+        /// Creates a view of shape (batch, heads, length, dim). Its first three axes have the given strides, in
+        /// elements. The last axis is contiguous.
         ///
         /// # Errors
-        /// If heads or dim is 0, or the last element lies beyond `data`, or (where it is written) rows overlap.
+        /// If heads or dim is 0, the last element is beyond `data`, or rows of a writable view overlap.
         pub fn strided(data: $data, shape: [usize; 4], strides: [usize; 3]) -> Result<Self> {
             let $view = Self { layout: HeadsLayout::dense(shape, strides), data };
             $view.layout.check($what, $view.data.len())?;
@@ -191,8 +192,8 @@ macro_rules! constructors {
             Ok($view)
         }
 
-        /// Sequences one after another in an array of shape (tokens, heads · dim) whose rows lie `row_stride` elements
-        /// apart: sequence s holds the rows `offsets[s]..offsets[s + 1]`, maybe none.
+        /// Creates a view of packed sequences in an array of shape (tokens, heads · dim) whose rows are `row_stride`
+        /// elements apart. Sequence s holds the rows `offsets[s]..offsets[s + 1]`, possibly none.
         ///
         /// # Errors
         /// If heads or dim is 0, offsets do not start with 0 or decrease, or `data` is too short.
@@ -200,11 +201,12 @@ macro_rules! constructors {
             Self::packed_strided(data, offsets, [heads, dim], [dim, row_stride])
         }
 
-        /// As `packed`, in an array of shape (tokens, heads, dim) whose heads and tokens have the given distances: `[dim,
-        /// heads · dim]` where it is contiguous, `[tokens · dim, dim]` where each head's rows lie together.
+        /// Creates a view like `packed`, of an array of shape (tokens, heads, dim) with the given strides of heads and
+        /// tokens. They are `[dim, heads · dim]` for a contiguous array, and `[tokens · dim, dim]` if the rows of each
+        /// head are contiguous.
         ///
         /// # Errors
-        /// As for `packed`.
+        /// Same as for `packed`.
         pub fn packed_strided(
             data: $data,
             offsets: &'a [usize],
@@ -217,25 +219,25 @@ macro_rules! constructors {
             Ok($view)
         }
 
-        /// Number of sequences.
+        /// Returns the number of sequences.
         pub fn sequences(&self) -> usize {
             self.layout.sequence_count()
         }
 
-        /// Number of heads.
+        /// Returns the number of heads.
         pub fn heads(&self) -> usize {
             self.layout.heads
         }
 
-        /// Number of rows in sequence `s`.
+        /// Returns the number of rows in sequence `s`.
         ///
         /// # Panics
-        /// If packed sequences end before `s`.
+        /// If `s` is not the index of a packed sequence.
         pub fn length(&self, s: usize) -> usize {
             self.layout.length(s)
         }
 
-        /// Width of a row.
+        /// Returns the width of a row.
         pub fn dim(&self) -> usize {
             self.layout.dim
         }
@@ -245,10 +247,10 @@ macro_rules! constructors {
 impl<'a, T> Heads<'a, T> {
     constructors!(&'a [T], "attention: view", |view| Ok::<(), Error>(()));
 
-    /// Row `i` of sequence `s` and head `h`.
+    /// Returns row `i` of sequence `s` and head `h`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline(always)]
     pub fn row(&self, s: usize, h: usize, i: usize) -> &'a [T] {
         &self.data[self.layout.row_offset(s, h, i)..][..self.layout.dim]
@@ -260,20 +262,20 @@ impl<'a, T> HeadsMut<'a, T> {
         .layout
         .check_no_overlap("attention: view to write"));
 
-    /// The same view, to read.
+    /// Returns a read-only view of the same data.
     pub fn as_heads(&self) -> Heads<'_, T> {
         Heads { data: self.data, layout: self.layout }
     }
 
-    /// The same view, borrowed for less long.
+    /// Reborrows the view for a shorter lifetime.
     pub fn reborrow(&mut self) -> HeadsMut<'_, T> {
         HeadsMut { data: self.data, layout: self.layout }
     }
 
-    /// Row `i` of sequence `s` and head `h`.
+    /// Returns row `i` of sequence `s` and head `h`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline(always)]
     pub fn row_mut(&mut self, s: usize, h: usize, i: usize) -> &mut [T] {
         let at = self.layout.row_offset(s, h, i);
@@ -286,14 +288,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_rows_may_lie_in_any_order_of_heads_and_tokens() {
+    fn packed_views_support_both_orders_of_heads_and_tokens() {
         let data: Vec<f32> = (0..24).map(|x| x as f32).collect();
         let by_token = Heads::packed(&data, &[0, 1, 4], 3, 2, 6).unwrap();
         let by_head = Heads::packed_strided(&data, &[0, 1, 4], [3, 2], [8, 2]).unwrap();
         assert_eq!((by_token.row(1, 2, 0), by_head.row(1, 2, 0)), (&[10.0, 11.0][..], &[18.0, 19.0][..]));
-        assert!(Heads::packed_strided(&data, &[0, 1, 4], [3, 2], [9, 2]).is_err(), "it reaches beyond the array");
+        assert!(Heads::packed_strided(&data, &[0, 1, 4], [3, 2], [9, 2]).is_err(), "the view exceeds the array");
         let mut data = data;
         assert!(HeadsMut::packed_strided(&mut data, &[0, 4], [3, 2], [8, 2]).is_ok());
-        assert!(HeadsMut::packed_strided(&mut data, &[0, 4], [3, 2], [6, 2]).is_err(), "rows that are written overlap");
+        assert!(HeadsMut::packed_strided(&mut data, &[0, 4], [3, 2], [6, 2]).is_err(), "writable rows overlap");
     }
 }

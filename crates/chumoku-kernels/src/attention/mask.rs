@@ -1,24 +1,24 @@
-//! Which query may attend to which key: masks, the band around the diagonal, lengths.
+//! Masks: which query may attend to which key, by entries, by position and by key length.
 
 use crate::error::{Error, Result};
 use std::ops::Range;
 
-/// Where the diagonal of a causal mask or a window lies: query i stands at the place of key `i + offset`.
+/// Alignment of the diagonal of a causal mask or window: query i is at the position of key `i + offset`.
 ///
-/// The alignments differ where there are more keys than queries, as with a cache of earlier keys.
+/// The alignments differ if there are more keys than queries, as with a cache of earlier keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Causal {
-    /// The first query stands at the first key, as `is_causal=True` in PyTorch.
+    /// The first query is at the first key, as with `is_causal=True` in PyTorch.
     TopLeft,
-    /// The last query stands at the last key (of the key length): right with a cache.
+    /// The last query is at the last key within the key length. Use this with a cache.
     #[default]
     BottomRight,
-    /// Query i stands at key `i + offset`. Queries that come before all keys have nothing to attend to.
+    /// Query i is at key `i + offset`. Queries before the first key have nothing to attend to.
     Offset(i64),
 }
 
-/// The entries of a mask, aligned to (batch, heads, queries, keys): an axis of size 1, or a missing one at the front,
-/// counts for every index.
+/// The entries of a mask, broadcast to (batch, heads, queries, keys): missing leading axes and axes of size 1 apply to
+/// every index.
 #[derive(Clone, Copy, Debug)]
 pub struct MaskView<'a, M> {
     pub(crate) data: &'a [M],
@@ -27,10 +27,10 @@ pub struct MaskView<'a, M> {
 }
 
 impl<'a, M: Copy> MaskView<'a, M> {
-    /// A contiguous array of rank 0 to 4.
+    /// Creates a view of a contiguous array of rank 0 to 4.
     ///
     /// # Errors
-    /// If the rank is above 4 or `data` has another number of entries.
+    /// If the rank is above 4, or `data` has a different number of entries.
     pub fn new(data: &'a [M], shape: &[usize]) -> Result<Self> {
         let mut strides = [0; 4];
         let mut size = Some(1usize);
@@ -44,21 +44,24 @@ impl<'a, M: Copy> MaskView<'a, M> {
         MaskView::strided(data, shape, &strides[4 - shape.len().min(4)..])
     }
 
-    /// An array of rank 0 to 4 with the given strides, in elements.
+    /// Creates a view of an array of rank 0 to 4 with the given strides, in elements.
     ///
     /// # Errors
-    /// If the rank is above 4, or the last entry lies beyond `data`.
+    /// If the rank is above 4, or the last entry is beyond `data`.
     pub fn strided(data: &'a [M], shape: &[usize], strides: &[usize]) -> Result<Self> {
         if shape.len() > 4 || strides.len() != shape.len() {
-            let problem =
-                format!("expected rank 0 to 4 and as many strides, got {} and {}", shape.len(), strides.len());
+            let problem = format!(
+                "expected rank 0 to 4 and one stride per axis, got rank {} and {} strides",
+                shape.len(),
+                strides.len()
+            );
             return Err(Error::value("attention: mask", problem));
         }
         let mut view = MaskView { data, shape: [1; 4], strides: [0; 4] };
         let first = 4 - shape.len();
         view.shape[first..].copy_from_slice(shape);
         for axis in first..4 {
-            // An axis of size 1 is read for every index.
+            // An axis of size 1 is broadcast.
             view.strides[axis] = if view.shape[axis] == 1 { 0 } else { strides[axis - first] };
         }
         if !view.shape.contains(&0) {
@@ -71,13 +74,13 @@ impl<'a, M: Copy> MaskView<'a, M> {
         Ok(view)
     }
 
-    /// The entry of (batch, head, query, key) in `data`.
+    /// Returns the index of the entry (batch, head, query, key) in `data`.
     #[inline(always)]
     pub(crate) fn entry_index(&self, b: usize, h: usize, i: usize, j: usize) -> usize {
         b * self.strides[0] + h * self.strides[1] + i * self.strides[2] + j * self.strides[3]
     }
 
-    /// The same shape with its entries one after another, and no data: the places of a gradient.
+    /// Returns a contiguous view of the same shape without data: the layout of a gradient.
     pub(crate) fn contiguous(&self) -> MaskView<'static, M> {
         let mut strides = [0; 4];
         let mut size = 1;
@@ -88,8 +91,8 @@ impl<'a, M: Copy> MaskView<'a, M> {
         MaskView { data: &[], shape: self.shape, strides }
     }
 
-    /// Checks that the view counts for sizes up to `[batch, heads, queries, keys]`. Packed sequences read a corner of
-    /// the last two axes, so that larger ones fit too.
+    /// Checks that the view broadcasts to `[batch, heads, queries, keys]`. Packed sequences read a corner of the last
+    /// two axes, so larger axes are allowed too.
     fn check(&self, sizes: [usize; 4], is_packed: bool) -> Result<()> {
         let fits = (0..4).all(|axis| match self.shape[axis] {
             1 => true,
@@ -107,12 +110,12 @@ impl<'a, M: Copy> MaskView<'a, M> {
     }
 }
 
-/// A mask by entries; `S` is the type of sums ([`crate::Element::Sum`]).
+/// A mask by entries. `S` is the type of sums ([`crate::Element::Sum`]).
 #[derive(Clone, Copy, Debug)]
 pub enum Mask<'a, S> {
-    /// `true` = attend.
+    /// `true` allows the query to attend to the key.
     Boolean(MaskView<'a, bool>),
-    /// Added to the scores; −∞ = do not attend.
+    /// Added to the scores; −∞ masks the key.
     Additive(MaskView<'a, S>),
 }
 
@@ -128,16 +131,16 @@ impl<S: Copy> Mask<'_, S> {
 /// The keys that each query may see by position: a band along the diagonal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Band {
-    /// Keys before the diagonal.
+    /// Maximum number of keys before the diagonal.
     pub(crate) left: Option<usize>,
-    /// Keys after the diagonal; 0 is causal.
+    /// Maximum number of keys after the diagonal; 0 is causal.
     pub(crate) right: Option<usize>,
-    /// Where the diagonal lies.
+    /// Alignment of the diagonal.
     pub(crate) diagonal: Causal,
 }
 
 impl Band {
-    /// The key at which query 0 stands, of `queries` and `keys`.
+    /// Returns the key position of query 0, for the given number of queries and keys.
     pub(crate) fn offset(&self, queries: usize, keys: usize) -> i64 {
         match self.diagonal {
             Causal::TopLeft => 0,
@@ -146,7 +149,7 @@ impl Band {
         }
     }
 
-    /// The keys that query `i` sees, of `keys`.
+    /// Returns the range of keys that query `i` sees.
     #[inline(always)]
     pub(crate) fn range(&self, i: usize, offset: i64, keys: usize) -> Range<usize> {
         // Wide enough for any offset and any bound.

@@ -1,9 +1,9 @@
 //! The gradient of an additive mask: gradients of scores, summed over the axes along which the mask broadcasts.
 //!
-//! Scores are computed once more, so that gradients of any shape add up in one fixed order: each task owns a plane of
-//! the mask (and a range of its rows), and goes through the sequences and heads that share it. Rows are differentiated by
-//! the lines of `Pair::each` in [`super::differentiate`], which stand here again, but for the slope of the softcap: masks
-//! are added after it.
+//! Scores are recomputed here, so that gradients of any shape are added in one fixed order. Each task owns a plane of
+//! the mask, or a range of its rows, and goes through the sequences and heads that share it. The row loop repeats
+//! `RowPairBackward::differentiate_as` of [`super::softmax_backward`] without the slope of the softcap, because masks
+//! are added after the softcap.
 
 use super::blocks::QueryUnit;
 use super::engine::{Engine, EngineOp, KEY_BLOCK, SCORE_STRIDE};
@@ -20,15 +20,15 @@ use crate::isa::{Simd, VectorMath};
 use crate::memory::Scratch;
 use crate::threads::{SharedMut, for_each};
 
-/// Query rows of a task, where the mask has rows of its own.
+/// Query rows of a task, if the mask has its own rows.
 const ROWS: usize = 384;
 
-/// Writes the gradient of the mask, contiguous in its own shape.
+/// Writes the gradient of the mask, contiguous in the shape of the mask.
 pub(super) fn mask_gradient(saved: &AnyBackwardInputs, d_mask: &mut [f32]) {
     let args = saved.args;
     let Some(Mask::Additive(view)) = args.mask else { return };
     d_mask.fill(0.0);
-    // Nothing to sum; the lengths of views without sequences may be any.
+    // There is nothing to sum, and views without sequences may have any length.
     if d_mask.is_empty() || args.query.layout.sequence_count() == 0 {
         return;
     }
@@ -51,8 +51,8 @@ pub(super) fn mask_gradient(saved: &AnyBackwardInputs, d_mask: &mut [f32]) {
                         let row = saved.reference.row(s, h, i);
                         for (j, d_score) in row.d_scores.iter().enumerate() {
                             if let Some(d_score) = d_score {
-                                // SAFETY: this task owns the rows of the mask's plane that its queries read; `d_mask` is
-                                // borrowed until all tasks are done, and holds numbers.
+                                // SAFETY: this task owns the rows of the mask's plane that its queries read. `d_mask`
+                                // is borrowed until all tasks are done, and initialized.
                                 unsafe { shared.slice(place.entry_index(s, h, i, j), 1)[0] += *d_score as f32 };
                             }
                         }

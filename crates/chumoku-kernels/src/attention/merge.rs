@@ -1,32 +1,32 @@
-//! Merging attention over parts of the keys into attention over all of them.
+//! Merges attention over parts of the keys into attention over all of them.
 
 use super::heads::{Heads, HeadsMut};
 use super::params::check_same_shape;
 use crate::error::{Error, Result};
 use crate::number::{Element, Real};
 
-/// Attention over some of the keys: what [`super::Attention::forward_with_log_sum_exp`] gave.
+/// Attention over a part of the keys: the results of [`super::Attention::forward_with_log_sum_exp`].
 #[derive(Clone, Copy, Debug)]
 pub struct PartialAttention<'a, T: Element> {
     /// The output: (batch, heads, L, value dim).
     pub output: Heads<'a, T>,
-    /// The log-sum-exp: (batch, heads, L), or (heads, tokens) where sequences are packed.
+    /// The log-sum-exp: (batch, heads, L), or (heads, tokens) if sequences are packed.
     pub log_sum_exp: &'a [T::Sum],
 }
 
-/// Merges attention of the same queries over parts of the keys that have no key in common:
-/// `lse = ln Σ_p exp(lse_p)` and `output = Σ_p exp(lse_p − lse) · output_p`.
+/// Merges attention of the same queries over disjoint parts of the keys: `lse = ln Σ_p exp(lse_p)` and
+/// `output = Σ_p exp(lse_p − lse) · output_p`.
 ///
-/// A part in which a query has nothing to attend to (log-sum-exp −∞) counts for nothing, whatever its output holds; where
-/// that is so in all parts, or there are none, output is 0 and log-sum-exp −∞. A log-sum-exp of +∞ is one
-/// beyond the largest number: that part outweighs all others. Two such parts cannot be compared, and give NaN. A NaN in a
-/// part that counts shows. Parts are added in their order, in double precision, and rounded once.
+/// A part in which a query has nothing to attend to (log-sum-exp −∞) is ignored, whatever its output holds. If this is
+/// the case for all parts, or there are none, the output is 0 and the log-sum-exp −∞. A log-sum-exp of +∞ stands for a
+/// score beyond the largest number, and that part outweighs all others. Two such parts cannot be compared and give NaN.
+/// A NaN in any other part propagates. Parts are added in order, in double precision, and rounded once.
 ///
 /// # Shapes
-/// All outputs (batch, heads, L, value dim), each of its own layout; all log-sum-exp alike.
+/// All outputs (batch, heads, L, value dim), each with its own layout; all log-sum-exp have the same shape.
 ///
 /// # Errors
-/// If shapes do not fit; the error names the argument.
+/// If shapes do not match. The error names the argument.
 ///
 /// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), section 3.1.
 ///
@@ -34,7 +34,7 @@ pub struct PartialAttention<'a, T: Element> {
 /// use chumoku_kernels::{Heads, HeadsMut, Partial, merge_attention};
 ///
 /// let part = |output, log_sum_exp| Ok(Partial { output: Heads::bhld(output, [1, 1, 1, 1])?, log_sum_exp });
-/// // Three keys of equal score with mean value 2, and one of the same score with value 6.
+/// // Three keys of equal score with mean value 2, and one key of the same score with value 6.
 /// let (three, one) = (f32::ln(3.0), 0.0);
 /// let parts = [part(&[2.0], std::slice::from_ref(&three))?, part(&[6.0], std::slice::from_ref(&one))?];
 /// let (mut output, mut log_sum_exp) = ([0.0f32], [0.0]);
@@ -52,7 +52,7 @@ pub fn merge_attention<T: Element>(
     for part in parts {
         check_same_shape("merge: output of a part", part.output, output.as_heads(), layout.heads, layout.dim)?;
         if part.output.layout.is_packed() != layout.is_packed() {
-            return Err(Error::value("merge: output of a part", "expected all packed, or none"));
+            return Err(Error::value("merge: output of a part", "expected all outputs packed, or none"));
         }
         Error::check_length("merge: log_sum_exp of a part", rows, part.log_sum_exp.len())?;
     }

@@ -1,49 +1,49 @@
 //! Scaled dot-product attention, forward and backward, over strided views and packed sequences:
-//! `output = dropout(softmax(score(Q, K))) V` with `score = softcap(scale · Q Kᵀ) + ALiBi + additive mask`, and −∞
-//! where a boolean mask, the band of causality and windows, or a key length forbids.
+//! `output = dropout(softmax(score(Q, K))) V` with `score = softcap(scale · Q Kᵀ) + ALiBi + additive mask`. The score
+//! is −∞ where a boolean mask, the causal band, a window or a key length masks the key.
 //!
 //! Source: Vaswani et al., "Attention Is All You Need" (2017), equation 1; computed in blocks so that no query × key
 //! array exists (Milakov and Gimelshein 2018; Dao et al., "FlashAttention", 2022).
 //!
-//! What is masked out reaches neither outputs nor gradients, even if it is NaN; a NaN that is attended to always
-//! shows. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
+//! Masked values reach neither outputs nor gradients, even if they are NaN. A NaN that is attended to always
+//! propagates. A query with nothing to attend to gets output 0, gradients 0 and log-sum-exp −∞.
 //!
 //! # Files
 //!
-//! - `any`: arguments whose dtype is known only at run time
 //! - `backward`: gradients of queries, keys and values
-//! - `blocks`: how work is cut into units and query blocks
+//! - `bf16_engine`: engine of bf16 terms (AMX tiles or AVX-512 dot products)
+//! - `blocks`: partition of the work into units and query blocks
 //! - `cache`: keys and values of earlier tokens
 //! - `decode`: one query against many keys
-//! - `differentiate`: gradient of the softmax of a block
-//! - `engine`: the trait of what multiplies blocks
-//! - `engines`: choice of the engine for a call
-//! - `explain`: description of the kernel that a call runs on
+//! - `engine`: the trait of block multipliers
+//! - `engine_choice`: choice of the engine for a call
+//! - `explain`: description of the kernel that a call uses
 //! - `finish`: division by row sums; output and log-sum-exp
 //! - `forward`: the forward pass in blocks: the attention kernel
 //! - `heads`: strided and packed views of heads
 //! - `mask`: masks, causality, windows, key lengths
-//! - `mask_gradient`: gradient of an additive mask; repeats the scores of `differentiate`
-//! - `merge`: partial results joined by log-sum-exp
-//! - `operands`: packed queries, keys and values, score tiles, sums
+//! - `mask_gradient`: gradient of an additive mask; recomputes the scores
+//! - `merge`: partial results merged by log-sum-exp
+//! - `operands`: packed queries, keys and values, score tiles, accumulators
+//! - `params`: `Attention`, the checked builder
 //! - `plan`: the kernel choice as a result
-//! - `problem`: `Attention`, the checked builder
-//! - `reference`: the plain version, one query at a time: read this first
-//! - `registers`: the engine of f32 vectors
-//! - `rows`: rows read for an engine; detection of NaN and infinity
+//! - `reference`: the reference implementation, one query at a time: read this first
+//! - `register_engine`: engine of f32 vectors
 //! - `scores`: scores and weights at each stage, statistics of weights
 //! - `softmax`: one row of scores to weights
-//! - `tiles`: the engine of bf16 terms (AMX tiles or AVX-512 dot products)
+//! - `softmax_backward`: gradient of the softmax of a block
+//! - `staging`: rows converted for an engine; detection of NaN and infinity
 //! - `transform`: softcap, ALiBi and masks between product and softmax
+//! - `type_erased`: arguments whose dtype is known only at run time
 
-// A file uses what stands above it, in groups above its own or earlier in its line:
+// A file may use the groups above its own, and files to its left:
 //
-//   heads, mask, problem; reference; any             what is asked for, and the plain version of it
-//   engine, operands; registers, tiles; engines      what multiplies blocks
-//   softmax, transform; blocks, rows; finish         what happens to rows
-//   plan; decode, forward; explain                   the forward pass
-//   differentiate; mask_gradient, backward           the backward pass
-//   cache, merge, scores                             beside them
+//   heads, mask, params; reference; type_erased                        arguments and reference implementation
+//   engine, operands; register_engine, bf16_engine; engine_choice      block multipliers
+//   softmax, transform; blocks, staging; finish                        operations on rows
+//   plan; decode, forward; explain                                     the forward pass
+//   softmax_backward; mask_gradient, backward                          the backward pass
+//   cache, merge, scores                                               additional features
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod backward;
@@ -86,25 +86,25 @@ use params::{ForwardOutputs, check_same_shape};
 use type_erased::AnyAttention;
 
 impl<T: Element> Attention<'_, T> {
-    /// Writes the output.
+    /// Computes the output.
     ///
     /// # Shapes
     /// `output` (batch, heads, L, value dim).
     ///
     /// # Errors
-    /// If shapes, lengths, masks or numbers do not fit; the error names the argument.
+    /// If shapes, lengths, masks or values are invalid. The error names the argument.
     pub fn forward(&self, output: HeadsMut<'_, T>) -> Result<()> {
         self.forward_into(output, None)
     }
 
-    /// Writes the output and the natural log-sum-exp of each query's scores, which [`Attention::backward`] needs.
+    /// Computes the output and the natural log-sum-exp of each query's scores, which [`Attention::backward`] needs.
     ///
     /// # Shapes
-    /// `output` (batch, heads, L, value dim); `log_sum_exp` (batch, heads, L), or (heads, tokens) where sequences are
+    /// `output` (batch, heads, L, value dim); `log_sum_exp` (batch, heads, L), or (heads, tokens) if sequences are
     /// packed.
     ///
     /// # Errors
-    /// As [`Attention::forward`].
+    /// Same as [`Attention::forward`].
     pub fn forward_with_log_sum_exp(&self, output: HeadsMut<'_, T>, log_sum_exp: &mut [T::Sum]) -> Result<()> {
         self.forward_into(output, Some(log_sum_exp))
     }
@@ -129,15 +129,15 @@ impl<T: Element> Attention<'_, T> {
         Ok(())
     }
 
-    /// The gradients of query, key and value, and where wanted of the additive mask and of sinks; overwrites what was
-    /// there.
+    /// Computes the gradients of query, key and value, and optionally of the additive mask and the sinks. Overwrites
+    /// the previous contents.
     ///
-    /// With P the weights, O the output and ∘ the product element by element (dropout and softcap aside):
+    /// With P the weights, O the output and ∘ the elementwise product, and without dropout and softcap:
     /// `dV = Pᵀ dO`, `dS = P ∘ (dO Vᵀ − rowsum(dO ∘ O) + d log-sum-exp)`, `dQ = scale · dS K`, `dK = scale · dSᵀ Q`.
-    /// The weights are computed again from log-sum-exp (Dao et al. 2022, algorithm 4).
+    /// The weights are recomputed from the log-sum-exp (Dao et al. 2022, algorithm 4).
     ///
     /// # Errors
-    /// If shapes, lengths, masks or numbers do not fit; the error names the argument.
+    /// If shapes, lengths, masks or values are invalid. The error names the argument.
     pub fn backward(&self, saved: BackwardInputs<'_, T>, gradients: Gradients<'_, T>) -> Result<()> {
         self.check()?;
         self.check_like_output("attention: output", saved.output)?;
@@ -154,18 +154,21 @@ impl<T: Element> Attention<'_, T> {
         like("attention: d_value", &gradients.value, self.value)?;
         if let Some(d) = &gradients.mask {
             let Some(Mask::Additive(view)) = self.params.mask else {
-                return Err(Error::value("attention: d_mask", "expected an additive mask, which alone has a gradient"));
+                return Err(Error::value(
+                    "attention: d_mask",
+                    "expected an additive mask; only additive masks have a gradient",
+                ));
             };
             let size = view.shape.iter().try_fold(1usize, |size, &axis| size.checked_mul(axis));
             Error::check_length("attention: d_mask", size.unwrap_or(usize::MAX), d.len())?;
         }
         if let Some(d) = &gradients.sinks {
             let Some(sinks) = self.params.sinks else {
-                return Err(Error::value("attention: d_sinks", "expected sinks, whose gradient it is"));
+                return Err(Error::value("attention: d_sinks", "expected `Attention::sinks` to be set"));
             };
             Error::check_length("attention: d_sinks", sinks.len(), d.len())?;
         }
-        // dQ and dK beside the scores, dP and dV.
+        // dQ and dK in addition to the scores, dP and dV.
         let _timed = self.timed("attention, backward", [3, 2], 2);
         match T::match_dtype::<BackwardPass>((self, saved, gradients)) {
             DtypeMatch::F32((args, saved, gradients)) => backward::f32(args, saved, gradients),
@@ -176,7 +179,7 @@ impl<T: Element> Attention<'_, T> {
         Ok(())
     }
 
-    /// Times a pass of so many products of each width that goes through all rows so many times.
+    /// Times a pass with the given number of products of each width, which reads or writes all rows `times` times.
     fn timed(&self, name: &'static str, [of_keys, of_values]: [u64; 2], times: usize) -> profile::OperationGuard {
         profile::operation(|| {
             let (dim, value_dim) = (self.query.dim(), self.value.dim());
@@ -195,10 +198,11 @@ impl<T: Element> Attention<'_, T> {
         })
     }
 
-    /// What [`Attention::forward`] runs on: kernel, instruction set, blocks, scratch, and why.
+    /// Describes the kernel that [`Attention::forward`] uses: kernel, instruction set, blocks, scratch memory, and the
+    /// reason.
     ///
     /// # Errors
-    /// As [`Attention::forward`].
+    /// Same as [`Attention::forward`].
     pub fn explain(&self) -> Result<AttentionPlan> {
         self.check()?;
         Ok(match T::match_dtype::<ExplainCall>(self) {
@@ -210,21 +214,21 @@ impl<T: Element> Attention<'_, T> {
     }
 }
 
-/// Arguments of the forward pass, which have been checked.
+/// Checked arguments of the forward pass.
 struct ForwardPass;
 
 impl DtypeDispatch for ForwardPass {
     type Args<'a, T: Element> = (&'a Attention<'a, T>, ForwardOutputs<'a, T>);
 }
 
-/// Arguments of the backward pass, which have been checked.
+/// Checked arguments of the backward pass.
 struct BackwardPass;
 
 impl DtypeDispatch for BackwardPass {
     type Args<'a, T: Element> = (&'a Attention<'a, T>, BackwardInputs<'a, T>, Gradients<'a, T>);
 }
 
-/// Arguments of which somebody wants to know what they would run on.
+/// Arguments of [`Attention::explain`].
 struct ExplainCall;
 
 impl DtypeDispatch for ExplainCall {

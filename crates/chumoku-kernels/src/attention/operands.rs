@@ -1,9 +1,9 @@
-//! The blocks that attention multiplies, each of which owns its memory and knows its size: packed queries, keys and values
-//! their depth; scores, weights and sums their rows.
+//! The blocks that attention multiplies: packed queries, keys and values, scores, weights and accumulators. Each type
+//! owns its memory and knows its size.
 //!
-//! An [`Engine`] works on pointers. Here they are taken from buffers that are as large as it asks for, so that whoever
-//! multiplies these blocks cannot reach beyond them. All memory is working memory ([`crate::memory::Scratch`]): it is aligned,
-//! and it always holds some numbers, if only old ones, so that reading what was not packed is wrong but not unsound.
+//! An [`Engine`] works on raw pointers. The types here take them from buffers of the required size, so callers cannot
+//! access memory beyond the buffers. All of it is scratch memory ([`crate::memory::Scratch`]): aligned, and always
+//! initialized, possibly with old values. Reading a value that was not packed gives a wrong result but is not unsound.
 
 use super::engine::{Engine, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix};
 use crate::isa::{Simd, VectorMath};
@@ -11,11 +11,11 @@ use crate::memory::ScratchBuffer;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Bytes of a number.
+/// Bytes of an f32.
 const F32: usize = size_of::<f32>();
 
-/// Rows packed as the left operand A of `A B` and `A Bᵀ`, block by block: queries, or gradients of outputs.
-/// (blocks, [`Engine::QUERIES`], depth)
+/// The packed LHS A of `A B` and `A Bᵀ`, block by block: queries or output gradients. (blocks, [`Engine::QUERY_BLOCK`],
+/// depth)
 #[derive(Debug)]
 pub(super) struct PackedLhs<'a, E> {
     bytes: ScratchBuffer<'a>,
@@ -24,7 +24,7 @@ pub(super) struct PackedLhs<'a, E> {
 }
 
 impl<'a, E: Engine> PackedLhs<'a, E> {
-    /// Bytes of so many blocks.
+    /// Returns the size of `blocks` blocks in bytes.
     pub(super) fn size(blocks: usize, depth: usize) -> usize {
         blocks * E::lhs_bytes(depth)
     }
@@ -33,7 +33,7 @@ impl<'a, E: Engine> PackedLhs<'a, E> {
         PackedLhs { bytes, depth, engine: PhantomData }
     }
 
-    /// Packs up to [`Engine::QUERIES`] rows as block `block`.
+    /// Packs up to [`Engine::QUERY_BLOCK`] rows as block `block`.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, block: usize, rows: SourceMatrix<'_>) {
         assert!(rows.rows() <= E::QUERY_BLOCK && rows.cols() == self.depth);
@@ -42,7 +42,7 @@ impl<'a, E: Engine> PackedLhs<'a, E> {
         engine.run(PackLhs { rows, to });
     }
 
-    /// Block `block`, readable for [`Engine::left_size`].
+    /// Returns block `block`, readable for [`Engine::lhs_bytes`].
     #[inline(always)]
     fn block(&self, block: usize) -> *const u8 {
         let size = E::lhs_bytes(self.depth);
@@ -50,8 +50,8 @@ impl<'a, E: Engine> PackedLhs<'a, E> {
     }
 }
 
-/// [`Left::pack`], which has found that there are at most QUERIES rows, and that `to` is left_size of their depth, a
-/// multiple of 64 bytes from the start of a buffer that is aligned to them.
+/// The operation of [`PackedLhs::pack`]. The caller has checked that there are at most QUERY_BLOCK rows. `to` has
+/// lhs_bytes of their depth and is a multiple of 64 bytes from the start of a buffer with that alignment.
 struct PackLhs<'a> {
     rows: SourceMatrix<'a>,
     to: *mut u8,
@@ -60,12 +60,12 @@ struct PackLhs<'a> {
 impl<E: Engine> EngineTask<E> for PackLhs<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: `pack` has found as many rows and as much room as the engine asks for.
+        // SAFETY: `pack` has checked the number of rows and the size of the buffer.
         unsafe { engine.pack_lhs(self.rows, self.to) };
     }
 }
 
-/// Rows packed as the operand B of `A Bᵀ`: keys (`Q Kᵀ`), or values (`dO Vᵀ`). (depth, [`KEYS`])
+/// The packed operand B of `A Bᵀ`: keys (`Q Kᵀ`) or values (`dO Vᵀ`). (depth, [`KEY_BLOCK`])
 #[derive(Debug)]
 pub(super) struct PackedRhsTransposed<'a, E> {
     bytes: ScratchBuffer<'a>,
@@ -83,7 +83,7 @@ impl<'a, E: Engine> PackedRhsTransposed<'a, E> {
         PackedRhsTransposed { bytes, depth, engine: PhantomData }
     }
 
-    /// Packs up to [`KEYS`] rows.
+    /// Packs up to [`KEY_BLOCK`] rows.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, rows: SourceMatrix<'_>) {
         assert!(rows.rows() <= KEY_BLOCK && rows.cols() == self.depth);
@@ -91,8 +91,8 @@ impl<'a, E: Engine> PackedRhsTransposed<'a, E> {
     }
 }
 
-/// [`RightTransposed::pack`], which has found that there are at most KEYS rows; `to` is right_transposed_size of their
-/// depth, as `new` has checked.
+/// The operation of [`PackedRhsTransposed::pack`]. The caller has checked that there are at most KEY_BLOCK rows. `to`
+/// has rhs_transposed_bytes of their depth, which `new` has checked.
 struct PackRhsTransposed<'a> {
     rows: SourceMatrix<'a>,
     to: *mut u8,
@@ -101,12 +101,12 @@ struct PackRhsTransposed<'a> {
 impl<E: Engine> EngineTask<E> for PackRhsTransposed<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: `pack` and `new` have found as many rows and as much room as the engine asks for.
+        // SAFETY: `pack` and `new` have checked the number of rows and the size of the buffer.
         unsafe { engine.pack_rhs_transposed(self.rows, self.to) };
     }
 }
 
-/// Rows packed as the operand B of `A B`: values (`P V`), or keys (`dS K`). ([`KEYS`], width)
+/// The packed operand B of `A B`: values (`P V`) or keys (`dS K`). ([`KEY_BLOCK`], width)
 #[derive(Debug)]
 pub(super) struct PackedRhs<'a, E> {
     bytes: ScratchBuffer<'a>,
@@ -124,7 +124,7 @@ impl<'a, E: Engine> PackedRhs<'a, E> {
         PackedRhs { bytes, width, engine: PhantomData }
     }
 
-    /// Packs up to [`KEYS`] rows.
+    /// Packs up to [`KEY_BLOCK`] rows.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, rows: SourceMatrix<'_>) {
         assert!(rows.rows() <= KEY_BLOCK && rows.cols() == self.width);
@@ -132,7 +132,8 @@ impl<'a, E: Engine> PackedRhs<'a, E> {
     }
 }
 
-/// [`Right::pack`], which has found that there are at most KEYS rows; `to` is right_size of their width, as `new` has checked.
+/// The operation of [`PackedRhs::pack`]. The caller has checked that there are at most KEY_BLOCK rows. `to` has
+/// rhs_bytes of their width, which `new` has checked.
 struct PackRhs<'a> {
     rows: SourceMatrix<'a>,
     to: *mut u8,
@@ -141,12 +142,13 @@ struct PackRhs<'a> {
 impl<E: Engine> EngineTask<E> for PackRhs<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: `pack` and `new` have found as many rows and as much room as the engine asks for.
+        // SAFETY: `pack` and `new` have checked the number of rows and the size of the buffer.
         unsafe { engine.pack_rhs(self.rows, self.to) };
     }
 }
 
-/// The scores of a block of queries with a block of keys. ([`Engine::QUERIES`], [`KEYS`]), rows [`STRIDE`] apart.
+/// The scores of a block of queries with a block of keys. ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]), rows
+/// [`SCORE_STRIDE`] apart.
 #[derive(Debug)]
 pub(super) struct ScoreBlock<'a, E> {
     data: &'a mut [f32],
@@ -154,7 +156,7 @@ pub(super) struct ScoreBlock<'a, E> {
 }
 
 impl<'a, E: Engine> ScoreBlock<'a, E> {
-    /// Numbers of a block.
+    /// Number of values in a block.
     const LEN: usize = E::QUERY_BLOCK * SCORE_STRIDE;
 
     pub(super) fn size() -> usize {
@@ -166,7 +168,7 @@ impl<'a, E: Engine> ScoreBlock<'a, E> {
         ScoreBlock { data: &mut numbers[..Self::LEN], engine: PhantomData }
     }
 
-    /// `S = Q Kᵀ` for the first `rows` rows of block `block` of the queries and these keys.
+    /// Computes `S = Q Kᵀ` for the first `rows` rows of block `block` of the queries and these keys.
     #[inline(always)]
     pub(super) fn qk_matmul(
         &mut self,
@@ -178,35 +180,35 @@ impl<'a, E: Engine> ScoreBlock<'a, E> {
     ) {
         assert!(queries.depth == keys.depth && rows <= E::QUERY_BLOCK);
         let (left, right, out) = (queries.block(block), keys.bytes.as_ptr(), self.data.as_mut_ptr());
-        // SAFETY: `left` is readable for left_size and `right` for right_transposed_size of one depth; `out` is LEN numbers,
-        // which are borrowed exclusively and so overlap neither.
+        // SAFETY: `left` is readable for lhs_bytes and `right` for rhs_transposed_bytes of the same depth. `out` is LEN
+        // values that are exclusively borrowed, so it overlaps neither operand.
         unsafe { engine.qk_matmul(left, rows, right, keys.depth, columns, out) };
     }
 
-    /// Row `i`: [`STRIDE`] numbers, of which [`KEYS`] are scores.
+    /// Returns row `i`: [`SCORE_STRIDE`] values, the first [`KEY_BLOCK`] of which are scores.
     #[inline(always)]
     pub(super) fn row(&self, i: usize) -> &[f32] {
         &self.data[i * SCORE_STRIDE..][..SCORE_STRIDE]
     }
 
-    /// Row `i`, to be changed.
+    /// Returns row `i` mutably.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, i: usize) -> &mut [f32] {
         &mut self.data[i * SCORE_STRIDE..][..SCORE_STRIDE]
     }
 }
 
-/// Room for the scores of a block, and for the weights that they become: where the engine packs weights beside the
-/// scores, else over them.
+/// Score tile: memory for the scores of a block and the weights that they become. Some engines pack weights into a
+/// separate buffer, others overwrite the scores.
 #[derive(Debug)]
 pub(super) struct ScoreTile<'a, E> {
     pub(super) scores: ScoreBlock<'a, E>,
-    /// Nothing where weights go over the scores.
+    /// Empty if weights overwrite the scores.
     packed: ScratchBuffer<'a>,
 }
 
 impl<'a, E: Engine> ScoreTile<'a, E> {
-    /// Bytes of scores and of weights.
+    /// Returns the sizes of scores and weights in bytes.
     pub(super) fn sizes() -> [usize; 2] {
         [ScoreBlock::<E>::size(), if E::PACKS_WEIGHTS { E::lhs_bytes(KEY_BLOCK) } else { 0 }]
     }
@@ -216,17 +218,17 @@ impl<'a, E: Engine> ScoreTile<'a, E> {
         ScoreTile { scores: ScoreBlock::new(scores.into_f32()), packed: weights }
     }
 
-    /// Row `i` of the scores, to be turned into weights.
+    /// Returns row `i` of the scores, which the softmax turns into weights.
     #[inline(always)]
     pub(super) fn row(&mut self, i: usize) -> ScoreTileRow<'_, E> {
         assert!(i < E::QUERY_BLOCK);
         let all = self.scores.data.as_mut_ptr();
         let weights = if E::PACKS_WEIGHTS { self.packed.as_mut_ptr() } else { all.cast() };
-        // Row i of QUERIES rows of STRIDE numbers.
+        // Row i of QUERY_BLOCK rows of SCORE_STRIDE values.
         ScoreTileRow { scores: all.wrapping_add(i * SCORE_STRIDE), weights, row: i, marker: PhantomData }
     }
 
-    /// The weights.
+    /// Returns the weights.
     #[inline(always)]
     pub(super) fn weights(&self) -> WeightBlock<'_, E> {
         let at = if E::PACKS_WEIGHTS { self.packed.as_ptr() } else { self.scores.data.as_ptr().cast() };
@@ -234,9 +236,9 @@ impl<'a, E: Engine> ScoreTile<'a, E> {
     }
 }
 
-/// One row of a block of scores, and the place of its weights: borrowed exclusively, though they may be the same.
+/// One row of a score tile and the destination of its weights, exclusively borrowed. Both may be the same memory.
 ///
-/// `scores` may be read for [`STRIDE`] numbers, and [`Engine::put`] may write row `row` of `weights`.
+/// `scores` may be read for [`SCORE_STRIDE`] values, and [`Engine::store_weights`] may write row `row` of `weights`.
 #[derive(Debug)]
 pub(super) struct ScoreTileRow<'a, E> {
     scores: *const f32,
@@ -246,69 +248,71 @@ pub(super) struct ScoreTileRow<'a, E> {
 }
 
 impl<'a, E: Engine> ScoreTileRow<'a, E> {
-    /// A row of [`STRIDE`] scores over which its weights are written, for an engine that does not pack them.
+    /// Creates a row of [`SCORE_STRIDE`] scores that its weights overwrite, for an engine that does not pack weights.
     pub(super) fn from_scores(scores: &'a mut [f32]) -> Self {
         assert!(scores.len() >= SCORE_STRIDE && !E::PACKS_WEIGHTS);
         let scores = scores.as_mut_ptr();
-        // An engine that does not pack weights writes row 0 from there on, as f32, and no other.
+        // An engine that does not pack weights writes row 0 there as f32, and no other row.
         ScoreTileRow { scores, weights: scores.cast(), row: 0, marker: PhantomData }
     }
 
-    /// The vector of scores from column `col`.
+    /// Loads the vector of scores from column `col`.
     ///
     /// # Safety
-    /// The vector must end within [`STRIDE`] columns.
+    /// The vector must end within [`SCORE_STRIDE`] columns.
     #[inline(always)]
     pub(super) unsafe fn load(&self, simd: E::S, col: usize) -> <E::S as VectorMath>::V {
-        // SAFETY: a line may be read for STRIDE numbers, within which the caller keeps the vector.
+        // SAFETY: the row may be read for SCORE_STRIDE values, and the caller keeps the vector within them.
         unsafe { simd.load_ptr(self.scores.add(col)) }
     }
 
     /// Writes two vectors of weights from column `col`.
     ///
     /// # Safety
-    /// `col` must be a multiple of two vectors below [`KEYS`].
+    /// `col` must be a multiple of two vectors below [`KEY_BLOCK`].
     #[inline(always)]
     pub(super) unsafe fn store_weights(&mut self, engine: E, col: usize, pair: [<E::S as VectorMath>::V; 2]) {
-        // SAFETY: a line has a row of a block of weights for itself; the caller promises a pair of vectors of it.
+        // SAFETY: this value has exclusive access to a row of weights, and the caller promises that the pair of vectors
+        // is inside of it.
         unsafe { engine.store_weights(self.weights, self.row, col, pair) };
     }
 
-    /// The scores of some columns. They may be read until weights are put.
+    /// Returns the scores of some columns. They may be read until weights are stored.
     #[inline(always)]
     pub(super) fn scores(&self, columns: Range<usize>) -> &[f32] {
         assert!(columns.start <= columns.end && columns.end <= SCORE_STRIDE);
-        // SAFETY: a line may be read for STRIDE numbers, of which these are some; `put`, which may write them, borrows the
-        // line exclusively.
+        // SAFETY: the row may be read for SCORE_STRIDE values, which include these columns. `store_weights`, which may
+        // overwrite them, borrows the row exclusively.
         unsafe { std::slice::from_raw_parts(self.scores.add(columns.start), columns.len()) }
     }
 }
 
-/// The left operand of a product over keys: a block of weights, or of gradients of scores.
-/// ([`Engine::QUERIES`], [`KEYS`]), readable for as much as [`Engine::put`] may write.
+/// The LHS of a product over keys: a block of weights or score gradients. ([`Engine::QUERY_BLOCK`], [`KEY_BLOCK`]),
+/// readable for the area that [`Engine::store_weights`] may write.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WeightBlock<'a, E> {
     ptr: *const u8,
     block: PhantomData<&'a E>,
 }
 
-/// Sums of weighted rows, for each query of some blocks. (blocks · [`Engine::QUERIES`], width rounded up to [`GRAIN`])
+/// Sums of weighted rows for each query of some blocks. (blocks · [`Engine::QUERY_BLOCK`], width rounded up to
+/// [`GRAIN`])
 #[derive(Debug)]
 pub(super) struct QueryAccumulator<'a, E> {
     data: &'a mut [f32],
-    /// Room for the sums of one block, where those of a block of keys are made apart; else nothing.
+    /// Buffer for the sums of one block, if the engine computes the sums of a key block separately; otherwise empty.
     block_sums: &'a mut [f32],
     cols: usize,
     engine: PhantomData<E>,
 }
 
 impl<'a, E: Engine> QueryAccumulator<'a, E> {
-    /// Bytes of the sums of so many blocks.
+    /// Returns the size of the sums of `blocks` blocks in bytes.
     pub(super) fn size(blocks: usize, width: usize) -> usize {
         blocks * E::QUERY_BLOCK * width.next_multiple_of(GRAIN) * F32
     }
 
-    /// Sums to which blocks of keys are added as they come.
+    /// Creates an accumulator to which key blocks are added directly.
     pub(super) fn new(numbers: ScratchBuffer<'a>, width: usize) -> Self {
         QueryAccumulator {
             data: numbers.into_f32(),
@@ -318,37 +322,37 @@ impl<'a, E: Engine> QueryAccumulator<'a, E> {
         }
     }
 
-    /// Sums to which those of a block of keys are added when they are whole, if the engine asks for it: `part` is as large
-    /// as a block.
+    /// Creates an accumulator that adds each key block's sums when they are complete, if the engine requires it. `part`
+    /// has the size of a block.
     pub(super) fn with_block_sums(numbers: ScratchBuffer<'a>, part: ScratchBuffer<'a>, width: usize) -> Self {
         QueryAccumulator { block_sums: part.into_f32(), ..QueryAccumulator::new(numbers, width) }
     }
 
-    /// How many grains wide they are.
+    /// Returns the width in grains.
     #[inline(always)]
     pub(super) fn panels(&self) -> usize {
         self.cols / GRAIN
     }
 
-    /// Distance of the rows.
+    /// Returns the stride of the rows.
     #[inline(always)]
     pub(super) fn cols(&self) -> usize {
         self.cols
     }
 
-    /// The sums of row `row` of all blocks, and what follows them up to the next row.
+    /// Returns the sums of row `row` of all blocks, including the padding up to the next row.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, row: usize) -> &mut [f32] {
         &mut self.data[row * self.cols..][..self.cols]
     }
 
-    /// The rows from `row` on.
+    /// Returns the rows from `row` on.
     #[inline(always)]
     pub(super) fn rows(&self, row: usize) -> &[f32] {
         &self.data[row * self.cols..]
     }
 
-    /// `O (+)= P V` for the first `rows` rows of block `block`, over these keys, for the columns of `panels`.
+    /// Computes `O (+)= P V` for the first `rows` rows of block `block`, over these keys, for the columns of `panels`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn pv_matmul(
@@ -367,13 +371,14 @@ impl<'a, E: Engine> QueryAccumulator<'a, E> {
         let out = &mut self.data[block * len..][..len];
         let right = values.bytes.as_ptr();
         if !E::SEPARATE_BLOCK_SUMS || !accumulate || self.block_sums.is_empty() {
-            // SAFETY: the weights are readable for a block, the values for right_size of a width that rounds up to `cols`,
-            // for which it is the same; `out` is QUERIES rows of `cols`, exclusively borrowed; the panels are inside.
+            // SAFETY: the weights are readable for a block. The values are readable for rhs_bytes of a width that
+            // rounds up to `cols`, for which it is the same. `out` is QUERY_BLOCK rows of `cols`, exclusively borrowed,
+            // and the panels are inside of it.
             unsafe { engine.pv_matmul(weights.ptr, rows, columns, right, panels, out.as_mut_ptr(), cols, accumulate) };
             return;
         }
         let part = &mut self.block_sums[..len];
-        // SAFETY: the weights and values are readable as they are for `out`; `part` is QUERIES rows of `cols` as well,
+        // SAFETY: the weights and values are readable as above. `part` is QUERY_BLOCK rows of `cols` as well,
         // exclusively borrowed.
         unsafe { engine.pv_matmul(weights.ptr, rows, columns, right, panels.clone(), part.as_mut_ptr(), cols, false) };
         let (simd, panels) = (engine.simd(), panels.start * GRAIN..panels.end * GRAIN);
@@ -387,8 +392,8 @@ impl<'a, E: Engine> QueryAccumulator<'a, E> {
     }
 }
 
-/// Queries, or gradients of outputs: rows packed as the left operands, transposed, of products over them, group by group.
-/// (groups, [`Engine::GROUP`], width)
+/// Queries or output gradients, packed as the transposed LHS of products over them, group by group. (groups,
+/// [`Engine::QUERY_GROUP`], width)
 #[derive(Debug)]
 pub(super) struct PackedLhsTransposed<'a, E> {
     bytes: ScratchBuffer<'a>,
@@ -397,7 +402,7 @@ pub(super) struct PackedLhsTransposed<'a, E> {
 }
 
 impl<'a, E: Engine> PackedLhsTransposed<'a, E> {
-    /// Bytes of so many groups: none where the left operands are gathered as they are.
+    /// Returns the size of `groups` groups in bytes: 0 if the packed LHS blocks are reused.
     pub(super) fn size(groups: usize, width: usize) -> usize {
         if E::reuses_lhs(width) { 0 } else { groups * E::lhs_transposed_bytes(width) }
     }
@@ -406,7 +411,7 @@ impl<'a, E: Engine> PackedLhsTransposed<'a, E> {
         PackedLhsTransposed { bytes, width, engine: PhantomData }
     }
 
-    /// Packs up to [`Engine::GROUP`] rows as group `group`, if they are not gathered as the left operands that they are.
+    /// Packs up to [`Engine::QUERY_GROUP`] rows as group `group`, unless the packed LHS blocks are reused.
     #[inline(always)]
     pub(super) fn pack(&mut self, engine: E, group: usize, rows: SourceMatrix<'_>) {
         assert!(rows.rows() <= E::QUERY_GROUP && rows.cols() == self.width);
@@ -418,7 +423,8 @@ impl<'a, E: Engine> PackedLhsTransposed<'a, E> {
         engine.run(PackLhsTransposed { rows, to });
     }
 
-    /// Group `group`, which is in `left` where that is gathered as it is. Readable as [`Engine::gather`] asks.
+    /// Returns group `group`, which is part of `left` if that is reused. It is readable as [`Engine::matmul_at_b`]
+    /// requires.
     #[inline(always)]
     fn group(&self, left: &PackedLhs<'_, E>, group: usize) -> *const u8 {
         assert!(left.depth == self.width);
@@ -432,8 +438,9 @@ impl<'a, E: Engine> PackedLhsTransposed<'a, E> {
     }
 }
 
-/// [`Gathered::pack`], which has found that there are at most GROUP rows, and that `to` is gathered_size of their width, a
-/// multiple of 64 bytes from the start of a buffer that is aligned to them.
+/// The operation of [`PackedLhsTransposed::pack`]. The caller has checked that there are at most QUERY_GROUP rows. `to`
+/// has lhs_transposed_bytes of their width and is a multiple of 64 bytes from the start of a buffer with that
+/// alignment.
 struct PackLhsTransposed<'a> {
     rows: SourceMatrix<'a>,
     to: *mut u8,
@@ -442,19 +449,19 @@ struct PackLhsTransposed<'a> {
 impl<E: Engine> EngineTask<E> for PackLhsTransposed<'_> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        // SAFETY: `pack` has found as many rows and as much room as the engine asks for.
+        // SAFETY: `pack` has checked the number of rows and the size of the buffer.
         unsafe { engine.pack_lhs_transposed(self.rows, self.to) };
     }
 }
 
-/// Weights, and gradients of scores, of a group of queries and a block of keys, as they are gathered; with room for the
-/// scores, the gradients of weights and the packed gradients of scores of the block of queries at hand. Where the engine does
-/// not pack weights, that room is the block's place in the group.
+/// Weights and score gradients of a group of queries and a block of keys, as operands of
+/// [`KeyAccumulator::matmul_at_b`]. It also holds the scores, weight gradients and packed score gradients of the
+/// current query block. If the engine does not pack weights, these use the memory of the block within the group.
 #[derive(Debug)]
 pub(super) struct ScoreTileGroup<'a, E> {
     weights: ScratchBuffer<'a>,
     d_scores: ScratchBuffer<'a>,
-    /// Of one block; nothing where a block lies in its group.
+    /// Scores of one block; empty if they use the memory of the group.
     scores: &'a mut [f32],
     d_weights: &'a mut [f32],
     d_scores_lhs: ScratchBuffer<'a>,
@@ -462,7 +469,7 @@ pub(super) struct ScoreTileGroup<'a, E> {
 }
 
 impl<'a, E: Engine> ScoreTileGroup<'a, E> {
-    /// Bytes of all parts.
+    /// Returns the sizes of all parts in bytes.
     pub(super) fn sizes() -> [usize; 5] {
         let apart = |size: usize| if E::PACKS_WEIGHTS { size } else { 0 };
         let of_block = apart(ScoreBlock::<E>::size());
@@ -476,27 +483,27 @@ impl<'a, E: Engine> ScoreTileGroup<'a, E> {
         ScoreTileGroup { weights, d_scores, scores, d_weights, d_scores_lhs: left, engine: PhantomData }
     }
 
-    /// Where block `block` of the group starts among rows of [`STRIDE`] numbers.
+    /// Returns the offset of block `block` of the group among rows of [`SCORE_STRIDE`] values.
     fn block_offset(block: usize) -> usize {
         assert!(block < E::QUERY_GROUP / E::QUERY_BLOCK);
         block * ScoreBlock::<E>::LEN
     }
 
-    /// The scores of block `block` of the group.
+    /// Returns the scores of block `block` of the group.
     #[inline(always)]
     pub(super) fn scores(&mut self, block: usize) -> ScoreBlock<'_, E> {
         let first = Self::block_offset(block);
         ScoreBlock::new(if E::PACKS_WEIGHTS { self.scores } else { &mut self.weights.as_f32_mut()[first..] })
     }
 
-    /// The gradients of the weights of block `block` of the group.
+    /// Returns the weight gradients of block `block` of the group.
     #[inline(always)]
     pub(super) fn d_weights(&mut self, block: usize) -> ScoreBlock<'_, E> {
         let first = Self::block_offset(block);
         ScoreBlock::new(if E::PACKS_WEIGHTS { self.d_weights } else { &mut self.d_scores.as_f32_mut()[first..] })
     }
 
-    /// Rows `i` (even) and `i + 1` of block `block` of the group, to be differentiated.
+    /// Returns rows `i` (even) and `i + 1` of block `block` of the group, for the backward pass of the softmax.
     #[inline(always)]
     pub(super) fn row_pair(&mut self, block: usize, i: usize) -> ScoreRowPair<'_, E> {
         assert!(i.is_multiple_of(2) && i < E::QUERY_BLOCK);
@@ -505,7 +512,7 @@ impl<'a, E: Engine> ScoreTileGroup<'a, E> {
         let (scores, d_weights, left) = if E::PACKS_WEIGHTS {
             (self.scores.as_ptr(), self.d_weights.as_ptr(), self.d_scores_lhs.as_mut_ptr())
         } else {
-            // The block's rows among those of the group, which `first` has found inside.
+            // The rows of the block within the group; `block_offset` has checked that they are in range.
             let (scores, d_weights): (*mut f32, *mut f32) = (weights.cast(), d_scores.cast());
             let d_weights = d_weights.wrapping_add(first);
             (scores.wrapping_add(first).cast_const(), d_weights.cast_const(), d_weights.cast())
@@ -523,7 +530,7 @@ impl<'a, E: Engine> ScoreTileGroup<'a, E> {
         }
     }
 
-    /// The gradients of scores of block `block` of the group, as the left operand of a product over keys.
+    /// Returns the score gradients of block `block` of the group, as the LHS of a product over keys.
     #[inline(always)]
     pub(super) fn d_scores_lhs(&self, block: usize) -> WeightBlock<'_, E> {
         let first = Self::block_offset(block);
@@ -535,24 +542,25 @@ impl<'a, E: Engine> ScoreTileGroup<'a, E> {
         WeightBlock { ptr: at, block: PhantomData }
     }
 
-    /// The weights of the group.
+    /// Returns the weights of the group.
     #[inline(always)]
     pub(super) fn weights(&self) -> WeightGroup<'_, E> {
         WeightGroup { ptr: self.weights.as_ptr(), group: PhantomData }
     }
 
-    /// The gradients of scores of the group.
+    /// Returns the score gradients of the group.
     #[inline(always)]
     pub(super) fn d_scores(&self) -> WeightGroup<'_, E> {
         WeightGroup { ptr: self.d_scores.as_ptr(), group: PhantomData }
     }
 }
 
-/// Two rows of a block, one below the other, and the places of what they become: borrowed exclusively, though some may be the
-/// same.
+/// Two consecutive rows of a block and the destinations of their results, exclusively borrowed. Some of them may be the
+/// same memory.
 ///
-/// `scores` and `d_weights` may be read for [`STRIDE`] numbers each. [`Engine::put`] may write rows `row` and `row + 1` of
-/// `left`, and [`Engine::put_pair`] the rows from `group_row` of `weights` and `d_scores`.
+/// `scores` and `d_weights` may be read for [`SCORE_STRIDE`] values each. [`Engine::store_weights`] may write rows
+/// `row` and `row + 1` of `d_scores_lhs`. [`Engine::store_weight_rows`] may write the rows from `group_row` of
+/// `weights` and `d_scores`.
 #[derive(Debug)]
 pub(super) struct ScoreRowPair<'a, E> {
     scores: [*const f32; 2],
@@ -566,21 +574,21 @@ pub(super) struct ScoreRowPair<'a, E> {
 }
 
 impl<E: Engine> ScoreRowPair<'_, E> {
-    /// The vectors of scores and of gradients of weights of row `i` (0 or 1) from column `col`.
+    /// Loads the vectors of scores and weight gradients of row `i` (0 or 1) from column `col`.
     ///
     /// # Safety
-    /// The vectors must end within [`STRIDE`] columns.
+    /// The vectors must end within [`SCORE_STRIDE`] columns.
     #[inline(always)]
     pub(super) unsafe fn load(&self, simd: E::S, i: usize, col: usize) -> [<E::S as VectorMath>::V; 2] {
         // No closure: it would be compiled without the instruction set.
-        // SAFETY: both rows may be read for STRIDE numbers, within which the caller keeps the vectors.
+        // SAFETY: both rows may be read for SCORE_STRIDE values, and the caller keeps the vectors within them.
         unsafe { [simd.load_ptr(self.scores[i].add(col)), simd.load_ptr(self.d_weights[i].add(col))] }
     }
 
-    /// Writes two vectors of the weights, and of the gradients of scores, of both rows from column `col`.
+    /// Writes two vectors of weights and two of score gradients for both rows, from column `col`.
     ///
     /// # Safety
-    /// `col` must be a multiple of two vectors below [`KEYS`].
+    /// `col` must be a multiple of two vectors below [`KEY_BLOCK`].
     #[inline(always)]
     pub(super) unsafe fn store(
         &mut self,
@@ -589,8 +597,8 @@ impl<E: Engine> ScoreRowPair<'_, E> {
         weights: [[<E::S as VectorMath>::V; 2]; 2],
         d_scores: [[<E::S as VectorMath>::V; 2]; 2],
     ) {
-        // SAFETY: the rows of the block and of the group are this pair's alone, and `group_row` is even, since QUERIES and
-        // `row` are; the caller promises a pair of vectors of them.
+        // SAFETY: this pair has exclusive access to the rows of the block and of the group. `group_row` is even, since
+        // QUERY_BLOCK and `row` are. The caller promises that the pair of vectors is inside of the rows.
         unsafe {
             engine.store_weights(self.d_scores_lhs, self.row, col, d_scores[0]);
             engine.store_weights(self.d_scores_lhs, self.row + 1, col, d_scores[1]);
@@ -602,15 +610,15 @@ impl<E: Engine> ScoreRowPair<'_, E> {
     }
 }
 
-/// The weights of a group: the right operand of a product over queries. ([`Engine::GROUP`], [`KEYS`]), readable for
-/// [`Engine::group_size`].
+/// The weights of a group: the RHS of a product over queries. ([`Engine::QUERY_GROUP`], [`KEY_BLOCK`]), readable for
+/// [`Engine::weight_group_bytes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WeightGroup<'a, E> {
     ptr: *const u8,
     group: PhantomData<&'a E>,
 }
 
-/// Sums for each key of a block, transposed. (width, [`KEYS`]), with room for whole tiles.
+/// Transposed sums for each key of a block. (width, [`KEY_BLOCK`]), padded to whole tiles.
 #[derive(Debug)]
 pub(super) struct KeyAccumulator<'a, E> {
     data: &'a mut [f32],
@@ -618,7 +626,7 @@ pub(super) struct KeyAccumulator<'a, E> {
 }
 
 impl<'a, E: Engine> KeyAccumulator<'a, E> {
-    /// Numbers that a product may write.
+    /// Returns the number of values that a product may write.
     fn len(width: usize) -> usize {
         (width.next_multiple_of(GRAIN) + GRAIN) * KEY_BLOCK
     }
@@ -631,19 +639,19 @@ impl<'a, E: Engine> KeyAccumulator<'a, E> {
         KeyAccumulator { data: bytes.into_f32(), engine: PhantomData }
     }
 
-    /// Sets all of them to 0.
+    /// Sets all sums to 0.
     pub(super) fn clear(&mut self) {
         self.data.fill(0.0);
     }
 
-    /// Row `c` of the sums, of [`KEYS`] numbers, and those after it.
+    /// Returns the sums from row `c` on, with rows of [`KEY_BLOCK`] values.
     #[inline(always)]
     pub(super) fn rows(&self, c: usize) -> &[f32] {
         &self.data[c * KEY_BLOCK..]
     }
 
-    /// `(+)= Rᵀ W` for the first `rows` rows R of a group (a multiple of [`Engine::GATHERED`]) and its weights W, for these
-    /// keys. The rows are also those of `left`.
+    /// Computes `(+)= Rᵀ W` for the first `rows` rows R of a group and its weights W, for these keys. `rows` is a
+    /// multiple of [`Engine::ROW_GRANULARITY`]. `left` holds the same rows.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     pub(super) fn matmul_at_b(
@@ -661,8 +669,9 @@ impl<'a, E: Engine> KeyAccumulator<'a, E> {
             self.data.len() >= Self::len(width) && rows.is_multiple_of(E::ROW_GRANULARITY) && rows <= E::QUERY_GROUP
         );
         let (gathered, out) = (gathered.group(left, group), self.data.as_mut_ptr());
-        // SAFETY: `gathered` is readable for a group of this width, the weights for group_size; `rows` are some of a group, as
-        // many as the engine asks for; `out` has `width + GRAIN` rows of KEYS, as was just checked, and is borrowed exclusively.
+        // SAFETY: `gathered` is readable for a group of this width, and the weights for weight_group_bytes. `rows` is
+        // within the group and a multiple of the granularity that the engine requires. `out` has `width + GRAIN` rows
+        // of KEY_BLOCK, as was just checked, and is exclusively borrowed.
         unsafe { engine.matmul_at_b(gathered, width, rows, weights.ptr, columns, out, accumulate) };
     }
 }

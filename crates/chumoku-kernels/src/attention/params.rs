@@ -1,4 +1,4 @@
-//! The arguments of attention: what is asked for, and whether it fits together.
+//! The arguments of attention and their checks.
 
 use super::heads::{Heads, HeadsLayout, HeadsMut};
 use super::mask::{Band, Causal, Mask};
@@ -9,19 +9,19 @@ use crate::number::Element;
 use crate::philox::Philox;
 use std::ops::Range;
 
-/// Dropout of attention weights, drawn again in the backward pass instead of stored.
+/// Dropout of attention weights. The backward pass regenerates the mask instead of storing it.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionDropout {
-    /// The share of weights set to 0, in 0..1; the others are scaled up by its complement.
+    /// The fraction of weights set to 0, in 0..1. The other weights are scaled by 1/(1 − rate).
     pub rate: f32,
-    /// Where the random numbers come from.
+    /// The source of random numbers.
     pub random: Philox,
 }
 
-/// Attention of queries over keys and values, with everything that it can be told; see the methods for each.
+/// Builder for attention of queries over keys and values. The methods set its options.
 ///
-/// Query head h reads key and value head `h / (query heads / key heads)`: grouped queries where there are fewer key
-/// heads, multi-query attention where there is one.
+/// Query head h reads key and value head `h / (query heads / key heads)`. With fewer key heads this is grouped-query
+/// attention, and with one key head multi-query attention.
 ///
 /// ```
 /// use chumoku_kernels::{Attention, Causal, Heads, HeadsMut};
@@ -34,7 +34,7 @@ pub struct AttentionDropout {
 /// Attention::new(query, key, value)
 ///     .causal(Causal::TopLeft)
 ///     .forward(HeadsMut::bhld(&mut output, [1, 1, 2, 2])?)?;
-/// // The first query sees the first key alone, the second both alike.
+/// // The first query sees only the first key, the second sees both equally.
 /// assert_eq!(output, [2.0, 4.0, 4.0, 6.0]);
 /// # Ok::<(), chumoku_kernels::Error>(())
 /// ```
@@ -46,8 +46,7 @@ pub struct Attention<'a, T: Element> {
     pub(super) params: AttentionParams<'a, T::Sum>,
 }
 
-/// All that attention is asked for, but for the numbers of queries, keys and values: where they lie, and what is done
-/// with them.
+/// The parameters of attention without the values of queries, keys and values: memory layouts and options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttentionParams<'a, S> {
     pub(crate) query: HeadsLayout<'a>,
@@ -65,7 +64,7 @@ pub(crate) struct AttentionParams<'a, S> {
 }
 
 impl<'a, T: Element> Attention<'a, T> {
-    /// Attention without masks, scaled by 1/√dim.
+    /// Creates attention without masks, scaled by 1/√dim.
     ///
     /// # Shapes
     /// `query` (batch, heads, L, dim), `key` (batch, key heads, S, dim), `value` (batch, key heads, S, value dim).
@@ -87,30 +86,31 @@ impl<'a, T: Element> Attention<'a, T> {
         Attention { query, key, value, params: problem }
     }
 
-    /// The same of another problem.
+    /// Replaces the parameters.
     fn with(self, problem: AttentionParams<'a, T::Sum>) -> Self {
         Attention { params: problem, ..self }
     }
 
-    /// The factor on the products of queries and keys; 1/√dim unless it is set.
+    /// Sets the factor of the query–key products; the default is 1/√dim.
     pub fn scale(self, scale: f64) -> Self {
         self.with(AttentionParams { scale, ..self.params })
     }
 
-    /// Scaled scores s become `cap · tanh(s / cap)`, before masks are added.
+    /// Caps scaled scores s to `cap · tanh(s / cap)`, before masks are added.
     pub fn softcap(self, cap: f64) -> Self {
         self.with(AttentionParams { softcap: Some(cap), ..self.params })
     }
 
-    /// Query i sees no key after its own place on the diagonal.
+    /// Masks the keys after the position of query i on the diagonal.
     pub fn causal(self, diagonal: Causal) -> Self {
         let band = Band { right: Some(0), diagonal, ..self.params.band };
         self.with(AttentionParams { band, ..self.params })
     }
 
-    /// Query i sees `left` keys before its place on the diagonal and `right` after it; `None` sets no bound.
+    /// Limits query i to `left` keys before its position on the diagonal and `right` keys after it. `None` means no
+    /// limit.
     ///
-    /// With [`Attention::causal`] the bound on the right stays 0. The diagonal of the last call counts.
+    /// Together with [`Attention::causal`], the right limit stays 0. The last call determines the diagonal.
     pub fn window(self, left: Option<usize>, right: Option<usize>, diagonal: Causal) -> Self {
         let right = match (self.params.band.right, right) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -119,62 +119,62 @@ impl<'a, T: Element> Attention<'a, T> {
         self.with(AttentionParams { band: Band { left, right, diagonal }, ..self.params })
     }
 
-    /// Sequence s has `lengths[s]` keys; what lies beyond is never read.
+    /// Limits sequence s to `lengths[s]` keys. Keys beyond that are never read.
     pub fn key_lengths(self, lengths: &'a [usize]) -> Self {
         self.with(AttentionParams { key_lengths: Some(lengths), ..self.params })
     }
 
-    /// A mask by entries, which broadcasts to (batch, heads, L, S).
+    /// Sets a mask by entries, which broadcasts to (batch, heads, L, S).
     ///
-    /// It is read in place, never expanded. For packed sequences the last two axes count positions within a sequence
-    /// and reach at least the longest.
+    /// The mask is read in place and never expanded. For packed sequences, the last two axes are positions within a
+    /// sequence and cover at least the longest sequence.
     pub fn mask(self, mask: Mask<'a, T::Sum>) -> Self {
         self.with(AttentionParams { mask: Some(mask), ..self.params })
     }
 
-    /// Attention with linear biases: `slopes[h] · −|i + offset − j|` is added to the scores of head h.
+    /// Adds linear biases (ALiBi): `slopes[h] · −|i + offset − j|` is added to the scores of head h.
     ///
-    /// `i + offset` is the place of query i on the diagonal (of [`Attention::causal`] or [`Attention::window`], else
-    /// bottom right).
+    /// `i + offset` is the position of query i on the diagonal of [`Attention::causal`] or [`Attention::window`].
+    /// Without either, the alignment is bottom right.
     ///
     /// Source: Press, Smith and Lewis, "Train Short, Test Long" (2022).
     pub fn alibi(self, slopes: &'a [f32]) -> Self {
         self.with(AttentionParams { alibi: Some(slopes), ..self.params })
     }
 
-    /// Attention sinks: each query of head h attends with score `logits[h]` to a key whose value is 0.
+    /// Adds attention sinks: each query of head h also attends, with score `logits[h]`, to a key whose value is 0.
     ///
-    /// A query with no other key gets output 0 and log-sum-exp `logits[h]`.
+    /// A query without any other key gets output 0 and log-sum-exp `logits[h]`.
     pub fn sinks(self, logits: &'a [f32]) -> Self {
         self.with(AttentionParams { sinks: Some(logits), ..self.params })
     }
 
-    /// Dropout of the weights.
+    /// Applies dropout to the weights.
     pub fn dropout(self, dropout: AttentionDropout) -> Self {
         self.with(AttentionParams { dropout: Some(dropout), ..self.params })
     }
 
-    /// How exact products of f32 numbers are; [`Precision::Highest`] unless it is set.
+    /// Sets the precision of f32 products; the default is [`Precision::Highest`].
     pub fn precision(self, precision: Precision) -> Self {
         self.with(AttentionParams { precision, ..self.params })
     }
 
-    /// Number of values of log-sum-exp: one for each sequence, head and query.
+    /// Returns the size of the log-sum-exp: one value per sequence, head and query.
     pub fn rows(&self) -> usize {
         self.query.layout.row_count().unwrap_or(usize::MAX)
     }
 
-    /// Checks that the arguments fit together.
+    /// Checks that the arguments are consistent.
     pub(super) fn check(&self) -> Result<()> {
         let Attention { query, key, value, params: problem } = *self;
-        // First, since below sequences are gone through one after another.
+        // This check comes first because the ones below iterate over sequences.
         if query.layout.row_count().is_none() {
-            let problem = "expected fewer rows in all, got more than can be counted";
+            let problem = "expected a row count that fits in memory, got an overflow";
             return Err(Error::value("attention: query", problem));
         }
         check_same_shape("attention: value", value, key, key.heads(), value.dim())?;
         if query.dim() != key.dim() {
-            let problem = format!("expected width {} as of the queries, got {}", query.dim(), key.dim());
+            let problem = format!("expected width {} like the queries, got {}", query.dim(), key.dim());
             return Err(Error::value("attention: key", problem));
         }
         if !query.heads().is_multiple_of(key.heads()) {
@@ -182,8 +182,7 @@ impl<'a, T: Element> Attention<'a, T> {
             return Err(Error::value("attention: key", problem));
         }
         if key.sequences() != query.sequences() {
-            let problem =
-                format!("expected {} sequences as of the queries, got {}", query.sequences(), key.sequences());
+            let problem = format!("expected {} sequences like the queries, got {}", query.sequences(), key.sequences());
             return Err(Error::value("attention: key", problem));
         }
         if !problem.scale.is_finite() {
@@ -220,53 +219,53 @@ impl<'a, T: Element> Attention<'a, T> {
         Ok(())
     }
 
-    /// Checks a view that is of the shape of the output.
+    /// Checks that a view has the shape of the output.
     pub(super) fn check_like_output(&self, what: &'static str, view: Heads<'_, T>) -> Result<()> {
         check_same_shape(what, view, self.query, self.query.heads(), self.value.dim())
     }
 
-    /// Checks the number of values where there is one for each query, as of log-sum-exp.
+    /// Checks the length of an array with one value per query, like the log-sum-exp.
     pub(super) fn check_rows(&self, what: &'static str, found: usize) -> Result<()> {
         Error::check_length(what, self.rows(), found)
     }
 }
 
 impl<S> AttentionParams<'_, S> {
-    /// The head of keys and values that query head `h` reads.
+    /// Returns the head of keys and values that query head `h` reads.
     #[inline(always)]
     pub(crate) fn key_head(&self, h: usize) -> usize {
         h / self.group_size()
     }
 
-    /// Query heads for each head of keys.
+    /// Returns the number of query heads per head of keys.
     pub(crate) fn group_size(&self) -> usize {
         self.query.heads / self.key.heads
     }
 
-    /// Number of keys of sequence `s`.
+    /// Returns the number of keys of sequence `s`.
     #[inline(always)]
     pub(crate) fn key_count(&self, s: usize) -> usize {
         self.key_lengths.map_or_else(|| self.key.length(s), |lengths| lengths[s])
     }
 
-    /// The key at which query 0 of sequence `s` stands.
+    /// Returns the key position of query 0 of sequence `s`.
     #[inline(always)]
     pub(crate) fn diagonal_offset(&self, s: usize) -> i64 {
         self.band.offset(self.query.length(s), self.key_count(s))
     }
 
-    /// Whether sequence `s` has one query, of the kind that is decoded.
+    /// Returns whether sequence `s` has one query and no mask or dropout, so that the decoding kernel applies.
     pub(super) fn is_decode_step(&self, s: usize) -> bool {
         self.query.length(s) == 1 && self.mask.is_none() && self.dropout.is_none()
     }
 
-    /// The keys that query `i` of sequence `s` sees by position; a mask may forbid some of them.
+    /// Returns the keys that query `i` of sequence `s` sees by position. A mask may exclude some of them.
     #[inline(always)]
     pub(crate) fn visible_keys(&self, s: usize, i: usize) -> Range<usize> {
         self.band.range(i, self.diagonal_offset(s), self.key_count(s))
     }
 
-    /// Multiply–adds of the forward pass if every query saw every key, to judge whether threads are worth waking.
+    /// Returns the multiply–adds of the forward pass without masks, to decide whether threads are worthwhile.
     pub(crate) fn multiply_adds(&self) -> usize {
         let width = (self.query.dim + self.value.dim) * self.query.heads;
         (0..self.query.sequence_count())
@@ -275,7 +274,7 @@ impl<S> AttentionParams<'_, S> {
     }
 }
 
-/// Checks that `view` has the sequences of `like`, and so many heads and columns.
+/// Checks that `view` has the sequences of `like`, and the given number of heads and columns.
 pub(super) fn check_same_shape<T>(
     what: &'static str,
     view: Heads<'_, T>,
@@ -300,37 +299,38 @@ pub(super) fn check_same_shape<T>(
     Ok(())
 }
 
-/// Where the results of the forward pass go.
+/// The destination of the results of the forward pass.
 #[derive(Debug)]
 pub struct ForwardOutputs<'a, T: Element> {
     pub(crate) output: HeadsMut<'a, T>,
     pub(crate) log_sum_exp: Option<&'a mut [T::Sum]>,
 }
 
-/// What the forward pass left, and the gradients of its results.
+/// The results of the forward pass and their gradients, as inputs of the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct BackwardInputs<'a, T: Element> {
     /// The output: (batch, heads, L, value dim).
     pub output: Heads<'a, T>,
-    /// The log-sum-exp: (batch, heads, L), or (heads, tokens) where sequences are packed.
+    /// The log-sum-exp: (batch, heads, L), or (heads, tokens) if sequences are packed.
     pub log_sum_exp: &'a [T::Sum],
     /// The gradient of the output.
     pub d_output: Heads<'a, T>,
-    /// The gradient of log-sum-exp, if anything was computed from it.
+    /// The gradient of the log-sum-exp, if later computations use it.
     pub d_log_sum_exp: Option<&'a [T::Sum]>,
 }
 
-/// Where the gradients go.
+/// The destination of the gradients.
 #[derive(Debug)]
 pub struct Gradients<'a, T: Element> {
-    /// Of the queries.
+    /// Gradient of the queries.
     pub query: HeadsMut<'a, T>,
-    /// Of the keys. Keys beyond a key length get 0.
+    /// Gradient of the keys; 0 for keys beyond a key length.
     pub key: HeadsMut<'a, T>,
-    /// Of the values.
+    /// Gradient of the values.
     pub value: HeadsMut<'a, T>,
-    /// Of the additive mask, summed over the axes along which it broadcasts: contiguous, of the mask's own shape.
+    /// Gradient of the additive mask, summed over the axes along which it broadcasts: contiguous, in the shape of the
+    /// mask.
     pub mask: Option<&'a mut [T::Sum]>,
-    /// Of the sinks: (heads,).
+    /// Gradient of the sinks: (heads,).
     pub sinks: Option<&'a mut [T::Sum]>,
 }

@@ -1,38 +1,38 @@
-//! What a call of attention runs on, as a result.
+//! The description of the kernel that a call of attention uses.
 
 use crate::isa::{self, Isa};
 use std::fmt;
 
-/// What [`super::Attention::forward`] runs on: no slow path is silent.
+/// The kernel that [`super::Attention::forward`] uses, so that no slow path is silent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AttentionPlan {
-    /// The kernel.
+    /// Name of the kernel.
     pub kernel: &'static str,
-    /// The instruction set in force.
+    /// The active instruction set.
     pub isa: Isa,
-    /// Queries and keys of a block.
+    /// Queries and keys in a block.
     pub tile: (usize, usize),
-    /// bf16 terms for each number; 0 where products are of f32 (or f64).
+    /// bf16 terms per value; 0 if products are computed in f32 or f64.
     pub terms: usize,
-    /// Tasks that threads can share.
+    /// Number of tasks that threads can share.
     pub tasks: usize,
-    /// Bytes of working memory of each thread, about.
+    /// Approximate scratch memory per thread, in bytes.
     pub scratch_bytes: usize,
-    /// Why this kernel.
+    /// Reason for the choice of the kernel.
     pub reason: &'static str,
 }
 
 impl fmt::Display for AttentionPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (queries, keys) = self.tile;
-        write!(f, "{} on {}, {queries} queries x {keys} keys a block", self.kernel, self.isa)?;
-        write!(f, ", {} tasks, {} KiB of scratch a thread: {}", self.tasks, self.scratch_bytes / 1024, self.reason)
+        write!(f, "{} on {}, {queries} queries x {keys} keys per block", self.kernel, self.isa)?;
+        write!(f, ", {} tasks, {} KiB of scratch per thread: {}", self.tasks, self.scratch_bytes / 1024, self.reason)
     }
 }
 
 impl AttentionPlan {
-    /// Of the plain version.
+    /// Returns the plan of the reference implementation.
     pub(crate) fn reference() -> Self {
         AttentionPlan {
             kernel: "plain",

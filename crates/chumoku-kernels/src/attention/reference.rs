@@ -1,5 +1,5 @@
-//! The plain version: one query at a time, in double precision. Pairs that the mask forbids are never touched, so nothing in
-//! them can matter.
+//! The reference implementation: one query at a time, in double precision. It never reads masked pairs, so their values
+//! cannot affect a result.
 
 use super::mask::Mask;
 use super::params::{Attention, AttentionParams, BackwardInputs, ForwardOutputs, Gradients};
@@ -7,36 +7,36 @@ use crate::dropout::DropoutMask;
 use crate::number::{Element, Real};
 use std::ops::Range;
 
-/// Rounds a score or log-sum-exp. A finite number never becomes −∞, which means that there is nothing to attend to.
+/// Rounds a score or log-sum-exp. A finite number never becomes −∞, which stands for nothing to attend to.
 pub(super) fn rounded_score<S: Real>(x: f64) -> S {
     let lowest = S::round_from(f64::from(f32::MIN));
     let rounded = S::round_from(x);
     if rounded == S::NEG_INFINITY && x.is_finite() { lowest } else { rounded }
 }
 
-/// What one query of one head gives.
+/// The intermediate values and results of one query of one head.
 #[derive(Clone, Debug)]
 pub struct AttentionRow {
-    /// The score of each key, after scale, softcap and masks: (keys,). `None` where the query must not see the key.
+    /// The score of each key, after scale, softcap and masks: (keys,). `None` for masked keys.
     pub scores: Vec<Option<f64>>,
     /// The weight of each key, before dropout: (keys,).
     pub weights: Vec<f64>,
     /// The weight of the sink; 0 without one.
     pub sink: f64,
-    /// What dropout multiplies each weight with, 1 without dropout: (keys,).
+    /// The dropout factor of each weight, 1 without dropout: (keys,).
     pub dropout_factors: Vec<f64>,
     /// The weighted sum of the values: (value dim,).
     pub output: Vec<f64>,
-    /// ln Σ exp(score), −∞ where there is nothing to attend to.
+    /// ln Σ exp(score); −∞ if there is nothing to attend to.
     pub log_sum_exp: f64,
 }
 
-/// The keys that causality and the window let query `i` of sequence `s` see.
+/// Returns the keys that query `i` of sequence `s` sees under causality and windows.
 pub fn attention_keys<T: Element>(args: &Attention<T>, s: usize, i: usize) -> Range<usize> {
     args.params.visible_keys(s, i)
 }
 
-/// Scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
+/// Computes scores, softmax, dropout and weighted sum of query `i` of head `h` in sequence `s`.
 pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usize) -> AttentionRow {
     let keys = args.params.key_count(s);
     let query = args.query.row(s, h, i);
@@ -71,17 +71,17 @@ pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usi
     AttentionRow { scores, weights, sink: share(sink), dropout_factors: keep, output, log_sum_exp }
 }
 
-/// Σ q·k
+/// Computes Σ q·k.
 pub(super) fn dot<T: Element>(a: &[T], b: &[T]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a.to_f64() * b.to_f64()).sum()
 }
 
-/// cap · tanh(score / cap)
+/// Computes cap · tanh(score / cap).
 fn apply_softcap<S>(problem: &AttentionParams<S>, score: f64) -> f64 {
     problem.softcap.map_or(score, |cap| cap * (score / cap).tanh())
 }
 
-/// What ALiBi and an additive mask add to a score; `None` where a mask by entries forbids the pair.
+/// Returns the bias of a score from ALiBi and an additive mask, or `None` if a mask by entries masks the pair.
 pub(super) fn bias<S: Real>(problem: &AttentionParams<S>, s: usize, h: usize, i: usize, j: usize) -> Option<f64> {
     let distance = (i128::from(problem.diagonal_offset(s)) + i as i128 - j as i128).unsigned_abs();
     let linear = problem.alibi.map_or(0.0, |slopes| -f64::from(slopes[h]) * distance as f64);
@@ -95,7 +95,7 @@ pub(super) fn bias<S: Real>(problem: &AttentionParams<S>, s: usize, h: usize, i:
     }
 }
 
-/// The factors of dropout for query `i`: drawn in groups of eight queries by sixteen keys.
+/// Returns the dropout factors of query `i`, drawn in groups of eight queries by sixteen keys.
 fn dropout_factors<S>(problem: &AttentionParams<S>, s: usize, h: usize, i: usize, keys: usize) -> Vec<f64> {
     let Some(dropout) = problem.dropout else { return vec![1.0; keys] };
     let keep = DropoutMask::new(dropout.rate, dropout.random);
@@ -107,7 +107,7 @@ fn dropout_factors<S>(problem: &AttentionParams<S>, s: usize, h: usize, i: usize
     rows.take(keys).collect()
 }
 
-/// Output and log-sum-exp of every query.
+/// Computes output and log-sum-exp of every query.
 pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: ForwardOutputs<T>) {
     for s in 0..args.query.sequences() {
         for h in 0..args.query.heads() {
@@ -123,22 +123,22 @@ pub fn attention_forward<T: Element>(args: &Attention<T>, mut results: ForwardOu
     }
 }
 
-/// What one query of one head gives back.
+/// The gradients from one query of one head.
 #[derive(Clone, Debug)]
 pub struct RowGradients {
-    /// d score of each key: (keys,). `None` where the query must not see the key.
+    /// d score of each key: (keys,). `None` for masked keys.
     pub d_scores: Vec<Option<f64>>,
-    /// d (scale · q·k) of each key, 0 where the query must not see it: (keys,).
+    /// d (scale · q·k) of each key, 0 for masked keys: (keys,).
     pub d_products: Vec<f64>,
     /// The weights after dropout: (keys,).
     pub dropped_weights: Vec<f64>,
-    /// Of the query: (dim,).
+    /// Gradient of the query: (dim,).
     pub d_query: Vec<f64>,
-    /// Of the sink.
+    /// Gradient of the sink.
     pub d_sink: f64,
 }
 
-/// The gradients that query `i` of head `h` in sequence `s` gives to itself, its scores and its sink.
+/// Computes the gradients from query `i` of head `h` in sequence `s` with respect to itself, its scores and its sink.
 pub fn attention_row_backward<T: Element>(
     args: &Attention<T>,
     saved: BackwardInputs<T>,
@@ -174,7 +174,7 @@ pub fn attention_row_backward<T: Element>(
     RowGradients { d_scores, d_products, dropped_weights: dropped, d_query, d_sink }
 }
 
-/// The gradients of attention.
+/// Computes the gradients of attention.
 pub fn attention_backward<T: Element>(args: &Attention<T>, saved: BackwardInputs<T>, mut gradients: Gradients<T>) {
     let (dim, value_dim) = (args.key.dim(), args.value.dim());
     let mut d_mask = gradients.mask.as_ref().map(|d| vec![0.0; d.len()]);
@@ -219,7 +219,8 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: BackwardInputs
 }
 
 impl RowGradients {
-    /// Adds what the query gives to key `j`, which it sees: (dim,), and to its value: (value dim,).
+    /// Adds the query's contribution to the gradients of key `j`, which it sees: (dim,), and of its value: (value
+    /// dim,).
     pub(super) fn add_to_key<T: Element, D: Real>(
         &self,
         args: &Attention<T>,
@@ -237,7 +238,7 @@ impl RowGradients {
         d_value.iter_mut().zip(d_output).for_each(|(d, y)| *d += D::round_from(self.dropped_weights[j] * y.to_f64()));
     }
 
-    /// Adds what the query gives to an additive mask.
+    /// Adds the query's contribution to the gradient of an additive mask.
     pub(super) fn add_to_mask<T: Element, D: Real>(
         &self,
         args: &Attention<T>,

@@ -6,7 +6,7 @@ use crate::low_precision::StorageDtype;
 use crate::register_tile::{ATTENTION_ROW_STRIDE, GEMM_ROW_STRIDE, Tile, attention_tile, gemm_row_tile, tile};
 use std::ops::Range;
 
-/// A task on f32 registers, as an operation of vectors.
+/// An [`EngineOp`] on f32 registers as a [`SimdOp`].
 pub(crate) struct RegisterEngineOp<T>(pub(crate) T);
 
 impl<T: EngineOp> SimdOp for RegisterEngineOp<T> {
@@ -17,27 +17,28 @@ impl<T: EngineOp> SimdOp for RegisterEngineOp<T> {
     }
 }
 
-/// A task on a block, as an operation of vectors.
+/// An [`EngineTask`] as a [`SimdOp`].
 struct RegisterEngineTask<S, T>(RegisterEngine<S>, T);
 
 impl<S: Simd, T: EngineTask<RegisterEngine<S>>> SimdOp for RegisterEngineTask<S, T> {
     type Output = ();
     #[inline(always)]
     fn eval<S2: Simd>(self, _: S2) {
-        // Of the same instruction set: [`Registers::run`] alone makes it.
+        // The instruction set is the same: [`RegisterEngine::run`] is the only constructor.
         self.1.eval(self.0);
     }
 }
 
-/// Products of f32 in vector registers.
+/// Engine that multiplies f32 in vector registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegisterEngine<S>(pub(super) S);
 
-/// Bytes of a number.
+/// Bytes of an f32.
 const F32: usize = size_of::<f32>();
 
-// SAFETY: sizes count whole panels of TILE_ROWS or TILE_COLS numbers, which is what is written and read. Each is a multiple
-// of 16 numbers, since QUERIES, KEYS, GROUP and STRIDE are. Weights lie as scores do.
+// SAFETY: sizes count whole panels of TILE_ROWS or TILE_COLS values, which is the memory that is written and read. Each
+// is a multiple of 16 values, since QUERY_BLOCK, KEY_BLOCK, QUERY_GROUP and SCORE_STRIDE are. Weights have the layout
+// of scores.
 unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     type S = S;
     const QUERY_BLOCK: usize = 48;
@@ -48,7 +49,7 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     const ROW_GRANULARITY: usize = 2;
     const READS_BF16: bool = false;
     const INTERLEAVES: bool = false;
-    // Its tiles add up in registers anyway.
+    // Its tiles accumulate in registers anyway.
     const SEPARATE_BLOCK_SUMS: bool = false;
 
     #[inline(always)]
@@ -74,16 +75,18 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
         cols.next_multiple_of(GRAIN) * KEY_BLOCK * F32
     }
 
-    /// Rows as they are, a constant distance apart; panels of `TILE_ROWS` rows, as `[column][row]`, where they are too long.
+    /// Rows with a constant stride, or panels of `TILE_ROWS` rows, as `[column][row]`, if the rows are too long.
     #[inline(always)]
     unsafe fn pack_lhs(self, from: SourceMatrix<'_>, to: *mut u8) {
         let Some(stride) = lhs_row_stride::<S>(from.cols()) else {
-            // SAFETY: QUERIES is a whole number of panels, and the caller promises left_size, which is QUERIES rows of numbers.
+            // SAFETY: QUERY_BLOCK is a whole number of panels, and the caller promises lhs_bytes, which is QUERY_BLOCK
+            // rows of values.
             return unsafe { pack_panels(self.0, from, S::TILE_ROWS, Self::QUERY_BLOCK, to.cast()) };
         };
-        // Whole tiles are multiplied.
+        // Products cover whole tiles.
         let rows = from.rows().next_multiple_of(S::TILE_ROWS).min(Self::QUERY_BLOCK);
-        // SAFETY: the caller promises left_size, which is QUERIES rows of `stride` numbers. Working memory holds numbers.
+        // SAFETY: the caller promises lhs_bytes, which is QUERY_BLOCK rows of `stride` values. Scratch memory is
+        // initialized.
         let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * stride) };
         let mut lines = from.rows_f32();
         for out in out.chunks_exact_mut(stride) {
@@ -97,19 +100,19 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     /// Panels of `TILE_COLS` keys, as `[column][key]`.
     #[inline(always)]
     unsafe fn pack_rhs_transposed(self, from: SourceMatrix<'_>, to: *mut u8) {
-        // SAFETY: GRAIN is a whole number of panels, and the caller promises right_transposed_size for at most KEYS rows,
-        // which KEYS rows of numbers are.
+        // SAFETY: GRAIN is a whole number of panels, and the caller promises rhs_transposed_bytes for at most KEY_BLOCK
+        // rows, which is the size of KEY_BLOCK rows of values.
         unsafe { pack_panels(self.0, from, S::TILE_COLS, from.rows().next_multiple_of(GRAIN), to.cast()) };
     }
 
-    /// Panels of `TILE_COLS` columns, as `[row][column]`, each of [`KEYS`] rows.
+    /// Panels of `TILE_COLS` columns, as `[row][column]`, with [`KEY_BLOCK`] rows each.
     #[inline(always)]
     unsafe fn pack_rhs(self, from: SourceMatrix<'_>, to: *mut u8) {
         let width = S::TILE_COLS;
         let rows = from.rows().next_multiple_of(GRAIN);
         for panel in 0..from.cols().next_multiple_of(GRAIN) / width {
-            // SAFETY: the caller promises right_size, which counts KEYS rows for every panel, and at most KEYS rows. Working
-            // memory holds numbers.
+            // SAFETY: the caller promises rhs_bytes, which counts KEY_BLOCK rows for every panel, and at most KEY_BLOCK
+            // rows. Scratch memory is initialized.
             let out = unsafe {
                 let start = to.cast::<f32>().add(panel * KEY_BLOCK * width);
                 std::slice::from_raw_parts_mut(start, rows * width)
@@ -145,8 +148,8 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
 
     #[inline(always)]
     unsafe fn store_weights(self, weights: *mut u8, row: usize, col: usize, pair: [S::V; 2]) {
-        // SAFETY: the caller promises a block of rows of STRIDE numbers, a row of it, and a pair of vectors inside of KEYS
-        // columns, which are fewer.
+        // SAFETY: the caller promises a block of rows of SCORE_STRIDE values, one of its rows, and a pair of vectors
+        // within KEY_BLOCK columns, which is less than SCORE_STRIDE.
         unsafe {
             let at = weights.cast::<f32>().add(row * SCORE_STRIDE + col);
             self.0.store_ptr(at, pair[0]);
@@ -176,13 +179,13 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
         Self::QUERY_GROUP * SCORE_STRIDE * F32
     }
 
-    /// `[row][column]`, which a tile reads down its columns.
+    /// `[row][column]`, which a tile reads column by column.
     #[inline(always)]
     unsafe fn pack_lhs_transposed(self, from: SourceMatrix<'_>, to: *mut u8) {
         let cols = padded_cols::<S>(from.cols());
         let rows = from.rows().next_multiple_of(Self::ROW_GRANULARITY);
-        // SAFETY: the caller promises gathered_size, GROUP rows of so many columns, and at most GROUP rows, of which GATHERED
-        // is a divisor. Working memory holds numbers.
+        // SAFETY: the caller promises lhs_transposed_bytes, QUERY_GROUP rows of `cols` columns, and at most QUERY_GROUP
+        // rows, a multiple of ROW_GRANULARITY. Scratch memory is initialized.
         let out = unsafe { std::slice::from_raw_parts_mut(to.cast::<f32>(), rows * cols) };
         let mut lines = from.rows_f32();
         for out in out.chunks_exact_mut(cols) {
@@ -198,7 +201,8 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     #[inline(always)]
     unsafe fn store_weight_rows(self, weights: *mut u8, row: usize, col: usize, pairs: [[S::V; 2]; 2]) {
         for (i, pair) in pairs.into_iter().enumerate() {
-            // SAFETY: the caller promises GROUP rows of STRIDE numbers, of which `row`, even and so not the last, is one.
+            // SAFETY: the caller promises QUERY_GROUP rows of SCORE_STRIDE values. `row` is one of them, and since it
+            // is even it is not the last.
             unsafe { self.store_weights(weights, row + i, col, pair) };
         }
     }
@@ -218,8 +222,8 @@ unsafe impl<S: Simd> Engine for RegisterEngine<S> {
     }
 }
 
-/// [`Engine::scores`] of registers, which alone makes it and has been promised the operands: a function of its own for all
-/// passes.
+/// [`Engine::qk_matmul`] on registers, as a separate function that all passes share. The engine is its only
+/// constructor, and its caller guarantees the operands.
 struct QkMatmul {
     left: *const u8,
     rows: usize,
@@ -238,11 +242,12 @@ impl SimdOp for QkMatmul {
         let (left, keys) = (left.cast::<f32>(), keys.cast::<f32>());
         let stride = lhs_row_stride::<S>(depth);
         let (a_row, a_step) = if let Some(stride) = stride { (stride, 1) } else { (depth, height) };
-        // A panel of keys stays in the first cache while all queries, which fit beside it, pass.
+        // A panel of keys stays in the first-level cache while all queries, which fit there too, stream past it.
         for across in columns.from() / width..columns.to() / width {
             for down in 0..rows.div_ceil(height) {
-                // SAFETY: the caller promises QUERIES rows, whole tiles of them, and KEYS columns of `depth` steps, in rows or
-                // panels of which these are some, and a block of scores, in which the tile's rows and columns lie.
+                // SAFETY: the caller promises QUERY_BLOCK rows, in whole tiles, and KEY_BLOCK columns of `depth` steps,
+                // in rows or panels that include these. It also promises a score block that contains the tile's rows
+                // and columns.
                 unsafe {
                     let tile_at = Tile {
                         depth,
@@ -265,7 +270,7 @@ impl SimdOp for QkMatmul {
     }
 }
 
-/// [`Engine::weigh`], likewise.
+/// [`Engine::pv_matmul`] on registers, with the same guarantees as [`QkMatmul`].
 struct PvMatmul {
     weights: *const u8,
     rows: usize,
@@ -286,8 +291,9 @@ impl SimdOp for PvMatmul {
         let (weights, values) = (weights.cast::<f32>(), values.cast::<f32>());
         for panel in panels.start * GRAIN / width..panels.end * GRAIN / width {
             for down in 0..rows.div_ceil(height) {
-                // SAFETY: the caller promises a block of weights, rows of STRIDE numbers; values in panels of KEYS rows, of
-                // which the columns leave some; and QUERIES rows of sums, in which these panels' columns lie.
+                // SAFETY: the caller promises a block of weights, rows of SCORE_STRIDE values; values in panels of
+                // KEY_BLOCK rows that include the columns; and QUERY_BLOCK rows of sums that contain these panels'
+                // columns.
                 unsafe {
                     attention_tile(
                         simd,
@@ -308,7 +314,7 @@ impl SimdOp for PvMatmul {
     }
 }
 
-/// [`Engine::gather`], likewise.
+/// [`Engine::matmul_at_b`] on registers, with the same guarantees as [`QkMatmul`].
 struct MatmulAtB {
     gathered: *const u8,
     cols: usize,
@@ -329,9 +335,9 @@ impl SimdOp for MatmulAtB {
         let a_step = lhs_row_stride::<S>(cols).unwrap_or(padded_cols::<S>(cols));
         for down in 0..padded_cols::<S>(cols) / height {
             for across in columns.from() / width..columns.to() / width {
-                // SAFETY: the caller promises `rows` rows of both operands, at the distance of left operands or of gathered rows,
-                // within which whole tiles of columns lie. TILE_ROWS is at most GRAIN, so that the last
-                // tile's rows end within the GRAIN rows beyond `cols` that it promises of `out`.
+                // SAFETY: the caller promises `rows` rows of both operands, with the stride of packed LHS blocks or of
+                // transposed ones, within which whole tiles of columns lie. TILE_ROWS is at most GRAIN, so the rows of
+                // the last tile end within the GRAIN rows beyond `cols` that the caller promises for `out`.
                 unsafe {
                     tile(
                         simd,
@@ -352,40 +358,40 @@ impl SimdOp for MatmulAtB {
     }
 }
 
-/// Columns of the rows that [`Registers`] gathers: whole tiles.
+/// Returns the columns of [`Engine::matmul_at_b`] rows, padded to whole tiles.
 fn padded_cols<S: Simd>(cols: usize) -> usize {
     cols.next_multiple_of(S::TILE_ROWS)
 }
 
-/// The distance at which rows of this depth are kept as they are: one of those that the register tile knows, such that
-/// whole tiles of their columns end before the next row.
+/// Returns the stride at which rows of this depth are stored unpacked. It is one of the strides of the register tile,
+/// such that whole tiles of columns end before the next row.
 fn lhs_row_stride<S: Simd>(depth: usize) -> Option<usize> {
     [ATTENTION_ROW_STRIDE, GEMM_ROW_STRIDE].into_iter().find(|&stride| padded_cols::<S>(depth) <= stride)
 }
 
-/// Packs rows into panels of `height` of them, as `[column][row]`, `total` rows in all; missing rows are 0.
+/// Packs rows into panels of `height` rows, as `[column][row]`, `total` rows in all; missing rows are 0.
 ///
 /// # Safety
-/// `to` must be writable for `total` rows of as many numbers as `from` has columns, and hold numbers.
+/// `to` must be writable for `total` rows with the columns of `from`, and initialized.
 #[inline(always)]
 unsafe fn pack_panels<S: Simd>(simd: S, from: SourceMatrix<'_>, height: usize, total: usize, to: *mut f32) {
     /// Rows and columns that are transposed at a time.
     const SIDE: usize = 16;
     for panel in 0..total / height {
-        // SAFETY: the caller promises `total` rows, of which this panel is `height`.
+        // SAFETY: the caller promises `total` rows, which include the `height` rows of this panel.
         let out = unsafe { std::slice::from_raw_parts_mut(to.add(panel * height * from.cols()), height * from.cols()) };
         let first = from.rows().min(panel * height);
         let count = height.min(from.rows() - first);
         if count < height {
             out.fill(0.0);
         }
-        // Which finds that the elements are f32.
+        // `rows_f32` checks that the elements are f32.
         let lines = from.row_range(first, count).rows_f32();
         let (squares, cols) = (count / SIDE * SIDE, from.cols() / SIDE * SIDE);
         for row in (0..squares).step_by(SIDE) {
             for col in (0..cols).step_by(SIDE) {
-                // SAFETY: these rows and columns are inside of `from`, whose elements are f32, as was just found. The panel
-                // has a line of `height` numbers for each column, of which `row` and the 15 after it are some.
+                // SAFETY: these rows and columns are inside of `from`, whose elements are f32, as was just checked. The
+                // panel has a row of `height` values for each column, which includes `row` and the 15 after it.
                 unsafe {
                     let from_square = from.element_ptr(first + row, col).cast();
                     simd.transpose(from_square, from.stride(), out.as_mut_ptr().add(col * height + row), height);

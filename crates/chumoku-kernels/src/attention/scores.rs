@@ -1,8 +1,8 @@
-//! Looking into attention: scores and weights of one head, and statistics that never hold all of them.
+//! Inspection of attention: scores and weights of one head, and statistics that never store all of them.
 //!
-//! Products come from the crate's matrix product, for a block of queries at a time; what follows runs along their rows.
-//! For f64 all of it is double precision. Rows with a score beyond f32 come from the plain version, as
-//! their output does.
+//! The crate's matrix product computes the products of a block of queries at a time. The later steps work on their
+//! rows. For f64 everything is in double precision. Rows with a score beyond f32 come from the reference
+//! implementation, as does their output.
 
 use super::mask::Mask;
 use super::params::Attention;
@@ -14,31 +14,31 @@ use crate::softmax::softmax_forward;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Scores that a task holds at a time, about: the rows of a block are as many as fit.
+/// Approximate number of scores that a task holds at a time; it determines the rows of a block.
 const BLOCK_SCORES: usize = 1 << 20;
 
-/// How far scores have come on their way from products to weights.
+/// A stage in the computation of weights from products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScoreStage {
-    /// `scale · Q Kᵀ`, of all pairs.
+    /// `scale · Q Kᵀ`, for all pairs.
     Scaled,
-    /// After softcap, of all pairs.
+    /// After softcap, for all pairs.
     Capped,
-    /// With ALiBi and additive masks, and −∞ where a query must not see the key: what softmax is taken of.
+    /// The input of softmax: with ALiBi and additive masks, and −∞ for masked keys.
     Masked,
-    /// After softmax: each row sums to 1 (less with a sink; 0 for a query with nothing to attend to).
+    /// After softmax: each row sums to 1, or less with a sink, or 0 if the query has nothing to attend to.
     Weights,
 }
 
-/// What can be said of the weights without holding a query × key array, before dropout. Each is computed where there is
-/// room for it, and overwrites what was there.
+/// Statistics of the weights before dropout that need no query × key array. Only those with an output buffer are
+/// computed. The previous contents are overwritten.
 #[derive(Debug)]
 pub struct AttentionStatistics<'a, S> {
-    /// The weight that each key receives, summed over queries: (batch, heads, S), packed (heads, key tokens). 0 beyond
-    /// a key length.
+    /// The total weight that each key receives over all queries: (batch, heads, S), packed (heads, key tokens). 0
+    /// beyond a key length.
     pub mass: Option<&'a mut [S]>,
-    /// The entropy of each query's weights, `−Σ w ln w`, in nats: (batch, heads, L), packed (heads, tokens). 0 for a
-    /// query with nothing to attend to, ln n where n keys have the same weight.
+    /// The entropy of each query's weights, `−Σ w ln w`, in nats: (batch, heads, L), packed (heads, tokens). It is 0
+    /// for a query with nothing to attend to, and ln n for n keys of equal weight.
     pub entropy: Option<&'a mut [S]>,
     /// The keys with the largest weights.
     pub top: Option<TopKeys<'a, S>>,
@@ -50,41 +50,41 @@ impl<S> Default for AttentionStatistics<'_, S> {
     }
 }
 
-/// The `count` largest weights of each query, the largest first; of equal ones the first key's first.
+/// The `count` largest weights of each query in descending order. Among equal weights, the first key comes first.
 #[derive(Debug)]
 pub struct TopKeys<'a, S> {
-    /// How many.
+    /// Number of keys per query.
     pub count: usize,
-    /// Places of the keys in their sequence: (batch, heads, L, count), packed (heads, tokens, count). `None` where the
-    /// query may see fewer keys.
+    /// Positions of the keys in their sequence: (batch, heads, L, count), packed (heads, tokens, count). `None` if the
+    /// query sees fewer keys.
     pub keys: &'a mut [Option<usize>],
-    /// Their weights, 0 where there is none: of the same shape.
+    /// Their weights, in the same shape; 0 for missing keys.
     pub weights: &'a mut [S],
 }
 
 impl<T: Element> Attention<'_, T> {
     /// Writes the scores of one sequence and head at a stage.
     ///
-    /// Pairs that masks forbid can be nothing but −∞ (or weight 0), whatever their query and key hold; before
-    /// [`Stage::Masked`] they are products as any other.
+    /// The scores of masked pairs are always −∞ (or weight 0), whatever their query and key hold. Before
+    /// [`ScoreStage::Masked`] they are ordinary products.
     ///
-    /// A score beyond the largest number is ±∞. From [`Stage::Masked`] on −∞ means forbidden, and the lowest number replaces
-    /// it. Weights are computed before this rounding, and agree with the output.
+    /// A score beyond the largest number is ±∞. From [`ScoreStage::Masked`] on, −∞ means masked, and the lowest finite
+    /// number replaces any other −∞. Weights are computed before this rounding, and agree with the output.
     ///
     /// # Shapes
-    /// `scores` (L, keys), with the keys of the sequence's key length.
+    /// `scores` (L, keys), where keys is the key length of the sequence.
     ///
     /// # Errors
-    /// As [`Attention::forward`], or if there is no such sequence or head, or `scores` has another length.
+    /// Same as [`Attention::forward`]. Also if the sequence or head does not exist, or `scores` has the wrong length.
     pub fn scores(&self, stage: ScoreStage, sequence: usize, head: usize, scores: &mut [T::Sum]) -> Result<()> {
         self.check_head(sequence, head)?;
         self.query_scores(stage, sequence, head, 0..self.query.length(sequence), scores)
     }
 
-    /// As [`Attention::scores`], of some queries alone.
+    /// Writes the scores of a range of queries, like [`Attention::scores`].
     ///
     /// # Errors
-    /// As [`Attention::scores`], or if there are no such queries.
+    /// Same as [`Attention::scores`], and if the queries do not exist.
     pub fn query_scores(
         &self,
         stage: ScoreStage,
@@ -97,7 +97,7 @@ impl<T: Element> Attention<'_, T> {
         self.check_head(sequence, head)?;
         let length = self.query.length(sequence);
         if queries.start > queries.end || queries.end > length {
-            let problem = format!("expected some of 0..{length}, got {queries:?}");
+            let problem = format!("expected a range within 0..{length}, got {queries:?}");
             return Err(Error::value("attention: queries", problem));
         }
         let keys = self.params.key_count(sequence);
@@ -123,10 +123,10 @@ impl<T: Element> Attention<'_, T> {
         Ok(())
     }
 
-    /// The weights of one sequence and head: [`Attention::scores`] at [`Stage::Weights`], before dropout.
+    /// Returns the weights of one sequence and head: [`Attention::scores`] at [`ScoreStage::Weights`], before dropout.
     ///
     /// # Errors
-    /// As [`Attention::forward`], or if there is no such sequence or head.
+    /// Same as [`Attention::forward`], and if the sequence or head does not exist.
     pub fn weights(&self, sequence: usize, head: usize) -> Result<Vec<T::Sum>> {
         self.check()?;
         self.check_head(sequence, head)?;
@@ -137,12 +137,13 @@ impl<T: Element> Attention<'_, T> {
         Ok(weights)
     }
 
-    /// Statistics of the weights, with scratch for one block of queries per thread instead of all L × S weights.
+    /// Computes statistics of the weights. Scratch memory is one block of queries per thread instead of all L × S
+    /// weights.
     ///
-    /// Sums run over queries and keys in their order, in double precision: the same bytes for any number of threads.
+    /// Sums run over queries and keys in order, in double precision: the bytes are the same for any number of threads.
     ///
     /// # Errors
-    /// As [`Attention::forward`], or if a result has another length than its shape.
+    /// Same as [`Attention::forward`], and if a buffer has the wrong length for its shape.
     pub fn statistics(&self, mut results: AttentionStatistics<'_, T::Sum>) -> Result<()> {
         self.check()?;
         let mut received = self.key.layout;
@@ -199,8 +200,8 @@ impl<T: Element> Attention<'_, T> {
         Err(Error::value("attention: sequence and head", problem))
     }
 
-    /// Adds what masks add to the scores of query `i` and the keys from `first` on; −∞ where they forbid. Returns whether the
-    /// scores of all other keys are finite.
+    /// Adds the biases of query `i` to the scores of the keys from `first` on, and sets masked scores to −∞. Returns
+    /// whether all other scores are finite.
     fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) -> bool {
         let seen = self.params.visible_keys(s, i);
         let within = |j: usize| j.clamp(first, first + scores.len()) - first;
@@ -229,7 +230,7 @@ impl<T: Element> Attention<'_, T> {
             Some(Mask::Additive(view)) => {
                 for (j, column) in keys() {
                     let bias = view.data[view.entry_index(s, h, i, j)];
-                    // Chosen, not added: NaN + −∞ would be NaN.
+                    // Selected, not added: NaN + −∞ would be NaN.
                     let score = scores[column] + bias;
                     let is_forbidden = bias == T::Sum::NEG_INFINITY;
                     scores[column] = if is_forbidden { bias } else { score };
@@ -241,23 +242,23 @@ impl<T: Element> Attention<'_, T> {
     }
 }
 
-/// The scores of one query, of those keys that some query of its block may see.
+/// The scores of one query with the keys that any query of its block may see.
 struct ScoreRow<'a, S> {
     query: usize,
     keys: Range<usize>,
     scores: &'a [S],
-    /// Nothing before [`Stage::Weights`].
+    /// Empty before [`ScoreStage::Weights`].
     weights: &'a [S],
 }
 
-/// What [`Statistics`] are made of, for one sequence and head.
+/// The contents of [`AttentionStatistics`] for one sequence and head.
 struct WeightStatistics {
     mass: Vec<f64>,
     entropy: Vec<f64>,
     top: Vec<Option<(usize, f64)>>,
 }
 
-/// One sequence and head.
+/// Computes the scores of one sequence and head.
 struct HeadScores<'a, T: Element> {
     args: &'a Attention<'a, T>,
     s: usize,
@@ -276,7 +277,7 @@ impl<'a, T: Element> HeadScores<'a, T> {
         (BLOCK_SCORES / self.args.params.key_count(self.s).max(1)).clamp(8, 64)
     }
 
-    /// Hands the rows of scores, and from [`Stage::Weights`] on of weights, to `f` one after another.
+    /// Calls `f` with each row of scores and, at [`ScoreStage::Weights`], of weights.
     fn for_each_row(&self, stage: ScoreStage, queries: Range<usize>, mut f: impl FnMut(ScoreRow<T::Sum>)) {
         let &HeadScores { args, s, h, .. } = self;
         let dim = args.query.dim();
@@ -286,7 +287,7 @@ impl<'a, T: Element> HeadScores<'a, T> {
             let start = seen().map(|range| range.start).min().unwrap_or(0);
             keys = start..seen().map(|range| range.end).max().unwrap_or(start);
         }
-        // A sink is one more score, in a column of its own.
+        // A sink is one more score, in an additional column.
         let sink = args
             .params
             .sinks
@@ -326,8 +327,8 @@ impl<'a, T: Element> HeadScores<'a, T> {
         }
     }
 
-    /// Computes products that are not finite again, in double precision: their sums may have overflowed on the way. From
-    /// [`Stage::Masked`] on it skips keys outside the query's range.
+    /// Recomputes non-finite products in double precision, because their partial sums may have overflowed. From
+    /// [`ScoreStage::Masked`] on, it skips keys outside the query's range.
     fn recompute_nonfinite(&self, stage: ScoreStage, query: usize, first: usize, scores: &mut [T::Sum]) {
         let &HeadScores { args, s, h, .. } = self;
         let seen = if stage >= ScoreStage::Masked { args.params.visible_keys(s, query) } else { 0..usize::MAX };
@@ -337,7 +338,8 @@ impl<'a, T: Element> HeadScores<'a, T> {
         }
     }
 
-    /// Takes the weights of a query from the plain version, and its scores where they are not finite. `weights` may be empty.
+    /// Takes the weights of a query, and its non-finite scores, from the reference implementation. `weights` may be
+    /// empty.
     fn fill_from_reference(&self, query: usize, first: usize, scores: &mut [T::Sum], weights: &mut [T::Sum]) {
         let plain = attention_row(self.args, self.s, self.h, query);
         weights.fill(T::Sum::ZERO);
@@ -372,13 +374,13 @@ impl<'a, T: Element> HeadScores<'a, T> {
     }
 }
 
-/// `−Σ w ln w`, with one logarithm: `ln w = score − largest score + ln(largest weight)`.
+/// Computes `−Σ w ln w` with one logarithm: `ln w = score − largest score + ln(largest weight)`.
 fn entropy<S: Real>(row: &ScoreRow<S>) -> f64 {
     let pairs = || row.scores.iter().zip(row.weights).filter(|(score, _)| **score != S::NEG_INFINITY);
     let largest = pairs().max_by(|a, b| a.1.to_f64().total_cmp(&b.1.to_f64()));
     let Some((largest, weight)) = largest else { return 0.0 };
     if *weight == S::ZERO {
-        // A sink has taken all of it.
+        // A sink has all the weight.
         return 0.0;
     }
     if !largest.is_finite() {
@@ -390,7 +392,7 @@ fn entropy<S: Real>(row: &ScoreRow<S>) -> f64 {
     pairs().map(|(score, weight)| weight.to_f64() * (largest.to_f64() - score.to_f64() - ln_weight)).sum()
 }
 
-/// Keeps the largest weights in `top`, in falling order.
+/// Inserts the largest weights into `top`, in descending order.
 fn insert_top<S: Real>(row: &ScoreRow<S>, top: &mut [Option<(usize, f64)>]) {
     for (key, (score, weight)) in row.keys.clone().zip(row.scores.iter().zip(row.weights)) {
         let weight = weight.to_f64();

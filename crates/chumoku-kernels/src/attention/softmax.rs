@@ -1,31 +1,35 @@
-//! One row of a block: scores become weights `2^(score · scale_log2 − shift)`. The kernel subtracts the largest score before
-//! it multiplies. The rounded products of large scores would differ by more than the scores do.
+//! Softmax of one row of a block: scores become weights `2^(score · scale_log2 − shift)`. The kernel subtracts the
+//! largest score before it multiplies by the scale. If it multiplied first, rounding the products of large scores would
+//! add an error larger than the score differences.
 //!
-//! Weights may be taken relative to any shift, as long as none overflows and the largest is not lost. Most rows need no
-//! maximum: where no score is large the shift is 0. By Cauchy and Schwarz no score exceeds `|scale| |q| |k|`, which tells
-//! it of many rows at once. The others keep a running maximum (Milakov and Gimelshein, "Online normalizer calculation for
-//! softmax", 2018), rounded up to a whole number so that going to a new one multiplies by a power of two, exactly.
+//! Weights may be relative to any shift, as long as none overflows and the largest does not underflow. Most rows need
+//! no maximum: if no score is large, the shift is 0. By the Cauchy–Schwarz inequality no score exceeds
+//! `|scale| |q| |k|`, which proves this for many rows at once. The other rows keep a running maximum (online softmax:
+//! Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). The maximum is rounded up to a whole
+//! number, so that rescaling to a new maximum multiplies by a power of two, exactly.
 
 use super::engine::{Engine, VisibleSpan};
 use super::operands::{ScoreBlock, ScoreTile, ScoreTileRow};
 use crate::isa::{Simd, VectorMath};
 use std::f32::consts::LN_2;
 
-/// Scores in units of log 2 up to this need no maximum: weights stay within 2^±44, far from what f32 cannot hold.
+/// Scores in units of log 2 up to this need no maximum: weights stay within 2^±44, far from the limits of f32.
 pub(super) const SCORE_BOUND: f32 = 44.0;
-/// Where a bound on scores is this, they stay below [`BOUND`] however they are rounded: whether a row keeps a maximum
-/// depends on its scores alone, never on how that was found out.
+/// If a bound on scores is at most this, the scores stay below [`SCORE_BOUND`] with any rounding. The decision to keep
+/// a maximum therefore depends only on the scores of a row, not on the way they were bounded.
 pub(super) const SAFE_SCORE_BOUND: f32 = 43.0;
 
-/// The stand-in for −∞ in transformed scores: finite, so that no arithmetic makes it NaN. No usual mask holds this number.
+/// Replaces −∞ in transformed scores: finite, so that no arithmetic turns it into NaN. Masks do not normally contain
+/// this number.
 pub(super) const MASKED_SCORE: f32 = -1.234_567_8e30;
-/// Transformed scores below this are forbidden.
+/// Transformed scores below this are masked.
 pub(super) const MASKED_BELOW: f32 = -1e29;
 
-/// 1.5 · 2^23: added to a number, it leaves the nearest whole number in the low bits of the sum.
+/// 1.5 · 2^23: adding it to a number leaves the nearest whole number in the low bits of the sum.
 const ROUNDING_MAGIC: f32 = 12_582_912.0;
 
-/// `2^f` for |f| ≤ 1/2, exactly 1 at 0. Largest relative errors 1.0e-4, 2.8e-6 and 2.0e-9 for degree 3, 4 and 6.
+/// Computes `2^f` for |f| ≤ 1/2, exactly 1 at 0. Maximum relative errors are 1.0e-4, 2.8e-6 and 2.0e-9 for degrees 3, 4
+/// and 6.
 #[inline(always)]
 fn exp2_fraction<S: Simd, const DEGREE: usize>(simd: S, f: S::V) -> S::V {
     let coefficients: &[f32] = match DEGREE {
@@ -40,7 +44,7 @@ fn exp2_fraction<S: Simd, const DEGREE: usize>(simd: S, f: S::V) -> S::V {
     simd.mul_add(p, f, simd.splat(1.0))
 }
 
-/// `2^(score · scale_log2)`, where that is known to lie within 2^±126.
+/// Computes `2^(score · scale_log2)` for results within 2^±126.
 #[inline(always)]
 pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>) -> V<E> {
     let magic = simd.splat(ROUNDING_MAGIC);
@@ -49,7 +53,7 @@ pub(super) fn exp2_bounded<E: Engine>(simd: E::S, score: V<E>, scale_log2: V<E>)
     simd.ldexp(exp2_fraction_for::<E>(simd, fraction), whole)
 }
 
-/// `2^x` for x below 127, about 2^−126 where it is less than that.
+/// Computes `2^x` for x below 127, and about 2^−126 for x below −126.
 #[inline(always)]
 pub(super) fn exp2_clamped<E: Engine>(simd: E::S, x: V<E>) -> V<E> {
     let magic = simd.splat(ROUNDING_MAGIC);
@@ -69,15 +73,15 @@ fn exp2_fraction_for<E: Engine>(simd: E::S, f: V<E>) -> V<E> {
     }
 }
 
-/// What a query has gathered from the blocks so far.
+/// Online-softmax state of a query after the blocks so far.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OnlineSoftmaxState {
-    /// The shift of the weights `2^(score · scale_log2 − shift)`: a whole number, or −∞ before the first maximum. Double
-    /// precision holds the product of any score and factor exactly.
+    /// The shift of the weights `2^(score · scale_log2 − shift)`: a whole number, or −∞ before the first maximum.
+    /// Double precision holds the product of any score and factor exactly.
     pub(super) shift: f64,
-    /// Whether `shift` follows the maximum. If not, it is 0.
+    /// True if `shift` tracks the maximum. Otherwise it is 0.
     pub(super) tracks_max: bool,
-    /// Whether a score that is not forbidden was so low that it counts as forbidden.
+    /// True if a score that is not masked was so low that it counts as masked.
     pub(super) has_low_scores: bool,
     /// Sums of weights, lane by lane.
     pub(super) totals: [f32; 16],
@@ -88,13 +92,13 @@ impl OnlineSoftmaxState {
         OnlineSoftmaxState { shift: 0.0, tracks_max: false, has_low_scores: false, totals: [0.0; 16] };
 }
 
-/// What is computed between the rows of a block: the multiplier and the vector unit work side by side.
+/// Work that is interleaved with the rows of a block, because the multiplier and the vector unit run in parallel.
 pub(super) trait InterleavedWork {
-    /// Does its share when `row` of `rows` rows are done. Implementations are `#[inline(always)]`.
+    /// Does its share of the work after `row` of `rows` rows. Implementations are `#[inline(always)]`.
     fn advance(&mut self, row: usize, rows: usize);
 }
 
-/// Returns whether all scores of the first `rows` rows are finite, and times `scale_log2` at most [`BOUND`].
+/// Returns whether all scores of the first `rows` rows are finite and, times `scale_log2`, at most [`SCORE_BOUND`].
 #[inline(always)]
 pub(super) fn is_bounded<E: Engine>(
     engine: E,
@@ -112,7 +116,7 @@ pub(super) fn is_bounded<E: Engine>(
             let score = simd.load(score);
             largest = simd.max(score, largest);
             smallest = simd.min(score, smallest);
-            // The product with 0 is NaN for NaN and ∞, and NaN survives adding.
+            // The product with 0 is NaN for NaN and ∞, and NaN survives the additions.
             zeros = simd.mul_add(score, zero, zeros);
         }
     }
@@ -120,11 +124,12 @@ pub(super) fn is_bounded<E: Engine>(
     (simd.max_lane(extreme) + simd.sum(zeros)) * scale_log2.abs() <= SCORE_BOUND
 }
 
-/// Turns all rows of a block into weights relative to 0, where no score exceeds [`BOUND`] and every query sees the same
-/// keys, from the first column on: as [`SoftmaxRow::bounded`], with the same results, without asking again for each row.
+/// Turns all rows of a block into weights relative to shift 0. No score may exceed [`SCORE_BOUND`], and every query
+/// must see the same keys, from the first column on. The results equal those of [`SoftmaxRow::apply_bounded`], without
+/// its checks for each row.
 ///
 /// # Shapes
-/// `room` ([`Engine::QUERIES`], [`super::engine::KEYS`]), of which `states.len()` rows are queries.
+/// `tile` ([`Engine::QUERY_BLOCK`], [`super::engine::KEY_BLOCK`]), in which `states.len()` rows are queries.
 #[inline(always)]
 pub(super) fn softmax_bounded_block<E: Engine>(
     engine: E,
@@ -139,19 +144,19 @@ pub(super) fn softmax_bounded_block<E: Engine>(
     let lanes = E::S::LANES;
     let (from, to) = (span.columns().from(), span.columns().to());
     let to_weight = BoundedWeight::<E> { scale_log2: simd.splat(scale_log2) };
-    // All of it first, or a share after each row.
+    // Either all the work at once, or a share after each row.
     if !E::INTERLEAVES {
         between.advance(rows, rows);
     }
-    // Up to here all of a pair of vectors is seen.
+    // Pairs of vectors up to here are fully visible.
     let whole = from + (span.end_visible() - from) / (2 * lanes) * (2 * lanes);
     for (i, state) in states.iter_mut().enumerate() {
         let mut line = room.row(i);
         let mut total = simd.load(&state.totals);
         let mut col = from;
         while col < whole {
-            // SAFETY: `col` is a multiple of two vectors, since `from` is a multiple of GRAIN, and the pair ends at `whole` at
-            // the latest, which is at most `to`, at most KEYS, less than STRIDE.
+            // SAFETY: `col` is a multiple of two vectors, since `from` is a multiple of GRAIN. The pair ends by
+            // `whole`, which is at most `to`, at most KEY_BLOCK and less than SCORE_STRIDE.
             unsafe {
                 let pair = [line.load(simd, col), line.load(simd, col + lanes)];
                 let pair = [to_weight.weight(simd, pair[0]), to_weight.weight(simd, pair[1])];
@@ -171,15 +176,15 @@ pub(super) fn softmax_bounded_block<E: Engine>(
     }
 }
 
-/// Which weights of a row dropout keeps: a bit for each key of the block.
+/// Bits of the weights of a row that dropout keeps: one per key of the block.
 pub(super) type DropoutBits<'a> = Option<&'a [u16]>;
 
-/// The weight that a score becomes: a trait and not a closure, which might be compiled without the engine's instructions.
+/// Maps a score to its weight. A trait instead of a closure, which might be compiled without the engine's instructions.
 trait ScoreToWeight<E: Engine> {
     fn weight(&self, simd: E::S, score: V<E>) -> V<E>;
 }
 
-/// 0
+/// Maps every score to 0.
 struct ZeroWeight;
 impl<E: Engine> ScoreToWeight<E> for ZeroWeight {
     #[inline(always)]
@@ -188,7 +193,7 @@ impl<E: Engine> ScoreToWeight<E> for ZeroWeight {
     }
 }
 
-/// [`exp2_bounded`]
+/// Maps scores with [`exp2_bounded`].
 struct BoundedWeight<E: Engine> {
     scale_log2: V<E>,
 }
@@ -199,15 +204,15 @@ impl<E: Engine> ScoreToWeight<E> for BoundedWeight<E> {
     }
 }
 
-/// `2^((±score − largest) · scale_log2 + rest)`, and 0 for forbidden scores where `MASKED`.
+/// Maps scores to `2^((±score − largest) · scale_log2 + rest)`. With `MASKED`, masked scores become 0.
 struct OnlineWeight<E: Engine, const MASKED: bool> {
-    /// The sign of the factor, ±1. It is 1 where `MASKED`.
+    /// The sign of the factor, ±1. It is 1 with `MASKED`.
     sign: V<E>,
     /// The largest of `±score`, negated.
     minus_largest: V<E>,
-    /// The factor without its sign.
+    /// The magnitude of the factor.
     scale_log2: V<E>,
-    /// How far the largest score is above the shift: at most 0.
+    /// The largest score relative to the shift: at most 0.
     rest: V<E>,
 }
 impl<E: Engine, const MASKED: bool> ScoreToWeight<E> for OnlineWeight<E, MASKED> {
@@ -224,19 +229,19 @@ impl<E: Engine, const MASKED: bool> ScoreToWeight<E> for OnlineWeight<E, MASKED>
     }
 }
 
-/// One row of a block, to be turned into weights: see [`SoftmaxRow::bounded`] and [`SoftmaxRow::following`].
+/// One row of a block to turn into weights: see [`SoftmaxRow::apply_bounded`] and [`SoftmaxRow::apply_online`].
 pub(super) struct SoftmaxRow<'a, E: Engine> {
     pub(super) engine: E,
-    /// The scores of the row, and where its weights go.
+    /// The scores of the row, and the destination of its weights.
     pub(super) scores: ScoreTileRow<'a, E>,
     pub(super) span: VisibleSpan,
-    /// The factor that takes scores to units of log 2.
+    /// The factor that converts scores to units of log 2.
     pub(super) scale_log2: f32,
     pub(super) dropout_bits: DropoutBits<'a>,
 }
 
 impl<E: Engine> SoftmaxRow<'_, E> {
-    /// Weights relative to 0, where no score exceeds [`BOUND`].
+    /// Computes weights relative to shift 0, if no score exceeds [`SCORE_BOUND`].
     #[inline(always)]
     pub(super) fn apply_bounded(&mut self, state: &mut OnlineSoftmaxState) {
         let to_weight = BoundedWeight::<E> { scale_log2: self.engine.simd().splat(self.scale_log2) };
@@ -248,7 +253,7 @@ impl<E: Engine> SoftmaxRow<'_, E> {
         }
     }
 
-    /// The largest absolute value of the scores that are seen, NaN if one is not finite.
+    /// Returns the largest absolute value of the visible scores, or NaN if one of them is not finite.
     #[inline(always)]
     pub(super) fn max_abs_score(&self) -> f32 {
         let simd = self.engine.simd();
@@ -258,16 +263,16 @@ impl<E: Engine> SoftmaxRow<'_, E> {
         for score in self.scores.scores(col..to).chunks_exact(E::S::LANES) {
             let score = self.select_visible(col, simd.load(score), zero);
             largest = simd.max(simd.max(score, simd.sub(zero, score)), largest);
-            // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+            // x·0 is 0 for finite x and NaN otherwise, and NaN survives the additions.
             zeros = simd.mul_add(score, zero, zeros);
             col += E::S::LANES;
         }
         simd.max_lane(largest) + simd.sum(zeros)
     }
 
-    /// Weights relative to the running maximum; returns what to multiply earlier sums with, or `None` if a score is not
-    /// finite. `MASKED` scores are transformed ones, some of which may be [`FORBIDDEN`]. For scores as they are, the caller
-    /// checks that all are finite.
+    /// Computes weights relative to the running maximum. Returns the factor that rescales earlier sums, or `None` if a
+    /// score is not finite. With `MASKED`, scores have been transformed, and some may be [`MASKED_SCORE`]. Otherwise
+    /// the caller checks that all scores are finite.
     #[inline(always)]
     pub(super) fn apply_online<const MASKED: bool>(&mut self, state: &mut OnlineSoftmaxState) -> Option<f32> {
         let simd = self.engine.simd();
@@ -283,7 +288,7 @@ impl<E: Engine> SoftmaxRow<'_, E> {
             let score = self.select_visible(col, if MASKED { score } else { simd.mul(score, sign) }, nothing);
             largest = simd.max(score, largest);
             if MASKED {
-                // The product with 0 is NaN for NaN and ∞, and NaN survives adding.
+                // The product with 0 is NaN for NaN and ∞, and NaN survives the additions.
                 zeros = simd.mul_add(score, zero, zeros);
             }
             col += E::S::LANES;
@@ -321,14 +326,14 @@ impl<E: Engine> SoftmaxRow<'_, E> {
         Some(rescale)
     }
 
-    /// A row of zeros.
+    /// Sets all weights of the row to 0.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         let mut unused = OnlineSoftmaxState::INITIAL;
         self.apply::<false, false>(self.span.columns().from(), &mut unused, &ZeroWeight);
     }
 
-    /// `x` where the query sees the keys from `col` on, else `other`.
+    /// Returns `x` for keys from `col` that the query sees, and `other` for the rest.
     #[inline(always)]
     fn select_visible(&self, col: usize, x: V<E>, other: V<E>) -> V<E> {
         let simd = self.engine.simd();
@@ -337,8 +342,8 @@ impl<E: Engine> SoftmaxRow<'_, E> {
         simd.select_lt(index, simd.splat(self.span.end_visible() as f32), x, other)
     }
 
-    /// Every score from column `from` on becomes what `to_weight` makes of it, and is added to the total; with `PARTLY` 0
-    /// where the query does not see the key, with `DROPS` 0 (but in the total) where dropout drops the weight.
+    /// Replaces every score from column `from` on by its weight, and adds the weights to the total. With `PARTLY`,
+    /// weights of invisible keys are 0. With `DROPS`, weights that dropout removes are 0, but they count in the total.
     #[inline(always)]
     fn apply<const PARTLY: bool, const DROPS: bool>(
         &mut self,
@@ -356,8 +361,8 @@ impl<E: Engine> SoftmaxRow<'_, E> {
             let mut pair = [simd.splat(0.0); 2];
             for (half, p) in pair.iter_mut().enumerate() {
                 let col = col + half * lanes;
-                // SAFETY: both `to` and the first column of the pair are multiples of two vectors, of which GRAIN is one, so
-                // that the pair ends at `to` at the latest, at most KEYS, less than STRIDE.
+                // SAFETY: `to` and the first column of the pair are multiples of two vectors, since GRAIN is one. The
+                // pair therefore ends by `to`, which is at most KEY_BLOCK and less than SCORE_STRIDE.
                 *p = to_weight.weight(simd, unsafe { self.scores.load(simd, col) });
                 if PARTLY {
                     *p = self.select_visible(col, *p, simd.splat(0.0));
@@ -367,7 +372,7 @@ impl<E: Engine> SoftmaxRow<'_, E> {
                     *p = simd.select_bits(kept[col / 16] >> (col % 16), *p);
                 }
             }
-            // SAFETY: `col` is a multiple of two vectors below `to`, at most KEYS.
+            // SAFETY: `col` is a multiple of two vectors below `to`, which is at most KEY_BLOCK.
             unsafe { self.scores.store_weights(self.engine, col, pair) };
             col += 2 * lanes;
         }
@@ -375,6 +380,6 @@ impl<E: Engine> SoftmaxRow<'_, E> {
     }
 }
 
-/// 0, 1, 2, …
+/// Lane numbers 0, 1, 2, …
 pub(super) const LANE_INDEX: [f32; 16] =
     [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];

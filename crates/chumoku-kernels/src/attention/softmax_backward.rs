@@ -1,5 +1,5 @@
-//! The softmax of a block, differentiated: scores and the gradients of weights become weights and the gradients of
-//! scores, two rows at a time.
+//! Backward pass of the softmax of a block: scores and weight gradients become weights and score gradients, two rows at
+//! a time.
 
 use super::blocks::{QueryBlock, QueryUnit};
 use super::engine::{Engine, KEY_BLOCK, SCORE_STRIDE, VisibleSpan};
@@ -12,23 +12,23 @@ use super::type_erased::AnyBackwardInputs;
 use crate::isa::{Simd, SimdOp, VectorMath, dispatch};
 use crate::low_precision::{DtypeSlice, F32Compute};
 
-/// The largest absolute log-sum-exp that the kernel uses. Beyond 2^16, its rounding to f32 would change weights by more than
-/// 1/256.
+/// The largest absolute log-sum-exp that the kernel uses. Beyond 2^16, its rounding to f32 would change weights by more
+/// than 1/256.
 pub(super) const LARGEST_LOG_SUM_EXP: f32 = 65536.0;
 
-/// What takes the scores of a query to its weights, and its gradients of weights to gradients of scores.
+/// Values of one query that turn its scores into weights, and its weight gradients into score gradients.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SoftmaxBackwardRow {
-    /// log-sum-exp in units of log 2; +∞ where there is nothing to attend to.
+    /// Log-sum-exp in units of log 2; +∞ if there is nothing to attend to.
     pub(super) shift: f32,
     /// rowsum(dO ∘ O) − d log-sum-exp
     pub(super) delta: f32,
-    /// Whether something that the query sees is not finite, so that the plain version computes it.
+    /// True if the query sees a non-finite value, so that the reference implementation computes it.
     pub(super) is_nonfinite: bool,
 }
 
 impl SoftmaxBackwardRow {
-    /// A row that gives nothing.
+    /// A row without any contribution.
     pub(super) const INACTIVE: SoftmaxBackwardRow =
         SoftmaxBackwardRow { shift: f32::INFINITY, delta: 0.0, is_nonfinite: false };
 
@@ -47,8 +47,8 @@ impl SoftmaxBackwardRow {
         }
         let (output, d_output) = (output.row(s, h, i), d_output.row(s, h, i));
         let delta = dot(output, d_output) - saved.d_log_sum_exp.map_or(0.0, |d| f64::from(d[at]));
-        // The other limits are there so that no product overflows: 0 · ∞ would be NaN in columns that are not seen.
-        // No closures: they would be compiled without the instruction set.
+        // The other limits prevent overflow of any product: 0 · ∞ would be NaN in columns that are not visible. No
+        // closures: they would be compiled without the instruction set.
         let of_query = simd.sum(sum_of_squares(simd, query.row(s, h, i)));
         let of_d_output = simd.sum(sum_of_squares(simd, d_output));
         let is_fine = log_sum_exp.abs() <= LARGEST_LOG_SUM_EXP && delta.abs() < 1e37;
@@ -58,13 +58,13 @@ impl SoftmaxBackwardRow {
         SoftmaxBackwardRow { shift: shift as f32, delta: delta as f32, is_nonfinite: is_bad }
     }
 
-    /// Whether its weights are 0.
+    /// Returns whether its weights are 0.
     pub(super) fn is_inactive(&self) -> bool {
         self.is_nonfinite || self.shift == f32::INFINITY
     }
 }
 
-/// Σ x y, in double precision, in eight sums side by side.
+/// Computes Σ x y in double precision, in eight parallel sums.
 #[inline(always)]
 fn dot<T: F32Compute>(x: &[T], y: &[T]) -> f64 {
     const LANES: usize = 8;
@@ -82,43 +82,43 @@ fn dot<T: F32Compute>(x: &[T], y: &[T]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// What the softmax of each query of a span is differentiated with.
+/// Per-query values that the backward pass of the softmax needs, for a span of queries.
 #[derive(Debug)]
 pub(super) struct QuerySpan {
     pub(super) unit: QueryUnit,
     pub(super) sequence: usize,
     /// Query heads and positions, in the order of the blocks.
     queries: Vec<(usize, usize)>,
-    /// For each query what takes its scores, in units of log 2, to its weights.
+    /// Per query, the values that turn its scores into weights.
     pub(super) softmax: Vec<SoftmaxBackwardRow>,
-    /// Whether all keys and values are finite and not too large.
+    /// True if all keys and values are finite and not too large.
     pub(super) all_keys_finite: bool,
 }
 
 impl QuerySpan {
-    /// Number of queries.
+    /// Returns the number of queries.
     pub(super) fn len(&self) -> usize {
         self.queries.len()
     }
 
-    /// Query head and position of each.
+    /// Returns the query head and position of each query.
     pub(super) fn queries(&self) -> impl Iterator<Item = (usize, usize)> {
         self.queries.iter().copied()
     }
 
-    /// Whether all queries and gradients of outputs are known to be finite and not too large.
+    /// Returns whether all queries and output gradients are known to be finite and not too large.
     pub(super) fn all_queries_finite(&self) -> bool {
         self.softmax.iter().all(|row| !row.is_inactive())
     }
 
-    /// The queries that the plain version computes.
+    /// Returns the queries that the reference implementation computes.
     pub(super) fn nonfinite_queries(&self) -> impl Iterator<Item = (usize, usize)> {
         self.queries.iter().zip(&self.softmax).filter(|(_, row)| row.is_nonfinite).map(|(place, _)| *place)
     }
 }
 
 impl QueryUnit {
-    /// What the backward pass needs to know of the unit's queries.
+    /// Computes what the backward pass needs to know about the unit's queries.
     pub(super) fn backward_span(&self, saved: &AnyBackwardInputs, bad_keys: &[usize]) -> QuerySpan {
         let args = saved.args;
         let mut rows = QuerySpan {
@@ -150,7 +150,7 @@ impl QueryUnit {
     }
 }
 
-/// The queries of a block, and where what the backward pass needs to know of them goes.
+/// The queries of a block, and the destination of their [`SoftmaxBackwardRow`]s.
 struct BlockRows<'a> {
     saved: &'a AnyBackwardInputs<'a>,
     sequence: usize,
@@ -159,8 +159,7 @@ struct BlockRows<'a> {
     rows: &'a mut Vec<SoftmaxBackwardRow>,
 }
 
-/// What [`Unit::rows_of`] does for a block with the numbers of queries, outputs and their gradients: its sums are worth
-/// vectors.
+/// The operation of [`QueryUnit::backward_span`] for one block. Its sums are long enough to vectorize.
 struct ComputeBlockRows<'a, T> {
     block: BlockRows<'a>,
     data: [&'a [T]; 3],
@@ -185,26 +184,26 @@ impl<T: F32Compute> SimdOp for ComputeBlockRows<'_, T> {
     }
 }
 
-/// Two rows of a block, to be differentiated: see [`Pair::differentiate`].
+/// Two rows of a block in the backward pass of the softmax: see [`RowPairBackward::differentiate`].
 pub(super) struct RowPairBackward<'a, E: Engine> {
     pub(super) engine: E,
-    /// Their scores and gradients of weights, and where what they become goes.
+    /// Their scores and weight gradients, and the destination of weights and score gradients.
     pub(super) scores: ScoreRowPair<'a, E>,
-    /// For transformed scores: the derivative of the softcap, two rows of [`STRIDE`].
+    /// The derivative of the softcap, two rows of [`SCORE_STRIDE`], if scores are transformed.
     pub(super) slopes: Option<&'a [f32]>,
     pub(super) rows: [SoftmaxBackwardRow; 2],
-    /// What each sees of the same columns.
+    /// The visible part of the columns, for each row.
     pub(super) spans: [VisibleSpan; 2],
-    /// The factor that takes scores to units of log 2.
+    /// The factor that converts scores to units of log 2.
     pub(super) scale_log2: f32,
-    /// What dropout multiplies kept weights with.
+    /// The factor that dropout applies to kept weights.
     pub(super) dropout_factor: f32,
-    /// Which weights dropout keeps: two rows of a bit for each key.
+    /// Weights that dropout keeps: two rows of one bit per key.
     pub(super) dropout_bits: Option<&'a [u16]>,
 }
 
 impl<E: Engine> RowPairBackward<'_, E> {
-    /// Writes the weights `P = 2^(score − shift)` and the gradients of scores `dS = P ∘ (dP − delta)` of both rows.
+    /// Writes the weights `P = 2^(score − shift)` and the score gradients `dS = P ∘ (dP − delta)` of both rows.
     #[inline(always)]
     pub(super) fn differentiate(&mut self) {
         match (
@@ -218,7 +217,7 @@ impl<E: Engine> RowPairBackward<'_, E> {
         }
     }
 
-    /// With `PARTLY` 0 outside the spans, with `ALL` for transformed scores and dropout.
+    /// With `PARTLY`, results outside of the spans are 0. With `ALL`, scores may be transformed and dropout applies.
     #[inline(always)]
     fn differentiate_as<const PARTLY: bool, const ALL: bool>(&mut self) {
         let simd = self.engine.simd();
@@ -237,8 +236,8 @@ impl<E: Engine> RowPairBackward<'_, E> {
             for half in 0..2 {
                 let col = col + half * lanes;
                 for i in 0..2 {
-                    // SAFETY: the columns are whole grains, each of them whole pairs of vectors, so that this pair ends at
-                    // their end at the latest, at most KEYS, less than STRIDE.
+                    // SAFETY: the columns are whole grains, and each grain is a whole number of vector pairs. This pair
+                    // therefore ends by the end of the columns, which is at most KEY_BLOCK and less than SCORE_STRIDE.
                     let [score, mut d_weight] = unsafe { self.scores.load(simd, i, col) };
                     // P = 2^(score − shift)
                     let mut weight = exp2_clamped::<E>(simd, simd.mul_add(score, scale_log2, minus_shift[i]));
@@ -263,13 +262,13 @@ impl<E: Engine> RowPairBackward<'_, E> {
                     d_scores[i][half] = d_score;
                 }
             }
-            // SAFETY: `col` is a multiple of two vectors, below the end of the columns, at most KEYS.
+            // SAFETY: `col` is a multiple of two vectors below the end of the columns, which is at most KEY_BLOCK.
             unsafe { self.scores.store(self.engine, col, weights, d_scores) };
             col += 2 * lanes;
         }
     }
 
-    /// `x` where query `i` of the pair sees the keys from `col` on, else 0.
+    /// Returns `x` for keys from `col` that row `i` of the pair sees, and 0 for the others.
     #[inline(always)]
     fn select_visible(&self, i: usize, col: usize, x: V<E>) -> V<E> {
         let simd = self.engine.simd();

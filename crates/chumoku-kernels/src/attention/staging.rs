@@ -1,4 +1,4 @@
-//! Rows of queries, keys and values made ready for an engine, and which of them are not finite.
+//! Conversion of rows of queries, keys and values for an engine, and detection of non-finite rows.
 
 use super::engine::{Engine, EngineOp, KEY_BLOCK, SourceMatrix};
 use super::engine_choice::run_on_engine;
@@ -17,14 +17,15 @@ pub(super) struct SourceRows<'a> {
     pub(super) count: usize,
 }
 
-/// Above this, a row's sum of squares is called not finite: the products of such rows may overflow.
+/// Rows with a sum of squares above this count as non-finite, because their products may overflow.
 pub(super) const MAX_SUM_OF_SQUARES: f32 = 1e37;
 
 impl<'a> SourceRows<'a> {
-    /// The rows as the engine reads them, with 0 in place of rows that are not finite (or above 1e18), which `is_bad` is
-    /// told; and their sums of squares. What the engine can read in place is not copied.
+    /// Converts the rows to the format that the engine reads, and computes their sums of squares. Non-finite rows, and
+    /// rows with a norm above 3e18, are replaced by 0 and reported to `on_nonfinite`. Rows that the engine can read in
+    /// place are not copied.
     ///
-    /// `buffer` holds `count` rows of f32. Without `checks` rows are taken as they are, and their sums are called 0.
+    /// `buffer` holds `count` rows of f32. Without `checks`, rows are taken unchanged and their sums are set to 0.
     #[inline(always)]
     pub(super) fn stage<'b, E: Engine>(
         &self,
@@ -46,16 +47,16 @@ impl<'a> SourceRows<'a> {
     }
 }
 
-/// What [`SourceRows::stage`] does: compiled once for each type of number and instruction set, not for every caller.
+/// The operation of [`SourceRows::stage`], compiled once per dtype and instruction set instead of per caller.
 struct StageRows<'a, 'b, T> {
     rows: &'a SourceRows<'b>,
-    /// The numbers of the rows.
+    /// The values of the rows.
     data: &'b [T],
     in_place: bool,
     staging: StagingArgs<'a, 'b>,
 }
 
-/// What [`SourceRows::stage`] is given beside the rows.
+/// The arguments of [`SourceRows::stage`] other than the rows.
 struct StagingArgs<'a, 'b> {
     checks: bool,
     buffer: &'b mut [f32],
@@ -94,7 +95,7 @@ impl<'b, T: F32Compute> SimdOp for StageRows<'_, 'b, T> {
             return SourceMatrix::from_slice(data, *count, width, from.layout.row_stride);
         }
         for (i, (square, staged)) in squares.iter_mut().zip(buffer.chunks_exact_mut(width)).enumerate() {
-            // Not `>=`: NaN is bad too.
+            // Not `>=`: NaN must be rejected too.
             if *square < MAX_SUM_OF_SQUARES {
                 T::widen(from.row(*sequence, *head, first + i), staged);
             } else {
@@ -107,13 +108,13 @@ impl<'b, T: F32Compute> SimdOp for StageRows<'_, 'b, T> {
     }
 }
 
-/// Σ x², lane by lane.
+/// Computes Σ x², lane by lane.
 #[inline(always)]
 pub(super) fn sum_of_squares<T: F32Compute, S: Simd>(simd: S, x: &[T]) -> S::V {
     let mut sum = simd.splat(0.0);
     let mut vectors = x.chunks_exact(S::LANES);
     for x in vectors.by_ref() {
-        // SAFETY: the chunk has LANES numbers.
+        // SAFETY: the chunk has LANES values.
         let x = unsafe { T::load(simd, x.as_ptr()) };
         sum = simd.mul_add(x, x, sum);
     }
@@ -127,7 +128,7 @@ pub(super) fn sum_of_squares<T: F32Compute, S: Simd>(simd: S, x: &[T]) -> S::V {
     sum
 }
 
-/// Keys of one sequence and head whose key or value row is not finite.
+/// Returns the keys of one sequence and head whose key or value row is not finite.
 pub(super) fn nonfinite_keys(args: &AnyAttention, sequence: usize, head: usize) -> Vec<usize> {
     struct ScanRows<'a, 'b> {
         args: &'a AnyAttention<'a>,

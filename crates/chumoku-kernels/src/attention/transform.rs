@@ -1,4 +1,4 @@
-//! The steps between the product and the softmax: softcap, ALiBi, masks. Also the unit of scores.
+//! The steps between the product and the softmax: softcap, ALiBi and masks. Also the unit of scores.
 
 use super::engine::VisibleSpan;
 use super::mask::Mask;
@@ -11,9 +11,9 @@ use std::f64::consts::LOG2_E;
 /// Converts between the scores of a row, units of log 2 and natural units.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScoreUnit {
-    /// The factor that takes scores to units of log 2: `scale · log₂ e`, or `log₂ e` for transformed ones.
+    /// The factor that converts scores to units of log 2: `scale · log₂ e`, or `log₂ e` for transformed scores.
     pub(super) scale_log2: f32,
-    /// The factors that take a score to units of log 2 and to natural units: `[scale_log2, scale]`.
+    /// The factors that convert a score to units of log 2 and to natural units: `[scale_log2, scale]`.
     factors: [f64; 2],
 }
 
@@ -27,7 +27,8 @@ impl ScoreUnit {
         ScoreUnit { scale_log2, factors: if is_exact { factors } else { [LOG2_E, 1.0] } }
     }
 
-    /// Converts natural units to units of log 2, with the rounding of `scale_log2`: equal scores stay equal, however large.
+    /// Converts natural units to units of log 2, with the rounding of `scale_log2`: equal scores stay equal at any
+    /// magnitude.
     pub(super) fn to_log2(self, x: f64) -> f64 {
         x * self.factors[0] / self.factors[1]
     }
@@ -38,10 +39,10 @@ impl ScoreUnit {
     }
 }
 
-/// The largest softcap for which [`tanh`] is exact enough: the error of the score is the cap times that of tanh.
+/// The largest softcap for which [`tanh`] is accurate enough: the error of the score is the cap times that of tanh.
 const MAX_FAST_CAP: f32 = 64.0;
 
-/// What has to be done; none of it is `None`.
+/// The transformations of scores that the arguments require.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScoreTransform {
     scale: f32,
@@ -54,7 +55,8 @@ impl ScoreTransform {
         needed.then(|| ScoreTransform { scale: args.scale as f32, softcap: args.softcap.map(|cap| cap as f32) })
     }
 
-    /// With a softcap, its derivative `1 − tanh²(score / cap)` at each score of a row, before [`Transform::apply`].
+    /// Computes the derivative of the softcap, `1 − tanh²(score / cap)`, at each score of a row, before
+    /// [`ScoreTransform::apply`].
     #[inline(always)]
     pub(super) fn softcap_slopes<S: Simd>(&self, simd: S, span: VisibleSpan, scores: &[f32], slopes: &mut [f32]) {
         let Some(cap) = self.softcap else { return };
@@ -64,8 +66,8 @@ impl ScoreTransform {
         }
     }
 
-    /// Scores of query (sequence, head, query), for the keys from `first_key`, become scaled, capped and masked scores,
-    /// [`FORBIDDEN`] where the query must not see the key.
+    /// Scales, caps and masks the scores of query (sequence, head, query) for the keys from `first_key`. Masked keys
+    /// get [`MASKED_SCORE`].
     #[inline(always)]
     pub(super) fn apply<S: Simd>(
         &self,
@@ -79,7 +81,7 @@ impl ScoreTransform {
         simd.run(ApplyTransform { transform: self, args, place, first_key, span, scores });
     }
 
-    /// What [`Transform::apply`] does.
+    /// Inlined body of [`ScoreTransform::apply`].
     #[inline(always)]
     fn apply_to<S: Simd>(
         &self,
@@ -140,7 +142,7 @@ impl ScoreTransform {
     }
 }
 
-/// [`Transform::apply`] as a function of its own, which all passes call.
+/// The operation of [`ScoreTransform::apply`], a separate function that all passes share.
 struct ApplyTransform<'a, 'b> {
     transform: &'a ScoreTransform,
     args: &'a AttentionParams<'b, f32>,
@@ -159,7 +161,7 @@ impl SimdOp for ApplyTransform<'_, '_> {
     }
 }
 
-/// `tanh x = 1 − 2/(e²ˣ + 1)`. Largest absolute error 2e-7.
+/// Computes `tanh x = 1 − 2/(e²ˣ + 1)`. Maximum absolute error 2e-7.
 #[inline(always)]
 pub(super) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
     let one = simd.splat(1.0);
@@ -167,8 +169,9 @@ pub(super) fn tanh<S: Simd>(simd: S, x: S::V) -> S::V {
     simd.sub(one, simd.div(simd.splat(2.0), simd.add(e, one)))
 }
 
-/// The derivative of tanh, `1 − tanh² x = 4 e²ˣ / (e²ˣ + 1)²`, taken at −|x|, so that nothing overflows, and without the
-/// difference, of which nothing is left from |x| = 9. Largest error 8 ulp for |x| ≤ 43; beyond, 0.
+/// Computes the derivative of tanh, `1 − tanh² x = 4 e²ˣ / (e²ˣ + 1)²`, at −|x| so that nothing overflows. This form
+/// avoids the difference, which loses all digits from |x| = 9. Maximum error 8 ulp for |x| ≤ 43; beyond that it returns
+/// 0.
 #[inline(always)]
 fn tanh_slope<S: Simd>(simd: S, x: S::V) -> S::V {
     let below = simd.min(x, simd.sub(simd.splat(0.0), x));
@@ -183,7 +186,7 @@ mod tests {
     use crate::isa::{Portable, VectorMath};
 
     #[test]
-    fn the_slope_of_the_softcap_is_exact_where_tanh_is_almost_one() {
+    fn softcap_slope_is_accurate_when_tanh_is_close_to_one() {
         for n in -430..=430 {
             let x = n as f32 / 10.0;
             let expected = f64::from(x).cosh().powi(-2);

@@ -1,8 +1,8 @@
-//! Attention of numbers whose type is known only when it runs.
+//! Type-erased arguments of attention: the dtype is known only at run time.
 //!
-//! An element type matters where rows are read ([`super::rows`], [`super::decode`], [`super::differentiate`]) and where
-//! results are written ([`super::finish`]). What lies between works on f32 and is compiled once, not for every type: it
-//! takes arguments of this file.
+//! The element type matters only where rows are read ([`super::staging`], [`super::decode`],
+//! [`super::softmax_backward`]) and where results are written ([`super::finish`]). Everything in between works on f32
+//! and takes the arguments of this file, so it is compiled once instead of once per dtype.
 
 use super::heads::{Heads, HeadsLayout};
 use super::params::{Attention, AttentionParams, BackwardInputs};
@@ -12,7 +12,7 @@ use crate::number::Element;
 use half::{bf16, f16};
 use std::ops::Deref;
 
-/// As [`Heads`], of numbers whose type is known only when it runs.
+/// [`Heads`] of a dtype that is known only at run time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnyHeads<'a> {
     pub(super) data: DtypeSlice<'a>,
@@ -24,16 +24,16 @@ impl<'a> AnyHeads<'a> {
         AnyHeads { data: T::erase(heads.data), layout: heads.layout }
     }
 
-    /// Width of a row.
+    /// Returns the width of a row.
     #[inline(always)]
     pub(super) fn dim(&self) -> usize {
         self.layout.dim
     }
 
-    /// Writes row `i` of sequence `s` and head `h` to `to`, which is as long, as f32.
+    /// Converts row `i` of sequence `s` and head `h` to f32 and writes it to `to`, which has the same length.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline(always)]
     pub(super) fn read_row(&self, (s, h, i): (usize, usize, usize), to: &mut [f32]) {
         let (at, dim) = (self.layout.row_offset(s, h, i), self.layout.dim);
@@ -45,7 +45,7 @@ impl<'a> AnyHeads<'a> {
     }
 }
 
-/// As [`Attention`]; queries, keys and values are of one type.
+/// [`Attention`] of a dtype that is known only at run time; queries, keys and values share the dtype.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnyAttention<'a> {
     pub(super) query: AnyHeads<'a>,
@@ -69,7 +69,7 @@ impl<'a> Deref for AnyAttention<'a> {
     }
 }
 
-/// As [`AnyAttention`], with what the backward pass is given beside.
+/// [`AnyAttention`] with the additional inputs of the backward pass.
 #[derive(Clone, Copy)]
 pub(super) struct AnyBackwardInputs<'a> {
     pub(super) args: &'a AnyAttention<'a>,
@@ -92,11 +92,11 @@ impl<'a> AnyBackwardInputs<'a> {
     }
 }
 
-/// The plain backward pass of a call, a query at a time, for what does not know the type of its numbers.
+/// Type-erased access to the reference backward pass, one query at a time.
 pub(super) trait ReferenceBackward: Sync {
-    /// As [`reference::attention_row_backward`].
+    /// Calls [`reference::attention_row_backward`].
     fn row(&self, s: usize, h: usize, i: usize) -> RowGradients;
-    /// As [`RowGradients::add_to_key`].
+    /// Calls [`RowGradients::add_to_key`].
     fn add_to_key(
         &self,
         row: &RowGradients,

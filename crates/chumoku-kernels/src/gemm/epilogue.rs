@@ -1,4 +1,4 @@
-//! What follows a product while its block is in the cache.
+//! The epilogue of a product, applied while its block is in the cache.
 
 use super::matrix::OutputInit;
 use crate::activation::{self, Activation};
@@ -8,34 +8,34 @@ use crate::isa::{Simd, SimdOp};
 use crate::number::Real;
 use crate::threads::SharedMut;
 
-/// What is done with the sums of a product, element by element. Dropout goes by the index in the result.
+/// The epilogue: an elementwise operation on the sums of a product. Dropout uses the index in the result.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub enum Epilogue<'a, T> {
-    /// Nothing.
+    /// No operation.
     #[default]
     Identity,
     /// `dropout(f(c))`
     Activate {
-        /// f
+        /// The function f.
         activation: Activation,
-        /// After it.
+        /// Dropout after f.
         dropout: Option<Dropout>,
-        /// If wanted, the slope of all this, `dropout(f′(c))`: what was in there is replaced. It takes the memory that
-        /// c would, and spares the backward pass computing f and drawing random numbers again.
+        /// Receives the slope `dropout(f′(c))`, if set; previous contents are replaced. It takes as much memory as c,
+        /// but saves the backward pass from computing f and drawing random numbers again.
         slope: Option<&'a mut Vec<T>>,
     },
     /// `residual + dropout(c)`
     AddResidual {
-        /// Of c.
+        /// Dropout of c.
         dropout: Option<Dropout>,
-        /// Of the shape of the result.
+        /// Same shape as the result.
         residual: &'a [T],
     },
-    /// `c · by`, and 0 where `by` is 0, whatever c is: with the slope of [`Then::Activate`], the gradient of what that was
-    /// given, where c is that of its result.
+    /// `c · factors`, and 0 where `factors` is 0, whatever c holds. If `factors` is the slope of [`Epilogue::Activate`]
+    /// and c the gradient of its result, this is the gradient of its input.
     Multiply {
-        /// Of the shape of the result.
+        /// Same shape as the result.
         factors: &'a [T],
     },
 }
@@ -46,7 +46,7 @@ impl<T: Real> Epilogue<'_, T> {
             Epilogue::Identity => (None, None),
             Epilogue::Activate { dropout, .. } => (*dropout, None),
             Epilogue::AddResidual { dropout, residual } => (*dropout, Some(("product: residual", residual.len()))),
-            Epilogue::Multiply { factors: by } => (None, Some(("product: by", by.len()))),
+            Epilogue::Multiply { factors: by } => (None, Some(("product: factors", by.len()))),
         };
         if let Some(dropout) = dropout {
             crate::dropout::check_rate("product: dropout", dropout.rate)?;
@@ -55,24 +55,24 @@ impl<T: Real> Epilogue<'_, T> {
     }
 }
 
-/// Numbers of a row that are finished at a time: those of a group of dropout.
+/// Values of a row that are processed at a time: those of a dropout group.
 pub(super) const SEGMENT: usize = crate::dropout::GROUP;
 
-/// Results from so many numbers on are written past the cache: they would not stay in it until they are read.
+/// Results of at least this many values are written past the cache, because they would be evicted before they are read.
 const STREAMING_SIZE: usize = 1 << 20;
 
-/// Numbers in a cache line.
+/// Values in a cache line.
 #[cfg(target_arch = "x86_64")]
 pub(super) const LINE: usize = 16;
 
-/// Start and [`Then`] of a product of f32 numbers.
+/// Initial value and [`Epilogue`] of an f32 product.
 #[derive(Debug)]
 pub(super) struct BlockEpilogue<'a> {
     pub(super) init: OutputInit<'a, f32>,
     step: EpilogueStep<'a>,
     dropout_mask: Option<DropoutMask>,
     cols: usize,
-    /// Whether results are written past the cache.
+    /// True if results are written past the cache.
     streams_output: bool,
 }
 
@@ -85,12 +85,12 @@ enum EpilogueStep<'a> {
 }
 
 impl<'a> BlockEpilogue<'a> {
-    /// Nothing but the start.
+    /// Creates an epilogue with only an initial value.
     pub(super) fn new(start: OutputInit<'a, f32>, cols: usize) -> Self {
         BlockEpilogue { init: start, step: EpilogueStep::Identity, dropout_mask: None, cols, streams_output: false }
     }
 
-    /// Takes up what follows; hands back the vector whose spare memory the product will fill with `len` numbers.
+    /// Sets the epilogue. Returns the vector whose spare capacity the product will fill with `len` values.
     pub(super) fn set_epilogue<'b>(&mut self, then: Epilogue<'b, f32>, len: usize) -> Option<&'b mut Vec<f32>>
     where
         'b: 'a,
@@ -111,12 +111,12 @@ impl<'a> BlockEpilogue<'a> {
         filled
     }
 
-    /// Whether the sums are the result, but for [`Start::Keep`].
+    /// Returns whether the sums are the result, apart from [`OutputInit::Keep`].
     pub(super) fn is_identity(&self) -> bool {
         matches!((&self.step, self.init), (EpilogueStep::Identity, OutputInit::Zero | OutputInit::Keep))
     }
 
-    /// Asks for what the finish of these rows and columns will read, while the sums are still being computed.
+    /// Prefetches the inputs of the epilogue for these rows and columns, while the sums are still being computed.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn prefetch(&self, rows: std::ops::Range<usize>, cols: &std::ops::Range<usize>) {
         if let EpilogueStep::Add(other) | EpilogueStep::Multiply(other) = &self.step {
@@ -128,12 +128,13 @@ impl<'a> BlockEpilogue<'a> {
         }
     }
 
-    /// Finishes `sums`, those of row `i` from column `j` on, and writes them to `c`.
+    /// Applies the epilogue to `sums`, the sums of row `i` from column `j`, and writes them to `c`.
     ///
     /// # Safety
-    /// * The memory of `c`, and that of the slope of [`Then::Activate`], must still be there.
-    /// * These elements of both must be the caller's alone, until [`Finish::done`] has been called.
-    /// * With [`Start::Keep`], these elements of `c` must hold numbers. Otherwise nothing of `c` is read.
+    /// * The memory of `c`, and that of the slope of [`Epilogue::Activate`], must still be valid.
+    /// * The caller must have exclusive access to these elements of both, until [`BlockEpilogue::fence`] has been
+    ///   called.
+    /// * With [`OutputInit::Keep`], these elements of `c` must be initialized. Otherwise nothing of `c` is read.
     #[inline(always)]
     pub(super) unsafe fn apply<S: Simd>(
         &self,
@@ -146,10 +147,10 @@ impl<'a> BlockEpilogue<'a> {
         simd.run(ApplyEpilogue { epilogue: self, place, sums, c, c_stride });
     }
 
-    /// What [`Finish::segment`] does.
+    /// Body of [`BlockEpilogue::apply`].
     ///
     /// # Safety
-    /// As there.
+    /// Same as [`BlockEpilogue::apply`].
     #[inline(always)]
     unsafe fn apply_to<S: Simd>(
         &self,
@@ -162,7 +163,7 @@ impl<'a> BlockEpilogue<'a> {
         let (count, at, first) = (sums.len(), i * c_stride + j, i * self.cols + j);
         match self.init {
             OutputInit::Zero => {}
-            // SAFETY: there and the caller's alone, as the caller promises, and holding numbers, as it does with `Keep`.
+            // SAFETY: valid and exclusive as the caller promises, and initialized, as it promises for `Keep`.
             OutputInit::Keep => add(simd, sums, unsafe { c.slice(at, count) }),
             OutputInit::Bias(bias) => add(simd, sums, &bias[j..j + count]),
         }
@@ -177,7 +178,7 @@ impl<'a> BlockEpilogue<'a> {
                 let slope = &mut slope[..count];
                 activation::activate_with_slope(simd, *kind, sums, slope);
                 self.apply_dropout(simd, first, [sums, slope]);
-                // SAFETY: the memory of the slope is there, and these elements the caller's alone, as it promises.
+                // SAFETY: the slope is valid and these elements are exclusive, as the caller promises.
                 unsafe { self.write(simd, *to, first, slope) };
             }
             EpilogueStep::Add(residual) => {
@@ -186,31 +187,32 @@ impl<'a> BlockEpilogue<'a> {
             }
             EpilogueStep::Multiply(by) => multiply(simd, sums, &by[first..first + count]),
         }
-        // SAFETY: the memory of `c` is there, and these elements the caller's alone, as it promises.
+        // SAFETY: `c` is valid and these elements are exclusive, as the caller promises.
         unsafe { self.write(simd, c, at, sums) };
     }
 
-    /// Writes `sums` to `c` from `at` on, of which nothing is read.
+    /// Writes `sums` to `c` from `at` on, without reading `c`.
     ///
     /// # Safety
-    /// * The memory of `c` must still be there.
-    /// * These elements of `c` must be the caller's alone, until [`Finish::done`] has been called.
+    /// * The memory of `c` must still be valid.
+    /// * The caller must have exclusive access to these elements of `c`, until [`BlockEpilogue::fence`] has been
+    ///   called.
     #[inline(always)]
     unsafe fn write<S: Simd>(&self, simd: S, c: SharedMut<f32>, at: usize, sums: &[f32]) {
         if !self.streams_output || !sums.len().is_multiple_of(S::LANES) || !c.is_aligned(at, S::LANES) {
-            // SAFETY: the memory is there and these elements the caller's alone, as the caller promises.
+            // SAFETY: the memory is valid and these elements are exclusive, as the caller promises.
             return unsafe { c.copy_from(at, sums) };
         }
-        // SAFETY: there and the caller's alone, as the caller promises; all of the part is written below.
+        // SAFETY: valid and exclusive as the caller promises. All of the part is written below.
         let to = unsafe { c.slice_uninit(at, sums.len()) };
         for (to, part) in to.chunks_exact_mut(S::LANES).zip(sums.chunks_exact(S::LANES)) {
-            // SAFETY: the chunk has room for LANES numbers. It is aligned to them: the first was found to be, and each
-            // starts a vector after the one before.
+            // SAFETY: the chunk has space for LANES values. It is aligned: the first was checked above, and each chunk
+            // starts one vector after the previous one.
             unsafe { simd.stream_ptr(to.as_mut_ptr().cast(), simd.load(part)) };
         }
     }
 
-    /// Called by each task when its part is written.
+    /// Makes streamed results visible to other threads. Each task calls it after writing its part.
     #[inline(always)]
     pub(super) fn fence<S: Simd>(&self, simd: S) {
         if self.streams_output {
@@ -226,8 +228,8 @@ impl<'a> BlockEpilogue<'a> {
     }
 }
 
-/// A segment to be finished, by one function for all kernels. [`Finish::segment`] alone makes it, whose caller makes the
-/// promises.
+/// The operation of [`BlockEpilogue::apply`], compiled once for all kernels. That method is the only constructor, and
+/// its caller gives the guarantees.
 struct ApplyEpilogue<'a, 'b> {
     epilogue: &'a BlockEpilogue<'b>,
     place: (usize, usize),
@@ -241,25 +243,25 @@ impl SimdOp for ApplyEpilogue<'_, '_> {
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
         let ApplyEpilogue { epilogue: finish, place, sums, c, c_stride } = self;
-        // SAFETY: it asks for what the caller of `segment` has promised.
+        // SAFETY: it requires what the caller of `apply` has promised.
         unsafe { finish.apply_to(simd, place, sums, c, c_stride) };
     }
 }
 
-/// `x *= y`; 0 where y is 0, whatever x is.
+/// Computes `x *= y`; 0 where y is 0, whatever x holds.
 #[inline(always)]
 fn multiply<S: Simd>(simd: S, x: &mut [f32], y: &[f32]) {
     let zero = simd.splat(0.0);
     for (x, y) in x.chunks_mut(S::LANES).zip(y.chunks(S::LANES)) {
         let y = simd.load_up_to(y, 0.0);
         let product = simd.mul(simd.load_up_to(x, 0.0), y);
-        // What is neither above nor below 0 is 0, or NaN and shows.
+        // A value that is neither above nor below 0 is 0, or NaN, which must propagate.
         let product = simd.select_lt(zero, y, product, simd.select_lt(y, zero, product, y));
         simd.store_up_to(x, product);
     }
 }
 
-/// `x += y`
+/// Computes `x += y`.
 #[inline(always)]
 fn add<S: Simd>(simd: S, x: &mut [f32], y: &[f32]) {
     for (x, y) in x.chunks_mut(S::LANES).zip(y.chunks(S::LANES)) {

@@ -1,10 +1,10 @@
-//! A product as it is asked for.
+//! The description of a product with its epilogue.
 
 use super::epilogue::Epilogue;
 use super::matrix::{MatRef, OutputInit, Precision};
 use super::packed::Rhs;
 
-/// A product into memory of its own: `C = then(bias + A·B)`.
+/// A product into newly allocated memory: `C = epilogue(bias + A·B)`.
 #[derive(Debug)]
 pub struct FusedGemm<'a, T> {
     /// (m, k)
@@ -13,9 +13,9 @@ pub struct FusedGemm<'a, T> {
     pub b: Rhs<'a, T>,
     /// (n,)
     pub bias: Option<&'a [T]>,
-    /// What is done with the sums.
+    /// Operation on the sums.
     pub epilogue: Epilogue<'a, T>,
-    /// How exact the products are.
+    /// Precision of the products.
     pub precision: Precision,
 }
 

@@ -1,8 +1,8 @@
-//! Operands and results of a product: views of matrices, what a result starts from, how exact it is.
+//! Views of the operands and results of a product, the initial value of a result, and the levels of precision.
 
 use crate::error::{Error, Result};
 
-/// A matrix that is read: `(rows, cols)` with any strides.
+/// A read-only matrix `(rows, cols)` with arbitrary strides.
 #[derive(Clone, Copy, Debug)]
 pub struct MatRef<'a, T> {
     pub(super) data: &'a [T],
@@ -12,7 +12,7 @@ pub struct MatRef<'a, T> {
     pub(super) col_stride: usize,
 }
 
-/// A matrix that is written: `(rows, cols)`, each row contiguous.
+/// A writable matrix `(rows, cols)` with contiguous rows.
 #[derive(Debug)]
 pub struct MatMut<'a, T> {
     pub(super) data: &'a mut [T],
@@ -31,7 +31,7 @@ fn last_index(rows: usize, cols: usize, row_stride: usize, col_stride: usize) ->
 }
 
 impl<'a, T: Copy> MatRef<'a, T> {
-    /// A row-major matrix over the whole of `data`.
+    /// Creates a row-major matrix over all of `data`.
     ///
     /// # Errors
     /// If `data` does not hold exactly `rows · cols` values.
@@ -42,10 +42,10 @@ impl<'a, T: Copy> MatRef<'a, T> {
         Ok(MatRef { data, rows, cols, row_stride: cols, col_stride: 1 })
     }
 
-    /// A matrix with given strides, in elements.
+    /// Creates a matrix with the given strides, in elements.
     ///
     /// # Errors
-    /// If the last element lies beyond `data`.
+    /// If the last element is beyond `data`.
     pub fn strided(data: &'a [T], rows: usize, cols: usize, row_stride: usize, col_stride: usize) -> Result<Self> {
         match last_index(rows, cols, row_stride, col_stride) {
             Some(end) if end <= data.len() => Ok(MatRef { data, rows, cols, row_stride, col_stride }),
@@ -53,34 +53,34 @@ impl<'a, T: Copy> MatRef<'a, T> {
         }
     }
 
-    /// The transpose, without moving anything.
+    /// Returns the transpose without moving data.
     pub fn t(self) -> Self {
         MatRef { rows: self.cols, cols: self.rows, row_stride: self.col_stride, col_stride: self.row_stride, ..self }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// Whether the numbers of a row lie side by side.
+    /// Returns whether the values of a row are contiguous.
     pub(crate) fn has_contiguous_rows(&self) -> bool {
         self.col_stride == 1 || self.cols <= 1
     }
 
-    /// The row `row`, whose numbers lie side by side.
+    /// Returns row `row`, whose values are contiguous.
     #[inline(always)]
     pub(crate) fn row(&self, row: usize) -> &'a [T] {
         assert!(row < self.rows && self.has_contiguous_rows());
         &self.data[row * self.row_stride..][..self.cols]
     }
 
-    /// The element at `(row, col)`.
+    /// Returns the element at `(row, col)`.
     #[inline(always)]
     pub fn at(&self, row: usize, col: usize) -> T {
         assert!(row < self.rows && col < self.cols);
@@ -89,7 +89,7 @@ impl<'a, T: Copy> MatRef<'a, T> {
 }
 
 impl<'a, T: Copy> MatMut<'a, T> {
-    /// A row-major matrix over the whole of `data`.
+    /// Creates a row-major matrix over all of `data`.
     ///
     /// # Errors
     /// If `data` does not hold exactly `rows · cols` values.
@@ -100,10 +100,10 @@ impl<'a, T: Copy> MatMut<'a, T> {
         Ok(MatMut { data, rows, cols, row_stride: cols })
     }
 
-    /// A matrix whose rows start `row_stride` elements apart.
+    /// Creates a matrix whose rows start `row_stride` elements apart.
     ///
     /// # Errors
-    /// If rows overlap, or the last element lies beyond `data`.
+    /// If rows overlap, or the last element is beyond `data`.
     pub fn strided(data: &'a mut [T], rows: usize, cols: usize, row_stride: usize) -> Result<Self> {
         if row_stride < cols {
             return Err(Error::length("row stride", cols, row_stride));
@@ -114,22 +114,22 @@ impl<'a, T: Copy> MatMut<'a, T> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     pub fn cols(&self) -> usize {
         self.cols
     }
 
-    /// All numbers from the first to the last, and the distance of rows.
+    /// Returns all values from the first to the last, and the row stride.
     pub(crate) fn into_parts(self) -> (&'a mut [T], usize) {
         (self.data, self.row_stride)
     }
 
-    /// The row `row`.
+    /// Returns row `row`.
     #[inline(always)]
     pub fn row_mut(&mut self, row: usize) -> &mut [T] {
         assert!(row < self.rows);
@@ -138,21 +138,21 @@ impl<'a, T: Copy> MatMut<'a, T> {
     }
 }
 
-/// What C holds before the products are added.
+/// The initial value of C, to which the products are added.
 #[derive(Clone, Copy, Debug)]
 pub enum OutputInit<'a, T> {
-    /// Nothing: whatever C held is never read.
+    /// Zero: the previous contents of C are never read.
     Zero,
-    /// What C holds.
+    /// The previous contents of C.
     Keep,
-    /// This row in every row, shape `(cols,)`.
+    /// This row, of shape `(cols,)`, in every row of C.
     Bias(&'a [T]),
 }
 
-/// How exact products of f32 numbers are; sums are f32 at every level. Named as in PyTorch and JAX.
+/// The precision of f32 products. Sums are f32 at every level. The names are those of PyTorch and JAX.
 ///
-/// With AMX, numbers are split into bf16 terms and the terms multiplied, many times faster than f32 is. Where AVX-512 knows
-/// bf16, `Medium` is computed so, twice as fast as f32. Whatever else there is computes in plain f32. The tests allow these
+/// With AMX, values are split into bf16 terms and the terms multiplied, many times faster than f32. On AVX-512 with
+/// BF16, `Medium` uses one term, twice as fast as f32. All other cases compute in plain f32. The tests allow these
 /// errors:
 ///
 /// | level | terms | one product of two numbers | matrix product, of the largest number | output of attention |
@@ -161,24 +161,24 @@ pub enum OutputInit<'a, T> {
 /// | `High` | 2 | 15 bits | 3e-5 | 1e-5 |
 /// | `Highest` | 3 | 22 bits | 2e-6 | 6e-7 |
 ///
-/// Products of great depth, of matrices with gaps, and with something done to their results may be off by three times
-/// as much. The last column is the relative error in the 2-norm with 512 queries and keys of width 64.
+/// The limits are three times as large for products of great depth, for matrices with gaps, and with an epilogue. The
+/// last column is the relative error in the 2-norm with 512 queries and keys of width 64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Precision {
-    /// At least bf16: one term of 8 bits.
+    /// At least bf16: one term with 8 bits.
     Medium,
-    /// At least two bf16 terms, 16 bits: three products.
+    /// At least two bf16 terms with 16 bits: three products.
     High,
-    /// As f32: three bf16 terms hold all 24 bits, six products.
+    /// Like f32: three bf16 terms hold all 24 bits, in six products.
     #[default]
     Highest,
 }
 
 impl Precision {
-    /// Every level, the least exact first.
+    /// All levels, the least precise first.
     pub const ALL: [Precision; 3] = [Precision::Medium, Precision::High, Precision::Highest];
 
-    /// Its name on command lines and in files.
+    /// Returns its name on command lines and in files.
     pub fn name(self) -> &'static str {
         match self {
             Precision::Medium => "medium",
@@ -187,7 +187,7 @@ impl Precision {
         }
     }
 
-    /// bf16 terms that hold a number.
+    /// Returns the number of bf16 terms per value.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn bf16_terms(self) -> usize {
         match self {
@@ -197,7 +197,7 @@ impl Precision {
         }
     }
 
-    /// The level of a name.
+    /// Returns the level with this name.
     pub fn from_name(name: &str) -> Option<Precision> {
         Precision::ALL.into_iter().find(|precision| precision.name() == name)
     }

@@ -1,27 +1,36 @@
-//! The matrix product `C = A·B (+ C or a bias)`, and what layers do with it before it leaves the cache.
+//! The matrix product `C = A·B (+ C or a bias)` with fused epilogues of layers.
 //!
-//! Two kernels compute it: `vectors` on any machine (around [`crate::register_tile`]), `tiles` where there is AMX or AVX-512
-//! has bf16. Both pack their operands into panels in which what
-//! one step of the depth needs lies side by side. B is packed once and shared, or comes packed ([`PackedMatrix`]); each
-//! task packs the rows of A that it needs. `finish` then adds the bias, applies activation and dropout or adds the
-//! residual, while the block is in the cache.
+//! Two kernels compute it: `vectors` runs on any machine (around [`crate::register_tile`]), and `tiles` needs AMX or
+//! AVX-512 with BF16. Both pack their operands into panels in which the values of one step of the depth are contiguous.
+//! B is packed once and shared, or comes packed ([`PackedMatrix`]). Each task packs the rows of A that it needs. The
+//! `epilogue` then adds the bias, applies activation and dropout or adds the residual, while the block is in the cache.
 //!
-//! Every element of C is one sum over the depth in one fixed order, whatever block or task it falls into. Results
-//! therefore do not depend on the number of threads nor on the other rows of the product.
+//! ```text
+//! pack B, unless it is a PackedMatrix                    panels of columns, shared by all threads
+//! for each block of C, in parallel:
+//!     for each block of the depth:
+//!         pack the block's rows of A                     panels of rows, private to the task
+//!         for each panel of B and each panel of A:
+//!             C_tile (+)= A_panel · B_panel              register tile or AMX tiles
+//!     C = epilogue(C + bias)                             while the block is in the cache
+//! ```
 //!
-//! Source of the blocking: Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
+//! Every element of C is one sum over the depth in a fixed order, independent of its block and task. Results therefore
+//! do not depend on the number of threads or on the other rows of the product.
+//!
+//! The blocking follows Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008).
 //!
 //! # Files
 //!
-//! - `finish`: bias, activation, dropout and residual while a block is in the cache
+//! - `epilogue`: bias, activation, dropout and residual while a block is in the cache
+//! - `fused`: a product with its epilogue
 //! - `matrix`: views of operands and results
-//! - `packed`: operands that are packed once, in 16 bits where that is exact
-//! - `product`: the description of a product
-//! - `reference`: the plain version
+//! - `packed`: RHS matrices that are packed once, in 16 bits if that is exact
+//! - `reference`: the reference implementation
 //! - `tiles`: products of bf16 terms
 //! - `vectors`: products in vectors, around the register tile
 
-// A file uses what stands before it here: matrix; packed, finish; product; reference; vectors, tiles.
+// A file may use those before it: matrix; packed, epilogue; fused; reference; vectors, tiles.
 mod epilogue;
 mod fused;
 mod matrix;
@@ -47,16 +56,15 @@ use crate::threads::SharedMut;
 use epilogue::BlockEpilogue;
 use packed::Kernel;
 
-/// The matrix product, `C = start + A·B`.
+/// Computes the matrix product `C = init + A·B`.
 ///
-/// A number that is not finite shows in its row (of A) or column (of B) and nowhere else; with bf16 terms an infinite one may
-/// show as NaN.
+/// A non-finite value affects only its row (of A) or column (of B). With bf16 terms an infinite value may become NaN.
 ///
 /// # Shapes
-/// `a` (m, k), `b` (k, n), `c` (m, n). Any of them may be 0.
+/// `a` (m, k), `b` (k, n), `c` (m, n). Each size may be 0.
 ///
 /// # Errors
-/// If the shapes do not fit.
+/// If the shapes do not match.
 pub fn gemm<T: Real>(
     a: MatRef<T>,
     b: MatRef<T>,
@@ -73,7 +81,7 @@ pub fn gemm<T: Real>(
     Ok(())
 }
 
-/// Counts a product and times it. It passes over so many arrays of the result's shape.
+/// Counts and times a product that passes over `results` arrays of the result's shape.
 fn timed<T: Real>(a: &MatRef<T>, b: &MatRef<T>, precision: Precision, results: usize) -> profile::OperationGuard {
     profile::count_multiply_adds(&[a.rows, a.cols, b.cols]);
     profile::operation(|| {
@@ -106,10 +114,10 @@ fn check<T>(what: &'static str, a: &MatRef<T>, b: &MatRef<T>, start: OutputInit<
 }
 
 impl<T: Real> FusedGemm<'_, T> {
-    /// C, (m, n) row by row.
+    /// Computes C, (m, n) in row-major order.
     ///
     /// # Errors
-    /// If the shapes do not fit, or a dropout rate is out of range.
+    /// If the shapes do not match, or a dropout rate is out of range.
     pub fn compute(self) -> Result<Vec<T>> {
         check("product: b", &self.a, &self.b.matrix, self.init())?;
         self.epilogue.check(self.a.rows, self.b.matrix.cols)?;
@@ -123,15 +131,15 @@ impl<T: Real> FusedGemm<'_, T> {
 }
 
 impl PackedMatrix {
-    /// Packs `b` for products at a level of precision, by the instruction set in force; `None` for number types whose
-    /// products pack nothing.
+    /// Packs `b` for products at a level of precision on the active instruction set. Returns `None` for number types
+    /// whose products need no packing.
     pub fn new<T: Real>(b: MatRef<T>, precision: Precision) -> Option<PackedMatrix> {
         let _timed = profile::memory_bound::<T>("packing of weights", 2 * b.rows * b.cols);
         T::run::<PackRhsMatrix>((b, precision))
     }
 }
 
-/// Both versions of [`gemm`].
+/// Both implementations of [`gemm`].
 struct Gemm;
 
 impl Implementations for Gemm {
@@ -145,7 +153,7 @@ impl Implementations for Gemm {
     }
 }
 
-/// Both versions of [`Product::compute`].
+/// Both implementations of [`FusedGemm::compute`].
 struct ComputeFusedGemm;
 
 impl Implementations for ComputeFusedGemm {
@@ -159,7 +167,7 @@ impl Implementations for ComputeFusedGemm {
     }
 }
 
-/// Both versions of [`PackedMatrix::new`].
+/// Both implementations of [`PackedMatrix::new`].
 struct PackRhsMatrix;
 
 impl Implementations for PackRhsMatrix {
@@ -173,31 +181,32 @@ impl Implementations for PackRhsMatrix {
     }
 }
 
-/// The fast product for f32; shapes have been checked.
+/// The fast f32 product. The caller has checked the shapes.
 fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: OutputInit<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride) = (SharedMut::new(c.data), c.row_stride);
-    // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
-    // numbers; nothing else is written.
+    // SAFETY: `c` is exclusively borrowed for the whole call, has the checked shape of the product, and is initialized.
+    // Nothing else is written.
     unsafe { run(a, b.into(), c, c_stride, &BlockEpilogue::new(start, b.cols), precision) };
 }
 
-/// As [`gemm_f32`], with a second operand that may be packed.
+/// Computes the f32 product like [`gemm_f32`], with an RHS that may be packed.
 pub(crate) fn gemm_packed(a: MatRef<f32>, b: Rhs<f32>, start: OutputInit<f32>, c: MatMut<f32>, precision: Precision) {
     let (c, c_stride, finish) = (SharedMut::new(c.data), c.row_stride, BlockEpilogue::new(start, b.matrix.cols));
-    // SAFETY: `c` is borrowed exclusively for longer than this, of the shape of the product as was checked, and holds
-    // numbers; nothing else is written.
+    // SAFETY: `c` is exclusively borrowed for the whole call, has the checked shape of the product, and is initialized.
+    // Nothing else is written.
     unsafe { run(a, b, c, c_stride, &finish, precision) };
 }
 
-/// The fast product into new memory; shapes have been checked.
+/// The fast f32 product into new memory. The caller has checked the shapes.
 fn fused_gemm_f32(p: FusedGemm<f32>) -> Vec<f32> {
     let (m, n) = (p.a.rows, p.b.matrix.cols);
     let mut finish = BlockEpilogue::new(p.init(), n);
     let mut slope = finish.set_epilogue(p.epilogue, m * n);
     let mut c = Vec::new();
-    // SAFETY: the spare memory of both is there for the product alone and holds m rows of n; the start is not kept.
+    // SAFETY: the spare capacity of both is used only by the product and holds m rows of n. The initial value is not
+    // `Keep`.
     unsafe { run(p.a, p.b, SharedMut::from_spare_capacity(&mut c, m * n), n, &finish, p.precision) };
-    // SAFETY: both have room for m rows of n, and the product has written every element.
+    // SAFETY: both have capacity for m rows of n, and the product has written every element.
     unsafe {
         c.set_len(m * n);
         if let Some(slope) = &mut slope {
@@ -207,12 +216,14 @@ fn fused_gemm_f32(p: FusedGemm<f32>) -> Vec<f32> {
     c
 }
 
-/// The product into `c`, of which it reads nothing unless the start is [`Start::Keep`] and writes everything.
+/// Computes the product into `c`. It reads nothing of `c` unless the initial value is [`OutputInit::Keep`], and writes
+/// everything.
 ///
 /// # Safety
-/// * `c` must hold a row of C for each row of `a`, `c_stride` apart, and `finish` be made for such a result.
-/// * Nobody else may reach these rows, nor the memory of the slope in `finish`, until this returns.
-/// * With [`Start::Keep`] the rows must hold numbers.
+/// * `c` must hold a row of C for each row of `a`, `c_stride` apart, and `epilogue` must be made for a result of this
+///   shape.
+/// * No other code may access these rows, or the memory of the slope in `epilogue`, until this returns.
+/// * With [`OutputInit::Keep`] the rows must be initialized.
 unsafe fn run(
     a: MatRef<f32>,
     b: Rhs<f32>,
@@ -224,7 +235,7 @@ unsafe fn run(
     if a.rows == 0 || b.matrix.cols == 0 {
         return;
     }
-    // SAFETY: both kernels ask for what the caller promises here; that there are rows and columns was just seen.
+    // SAFETY: both kernels require what the caller promises here. There are rows and columns, as was just checked.
     unsafe {
         match select_kernel(b.matrix.cols, a.cols, precision) {
             #[cfg(target_arch = "x86_64")]
@@ -238,7 +249,7 @@ unsafe fn run(
     }
 }
 
-/// How a product of so many columns and such a depth is computed.
+/// Selects the kernel for a product with this number of columns and depth.
 fn select_kernel(cols: usize, depth: usize, precision: Precision) -> Kernel {
     #[cfg(target_arch = "x86_64")]
     if tiles::is_worthwhile(cols, depth)
@@ -250,7 +261,7 @@ fn select_kernel(cols: usize, depth: usize, precision: Precision) -> Kernel {
     Kernel::Vectors { width: vectors::tile_size().1 }
 }
 
-/// Packs `b` for products at a level of precision, by the instruction set in force.
+/// Packs `b` for products at a level of precision on the active instruction set.
 fn pack_f32(b: MatRef<f32>, precision: Precision) -> PackedMatrix {
     let kernel = select_kernel(b.cols, b.rows, precision);
     let mut panels = AlignedBuffer::new();

@@ -1,4 +1,4 @@
-//! Second operands that are packed once and multiplied with many times.
+//! RHS matrices that are packed once and used in many products.
 
 use super::matrix::MatRef;
 #[cfg(target_arch = "x86_64")]
@@ -10,13 +10,13 @@ use crate::low_precision::StorageDtype;
 use crate::memory::AlignedBuffer;
 use crate::number::Real;
 
-/// How a product is computed: which depends on its columns, depth and precision, never on its rows.
+/// The kernel of a product. It depends on the columns, depth and precision, never on the rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel {
     /// Blocks of bf16 terms.
     #[cfg(target_arch = "x86_64")]
     Bf16Blocks(Bf16, Precision),
-    /// Vectors, in register tiles so wide.
+    /// Vectors, in register tiles of this width.
     Vectors { width: usize },
 }
 
@@ -32,18 +32,18 @@ impl Kernel {
     }
 }
 
-/// A matrix packed as the second operand of products. It knows its kernel and shape, and where a product is computed
-/// by another kernel it is passed over.
+/// A matrix that is packed as the RHS of products. It stores its kernel and shape. Products that use a different kernel
+/// ignore it.
 #[derive(Debug)]
 pub struct PackedMatrix {
     pub(super) kernel: Kernel,
     pub(super) shape: (usize, usize),
-    /// Of the numbers in vectors' panels.
+    /// The dtype of the values in panels of the vector kernel.
     pub(super) dtype: StorageDtype,
     pub(super) panels: AlignedBuffer,
 }
 
-/// The second operand of a product: a matrix, and its packed form where that is at hand.
+/// The RHS of a product: a matrix and, optionally, its packed form.
 #[derive(Clone, Copy, Debug)]
 pub struct Rhs<'a, T> {
     pub(super) matrix: MatRef<'a, T>,
@@ -57,12 +57,12 @@ impl<'a, T> From<MatRef<'a, T>> for Rhs<'a, T> {
 }
 
 impl<'a, T: Real> Rhs<'a, T> {
-    /// A matrix, and what [`PackedMatrix::new`] made of it.
+    /// Combines a matrix with the result of [`PackedMatrix::new`] for it.
     ///
-    /// The caller keeps the two in step.
+    /// The caller must keep the two in sync.
     ///
     /// # Errors
-    /// If they differ in shape.
+    /// If their shapes differ.
     pub fn new(matrix: MatRef<'a, T>, packed: Option<&'a PackedMatrix>) -> Result<Self> {
         match packed {
             Some(packed) if packed.shape != (matrix.rows, matrix.cols) => {
@@ -72,14 +72,14 @@ impl<'a, T: Real> Rhs<'a, T> {
         }
     }
 
-    /// The matrix itself.
+    /// Returns the matrix itself.
     pub fn matrix(&self) -> MatRef<'a, T> {
         self.matrix
     }
 }
 
 impl<'a> Rhs<'a, f32> {
-    /// The panels for `kernel`: those at hand, or packed into `scratch`; and the form of vectors' numbers.
+    /// Returns the panels for `kernel`, packed earlier or now into `scratch`, and the dtype of their values.
     pub(super) fn panels<'b>(
         &self,
         kernel: Kernel,

@@ -1,4 +1,4 @@
-//! The plain version: one number after another.
+//! The reference implementation: one element at a time.
 
 use super::epilogue::Epilogue;
 use super::fused::FusedGemm;
@@ -7,7 +7,7 @@ use crate::activation::reference::{activation_backward, activation_forward};
 use crate::dropout::{self, Dropout, DropoutMask};
 use crate::number::Real;
 
-/// The matrix product, `c[i][j] = start + Σ_p a[i][p] · b[p][j]`.
+/// Computes the matrix product, `c[i][j] = init + Σ_p a[i][p] · b[p][j]`.
 pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: OutputInit<T>, mut c: MatMut<T>) {
     for i in 0..a.rows() {
         let row = c.row_mut(i);
@@ -22,7 +22,7 @@ pub fn gemm<T: Real>(a: MatRef<T>, b: MatRef<T>, start: OutputInit<T>, mut c: Ma
     }
 }
 
-/// The matrix product and what follows it, `then(bias + A·B)`.
+/// Computes the matrix product and its epilogue, `epilogue(bias + A·B)`.
 pub fn fused_gemm<T: Real>(p: FusedGemm<T>) -> Vec<T> {
     let shape = (p.a.rows(), p.b.matrix().cols());
     let start = p.init();

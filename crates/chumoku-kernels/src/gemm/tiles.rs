@@ -1,11 +1,11 @@
-//! The matrix product of f32 numbers split into bf16 terms, in blocks that AMX tiles or dot products of pairs multiply.
+//! The matrix product of f32 values split into bf16 terms, multiplied by AMX tiles or by pairwise dot products.
 //!
-//! B is split and packed once and shared; each task packs the rows of A that it needs and computes its part of C cell by
-//! cell in memory of its own that stays in the cache, where the cell is finished. Gradients of weights, which are few
-//! numbers of a great depth, are cut along the depth instead (see [`deep`]).
+//! B is split and packed once and shared. Each task packs the rows of A that it needs. It computes its part of C cell
+//! by cell: a cell is a sub-block of C in the task's own memory that stays in the cache, where the epilogue is applied.
+//! Weight gradients have few elements and a great depth, so their depth is split instead (see [`split_k`]).
 //!
-//! Which product goes this way depends on its columns, depth and layout alone, never on its rows, so a row's result does
-//! not depend on how many others there are.
+//! The kernel of a product depends only on its columns, depth and layout, never on its rows. A row's result therefore
+//! does not depend on the number of other rows.
 
 use super::epilogue::{BlockEpilogue, LINE, SEGMENT};
 use super::matrix::{MatRef, Precision};
@@ -20,49 +20,50 @@ use std::ops::Range;
 
 /// Rows of C in a task.
 const ROWS: usize = 128;
-/// Columns of C in a task where there are few rows.
+/// Columns of C in a task, for products with few rows.
 const COLS: usize = 256;
 /// Columns of a cell.
 const CELL: usize = SEGMENT;
-/// Distance of the rows of a cell: one cache line more than they have, so that not all rows start in the same sets.
+/// Row stride of a cell: one cache line more than its columns, so that rows do not all start in the same cache sets.
 const CELL_STRIDE: usize = CELL + 16;
-/// Below this many columns or this depth the padding of tiles costs more than they save.
+/// Below this number of columns or this depth, padding to tiles costs more than tiles save.
 const MIN_SIZE: usize = 16;
-/// Depth from which the gradient of a weight is cut along it, and the least depth of a piece.
+/// Depth from which a weight gradient is split along the depth, and the minimum depth of a part.
 const SPLIT_K_DEPTH: usize = 1024;
-/// Pieces of the depth at most: each is a partial result in memory.
+/// Maximum number of parts of the depth: each is a partial result in memory.
 const MAX_SPLITS: usize = 8;
-/// Rows in memory that are asked for before they are packed: each starts where the machine does not foresee.
+/// Rows that are prefetched before they are packed, because the hardware does not predict the jump from row to row.
 const PREFETCH_ROWS: usize = 8;
-/// Rows and columns of C in a task of a deep product.
+/// Rows and columns of C in a task of a split product.
 const REGION: usize = 512;
 
 thread_local! {
-    // Kept from one product to the next.
+    // Reused from one product to the next.
     static PACKED_A: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
     static PACKED_B: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
     static SUMS: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
 }
 
-/// Whether a product of so many columns and such a depth is worth tiles.
+/// Returns whether tiles are worthwhile for a product with this number of columns and depth.
 pub(super) fn is_worthwhile(cols: usize, depth: usize) -> bool {
     cols >= MIN_SIZE && depth >= MIN_SIZE
 }
 
-/// Steps in a depth block: a panel of B stays in the first-level cache while those of A pass through it.
+/// Returns the steps in a depth block: a panel of B stays in the first-level cache while the panels of A stream past
+/// it.
 const fn block_steps(terms: usize) -> usize {
     [8, 4, 2][terms - 1]
 }
 
-/// What a panel is cut from.
+/// The rows of A or columns of B that a panel is packed from.
 #[derive(Clone, Copy)]
 struct PanelSource<'a> {
     data: &'a [f32],
-    /// Distance of rows (of A) or columns (of B).
+    /// Stride of rows (of A) or columns (of B).
     outer: usize,
-    /// Distance of the depth.
+    /// Stride along the depth.
     inner: usize,
-    /// The strip's rows or columns.
+    /// The range of rows or columns.
     first: usize,
     end: usize,
 }
@@ -77,7 +78,7 @@ impl<'a> PanelSource<'a> {
     }
 }
 
-/// Packs up to 32 rows (or columns) of a strip, depth `from..to`.
+/// Packs up to 32 rows or columns of a source, depth `from..to`.
 fn pack<const TERMS: usize>(
     bf16: Bf16,
     strip: PanelSource<'_>,
@@ -91,7 +92,7 @@ fn pack<const TERMS: usize>(
     }
 }
 
-/// Packs the step of a strip that starts at `depth`.
+/// Packs the step of a source that starts at `depth`.
 fn pack_step<const TERMS: usize>(
     bf16: Bf16,
     strip: PanelSource<'_>,
@@ -112,7 +113,7 @@ fn pack_step<const TERMS: usize>(
         assert!((count - 1) * strip.outer + (depth - 1) * strip.inner < part.len());
         let source = F32Source { data: part.as_ptr(), outer: strip.outer, inner: strip.inner, count, depth };
         if strip.inner == 1 {
-            // Those of the panel after this one.
+            // Prefetch the rows of the next panel.
             for i in BLOCK_SIDE..BLOCK_SIDE + count {
                 let ahead = part.as_ptr().wrapping_add(i * strip.outer);
                 isa::prefetch(ahead);
@@ -120,15 +121,16 @@ fn pack_step<const TERMS: usize>(
             }
         }
         let tiles = &mut out[half * TILE_BYTES..][..(2 * TERMS - 1) * TILE_BYTES];
-        // SAFETY: the last element was just found inside; tiles of a term lie two apart and start at multiples of
-        // TILE in memory that is aligned to 64 bytes.
+        // SAFETY: the last element was just checked to be in range. Tiles of a term are two tiles apart and start at
+        // multiples of TILE_BYTES in memory that is aligned to 64 bytes.
         unsafe { bf16.split::<TERMS>(source, lay, tiles.as_mut_ptr(), 2 * TILE_BYTES) };
     }
 }
 
-/// Packs panels of all rows (or columns) of a strip, depth `from..to` of at most a block.
+/// Packs panels of all rows or columns of a source, depth `from..to`, which is at most one depth block.
 ///
-/// Where the depth lies row by row in memory, it is read so: the machine fetches ahead along rows, not across them.
+/// If the depth is contiguous across rows in memory, it is read row by row: the hardware prefetches along rows, not
+/// across them.
 fn pack_depth_block<const TERMS: usize>(
     bf16: Bf16,
     strip: PanelSource<'_>,
@@ -155,15 +157,15 @@ fn pack_depth_block<const TERMS: usize>(
             let rows = [row(depth + 2 * pair), row(depth + 2 * pair + 1)];
             let start = step * step_bytes(TERMS);
             assert!((count.div_ceil(BLOCK_SIDE) - 1) * size + start + step_bytes(TERMS) <= out.len());
-            // SAFETY: rows of `count` numbers; the tiles of this step of all panels lie inside `out`, as just checked,
-            // at multiples of TILE in memory that is aligned to 64 bytes.
+            // SAFETY: the rows have `count` values. The tiles of this step of all panels are inside of `out`, as just
+            // checked, at multiples of TILE_BYTES in memory that is aligned to 64 bytes.
             unsafe { bf16.split_pair::<TERMS>(rows, count, pair, out[start..].as_mut_ptr(), size) };
         }
     }
     if lay == TileLayout::Rows {
         for tile in out.chunks_exact_mut(TILE_BYTES) {
-            // SAFETY: the chunk is a tile that has just been written; it starts at a multiple of TILE in memory that is
-            // aligned to 64 bytes.
+            // SAFETY: the chunk is a tile that has just been written. It starts at a multiple of TILE_BYTES in memory
+            // that is aligned to 64 bytes.
             unsafe { bf16.transpose(tile.as_mut_ptr()) };
         }
     }
@@ -188,11 +190,11 @@ fn pack_panels<const TERMS: usize>(bf16: Bf16, b: MatRef<f32>, out: &mut Aligned
     });
 }
 
-/// The product; shapes have been checked, none is 0.
+/// Computes the product. The caller has checked the shapes; no size is 0.
 ///
 /// # Safety
-/// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
-/// else may reach them, nor what `finish` writes.
+/// The same as for `run` of the parent module: `c` must hold the rows of C, `c_stride` apart, initialized if the
+/// previous contents are kept. No other code may access them or the memory that `epilogue` writes.
 pub(super) unsafe fn run<const TERMS: usize>(
     bf16: Bf16,
     a: MatRef<f32>,
@@ -202,7 +204,7 @@ pub(super) unsafe fn run<const TERMS: usize>(
     finish: &BlockEpilogue,
 ) {
     if a.row_stride == 1 && a.col_stride > 1 && a.cols > SPLIT_K_DEPTH {
-        // SAFETY: it asks for what the caller promises here.
+        // SAFETY: it requires what the caller promises here.
         return unsafe { split_k::<TERMS>(bf16, a, b.matrix, c, c_stride, finish) };
     }
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
@@ -212,14 +214,15 @@ pub(super) unsafe fn run<const TERMS: usize>(
     let (packed_b, _) = b.panels(Kernel::Bf16Blocks(bf16, precision), &mut scratch, pack);
     let packed_b = packed_b.as_bytes();
     let down = m.div_ceil(ROWS);
-    // Few rows: cut the columns too, so that there is work to share. (No result depends on how C is cut.)
+    // Few rows: split the columns too, so that there is work to share. (No result depends on the partition of C.)
     let cols = if down >= num_threads() { n } else { COLS };
     let across = n.div_ceil(cols);
     for_each(down * across, m * n * k / 4, |task| {
         let (down, across) = (task / across, task % across);
         let rows = down * ROWS..m.min((down + 1) * ROWS);
         let cols = across * cols..n.min((across + 1) * cols);
-        // SAFETY: the caller promises C and what `finish` writes; this part of them is the task's alone.
+        // SAFETY: the caller promises C and the memory that `epilogue` writes, and only this task accesses this part of
+        // them.
         unsafe { CellTask::<TERMS> { bf16, a, packed_b, c, c_stride, epilogue: finish }.run(rows, cols) };
     });
     PACKED_B.set(scratch);
@@ -238,7 +241,7 @@ impl<const TERMS: usize> CellTask<'_, TERMS> {
     /// Computes a part of C.
     ///
     /// # Safety
-    /// As for [`run`], of these rows and columns.
+    /// Same as for [`run`], for these rows and columns.
     unsafe fn run(self, rows: Range<usize>, cols: Range<usize>) {
         let (step, k) = (step_bytes(TERMS), self.a.cols);
         let (panels, steps) = (rows.len().div_ceil(BLOCK_SIDE), k.div_ceil(STEP_DEPTH));
@@ -281,10 +284,10 @@ impl<const TERMS: usize> CellTask<'_, TERMS> {
     }
 }
 
-/// One block of sums, from panels of equal length.
+/// Computes one block of sums, from panels of equal length.
 ///
 /// # Safety
-/// `c` must be writable, and hold numbers where they are added to, for 32 rows of 32.
+/// `c` must be writable for 32 rows of 32, and initialized if products are added to it.
 unsafe fn multiply_block<const TERMS: usize>(
     blocks: &BlockMultiplier,
     a: &[u8],
@@ -296,13 +299,13 @@ unsafe fn multiply_block<const TERMS: usize>(
 ) {
     assert!(a.len() == b.len());
     let steps = a.len() / step_bytes(TERMS);
-    // SAFETY: the panels hold `steps` steps; the caller promises c.
+    // SAFETY: the panels hold `steps` steps. The caller promises c.
     unsafe {
         blocks.block::<TERMS>(BlockProduct { steps, a: a.as_ptr(), b: b.as_ptr(), c, c_stride, rows, accumulate })
     };
 }
 
-/// Finishes a cell.
+/// Applies the epilogue to a cell.
 struct FinishCell<'a> {
     epilogue: &'a BlockEpilogue<'a>,
     rows: Range<usize>,
@@ -318,21 +321,21 @@ impl SimdOp for FinishCell<'_> {
     fn eval<S: Simd>(self, simd: S) {
         let cols = self.cols.len();
         for (i, sums) in self.rows.zip(self.cell.chunks_mut(CELL_STRIDE)) {
-            // SAFETY: C and the slope are there until all tasks are done, as the caller of `run` promises, and this cell of
-            // them is the task's alone; with a start that is kept C holds numbers.
+            // SAFETY: C and the slope are valid until all tasks are done, as the caller of `run` promises, and only
+            // this task accesses this cell of them. If the previous contents are kept, C is initialized.
             unsafe { self.epilogue.apply(simd, (i, self.cols.start), &mut sums[..cols], self.c, self.c_stride) };
         }
         self.epilogue.fence(simd);
     }
 }
 
-/// A product of few numbers and great depth: the gradient of a weight, `dyᵀ·x` over all tokens.
+/// Computes a product with few elements and great depth (split-K): the gradient of a weight, `dyᵀ·x` over all tokens.
 ///
-/// The depth is cut into pieces whose partial results are added in their order. A task packs what it needs of both
-/// operands, a depth block at a time, so that numbers are read from memory once and everything else stays in the cache.
+/// The depth is split into parts whose partial results are added in order. A task packs both of its operands one depth
+/// block at a time, so that values are read from memory once and everything else stays in the cache.
 ///
 /// # Safety
-/// As for [`run`].
+/// Same as for [`run`].
 unsafe fn split_k<const TERMS: usize>(
     bf16: Bf16,
     a: MatRef<f32>,
@@ -345,7 +348,7 @@ unsafe fn split_k<const TERMS: usize>(
     let block = block_steps(TERMS) * STEP_DEPTH;
     let piece = SPLIT_K_DEPTH.max(k.div_ceil(MAX_SPLITS).next_multiple_of(block));
     let pieces = k.div_ceil(piece);
-    // Rows of a partial result are as long as whole panels, and a line longer, as in a cell.
+    // Rows of a partial result are padded to whole panels plus one cache line, as in a cell.
     let stride = n.next_multiple_of(BLOCK_SIDE) + 16;
     let size = m.next_multiple_of(BLOCK_SIDE) * stride;
     let (down, across) = (m.div_ceil(REGION), n.div_ceil(REGION));
@@ -357,15 +360,15 @@ unsafe fn split_k<const TERMS: usize>(
         let (rows, cols) = (i..m.min(i + REGION), j..n.min(j + REGION));
         let depth = piece_index * piece..k.min((piece_index + 1) * piece);
         let sums = PartialSums { partial, start: piece_index * size, stride };
-        // SAFETY: the partial results have room for `pieces` of `size` and live until all tasks are done; this region of
-        // this piece is the task's alone.
+        // SAFETY: the partial results have space for `pieces` of `size` and live until all tasks are done. Only this
+        // task accesses this region of this part.
         unsafe { split_k_part::<TERMS>(bf16, a, b, rows, cols, depth, sums) };
     });
     let all = SharedMut::new(sums.floats(pieces * size));
     for_each(m.div_ceil(BLOCK_SIDE), m * n * (pieces + 1), |panel| {
         for i in panel * BLOCK_SIDE..m.min((panel + 1) * BLOCK_SIDE) {
-            // SAFETY: a row belongs to one panel alone, and a piece has one such row; the sums live until all panels are
-            // done, and hold numbers.
+            // SAFETY: a row belongs to only one panel, and each part has one such row. The sums live until all panels
+            // are done, and they are initialized.
             let rows = |piece: usize| unsafe { all.slice(piece * size + i * stride, n) };
             isa::dispatch(ReduceRow {
                 epilogue: finish,
@@ -380,7 +383,7 @@ unsafe fn split_k<const TERMS: usize>(
     SUMS.set(sums);
 }
 
-/// Where the sums of a piece go: rows of all of C, `stride` apart.
+/// The destination of the sums of a part: rows of all of C, `stride` apart.
 #[derive(Clone, Copy)]
 struct PartialSums {
     partial: SharedMut<f32>,
@@ -388,11 +391,11 @@ struct PartialSums {
     stride: usize,
 }
 
-/// The sums of a region of C over one piece of the depth.
+/// Computes the sums of a region of C over one part of the depth.
 ///
 /// # Safety
-/// * The memory of `sums` must hold the piece's rows, `stride` apart, rounded up to whole blocks both ways.
-/// * Nobody else may reach this region of them meanwhile.
+/// * The memory of `sums` must hold the rows of the part, `stride` apart, padded to whole blocks in both directions.
+/// * No other code may access this region of them during the call.
 unsafe fn split_k_part<const TERMS: usize>(
     bf16: Bf16,
     a: MatRef<f32>,
@@ -429,8 +432,8 @@ unsafe fn split_k_part<const TERMS: usize>(
         for (j, b) in packed_b.chunks_exact(size).enumerate() {
             for (i, a) in packed_a.chunks_exact(size).enumerate() {
                 let at = (rows.start + i * BLOCK_SIDE) * sums.stride + cols.start + j * BLOCK_SIDE;
-                // SAFETY: the caller promises the partial results, this region of them for this task alone, with room for
-                // whole blocks. Those that are added to were written by the depth blocks before.
+                // SAFETY: the caller promises the partial results with space for whole blocks, and exclusive access to
+                // this region. Blocks that are added to were written by earlier depth blocks.
                 unsafe {
                     let c = sums.partial.ptr(sums.start + at);
                     let wanted = (rows.len() - i * BLOCK_SIDE).min(BLOCK_SIDE);
@@ -451,7 +454,7 @@ unsafe fn split_k_part<const TERMS: usize>(
     PACKED_A.set(packed);
 }
 
-/// Adds up a row's partial sums and finishes it.
+/// Adds up the partial sums of a row and applies the epilogue.
 struct ReduceRow<'a, I> {
     epilogue: &'a BlockEpilogue<'a>,
     row: usize,
@@ -469,8 +472,8 @@ impl<'a, I: Iterator<Item = &'a mut [f32]>> SimdOp for ReduceRow<'a, I> {
             self.first.iter_mut().zip(other).for_each(|(sum, x)| *sum += *x);
         }
         for (segment, sums) in self.first.chunks_mut(SEGMENT).enumerate() {
-            // SAFETY: C and the slope are there until all tasks are done, as the caller of `deep` promises, and this row of
-            // them is the task's alone; with a start that is kept C holds numbers.
+            // SAFETY: C and the slope are valid until all tasks are done, as the caller of `split_k` promises, and only
+            // this task accesses this row of them. If the previous contents are kept, C is initialized.
             unsafe { self.epilogue.apply(simd, (self.row, segment * SEGMENT), sums, self.c, self.c_stride) };
         }
         self.epilogue.fence(simd);

@@ -1,7 +1,7 @@
 //! The matrix product in vectors, for any instruction set.
 //!
-//! A register tile of C streams through a panel of A and one of B with a broadcast and a fused multiply–add for each
-//! product; a depth block at a time, so that panels stay in the first-level cache.
+//! A register tile of C streams through a panel of A and one of B, with a broadcast and a fused multiply–add for each
+//! product. It processes one depth block at a time, so that panels stay in the first-level cache.
 
 use super::epilogue::{BlockEpilogue, SEGMENT};
 use super::matrix::{MatRef, OutputInit};
@@ -13,35 +13,36 @@ use crate::register_tile::{self, GEMM_ROW_STRIDE, Tile};
 use crate::threads::{SharedMut, for_each, num_threads};
 use std::cell::RefCell;
 
-/// Depth of a block: a B panel of this depth (times the tile's columns) fits the first-level cache.
+/// Depth of a block: a panel of B with this depth and the tile's columns fits the first-level cache.
 const DEPTH: usize = 256;
-// Rows of A of this depth fit where the register tile expects them.
+// Rows of A with this depth fit the row stride of the register tile.
 const _: () = assert!(DEPTH <= GEMM_ROW_STRIDE);
-/// Rows of A that a task packs at a time, about; rounded to whole tiles.
+/// Approximate number of rows of A that a task packs at a time; rounded to whole tiles.
 const ROWS: usize = 96;
-/// Columns of C in a task, about; rounded to whole tiles. Each task copies its rows of A, so that few columns cost.
+/// Approximate number of columns of C in a task; rounded to whole tiles. Each task copies its rows of A, so few columns
+/// are expensive.
 const COLS: usize = 2048;
-/// The same where there are few rows, so that every core has work.
+/// Columns in a task of a product with few rows, so that every core has work.
 const SMALL_COLS: usize = 128;
 
-/// Bytes of a line of the cache.
+/// Bytes of a cache line.
 const LINE: usize = 64;
 
 thread_local! {
-    /// Packed rows of A, or a panel of B on its way: reused, so that a product allocates nothing once warm.
+    /// Packed rows of A, or a panel of B before it is narrowed. Reused, so that products allocate nothing once warm.
     static PACKED_A: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
     /// Packed B of the product that this thread has called.
     static PACKED_B: RefCell<AlignedBuffer> = const { RefCell::new(AlignedBuffer::new()) };
 }
 
-/// Copies `count` numbers of each step to panels of `width` a step; what is missing becomes zeros. `step(p)` holds those of
-/// step p and what lies behind them.
+/// Copies `count` values of each step to a panel with `width` values per step, and pads with zeros. `step(p)` returns
+/// the values from step p on.
 #[inline(always)]
 fn copy_steps<'a>(panel: &mut [f32], width: usize, count: usize, step: impl Fn(usize) -> &'a [f32]) {
     for (p, out) in panel.chunks_exact_mut(width).enumerate() {
         let from = step(p);
         if count == width {
-            // As many as the compiler knows of: no call for a few numbers.
+            // The constant length lets the compiler avoid a call for a few values.
             out.iter_mut().zip(&from[..width]).for_each(|(out, &x)| *out = x);
         } else {
             out[..count].iter_mut().zip(from).for_each(|(out, &x)| *out = x);
@@ -50,8 +51,8 @@ fn copy_steps<'a>(panel: &mut [f32], width: usize, count: usize, step: impl Fn(u
     }
 }
 
-/// Packs `count` rows (of the matrix whose element (i, p) is `data[i·outer + p·inner]`) from row `first`, depth
-/// `from..from+depth`, into one panel of `width` numbers a step; missing rows become zeros.
+/// Packs `count` rows from row `first`, depth `from..from+depth`, into one panel with `width` values per step. Element
+/// (i, p) of the matrix is `data[i·outer + p·inner]`. Missing rows become zeros.
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn pack_panel(
@@ -110,13 +111,13 @@ impl SimdOp for PackB<'_> {
             pack_panel(b.data, b.col_stride, b.row_stride, first, count, 0, b.rows, width, self.out);
             return;
         }
-        // The depth lies along memory.
+        // The depth is contiguous in memory.
         for col in (0..width).step_by(SIDE) {
             for depth in (0..squares).step_by(SIDE) {
                 let (from, to) =
                     (&b.data[(first + col) * b.col_stride + depth..], &mut self.out[depth * width + col..]);
                 assert!((SIDE - 1) * b.col_stride + SIDE <= from.len() && (SIDE - 1) * width + SIDE <= to.len());
-                // SAFETY: 16 rows of 16 are inside both, as was just found, and `out` is borrowed exclusively.
+                // SAFETY: 16 rows of 16 are inside of both, as was just checked, and `out` is exclusively borrowed.
                 unsafe { simd.transpose(from.as_ptr(), b.col_stride, to.as_mut_ptr(), width) };
             }
         }
@@ -135,7 +136,7 @@ impl SimdOp for RegisterTileSize {
     }
 }
 
-/// Rows and columns of the register tile in force.
+/// Returns the rows and columns of the register tile of the active instruction set.
 pub(super) fn tile_size() -> (usize, usize) {
     isa::dispatch(RegisterTileSize)
 }
@@ -145,8 +146,8 @@ pub(super) fn pack_b(b: MatRef<f32>, out: &mut AlignedBuffer) {
     pack_b_with_dtype(StorageDtype::F32, b, out);
 }
 
-/// The same with numbers of a form that holds them exactly. Products with few rows take as long as reading B takes, which
-/// is half as long if its numbers are half as long.
+/// Packs all of B like [`pack_b`], in a dtype that holds its values exactly. Products with few rows are limited by
+/// reading B, which takes half the time if its values have half the size.
 pub(super) fn pack_b_with_dtype(form: StorageDtype, b: MatRef<f32>, out: &mut AlignedBuffer) {
     let (k, width) = (b.rows, tile_size().1);
     let panels = b.cols.div_ceil(width);
@@ -173,11 +174,11 @@ pub(super) fn pack_b_with_dtype(form: StorageDtype, b: MatRef<f32>, out: &mut Al
     });
 }
 
-/// The product; there are rows and columns.
+/// Computes the product. There are rows and columns.
 ///
 /// # Safety
-/// As for `run` of the module above: `c` must hold the rows of C, `c_stride` apart, with numbers where the start is kept, and nobody
-/// else may reach them, nor what `finish` writes.
+/// The same as for `run` of the parent module: `c` must hold the rows of C, `c_stride` apart, initialized if the
+/// previous contents are kept. No other code may access them or the memory that `epilogue` writes.
 pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_stride: usize, finish: &BlockEpilogue) {
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let (height, width) = tile_size();
@@ -186,7 +187,8 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_strid
     let packed_b = packed_b.as_bytes();
     let block_rows = ROWS.div_ceil(height) * height;
     let blocks_down = m.div_ceil(block_rows);
-    // Few rows: cut the columns finer, so that there is work to share. (No result depends on how C is cut.)
+    // Few rows: split the columns more finely, so that there is work to share. (No result depends on the partition of
+    // C.)
     let threads = num_threads();
     let cols = if threads == 1 || blocks_down >= 4 * threads { COLS } else { SMALL_COLS };
     let block_cols = cols.div_ceil(width) * width;
@@ -200,7 +202,7 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_strid
     PACKED_B.set(scratch);
 }
 
-/// A block of C, which is one task's alone: made by [`run`], whose caller promises C.
+/// A block of C that belongs to one task. [`run`] is the only constructor, and its caller guarantees C.
 struct GemmBlock<'a> {
     a: MatRef<'a, f32>,
     packed_b: &'a [u8],
@@ -213,16 +215,16 @@ struct GemmBlock<'a> {
 }
 
 impl GemmBlock<'_> {
-    /// Packs the rows of A, `depth` of them from `from` on, in panels of `height` rows: whole rows [`ROW`] apart where they lie
-    /// along memory, else the numbers of each step of the depth side by side.
+    /// Packs `depth` columns of the rows of A, from column `from`, in panels of `height` rows. Contiguous rows are
+    /// copied whole, [`GEMM_ROW_STRIDE`] apart. Otherwise the values of each step of the depth are packed side by side.
     #[inline(always)]
     fn pack_a(&self, (from, depth): (usize, usize), height: usize, panels: &mut [f32]) {
         let a = self.a;
         let size = if a.col_stride == 1 { height * GEMM_ROW_STRIDE } else { height * depth };
         let mut packed = 0;
         if a.row_stride == 1 && a.col_stride != 1 {
-            // The rows lie side by side at each step of the depth: a few steps of all of them at a time, so that each line of
-            // memory is read once.
+            // The rows are contiguous at each step of the depth. Copy a few steps of all rows at a time, so that each
+            // cache line is read once.
             const STEPS: usize = 8;
             packed = self.rows.len() / height;
             for step in (0..depth).step_by(STEPS) {
@@ -261,20 +263,20 @@ impl SimdOp for GemmBlock<'_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        // Taken out rather than borrowed in a closure: a closure is compiled without the instruction set's features.
+        // Taken out instead of borrowed in a closure: a closure is compiled without the instruction set's features.
         let mut packed_a = PACKED_A.take();
         let (height, width) = (S::TILE_ROWS, S::TILE_COLS);
         let k = self.a.cols;
         let tiles_down = self.rows.len().div_ceil(height);
-        // One row needs no packing, and no sums of the rows that there are not.
+        // One row needs no packing, and no sums for missing rows.
         let is_row = self.rows.len() == 1 && self.a.col_stride == 1;
-        // Rows that are whole are copied as they are, which takes a fraction of the time that panels of columns take.
+        // Contiguous rows are copied unchanged, which takes a fraction of the time of panels of columns.
         let in_rows = self.a.col_stride == 1;
         packed_a.resize(tiles_down * height * if in_rows { GEMM_ROW_STRIDE } else { DEPTH.min(k.max(1)) }, 0.0);
         let mut edge = [0.0f32; 16 * 64];
         let keep = matches!(self.epilogue.init, OutputInit::Keep);
         let mut from = 0;
-        // Once even where there is no depth, so that C is written.
+        // At least one iteration, even if the depth is 0, so that C is written.
         while from < k || from == 0 {
             let depth = DEPTH.min(k - from);
             let accumulate = from > 0 || keep;
@@ -287,7 +289,7 @@ impl SimdOp for GemmBlock<'_> {
                 let size = self.dtype.size();
                 let b = &self.packed_b[(j / width * width * k + from * width) * size..][..depth * width * size];
                 let columns = width.min(self.cols.end - j);
-                // The panel of the next columns, which this one gives the time to fetch, unless there are few rows.
+                // Prefetch the panel of the next columns during this one, unless there are few rows.
                 let next = self.packed_b.as_ptr().wrapping_add(((j / width + 1) * width * k + from * width) * size);
                 let lines = if tiles_down < 4 { 0 } else { (depth * width * size).div_ceil(LINE * tiles_down) };
                 for t in 0..tiles_down {
@@ -300,7 +302,8 @@ impl SimdOp for GemmBlock<'_> {
                     let count = height.min(self.rows.end - i);
                     let whole = count == height && columns == width;
                     let (c, c_stride) = if whole {
-                        // SAFETY: C is there until all tasks are done, and the whole tile lies inside this task's block.
+                        // SAFETY: C is valid until all tasks are done, and the whole tile is inside of this task's
+                        // block.
                         (unsafe { self.c.ptr(i * self.c_stride + j) }, self.c_stride)
                     } else {
                         (edge.as_mut_ptr(), width)
@@ -315,9 +318,10 @@ impl SimdOp for GemmBlock<'_> {
                         c_stride,
                         accumulate: accumulate && whole,
                     };
-                    // SAFETY: the panels hold `depth` steps, of rows ROW apart or of columns, where there is one row one number
-                    // of `a` each; c is a whole tile of C, which is there, this task's alone, and holds numbers where they are
-                    // added to; or it is the edge buffer, which holds the largest tile of any instruction set.
+                    // SAFETY: the panels hold `depth` steps, of rows GEMM_ROW_STRIDE apart or of columns; a single row
+                    // has one value of `a` per step. c is a whole tile of C, which is valid, accessed only by this
+                    // task, and initialized if it is added to. Or it is the edge buffer, which holds the largest tile
+                    // of any instruction set.
                     unsafe {
                         match in_rows && !is_row {
                             true => register_tile::gemm_row_tile(simd, tile, self.dtype),
@@ -327,9 +331,9 @@ impl SimdOp for GemmBlock<'_> {
                     if !whole {
                         for r in 0..count {
                             let (at, part) = ((i + r) * self.c_stride + j, &mut edge[r * width..][..columns]);
-                            // SAFETY: C is there until all tasks are done, and these columns of the row belong to this
-                            // task alone; where they are added to they hold numbers, of the depth blocks before or of
-                            // a start that is kept.
+                            // SAFETY: C is valid until all tasks are done, and only this task accesses these columns of
+                            // the row. If they are added to, they were initialized by earlier depth blocks or hold the
+                            // kept contents.
                             unsafe {
                                 if accumulate {
                                     let row = self.c.slice(at, columns);
@@ -350,11 +354,11 @@ impl SimdOp for GemmBlock<'_> {
             for i in self.rows.clone() {
                 for j in self.cols.clone().step_by(SEGMENT) {
                     let sums = &mut sums[..SEGMENT.min(self.cols.end - j)];
-                    // SAFETY: C is there until all tasks are done, this block of it is this task's alone, and it has been
-                    // written by now.
+                    // SAFETY: C is valid until all tasks are done. Only this task accesses this block of it, which has
+                    // been written by now.
                     sums.copy_from_slice(unsafe { self.c.slice(i * self.c_stride + j, sums.len()) });
-                    // SAFETY: C (and the slope of what follows) is there until all tasks are done, and these elements of it
-                    // are this task's alone; where the start is kept, they hold numbers, as they do anyway by now.
+                    // SAFETY: C and the slope of the epilogue are valid until all tasks are done, and only this task
+                    // accesses these elements. They are initialized by now.
                     unsafe { self.epilogue.apply(simd, (i, j), sums, self.c, self.c_stride) };
                 }
             }

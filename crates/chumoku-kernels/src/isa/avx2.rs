@@ -1,15 +1,15 @@
-//! AVX2 with FMA and F16C, which all processors with AVX2 have: 8 lanes of f32, 16 registers.
+//! AVX2 with FMA and F16C, which all processors with AVX2 support: 8 lanes of f32, 16 registers.
 
 use super::simd::{Simd, SimdOp, TileOp, VectorMath};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
-/// The token of AVX2, FMA and F16C.
+/// Token that proves AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
 
 impl Avx2 {
-    /// The token, if the processor and the operating system have it.
+    /// Returns the token, if the processor and the operating system support these features.
     pub(crate) fn new() -> Option<Self> {
         // The same list as on `entry` below.
         let is_there =
@@ -18,7 +18,7 @@ impl Avx2 {
     }
 }
 
-/// A function of its own wherever it is called, so that what several callers run is compiled once.
+/// Runs `op` as a separate function, so that operations with several callers are compiled once.
 ///
 /// # Safety
 /// The processor must have AVX2, FMA and F16C.
@@ -28,11 +28,11 @@ unsafe fn entry<O: SimdOp>(simd: Avx2, op: O) -> O::Output {
     op.eval(simd)
 }
 
-/// High and low words of the products of eight numbers with one, given in every even word.
+/// Returns the high and low words of the products of eight values with `word`, which is given in every even word.
 #[inline(always)]
 fn wide_product(x: __m256i, word: __m256i) -> (__m256i, __m256i) {
     const ODD: i32 = 0xAA;
-    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2.
+    // SAFETY: a value of an AVX vector type proves AVX; the callers have the token of AVX2.
     unsafe {
         let even = _mm256_mul_epu32(x, word);
         let odd = _mm256_mul_epu32(_mm256_srli_epi64::<32>(x), word);
@@ -41,10 +41,11 @@ fn wide_product(x: __m256i, word: __m256i) -> (__m256i, __m256i) {
     }
 }
 
-/// The halves of the words of sixteen blocks with these counters: for each half eight of the blocks, then the others.
+/// Returns the halves of the words of sixteen blocks with these counters: for each half, eight of the blocks, then the
+/// other eight.
 #[inline(always)]
 fn random_halves(random: Philox, counters: &[[u32; 16]; 4]) -> [[__m256i; 2]; 8] {
-    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2. Each array holds sixteen
+    // SAFETY: a value of an AVX vector type proves AVX; the callers have the token of AVX2. Each array holds sixteen
     // words, eight for each vector.
     unsafe {
         let mut blocks = [[_mm256_setzero_si256(); 4]; 2];
@@ -80,10 +81,10 @@ fn random_halves(random: Philox, counters: &[[u32; 16]; 4]) -> [[__m256i; 2]; 8]
     }
 }
 
-/// The columns of eight rows.
+/// Transposes eight rows into their columns.
 #[inline(always)]
 fn transposed(rows: [__m256; 8]) -> [__m256; 8] {
-    // SAFETY: whoever has vectors of AVX has its instructions; the callers have the token of AVX2.
+    // SAFETY: a value of an AVX vector type proves AVX; the callers have the token of AVX2.
     unsafe {
         // Pairs of rows, each on its own line: instructions in a closure would be calls.
         let (a, b) = (_mm256_unpacklo_ps(rows[0], rows[1]), _mm256_unpackhi_ps(rows[0], rows[1]));
@@ -193,8 +194,8 @@ impl VectorMath for Avx2 {
     }
 }
 
-// SAFETY: `new` is the only constructor and detects AVX2, FMA and F16C; loads and stores move exactly 8 values; tiles are as
-// named.
+// SAFETY: `new` is the only constructor and detects AVX2, FMA and F16C. Loads and stores move exactly 8 values. Tile
+// sizes are as stated.
 unsafe impl Simd for Avx2 {
     const LANES: usize = 8;
     const TILE_ROWS: usize = 6;
@@ -220,7 +221,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16) -> __m256 {
-        // SAFETY: the token proves AVX2; the caller promises 8 numbers.
+        // SAFETY: the token proves AVX2; the caller promises 8 values.
         unsafe {
             let bits = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
             _mm256_castsi256_ps(_mm256_slli_epi32::<16>(bits))
@@ -228,12 +229,12 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> __m256 {
-        // SAFETY: the token proves F16C; the caller promises 8 numbers.
+        // SAFETY: the token proves F16C; the caller promises 8 values.
         unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) }
     }
     #[inline(always)]
     unsafe fn store_f16(self, p: *mut u16, v: __m256) {
-        // SAFETY: the token proves F16C; the caller promises 8 numbers.
+        // SAFETY: the token proves F16C; the caller promises 8 values.
         unsafe { _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) };
     }
     #[inline(always)]
@@ -242,7 +243,7 @@ unsafe impl Simd for Avx2 {
         for (rows, sums) in rows.as_chunks::<8>().0.iter().zip(sums.as_chunks_mut::<8>().0) {
             // SAFETY: the token proves AVX2.
             unsafe {
-                // Of four rows each: pairs of their lanes, then fours, in each half.
+                // Within each half, horizontal sums of four rows each: first pairs of lanes, then fours.
                 let first = _mm256_hadd_ps(_mm256_hadd_ps(rows[0], rows[1]), _mm256_hadd_ps(rows[2], rows[3]));
                 let second = _mm256_hadd_ps(_mm256_hadd_ps(rows[4], rows[5]), _mm256_hadd_ps(rows[6], rows[7]));
                 let low = _mm256_permute2f128_ps::<0x20>(first, second);
@@ -286,7 +287,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     fn sum(self, a: __m256) -> f32 {
-        // The order of the trait's.
+        // Same order as the default implementation of the trait.
         // SAFETY: the token proves AVX2.
         unsafe {
             let fours = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
@@ -305,7 +306,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: __m256) {
-        // SAFETY: the token proves AVX2; the caller promises 8 numbers.
+        // SAFETY: the token proves AVX2; the caller promises 8 values.
         unsafe {
             let bits = _mm256_castps_si256(v);
             let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
@@ -330,7 +331,7 @@ unsafe impl Simd for Avx2 {
         let mut bits = [0; 8];
         // SAFETY: the token proves AVX2.
         unsafe {
-            // Halves of words are below 2¹⁶, so that comparing with signs is as good as without.
+            // Halves of words are below 2¹⁶, so the signed comparison equals the unsigned one.
             let below = _mm256_set1_epi32(threshold as i32 - 1);
             for (bits, half) in bits.iter_mut().zip(halves) {
                 let low = _mm256_castsi256_ps(_mm256_cmpgt_epi32(half[0], below));

@@ -4,12 +4,12 @@ use super::simd::{Simd, SimdOp, TileOp, VectorMath};
 use crate::philox::{self, Philox};
 use std::arch::x86_64::*;
 
-/// The token of AVX-512 F, BW, DQ and VL.
+/// Token that proves AVX-512 F, BW, DQ and VL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512(());
 
 impl Avx512 {
-    /// The token, if the processor and the operating system have it.
+    /// Returns the token, if the processor and the operating system support these features.
     pub(crate) fn new() -> Option<Self> {
         // The same list as on `entry` below.
         (is_x86_feature_detected!("avx512f")
@@ -22,20 +22,20 @@ impl Avx512 {
     }
 }
 
-/// A function of its own wherever it is called, so that what several callers run is compiled once.
+/// Runs `op` as a separate function, so that operations with several callers are compiled once.
 ///
 /// # Safety
-/// The processor must have the features named.
+/// The processor must support the enabled features.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
 unsafe fn entry<O: SimdOp>(simd: Avx512, op: O) -> O::Output {
     op.eval(simd)
 }
 
-/// Upper and lower halves of the products of sixteen words with a word, given in each 64 bits.
+/// Returns the upper and lower halves of the products of sixteen words with a word that is given in each 64 bits.
 ///
 /// # Safety
-/// The processor must have AVX-512F.
+/// The processor must support AVX-512F.
 #[inline(always)]
 unsafe fn wide_product(x: __m512i, word: __m512i) -> (__m512i, __m512i) {
     const ODD: __mmask16 = 0xAAAA;
@@ -48,13 +48,13 @@ unsafe fn wide_product(x: __m512i, word: __m512i) -> (__m512i, __m512i) {
     }
 }
 
-/// The halves of the words of the blocks `index..index + 16`, the lower half first, each with a lane a block.
+/// Returns the halves of the words of the blocks `index..index + 16`, the lower half first, with one lane per block.
 ///
 /// # Safety
-/// The processor must have AVX-512F.
+/// The processor must support AVX-512F.
 #[inline(always)]
 unsafe fn random_halves(random: Philox, index: u64) -> [__m512i; 8] {
-    // SAFETY: the caller promises AVX-512F; the arrays hold sixteen words each.
+    // SAFETY: the caller promises AVX-512F. The arrays hold sixteen words each.
     unsafe {
         let counters = random.counters(index);
         let mut c = [_mm512_setzero_si512(); 4];
@@ -66,7 +66,7 @@ unsafe fn random_halves(random: Philox, index: u64) -> [__m512i; 8] {
         for [k0, k1] in random.keys() {
             let (high0, low0) = wide_product(c[0], m0);
             let (high1, low1) = wide_product(c[2], m1);
-            // 0x96: the exclusive or of three.
+            // 0x96: exclusive or of three values.
             c = [
                 _mm512_ternarylogic_epi32::<0x96>(high1, c[1], _mm512_set1_epi32(k0 as i32)),
                 low1,
@@ -161,8 +161,8 @@ impl VectorMath for Avx512 {
     }
 }
 
-// SAFETY: `new` is the only constructor and detects what `entry` enables; loads and stores move exactly 16 values; tiles
-// are as named.
+// SAFETY: `new` is the only constructor and detects the features that `entry` enables. Loads and stores move exactly 16
+// values. Tile sizes are as stated.
 unsafe impl Simd for Avx512 {
     const LANES: usize = 16;
     const TILE_ROWS: usize = 12;
@@ -184,7 +184,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     fn fence(self) {
-        // SAFETY: belongs to SSE, which every x86-64 has.
+        // SAFETY: the instruction belongs to SSE, which every x86-64 has.
         unsafe { _mm_sfence() };
     }
     #[inline(always)]
@@ -196,7 +196,7 @@ unsafe impl Simd for Avx512 {
     fn sum(self, a: __m512) -> f32 {
         // SAFETY: the token proves AVX-512F.
         unsafe {
-            // Halves are added, as in the other sets.
+            // Add the halves first, as on the other instruction sets.
             let a = _mm512_add_ps(a, _mm512_shuffle_f32x4::<0b01_00_11_10>(a, a));
             let a = _mm512_castps512_ps256(a);
             let a = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
@@ -211,7 +211,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16) -> __m512 {
-        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        // SAFETY: the token proves AVX-512F; the caller promises 16 values.
         unsafe {
             let bits = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
             _mm512_castsi512_ps(_mm512_slli_epi32::<16>(bits))
@@ -219,17 +219,17 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> __m512 {
-        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        // SAFETY: the token proves AVX-512F; the caller promises 16 values.
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) }
     }
     #[inline(always)]
     unsafe fn store_f16(self, p: *mut u16, v: __m512) {
-        // SAFETY: the token proves AVX-512 F; the caller promises 16 numbers.
+        // SAFETY: the token proves AVX-512F; the caller promises 16 values.
         unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) };
     }
     #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: __m512) {
-        // SAFETY: the token proves AVX-512F; the caller promises 16 numbers.
+        // SAFETY: the token proves AVX-512F; the caller promises 16 values.
         unsafe {
             let bits = _mm512_castps_si512(v);
             let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
@@ -253,7 +253,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn transpose(self, from: *const f32, stride: usize, to: *mut f32, to_stride: usize) {
-        // SAFETY: the token proves AVX-512F; the caller promises the numbers.
+        // SAFETY: the token proves AVX-512F; the caller promises the values.
         unsafe {
             let mut rows = [_mm512_setzero_si512(); 16];
             for (i, row) in rows.iter_mut().enumerate() {
@@ -267,7 +267,7 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn add_transposed(self, from: *const f32, stride: usize, factor: f32, to: *mut f32, to_stride: usize) {
-        // SAFETY: the token proves AVX-512F; the caller promises the numbers.
+        // SAFETY: the token proves AVX-512F; the caller promises the values.
         unsafe {
             let factor = _mm512_set1_ps(factor);
             let mut rows = [_mm512_setzero_si512(); 16];
@@ -302,7 +302,7 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
         let mut factors = [[0.0; 16]; 8];
-        // SAFETY: the token proves AVX-512F; the arrays have room for sixteen numbers each.
+        // SAFETY: the token proves AVX-512F; the arrays have space for sixteen values each.
         unsafe {
             let (threshold, factor) = (_mm512_set1_epi32(threshold as i32), _mm512_set1_ps(factor));
             for (factors, half) in factors.iter_mut().zip(random_halves(random, index)) {
@@ -323,18 +323,18 @@ unsafe impl Simd for Avx512 {
     }
 }
 
-/// Adds up the four numbers in each quarter of four vectors, interleaved.
+/// Adds up the four values in each quarter of four vectors, and interleaves the results.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn fold_four(a: __m512, b: __m512, c: __m512, d: __m512) -> __m512 {
-    // Halves are added as they are interleaved, so that each step leaves half as many vectors.
+    // Each step interleaves two vectors and adds the halves, which leaves half as many vectors.
     let ab = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
     let cd = _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d)));
     let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
     _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high))
 }
 
-/// Adds up neighbouring quarters: two of `a`, then two of `b`.
+/// Adds up neighboring quarters: two of `a`, then two of `b`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn fold_quarters(a: __m512, b: __m512) -> __m512 {
@@ -342,7 +342,7 @@ fn fold_quarters(a: __m512, b: __m512) -> __m512 {
     _mm512_add_ps(even, _mm512_shuffle_f32x4::<0b11_01_11_01>(a, b))
 }
 
-/// Transposes 16 × 16 numbers of 32 bits.
+/// Transposes 16 × 16 values of 32 bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(crate) fn transpose(rows: &mut [__m512i; 16]) {
@@ -359,7 +359,7 @@ pub(crate) fn transpose(rows: &mut [__m512i; 16]) {
         u[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
         u[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
     }
-    // u[4g + c]: lane block k holds, of rows 4g..4g+4, column 4k + c. Gather the four groups g.
+    // u[4g + c]: lane block k holds column 4k + c of rows 4g..4g+4. Gather the four groups g.
     for c in 0..4 {
         let [a, b, d, e] = [u[c], u[4 + c], u[8 + c], u[12 + c]];
         let ab_even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);

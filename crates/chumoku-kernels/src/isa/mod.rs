@@ -1,8 +1,9 @@
-//! Instruction sets: which this machine has, and the vectors they offer.
+//! Instruction sets: detection and vector types.
 //!
-//! This folder is the seam. A kernel is written once against [`Simd`], a token that stands for an instruction set and
-//! that only detection can make, so holding one is the proof that its instructions exist. [`dispatch`] picks the best
-//! token once per operation and compiles the kernel's body for it. Nothing outside this folder names an intrinsic.
+//! This folder is the boundary to the hardware. A kernel is written once against [`Simd`], a token that stands for an
+//! instruction set. Only detection can create a token, so holding one proves that the instructions exist. [`dispatch`]
+//! picks the best token once per operation and compiles the kernel's body for it. Nothing outside this folder names an
+//! intrinsic.
 //!
 //! `CHUMOKU_ISA=scalar|avx2|avx512|avx512bf16|amx` caps the choice.
 //!
@@ -10,9 +11,9 @@
 //!
 //! - `avx2`: AVX2 with FMA and F16C
 //! - `avx512`: AVX-512
-//! - `bf16`: bf16 products whose sums are f32
+//! - `bf16`: bf16 products with f32 sums
 //! - `portable`: vectors as arrays, for any machine
-//! - `simd`: `Lanes` and the `Simd` token
+//! - `simd`: the `VectorMath` and `Simd` traits
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -35,23 +36,23 @@ pub(crate) use portable::Portable;
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Isa {
-    /// Plain Rust that the compiler vectorises for the target's base set (SSE2 on x86-64, NEON on aarch64).
+    /// Plain Rust that the compiler vectorizes for the target's base instruction set (SSE2 on x86-64, NEON on aarch64).
     Scalar = 1,
     /// AVX2 with fused multiply–add: 8 lanes of f32.
     Avx2 = 2,
     /// AVX-512 (F, BW, DQ, VL): 16 lanes of f32.
     Avx512 = 3,
-    /// AVX-512 with BF16: as AVX-512, and dot products of bf16 for matrix products that need be no more exact.
+    /// AVX-512 with BF16: like AVX-512, with bf16 dot products for matrix products of low precision.
     Avx512Bf16 = 4,
     /// AVX-512 with BF16, and AMX tiles of bf16 for matrix products.
     Amx = 5,
 }
 
 impl Isa {
-    /// Every instruction set the crate knows, weakest first.
+    /// All instruction sets that the crate supports, weakest first.
     pub const ALL: [Isa; 5] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Avx512Bf16, Isa::Amx];
 
-    /// The name that `CHUMOKU_ISA` takes.
+    /// Returns the name that `CHUMOKU_ISA` accepts.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
@@ -62,7 +63,7 @@ impl Isa {
         }
     }
 
-    /// Whether this machine (processor and operating system) runs it.
+    /// Returns whether this machine supports it (processor and operating system).
     pub fn is_available(self) -> bool {
         match self {
             Isa::Scalar => true,
@@ -77,7 +78,7 @@ impl Isa {
         }
     }
 
-    /// The best instruction set of this machine, whatever `CHUMOKU_ISA` says.
+    /// Returns the best instruction set of this machine, regardless of `CHUMOKU_ISA`.
     pub fn best() -> Isa {
         *Isa::ALL.iter().rev().find(|isa| isa.is_available()).unwrap_or(&Isa::Scalar)
     }
@@ -89,10 +90,10 @@ impl fmt::Display for Isa {
     }
 }
 
-/// 0 until the first use, then the discriminant of the instruction set in force.
+/// 0 until the first use, then the discriminant of the active instruction set.
 static ACTIVE: AtomicU8 = AtomicU8::new(0);
 
-/// The instruction set that operations use: the machine's best, capped by `CHUMOKU_ISA` or by [`cap`].
+/// Returns the active instruction set: the machine's best, capped by `CHUMOKU_ISA` or by [`cap`].
 pub fn active() -> Isa {
     match ACTIVE.load(Ordering::Relaxed) {
         1 => Isa::Scalar,
@@ -107,7 +108,7 @@ pub fn active() -> Isa {
     }
 }
 
-/// The instruction set of a name that `CHUMOKU_ISA` takes; nothing stands for the highest.
+/// Returns the instruction set with a name that `CHUMOKU_ISA` accepts. The empty name stands for the highest.
 pub fn from_name(name: &str) -> Option<Isa> {
     match name {
         "" => Some(Isa::Amx),
@@ -115,17 +116,18 @@ pub fn from_name(name: &str) -> Option<Isa> {
     }
 }
 
-/// Uses no instruction set above `highest` from now on, in the whole process; returns the one in force.
+/// Caps the instruction set of the whole process at `highest`. Returns the active one.
 ///
-/// For tests and for comparing instruction sets in one run. Results agree between sets to rounding only.
+/// For tests and for comparing instruction sets in one run. Results of different instruction sets agree only up to
+/// rounding.
 pub fn cap(highest: Isa) -> Isa {
     let isa = Isa::best().min(highest);
     ACTIVE.store(isa as u8, Ordering::Relaxed);
     isa
 }
 
-/// Asks for the cache line of `p`, into the second-level cache, ahead of its use, where the machine can. Any address will
-/// do: none is read.
+/// Prefetches the cache line of `p` into the second-level cache, if the machine supports it. Any address is allowed,
+/// because nothing is read.
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 #[inline(always)]
 pub(crate) fn prefetch<T>(p: *const T) {
@@ -177,13 +179,13 @@ mod tests {
         }
     }
 
-    /// Numbers that differ, with every digit in use.
+    /// Returns distinct values that use every digit.
     fn numbers<const N: usize>() -> [f32; N] {
         std::array::from_fn(|i| (i as f32 * 0.7).sin() * 3.0 - 0.3)
     }
 
     #[test]
-    fn squares_are_transposed() {
+    fn transposes_16_by_16_blocks() {
         #[derive(Clone, Copy)]
         struct CheckTranspose;
         impl SimdOp for CheckTranspose {
@@ -194,7 +196,7 @@ mod tests {
                 const TO: usize = 17;
                 let from = numbers::<{ 16 * FROM }>();
                 let (mut moved, mut added) = ([9.0f32; 16 * TO], [9.0f32; 16 * TO]);
-                // SAFETY: 16 rows of 16 fit both arrays at these distances.
+                // SAFETY: 16 rows of 16 fit both arrays at these strides.
                 unsafe {
                     simd.transpose(from.as_ptr(), FROM, moved.as_mut_ptr(), TO);
                     simd.add_transposed(from.as_ptr(), FROM, 0.5, added.as_mut_ptr(), TO);
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_summed_and_compared() {
+    fn sums_and_compares_lanes() {
         #[derive(Clone, Copy)]
         struct CheckLaneSums;
         impl SimdOp for CheckLaneSums {
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_sixteen_bits_are_read_and_written() {
+    fn loads_and_stores_16_bit_floats() {
         #[derive(Clone, Copy)]
         struct CheckHalfFloats;
         impl SimdOp for CheckHalfFloats {
@@ -244,7 +246,7 @@ mod tests {
             fn eval<S: Simd>(self, simd: S) {
                 let all: Vec<u16> = (0..=u16::MAX).collect();
                 for bits in all.chunks_exact(S::LANES) {
-                    // SAFETY: a chunk has LANES numbers.
+                    // SAFETY: a chunk has LANES values.
                     let (halves, brains) = unsafe { (simd.load_f16(bits.as_ptr()), simd.load_bf16(bits.as_ptr())) };
                     for (lane, &bits) in bits.iter().enumerate() {
                         let (half, brain) = (simd.to_array(halves)[lane], simd.to_array(brains)[lane]);
@@ -257,12 +259,12 @@ mod tests {
                         }
                     }
                 }
-                // Ties, overflow, numbers below the normal ones, and none.
+                // Ties, overflow, subnormal values and NaN.
                 let hard =
                     [1.0 + 2f32.powi(-11), 1.0 + 3.0 * 2f32.powi(-11), 65519.0, 65520.0, -1e-7, 3e-8, f32::NAN, -0.0];
                 for x in hard.into_iter().chain(numbers::<64>()) {
                     let (mut halves, mut brains) = ([0u16; 16], [0u16; 16]);
-                    // SAFETY: both have room for 16 numbers, which no vector exceeds.
+                    // SAFETY: both have space for 16 values, which no vector exceeds.
                     unsafe {
                         simd.store_f16(halves.as_mut_ptr(), simd.splat(x));
                         simd.store_bf16(brains.as_mut_ptr(), simd.splat(x));
@@ -281,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_of_dropout_are_the_same() {
+    fn dropout_factors_match_philox() {
         #[derive(Clone, Copy)]
         struct CheckDropoutFactors;
         impl SimdOp for CheckDropoutFactors {

@@ -1,14 +1,16 @@
-//! Vectors as plain arrays: runs everywhere, and the compiler turns the loops into what the target's base set has.
+//! Vectors as plain arrays: this runs everywhere, and the compiler turns the loops into the target's base instruction
+//! set.
 
 use super::simd::{Simd, SimdOp, TileOp, VectorMath};
 
 const LANES: usize = 8;
 
-/// The token of plain Rust; always available.
+/// Token of plain Rust; always available.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
-/// What `f` makes of each lane. (Written out: `array::from_fn` takes several times as long to compile, for the same code.)
+/// Applies `f` to each lane. (Written out because `array::from_fn` takes several times as long to compile, for the same
+/// code.)
 #[inline(always)]
 fn each(f: impl Fn(usize) -> f32) -> [f32; LANES] {
     [f(0), f(1), f(2), f(3), f(4), f(5), f(6), f(7)]
@@ -39,7 +41,7 @@ impl VectorMath for Portable {
     }
     #[inline(always)]
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V {
-        // Not f32::mul_add: without the instruction that is a call into the C library for every lane.
+        // Not f32::mul_add: without the instruction it calls into the C library for every lane.
         each(|i| a[i] * b[i] + c[i])
     }
     #[inline(always)]
@@ -70,7 +72,8 @@ impl VectorMath for Portable {
     }
 }
 
-// SAFETY: needs no feature beyond the target's base set; loads and stores move exactly LANES values; tiles are as named.
+// SAFETY: needs no feature beyond the target's base instruction set. Loads and stores move exactly LANES values. Tile
+// sizes are as stated.
 unsafe impl Simd for Portable {
     const LANES: usize = LANES;
     const TILE_ROWS: usize = 4;
@@ -105,13 +108,14 @@ unsafe impl Simd for Portable {
     }
 }
 
-/// A function of its own wherever it is called, so that what several callers run is compiled once.
+/// Runs `op` as a separate function, so that operations with several callers are compiled once.
 #[inline(never)]
 fn entry<O: SimdOp>(simd: Portable, op: O) -> O::Output {
     op.eval(simd)
 }
 
-/// The body of [`Simd::on_tile`]: once for all callers where this is the fallback, in each of them where it is the fastest.
+/// Body of [`Simd::on_tile`]: compiled once for all callers if this is the fallback, and inlined if it is the fastest
+/// instruction set.
 #[cfg_attr(target_arch = "x86_64", inline(never))]
 #[cfg_attr(not(target_arch = "x86_64"), inline(always))]
 fn on_tile<O: TileOp>(simd: Portable, op: O) {

@@ -1,27 +1,27 @@
-//! What an instruction set offers, and what is written against it.
+//! The vector traits of instruction sets, and the traits of operations written against them.
 
 use crate::philox::Philox;
 use std::mem::MaybeUninit;
 
-/// What is done lane by lane, with the token of an instruction set: functions of single numbers are written against this.
+/// Lanewise arithmetic with the token of an instruction set. Elementwise functions are written against this trait.
 pub(crate) trait VectorMath: Copy {
     /// A vector of f32.
     type V: Copy;
 
-    /// All lanes `x`.
+    /// Returns a vector with all lanes `x`.
     fn splat(self, x: f32) -> Self::V;
-    /// `a + b`
+    /// Computes `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a − b`
+    /// Computes `a − b`.
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a · b`
+    /// Computes `a · b`.
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a / b`
+    /// Computes `a / b`.
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a · b + c` (rounded once where the machine fuses it)
+    /// Computes `a · b + c`, rounded once if the machine supports fused operations.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
-    /// `a · b` rounded, and what rounding took from it: together they are the product, for sizes from 1e-10 to 1e15.
-    /// Source: Dekker, "A floating-point technique for extending the available precision" (1971).
+    /// Returns `a · b` rounded, and its rounding error. Their sum is the exact product, for magnitudes from 1e-10 to
+    /// 1e15. Source: Dekker, "A floating-point technique for extending the available precision" (1971).
     #[inline(always)]
     fn exact_product(self, a: Self::V, b: Self::V) -> (Self::V, Self::V) {
         let product = self.mul(a, b);
@@ -29,32 +29,32 @@ pub(crate) trait VectorMath: Copy {
         let rest = self.add(self.sub(self.mul(a, b), product), self.mul(a, b_rest));
         (product, self.add(self.add(rest, self.mul(a_rest, b)), self.mul(a_rest, b_rest)))
     }
-    /// `a` as the sum of two numbers of half its digits, whose products are exact (Veltkamp's splitting).
+    /// Splits `a` into the sum of two values with half its digits, whose products are exact (Veltkamp's splitting).
     #[inline(always)]
     fn split_halves(self, a: Self::V) -> (Self::V, Self::V) {
         let scaled = self.mul(a, self.splat(4097.0));
         let high = self.sub(scaled, self.sub(scaled, a));
         (high, self.sub(a, high))
     }
-    /// The larger; where either is NaN, `b`.
+    /// Returns the larger value; `b` if either is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The smaller; where either is NaN, `b`.
+    /// Returns the smaller value; `b` if either is NaN.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `yes` where `a < b`, else (also for NaN) `no`.
+    /// Returns `yes` where `a < b`, otherwise (also for NaN) `no`.
     fn select_lt(self, a: Self::V, b: Self::V, yes: Self::V, no: Self::V) -> Self::V;
-    /// `2^n` for integral n in −126..=127.
+    /// Computes `2^n` for integral n in −126..=127.
     fn pow2(self, n: Self::V) -> Self::V;
-    /// `a · 2^n` where `n + 1.5 · 2^23` is given as `shifted`: the exponent is added as an integer, so that neither `a`
-    /// nor the result may be below the normal numbers, except that a = 1/2 … √2 and n = −126 give something tiny.
+    /// Computes `a · 2^n`, where `shifted` is `n + 1.5 · 2^23`. The exponent is added as an integer, so neither `a` nor
+    /// the result may be subnormal. An exception is a = 1/2 … √2 with n = −126, which gives a tiny value.
     fn ldexp(self, a: Self::V, shifted: Self::V) -> Self::V;
-    /// The nearest integers, ties to even.
+    /// Rounds to the nearest integers, ties to even.
     fn round(self, a: Self::V) -> Self::V;
 }
 
-/// A vector instruction set, as a token: a value of it proves that the instructions are there.
+/// A vector instruction set, represented by a token: a value of it proves that the instructions exist.
 ///
-/// Methods are `inline(always)` so that they are compiled inside the `target_feature` function that [`super::dispatch`]
-/// enters; without inlining each would be a call.
+/// Methods are `inline(always)`, so that they are compiled inside of the `target_feature` function that
+/// [`super::dispatch`] enters. Without inlining each would be a call.
 ///
 /// # Safety
 ///
@@ -62,9 +62,9 @@ pub(crate) trait VectorMath: Copy {
 /// * `LANES` must be the number of f32 that `load_ptr` reads and `store_ptr` writes, and a divisor of 16.
 /// * `on_tile` must run the operation with this token, `TILE_ROWS`, and `TILE_COLS / LANES`.
 pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
-    /// f32 values in a vector.
+    /// Number of f32 values in a vector.
     const LANES: usize;
-    /// Rows of a register tile: so many sums of whole vectors as fill the registers, with room for their factors.
+    /// Rows of a register tile: as many sums of whole vectors as fit the registers together with their factors.
     const TILE_ROWS: usize;
     /// Columns of a register tile.
     const TILE_COLS: usize;
@@ -78,57 +78,56 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
     /// # Safety
     /// `p` must be valid for writing `LANES` f32.
     unsafe fn store_ptr(self, p: *mut f32, v: Self::V);
-    /// As [`Simd::store_ptr`], past the cache where the machine can and `p` is aligned to the vector. Other threads see
-    /// it after [`Simd::fence`].
+    /// Writes `LANES` values past the cache, if the machine supports it. Other threads see them after [`Simd::fence`].
     ///
     /// # Safety
-    /// As for [`Simd::store_ptr`]; `p` must be aligned to the vector.
+    /// Same as for [`Simd::store_ptr`]; `p` must be aligned to the vector.
     #[inline(always)]
     unsafe fn stream_ptr(self, p: *mut f32, v: Self::V) {
-        // SAFETY: the caller promises room for LANES values, which is all that `store_ptr` asks for.
+        // SAFETY: the caller promises space for LANES values, which is all that `store_ptr` requires.
         unsafe { self.store_ptr(p, v) }
     }
-    /// Orders what was streamed before what follows.
+    /// Orders streamed values before subsequent writes.
     #[inline(always)]
     fn fence(self) {}
-    /// The lanes whose bits are set, 0 in the others.
+    /// Returns the lanes whose bits are set, and 0 in the others.
     fn select_bits(self, bits: u16, a: Self::V) -> Self::V;
-    /// Lanes written out.
+    /// Returns the lanes as an array.
     fn to_array(self, a: Self::V) -> [f32; 16];
 
-    /// Runs `op` compiled for this instruction set, as a function of its own.
+    /// Runs `op` compiled for this instruction set, as a separate function.
     fn run<O: SimdOp>(self, op: O) -> O::Output;
 
-    /// Runs `op` with the size of this set's register tile, as constants: `TILE_ROWS` rows of as many vectors as make
-    /// `TILE_COLS`.
+    /// Runs `op` with the size of the register tile as constants: `TILE_ROWS` rows, with `TILE_COLS` columns as a
+    /// number of vectors.
     fn on_tile<O: TileOp>(self, op: O);
 
-    /// Reads `LANES` bf16 numbers, given by their bits.
+    /// Loads `LANES` bf16 values, given by their bits.
     ///
     /// # Safety
-    /// `p` must be valid for reading `LANES` of them.
+    /// `p` must be valid for reading `LANES` values.
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16) -> Self::V {
         let mut numbers = [0.0f32; 16];
         for (i, number) in numbers.iter_mut().enumerate().take(Self::LANES) {
-            // SAFETY: the caller promises LANES of them.
+            // SAFETY: the caller promises LANES values.
             *number = f32::from_bits(u32::from(unsafe { *p.add(i) }) << 16);
         }
         self.load(&numbers)
     }
 
-    /// Reads `LANES` f16 numbers, given by their bits.
+    /// Loads `LANES` f16 values, given by their bits.
     ///
     /// # Safety
-    /// `p` must be valid for reading `LANES` of them.
+    /// `p` must be valid for reading `LANES` values.
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::V {
         let mut numbers = [0.0f32; 16];
         for (i, number) in numbers.iter_mut().enumerate().take(Self::LANES) {
-            // SAFETY: the caller promises LANES of them.
+            // SAFETY: the caller promises LANES values.
             let bits = u32::from(unsafe { *p.add(i) });
-            // The exponents of f16 are 112 less. A product with a power of 2 is exact, and raises numbers below the normal
-            // ones too. Those of infinity and NaN are the largest of their form.
+            // The exponents of f16 are 112 lower. The product with a power of 2 is exact, and also normalizes subnormal
+            // values. Infinity and NaN have the largest exponent of both formats.
             let raised = f32::from_bits((bits & 0x7FFF) << 13) * f32::from_bits((127 + 112) << 23);
             let is_finite = bits & 0x7C00 != 0x7C00;
             let magnitude = if is_finite { raised } else { f32::from_bits(0x7F80_0000 | (bits & 0x3FF) << 13) };
@@ -137,39 +136,39 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         self.load(&numbers)
     }
 
-    /// Writes `LANES` bf16 numbers by their bits: the nearest, ties to even. NaN may become any other.
+    /// Stores `LANES` values as the bits of the nearest bf16, ties to even. NaN may change its payload.
     ///
     /// # Safety
-    /// `p` must be valid for writing `LANES` of them.
+    /// `p` must be valid for writing `LANES` values.
     #[inline(always)]
     unsafe fn store_bf16(self, p: *mut u16, v: Self::V) {
         for (i, lane) in self.to_array(v).into_iter().enumerate().take(Self::LANES) {
             let bits = lane.to_bits();
             let nearest = if lane.is_nan() { bits | 0x40_0000 } else { bits + 0x7FFF + (bits >> 16 & 1) };
-            // SAFETY: the caller promises LANES of them.
+            // SAFETY: the caller promises LANES values.
             unsafe { *p.add(i) = (nearest >> 16) as u16 };
         }
     }
 
-    /// Writes `LANES` f16 numbers by their bits: the nearest, ties to even. NaN may become any other.
+    /// Stores `LANES` values as the bits of the nearest f16, ties to even. NaN may change its payload.
     ///
     /// # Safety
-    /// `p` must be valid for writing `LANES` of them.
+    /// `p` must be valid for writing `LANES` values.
     #[inline(always)]
     unsafe fn store_f16(self, p: *mut u16, v: Self::V) {
         for (i, lane) in self.to_array(v).into_iter().enumerate().take(Self::LANES) {
-            // SAFETY: the caller promises LANES of them.
+            // SAFETY: the caller promises LANES values.
             unsafe { *p.add(i) = half::f16::from_f32(lane).to_bits() };
         }
     }
 
-    /// The sums of the lanes of sixteen vectors, each as [`Simd::sum`] or in another fixed order.
+    /// Returns the sums of the lanes of sixteen vectors, each in the order of [`Simd::sum`] or another fixed order.
     #[inline(always)]
     fn sums(self, rows: &[Self::V; 16]) -> [f32; 16] {
         rows.map(|row| self.sum(row))
     }
 
-    /// Transposes 16 × 16 numbers; rows lie `stride` and `to_stride` apart.
+    /// Transposes 16 × 16 values. Rows are `stride` and `to_stride` apart.
     ///
     /// # Safety
     /// 16 rows of 16 must be readable at `from` and writable at `to`, and not overlap.
@@ -183,7 +182,7 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         }
     }
 
-    /// Adds `factor` times the transpose of 16 × 16 numbers to `to`, whose rows lie `to_stride` apart.
+    /// Adds `factor` times the transpose of 16 × 16 values to `to`, whose rows are `to_stride` apart.
     ///
     /// # Safety
     /// 16 rows of 16 must be readable at `from` and readable and writable at `to`.
@@ -205,7 +204,7 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         unsafe { self.load_ptr(s.as_ptr()) }
     }
 
-    /// Writes to the first `LANES` values of `s`.
+    /// Writes the first `LANES` values of `s`.
     #[inline(always)]
     fn store(self, s: &mut [f32], v: Self::V) {
         assert!(s.len() >= Self::LANES);
@@ -213,15 +212,15 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         unsafe { self.store_ptr(s.as_mut_ptr(), v) }
     }
 
-    /// As [`Simd::store`], where there may be no values yet.
+    /// Writes like [`Simd::store`], to memory that may be uninitialized.
     #[inline(always)]
     fn write(self, s: &mut [MaybeUninit<f32>], v: Self::V) {
         assert!(s.len() >= Self::LANES);
-        // SAFETY: the slice has room for at least LANES values.
+        // SAFETY: the slice has space for at least LANES values.
         unsafe { self.store_ptr(s.as_mut_ptr().cast(), v) }
     }
 
-    /// Reads a slice shorter than a vector, filling up with `fill`.
+    /// Reads a slice that is shorter than a vector, and pads with `fill`.
     #[inline(always)]
     fn load_partial(self, s: &[f32], fill: f32) -> Self::V {
         let mut buffer = [fill; 16];
@@ -238,19 +237,19 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         s[..n].copy_from_slice(&lanes[..n]);
     }
 
-    /// Reads a vector from the start of `s`, filling up with `fill` where it is shorter.
+    /// Reads a vector from the start of `s`, and pads with `fill` if it is shorter.
     #[inline(always)]
     fn load_up_to(self, s: &[f32], fill: f32) -> Self::V {
         if s.len() >= Self::LANES { self.load(s) } else { self.load_partial(s, fill) }
     }
 
-    /// Writes a vector to the start of `s`, as far as it goes.
+    /// Writes as much of a vector as fits to the start of `s`.
     #[inline(always)]
     fn store_up_to(self, s: &mut [f32], v: Self::V) {
         if s.len() >= Self::LANES { self.store(s, v) } else { self.store_partial(s, v) }
     }
 
-    /// As [`Simd::store_up_to`], where there may be no values yet.
+    /// Writes like [`Simd::store_up_to`], to memory that may be uninitialized.
     #[inline(always)]
     fn write_up_to(self, s: &mut [MaybeUninit<f32>], v: Self::V) {
         if s.len() >= Self::LANES {
@@ -262,19 +261,19 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         }
     }
 
-    /// As [`Philox::bits`].
+    /// Computes [`Philox::bits`].
     #[inline(always)]
     fn random_bits(self, random: Philox, index: u64, threshold: u32) -> [u16; 8] {
         random.bits(index, threshold)
     }
 
-    /// As [`Philox::factors`].
+    /// Computes [`Philox::factors`].
     #[inline(always)]
     fn random_factors(self, random: Philox, index: u64, threshold: u32, factor: f32) -> [[f32; 16]; 8] {
         random.factors(index, threshold, factor)
     }
 
-    /// The sum of the lanes, added pairwise in a fixed order.
+    /// Returns the sum of the lanes, added pairwise in a fixed order.
     #[inline(always)]
     fn sum(self, a: Self::V) -> f32 {
         let mut lanes = self.to_array(a);
@@ -288,7 +287,7 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
         lanes[0]
     }
 
-    /// The largest lane; NaN lanes may be passed over.
+    /// Returns the largest lane; NaN lanes may be ignored.
     #[inline(always)]
     fn max_lane(self, a: Self::V) -> f32 {
         let lanes = self.to_array(a);
@@ -300,7 +299,7 @@ pub(crate) unsafe trait Simd: VectorMath + Send + Sync + 'static {
     }
 }
 
-/// Two vectors as one, for what takes long: while one waits for a result the other goes on, and constants are loaded once.
+/// Two vectors as one, for long computations: the two chains of operations overlap, and constants are loaded only once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VectorPair<S>(pub(crate) S);
 
@@ -363,16 +362,17 @@ impl<S: VectorMath> VectorMath for VectorPair<S> {
     }
 }
 
-/// A kernel's body, written once for every instruction set.
+/// The body of a kernel, written once for every instruction set.
 pub(crate) trait SimdOp {
-    /// What it returns.
+    /// The result type.
     type Output;
-    /// The body. Implementations are `#[inline(always)]`, so that they are compiled with the set's instructions.
+    /// Runs the body. Implementations are `#[inline(always)]`, so that they are compiled with the instructions of the
+    /// set.
     fn eval<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// What is done with a register tile, written once for every size of it.
+/// An operation on a register tile, written once for every tile size.
 pub(crate) trait TileOp {
-    /// The body, for tiles of `ROWS` rows of `VECTORS` vectors. Implementations are `#[inline(always)]`.
+    /// Runs the body for tiles of `ROWS` rows of `VECTORS` vectors. Implementations are `#[inline(always)]`.
     fn eval<S: Simd, const ROWS: usize, const VECTORS: usize>(self, simd: S);
 }

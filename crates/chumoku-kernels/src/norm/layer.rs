@@ -1,4 +1,4 @@
-//! Layer normalisation: `y = γ · (x − mean) / √(variance + ε) + β`, over each row.
+//! Layer normalization: `y = γ · (x − mean) / √(variance + ε) + β`, over each row.
 //!
 //! Source: Ba, Kiros and Hinton, "Layer Normalization" (2016).
 
@@ -13,25 +13,25 @@ use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use std::mem::MaybeUninit;
 
-/// Normalises rows; keeps each row's mean and `1/√(variance + ε)` for the backward pass.
+/// Normalizes rows, and stores each row's mean and `1/√(variance + ε)` for the backward pass.
 ///
 /// # Shapes
 /// `x` (rows, width); `gamma`, `beta` (width,).
 ///
 /// # Errors
-/// If the lengths do not fit, or `epsilon` is not positive.
+/// If the lengths do not match, or `epsilon` is not positive.
 pub fn layer_norm_forward<T: Real>(x: &[T], [gamma, beta]: [&[T]; 2], epsilon: T) -> Result<LayerNormOutput<T>> {
     Error::check_length("layer norm: beta", gamma.len(), beta.len())?;
     LayerNormForward { x, gamma, beta: Some(beta), epsilon }.compute()
 }
 
-/// As [`layer_norm_forward`], without β: `y = γ · (x − mean) / √(variance + ε)`.
+/// Normalizes rows like [`layer_norm_forward`] without β: `y = γ · (x − mean) / √(variance + ε)`.
 ///
 /// # Shapes
 /// `x` (rows, width); `gamma` (width,).
 ///
 /// # Errors
-/// If the lengths do not fit, or `epsilon` is not positive.
+/// If the lengths do not match, or `epsilon` is not positive.
 pub fn layer_norm_forward_without_bias<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<LayerNormOutput<T>> {
     LayerNormForward { x, gamma, beta: None, epsilon }.compute()
 }
@@ -41,25 +41,25 @@ impl<T: Real> LayerNormForward<'_, T> {
         let (len, width) = (self.x.len(), self.gamma.len());
         check(len, width, len / width.max(1))?;
         super::check_epsilon("layer norm: epsilon", self.epsilon)?;
-        // Beside the result, the normalised rows are kept.
+        // The input and the normalized rows.
         let _timed = profile::memory_bound::<T>("layer norm", 2 * len);
         Ok(T::run::<ComputeLayerNorm>(self))
     }
 }
 
 impl<T: Real> LayerNormBackward<'_, T> {
-    /// Returns dx, adds to `d_gamma` and `d_beta`.
+    /// Returns dx, and adds to `d_gamma` and `d_beta`.
     ///
     /// # Errors
-    /// If the lengths do not fit.
+    /// If the lengths do not match.
     pub fn compute(self, [d_gamma, d_beta]: [&mut [T]; 2]) -> Result<Vec<T>> {
         self.run(d_gamma, Some(d_beta))
     }
 
-    /// As [`LayerNormBackward::compute`], for [`layer_norm_forward_without_bias`]: returns dx, adds to `d_gamma`.
+    /// Computes the backward pass of [`layer_norm_forward_without_bias`]: returns dx, and adds to `d_gamma`.
     ///
     /// # Errors
-    /// If the lengths do not fit.
+    /// If the lengths do not match.
     pub fn compute_without_bias(self, d_gamma: &mut [T]) -> Result<Vec<T>> {
         self.run(d_gamma, None)
     }
@@ -86,7 +86,7 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
     Error::check_length("layer norm: x", rows.saturating_mul(width), len)
 }
 
-/// Both versions of [`layer_norm_forward`] and [`layer_norm_forward_without_bias`].
+/// Both implementations of [`layer_norm_forward`] and [`layer_norm_forward_without_bias`].
 struct ComputeLayerNorm;
 
 impl Implementations for ComputeLayerNorm {
@@ -100,7 +100,7 @@ impl Implementations for ComputeLayerNorm {
     }
 }
 
-/// Both versions of [`LayerNormBackward::compute`] and [`LayerNormBackward::compute_without_bias`].
+/// Both implementations of [`LayerNormBackward::compute`] and [`LayerNormBackward::compute_without_bias`].
 struct ComputeLayerNormBackward;
 
 impl Implementations for ComputeLayerNormBackward {
@@ -116,7 +116,7 @@ impl Implementations for ComputeLayerNormBackward {
 
 struct LayerNormForwardRows<'a> {
     args: LayerNormForward<'a, f32>,
-    /// Written whole.
+    /// Completely overwritten.
     y: &'a mut [MaybeUninit<f32>],
     mean: &'a mut [f32],
     inverse_deviation: &'a mut [f32],
@@ -172,14 +172,14 @@ fn forward_f32(f: LayerNormForward<f32>) -> LayerNormOutput<f32> {
             isa::dispatch(LayerNormForwardRows { args, y, mean, inverse_deviation });
         });
     };
-    // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
+    // SAFETY: the pieces cover all rows. Each writes all values of its rows and reads none.
     let y = unsafe { fill_uninit(len, fill) };
     LayerNormOutput { y, mean, inverse_deviation }
 }
 
 struct LayerNormBackwardRows<'a> {
     args: LayerNormBackward<'a, f32>,
-    /// Written whole.
+    /// Completely overwritten.
     dx: &'a mut [MaybeUninit<f32>],
     /// dγ then dβ of this piece, (2, width).
     sums: &'a mut [f32],
@@ -246,14 +246,14 @@ impl SimdOp for LayerNormBackwardRows<'_> {
 fn backward_f32(b: LayerNormBackward<f32>, d_gamma: &mut [f32], d_beta: Option<&mut [f32]>) -> Vec<f32> {
     let (width, rows, len) = (b.gamma.len(), b.mean.len(), b.x.len());
     let pieces = rows.div_ceil(PIECE);
-    // Each piece sums its own rows; the partial sums are then added in the order of the pieces.
+    // Each piece sums its own rows. The partial sums are then added in the order of the pieces.
     let mut partial = vec![0.0f32; pieces * 2 * width];
     let sums = SharedMut::new(&mut partial);
     let fill = |dx: SharedMut<f32>| {
         for_each(pieces, len * 12, |piece| {
             let (first, count) = (piece * PIECE, PIECE.min(rows - piece * PIECE));
-            // SAFETY: each piece is its own range of rows of dx and of partial sums; both live until all pieces are done,
-            // and the sums hold numbers.
+            // SAFETY: each piece is its own range of rows of dx and of partial sums. Both live until all pieces are
+            // done, and the sums are initialized.
             let (dx, sums) =
                 unsafe { (dx.slice_uninit(first * width, count * width), sums.slice(piece * 2 * width, 2 * width)) };
             let part = first * width..(first + count) * width;
@@ -268,7 +268,7 @@ fn backward_f32(b: LayerNormBackward<f32>, d_gamma: &mut [f32], d_beta: Option<&
             isa::dispatch(LayerNormBackwardRows { args, dx, sums });
         });
     };
-    // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
+    // SAFETY: the pieces cover all rows. Each writes all values of its rows and reads none.
     let dx = unsafe { fill_uninit(len, fill) };
     let mut total = vec![0.0f32; 2 * width];
     sum::add_column_sums_f32(&partial, 2 * width, &mut total);

@@ -1,11 +1,11 @@
-//! Normalisation of rows: layer norm, and RMS norm, which leaves the mean where it is.
+//! Normalization of rows: layer norm, and RMS norm, which does not subtract the mean.
 //!
 //! # Files
 //!
 //! - `layer`: layer norm, with and without a bias
-//! - `problem`: arguments and results of both
-//! - `reference`: the plain version
+//! - `reference`: the reference implementation
 //! - `rms`: RMS norm
+//! - `types`: arguments and results of both
 
 mod layer;
 pub(crate) mod reference;
@@ -30,7 +30,7 @@ fn check_epsilon<T: Real>(what: &'static str, epsilon: T) -> Result<()> {
     Err(Error::value(what, format!("expected more than 0, got {epsilon}")))
 }
 
-/// Σ x
+/// Computes Σ x.
 #[inline(always)]
 fn sum_row<S: Simd>(simd: S, x: &[f32]) -> f32 {
     let mut sum = simd.splat(0.0);
@@ -45,7 +45,7 @@ fn sum_row<S: Simd>(simd: S, x: &[f32]) -> f32 {
     simd.sum(sum)
 }
 
-/// Σ (x − mean)²
+/// Computes Σ (x − mean)².
 #[inline(always)]
 fn sum_squared_deviations<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
     let (mut sum, m) = (simd.splat(0.0), simd.splat(mean));
@@ -56,7 +56,7 @@ fn sum_squared_deviations<S: Simd>(simd: S, x: &[f32], mean: f32) -> f32 {
     }
     let tail = vectors.remainder();
     if !tail.is_empty() {
-        // Filled up with the mean, whose deviation is 0.
+        // Padded with the mean, whose deviation is 0.
         let d = simd.sub(simd.load_partial(tail, mean), m);
         sum = simd.mul_add(d, d, sum);
     }

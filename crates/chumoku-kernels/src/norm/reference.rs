@@ -1,9 +1,9 @@
-//! The plain version: one row after another.
+//! The reference implementation: one row at a time.
 
 use super::types::{LayerNormBackward, LayerNormForward, LayerNormOutput, RmsNormBackward, RmsNormOutput};
 use crate::number::Real;
 
-/// `y = γ (x − mean)/√(variance + ε) + β` over rows of the length of γ; without β where there is none.
+/// Computes `y = γ (x − mean)/√(variance + ε) + β` over rows with the length of γ; β is optional.
 #[doc(hidden)]
 pub fn layer_norm_forward<T: Real>(f: LayerNormForward<T>) -> LayerNormOutput<T> {
     let n = f.gamma.len();
@@ -20,8 +20,8 @@ pub fn layer_norm_forward<T: Real>(f: LayerNormForward<T>) -> LayerNormOutput<T>
     LayerNormOutput { y, mean: means, inverse_deviation }
 }
 
-/// `dx = residual + inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ; adds `dy x̂` to dγ and dy to dβ, if
-/// there is one.
+/// Returns `dx = residual + inverse (g − mean(g) − x̂ mean(g x̂))` with g = dy γ. Adds `dy x̂` to dγ, and dy to dβ if
+/// it exists.
 #[doc(hidden)]
 pub fn layer_norm_backward<T: Real>(
     b: LayerNormBackward<T>,
@@ -47,7 +47,7 @@ pub fn layer_norm_backward<T: Real>(
     dx
 }
 
-/// `y = γ x / √(mean(x²) + ε)` over rows of the length of γ.
+/// Computes `y = γ x / √(mean(x²) + ε)` over rows with the length of γ.
 pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> RmsNormOutput<T> {
     let n = gamma.len();
     let (mut y, mut inverse_rms) = (Vec::with_capacity(x.len()), Vec::new());
@@ -59,7 +59,7 @@ pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> RmsNormOut
     RmsNormOutput { y, inverse_rms }
 }
 
-/// `dx = residual + inverse (g − x̂ mean(g x̂))` with g = dy γ and x̂ = x inverse; adds `dy x̂` to dγ.
+/// Returns `dx = residual + inverse (g − x̂ mean(g x̂))` with g = dy γ and x̂ = x inverse. Adds `dy x̂` to dγ.
 pub fn rms_norm_backward<T: Real>(b: RmsNormBackward<T>, d_gamma: &mut [T]) -> Vec<T> {
     let n = b.gamma.len();
     let mut dx = Vec::with_capacity(b.x.len());

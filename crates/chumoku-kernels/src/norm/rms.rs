@@ -1,4 +1,4 @@
-//! RMS normalisation: `y = γ · x / √(mean(x²) + ε)`, over each row.
+//! RMS normalization: `y = γ · x / √(mean(x²) + ε)`, over each row.
 
 use super::types::{RmsNormBackward, RmsNormOutput};
 use super::{PIECE, check_epsilon, reference, sum_squared_deviations};
@@ -11,19 +11,19 @@ use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
 use std::mem::MaybeUninit;
 
-/// Divides rows by the root of their mean square, `y = γ · x / √(mean(x²) + ε)`; keeps each row's `1/√(mean(x²) + ε)` for
+/// Divides rows by their root mean square, `y = γ · x / √(mean(x²) + ε)`, and stores each row's `1/√(mean(x²) + ε)` for
 /// the backward pass.
 ///
-/// Largest relative error in f32: 5e-7 for rows of up to 4,096, of any finite numbers, with an ε of 1e-37 or more.
-/// (Where the squares of a row are too large for f32, they are added up in double precision.)
+/// Maximum relative error in f32: 5e-7 for rows of up to 4,096 finite values and an ε of at least 1e-37. (If the
+/// squares of a row overflow f32, they are added up in double precision.)
 ///
 /// # Shapes
 /// `x` (rows, width); `gamma` (width,).
 ///
 /// # Errors
-/// If the lengths do not fit, or `epsilon` is not positive.
+/// If the lengths do not match, or `epsilon` is not positive.
 ///
-/// Source: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4; ε is that of later models.
+/// Source: Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019), equation 4. Later models added ε.
 pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<RmsNormOutput<T>> {
     check(x.len(), gamma.len(), x.len() / gamma.len().max(1))?;
     check_epsilon("RMS norm: epsilon", epsilon)?;
@@ -32,10 +32,10 @@ pub fn rms_norm_forward<T: Real>(x: &[T], gamma: &[T], epsilon: T) -> Result<Rms
 }
 
 impl<T: Real> RmsNormBackward<'_, T> {
-    /// Returns dx, adds to `d_gamma`.
+    /// Returns dx, and adds to `d_gamma`.
     ///
     /// # Errors
-    /// If the lengths do not fit.
+    /// If the lengths do not match.
     pub fn compute(self, d_gamma: &mut [T]) -> Result<Vec<T>> {
         check(self.x.len(), self.gamma.len(), self.inverse_rms.len())?;
         Error::check_length("RMS norm: dy", self.x.len(), self.dy.len())?;
@@ -54,7 +54,7 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
     Error::check_length("RMS norm: x", rows.saturating_mul(width), len)
 }
 
-/// Both versions of [`rms_norm_forward`].
+/// Both implementations of [`rms_norm_forward`].
 struct ComputeRmsNorm;
 
 impl Implementations for ComputeRmsNorm {
@@ -68,7 +68,7 @@ impl Implementations for ComputeRmsNorm {
     }
 }
 
-/// Both versions of [`RmsNormBackward::compute`].
+/// Both implementations of [`RmsNormBackward::compute`].
 struct ComputeRmsNormBackward;
 
 impl Implementations for ComputeRmsNormBackward {
@@ -86,7 +86,7 @@ struct RmsNormForwardRows<'a> {
     x: &'a [f32],
     gamma: &'a [f32],
     epsilon: f32,
-    /// Written whole.
+    /// Completely overwritten.
     y: &'a mut [MaybeUninit<f32>],
     inverse_rms: &'a mut [f32],
 }
@@ -114,7 +114,7 @@ impl SimdOp for RmsNormForwardRows<'_> {
     }
 }
 
-/// `1/√(mean(x²) + ε)`, where the squares are too large for f32.
+/// Computes `1/√(mean(x²) + ε)` in double precision, if the squares overflow f32.
 #[cold]
 fn inverse_rms_f64(x: &[f32], epsilon: f32) -> f32 {
     let squares: f64 = x.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
@@ -137,14 +137,14 @@ fn forward_f32(x: &[f32], gamma: &[f32], epsilon: f32) -> RmsNormOutput<f32> {
             isa::dispatch(RmsNormForwardRows { x, gamma, epsilon, y, inverse_rms });
         });
     };
-    // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
+    // SAFETY: the pieces cover all rows. Each writes all values of its rows and reads none.
     let y = unsafe { fill_uninit(len, fill) };
     RmsNormOutput { y, inverse_rms }
 }
 
 struct RmsNormBackwardRows<'a> {
     args: RmsNormBackward<'a, f32>,
-    /// Written whole.
+    /// Completely overwritten.
     dx: &'a mut [MaybeUninit<f32>],
     /// dγ of this piece, (width,).
     d_gamma: &'a mut [f32],
@@ -189,14 +189,14 @@ impl SimdOp for RmsNormBackwardRows<'_> {
 fn backward_f32(b: RmsNormBackward<f32>, d_gamma: &mut [f32]) -> Vec<f32> {
     let (width, rows, len) = (b.gamma.len(), b.inverse_rms.len(), b.x.len());
     let pieces = rows.div_ceil(PIECE);
-    // Each piece sums its own rows; the partial sums are then added in the order of the pieces.
+    // Each piece sums its own rows. The partial sums are then added in the order of the pieces.
     let mut partial = vec![0.0f32; pieces * width];
     let sums = SharedMut::new(&mut partial);
     let fill = |dx: SharedMut<f32>| {
         for_each(pieces, len * 9, |piece| {
             let (first, count) = (piece * PIECE, PIECE.min(rows - piece * PIECE));
-            // SAFETY: each piece is its own range of rows of dx and of partial sums; both live until all pieces are done,
-            // and the sums hold numbers.
+            // SAFETY: each piece is its own range of rows of dx and of partial sums. Both live until all pieces are
+            // done, and the sums are initialized.
             let (dx, d_gamma) =
                 unsafe { (dx.slice_uninit(first * width, count * width), sums.slice(piece * width, width)) };
             let part = first * width..(first + count) * width;
@@ -210,7 +210,7 @@ fn backward_f32(b: RmsNormBackward<f32>, d_gamma: &mut [f32]) -> Vec<f32> {
             isa::dispatch(RmsNormBackwardRows { args, dx, d_gamma });
         });
     };
-    // SAFETY: the pieces cover all rows, and each writes all numbers of its rows and reads none.
+    // SAFETY: the pieces cover all rows. Each writes all values of its rows and reads none.
     let dx = unsafe { fill_uninit(len, fill) };
     let mut total = vec![0.0f32; width];
     sum::add_column_sums_f32(&partial, width, &mut total);

@@ -1,4 +1,5 @@
-//! What a step computes of its sums, forward and backward: all gates of all sequences alive, in one pass over memory.
+//! Elementwise part of a recurrent step, forward and backward: all gates of all active sequences, in one pass over
+//! memory.
 
 use super::types::{Recurrence, RecurrentActivations, RecurrentCell};
 use crate::gemm::MatRef;
@@ -7,22 +8,23 @@ use crate::math::{sigmoid, tanh};
 use crate::threads::SharedMut;
 use std::mem::MaybeUninit;
 
-/// A step forward of the sequences that are alive at it, a row for each.
+/// A forward step of the active sequences, one row each.
 pub(super) struct CellForward<'a> {
     pub(super) recurrence: &'a Recurrence<'a>,
     pub(super) sequences: &'a [usize],
     pub(super) step: usize,
     /// (rows, gates · hidden): s.
     pub(super) sums: &'a [f32],
-    /// (rows, hidden): h′, becomes h.
+    /// (rows, hidden): h′, overwritten by h.
     pub(super) h: &'a mut [f32],
-    /// (rows, hidden): c′, becomes c; for the LSTM.
+    /// (rows, hidden): c′, overwritten by c; for the LSTM.
     pub(super) c: &'a mut [f32],
-    /// (tokens, gates · hidden): x, becomes the gates. Rows of these sequences are the task's alone, here and in what follows.
+    /// (tokens, gates · hidden): x, overwritten by the gates. Only this task accesses the rows of its sequences, here
+    /// and in the fields below.
     pub(super) gates: SharedMut<f32>,
     /// (tokens, hidden)
     pub(super) state: SharedMut<f32>,
-    /// (tokens, hidden): h′ is kept here.
+    /// (tokens, hidden): h′ is stored here.
     pub(super) previous: SharedMut<f32>,
     /// (tokens, hidden), rows `y_stride` apart.
     pub(super) y: SharedMut<f32>,
@@ -39,32 +41,32 @@ impl SimdOp for CellForward<'_> {
             let token = self.recurrence.token(sequence, self.step);
             let s = &self.sums[row * width..][..width];
             let h = &mut self.h[row * n..][..n];
-            // SAFETY: the rows of this token are this task's alone and live until all tasks are done; they hold the
-            // projections.
+            // SAFETY: only this task accesses the rows of this token. They live until all tasks are done, and they hold
+            // the projections.
             let x = unsafe { self.gates.slice(token * width, width) };
-            // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
+            // SAFETY: only this task accesses the row of this token, which lives until all tasks are done.
             unsafe { self.previous.copy_from(token * n, h) };
             match self.recurrence.cell {
                 RecurrentCell::Rnn => rnn(simd, x, s, h),
                 RecurrentCell::Lstm => {
                     let c = &mut self.c[row * n..][..n];
                     lstm(simd, x, s, c, h);
-                    // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
+                    // SAFETY: only this task accesses the row of this token, which lives until all tasks are done.
                     unsafe { self.state.copy_from(token * n, c) };
                 }
                 RecurrentCell::Gru => {
                     gru(simd, x, s, h);
-                    // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
+                    // SAFETY: only this task accesses the row of this token, which lives until all tasks are done.
                     unsafe { self.state.copy_from(token * n, &s[2 * n..]) };
                 }
             }
-            // SAFETY: the row of this token is this task's alone, and lives until all tasks are done.
+            // SAFETY: only this task accesses the row of this token, which lives until all tasks are done.
             unsafe { self.y.copy_from(token * self.y_stride, h) };
         }
     }
 }
 
-/// A vector of `x` and one of `s`, added.
+/// Returns the sum of a vector of `x` and one of `s`.
 #[inline(always)]
 fn load_sum<S: Simd>(simd: S, x: &[f32], s: &[f32]) -> S::V {
     simd.add(simd.load_up_to(x, 0.0), simd.load_up_to(s, 0.0))
@@ -118,7 +120,7 @@ fn gru<S: Simd>(simd: S, x: &mut [f32], s: &[f32], h: &mut [f32]) {
     }
 }
 
-/// A step backward of the sequences that are alive at it, a row for each.
+/// A backward step of the active sequences, one row each.
 pub(super) struct CellBackward<'a> {
     pub(super) recurrence: &'a Recurrence<'a>,
     pub(super) sequences: &'a [usize],
@@ -126,17 +128,19 @@ pub(super) struct CellBackward<'a> {
     pub(super) trace: &'a RecurrentActivations<f32>,
     /// (tokens, hidden)
     pub(super) dy: MatRef<'a, f32>,
-    /// (hidden,): 0, in place of the c before the first step.
+    /// (hidden,): zeros, in place of the c before the first step.
     pub(super) zeros: &'a [f32],
-    /// (rows, hidden): the gradient of h that the step after handed on; becomes what the GRU hands on beside ds·W.
+    /// (rows, hidden): the gradient of h from the next step. Overwritten by the part of the GRU's gradient that does
+    /// not go through ds·W.
     pub(super) dh: &'a mut [f32],
-    /// (rows, hidden): the gradient of c that the step after handed on, becomes that of c′; for the LSTM.
+    /// (rows, hidden): the gradient of c from the next step, overwritten by that of c′; for the LSTM.
     pub(super) dc: &'a mut [f32],
-    /// (rows, gates · hidden): the gradients of s, written.
+    /// (rows, gates · hidden): the gradients of s, output.
     pub(super) ds: &'a mut [f32],
-    /// (tokens, gates · hidden): the gradients of x, written. Rows of these sequences are the task's alone, here and in what follows.
+    /// (tokens, gates · hidden): the gradients of x, output. Only this task accesses the rows of its sequences, here
+    /// and in the field below.
     pub(super) input: SharedMut<f32>,
-    /// (tokens, gates · hidden): the gradients of s again, for the GRU.
+    /// (tokens, gates · hidden): a copy of the gradients of s, for the GRU.
     pub(super) hidden: Option<SharedMut<f32>>,
 }
 
@@ -166,24 +170,24 @@ impl SimdOp for CellBackward<'_> {
                 RecurrentCell::Gru => {
                     let before = &self.trace.previous_outputs[token * n..][..n];
                     let state = &self.trace.state[token * n..][..n];
-                    // SAFETY: the rows of this token are this task's alone, and live until all tasks are done.
+                    // SAFETY: only this task accesses the rows of this token, which live until all tasks are done.
                     let input = unsafe { self.input.slice_uninit(token * width, width) };
                     gru_backward(simd, gates, [before, state, dy], dh, ds, input);
                 }
             }
-            // SAFETY: the rows of this token are this task's alone, and live until all tasks are done.
+            // SAFETY: only this task accesses the rows of this token, which live until all tasks are done.
             unsafe { self.hidden.unwrap_or(self.input).copy_from(token * width, ds) };
         }
     }
 }
 
-/// `g (1 − g)`, the slope of a gate that is a logistic function, times `d`.
+/// Computes `g (1 − g)`, the slope of a sigmoid gate, times `d`.
 #[inline(always)]
 fn sigmoid_slope<S: Simd>(simd: S, d: S::V, g: S::V) -> S::V {
     simd.mul(d, simd.mul(g, simd.sub(simd.splat(1.0), g)))
 }
 
-/// `1 − t²`, the slope of a gate that is a hyperbolic tangent, times `d`.
+/// Computes `1 − t²`, the slope of a tanh gate, times `d`.
 #[inline(always)]
 fn tanh_slope<S: Simd>(simd: S, d: S::V, t: S::V) -> S::V {
     // (1 − t)(1 + t) keeps its digits where t is near 1.

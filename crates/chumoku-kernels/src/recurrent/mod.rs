@@ -1,19 +1,18 @@
 //! Recurrent networks over packed sequences: RNN, LSTM and GRU, forward and backward through time.
 //!
-//! What does not depend on the step before, the products of all inputs with the input weights, is the caller's: one
-//! matrix product over all tokens makes the projections that [`Recurrence::forward`] is given. The gradients of both
-//! weights are products over all tokens too, of what [`Recurrence::backward`] returns. In between stands what has to go
-//! step by step: `steps` takes the sequences that are alive at a step through one product with the recurrent weights,
-//! `cells` turns their sums into gates, state and output.
+//! The caller computes everything that does not depend on the previous step. One matrix product of all inputs with the
+//! input weights gives the projections for [`Recurrence::forward`]. The gradients of both weights are products over all
+//! tokens too, from the results of [`Recurrence::backward`]. This module does the steps in between. `steps` multiplies
+//! the active sequences of a step with the recurrent weights, and `cells` turns the sums into gates, state and output.
 //!
-//! A sequence's result depends on no other sequence and on no number of threads: threads share out whole sequences.
+//! The result of a sequence does not depend on other sequences or the number of threads: threads share whole sequences.
 //!
 //! # Files
 //!
 //! - `cells`: gates, state and output of a step
-//! - `problem`: arguments and formulas
-//! - `reference`: the plain version
+//! - `reference`: the reference implementation
 //! - `steps`: the loop through time
+//! - `types`: cells with their formulas, arguments and results
 
 mod cells;
 pub(crate) mod reference;
@@ -28,14 +27,14 @@ use crate::profile::{self, Cost, Operation};
 use crate::{Error, Result};
 
 impl Recurrence<'_> {
-    /// The output of every step.
+    /// Computes the output of every step.
     ///
     /// # Shapes
     /// `weight` (hidden, gates · hidden) = `W_hhᵀ`; `bias` (gates · hidden,); `projections` (tokens, gates · hidden) =
-    /// `W_ih x + b_ih`, which become the gates; `y` (tokens, hidden), written.
+    /// `W_ih x + b_ih`, which are overwritten by the gates; `y` (tokens, hidden), output.
     ///
     /// # Errors
-    /// If the shapes do not fit, or the offsets do not ascend from 0.
+    /// If the shapes do not match, or the offsets do not ascend from 0.
     pub fn forward<T: Real>(
         &self,
         weight: Rhs<'_, T>,
@@ -54,13 +53,14 @@ impl Recurrence<'_> {
         Ok(T::run::<RecurrentForward>((self, weight, bias, projections, y)))
     }
 
-    /// The gradients of the projections.
+    /// Computes the gradients of the projections.
     ///
     /// # Shapes
-    /// `weight` (gates · hidden, hidden) = `W_hh`; `trace` of the forward pass; `dy` (tokens, hidden), the gradient of y.
+    /// `weight` (gates · hidden, hidden) = `W_hh`; `trace` from the forward pass; `dy` (tokens, hidden), the gradient
+    /// of y.
     ///
     /// # Errors
-    /// As for [`Recurrence::forward`].
+    /// Same as for [`Recurrence::forward`].
     pub fn backward<T: Real>(
         &self,
         weight: Rhs<'_, T>,
@@ -75,7 +75,7 @@ impl Recurrence<'_> {
         Error::check_length("recurrence: previous", tokens.saturating_mul(self.hidden), trace.previous_outputs.len())?;
         check_shape("recurrence: dy", (tokens, self.hidden), (dy.rows(), dy.cols()))?;
         if !dy.has_contiguous_rows() {
-            return Err(Error::value("recurrence: dy", "expected rows whose numbers lie side by side"));
+            return Err(Error::value("recurrence: dy", "expected contiguous rows"));
         }
         let _timed = self.timed::<T>("recurrence, backward", tokens);
         Ok(T::run::<RecurrentBackward>((self, weight, trace, dy)))
@@ -93,7 +93,7 @@ impl Recurrence<'_> {
     }
 }
 
-/// Both versions of [`Recurrence::forward`].
+/// Both implementations of [`Recurrence::forward`].
 struct RecurrentForward;
 
 impl Implementations for RecurrentForward {
@@ -107,7 +107,7 @@ impl Implementations for RecurrentForward {
     }
 }
 
-/// Both versions of [`Recurrence::backward`].
+/// Both implementations of [`Recurrence::backward`].
 struct RecurrentBackward;
 
 impl Implementations for RecurrentBackward {

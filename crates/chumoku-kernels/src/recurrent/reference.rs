@@ -1,20 +1,20 @@
-//! The plain version: one sequence and one step at a time.
+//! The reference implementation: one sequence and one step at a time.
 
 use super::types::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
 use crate::gemm::{MatMut, MatRef, Rhs};
 use crate::number::Real;
 
-/// The logistic function, `1 / (1 + e⁻ˣ)`.
+/// Computes the sigmoid function, `1 / (1 + e⁻ˣ)`.
 pub fn sigmoid<T: Real>(x: T) -> T {
     T::ONE / (T::ONE + (-x).exp())
 }
 
-/// The hyperbolic tangent.
+/// Computes the hyperbolic tangent.
 pub fn tanh<T: Real>(x: T) -> T {
     T::round_from(x.to_f64().tanh())
 }
 
-/// The formulas stand at [`Cell`]; the projections x become the gates.
+/// Runs the cell with the formulas of [`RecurrentCell`]. The projections x are overwritten by the gates.
 pub fn recurrent_forward<T: Real>(
     r: &Recurrence<'_>,
     weight: Rhs<'_, T>,
@@ -64,7 +64,7 @@ pub fn recurrent_forward<T: Real>(
     trace
 }
 
-/// Back through time: each step hands the gradients of its output and state on to the step before.
+/// Runs backward through time: each step passes the gradients of its output and state to the previous step.
 pub fn recurrent_backward<T: Real>(
     r: &Recurrence<'_>,
     weight: Rhs<'_, T>,
@@ -76,7 +76,7 @@ pub fn recurrent_backward<T: Real>(
     let mut deltas =
         ProjectionGradients { hidden: (r.cell == RecurrentCell::Gru).then(|| zeros.clone()), input: zeros };
     for sequence in 0..r.offsets.len() - 1 {
-        // What the step after hands on: the gradients of h and c.
+        // The gradients of h and c from the next step.
         let (mut dh, mut dc) = (vec![T::ZERO; n], vec![T::ZERO; n]);
         for step in (0..r.length(sequence)).rev() {
             let token = r.token(sequence, step);

@@ -1,8 +1,8 @@
-//! The steps through time, of several sequences at once.
+//! The loop through time, for several sequences at once.
 //!
-//! Each thread takes sequences of its own through all their steps, so that threads wait for each other once and not at
-//! every step. Within a task sequences are sorted, the longest first: those alive at a step are then the first rows, and
-//! one product takes them all a step further.
+//! Each thread takes its own sequences through all their steps, so that threads wait for each other only once instead
+//! of at every step. Within a task, sequences are sorted by descending length. The active sequences of a step are then
+//! the first rows, and one product advances all of them.
 
 use super::cells::{CellBackward, CellForward};
 use super::types::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
@@ -12,8 +12,8 @@ use crate::memory::{Scratch, ScratchBuffer};
 use crate::threads::{SharedMut, for_each, num_threads, run_on_one_thread};
 
 impl Recurrence<'_> {
-    /// The sequences that have tokens, dealt out to at most `hands` tasks; in each the longest first. No result depends
-    /// on how they are dealt.
+    /// Assigns the non-empty sequences to at most `hands` tasks, in descending length. No result depends on the
+    /// assignment.
     fn assign_sequences(&self, tasks: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..self.offsets.len() - 1).filter(|&s| self.length(s) > 0).collect();
         order.sort_by_key(|&sequence| std::cmp::Reverse(self.length(sequence)));
@@ -21,12 +21,12 @@ impl Recurrence<'_> {
         (0..hands).map(|hand| order.iter().copied().skip(hand).step_by(hands).collect()).collect()
     }
 
-    /// Of sequences that are sorted, the longest first, those that have a step `step`.
+    /// Returns the sequences that have a step `step`. The sequences must be sorted by descending length.
     fn active_sequences<'a>(&self, sequences: &'a [usize], step: usize) -> &'a [usize] {
         &sequences[..sequences.partition_point(|&sequence| self.length(sequence) > step)]
     }
 
-    /// Runs `task` on sequences that are dealt out to the threads there are.
+    /// Runs `task` on sequences that are assigned to the available threads.
     fn for_each_task(&self, task: impl Fn(&[usize]) + Sync + Send) {
         let tasks = self.assign_sequences(num_threads());
         let work = self.offsets[self.offsets.len() - 1] * self.cell.gates() * self.hidden * self.hidden;
@@ -39,14 +39,14 @@ impl Recurrence<'_> {
 }
 
 fn matrix(x: &[f32], rows: usize, cols: usize) -> MatRef<'_, f32> {
-    MatRef::new(x, rows, cols).expect("as many numbers as that")
+    MatRef::new(x, rows, cols).expect("the buffer has this size")
 }
 
 fn matrix_mut(x: &mut [f32], rows: usize, cols: usize) -> MatMut<'_, f32> {
-    MatMut::new(x, rows, cols).expect("as many numbers as that")
+    MatMut::new(x, rows, cols).expect("the buffer has this size")
 }
 
-/// The outputs; shapes have been checked.
+/// Computes the outputs. The caller has checked the shapes.
 pub(super) fn forward_f32(
     r: &Recurrence<'_>,
     weight: Rhs<'_, f32>,
@@ -105,7 +105,7 @@ pub(super) fn forward_f32(
     RecurrentActivations { gates: projections, state: states, previous_outputs: outputs }
 }
 
-/// The gradients of the projections; shapes have been checked.
+/// Computes the gradients of the projections. The caller has checked the shapes.
 pub(super) fn backward_f32(
     r: &Recurrence<'_>,
     weight: Rhs<'_, f32>,
@@ -117,14 +117,14 @@ pub(super) fn backward_f32(
     let input = SharedMut::from_spare_capacity(&mut of_input, len);
     let hidden = of_hidden.as_mut().map(|hidden| SharedMut::from_spare_capacity(hidden, len));
     let nothing = &vec![0.0; n][..];
-    // The GRU's h passes its gradient on to h′ directly too.
+    // The GRU's h also passes its gradient directly to h′.
     let start = if r.cell == RecurrentCell::Gru { OutputInit::Keep } else { OutputInit::Zero };
     r.for_each_task(|sequences| {
         let rows = sequences.len();
         let of_c = if r.cell == RecurrentCell::Lstm { rows * n } else { 0 };
         let mut scratch = Scratch::take();
         let [dh, dc, ds] = scratch.split([4 * rows * n, 4 * of_c, 4 * rows * width]).map(ScratchBuffer::into_f32);
-        // Sequences that end at a step have been handed nothing.
+        // Sequences that end at a step have received no gradient yet.
         dh.fill(0.0);
         dc.fill(0.0);
         for step in (0..r.length(sequences[0])).rev() {

@@ -1,4 +1,4 @@
-//! Linux: most of it stands in files of `/proc` and `/sys`.
+//! Linux: most information comes from files of `/proc` and `/sys`.
 
 use super::ProcessMemory;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ pub(super) fn process_memory() -> Option<ProcessMemory> {
     Some(ProcessMemory { current: kilobyte_field(&status, "VmRSS:")?, peak: kilobyte_field(&status, "VmHWM:")? })
 }
 
-/// A line `name: n kB` of a file of the system, in bytes.
+/// Parses a line `name: n kB` of a system file, and returns bytes.
 fn kilobyte_field(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
@@ -25,7 +25,7 @@ pub(super) fn physical_cores() -> Option<usize> {
     let folders = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
     let cores: BTreeSet<String> =
         folders.filter_map(|entry| fs::read_to_string(entry.path().join("topology/core_cpus_list")).ok()).collect();
-    // Containers and emulators may hide the folder.
+    // Containers and emulators may hide the directory.
     Some(cores.len()).filter(|&cores| cores > 0).or_else(|| std::thread::available_parallelism().ok().map(Into::into))
 }
 
@@ -39,7 +39,8 @@ pub(super) fn user_language() -> Option<String> {
 }
 
 pub(super) fn lower_thread_priority() {
-    // SAFETY: setpriority takes three integers. On Linux, 0 of PRIO_PROCESS is the calling thread; a failure changes nothing.
+    // SAFETY: setpriority takes three integers. On Linux, 0 with PRIO_PROCESS is the calling thread. A failure changes
+    // nothing.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS as _, 0, 19);
     }
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_the_system_is_read() {
+    fn parses_a_proc_line() {
         let text = "MemTotal:       24000000 kB\nMemAvailable:   1024 kB\n";
         assert_eq!(kilobyte_field(text, "MemAvailable:"), Some(1 << 20));
         assert_eq!(

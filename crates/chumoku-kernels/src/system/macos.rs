@@ -1,4 +1,4 @@
-//! macOS: the kernel's statistics, by `libc`.
+//! macOS: the kernel's statistics, through `libc`.
 
 use super::ProcessMemory;
 use std::ffi::{CStr, c_int};
@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 use std::process::Command;
 use std::ptr;
 
-/// Free pages and those that the system takes back without writing them anywhere.
+/// Returns free pages, and pages that the system can reclaim without writing them to disk.
 pub(super) fn available_memory() -> Option<u64> {
     let mut found = MaybeUninit::<libc::vm_statistics64>::zeroed();
     let mut count = libc::HOST_VM_INFO64_COUNT;
-    // SAFETY: host_statistics64 writes at most `count` integers, as many as the struct has; those that it does not write are 0,
-    // which is a value of each. mach_host_self and sysconf take nothing that could be wrong.
+    // SAFETY: host_statistics64 writes at most `count` integers, the size of the struct. Fields that it does not write
+    // are 0, which is a valid value. mach_host_self and sysconf take no pointers.
     let (found, page) = unsafe {
         #[expect(deprecated, reason = "one call is no reason for another crate")]
         let host = libc::mach_host_self();
@@ -27,7 +27,7 @@ pub(super) fn available_memory() -> Option<u64> {
 pub(super) fn process_memory() -> Option<ProcessMemory> {
     let mut found = MaybeUninit::<libc::rusage_info_v4>::zeroed();
     let own = c_int::try_from(std::process::id()).ok()?;
-    // SAFETY: with this flavor proc_pid_rusage writes the struct that it is given; numbers that it would leave out are 0.
+    // SAFETY: with this flavor, proc_pid_rusage writes the given struct. Fields that it does not write are 0.
     let found = unsafe {
         if libc::proc_pid_rusage(own, libc::RUSAGE_INFO_V4, found.as_mut_ptr().cast()) != 0 {
             return None;
@@ -38,12 +38,12 @@ pub(super) fn process_memory() -> Option<ProcessMemory> {
     Some(ProcessMemory { now, peak: found.ri_lifetime_max_phys_footprint.max(now) })
 }
 
-/// Fast cores where there are two kinds, so that no thread waits for one that runs on a slow core.
+/// Counts only the fast cores if there are two kinds, so that no thread waits for one on a slow core.
 pub(super) fn physical_cores() -> Option<usize> {
     [c"hw.perflevel0.physicalcpu", c"hw.physicalcpu"].into_iter().find_map(|name| {
         let mut cores: c_int = 0;
         let mut size = size_of::<c_int>();
-        // SAFETY: sysctlbyname writes at most `size` bytes, which is the size of the integer; nothing is set.
+        // SAFETY: sysctlbyname writes at most `size` bytes, the size of the integer, and sets nothing.
         let failed =
             unsafe { libc::sysctlbyname(name.as_ptr(), (&raw mut cores).cast(), &mut size, ptr::null_mut(), 0) };
         usize::try_from(cores).ok().filter(|&cores| failed == 0 && cores > 0)
@@ -53,7 +53,7 @@ pub(super) fn physical_cores() -> Option<usize> {
 pub(super) fn processor_name() -> Option<String> {
     let mut name = [0u8; 256];
     let mut size = name.len();
-    // SAFETY: sysctlbyname writes at most `size` bytes, which is the size of the array; nothing is set.
+    // SAFETY: sysctlbyname writes at most `size` bytes, the size of the array, and sets nothing.
     let failed = unsafe {
         let at = name.as_mut_ptr().cast();
         libc::sysctlbyname(c"machdep.cpu.brand_string".as_ptr(), at, &mut size, ptr::null_mut(), 0)
@@ -62,10 +62,10 @@ pub(super) fn processor_name() -> Option<String> {
     Some(name.to_string_lossy().into_owned()).filter(|_| failed == 0)
 }
 
-/// The first of the languages that the user has chosen.
+/// Returns the first of the user's preferred languages.
 pub(super) fn user_language() -> Option<String> {
     let output = Command::new("/usr/bin/defaults").args(["read", "-g", "AppleLanguages"]).output().ok()?;
-    // An array: `(`, then a line `"ja-JP",` for each.
+    // The output is an array: `(`, then a line `"ja-JP",` for each language.
     let text = String::from_utf8(output.stdout).ok()?;
     text.split(['(', ')', ',', '"', ' ', '\n']).find(|word| !word.is_empty()).map(str::to_owned)
 }

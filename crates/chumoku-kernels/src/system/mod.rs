@@ -1,7 +1,7 @@
-//! The operating system: how much memory and time the process has, the machine's cores, the user's language.
+//! Operating system: memory and processor time of the process, the machine's cores, and the user's language.
 //!
-//! For programs; no operation calls it. Each system has a file with the same functions. `None` means that the system does
-//! not tell, or that this crate does not know how to ask it.
+//! These functions are for programs; no operation calls them. Each system has a file with the same functions. `None`
+//! means that the system does not provide the information, or that this crate does not support the system.
 //!
 //! # Files
 //!
@@ -39,22 +39,22 @@ use windows as platform;
 use std::path::Path;
 use std::time::Duration;
 
-/// The memory of this process, in bytes, as the system counts it.
+/// The memory of this process in bytes, as the system reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessMemory {
-    /// Now.
+    /// Current memory.
     pub current: u64,
-    /// The peak so far.
+    /// Peak memory so far.
     pub peak: u64,
 }
 
-/// A file, whatever name it goes by: two names with the same id are the same file.
+/// The identity of a file, independent of its name: two names with the same id refer to the same file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FileId([u64; 2]);
 
 #[cfg(any(unix, windows))]
 impl FileId {
-    /// The id of an open file.
+    /// Returns the id of an open file.
     ///
     /// # Errors
     /// If the system refuses.
@@ -62,28 +62,28 @@ impl FileId {
         family::file_id(file).map(FileId)
     }
 
-    /// The id of the file that a path leads to; links are followed, and a file that others have locked has an id too.
+    /// Returns the id of the file at a path. Links are followed, and locked files have an id too.
     ///
     /// # Errors
-    /// If there is no file, or the system refuses.
+    /// If the file does not exist, or the system refuses.
     pub fn from_path(path: &Path) -> std::io::Result<FileId> {
         family::file_id_at(path).map(FileId)
     }
 }
 
-/// Bytes of memory that the process may still take: free memory, and the limit of its control group on Linux.
+/// Returns the bytes of memory that the process may still allocate: free memory, limited on Linux by the control group.
 #[must_use]
 pub fn available_memory() -> Option<u64> {
     platform::available_memory()
 }
 
-/// The memory of this process.
+/// Returns the memory of this process.
 #[must_use]
 pub fn process_memory() -> Option<ProcessMemory> {
     platform::process_memory()
 }
 
-/// Processor time of all threads of this process, those that have ended included.
+/// Returns the processor time of all threads of this process, including those that have ended.
 #[must_use]
 pub fn processor_time() -> Option<Duration> {
     #[cfg(any(unix, windows))]
@@ -92,27 +92,28 @@ pub fn processor_time() -> Option<Duration> {
     None
 }
 
-/// The machine's physical cores: hyper-threads of one core count once. On Macs with cores of two speeds, the fast ones.
+/// Returns the number of physical cores: hyper-threads of one core count once. On Macs with two kinds of cores, only
+/// fast ones count.
 #[must_use]
 pub fn physical_cores() -> Option<usize> {
     platform::physical_cores().filter(|&cores| cores > 0)
 }
 
-/// The processor's name, for people.
+/// Returns the processor's name, for display.
 #[must_use]
 pub fn processor_name() -> Option<String> {
     platform::processor_name().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// The user's language as the system's settings have it, such as `ja-JP`. Linux has no other settings than the variables of
-/// the environment, so there it is `None`.
+/// Returns the user's language from the system settings, such as `ja-JP`. On Linux it is `None`, because the only such
+/// settings are environment variables.
 #[must_use]
 pub fn user_language() -> Option<String> {
     platform::user_language()
 }
 
-/// Makes the terminal of standard output understand escape sequences, and tells whether it does. Only consoles of Windows
-/// before Windows 10 do not.
+/// Enables escape sequences in the terminal of standard output, and returns whether they work. They fail only in
+/// Windows consoles before Windows 10.
 #[must_use]
 pub fn enable_escape_sequences() -> bool {
     #[cfg(windows)]
@@ -121,10 +122,10 @@ pub fn enable_escape_sequences() -> bool {
     true
 }
 
-/// Gives the calling thread the lowest priority, for work that others of the machine must not wait for.
+/// Gives the calling thread the lowest priority, for background work.
 ///
-/// It runs where no other thread wants the core, and little where one does. Linux and Windows have priorities of threads;
-/// elsewhere nothing happens. On Linux the priority cannot be raised again without rights of an administrator.
+/// The thread runs mainly on cores that no other thread needs. Linux and Windows have thread priorities; on other
+/// systems this does nothing. On Linux, raising the priority again requires administrator rights.
 pub fn lower_thread_priority() {
     platform::lower_thread_priority();
 }
@@ -133,11 +134,11 @@ pub fn lower_thread_priority() {
 mod tests {
     use super::*;
 
-    /// The systems that every function below asks.
+    /// The systems that the functions of this module support.
     const IS_KNOWN: bool = cfg!(any(target_os = "linux", target_os = "macos", windows));
 
     #[test]
-    fn memory_is_told() {
+    fn available_memory_is_reported() {
         let free = available_memory();
         assert_eq!(free.is_some(), IS_KNOWN);
         if let Some(free) = free {
@@ -146,10 +147,10 @@ mod tests {
         }
     }
 
-    /// Alone: others free memory of the same process.
+    /// Runs in its own process, because other tests free memory too.
     #[test]
-    fn memory_that_is_written_counts() {
-        testkit::in_own_process("system::tests::memory_that_is_written_counts", || {
+    fn written_memory_counts() {
+        testkit::in_own_process("system::tests::written_memory_counts", || {
             let before = process_memory();
             assert_eq!(before.is_some(), IS_KNOWN);
             let Some(before) = before else { return };
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_is_spent_counts() {
+    fn busy_time_counts() {
         let start = processor_time();
         assert_eq!(start.is_some(), cfg!(any(unix, windows)));
         let Some(start) = start else { return };
@@ -174,16 +175,16 @@ mod tests {
                 std::hint::spin_loop();
             }
         };
-        // That of threads that have ended too.
+        // Includes threads that have ended.
         std::thread::spawn(busy).join().unwrap();
         assert!(processor_time().unwrap() >= start + Duration::from_millis(50));
     }
 
     #[test]
-    fn the_processor_is_told() {
+    fn processor_is_reported() {
         let cores = physical_cores();
         assert_eq!(cores.is_some(), IS_KNOWN);
-        // No more than there are logical processors, unless the process is kept to some of them.
+        // No more than the logical processors, unless the process is restricted to some of them.
         assert!(cores.is_none_or(|cores| (1..=4096).contains(&cores)), "{cores:?}");
         if cfg!(all(target_arch = "x86_64", any(target_os = "linux", windows))) {
             assert!(processor_name().is_some_and(|name| name.len() > 2), "{:?}", processor_name());
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_has_the_form_of_a_locale() {
+    fn language_has_the_form_of_a_locale() {
         if let Some(language) = user_language() {
             let is_plain = language.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
             assert!(is_plain && language.len() >= 2, "{language}");
@@ -202,9 +203,9 @@ mod tests {
     #[cfg(any(unix, windows))]
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the test's own files")]
-    fn a_file_keeps_its_id_under_every_name() {
+    fn file_id_is_the_same_for_every_name() {
         let folder = std::env::temp_dir().join(format!("chumoku-file-id-{}", std::process::id()));
-        // A run that was killed may have left one.
+        // A killed run may have left the directory.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
         let [one, two, other] = ["one", "two", "other"].map(|name| folder.join(name));
@@ -224,14 +225,14 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_lowered_priority_is_that_of_one_thread() {
+    fn lowered_priority_applies_to_one_thread() {
         let of = |folder: &str| {
             let stat = std::fs::read_to_string(format!("/proc/{folder}/stat")).ok()?;
-            // Behind the name, which may hold spaces.
+            // After the name, which may contain spaces.
             stat.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse::<i32>().ok()
         };
         let Some(before) = of("thread-self") else {
-            println!("SKIPPED: the system tells no priorities of threads");
+            println!("SKIPPED: the system does not report thread priorities");
             return;
         };
         let lowered = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Systems that this crate does not know how to ask.
+//! Systems that this crate does not support.
 
 use super::ProcessMemory;
 

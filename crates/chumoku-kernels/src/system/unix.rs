@@ -1,4 +1,4 @@
-//! What all systems of the Unix family share.
+//! Functions that all Unix systems share.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub(super) fn processor_time() -> Option<Duration> {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: getrusage writes the whole struct that it is given, or returns another number than 0.
+    // SAFETY: getrusage writes the whole struct, or returns a value other than 0.
     let usage = unsafe {
         if libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) != 0 {
             return None;

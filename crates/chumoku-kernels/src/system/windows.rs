@@ -26,11 +26,11 @@ use windows_sys::Win32::System::Threading::{
 };
 use windows_sys::w;
 
-/// Free memory, and what the limit of memory with paging files leaves.
+/// Returns free memory, limited by the commit limit (memory plus paging files).
 pub(super) fn available_memory() -> Option<u64> {
     let length = size_of::<MEMORYSTATUSEX>() as u32;
     let mut found = MEMORYSTATUSEX { dwLength: length, ..Default::default() };
-    // SAFETY: the struct has the length that it says, which is what the call writes.
+    // SAFETY: the call writes the struct, whose length field is correct.
     let is_told = unsafe { GlobalMemoryStatusEx(&mut found) } != 0;
     is_told.then_some(found.ullAvailPhys.min(found.ullAvailPageFile))
 }
@@ -46,7 +46,7 @@ pub(super) fn process_memory() -> Option<ProcessMemory> {
 pub(super) fn processor_time() -> Option<Duration> {
     let mut times = [FILETIME::default(); 4];
     let [start, end, kernel, user] = &mut times;
-    // SAFETY: the call writes the four structs that it is given.
+    // SAFETY: the call writes the four given structs.
     if unsafe { GetProcessTimes(GetCurrentProcess(), start, end, kernel, user) } == 0 {
         return None;
     }
@@ -57,17 +57,17 @@ pub(super) fn processor_time() -> Option<Duration> {
 
 pub(super) fn physical_cores() -> Option<usize> {
     let mut size = 0;
-    // SAFETY: without memory the call writes nothing but the size that it needs.
+    // SAFETY: without a buffer the call writes only the size that it needs.
     unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, ptr::null_mut(), &mut size) };
     let mut records = vec![0u64; (size as usize).div_ceil(8)];
-    // SAFETY: the call writes at most `size` bytes, which the memory has, and which is aligned for its records.
+    // SAFETY: the call writes at most `size` bytes, the size of the buffer, which is aligned for its records.
     let is_told =
         unsafe { GetLogicalProcessorInformationEx(RelationProcessorCore, records.as_mut_ptr().cast(), &mut size) } != 0;
     let bytes: Vec<u8> = records.iter().flat_map(|word| word.to_ne_bytes()).take(size as usize).collect();
     is_told.then(|| count_records(&bytes))
 }
 
-/// Counts records of which each has its size after its kind, both in four bytes.
+/// Counts records. Each record starts with its kind and its size, in four bytes each.
 fn count_records(mut bytes: &[u8]) -> usize {
     let mut count = 0;
     while let Some(size) = bytes.get(4..8).and_then(|size| size.try_into().ok()).map(u32::from_ne_bytes) {
@@ -81,7 +81,7 @@ pub(super) fn processor_name() -> Option<String> {
     let mut name = [0u16; 128];
     let mut size = size_of_val(&name) as u32;
     let [key, value] = [w!(r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"), w!("ProcessorNameString")];
-    // SAFETY: the names end with 0; the call writes at most `size` bytes, which is the size of the array.
+    // SAFETY: the names end with 0. The call writes at most `size` bytes, the size of the array.
     let code = unsafe {
         let at = name.as_mut_ptr().cast();
         RegGetValueW(HKEY_LOCAL_MACHINE, key, value, RRF_RT_REG_SZ, ptr::null_mut(), at, &mut size)
@@ -91,13 +91,13 @@ pub(super) fn processor_name() -> Option<String> {
 
 pub(super) fn user_language() -> Option<String> {
     let mut name = [0u16; 85];
-    // SAFETY: the call writes at most as many letters as the array has.
+    // SAFETY: the call writes at most the number of letters of the array.
     let letters =
         unsafe { LCIDToLocaleName(u32::from(GetUserDefaultUILanguage()), name.as_mut_ptr(), name.len() as i32, 0) };
     (letters > 0).then(|| text(&name)).filter(|name| !name.is_empty())
 }
 
-/// Letters until the first 0.
+/// Decodes letters up to the first 0.
 fn text(letters: &[u16]) -> String {
     let len = letters.iter().position(|&letter| letter == 0).unwrap_or(letters.len());
     String::from_utf16_lossy(&letters[..len])
@@ -105,17 +105,17 @@ fn text(letters: &[u16]) -> String {
 
 pub(super) fn enable_escape_sequences() -> bool {
     let mut mode = 0;
-    // SAFETY: the calls take a handle, which may be none, and write one integer.
+    // SAFETY: the calls take a handle, which may be invalid, and write one integer.
     unsafe {
         let console = GetStdHandle(STD_OUTPUT_HANDLE);
-        // A terminal that is no console understands them: those of Cygwin and MSYS are pipes.
+        // A terminal that is not a console supports them: those of Cygwin and MSYS are pipes.
         GetConsoleMode(console, &mut mode) == 0
             || SetConsoleMode(console, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING) != 0
     }
 }
 
 pub(super) fn lower_thread_priority() {
-    // SAFETY: the handle of the calling thread is always valid; a failure changes nothing.
+    // SAFETY: the handle of the calling thread is always valid. A failure changes nothing.
     unsafe {
         SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_IDLE);
     }
@@ -123,7 +123,7 @@ pub(super) fn lower_thread_priority() {
 
 pub(super) fn file_id(file: &File) -> io::Result<[u64; 2]> {
     let mut found = BY_HANDLE_FILE_INFORMATION::default();
-    // SAFETY: the file is open, and the call writes the struct that it is given.
+    // SAFETY: the file is open, and the call writes the given struct.
     if unsafe { GetFileInformationByHandle(file.as_raw_handle(), &mut found) } == 0 {
         return Err(io::Error::last_os_error());
     }
@@ -131,7 +131,7 @@ pub(super) fn file_id(file: &File) -> io::Result<[u64; 2]> {
     Ok([u64::from(found.dwVolumeSerialNumber), index])
 }
 
-/// Opens it for no access at all, which locks do not refuse; with this flag folders too.
+/// Opens the file without any access, which locks do not refuse. The flag allows directories too.
 pub(super) fn file_id_at(path: &Path) -> io::Result<[u64; 2]> {
     #[expect(clippy::disallowed_methods, reason = "nothing is written")]
     let file = OpenOptions::new().access_mode(0).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?;
@@ -143,10 +143,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_of_any_size_are_counted() {
+    fn counts_records_of_any_size() {
         let record = |size: u32| [&0u32.to_ne_bytes()[..], &size.to_ne_bytes(), &vec![7; size as usize - 8]].concat();
         assert_eq!(count_records(&[record(48), record(64), record(8)].concat()), 3);
-        // Damage ends the count.
+        // Corrupt records end the count.
         assert_eq!((count_records(&[]), count_records(&[1, 2, 3]), count_records(&record(48)[..20])), (0, 0, 1));
         assert_eq!(count_records(&[0; 16]), 2);
     }

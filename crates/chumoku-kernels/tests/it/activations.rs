@@ -1,5 +1,5 @@
-//! Activations, and the gated product of them, on every instruction set this machine has, against the plain version in
-//! double precision, number by number; the plain version against central differences and PyTorch.
+//! Activations and gated products on every instruction set of this machine, compared with the reference implementation
+//! in double precision, value by value. The reference implementation is compared with central differences and PyTorch.
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
@@ -7,10 +7,10 @@ use testkit::{GoldenFile, GuardedBuffer, Random, Tolerance, central_difference, 
 
 const ALL: [Activation; 4] = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
 
-/// Around the vectors of every instruction set, and the pieces of work.
+/// Sizes around the vectors of every instruction set, and around the pieces of work.
 const SIZES: [usize; 13] = [0, 1, 2, 7, 8, 9, 15, 16, 17, 33, 8191, 8193, 70_000];
 
-/// The largest errors of f, relative to f, and of f′, relative to its terms.
+/// Returns the maximum errors of f, relative to f, and of f′, relative to its terms.
 fn limits(kind: Activation) -> (f64, f64) {
     match kind {
         Activation::Relu => (0.0, 0.0),
@@ -19,7 +19,7 @@ fn limits(kind: Activation) -> (f64, f64) {
     }
 }
 
-/// f and f′ of each number.
+/// Returns f and f′ of each value.
 fn run<T: Real>(kind: Activation, x: &[T]) -> [Vec<T>; 2] {
     let (mut y, mut slope) = (vec![T::round_from(f64::NAN); x.len()], vec![T::round_from(f64::NAN); x.len()]);
     activation_forward(kind, x, &mut y).unwrap();
@@ -27,7 +27,7 @@ fn run<T: Real>(kind: Activation, x: &[T]) -> [Vec<T>; 2] {
     [y, slope]
 }
 
-/// As [`run`] in f64, with the sizes of the terms of f′, which are f(x)/x and x·(f(x)/x)′.
+/// Computes [`run`] in f64, and the magnitudes of the terms of f′, which are f(x)/x and x·(f(x)/x)′.
 fn truth(kind: Activation, x: &[f32]) -> [Vec<f64>; 3] {
     let x = to_f64(x);
     let [y, slope] = run(kind, &x);
@@ -36,8 +36,8 @@ fn truth(kind: Activation, x: &[f32]) -> [Vec<f64>; 3] {
     [y, slope, terms]
 }
 
-/// The largest error of `found`, relative to `size`, and where. Results below the normal numbers may be off by their last
-/// two places.
+/// Returns the maximum error of `found`, relative to `size`, and its position. Subnormal results may be off by their
+/// last two bits.
 fn worst(x: &[f32], found: &[f32], expected: &[f64], size: &[f64]) -> (f64, f32) {
     assert!(x.len() == found.len() && x.len() == expected.len() && x.len() == size.len());
     let mut worst = (0.0, 0.0);
@@ -52,7 +52,7 @@ fn worst(x: &[f32], found: &[f32], expected: &[f64], size: &[f64]) -> (f64, f32)
 }
 
 #[test]
-fn every_activation_of_every_size() {
+fn activations_match_the_reference_for_every_size() {
     each_isa(|isa| {
         for kind in ALL {
             for n in SIZES {
@@ -65,7 +65,7 @@ fn every_activation_of_every_size() {
                 activation_backward(kind, &x, &dy, dx.as_mut_slice()).unwrap();
                 let dx64: Vec<f64> = slope64.iter().zip(&dy).map(|(slope, &dy)| slope * f64::from(dy)).collect();
                 let sizes: Vec<f64> = terms.iter().zip(&dy).map(|(size, &dy)| size * f64::from(dy)).collect();
-                // GELU ends at −13.2.
+                // GELU is 0 below −13.2.
                 let is_in = |x: &f32| kind != Activation::Gelu || *x > -13.1;
                 assert!(x.iter().all(is_in));
                 let (of_y, of_dx) =
@@ -78,8 +78,8 @@ fn every_activation_of_every_size() {
 }
 
 #[test]
-fn the_tails_keep_their_digits() {
-    // Every 1999th f32 of all, and the tails closely: up to where the results are no numbers any more.
+fn tails_keep_their_accuracy() {
+    // Every 1999th f32, and a dense sample of the tails, down to where results underflow.
     let sample = (0..u32::MAX / 1999).map(|i| f32::from_bits(i * 1999)).filter(|x| x.is_finite());
     let tails = (0..400_000).map(|i| -115.0 + i as f32 * 2.9e-4);
     let x: Vec<f32> = sample.chain(tails).collect();
@@ -96,11 +96,11 @@ fn the_tails_keep_their_digits() {
 }
 
 #[test]
-fn what_is_not_finite_has_its_limits() {
+fn non_finite_inputs_give_the_limits() {
     fn check<T: Real>(what: &str) {
         let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e38, -1e38, 0.0];
         for kind in ALL {
-            // Each at every place of a vector, and beyond its end.
+            // Each in every position of a vector, and beyond its end.
             for place in 0..19 {
                 let mut x = vec![T::ONE; 19];
                 for odd in odd {
@@ -122,7 +122,7 @@ fn what_is_not_finite_has_its_limits() {
 }
 
 #[test]
-fn plain_activations_are_what_their_papers_say() {
+fn reference_activations_match_their_papers() {
     let x: Vec<f64> = (-60..=60).map(|i| f64::from(i) * 0.1 + 0.01).collect();
     let same = |what: &str, found: &[f64], expected: &[f64], tolerance: f64| {
         compare(what, found, expected, Tolerance { relative: 0.0, absolute: tolerance }).unwrap();
@@ -143,7 +143,7 @@ fn plain_activations_are_what_their_papers_say() {
     same("gelu with tanh, gradient", &dx, golden.tensor("grad.in.x"), 1e-14);
 }
 
-/// y, and the gradients of both halves.
+/// Returns y, and the gradients of both halves.
 fn gated<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T]) -> [Vec<T>; 2] {
     let (mut y, mut dx) = (vec![T::round_from(f64::NAN); x.len() / 2], vec![T::round_from(f64::NAN); x.len()]);
     gated_forward(kind, x, width, &mut y).unwrap();
@@ -152,7 +152,7 @@ fn gated<T: Real>(kind: Activation, x: &[T], width: usize, dy: &[T]) -> [Vec<T>;
 }
 
 #[test]
-fn gated_products_of_every_size() {
+fn gated_products_match_the_reference_for_every_size() {
     let sizes =
         [(0, 3), (1, 1), (3, 2), (2, 7), (5, 8), (4, 9), (3, 16), (1, 17), (9, 33), (70, 130), (2, 8193), (300, 64)];
     each_isa(|isa| {
@@ -166,7 +166,7 @@ fn gated_products_of_every_size() {
                 gated_backward(kind, &x, width, &dy, dx.as_mut_slice()).unwrap();
                 let (y, dx) = (y.into_checked(), dx.into_checked());
                 let [y64, dx64] = gated(kind, &to_f64(&x), width, &to_f64(&dy));
-                // Each number against its own size: of dg, that of the terms of the slope.
+                // Each value relative to its own magnitude; dg relative to the terms of the slope.
                 let g: Vec<f32> = x.chunks_exact(2 * width).flat_map(|row| row[..width].to_vec()).collect();
                 let terms = &truth(kind, &g)[2];
                 let sizes: Vec<f64> = (0..x.len())
@@ -183,7 +183,7 @@ fn gated_products_of_every_size() {
                 assert!(of_dx.0 <= limits(kind).1 + 1.2e-7, "{what}: {of_dx:?}");
             }
         }
-        // What is not finite shows where it belongs, and nowhere else.
+        // Non-finite values affect only their own results.
         let (mut x, dy) = (vec![1.0f32; 2 * 2 * 19], vec![1.0f32; 2 * 19]);
         (x[19 * 2 + 3], x[19 * 3 + 18]) = (f32::NAN, f32::INFINITY);
         let [y, dx] = gated(Activation::Silu, &x, 19, &dy);
@@ -197,8 +197,8 @@ fn gated_products_of_every_size() {
 }
 
 #[test]
-fn gated_products_by_hand() {
-    // max(0, g)·u, of two rows.
+fn gated_products_match_hand_computed_values() {
+    // max(0, g)·u, for two rows.
     let x = [3.0, -2.0, 5.0, 7.0, -1.0, 4.0, 6.0, 0.5];
     let [y, dx] = gated(Activation::Relu, &x, 2, &[1.0, 10.0, 100.0, 1000.0]);
     assert_eq!(y, [15.0, 0.0, 0.0, 2.0]);
@@ -212,7 +212,7 @@ fn gated_products_by_hand() {
         let tolerance = Tolerance { relative: 0.0, absolute: 1e-8 };
         compare(&format!("{kind:?}"), &dx, &central_difference(&x, 1e-5, loss), tolerance).unwrap();
     }
-    // Sizes that do not fit.
+    // Mismatched sizes.
     let kind = Activation::Silu;
     let forward = |x: &[f64], width: usize, len: usize| {
         gated_forward(kind, x, width, &mut vec![0.0; len]).map_err(|error| error.to_string())
@@ -233,7 +233,7 @@ fn gated_products_by_hand() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     each_isa(|isa| {
         let mut random = Random::new(8);
         let (tokens, width) = (400, 200);

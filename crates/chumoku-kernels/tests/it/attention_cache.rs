@@ -1,4 +1,4 @@
-//! Caches that grow, and merging of parts, against attention over all keys.
+//! Growing caches and merged parts, compared with attention over all keys.
 
 use crate::common::each_isa;
 use chumoku_kernels::{Attention, Causal, Heads, HeadsMut, KeyValueCache, PartialAttention, bf16, merge_attention};
@@ -13,9 +13,9 @@ fn attend(args: &Attention<f32>, [batch, heads, length, dim]: [usize; 4]) -> (Ve
     (output, lse)
 }
 
-/// Token by token through a cache gives what all tokens at once give, whatever its first capacity.
+/// Decoding token by token through a cache equals attention over all tokens, for any initial capacity.
 #[test]
-fn decoding_token_by_token() {
+fn decoding_token_by_token_matches_full_attention() {
     each_isa(|_| check_decoding());
 }
 
@@ -25,7 +25,7 @@ fn check_decoding() {
     let query = random.numbers(batch * length * heads * dim);
     let key = random.numbers(batch * length * key_heads * dim);
     let value = random.numbers(batch * length * key_heads * value_dim);
-    // (batch, length, heads, dim), of which one token is a strided view.
+    // (batch, length, heads, dim), in which one token is a strided view.
     let token = |data: &'static [f32], heads: usize, dim: usize, at: usize, n: usize| {
         let row = heads * dim;
         Heads::strided(&data[at * row..], [batch, heads, n, dim], [length * row, dim, row]).unwrap()
@@ -60,7 +60,7 @@ fn check_decoding() {
 }
 
 #[test]
-fn sequences_of_their_own_lengths() {
+fn sequences_have_different_lengths() {
     let mut cache = KeyValueCache::<bf16>::new(3, 1, [1, 2], 2).unwrap();
     let numbers = |from: usize, n: usize| (from..from + n).map(|x| bf16::from_f32(x as f32)).collect::<Vec<_>>();
     for (offsets, from) in [([0, 2, 2, 3], 1), ([0, 1, 4, 4], 4)] {
@@ -78,7 +78,7 @@ fn sequences_of_their_own_lengths() {
 }
 
 #[test]
-fn a_cache_that_refuses() {
+fn cache_rejects_invalid_appends() {
     let mut cache = KeyValueCache::<f32>::new(1, 1, [2, 1], 3).unwrap().limit(4);
     let (key, value) = ([1.0; 10], [2.0; 5]);
     let mut append = |n: usize, m: usize| {
@@ -107,7 +107,7 @@ fn a_cache_that_refuses() {
 }
 
 #[test]
-fn parts_merge_into_the_whole() {
+fn merged_parts_equal_full_attention() {
     each_isa(|_| check_merging());
 }
 
@@ -142,16 +142,16 @@ fn merged(parts: &[(Vec<f32>, Vec<f32>)], shape: [usize; 4]) -> (Vec<f32>, Vec<f
     (output, lse)
 }
 
-/// Parts with nothing to attend to count for nothing; what counts and is NaN shows.
+/// Parts with nothing to attend to are ignored; NaN in any other part propagates.
 #[test]
-fn merging_nothing() {
+fn empty_parts_are_ignored_when_merging() {
     let (none, nan) = (f32::NEG_INFINITY, f32::NAN);
     let shape = [1, 1, 1, 1];
     let part = |y: f32, lse: f32| (vec![y], vec![lse]);
     assert_eq!(merged(&[], shape), (vec![0.0], vec![none]));
     assert_eq!(merged(&[part(nan, none), part(nan, none)], shape), (vec![0.0], vec![none]));
     assert_eq!(merged(&[part(nan, none), part(3.0, -200.0)], shape), (vec![3.0], vec![-200.0]));
-    // Far beyond what exp can hold.
+    // Far beyond the range of exp.
     let (y, lse) = merged(&[part(2.0, 1e30), part(4.0, 1e30), part(9.0, -1e30)], shape);
     assert_eq!((y, lse), (vec![3.0], vec![1e30]));
     assert!(merged(&[part(nan, 0.0), part(3.0, 0.0)], shape).0[0].is_nan());
@@ -163,13 +163,13 @@ fn merging_nothing() {
     assert_eq!(error.to_string(), "merge: output of a part: expected 1 rows in sequence 0, got 2");
 }
 
-/// Random selections against a plain list of sequences, with tokens appended in between.
+/// Random selections compared with a list of sequences, with tokens appended in between.
 #[test]
-fn sequences_selected() {
+fn select_reorders_sequences() {
     let mut random = Random::new(11);
     let (heads, dims) = (2, [3, 2]);
     let mut cache = KeyValueCache::<f64>::new(4, heads, dims, 1).unwrap();
-    // The tokens of each sequence, a number each.
+    // The tokens of each sequence, one number each.
     let mut plain: Vec<Vec<f64>> = vec![Vec::new(); 4];
     let mut next = 0.0;
     for round in 0..60 {
@@ -192,7 +192,7 @@ fn sequences_selected() {
         cache.append(view(&key, dims[0]), view(&value, dims[1])).unwrap();
         let count = plain.len();
         let wanted: Vec<usize> = match round % 4 {
-            // A shuffle with repetitions, one with more sequences, some left out, all in their places.
+            // A shuffle with repetitions, one with more sequences, a subset, and the reverse order.
             0 => (0..count).map(|_| random.below(count)).collect(),
             1 => (0..count.min(4) + 2).map(|_| random.below(count)).collect(),
             2 => (0..count).filter(|s| s % 3 != 1).collect(),
@@ -221,9 +221,9 @@ fn sequences_selected() {
     assert!(cache.lengths().is_empty() && cache.key().sequences() == 0);
 }
 
-/// A cache that forgets gives what attention with a window over all tokens gives, and stays as small as it was.
+/// A cache that evicts tokens equals attention with a window over all tokens, and stays small.
 #[test]
-fn what_no_window_reaches_is_forgotten() {
+fn tokens_outside_the_window_are_evicted() {
     let (window, dim, length) = (6, 3, 200);
     let mut random = Random::new(5);
     let rows = [(); 3].map(|()| random.numbers(2 * length * dim));

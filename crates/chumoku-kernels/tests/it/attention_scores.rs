@@ -1,5 +1,5 @@
-//! Scores, weights and statistics on every instruction set, against the plain version: every option, poisoned masked
-//! data, empty rows.
+//! Scores, weights and statistics on every instruction set, compared with the reference implementation: all options,
+//! poisoned masked data, empty rows.
 
 use crate::common::each_isa;
 use chumoku_kernels::{
@@ -10,7 +10,7 @@ use testkit::{Random, Tolerance, compare};
 
 const CLOSE: Tolerance = Tolerance { relative: 3e-6, absolute: 1e-6 };
 
-/// Numbers for attention of every option; the options are chosen by `options`.
+/// Data for attention with the options in the bits of `options`.
 struct Case<T> {
     data: [Vec<T>; 3],
     shape: [usize; 7],
@@ -89,7 +89,7 @@ impl<T: Element> Case<T> {
         test(&args);
     }
 
-    /// Additive masks with −∞ where the boolean one forbids.
+    /// Returns an additive mask with −∞ where the boolean mask is false.
     fn additive(&self) -> Vec<T::Sum> {
         let entry = |(n, &allowed): (usize, &bool)| if allowed { (n % 13) as f64 / 7.0 } else { f64::NEG_INFINITY };
         self.boolean.iter().enumerate().map(entry).map(T::Sum::round_from).collect()
@@ -124,7 +124,7 @@ fn against_reference<T: Element>(seeds: std::ops::Range<u64>, tolerance: Toleran
                 let score = |score: &Option<f64>| score.unwrap_or(f64::NEG_INFINITY);
                 let masked: Vec<f64> = rows.iter().flat_map(|row| row.scores.iter().map(score)).collect();
                 compare(&name, &scores(args, ScoreStage::Masked, s, h, queries * keys), &masked, tolerance).unwrap();
-                // Scaled and capped scores are those of attention without masks.
+                // Scaled and capped scores equal those of attention without masks.
                 let plain = Attention::new(args_query(&case), args_key(&case), args_value(&case)).scale(0.3);
                 for (stage, plain) in [(ScoreStage::Scaled, plain), (ScoreStage::Capped, plain.softcap(1.5))] {
                     if stage == ScoreStage::Capped && !case.has(0) {
@@ -155,7 +155,7 @@ fn args_value<T: Element>(case: &Case<T>) -> Heads<'_, T> {
 }
 
 #[test]
-fn every_stage_as_the_reference() {
+fn every_stage_matches_the_reference() {
     each_isa(|_| {
         against_reference::<f32>(0..150, CLOSE);
         against_reference::<bf16>(200..230, CLOSE);
@@ -164,7 +164,7 @@ fn every_stage_as_the_reference() {
     against_reference::<f64>(400..430, Tolerance { relative: 1e-14, absolute: 1e-14 });
 }
 
-/// Statistics from the reference's weights.
+/// Computes statistics from the weights of the reference implementation.
 fn expected<T: Element>(args: &Attention<T>, case: &Case<T>, count: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let [batch, heads, _, queries, keys, _, _] = case.shape;
     let (mut mass, mut entropy, mut top) = (Vec::new(), Vec::new(), Vec::new());
@@ -186,7 +186,7 @@ fn expected<T: Element>(args: &Attention<T>, case: &Case<T>, count: usize) -> (V
 }
 
 #[test]
-fn statistics_as_the_reference() {
+fn statistics_match_the_reference() {
     each_isa(|_| check_statistics());
 }
 
@@ -210,7 +210,7 @@ fn check_statistics() {
             compare(&name("mass"), &mass, &want_mass, Tolerance { relative: 1e-5, absolute: 1e-5 }).unwrap();
             compare(&name("entropy"), &entropy, &want_entropy, Tolerance { relative: 1e-5, absolute: 1e-5 }).unwrap();
             compare(&name("top"), &top_weights, &want_top, CLOSE).unwrap();
-            // Each key named has the weight named.
+            // Each returned key has the returned weight.
             for (row, keys) in top_keys.chunks(count.max(1)).enumerate() {
                 let pair = row / queries;
                 let weights = attention_row(args, pair / heads, pair % heads, row % queries).weights;
@@ -219,7 +219,7 @@ fn check_statistics() {
                     assert!((weight - f64::from(top_weights[row * count + n])).abs() < 1e-5, "{}", name("key"));
                 }
             }
-            // The same bytes on one thread.
+            // The bytes are the same on one thread.
             let (mut mass_1, mut entropy_1) = (mass.clone(), entropy.clone());
             let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
             one.install(|| run(&mut mass_1, &mut entropy_1, &mut top_keys.clone(), &mut top_weights.clone()));
@@ -229,12 +229,12 @@ fn check_statistics() {
     }
 }
 
-/// An option, set.
+/// A function that sets an option.
 type Change<'c> = dyn for<'a> Fn(Attention<'a, f32>) -> Attention<'a, f32> + 'c;
 
-/// What no query may see is NaN or infinite: nothing of it shows, at any stage that masks; what is seen shows.
+/// Masked NaN and infinity never affect scores, at any stage that masks. Visible ones propagate.
 #[test]
-fn what_is_masked_cannot_matter() {
+fn masked_values_do_not_affect_scores() {
     each_isa(|_| check_masked());
 }
 
@@ -253,7 +253,7 @@ fn check_masked() {
             &|args| args.mask(Mask::Boolean(MaskView::new(leak(&boolean), &[keys]).unwrap())),
             &|args| args.mask(Mask::Additive(MaskView::new(leak(&additive), &[1, keys]).unwrap())),
             &|args| args.key_lengths(leak(&lengths)),
-            // The last query stands at key 29.
+            // The last query is at key 29.
             &|args| args.causal(Causal::Offset(-10)),
         ];
         for (n, option) in options.into_iter().enumerate() {
@@ -274,7 +274,7 @@ fn check_masked() {
             assert_eq!(entropy(&clean), entropy(&poisoned));
         }
     }
-    // A NaN that is seen makes the row NaN, and still not the keys that the row does not see.
+    // A visible NaN makes its row NaN, except for the keys that the row does not see.
     let mut poisoned = clean;
     poisoned[3 * dim] = f32::NAN;
     let value = vec![0.0; keys];
@@ -294,9 +294,9 @@ fn leak<T: Clone>(x: &[T]) -> &'static [T] {
     x.to_vec().leak()
 }
 
-/// A diagonal beyond all numbers does not wrap around.
+/// A diagonal beyond the integer range does not wrap around.
 #[test]
-fn distances_of_alibi_may_be_of_any_size() {
+fn alibi_distances_do_not_overflow() {
     let x = [1.0f32; 6];
     let view = Heads::bhld(&x, [1, 1, 3, 2]).unwrap();
     for offset in [i64::MIN, i64::MAX] {
@@ -309,7 +309,7 @@ fn distances_of_alibi_may_be_of_any_size() {
 }
 
 #[test]
-fn packed_sequences_and_empty_ones() {
+fn packed_and_empty_sequences() {
     let mut random = Random::new(5);
     let (of_queries, of_keys) = ([0, 3, 3, 8], [0, 5, 9, 9]);
     let (heads, dim) = (2, 4);
@@ -324,7 +324,7 @@ fn packed_sequences_and_empty_ones() {
     let results = AttentionStatistics { mass: Some(&mut mass), entropy: Some(&mut entropy), top: None };
     args.statistics(results).unwrap();
     for h in 0..heads {
-        // The first sequence has three queries and five keys, the second none and four, the third five and none.
+        // The first sequence has three queries and five keys, the second zero and four, the third five and zero.
         assert!((mass[h * 9..h * 9 + 5].iter().sum::<f32>() - 3.0).abs() < 1e-5);
         assert_eq!(mass[h * 9 + 5..(h + 1) * 9], [0.0; 4]);
         assert!(entropy[h * 8..h * 8 + 3].iter().all(|&x| x > 0.0 && x <= f32::ln(5.0) + 1e-6));
@@ -335,7 +335,7 @@ fn packed_sequences_and_empty_ones() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn errors_name_the_argument() {
     let x = [0.0f32; 12];
     let view = Heads::bhld(&x, [1, 1, 3, 4]).unwrap();
     let args = Attention::new(view, view, view);

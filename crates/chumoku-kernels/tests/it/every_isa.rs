@@ -1,7 +1,8 @@
-//! Every operation on every instruction set this machine has, against the plain version in double precision.
+//! Every operation on every instruction set of this machine, compared with the reference implementation in double
+//! precision.
 //!
-//! Sizes straddle every vector, tile and block edge; outputs start as NaN between guard bands. Attention has tests of its
-//! own, in `attention/`.
+//! Sizes straddle every vector, tile and block edge. Outputs start as NaN between guard bytes. The tests of attention
+//! are in `attention/`.
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
@@ -11,14 +12,14 @@ fn check<T: Copy + Into<f64>>(what: &str, found: &[T], expected: &[f64], toleran
     compare(what, found, expected, Tolerance { relative: tolerance, absolute: 1e-9 }).unwrap();
 }
 
-/// The levels with the largest relative error of a product that each may have.
+/// The levels of precision, with the maximum relative error of a product.
 const PRECISIONS: [(Precision, f64); 3] =
     [(Precision::Highest, 2e-6), (Precision::High, 3e-5), (Precision::Medium, 1.2e-2)];
 
 const ACTIVATIONS: [Activation; 4] = [Activation::Relu, Activation::Gelu, Activation::GeluTanh, Activation::Silu];
 
 #[test]
-fn gemm_of_every_shape_and_layout() {
+fn gemm_matches_the_reference_for_every_shape_and_layout() {
     let sizes = [
         (0, 3, 2),
         (3, 0, 2),
@@ -80,10 +81,10 @@ fn gemm_of_every_shape_and_layout() {
 }
 
 #[test]
-fn rotary_positions() {
+fn rotary_positions_match_the_reference() {
     each_isa(|isa| {
         for (dim, heads) in [(2, 3), (8, 1), (14, 2), (16, 2), (30, 1), (32, 3), (34, 2), (64, 2), (66, 1)] {
-            // Rows of all heads with room beside them, in sequences that start at places of their own.
+            // Rows of all heads with gaps, in sequences with different start positions.
             let (offsets, starts) = ([0, 5, 5, 6, 140], [0, 9, 300, 7]);
             let (stride, tokens) = (heads * dim + 3, offsets[4]);
             let mut random = Random::new((dim * 31 + heads) as u64);
@@ -102,7 +103,7 @@ fn rotary_positions() {
                 let view = HeadsMut::packed(found.as_mut_slice(), &offsets, heads, dim, stride).unwrap();
                 table.rotate(view, starts, RotationDirection::Inverse).unwrap();
                 check(&format!("{what} and back"), &found.into_checked(), &to_f64(&x), 6e-7);
-                // By the definition, at a place of its own.
+                // By the definition, at a different position.
                 let (token, head, pair) = (100, heads - 1, dim / 2 - 1);
                 let position = (token - 6 + starts.map_or(0, |starts| starts[3])) as f64;
                 let angle = position * 10000f64.powf(-(pair as f64) / (dim / 2) as f64);
@@ -111,7 +112,7 @@ fn rotary_positions() {
                 let pair = [expected[at], expected[at + dim / 2]];
                 let by_hand = [a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()];
                 check("by hand", &pair, &by_hand, 1e-12);
-                // What lies beside the heads stays.
+                // Values outside of the heads are unchanged.
                 assert!(
                     (0..tokens).all(
                         |t| (heads * dim..stride).all(|c| expected[t * stride + c] == f64::from(x[t * stride + c]))
@@ -139,7 +140,7 @@ fn rotary_positions() {
 }
 
 #[test]
-fn gemm_of_matrices_with_gaps() {
+fn gemm_supports_matrices_with_gaps() {
     each_isa(|isa| {
         let (m, n, k) = (35, 37, 70);
         let mut random = Random::new(9);
@@ -153,7 +154,7 @@ fn gemm_of_matrices_with_gaps() {
         gemm(a64, MatRef::strided(&b64, br, bc, brow, bcol).unwrap(), OutputInit::Zero, c64, Precision::Highest)
             .unwrap();
         for (precision, tolerance) in PRECISIONS {
-            // The result has gaps too, and they are left alone.
+            // The result has gaps too, which must not change.
             let mut out = vec![7.0f32; m * (n + 3)];
             let c = MatMut::strided(&mut out, m, n, n + 3).unwrap();
             let a = MatRef::strided(&a, ar, ac, arow, acol).unwrap();
@@ -167,7 +168,7 @@ fn gemm_of_matrices_with_gaps() {
 }
 
 #[test]
-fn each_level_keeps_the_digits_it_promises() {
+fn each_precision_keeps_its_documented_bits() {
     each_isa(|isa| {
         // One product in each sum, so that no term can hide behind others.
         let (m, n, k) = (64, 64, 48);
@@ -189,7 +190,7 @@ fn each_level_keeps_the_digits_it_promises() {
 }
 
 #[test]
-fn what_is_not_finite_shows_where_it_belongs() {
+fn non_finite_values_affect_only_their_row_and_column() {
     each_isa(|isa| {
         let (m, n, k) = (40, 48, 64);
         let mut random = Random::new(3);
@@ -206,7 +207,7 @@ fn what_is_not_finite_shows_where_it_belongs() {
                     let touched = at / n == 3 || at % n == 11;
                     let what = format!("{isa} {precision:?} {bad} at {at}: {c}");
                     assert!(c.abs() < 1e6 || touched, "{what}");
-                    // −MAX · 0.5 is finite where f32 is computed, not where it rounds to infinity as bf16.
+                    // −MAX · 0.5 is finite in f32, but −MAX rounds to infinity in bf16.
                     assert!(!touched || !c.is_finite() || c.abs() > 1e30, "{what}");
                 }
             }
@@ -215,7 +216,7 @@ fn what_is_not_finite_shows_where_it_belongs() {
 }
 
 #[test]
-fn gemm_rows_do_not_depend_on_their_neighbours() {
+fn gemm_rows_do_not_depend_on_other_rows() {
     each_isa(|isa| {
         let (m, n, k) = (61, 70, 300);
         let mut random = Random::new(1);
@@ -235,10 +236,10 @@ fn gemm_rows_do_not_depend_on_their_neighbours() {
     });
 }
 
-/// Numbers that bf16 or f16 hold exactly are packed in half the bytes, and products of one row compute no others: neither
-/// changes a bit.
+/// Values that bf16 or f16 represent exactly are packed in half the bytes, and products of one row compute no other
+/// row. Neither changes a bit.
 #[test]
-fn packed_products_are_the_same_to_the_bit() {
+fn packed_products_are_bit_identical() {
     let f16s: fn(f32) -> f32 = |x| chumoku_kernels::f16::from_f32(x / 1000.0).to_f32();
     let forms: [fn(f32) -> f32; 3] = [|x| x, |x| chumoku_kernels::bf16::from_f32(x).to_f32(), f16s];
     each_isa(|isa| {
@@ -271,7 +272,7 @@ fn packed_products_are_the_same_to_the_bit() {
     });
 }
 
-/// What follows a product.
+/// The epilogue of a product.
 #[derive(Clone, Copy, Debug)]
 enum After {
     Nothing,
@@ -297,7 +298,7 @@ impl After {
 }
 
 #[test]
-fn what_follows_a_product() {
+fn fused_epilogues_match_the_reference() {
     let drop = Dropout { rate: 0.3, random: Philox::new(7, 8) };
     let mut all = Vec::new();
     for biased in [true, false] {
@@ -347,7 +348,7 @@ fn what_follows_a_product() {
                         if activation != Activation::Relu {
                             same("slope", &slope, slope64);
                         } else {
-                            // Rounding decides on which side of the step a number near 0 is: that of y.
+                            // Rounding decides the side of the step for a value near 0; the sign of y shows it.
                             let factor = if dropout.is_some() { 65536.0 / (65536.0 - 19661.0) } else { 1.0 };
                             let steps: Vec<f32> = y.iter().map(|&y| if y > 0.0 { factor } else { 0.0 }).collect();
                             assert_eq!(slope, steps);
@@ -361,9 +362,9 @@ fn what_follows_a_product() {
 }
 
 #[test]
-fn gradients_of_weights_sum_over_many_rows() {
+fn split_k_products_match_the_reference() {
     each_isa(|isa| {
-        // Deep enough that the depth is cut into pieces; with a rest.
+        // Deep enough that the depth is split, with a remainder.
         for (m, n, k) in [(40, 33, 2500), (16, 600, 1100), (530, 20, 3000)] {
             let mut random = Random::new(k as u64);
             let (dy, x, old) = (random.numbers(k * m), random.numbers(k * n), random.numbers(m * n));
@@ -390,7 +391,7 @@ fn gradients_of_weights_sum_over_many_rows() {
 }
 
 #[test]
-fn normalisation_activation_softmax_sums_and_optimiser() {
+fn norms_activations_softmax_sums_and_adamw_match_the_reference() {
     each_isa(|isa| {
         for (rows, width) in [(1, 1), (3, 5), (2, 16), (65, 33), (200, 130), (130, 256)] {
             let mut random = Random::new((rows * width) as u64);
@@ -401,7 +402,7 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
             let (gamma64, beta64) = (to_f64(&gamma), to_f64(&beta));
             let at = format!("{isa} {rows}x{width}");
 
-            // Layer norm. Width 1 has no variance: its gradient is all rounding, so epsilon is kept large.
+            // Layer norm. Width 1 has no variance: its gradient consists of rounding errors, so epsilon is large.
             let n32 = layer_norm_forward(&x, [&gamma, &beta], 1e-3).unwrap();
             let n64 = layer_norm_forward(&x64, [&gamma64, &beta64], 1e-3).unwrap();
             check(&format!("{at} norm"), &n32.y, &n64.y, 5e-6);
@@ -510,14 +511,14 @@ fn normalisation_activation_softmax_sums_and_optimiser() {
 }
 
 #[test]
-fn cross_entropy_of_every_size() {
+fn cross_entropy_matches_the_reference_for_every_size() {
     each_isa(|isa| {
         for (rows, classes) in [(1, 1), (3, 2), (5, 17), (40, 33), (9, 3000), (700, 20)] {
             let mut random = Random::new((rows + classes) as u64);
             let logits: Vec<f32> = random.numbers(rows * classes).iter().map(|x| 8.0 * x).collect();
             let labels: Vec<u32> = (0..rows).map(|_| random.below(classes) as u32).collect();
             let weights: Vec<f32> = random.numbers(classes).iter().map(|x| x.abs() + 0.1).collect();
-            // Every third row has no part in the loss.
+            // Every third row is excluded from the loss.
             let of_row = |(row, x): (usize, f32)| if row % 3 == 2 { 0.0 } else { x.abs() + 0.1 };
             let row_weights: Vec<f32> = random.numbers(rows).into_iter().enumerate().map(of_row).collect();
             let (logits64, weights64, row_weights64) = (to_f64(&logits), to_f64(&weights), to_f64(&row_weights));
@@ -550,16 +551,16 @@ fn cross_entropy_of_every_size() {
                 compare(&at, &d.into_checked(), &d64, Tolerance { relative: 1e-5, absolute: 1e-7 }).unwrap();
             }
         }
-        // A logit that is NaN shows.
+        // A NaN logit propagates.
         let options = CrossEntropy { label_smoothing: 0.1f32, class_weights: None, row_weights: None };
         let mut d = [0.0f32; 4];
         assert!(cross_entropy(&[0.0, f32::NAN, 1.0, 2.0], &[0, 1], &options, &mut d).unwrap().is_nan(), "{isa}");
     });
 }
 
-/// The weighted mean of the rows' own losses; the gradient is that of differences.
+/// The loss is the weighted mean of the row losses, and the gradient equals central differences.
 #[test]
-fn cross_entropy_counts_rows_by_their_weights() {
+fn cross_entropy_weights_rows() {
     let logits = [0.3, -1.2, 0.8, 2.0, 0.1, -0.4, 0.0, 0.5, 1.5];
     let (labels, class_weights, row_weights) = ([2, 0, 1], [0.5, 1.0, 2.0], [3.0, 0.0, 0.25]);
     let loss = |logits: &[f64], row_weights: &[f64]| {
@@ -569,7 +570,7 @@ fn cross_entropy_counts_rows_by_their_weights() {
         (cross_entropy(logits, &labels, &options, &mut d).unwrap(), d)
     };
     let (found, gradient) = loss(&logits, &row_weights);
-    // A row alone: its loss over the weight of its class.
+    // The loss of a single row is its loss divided by the weight of its class.
     let [first, second, third] =
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]].map(|alone| loss(&logits, &alone).0);
     let expected = (3.0 * 2.0 * first + 0.25 * 1.0 * third) / (3.0 * 2.0 + 0.25 * 1.0);
@@ -584,7 +585,7 @@ fn cross_entropy_counts_rows_by_their_weights() {
         let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
         assert!((d - difference).abs() < 1e-9, "{at}: {d} {difference}");
     }
-    // A row of weight 2 is the row twice.
+    // A row of weight 2 equals the row twice.
     let twice = [&logits[..3], &logits[..]].concat();
     let options = CrossEntropy { label_smoothing: 0.1, class_weights: Some(&class_weights[..]), row_weights: None };
     let mut d = vec![f64::NAN; twice.len()];
@@ -597,19 +598,19 @@ fn cross_entropy_counts_rows_by_their_weights() {
     }
 }
 
-/// Every 9973rd f32 of all, or every 1999th where tests are exhaustive.
+/// Returns every 9973rd f32, or every 1999th in exhaustive tests.
 fn sample() -> Vec<f32> {
     let step = testkit::cases("chumoku-kernels", 9973, 1999);
     (0..u32::MAX / step).map(|i| f32::from_bits(i * step)).filter(|x| !x.is_nan()).collect()
 }
 
-/// A function of one number, the numbers that it is tried on, and what it is there in double precision.
+/// An elementwise function, its inputs, and the expected results in double precision.
 struct Tried<'a> {
     name: &'a str,
     function: fn(&[f32], &mut [f32]) -> Result<()>,
     x: &'a [f32],
     truth: Vec<f64>,
-    /// The largest error that it may have, in units of the last place of f32.
+    /// Maximum error in units in the last place of f32.
     limit: f64,
 }
 
@@ -686,7 +687,7 @@ fn gelu_is_accurate_in_its_tail() {
         for (((&x, &y), &slope), &phi) in x.iter().zip(&y).zip(&slope).zip(&phi) {
             let wide = f64::from(x);
             let truth = wide * phi;
-            // Where the result is not a normal number its last digits are lost in any case.
+            // Subnormal results have lost their last digits in any case.
             if truth.abs() > 1e-37 {
                 worst = if (f64::from(y) / truth - 1.0).abs() > worst.0 {
                     ((f64::from(y) / truth - 1.0).abs(), x)
@@ -705,7 +706,7 @@ fn gelu_is_accurate_in_its_tail() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     each_isa(|isa| {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

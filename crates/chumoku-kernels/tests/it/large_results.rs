@@ -1,5 +1,5 @@
-//! Results so large that they are written past the cache, which takes an allocator that aligns them: see
-//! `gemm/finish.rs`.
+//! Results so large that they are written past the cache, which requires the aligning allocator: see
+//! `gemm/epilogue.rs`.
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
@@ -8,11 +8,11 @@ use testkit::{Random, Tolerance, compare, to_f64};
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Rows of which all, and rows of which one in sixteen starts at a cache line; the last segment of both is a short one.
+/// Row lengths such that all rows, or one in sixteen rows, start at a cache line. The last segment of both is short.
 const COLS: [usize; 2] = [2064, 2065];
 
 #[test]
-fn results_past_the_cache_are_those_of_the_plain_version() {
+fn streamed_results_match_the_reference() {
     let (m, k) = (1040, 17);
     for n in COLS {
         assert!(m * n >= 1 << 21);
@@ -36,7 +36,7 @@ fn results_past_the_cache_are_those_of_the_plain_version() {
                 FusedGemm { a, b: b.into(), bias: Some(&bias), epilogue: then, precision }.compute().unwrap()
             };
             let same = |what: &str, found: &[f32], expected: &[f64]| {
-                assert_eq!(found.as_ptr().addr() % 64, 0, "{what}: not where it could be written past the cache");
+                assert_eq!(found.as_ptr().addr() % 64, 0, "{what}: not aligned for writing past the cache");
                 let tolerance = Tolerance { relative: 6e-6, absolute: 1e-6 };
                 compare(&format!("{isa} {m}x{n}x{k} {what}"), found, expected, tolerance).unwrap();
             };

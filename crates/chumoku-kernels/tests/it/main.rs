@@ -1,4 +1,4 @@
-//! The integration tests of `chumoku-kernels`, one module a subject, in one program that is linked once.
+//! The integration tests of `chumoku-kernels`: one module per subject, linked into a single program.
 
 mod activations;
 mod attention;

@@ -1,15 +1,15 @@
-//! RMS norm, and layer norm without a bias, on every instruction set this machine has, against the plain version in double
-//! precision; the plain version against central differences.
+//! RMS norm and layer norm without a bias, on every instruction set of this machine, compared with the reference
+//! implementation in double precision. The reference implementation is compared with central differences.
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
 use testkit::{GuardedBuffer, Random, Tolerance, central_difference, compare, to_f64};
 
-/// Around the vectors of every instruction set, and the pieces of work.
+/// Sizes around the vectors of every instruction set, and around the pieces of work.
 const SIZES: [(usize, usize); 12] =
     [(0, 3), (1, 1), (3, 5), (2, 8), (65, 1), (3, 15), (2, 16), (64, 17), (65, 33), (200, 130), (130, 256), (3, 4096)];
 
-/// What both passes of RMS norm make: y, 1/rms, dx, dγ.
+/// Returns the results of both passes of RMS norm: y, 1/rms, dx, dγ.
 fn rms<T: Real>(
     x: &[T],
     gamma: &[T],
@@ -23,7 +23,7 @@ fn rms<T: Real>(
     [y, inverse_rms, dx]
 }
 
-/// The largest error of a number, relative to it or, if that is given, to a size.
+/// Returns the maximum error, relative to the expected value or, if given, to a size.
 fn worst(found: &[f32], expected: &[f64], sizes: Option<&[f64]>) -> f64 {
     assert_eq!(found.len(), expected.len());
     let error = |i: usize| (f64::from(found[i]) - expected[i]).abs() / sizes.unwrap_or(expected)[i].abs().max(1e-300);
@@ -32,11 +32,11 @@ fn worst(found: &[f32], expected: &[f64], sizes: Option<&[f64]>) -> f64 {
 }
 
 #[test]
-fn rms_norm_of_every_size() {
+fn rms_norm_matches_the_reference_for_every_size() {
     let mut largest = [0.0f64; 4];
     each_isa(|isa| {
         for (rows, width) in SIZES {
-            // Usual numbers; those whose squares are too small or too large for f32; a row of zeros among them.
+            // Typical values; values whose squares underflow or overflow f32; and a row of zeros among them.
             for (scale, epsilon) in [(1.0f32, 1e-6), (1e-3, 1e-5), (1e-24, 1e-37), (1e19, 1e-6), (3e38, 1e-6)] {
                 let mut random = Random::new((rows * width) as u64);
                 let mut x: Vec<f32> = random.numbers(rows * width).iter().map(|x| scale * x).collect();
@@ -54,7 +54,7 @@ fn rms_norm_of_every_size() {
                     let found = rms(&x, &gamma, epsilon, &dy, residual, d_gamma.as_mut_slice());
                     let epsilon = f64::from(epsilon as f32);
                     let expected = rms(&x64, &gamma64, epsilon, &dy64, residual64.as_deref(), &mut d_gamma64);
-                    // dx is a difference: its terms are as large as the residual and the largest of dy·γ/rms.
+                    // dx is a difference: its terms are as large as the residual and the largest dy·γ/rms.
                     let g: Vec<f64> = (0..x.len()).map(|i| (dy64[i] * gamma64[i % width]).abs()).collect();
                     let largest_g: Vec<f64> =
                         g.chunks_exact(width).map(|g| g.iter().copied().fold(0.0, f64::max)).collect();
@@ -83,8 +83,8 @@ fn rms_norm_of_every_size() {
 }
 
 #[test]
-fn rms_norm_by_hand() {
-    // The mean square is 12.5, and 8 beside an epsilon of 1.
+fn rms_norm_matches_hand_computed_values() {
+    // The mean square is 12.5 in the first row, and 8 in the second, with an epsilon of 1.
     let ones = [1.0, 1.0];
     let mut d_gamma = [0.0; 2];
     let [y, inverse_rms, dx] =
@@ -112,7 +112,7 @@ fn rms_norm_by_hand() {
     compare("dx", &dx, &central_difference(&x, 1e-5, |x| loss(x, &gamma)), tolerance).unwrap();
     compare("dγ", &d_gamma, &central_difference(&gamma, 1e-5, |gamma| loss(&x, gamma)), tolerance).unwrap();
 
-    // Sizes that do not fit.
+    // Mismatched sizes.
     let error = |x: &[f64], gamma: &[f64], epsilon: f64| rms_norm_forward(x, gamma, epsilon).unwrap_err().to_string();
     assert_eq!(error(&x, &[], 1.0), "RMS norm: gamma: expected at least 1 value, got 0");
     assert_eq!(error(&x, &ones, 1.0), "RMS norm: x: expected 20 values, got 21");
@@ -128,13 +128,13 @@ fn rms_norm_by_hand() {
 }
 
 #[test]
-fn what_is_not_finite_stays_in_its_row() {
+fn non_finite_values_stay_in_their_row() {
     each_isa(|isa| {
         for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let (mut x, gamma, mut d_gamma) = (vec![1.0f32; 3 * 19], vec![1.0f32; 19], vec![0.0f32; 19]);
             x[19 + 18] = odd;
             let [y, inverse_rms, dx] = rms(&x, &gamma, 1e-6, &vec![1.0; 3 * 19], None, &mut d_gamma);
-            // Infinity is infinitely larger than what stands beside it.
+            // Infinity outweighs all other values of its row.
             assert!(if odd.is_nan() { inverse_rms[1].is_nan() } else { inverse_rms[1] == 0.0 }, "{isa} {odd}");
             assert!(y[19 + 18].is_nan() && dx[19 + 18].is_nan() && d_gamma[18].is_nan(), "{isa} {odd}");
             let others = |all: &[f32]| all[..19].iter().chain(&all[2 * 19..]).all(|x| x.is_finite());
@@ -144,7 +144,7 @@ fn what_is_not_finite_stays_in_its_row() {
 }
 
 #[test]
-fn layer_norm_without_a_bias_is_that_with_a_bias_of_zeros() {
+fn layer_norm_without_bias_equals_zero_bias() {
     fn check<T: Real>(what: &str) {
         for (rows, width) in SIZES {
             let mut random = Random::new((rows * width) as u64);
@@ -179,7 +179,7 @@ fn layer_norm_without_a_bias_is_that_with_a_bias_of_zeros() {
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     each_isa(|isa| {
         let mut random = Random::new(8);
         let (rows, width) = (400, 200);

@@ -1,18 +1,19 @@
-//! RNN, LSTM and GRU on every instruction set this machine has, against the plain version in double precision.
+//! RNN, LSTM and GRU on every instruction set of this machine, compared with the reference implementation in double
+//! precision.
 //!
-//! Widths straddle every vector and tile, lengths are 0, 1 and many; what is written starts as NaN between guard bands.
+//! Widths straddle every vector and tile, and lengths include 0, 1 and many. Outputs start as NaN between guard bytes.
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
 use testkit::{GuardedBuffer, Random, Tolerance, compare, to_f64};
 
-/// The levels with the largest relative error of a result that each may have.
+/// The levels of precision, with the maximum relative error of a result.
 const PRECISIONS: [(Precision, f64); 3] =
     [(Precision::Highest, 5e-6), (Precision::High, 1e-4), (Precision::Medium, 4e-2)];
 
 const LENGTHS: [&[usize]; 6] = [&[], &[0], &[1], &[3, 0, 1, 7, 7, 2, 0], &[40], &[2; 37]];
 
-/// Columns of y and dy that belong to others.
+/// Columns of y and dy that must not be touched.
 const GAP: usize = 3;
 
 fn offsets_of(lengths: &[usize]) -> Vec<usize> {
@@ -24,7 +25,7 @@ fn offsets_of(lengths: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// What one layer is given.
+/// The inputs of one layer.
 struct Layer {
     cell: RecurrentCell,
     hidden: usize,
@@ -49,7 +50,7 @@ impl Layer {
     }
 }
 
-/// Everything that both passes find: gates, state, h′, y, and the gradients of both projections.
+/// Returns the results of both passes: gates, state, h′, y, and the gradients of both projections.
 fn run<T: Real>(
     r: &Recurrence<'_>,
     [weight, bias, projections, dy]: [&[T]; 4],
@@ -85,7 +86,7 @@ fn run_f32(layer: &Layer, r: &Recurrence<'_>) -> [Vec<f32>; 6] {
 }
 
 #[test]
-fn every_cell_of_every_width_and_length() {
+fn cells_match_the_reference_for_every_width_and_length() {
     each_isa(|isa| {
         for cell in RecurrentCell::ALL {
             for hidden in [1, 5, 16, 33, 70] {
@@ -114,7 +115,7 @@ fn every_cell_of_every_width_and_length() {
 }
 
 #[test]
-fn neither_threads_nor_neighbours_change_a_bit() {
+fn results_do_not_depend_on_threads_or_other_sequences() {
     let lengths = [5, 0, 19, 1, 19, 30, 2, 8, 11];
     let offsets = offsets_of(&lengths);
     each_isa(|isa| {
@@ -154,7 +155,7 @@ fn neither_threads_nor_neighbours_change_a_bit() {
 }
 
 #[test]
-fn what_is_not_finite_stays_in_its_sequence() {
+fn non_finite_values_stay_in_their_sequence() {
     let offsets = offsets_of(&[4, 6, 5]);
     each_isa(|isa| {
         for cell in RecurrentCell::ALL {
@@ -176,7 +177,7 @@ fn what_is_not_finite_stays_in_its_sequence() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_arguments_are_rejected() {
     let offsets = [0, 2, 5];
     let layer = Layer::new(RecurrentCell::Gru, 4, 5);
     let r = layer.recurrence(&offsets, false, Precision::Highest);

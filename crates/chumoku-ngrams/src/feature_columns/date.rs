@@ -1,8 +1,8 @@
-//! Dates and times as files write them.
+//! Parsing of dates and times as they appear in files.
 
 use crate::calendar::{Date, ERAS, MONTHS};
 
-/// A date, and the hour where a time is given.
+/// A date, and the hour if a time is given.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DateHour {
     pub date: Date,
@@ -10,24 +10,24 @@ pub struct DateHour {
     pub hour: Option<u32>,
 }
 
-/// A date that was read.
+/// A parsed date.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ParsedDate {
     pub date_hour: DateHour,
-    /// Of 31/12/2024 the first two numbers, whose order is not said.
+    /// The first two numbers of a date such as 31/12/2024, whose order is ambiguous.
     pub ambiguous: Option<[i64; 2]>,
 }
 
 impl DateHour {
-    /// The year, with how much of it has passed.
+    /// Returns the year with the fraction that has passed.
     pub fn years(&self) -> f64 {
         let first = Date { year: self.date.year, month: 1, day: 1 };
         self.date.year as f64 + (self.date.days() - first.days()) as f64 / 366.0
     }
 }
 
-/// The date that a field holds: 2024-01-31, 2024/1/31, 31.1.2024, 1/31/2024 (with `day_first` 31/1/2024), 31 Jan 2024, 31-Jan-24, January 31,
-/// 2024, 2024年1月31日, 令和6年1月31日; maybe with a time behind it, 2024-01-31T18:30:00Z.
+/// Parses a date, optionally followed by a time (2024-01-31T18:30:00Z). Formats: 2024-01-31, 2024/1/31, 31.1.2024,
+/// 1/31/2024 (with `day_first` 31/1/2024), 31 Jan 2024, 31-Jan-24, January 31, 2024, 2024年1月31日, 令和6年1月31日.
 pub(super) fn parse(cell: &str, day_first: bool) -> Option<ParsedDate> {
     let narrow = |c: char| match c {
         '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
@@ -36,7 +36,7 @@ pub(super) fn parse(cell: &str, day_first: bool) -> Option<ParsedDate> {
         c => c,
     };
     let text: String = cell.trim().chars().map(narrow).collect();
-    // Anything longer is a text.
+    // Longer fields are text.
     if text.len() > 64 {
         return None;
     }
@@ -52,7 +52,7 @@ pub(super) fn parse(cell: &str, day_first: bool) -> Option<ParsedDate> {
 
 type DateParts<'a> = (Date, &'a str, Option<[i64; 2]>);
 
-/// A date that there is.
+/// Returns the date if it exists in the calendar.
 fn valid_date(date: Date) -> Option<Date> {
     let can_be = (1..=9999).contains(&date.year) && (1..=12).contains(&date.month) && (1..=31).contains(&date.day);
     (can_be && Date::from_days(date.days()) == date).then_some(date)
@@ -62,7 +62,7 @@ fn date_of(year: i64, month: i64, day: i64) -> Option<Date> {
     Some(Date { year, month: month.try_into().ok()?, day: day.try_into().ok()? })
 }
 
-/// The digits that a text begins with, at most four of them, as a number; how many; and the rest.
+/// Splits off up to four leading digits. Returns the number, its length and the rest.
 fn digits(text: &str) -> Option<(i64, usize, &str)> {
     let length = text.bytes().take_while(u8::is_ascii_digit).count();
     if !(1..=4).contains(&length) {
@@ -71,7 +71,7 @@ fn digits(text: &str) -> Option<(i64, usize, &str)> {
     Some((text[..length].parse().ok()?, length, &text[length..]))
 }
 
-/// A year of two digits as spreadsheets and POSIX read it: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
+/// Expands a two-digit year as in spreadsheets and POSIX: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
 fn full_year(year: i64, digits: usize) -> i64 {
     match year {
         _ if digits > 2 => year,
@@ -140,7 +140,7 @@ fn parse_english(text: &str) -> Option<DateParts<'_>> {
     Some((date_of(full_year(year, long), month, day)?, rest, None))
 }
 
-/// The hour of a time such as 18:30, 18:30:00.5+09:00, 6:30 PM.
+/// Parses the hour of a time such as 18:30, 18:30:00.5+09:00, 6:30 PM.
 fn parse_hour(text: &str) -> Option<u32> {
     let (hour, long, rest) = digits(text)?;
     let (minute, minutes_long, rest) = digits(rest.strip_prefix(':')?)?;

@@ -1,4 +1,4 @@
-//! What a column beside the text holds: found from the training rows, or as it was said.
+//! Fitting of feature columns: detects the kind of a column from the training rows, or uses the requested kind.
 
 use super::{FeatureColumn, FeatureColumnKind, MAX_VALUES, date, is_missing};
 use chumoku_text::data::parse_separated_number;
@@ -8,31 +8,31 @@ use chumoku_text::lang::wording::quote;
 use chumoku_text::{sorting, tr};
 use std::collections::BTreeMap;
 
-/// The share of values that may be none of the column's kind: they count as missing.
+/// The maximum share of values that do not match the column's kind. They count as missing.
 const MAX_MISFIT_SHARE: f64 = 0.1;
-/// Steps of a number at most, and training rows that a step has at least.
+/// Maximum number of steps of a numeric column, and minimum number of training rows per step.
 const MAX_STEPS: usize = 10;
 const MIN_STEP_ROWS: usize = 5;
 
-/// A feature column as it is read, and notes on it.
+/// A fitted feature column with notes for the user.
 #[derive(Debug, Default)]
 pub struct ColumnFit {
-    /// None if it is of no use.
+    /// The column, or `None` if it carries no information.
     pub column: Option<FeatureColumn>,
     /// Notes for the user.
     pub notes: Vec<String>,
 }
 
-/// A column that cannot be read as what it looks like, or is said to be.
+/// A column whose values do not match its apparent or requested kind.
 #[derive(Debug)]
 pub struct UnclearColumn {
-    /// The first value that does not fit.
+    /// The first value that does not match.
     pub cell: String,
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub problem: String,
 }
 
-/// Learns a column from its fields in the training rows.
+/// Fits a column to its values in the training rows.
 pub fn fit_column(asked: &FeatureRequest, cells: &[&str]) -> Result<ColumnFit, UnclearColumn> {
     let filled: Vec<&str> = cells.iter().copied().filter(|cell| !is_missing(cell)).collect();
     let wanted = asked.kind.as_deref();
@@ -88,17 +88,20 @@ fn column_fit(column: FeatureColumn, notes: &mut Vec<String>) -> ColumnFit {
     ColumnFit { column: Some(column), notes: std::mem::take(notes) }
 }
 
-/// A column that nothing can be learnt from, and why.
+/// Reports a column that carries no information, with the reason.
 fn unused_column(asked: &FeatureRequest, why: &str) -> ColumnFit {
     let name = quote(&asked.name);
-    let note = tr!("column {name} is of no use and is left out: {why}", "列{name}は役に立たないため使いません: {why}");
+    let note = tr!(
+        "column {name} is left out because it carries no information: {why}",
+        "列{name}には有用な情報がないため使いません: {why}"
+    );
     ColumnFit { column: None, notes: vec![note] }
 }
 
-/// Says which values are none of the kind, if they are few.
+/// Returns a note on values that do not match the kind, if they are few.
 ///
 /// # Errors
-/// If they are many.
+/// If there are too many of them.
 fn note_misfits(
     asked: &FeatureRequest,
     noun: &str,
@@ -112,8 +115,8 @@ fn note_misfits(
         return Err(UnclearColumn {
             cell: first.to_owned(),
             problem: tr!(
-                "column {name}: expected {noun} in each row, found {cell} ({n} of {all} values are none); leave such fields \
-                 empty, or take the column as names with --columns {}:category",
+                "column {name}: expected {noun} in each row, found {cell} ({n} of {all} values do not match); leave such fields \
+                 empty, or read the column as categories with --columns {}:category",
                 "列{name}: 各行に{noun}が必要ですが、{cell} があります（{all} 個中 {n} 個）。空欄にするか、\
                  --columns {}:category で文字列として扱ってください",
                 asked.name
@@ -126,7 +129,7 @@ fn note_misfits(
     )])
 }
 
-/// Refuses a column of which many values are numbers, or would be without signs, points or units.
+/// Rejects a column in which many values are numbers, or would be without signs, separators or units.
 fn check_numbers(
     asked: &FeatureRequest,
     filled: &[&str],
@@ -141,8 +144,8 @@ fn check_numbers(
         return Err(UnclearColumn {
             cell: (*first).to_owned(),
             problem: tr!(
-                "column {name}: expected plain numbers, found {}; write them with digits and a decimal point alone (1200, \
-                 12.5), or take the column as names with --columns {}:category",
+                "column {name}: expected plain numbers, found {}; write only digits and a decimal point (1200, 12.5), or read \
+                 the column as categories with --columns {}:category",
                 "列{name}: 数字と小数点だけの数値が必要ですが、{} があります。1200 や 12.5 のように書くか、\
                  --columns {}:category で文字列として扱ってください",
                 quote(first.trim()),
@@ -157,8 +160,8 @@ fn check_numbers(
         return Err(UnclearColumn {
             cell: (*first).to_owned(),
             problem: tr!(
-                "column {name}: {numbers} of {all} values are numbers, and {n} are not, such as {cell}; leave such fields empty \
-                 if they mean that there is none, or take the column as names with --columns {}:category",
+                "column {name}: only {numbers} of {all} values are numbers, and {n} are not, such as {cell}; leave those fields \
+                 empty if the value is missing, or read the column as categories with --columns {}:category",
                 "列{name}: {all} 個の値のうち {numbers} 個は数値ですが、{cell} など {n} 個は数値ではありません。値がないという意味なら\
                  空欄にするか、--columns {}:category で文字列として扱ってください",
                 asked.name
@@ -168,7 +171,7 @@ fn check_numbers(
     Ok(())
 }
 
-/// Whether a field is a number but for a currency, a unit, or commas.
+/// Returns true if a field would be a number without its currency, unit or separators.
 fn looks_like_number(cell: &str) -> bool {
     let cell = cell.trim();
     let is_digit = |c: char| c.is_ascii_digit() || ('０'..='９').contains(&c);
@@ -179,9 +182,9 @@ fn looks_like_number(cell: &str) -> bool {
     digits > 0 && has_sign && units <= 3 && cell.chars().all(|c| is_digit(c) || signs.contains(c) || c.is_alphabetic())
 }
 
-/// Mean and standard deviation; none of values that are all the same.
+/// Returns mean and standard deviation, or `None` if all values are equal.
 fn mean_and_deviation(values: &[f64]) -> Option<(f64, f64)> {
-    // The mean of tenths is not always a tenth.
+    // The computed mean of equal values may differ from them by rounding.
     if values.iter().all(|x| *x == values[0]) {
         return None;
     }
@@ -203,15 +206,15 @@ fn fit_numbers(asked: &FeatureRequest, filled: &[&str], form: DecimalFormat) -> 
         false => (1..most).map(|step| values[values.len() * step / most]).collect(),
     };
     steps.dedup();
-    // Below the least value there is no step.
+    // No step begins at or below the smallest value.
     steps.retain(|&step| step > values[0]);
     Some(FeatureColumn { name: asked.name.clone(), kind: FeatureColumnKind::Number { mean, deviation, steps } })
 }
 
-/// How the numbers of a column are written: a comma is one thing in all of them.
+/// The number format of a column: a comma has one meaning in all its values.
 #[derive(Clone, Copy)]
 struct DecimalFormat {
-    /// The decimal sign, if some number has one.
+    /// The decimal separator, if a value has one.
     decimal: Option<char>,
 }
 
@@ -220,18 +223,18 @@ impl DecimalFormat {
         DecimalFormat { decimal: filled.iter().find_map(|cell| parse_separated_number(cell)?.1) }
     }
 
-    /// The number of a field, if it is written like the others.
+    /// Parses a field if it matches the format.
     fn parse(self, cell: &str) -> Option<f64> {
         let (value, decimal) = parse_separated_number(cell)?;
         (decimal.is_none() || self.decimal.is_none() || decimal == self.decimal).then_some(value)
     }
 }
 
-/// The dates among values.
+/// The dates among a column's values, and their format.
 struct DateFormat<'a> {
     count: usize,
     day_first: bool,
-    /// Whether some could be read in two ways, and none says in which.
+    /// True if some dates are ambiguous and no value resolves their order.
     is_ambiguous: bool,
     example: &'a str,
 }
@@ -273,7 +276,7 @@ fn fit_categories(asked: &FeatureRequest, cells: &[&str]) -> ColumnFit {
         let why = match rows {
             0 => lang().pick("it has no value in the training rows", "学習データに値がありません"),
             _ => lang().pick(
-                "each of its values occurs once, as of an identifier or a text",
+                "each of its values occurs only once, like identifiers or free text",
                 "どの値も 1 回しか現れません（ID や文章のような列です）",
             ),
         };
@@ -291,7 +294,7 @@ fn fit_categories(asked: &FeatureRequest, cells: &[&str]) -> ColumnFit {
     let mut notes = Vec::new();
     if once > values.len() {
         notes.push(tr!(
-            "column {name}: {once} of {different} values occur once in the training rows and count as “other”",
+            "column {name}: {once} of {different} values occur only once in the training rows and count as “other”",
             "列{name}: {different} 種の値のうち {once} 種は学習データに 1 回しか現れず、「その他」として扱います"
         ));
     }

@@ -1,18 +1,18 @@
-//! Columns beside the text, as a linear model reads them: what each holds, and the features that a value becomes.
+//! Feature columns of a linear model: columns in addition to the text, and the features of their values.
 //!
-//! - A number x becomes z = (x − mean) / deviation, at most 3 in size, and 1 for the step that x lies in: steps have equally many
-//!   of the training values, so that the effect may bend.
-//! - A category becomes 1 for its value, if training had it twice or more, else 1 for "other".
-//! - A date becomes z of its year (a fraction), and 1 each for its month, its day of the week and, where times are given, its hour.
+//! - A number x becomes z = (x − mean) / deviation, clamped to ±3, and 1 for its step. Steps are quantiles of the
+//!   training values, so the effect of x may be nonlinear.
+//! - A category becomes 1 for its value if training saw it at least twice, else 1 for "other".
+//! - A date becomes z of its fractional year, and 1 each for its month, its weekday and, if times are given, its hour.
 //! - A missing value becomes 1 for "missing".
 //!
-//! Each is multiplied by one of [`SCALES`]. What is kept of a column follows from the training rows alone.
+//! Each feature is multiplied by one of [`SCALES`]. All statistics of a column come from the training rows.
 //!
 //! # Files
 //!
 //! - `date`: parsing of dates and times
-//! - `kind`: detection of what a column holds
-//! - `unread`: warnings about values that were not understood
+//! - `fit`: detection of a column's kind, and its statistics
+//! - `unreadable`: warnings about values that cannot be read
 
 mod date;
 mod fit;
@@ -30,59 +30,60 @@ use chumoku_text::tr;
 use date::DateHour;
 use serde::{Deserialize, Serialize};
 
-/// Most columns that a model reads.
+/// Maximum number of columns of a model.
 pub const MAX_COLUMNS: usize = 100;
-/// Most values of a category that are told apart.
+/// Maximum number of distinct values of a category.
 const MAX_VALUES: usize = 10_000;
-/// What a feature of 1 may be beside a text, whose features together have the length 1: the one with the least log-loss on the
-/// validation rows is taken. Columns that say nothing are kept small by it, and those that say much are not held back.
+/// Candidates for the scale of column features, relative to text features, whose vector has length 1. The scale with
+/// the lowest log-loss on the validation rows is chosen. A small scale suppresses uninformative columns, and a large
+/// one lets informative columns count.
 pub const SCALES: [f32; 3] = [0.5, 0.15, 0.05];
-/// What it is without validation rows.
+/// The scale without validation rows.
 pub const DEFAULT_SCALE: f32 = 0.15;
-/// Deviations from the mean that count: one wild number must not decide alone.
+/// Maximum distance from the mean in deviations: a single outlier must not decide alone.
 const MAX_DEVIATIONS: f64 = 3.0;
 const MONTHS: usize = 12;
 const WEEKDAYS: usize = 7;
 const HOURS: usize = 24;
 
-/// A column beside the text that a model reads.
+/// A feature column of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FeatureColumn {
-    /// Its name, as it was asked for.
+    /// The name, as requested by the user.
     pub name: String,
-    /// What it holds.
+    /// The kind of values, with their statistics.
     pub kind: FeatureColumnKind,
 }
 
-/// What a column beside the text holds, with what training found of it.
+/// The kind of a feature column, with its training statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum FeatureColumnKind {
     /// Numbers.
     Number {
-        /// Of the training values.
+        /// Mean of the training values.
         mean: f64,
         /// Their standard deviation, above 0.
         deviation: f64,
-        /// Where the second step begins, the third, and so on; rising.
+        /// The start of the second step, the third, and so on; ascending.
         steps: Vec<f64>,
     },
     /// Names.
     Category {
-        /// Those that are told apart, ascending.
+        /// The distinct values, ascending.
         values: Vec<String>,
     },
-    /// Dates, maybe with times.
+    /// Dates, optionally with times.
     Date {
-        /// Mean of the years, fractions of a year counted.
+        /// Mean of the fractional years.
         mean: f64,
         /// Their standard deviation, above 0.
         deviation: f64,
-        /// Whether 01/02/2024 is a day in February.
+        /// True if 01/02/2024 is a day in February.
         day_first: bool,
-        /// Whether the hour counts.
+        /// True if the hour is a feature.
         hours: bool,
     },
 }
@@ -90,29 +91,29 @@ pub enum FeatureColumnKind {
 /// The value of a feature column as the model reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ColumnValue<'a> {
-    /// No value, or one that could not be read.
+    /// A missing or unreadable value.
     Missing,
     /// A number.
     Number(f64),
-    /// The number of a value that is told apart.
+    /// The index of a category value that training saw.
     Known(usize),
-    /// A category that training did not see.
+    /// A category value that training did not see.
     Other(&'a str),
-    /// A date, with its hour if the column has hours.
+    /// A date, with its hour if the column uses hours.
     Date(DateHour),
 }
 
-/// Words for a value that is not there, where numbers or dates are expected.
+/// Words for a missing value in columns of numbers or dates.
 const MISSING_WORDS: [&str; 12] = ["n/a", "na", "nan", "null", "none", "-", "–", "—", "?", "unknown", "不明", "なし"];
 
-/// Whether a field says that there is no number or date.
+/// Returns true if a field marks a missing number or date.
 fn is_missing(cell: &str) -> bool {
     let cell = cell.trim();
     cell.is_empty() || MISSING_WORDS.contains(&cell.to_lowercase().as_str())
 }
 
 impl FeatureColumn {
-    /// What kind it is, as `--columns` names it.
+    /// Returns the kind, as `--columns` names it.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
             FeatureColumnKind::Number { .. } => "number",
@@ -121,7 +122,7 @@ impl FeatureColumn {
         }
     }
 
-    /// Its name, what it holds, and what of it was found, in a few words.
+    /// Describes name, kind and statistics in a few words.
     pub fn describe(&self) -> String {
         let name = quote(&self.name);
         match &self.kind {
@@ -144,7 +145,7 @@ impl FeatureColumn {
         }
     }
 
-    /// What a field is to the model.
+    /// Parses a field.
     pub fn parse<'a>(&self, cell: &'a str) -> ColumnValue<'a> {
         match &self.kind {
             FeatureColumnKind::Number { .. } => {
@@ -162,35 +163,35 @@ impl FeatureColumn {
         }
     }
 
-    /// Whether a field holds something that is no number, or no date, where there should be one: it then counts as missing.
+    /// Returns true if a field holds a value that is not a number or date as required. It then counts as missing.
     pub fn is_unreadable(&self, cell: &str) -> bool {
         !is_missing(cell) && self.parse(cell) == ColumnValue::Missing
     }
 
-    /// Says that fields of this column are not read, in so many rows; one of them is `cell`.
+    /// Returns a warning that this column cannot be read in `rows` rows; `cell` is an example.
     pub fn unreadable_message(&self, rows: usize, cell: &str) -> String {
         let (name, cell, noun) = (quote(&self.name), quote(cell.trim()), self.noun());
         match rows {
             1 => tr!(
-                "column {name}: {cell} is no {}, and counts as missing",
+                "column {name}: {cell} is not a {} and counts as missing",
                 "列{name}: {cell} は{}ではないため、欠損として扱います",
                 noun.0
             ),
             _ => tr!(
-                "column {name}: {rows} values are no {}, such as {cell}, and count as missing",
+                "column {name}: {rows} values are not {}, such as {cell}, and count as missing",
                 "列{name}: {}ではない値が {rows} 個あり（{cell} など）、欠損として扱います",
                 noun.1
             ),
         }
     }
 
-    /// Says that a value cannot be read.
+    /// Returns the error message for an unreadable value.
     pub fn error_message(&self, cell: &str) -> String {
         let (name, cell, noun) = (quote(&self.name), quote(cell.trim()), self.noun().0);
         tr!("column {name}: expected a {noun}, found {cell}", "列{name}: {noun}が必要ですが、{cell} です")
     }
 
-    /// What it holds: one of them, and several.
+    /// Returns the noun for a value of this kind, singular and plural.
     fn noun(&self) -> (&'static str, &'static str) {
         match self.kind {
             FeatureColumnKind::Date { .. } => (lang().pick("date", "日付"), lang().pick("dates", "日付")),
@@ -201,7 +202,7 @@ impl FeatureColumn {
         }
     }
 
-    /// Features that its values become.
+    /// Returns the number of features of the column.
     pub fn num_features(&self) -> usize {
         1 + match &self.kind {
             FeatureColumnKind::Number { steps, .. } => 2 + steps.len(),
@@ -210,7 +211,7 @@ impl FeatureColumn {
         }
     }
 
-    /// The features of a field, ascending, with their values; "missing" is the last.
+    /// Calls `push` with the features of a field, ascending, and their values. "Missing" is the last feature.
     fn for_each_feature(&self, cell: &str, mut push: impl FnMut(usize, f32)) {
         let scaled =
             |x: f64, mean: f64, deviation: f64| ((x - mean) / deviation).clamp(-MAX_DEVIATIONS, MAX_DEVIATIONS) as f32;
@@ -233,7 +234,7 @@ impl FeatureColumn {
         }
     }
 
-    /// What is wrong with it, if anything: it may come from a file.
+    /// Checks the column, which may come from a file.
     pub fn check(&self) -> Result<(), String> {
         let name = quote(&self.name);
         let rises =
@@ -251,14 +252,14 @@ impl FeatureColumn {
         match is_sound && !self.name.trim().is_empty() {
             true => Ok(()),
             false => Err(tr!(
-                "columns: {name}: expected finite numbers, a deviation above 0, and steps or values that ascend",
+                "columns: {name}: expected finite numbers, a deviation above 0, and ascending steps or values",
                 "columns: {name}: 有限の数、0 より大きい deviation、昇順の steps または values が必要です"
             )),
         }
     }
 }
 
-/// A number with four digits that count.
+/// Formats a number with four significant digits.
 fn format_short(x: f64) -> String {
     if x == 0.0 || !(1e-4..1e9).contains(&x.abs()) {
         return format!("{x:.3e}").replace("0.000e0", "0");
@@ -268,12 +269,12 @@ fn format_short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Features of these columns.
+/// Returns the number of features of all columns.
 pub fn num_features(columns: &[FeatureColumn]) -> usize {
     columns.iter().map(FeatureColumn::num_features).sum()
 }
 
-/// Adds the features of what stands beside a row's text, times `scale`; a value that is not there is missing.
+/// Appends the features of a row's column values, multiplied by `scale`. Absent values are missing.
 pub fn push_features(columns: &[FeatureColumn], scale: f32, row: &str, indices: &mut Vec<u32>, values: &mut Vec<f32>) {
     let mut cells = chumoku_text::feature_columns::values(row);
     let mut first = 0;
@@ -286,7 +287,7 @@ pub fn push_features(columns: &[FeatureColumn], scale: f32, row: &str, indices: 
     }
 }
 
-/// What is wrong with the columns of a model, or with what their features are multiplied by, if anything.
+/// Checks the columns of a model and the scale of their features.
 pub fn check(columns: &[FeatureColumn], scale: f32) -> Result<(), String> {
     if !columns.is_empty() && !(1e-6..=1e3).contains(&scale) {
         return Err(tr!(

@@ -15,12 +15,12 @@ fn learnt(cells: &[&str]) -> FeatureColumn {
 }
 
 #[test]
-fn words_for_missing_are_lower_case() {
+fn missing_words_are_lower_case() {
     assert!(MISSING_WORDS.iter().all(|word| word.to_lowercase() == *word));
 }
 
 #[test]
-fn kinds_are_recognised_from_what_fields_hold() {
+fn kinds_are_detected_from_values() {
     let kinds: [(&[&str], &str); 13] = [
         (&["1,200", "900", "1,050.5", "12,345,678"], "number"),
         (&["12,50", "8,00", "1.200,25"], "number"),
@@ -44,14 +44,14 @@ fn kinds_are_recognised_from_what_fields_hold() {
 }
 
 #[test]
-fn what_is_unclear_is_refused_with_the_field_and_advice() {
+fn unclear_columns_are_errors_with_the_value_and_advice() {
     let wrong = |cells: &[&str], wanted: FeatureRequest| fit_column(&wanted, cells).unwrap_err();
     for cells in [["¥1,200", "¥900"], ["1,200円", "900円"], ["$12", "15"], ["50%", "60%"]] {
         let unclear = wrong(&cells, asked("x"));
         assert_eq!(unclear.cell, cells[0]);
         assert!(unclear.problem.contains("x:category") && unclear.problem.contains("1200"), "{}", unclear.problem);
     }
-    // A comma is one thing in a column.
+    // A comma has one meaning within a column.
     let mixed = wrong(&["12,50", "1,200.75"], asked("x"));
     assert!(mixed.cell == "1,200.75", "{}", mixed.problem);
     let half = wrong(&["1", "2", "call us", "3", "ask"], asked("x"));
@@ -61,7 +61,7 @@ fn what_is_unclear_is_refused_with_the_field_and_advice() {
 }
 
 #[test]
-fn columns_of_no_use_are_left_out_and_named() {
+fn columns_without_information_are_left_out_with_a_note() {
     for cells in [["", ""], ["7", "7"], ["a", "b"], ["a", "a"], ["2024-01-01", "2024-01-01"]] {
         let found = fit_column(&asked("x"), &cells).unwrap();
         assert!(found.column.is_none() && found.notes[0].contains("“x”"), "{cells:?} {:?}", found.notes);
@@ -79,11 +79,11 @@ fn features(column: &FeatureColumn, cell: &str) -> Vec<(usize, f32)> {
 }
 
 #[test]
-fn fields_become_features_as_the_formulas_say() {
-    // Mean 2, deviation 1; both values are no step: there are too few rows.
+fn features_follow_the_formulas() {
+    // Mean 2, deviation 1. Neither value starts a step, because there are too few rows.
     let number = learnt(&["1", "3"]);
     assert_eq!(features(&number, "4"), [(0, 2.0), (1, 1.0)]);
-    assert_eq!(features(&number, "1e9")[0], (0, 3.0), "a wild number counts no more than three deviations");
+    assert_eq!(features(&number, "1e9")[0], (0, 3.0), "an outlier counts at most three deviations");
     assert_eq!(features(&number, "n/a"), [(2, 1.0)]);
     let cells: Vec<String> = (1..=100).map(|i| i.to_string()).collect();
     let steps = learnt(&cells.iter().map(String::as_str).collect::<Vec<_>>());
@@ -104,7 +104,7 @@ fn fields_become_features_as_the_formulas_say() {
 }
 
 #[test]
-fn days_come_first_where_the_rows_say_so() {
+fn day_first_dates_are_detected_from_the_rows() {
     let column = learnt(&["31/12/2023", "01/02/2024"]);
     let ColumnValue::Date(moment) = column.parse("05/03/2024") else { panic!("no date") };
     assert_eq!((moment.date.month, moment.date.day), (3, 5));
@@ -113,19 +113,19 @@ fn days_come_first_where_the_rows_say_so() {
 }
 
 #[test]
-fn numbers_with_separators_are_read_by_their_value() {
+fn numbers_with_separators_are_parsed() {
     let column = learnt(&["1,200", "900", "3,000"]);
     let FeatureColumnKind::Number { mean, .. } = &column.kind else { panic!("no number") };
     assert_eq!(*mean, 1700.0);
     assert_eq!(column.parse("12,345"), ColumnValue::Number(12345.0));
     assert_eq!(column.parse("12345"), ColumnValue::Number(12345.0));
-    // Years of two digits are those of POSIX.
+    // Two-digit years are read as in POSIX.
     let ColumnValue::Date(moment) = learnt(&["30-Jul-18", "1-Aug-18"]).parse("15-Mar-71") else { panic!("no date") };
     assert_eq!(moment.date.to_string(), "1971-03-15");
 }
 
 #[test]
-fn what_is_no_date_is_none() {
+fn only_valid_dates_are_parsed() {
     for cell in ["2023-02-29", "2024-13-01", "2024-00-10", "2024-1", "1-2-3", "12", "2024-01-01 25:00", "2024-01-01 x"]
     {
         assert_eq!(date::parse(cell, false), None, "{cell}");
@@ -147,7 +147,7 @@ fn what_is_no_date_is_none() {
 }
 
 #[test]
-fn a_row_without_its_fields_has_them_missing() {
+fn absent_values_of_a_row_are_missing() {
     let columns = [learnt(&["1", "3"]), learnt(&["a", "a", "b"])];
     let (mut indices, mut values) = (Vec::new(), Vec::new());
     push_features(&columns, 0.5, "a text", &mut indices, &mut values);
@@ -157,7 +157,7 @@ fn a_row_without_its_fields_has_them_missing() {
 }
 
 #[test]
-fn a_column_that_no_training_makes_is_refused() {
+fn invalid_columns_are_rejected() {
     let sound = learnt(&["1", "3"]);
     assert!(sound.check().is_ok());
     let number = |deviation: f64, steps: Vec<f64>| FeatureColumn {
@@ -177,7 +177,7 @@ fn a_column_that_no_training_makes_is_refused() {
 
 proptest! {
     #[test]
-    fn no_field_breaks_a_column(cells in proptest::collection::vec("\\PC{0,12}|[0-9/.: -]{0,16}|[0-9]{1,4}年[0-9]{1,3}月[0-9]{1,2}日", 1..20), other in "\\PC{0,20}") {
+    fn any_values_can_be_fitted_and_read(cells in proptest::collection::vec("\\PC{0,12}|[0-9/.: -]{0,16}|[0-9]{1,4}年[0-9]{1,3}月[0-9]{1,2}日", 1..20), other in "\\PC{0,20}") {
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
         for wanted in [asked("x"), of_kind("number"), of_kind("category"), of_kind("date")] {
             let Ok(found) = fit_column(&wanted, &cells) else { continue };

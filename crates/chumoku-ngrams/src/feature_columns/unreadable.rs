@@ -1,24 +1,24 @@
-//! Values of columns that a model cannot read, as they are met in rows.
+//! Counters of unreadable column values.
 
 use super::FeatureColumn;
 use chumoku_text::feature_columns::values;
 
-/// Counts the values of columns that a model cannot read, and so takes for missing.
+/// Counts column values that a model cannot read and treats as missing.
 #[derive(Clone, Debug)]
 pub struct UnreadableValues<'a> {
     columns: &'a [FeatureColumn],
-    /// Of each column how many, and the first.
+    /// The number of unreadable values of each column, and the first one.
     found: Vec<(usize, String)>,
 }
 
 impl<'a> UnreadableValues<'a> {
-    /// Of a model that reads these columns.
+    /// Starts counting for a model that reads these columns.
     #[must_use]
     pub fn new(columns: &'a [FeatureColumn]) -> Self {
         UnreadableValues { columns, found: vec![(0, String::new()); columns.len()] }
     }
 
-    /// Looks at rows: texts with the values beside them.
+    /// Counts unreadable values in rows: texts with their column values.
     pub fn count<S: AsRef<str>>(&mut self, rows: &[S]) {
         for row in rows {
             for ((column, cell), (count, first)) in self.columns.iter().zip(values(row.as_ref())).zip(&mut self.found) {
@@ -32,7 +32,7 @@ impl<'a> UnreadableValues<'a> {
         }
     }
 
-    /// What there was: a sentence for each column.
+    /// Returns one warning per column with unreadable values.
     #[must_use]
     pub fn messages(&self) -> Vec<String> {
         let found = self.columns.iter().zip(&self.found).filter(|(_, (count, _))| *count > 0);

@@ -1,4 +1,4 @@
-//! Sparse products and the solver, against plain arithmetic in f64.
+//! Sparse products and the solver, compared with plain arithmetic in f64.
 
 use super::super::column_matrix::{ColumnMatrix, padded_width};
 use super::super::label_ids_of;
@@ -6,7 +6,7 @@ use super::super::newton::{NewtonSolver, StopCriteria};
 use super::super::objective::{DualVector, LogisticObjective};
 use super::noise;
 
-/// A matrix of small numbers, a third of them stored, by columns; and all of them by rows.
+/// Returns a matrix of small numbers, a third of them stored, by column, and all of its numbers by row.
 fn random_columns(rows: usize, columns: usize, seed: u64) -> (ColumnMatrix, Vec<Vec<f64>>) {
     let mut random = noise(seed);
     let mut plain = vec![vec![0.0; columns]; rows];
@@ -30,10 +30,10 @@ fn random_dense(length: usize, seed: u64) -> Vec<f32> {
 }
 
 #[test]
-fn products_are_those_of_plain_loops() {
+fn products_match_plain_loops() {
     for (rows, columns) in [(1, 1), (7, 3), (3, 0), (40, 90), (300, 60)] {
         let (x, plain) = random_columns(rows, columns, 1);
-        // Outputs on both sides of every panel's edge.
+        // Numbers of outputs on both sides of every panel boundary.
         for outputs in [1, 2, 3, 4, 5, 8, 9, 12, 13, 15, 16, 17, 33] {
             let width = padded_width(outputs);
             let mut a = random_dense(rows * width, 2);
@@ -60,7 +60,8 @@ fn products_are_those_of_plain_loops() {
     }
 }
 
-/// Problems of 50 random rows with `classes` classes, handed to `test`: of fewer features than rows, and of more.
+/// Calls `test` with problems of 50 random rows with `classes` classes: one with fewer features than rows, one with
+/// more.
 fn with_problem(classes: usize, test: impl Fn(&LogisticObjective)) {
     for features in [12, 80] {
         with_features(classes, features, &test);
@@ -83,7 +84,7 @@ fn with_features(classes: usize, features: usize, test: &impl Fn(&LogisticObject
     });
 }
 
-/// A point, or a change of one, with its scores.
+/// A random point or direction, with its scores.
 fn random_vector(problem: &LogisticObjective, seed: u64) -> DualVector {
     let rows = problem.x.num_rows();
     let mut vector = problem.zero();
@@ -112,12 +113,12 @@ fn gradient(problem: &LogisticObjective, at: &DualVector, c: f32) -> DualVector 
 }
 
 #[test]
-fn the_gradient_is_that_of_central_differences() {
+fn the_gradient_matches_central_differences() {
     for classes in [2, 3, 5] {
         with_problem(classes, |problem| {
             let at = random_vector(problem, 8);
             let gradient = gradient(problem, &at, 0.7);
-            // Each weight that one text alone would change, and each bias.
+            // Each weight that a single text would change, and each bias.
             for cell in 0..at.dual.len() + problem.outputs {
                 let mut aside = problem.zero();
                 if cell < at.dual.len() {
@@ -142,7 +143,7 @@ fn the_gradient_is_that_of_central_differences() {
 }
 
 #[test]
-fn what_a_step_adds_to_the_bias_penalty_is_the_difference() {
+fn the_bias_penalty_of_a_step_matches_the_objectives() {
     with_problem(3, |problem| {
         let (mut at, mut step) = (random_vector(problem, 8), random_vector(problem, 9));
         let zero = problem.zero();
@@ -157,7 +158,7 @@ fn what_a_step_adds_to_the_bias_penalty_is_the_difference() {
 }
 
 #[test]
-fn the_hessian_is_that_of_differences_of_the_gradient() {
+fn the_hessian_matches_differences_of_the_gradient() {
     for classes in [2, 3, 5] {
         with_problem(classes, |problem| {
             let (at, v) = (random_vector(problem, 8), random_vector(problem, 9));
@@ -179,7 +180,8 @@ fn the_hessian_is_that_of_differences_of_the_gradient() {
             difference(&up.dual, &down.dual, &product.dual);
             difference(&up.scores, &down.scores, &product.scores);
             difference(&up.bias, &down.bias, &product.bias);
-            // The preconditioner is one over the bias's part of the diagonal: of H e for every unit vector e.
+            // The preconditioner is the inverse of the bias's part of the diagonal, obtained from H e for every unit
+            // vector e.
             let preconditioner = problem.preconditioner(&probabilities, 0.7);
             for (output, factor) in preconditioner.iter().enumerate() {
                 let mut unit = problem.zero();
@@ -194,13 +196,13 @@ fn the_hessian_is_that_of_differences_of_the_gradient() {
 const TIGHT: StopCriteria<'static> = StopCriteria { tolerance: 1e-5, is_cancelled: &|| false, progress: &|_, _| () };
 
 #[test]
-fn the_solution_has_no_slope_and_no_better_neighbour() {
+fn the_solution_is_a_local_minimum() {
     for classes in [2, 4] {
         with_problem(classes, |problem| {
             for c in [0.1, 1.0, 100.0] {
                 let mut at = problem.start();
                 let outcome = NewtonSolver::new(problem).fit(&mut at, c, &TIGHT);
-                // Where features are few, many an A stands for the same weights, and rounding shows sooner.
+                // With few features, many A represent the same weights, and rounding shows earlier.
                 let noise = if problem.x.len() < problem.x.num_rows() { 1e-3 } else { 1e-4 };
                 assert!(outcome.relative_gradient < noise, "{classes} classes, C {c}: {outcome:?}");
                 let least = problem.value(&at, c);
@@ -219,7 +221,7 @@ fn every_start_leads_to_the_same_solution() {
         let scores = [None, Some(30), Some(31)].map(|seed| {
             let mut at = seed.map_or(problem.start(), |seed| random_vector(problem, seed));
             NewtonSolver::new(problem).fit(&mut at, 5.0, &TIGHT);
-            // What was added up on the way is still what it stands for.
+            // The accumulated scores still match their A.
             let mut again = at.clone();
             problem.fill_scores(&mut again, &mut Vec::new());
             for (kept, made) in at.scores.iter().zip(&again.scores) {
@@ -234,8 +236,8 @@ fn every_start_leads_to_the_same_solution() {
 }
 
 #[test]
-fn two_classes_as_one_output_or_two_agree() {
-    // With two outputs each carries half of the weight vector: W = (−w/2, w/2), ‖W‖² = ‖w‖²/2, so C counts half.
+fn two_classes_give_the_same_result_with_one_output_or_two() {
+    // With two outputs, each holds half of the weight vector: W = (−w/2, w/2), ‖W‖² = ‖w‖²/2, so C counts half.
     let (x, _) = random_columns(60, 10, 11);
     let labels: Vec<u32> = noise(12).take(60).map(|n| (n % 2) as u32).collect();
     let solve = |outputs: usize, c: f32| {
@@ -260,9 +262,9 @@ fn two_classes_as_one_output_or_two_agree() {
     }
 }
 
-/// A row of weight k gives the solution of the row k times, as exactly as the solver solves.
+/// A row of weight k gives the same solution as k copies of the row, to the solver's precision.
 #[test]
-fn a_weight_is_how_often_a_row_is_there() {
+fn a_row_weight_equals_repeated_rows() {
     let (x, plain) = random_columns(50, 30, 4);
     let labels: Vec<Vec<u32>> = noise(5).take(50).map(|n| vec![(n % 3) as u32]).collect();
     let row_weights: Vec<f32> = noise(6).take(50).map(|n| (n % 4) as f32).collect();
@@ -306,9 +308,9 @@ fn a_weight_is_how_often_a_row_is_there() {
     }
 }
 
-/// Labels that do not exclude each other are as many problems of two classes: solved together, each has its own solution.
+/// Multi-label targets are independent binary problems: solved together, each has its own solution.
 #[test]
-fn labels_are_problems_of_their_own() {
+fn labels_are_independent_binary_problems() {
     let (x, _) = random_columns(60, 30, 14);
     let labels: Vec<Vec<u32>> =
         (0..60).map(|i| (0..3).filter(|k| (i / (k + 1) + i % 7) % (2 + k) == 0).collect()).collect();

@@ -1,4 +1,4 @@
-//! Tests of the whole module; the solver's are in `fitting`, the reader's in `reading`.
+//! Tests of the whole crate. Tests of the solver are in `fitting`, tests of the reader in `reading`.
 
 mod fitting;
 mod reading;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
-/// A row of small numbers that looks random and is the same everywhere.
+/// A reproducible sequence of pseudo-random integers.
 fn noise(seed: u64) -> impl Iterator<Item = u64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(move || {
@@ -22,7 +22,7 @@ fn noise(seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Sentences of made-up words, some of which tell the class; some sentences are Japanese.
+/// Returns sentences of made-up words, some of which reveal the class; some sentences are Japanese.
 fn sentences(rows: usize, classes: u32) -> (Vec<String>, Vec<u32>) {
     let mut random = noise(7);
     let mut next = |below: u64| random.next().unwrap() % below;
@@ -60,7 +60,7 @@ fn argmax(logits: &[f32]) -> u32 {
 }
 
 #[test]
-fn the_same_bits_for_any_number_of_threads() {
+fn models_have_the_same_bits_for_any_number_of_threads() {
     for classes in [2, 3, 21] {
         let (texts, labels) = sentences(1500, classes);
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -83,9 +83,9 @@ fn the_same_bits_for_any_number_of_threads() {
     }
 }
 
-/// The model of training and validation texts, begun from what was found, and the same model made from nothing.
+/// Compares a model of training and validation texts from a warm start with the same model from scratch.
 #[test]
-fn what_was_found_leads_to_the_same_model() {
+fn a_warm_start_leads_to_the_same_model() {
     for classes in [2, 5] {
         let (texts, labels) = sentences(1200, classes);
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -115,12 +115,12 @@ fn what_was_found_leads_to_the_same_model() {
 }
 
 #[test]
-fn the_c_of_the_least_validation_loss_is_found() {
+fn the_search_finds_the_c_of_the_lowest_validation_loss() {
     let (texts, labels) = sentences(450, 3);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let grid = NgramConfig::default().c_grid;
     let mut found = Vec::new();
-    // The more labels are wrong, the less C is worth.
+    // The more labels are wrong, the smaller the best C.
     for wrong in [0, 20, 60, 100] {
         let mut random = noise(11);
         let labels = labels.iter().map(|&label| match random.next().unwrap() % 100 < wrong {
@@ -139,7 +139,7 @@ fn the_c_of_the_least_validation_loss_is_found() {
         assert!((loss(&searched) - losses[least]).abs() < 1e-4, "{wrong} % wrong");
         found.push(grid[least]);
     }
-    // Below, at and above the place where the search begins.
+    // Below, at and above the start of the search.
     assert!(found.contains(&grid[0]) && found.iter().any(|c| *c > grid[1]), "{found:?}");
 }
 
@@ -153,7 +153,7 @@ fn one_text_and_many_give_the_same_logits() {
 }
 
 #[test]
-fn tensors_and_scheme_are_all_of_a_model() {
+fn a_model_can_be_restored_from_tensors_and_scheme() {
     for classes in [2, 4] {
         let (texts, labels) = sentences(120, classes);
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -171,7 +171,7 @@ fn tensors_and_scheme_are_all_of_a_model() {
 }
 
 #[test]
-fn damaged_tensors_are_refused() {
+fn damaged_tensors_are_rejected() {
     let good = || NgramTensors {
         hashes: vec![3, 9, -5].into(),
         idf: vec![1.0, 2.0, 3.0].into(),
@@ -185,7 +185,7 @@ fn damaged_tensors_are_refused() {
         change(&mut tensors);
         match NgramModel::from_tensors(NgramScheme::default(), tensors, false) {
             Err(NgramError::Tensor { tensor, .. }) => tensor,
-            other => panic!("accepted or another error: {other:?}"),
+            other => panic!("expected a tensor error, got {other:?}"),
         }
     };
     // −5 as an unsigned number is the largest of the three.
@@ -209,7 +209,7 @@ fn damaged_tensors_are_refused() {
 }
 
 #[test]
-fn a_text_without_features_gets_the_shares_of_the_classes() {
+fn a_text_without_features_gets_the_class_shares() {
     let texts = ["good film", "fine film", "great film", "bad film"];
     for classes in [2, 3] {
         let model = train(&data(&texts, &[1, 1, 1, 0], classes), &NgramConfig::default()).unwrap();
@@ -226,10 +226,10 @@ fn a_text_without_features_gets_the_shares_of_the_classes() {
 }
 
 #[test]
-fn two_rows_are_enough() {
+fn two_rows_suffice_for_training() {
     let model = train(&data(&["yes", "no"], &[0, 1], 2), &NgramConfig::default()).unwrap();
     assert_eq!([argmax(&model.logits("Yes")), argmax(&model.logits("NO!"))], [0, 1]);
-    // One class of three only, and texts without any feature.
+    // Only one class of three, and texts without features.
     let model = train(&data(&["", ""], &[2, 2], 3), &NgramConfig::default()).unwrap();
     assert_eq!((model.num_features(), argmax(&model.logits("x"))), (0, 2));
     let model = train(&data(&["same", "same"], &[2, 2], 3), &NgramConfig::default()).unwrap();
@@ -237,7 +237,7 @@ fn two_rows_are_enough() {
 }
 
 #[test]
-fn a_heavier_class_is_likelier() {
+fn a_higher_class_weight_raises_the_probability() {
     let texts = ["a b", "a c", "a d", "b d"];
     let labels = [0, 1, 0, 1];
     let plain = train(&data(&texts, &labels, 2), &NgramConfig::default()).unwrap().logits("a");
@@ -247,9 +247,9 @@ fn a_heavier_class_is_likelier() {
     assert!(heavy[1] - heavy[0] > plain[1] - plain[0] + 0.1, "{plain:?} {heavy:?}");
 }
 
-/// The same features, so that models differ by how rows count alone: `idf` and relevance follow from all texts.
+/// The features are the same, so models differ only by row weights: `idf` and relevance depend on all texts.
 #[test]
-fn a_text_of_weight_0_has_no_part_in_the_loss() {
+fn texts_of_weight_0_do_not_affect_the_loss() {
     let (texts, labels) = sentences(120, 3);
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let (valid, train_texts) = texts.split_at(40);
@@ -268,7 +268,7 @@ fn a_text_of_weight_0_has_no_part_in_the_loss() {
     let same = with(train_labels, valid_labels, Some(&ones), Some(&ones[..40]));
     assert_eq!(bits(&plain), bits(&same));
     assert_eq!(plain.report(), same.report());
-    // Labels of texts of weight 0 do not matter.
+    // Labels of texts with weight 0 do not matter.
     let weighted = with(train_labels, valid_labels, Some(&weights), Some(&valid_weights));
     let wrong: Vec<u32> = (0..80).map(|row| (train_labels[row] + u32::from(row % 3 == 0)) % 3).collect();
     let wrong_valid: Vec<u32> = (0..40).map(|row| (valid_labels[row] + u32::from(row < 10)) % 3).collect();
@@ -276,13 +276,13 @@ fn a_text_of_weight_0_has_no_part_in_the_loss() {
     let loss = |model: &NgramModel| model.report().unwrap().valid_loss.unwrap();
     assert_eq!((bits(&weighted), loss(&weighted)), (bits(&other), loss(&other)));
     assert!(bits(&weighted) != bits(&plain) && loss(&weighted) != loss(&plain));
-    // With a weight they do.
+    // With a positive weight they do.
     weights.fill(1.5);
     assert!(bits(&with(&wrong, valid_labels, Some(&weights), None)) != bits(&weighted));
 }
 
 #[test]
-fn the_cap_keeps_the_n_grams_of_the_most_texts() {
+fn the_feature_limit_keeps_the_most_frequent_ngrams() {
     let texts = ["a b", "a c", "a d", "b e"];
     let scheme = NgramScheme { words: 1, inside_words: None, edges: false, ..NgramScheme::default() };
     let config = NgramConfig { scheme, max_weights: 2, ..NgramConfig::default() };
@@ -293,7 +293,7 @@ fn the_cap_keeps_the_n_grams_of_the_most_texts() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_training_data_is_rejected() {
     let config = NgramConfig::default();
     let texts = ["a", "b"];
     assert_eq!(train(&data(&[], &[], 2), &config).unwrap_err(), NgramError::NoTexts);
@@ -325,7 +325,7 @@ fn what_does_not_fit_is_refused() {
 
 proptest! {
     #[test]
-    fn any_texts_train_and_any_text_has_finite_logits(
+    fn training_and_logits_are_finite_for_any_text(
         texts in prop::collection::vec("\\PC{0,12}|[a-c' ]{0,9}|[\u{0}-\u{10ffff}]{0,6}", 2..12),
         text in "(\\PC|[あいう日本 a'’\r\n\u{301}\u{200d}]){0,30}",
     ) {

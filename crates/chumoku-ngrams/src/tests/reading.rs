@@ -1,4 +1,4 @@
-//! From text to TF-IDF rows.
+//! Tests from text to TF-IDF rows.
 
 use super::super::features::{FeatureSelection, count_and_select};
 use super::super::label_ids_of;
@@ -27,7 +27,7 @@ fn count(text: &str, scheme: &NgramScheme) -> usize {
 }
 
 #[test]
-fn spelling_variants_are_one() {
+fn spelling_variants_have_the_same_ngrams() {
     let scheme = NgramScheme::default();
     for (a, b) in [
         ("Don't STOP", "don’t stop"),
@@ -46,19 +46,19 @@ fn units_are_words_marks_and_characters() {
     assert_eq!(count("don't stop!!", &WORDS), 4);
     // n't | ' | ve | rock | '
     assert_eq!(count("n't 've rock'", &WORDS), 5);
-    // A letter with a combining accent is a letter; a letter with a virama does not end a word.
+    // A letter with a combining accent is a letter, and a virama does not end a word.
     assert_eq!(count("cafe\u{301} हिन्दी", &WORDS), 2);
     // 良 い 宿 5 分 。
     assert_eq!(count("良い宿 5分。", &WORDS), 6);
-    // the | word | is | read | in | 猫 (one of six letters' runs is unspaced: words)
+    // the | word | is | read | in | 猫 (the unspaced share is small, so the text is read by word)
     assert_eq!(count("the word is read in 猫", &WORDS), 6);
 }
 
 #[test]
-fn runs_have_every_length() {
+fn ngrams_have_every_length() {
     let words = NgramScheme { words: 3, ..WORDS };
     assert_eq!(count("a b c d", &words), 4 + 3 + 2);
-    // The two edges add a pair and a triple each; an empty text has none.
+    // The two edges add a pair and a triple each; an empty text has no n-grams.
     let edges = NgramScheme { edges: true, ..words.clone() };
     assert_eq!(count("a b c d", &edges), 4 + 5 + 4);
     assert_eq!(count(" ", &edges), 0);
@@ -69,8 +69,8 @@ fn runs_have_every_length() {
     assert_eq!(count("ab a !", &inside), 3 + 3 + 1);
 }
 
-/// The hash is in model files: if this fails, old models are lost. The numbers are from a Python script that follows
-/// the description in `tokens`.
+/// The hash is part of model files: if this test fails, old models become unreadable. The numbers come from a Python
+/// script that follows the description in `tokens`.
 #[test]
 fn the_hash_never_changes() {
     let scheme = NgramScheme { words: 2, ..WORDS };
@@ -84,14 +84,14 @@ const GOLDEN_PAIR: [u64; 3] = [0x07b2_28f4_94be_e196, 0xa50f_4fdc_a291_620a, 0xf
 const GOLDEN_CHARACTER: [u64; 1] = [0xe52d_3b5c_2dd8_13d7];
 
 #[test]
-fn rows_are_those_worked_out_by_hand() {
-    // Two texts; a is in one of them: idf 1 + ln(3/2) = 1.405465; b in both: 1 + ln(3/3) = 1.
+fn rows_match_a_calculation_by_hand() {
+    // Two texts: a is in one of them, idf 1 + ln(3/2) = 1.405465; b is in both, 1 + ln(3/3) = 1.
     let counted = CountedTexts::read(&["a b a", "b"], &WORDS, &|| false, &|_| ());
     let vocabulary = with_idf(&plain_frequencies(&["a b a", "b"], &WORDS), 2);
     assert_eq!(vocabulary.len(), 2);
     let rows = counted.rows(&vocabulary);
     let [a, b] = ["a", "b"].map(|word| vocabulary.find(read(word, &WORDS)[0]).unwrap() as u32);
-    // a twice: (1 + ln 2) · 1.405465 = 2.379662; length √(2.379662² + 1) = 2.581219.
+    // a occurs twice: (1 + ln 2) · 1.405465 = 2.379662; length √(2.379662² + 1) = 2.581219.
     let value = |row: usize, column| {
         let (columns, values) = rows.row(row);
         columns.iter().position(|&c| c == column).map(|at| values[at])
@@ -99,7 +99,7 @@ fn rows_are_those_worked_out_by_hand() {
     assert!((value(0, a).unwrap() - 0.921_914).abs() < 1e-5, "{:?}", value(0, a));
     assert!((value(0, b).unwrap() - 0.387_414).abs() < 1e-5, "{:?}", value(0, b));
     assert_eq!((value(1, a), value(1, b)), (None, Some(1.0)));
-    // At least two texts: only b.
+    // Only b occurs in at least two texts.
     let choice = FeatureSelection {
         min_document_frequency: 2,
         max_features: 9,
@@ -112,7 +112,7 @@ fn rows_are_those_worked_out_by_hand() {
 }
 
 #[test]
-fn words_and_characters_weigh_the_same() {
+fn words_and_characters_have_the_same_norm() {
     let scheme = NgramScheme { words: 2, inside_words: Some((2, 4)), ..WORDS };
     let counted = CountedTexts::read(&["the whole film", "a film"], &scheme, &|| false, &|_| ());
     let vocabulary = with_idf(&plain_frequencies(&["the whole film", "a film"], &scheme), 2);
@@ -126,7 +126,7 @@ fn words_and_characters_weigh_the_same() {
 }
 
 #[test]
-fn every_hash_is_found_and_no_other() {
+fn the_vocabulary_finds_exactly_its_hashes() {
     let hashes = [0, 1, 5, 6, 7, 1 << 40, u64::MAX - 1, u64::MAX];
     for length in 0..=hashes.len() {
         let vocabulary = Vocabulary::new(hashes[..length].to_vec(), vec![1.0; length]);
@@ -137,7 +137,7 @@ fn every_hash_is_found_and_no_other() {
     }
 }
 
-/// Every n-gram with the number of texts that have it.
+/// Returns every n-gram with the number of texts that contain it.
 pub(crate) fn plain_frequencies(texts: &[&str], scheme: &NgramScheme) -> BTreeMap<u64, u32> {
     let mut plain = BTreeMap::new();
     for text in texts {
@@ -153,7 +153,7 @@ fn with_idf(frequencies: &BTreeMap<u64, u32>, texts: usize) -> Vocabulary {
     Vocabulary::new(frequencies.keys().copied().collect(), frequencies.values().map(idf).collect())
 }
 
-/// Whether the features and columns are those that plain code finds.
+/// Checks the features and columns against those of a plain implementation.
 fn check_features(texts: &[&str], choice: &FeatureSelection, scheme: &NgramScheme) {
     let counted = CountedTexts::read(texts, scheme, &|| false, &|_| ());
     let (vocabulary, columns) = count_and_select(&counted, choice);
@@ -165,7 +165,7 @@ fn check_features(texts: &[&str], choice: &FeatureSelection, scheme: &NgramSchem
     let hashes: Vec<u64> = kept.iter().map(|pair| pair.0).collect();
     assert_eq!(vocabulary.hashes(), hashes);
 
-    // √s · idf, from the texts of each class that have the n-gram.
+    // √s · idf, from the texts of each class that contain the n-gram.
     let sets: Vec<BTreeSet<u64>> = texts.iter().map(|text| read(text, scheme).into_iter().collect()).collect();
     let with = |hash: u64, class: u32| {
         let labelled = sets.iter().zip(choice.labels);
@@ -182,7 +182,7 @@ fn check_features(texts: &[&str], choice: &FeatureSelection, scheme: &NgramSchem
         assert!((f64::from(weight) - plain).abs() < 1e-5 * plain, "{weight} for {plain}");
     }
 
-    // The columns are the rows that prediction makes, turned over.
+    // The columns are the transpose of the rows used for prediction.
     let rows = counted.rows(&vocabulary);
     assert_eq!((columns.len(), columns.num_rows()), (hashes.len(), texts.len()));
     let mut unit = vec![0.0; texts.len()];
@@ -198,8 +198,8 @@ fn check_features(texts: &[&str], choice: &FeatureSelection, scheme: &NgramSchem
 }
 
 #[test]
-fn many_texts_are_counted_in_many_shards() {
-    // Some 250,000 n-grams, of which a shard counts about 1,000: sixteen shards in each group.
+fn features_of_many_shards_match_a_plain_count() {
+    // About 250,000 n-grams. A shard counts about 1,000, so each group has sixteen shards.
     let mut random = super::noise(3);
     let mut word = || format!("w{} ", random.next().unwrap() % 3000);
     let texts: Vec<String> = (0..400).map(|_| (0..60).map(|_| word()).collect()).collect();
@@ -219,7 +219,7 @@ fn many_texts_are_counted_in_many_shards() {
 }
 
 #[test]
-fn texts_that_are_appended_count_as_if_read_together() {
+fn appended_texts_equal_texts_read_together() {
     let texts = ["a b a", "b c", "c c d", "a d"];
     let read = |texts: &[&str]| CountedTexts::read(texts, &WORDS, &|| false, &|_| ());
     let mut joined = read(&texts[..3]);
@@ -229,7 +229,7 @@ fn texts_that_are_appended_count_as_if_read_together() {
 
 proptest! {
     #[test]
-    fn features_are_those_of_a_plain_count(
+    fn features_match_a_plain_count(
         texts in prop::collection::vec("[a-e ]{0,12}", 1..120),
         at_least in 1..4u32,
         most in prop_oneof![Just(usize::MAX), 0..40usize],
@@ -242,7 +242,7 @@ proptest! {
     }
 }
 
-/// A row that is all of a sparse matrix, to test pushing onto what is there.
+/// Tests that rows are appended to existing ones.
 #[test]
 fn rows_are_appended() {
     let vocabulary = Vocabulary::new(vec![2, 4], vec![1.0, 1.0]);

@@ -1,4 +1,4 @@
-//! Texts that are read slice by slice, and columns that are packed, against those that are not.
+//! Compares texts read slice by slice with texts read at once, and packed columns with plain ones.
 
 use super::super::column_matrix::{ColumnMatrix, padded_width};
 use super::super::features::{FeatureSelection, count_and_select, count_ngrams, select_features};
@@ -11,9 +11,9 @@ use super::reading::WORDS;
 use chumoku_text::pair;
 use std::sync::atomic::AtomicBool;
 
-/// Texts that are read once for each slice of the hashes have the same columns as texts that are read once.
+/// Texts read once per slice of hashes have the same columns as texts read at once.
 #[test]
-fn slices_one_after_the_other_are_all_n_grams() {
+fn slices_together_hold_all_ngrams() {
     let mut random = super::noise(4);
     let mut word = || format!("w{} ", random.next().unwrap() % 900);
     let texts: Vec<String> = (0..90).map(|_| (0..30).map(|_| word()).collect()).collect();
@@ -56,9 +56,9 @@ fn slices_one_after_the_other_are_all_n_grams() {
     }
 }
 
-/// Columns that are packed multiply as those that are not.
+/// Packed columns multiply like plain ones.
 #[test]
-fn packed_columns_multiply_as_plain_ones() {
+fn packed_columns_multiply_like_plain_ones() {
     let mut random = super::noise(5);
     let mut word = || format!("w{} ", random.next().unwrap() % 300);
     let texts: Vec<String> = (0..200).map(|_| (0..20).map(|_| word()).collect()).collect();
@@ -77,7 +77,7 @@ fn packed_columns_multiply_as_plain_ones() {
     };
     let (vocabulary, columns) = count_and_select(&counted, &choice);
     assert!(columns.is_packed(), "{} columns", columns.len());
-    // The rows of prediction, turned over, with no limit.
+    // The rows used for prediction, transposed, without a limit.
     let rows = counted.rows(&vocabulary);
     let (mut starts, mut of_column) = (vec![0], vec![Vec::new(); vocabulary.len()]);
     for row in 0..texts.len() {
@@ -103,12 +103,12 @@ fn packed_columns_multiply_as_plain_ones() {
     }
 }
 
-/// Training that reads texts slice by slice finds the model that it finds when it reads them once.
+/// Training that reads texts slice by slice finds the same model as training that reads them at once.
 #[test]
 fn training_by_slices_finds_the_same_model() {
     let mut random = super::noise(6);
     let mut word = |of: u64| format!("w{} ", random.next().unwrap() % 400 + 300 * of);
-    // Some 120,000 n-grams, more than are held at a time in tests; the fewer are held at once.
+    // About 120,000 n-grams, above the limit in tests; smaller sets are held at once.
     let texts: Vec<String> = (0..1_200).map(|row| (0..25).map(|_| word(row % 2)).collect()).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let labels: Vec<u32> = (0..1_200).map(|row| row % 2).collect();

@@ -1,31 +1,31 @@
-//! Whole numbers that are exact, or known to be too large.
+//! Checked integer arithmetic for the cost formulas.
 
 use crate::{Error, Result};
 use std::iter::{Product, Sum};
 use std::ops::{Add, Mul};
 
-/// A whole number below 2¹²⁸, or nothing once a sum or product went beyond: formulas are written as on paper, and the
-/// result says whether it is exact. It never wraps.
+/// A whole number below 2¹²⁸, or `None` after an overflow. Formulas read as on paper, and the result is either exact or
+/// an error; it never wraps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CheckedU128(Option<u128>);
 
 impl CheckedU128 {
     pub(super) const ZERO: CheckedU128 = CheckedU128(Some(0));
 
-    /// The number.
+    /// Returns the number.
     ///
     /// # Errors
-    /// If it is 2¹²⁸ or more; `what` says which number it is.
+    /// If it is 2¹²⁸ or more; `what` names the number.
     pub(super) fn get(self, what: &'static str) -> Result<u128> {
         self.0.ok_or(Error::CountOverflow(what))
     }
 
-    /// The larger of two.
+    /// The larger of two numbers.
     pub(super) fn max(self, other: CheckedU128) -> CheckedU128 {
         CheckedU128(self.0.zip(other.0).map(|(a, b)| a.max(b)))
     }
 
-    /// The number, or 0.
+    /// Returns the number if the condition holds, else 0.
     pub(super) fn only_if(self, condition: bool) -> CheckedU128 {
         if condition { self } else { CheckedU128::ZERO }
     }
@@ -49,7 +49,7 @@ impl Mul for CheckedU128 {
     type Output = CheckedU128;
 
     fn mul(self, other: CheckedU128) -> CheckedU128 {
-        // What is not there costs nothing, however large it would be.
+        // An absent part costs nothing, however large its other factor is.
         if self == CheckedU128::ZERO || other == CheckedU128::ZERO {
             return CheckedU128::ZERO;
         }
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_exact_or_refused() {
+    fn numbers_are_exact_or_errors() {
         let big = CheckedU128::from(1 << 62);
         assert_eq!((big * big).get("parameters").unwrap(), 1 << 124);
         assert_eq!((big * big + CheckedU128::from(1)).get("parameters").unwrap(), (1 << 124) + 1);

@@ -1,14 +1,16 @@
-//! What a network costs: parameters, multiply–adds, bytes and memory of every step, by formulas that can be read.
+//! Cost of a network: parameters, multiply–adds, bytes and memory of every step, by readable formulas.
 //!
-//! The formulas are held against the kernels' own count, [`chumoku_kernels::multiply_adds`], and against the parameters
-//! of the models (`tests/it/count.rs`). They are those of a forward pass, with every pair of query and key, whatever a mask
-//! leaves out. Sources: Vaswani et al. (2017), table 1; Dao et al. (2022) for what a fused kernel does not hold.
+//! Tests compare the formulas with the kernels' own count, [`chumoku_kernels::multiply_adds`], and with the parameters
+//! of the models (`tests/it/count.rs`). They describe a forward pass over every pair of query and key, whatever the
+//! mask.
 //!
-//! Every figure is exact: sizes whose figures would reach 2¹²⁸ are refused.
+//! Sources: Vaswani et al. (2017), table 1; Dao et al. (2022) for the arrays that a fused kernel does not hold.
+//!
+//! Every figure is exact. Sizes whose figures reach 2¹²⁸ are an error.
 //!
 //! # Files
 //!
-//! - `exact`: integers that never wrap
+//! - `exact`: checked integer arithmetic
 //! - `models`: sizes of a model's configuration
 //! - `steps`: the formulas of each step
 //! - `total`: totals of a network
@@ -23,24 +25,24 @@ use crate::{Error, Result};
 use chumoku_kernels::RecurrentCell;
 use serde::Serialize;
 
-/// What is counted.
+/// The kind of network to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkKind {
-    /// Multi-head attention alone, with an embedding and a linear head where they are asked for.
+    /// Multi-head attention alone, with an optional embedding and linear head.
     Attention,
     /// A transformer encoder: embedding, layers, a linear head.
     Transformer,
-    /// A language model: embedding, causal layers, and an output layer that tells the next token.
+    /// A language model: embedding, causal layers, and an output layer that predicts the next token.
     Decoder,
     /// A translator: an encoder, and a decoder that attends to it.
     EncoderDecoder,
-    /// A recurrent network in place of the layers.
+    /// A recurrent network instead of transformer layers.
     Recurrent(RecurrentCell),
 }
 
 impl NetworkKind {
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             NetworkKind::Attention => "attention",
@@ -51,7 +53,7 @@ impl NetworkKind {
         }
     }
 
-    /// The one of a name.
+    /// Finds the network kind with this name.
     pub fn from_name(name: &str) -> Option<NetworkKind> {
         let plain =
             [NetworkKind::Attention, NetworkKind::Transformer, NetworkKind::Decoder, NetworkKind::EncoderDecoder];
@@ -60,85 +62,84 @@ impl NetworkKind {
     }
 }
 
-/// The sizes of what is counted.
+/// The sizes of a network whose cost is counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CountConfig {
     /// The network.
     pub network: NetworkKind,
     /// Sequences, B.
     pub batch: usize,
-    /// Tokens of a sequence, n; of an encoder–decoder those of the source.
+    /// Tokens of a sequence, n; in an encoder–decoder, those of the source.
     pub length: usize,
-    /// Keys of a sequence, m; n unless it is set (cross-attention). An encoder–decoder has its own.
+    /// Keys of a sequence, m, for cross-attention; n by default. An encoder–decoder has its own.
     pub keys: Option<usize>,
-    /// Tokens of an encoder–decoder's target, t; n unless it is set.
+    /// Tokens of an encoder–decoder's target, t; n by default.
     pub target_length: Option<usize>,
     /// Width of a token, d.
     pub d_model: usize,
     /// Heads, h.
     pub num_heads: usize,
-    /// Heads of keys and values, h_kv; h unless it is set.
+    /// Heads of keys and values, h_kv; h by default.
     pub num_key_heads: Option<usize>,
-    /// Width of a head, k; d / h unless it is set.
+    /// Width of a head, k; d / h by default.
     pub head_dim: Option<usize>,
     /// Width inside the feed-forward network, f.
     pub d_ff: usize,
-    /// Layers, L; of an encoder–decoder those of the encoder. Attention alone is one.
+    /// Layers, L; in an encoder–decoder, those of the encoder. Attention alone counts as one layer.
     pub num_layers: usize,
-    /// Layers of an encoder–decoder's decoder; L unless it is set.
+    /// Layers of an encoder–decoder's decoder; L by default.
     pub num_decoder_layers: Option<usize>,
-    /// Heads of that decoder; h unless it is set.
+    /// Heads of the decoder; h by default.
     pub decoder_num_heads: Option<usize>,
-    /// Width inside that decoder's feed-forward networks; f unless it is set.
+    /// Width inside the decoder's feed-forward networks; f by default.
     pub decoder_d_ff: Option<usize>,
-    /// Different tokens; 0 for no embedding.
+    /// Vocabulary size; 0 for no embedding.
     pub vocab_size: usize,
-    /// Different tokens of an encoder–decoder's target, with a table of their own; unless it is set, both sides have one
-    /// table.
+    /// Vocabulary size of an encoder–decoder's target if it has its own table. By default both sides share one table.
     pub target_vocab_size: Option<usize>,
-    /// Classes; 0 for no head. Decoders tell tokens and have none.
+    /// Classes; 0 for no head. Decoders predict tokens and have no classes.
     pub num_classes: usize,
-    /// Whether a decoder's output layer has a matrix of its own, rather than the embedding's.
+    /// True if a decoder's output layer has its own matrix instead of the embedding's.
     pub untied: bool,
-    /// Whether the output layer of a decoder has a bias.
+    /// True if the output layer of a decoder has a bias.
     pub logit_bias: bool,
-    /// Whether linear layers and recurrent layers have biases.
+    /// True if linear layers and recurrent layers have biases.
     pub bias: bool,
-    /// Whether W_Q, W_K and W_V have them; as `bias` says unless it is set.
+    /// True if W_Q, W_K and W_V have biases; same as `bias` by default.
     pub qkv_bias: Option<bool>,
-    /// Whether attention has an output projection.
+    /// True if attention has an output projection.
     pub output_projection: bool,
-    /// Whether each head trains a factor β of its scores.
+    /// True if each head trains a factor β for its scores.
     pub trained_beta: bool,
-    /// Learned positions, so many; 0 for none. An encoder–decoder has them on both sides.
+    /// Number of learned positions; 0 for none. An encoder–decoder has them on both sides.
     pub learned_positions: usize,
-    /// Kinds of tokens with a vector each (BERT's first and second sentence); 0 for none.
+    /// Number of token types, each with its own vector (BERT's first and second sentence); 0 for none.
     pub token_types: usize,
-    /// Whether embeddings are normalised before the first layer.
+    /// True if embeddings are normalized before the first layer.
     pub input_norm: bool,
-    /// The layer of the model's width that a head has before the one that tells classes, if it has one.
+    /// The dense layer of a head before its classification layer, if any.
     pub dense_head: Option<DenseHeadConfig>,
-    /// Whether normalisations have a β.
+    /// True if normalizations have a β.
     pub norm_bias: bool,
-    /// Whether the first layer's first normalisation is left out.
+    /// True if the first normalization of the first layer is omitted.
     pub first_norm_left_out: bool,
-    /// Whether queries and keys of each head are normalised, by weights that all heads share.
+    /// True if queries and keys of each head are normalized with weights that all heads share.
     pub head_norms: bool,
-    /// Whether the feed-forward network has a second product inside, as a factor.
+    /// True if the feed-forward network is gated: a second product is a factor of the first.
     pub gated: bool,
-    /// Whether the feed-forward network has biases; as `bias` says unless it is set.
+    /// True if the feed-forward network has biases; same as `bias` by default.
     pub feed_forward_bias: Option<bool>,
-    /// Whether W_O has one; as `bias` says unless it is set.
+    /// True if W_O has a bias; same as `bias` by default.
     pub output_bias: Option<bool>,
-    /// Where a transformer's normalisation stands: with `Pre`, one more comes after the last layer.
+    /// The position of the normalization in a transformer layer. `Pre` adds one more after the last layer.
     pub norm_order: NormOrder,
-    /// Width of a recurrent network's state; d unless it is set.
+    /// Width of a recurrent network's state; d by default.
     pub hidden_size: Option<usize>,
-    /// Whether a recurrent network reads in both directions.
+    /// True if a recurrent network reads in both directions.
     pub bidirectional: bool,
-    /// Bias vectors of a recurrent layer's gates, where there are biases: PyTorch has two.
+    /// Bias vectors of a recurrent layer's gates if it has biases. PyTorch has two.
     pub gate_biases: usize,
-    /// Bytes of a number.
+    /// Bytes per number.
     pub bytes: usize,
 }
 
@@ -191,30 +192,30 @@ impl Default for CountConfig {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct StepCost {
-    /// Which part of an encoder–decoder it belongs to: `encoder`, `decoder`, or `cross` (the decoder's attention to the
-    /// encoder); empty in other networks.
+    /// The part of an encoder–decoder: `encoder`, `decoder`, or `cross` (the decoder's attention to the encoder). Empty
+    /// in other networks.
     pub part: &'static str,
-    /// Its name.
+    /// The name of the step.
     pub name: &'static str,
     /// Shape of the result.
     pub shape: Vec<usize>,
-    /// How many such steps there are: layers, as a rule.
+    /// How often the step occurs, usually once per layer.
     pub times: usize,
-    /// Parameters of one.
+    /// Parameters of one occurrence.
     pub parameters: u128,
-    /// Their formula; empty for none.
+    /// Formula of the parameters; empty for none.
     pub parameters_formula: String,
-    /// Multiply–adds of one.
+    /// Multiply–adds of one occurrence.
     pub multiply_adds: u128,
-    /// Their formula; empty for none.
+    /// Formula of the multiply–adds; empty for none.
     pub multiply_adds_formula: String,
-    /// How they grow with the length and the width.
+    /// Growth of the multiply–adds with length and width.
     pub growth: String,
-    /// Bytes that one reads and writes: operands, parameters and result, each once.
+    /// Bytes read and written by one occurrence: operands, parameters and result, each once.
     pub bytes: u128,
-    /// Bytes of the result, which a plain program holds.
+    /// Bytes of the result, which an unfused program holds.
     pub held: u128,
-    /// Whether a fused kernel does without holding the result.
+    /// True if a fused kernel avoids holding the result.
     pub is_fused_away: bool,
 }
 
@@ -224,40 +225,40 @@ pub struct StepCost {
 pub struct NetworkCost {
     /// The network's name.
     pub network: &'static str,
-    /// Its steps, in order.
+    /// The steps, in order.
     pub steps: Vec<StepCost>,
-    /// Parameters.
+    /// Total parameters.
     pub parameters: u128,
     /// Multiply–adds of a forward pass.
     pub multiply_adds: u128,
-    /// Bytes that a forward pass reads and writes, step by step.
+    /// Bytes that a forward pass reads and writes, summed over steps.
     pub bytes: u128,
-    /// Bytes that training holds of a forward pass for the backward pass, if every result is kept.
+    /// Bytes of a forward pass that training holds for the backward pass, if every result is kept.
     pub held: u128,
-    /// The same where attention is fused and holds no array of queries × keys.
+    /// Same as `held` with fused attention, which holds no array of queries × keys.
     pub held_fused: u128,
-    /// The most bytes that a plain forward pass holds at a time: parameters, the layers' input, operands and result.
+    /// Peak bytes of an unfused forward pass: parameters, the layers' input, operands and result.
     pub peak: u128,
-    /// Bytes of the keys and values that a decoder keeps while it writes a text of this length, a token at a time; an
-    /// encoder–decoder keeps those of the source too. 0 where nothing is written.
+    /// Bytes of the key–value cache of a decoder that writes a text of this length token by token. An encoder–decoder
+    /// also caches the keys and values of the source. 0 for networks that write nothing.
     pub key_value_cache: u128,
-    /// The length at which the products of queries × keys cost as much as all that grows with the length alone, where
-    /// there are such, and all lengths are one.
+    /// The length at which the products of queries × keys cost as much as everything that is linear in the length.
+    /// `None` without such products, or if the lengths differ.
     pub quadratic_from: Option<f64>,
-    /// The same of attention alone: its projections against its products.
+    /// Same for attention alone: its projections against its products.
     pub attention_quadratic_from: Option<f64>,
-    /// Steps that have to wait for one another, in all layers.
+    /// Sequential steps: steps that must wait for one another, over all layers.
     pub sequential_steps: u128,
 }
 
-/// The largest size that is counted.
+/// The largest size that is accepted.
 const MAX_SIZE: usize = 1 << 30;
 
 impl CountConfig {
-    /// Counts every step.
+    /// Computes the cost of every step.
     ///
     /// # Errors
-    /// If a size is 0 or above 2³⁰, the heads do not divide the width, or a figure would be 2¹²⁸ or more.
+    /// If a size is 0 or above 2³⁰, the heads do not divide the width, or a figure reaches 2¹²⁸.
     pub fn count(&self) -> Result<NetworkCost> {
         self.check()?;
         total::total_cost(self, steps::network_steps(self))

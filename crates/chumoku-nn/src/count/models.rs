@@ -1,11 +1,11 @@
-//! The sizes of a model's configuration, as they are counted.
+//! Cost configurations derived from model configurations.
 
 use super::{CountConfig, NetworkKind};
 use crate::layers::{AttentionBias, BackboneConfig, EncoderConfig, NormKind, PositionKind};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 
 impl CountConfig {
-    /// The sizes of a classifier's network.
+    /// Returns the sizes of a classifier.
     pub fn for_classifier(model: &ClassifierConfig) -> CountConfig {
         let base = CountConfig {
             vocab_size: model.vocab_size,
@@ -35,7 +35,7 @@ impl CountConfig {
         }
     }
 
-    /// The sizes of an encoder without a head.
+    /// Returns the sizes of an encoder without a head.
     pub fn for_text_encoder(model: &TextEncoderConfig) -> CountConfig {
         let base = CountConfig {
             vocab_size: model.vocab_size,
@@ -50,7 +50,7 @@ impl CountConfig {
         base.with_encoder(&model.encoder)
     }
 
-    /// The sizes of a translator.
+    /// Returns the sizes of a translator.
     pub fn for_translator(model: &TranslatorConfig) -> CountConfig {
         let base = CountConfig {
             network: NetworkKind::EncoderDecoder,
@@ -66,7 +66,7 @@ impl CountConfig {
         base.with_encoder(&model.encoder)
     }
 
-    /// The sizes of a language model.
+    /// Returns the sizes of a language model.
     pub fn for_language_model(model: &LanguageModelConfig) -> CountConfig {
         let base = CountConfig {
             network: NetworkKind::Decoder,

@@ -5,15 +5,15 @@ use super::{CountConfig, NetworkKind};
 use crate::layers::{DenseHeadConfig, NormOrder};
 use chumoku_kernels::RecurrentCell;
 
-/// A step, as often as there is one.
+/// A step with its formulas and the number of its occurrences.
 pub(super) struct StepFormulas {
     pub(super) part: &'static str,
     pub(super) name: &'static str,
     pub(super) times: usize,
     pub(super) shape: Vec<usize>,
-    /// Numbers that are read beside parameters.
+    /// Numbers read besides parameters.
     pub(super) reads: CheckedU128,
-    /// Parameters that are read; of an embedding those that are looked up.
+    /// Parameters read; for an embedding, only the rows that are looked up.
     pub(super) parameters_read: CheckedU128,
     pub(super) parameters: (CheckedU128, String),
     pub(super) multiply_adds: (CheckedU128, String),
@@ -21,36 +21,36 @@ pub(super) struct StepFormulas {
     pub(super) kind: StepRole,
 }
 
-/// What a step is to the totals.
+/// The role of a step in the totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepRole {
     /// One of attention's four linear layers.
     Projection,
     /// An array of queries × keys, which fused attention does not hold.
     Scores,
-    /// A product over pairs whose result is one of tokens.
+    /// A product over query–key pairs whose result has one row per token.
     WeightedSum,
     /// The head, whose cost does not grow with the length.
     Head,
-    /// Anything else.
+    /// Any other step.
     Other,
 }
 
 impl StepRole {
-    /// Whether its multiply–adds grow with the square of the length.
+    /// Returns true if the multiply–adds grow with the square of the length.
     pub(super) fn is_quadratic(self) -> bool {
         matches!(self, StepRole::Scores | StepRole::WeightedSum)
     }
 }
 
-/// So many tokens, and the letter that formulas have for them.
+/// A number of tokens and its letter in formulas.
 #[derive(Clone, Copy)]
 struct TokenCount {
     count: usize,
     letter: char,
 }
 
-/// Costs of a step and their formula.
+/// A cost and its formula.
 type CostFormula<'a> = (CheckedU128, &'a str);
 
 const NO_COST: CostFormula<'static> = (CheckedU128::ZERO, "");
@@ -59,7 +59,7 @@ fn exact(n: usize) -> CheckedU128 {
     n.into()
 }
 
-/// All steps of a network.
+/// Returns all steps of a network.
 pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
     let source = TokenCount { count: config.length, letter: 'n' };
     let layers = config.num_layers;
@@ -97,7 +97,7 @@ pub(super) fn network_steps(config: &CountConfig) -> Vec<StepFormulas> {
             let cross = NetworkPart { name: "cross", ..decoder };
             steps.extend(decoder.input(config.target_vocab_size.unwrap_or(config.vocab_size)).map(|mut step| {
                 if step.name == "embedding" && config.target_vocab_size.is_none() {
-                    // The encoder's table.
+                    // The decoder shares the encoder's table.
                     step.parameters = (CheckedU128::ZERO, String::new());
                 }
                 step
@@ -121,7 +121,7 @@ fn repeat_steps(times: usize, steps: Vec<StepFormulas>) -> impl Iterator<Item = 
     steps.into_iter().map(move |step| StepFormulas { times, ..step })
 }
 
-/// A part of a network, in which tokens of one kind go through.
+/// A part of a network that processes one kind of tokens.
 #[derive(Clone, Copy)]
 struct NetworkPart<'a> {
     config: &'a CountConfig,
@@ -135,8 +135,8 @@ impl NetworkPart<'_> {
         exact(self.config.batch) * exact(self.tokens.count)
     }
 
-    /// A step whose result has so many rows and columns for each sequence, and of which `reads` numbers are read beside
-    /// its parameters.
+    /// Builds a step with a result of `rows` × `columns` for each sequence. It reads `reads` numbers besides its
+    /// parameters.
     fn step(
         &self,
         name: &'static str,
@@ -160,13 +160,13 @@ impl NetworkPart<'_> {
         }
     }
 
-    /// Embedding and learned positions, where there are such.
+    /// The steps of the input embeddings: tokens, learned positions, token types and norm, as far as present.
     fn input(&self, vocab_size: usize) -> impl Iterator<Item = StepFormulas> + use<> {
         let (d, size) = (exact(self.config.d_model), [self.tokens.count, self.config.d_model]);
         let growth = format!("{}·d", self.tokens.letter);
         let embedding = (vocab_size > 0).then(|| {
             let parameters = (exact(vocab_size) * d, "V·d");
-            // Of the table only the rows are read that are looked up.
+            // Only the rows that are looked up are read.
             let read = self.tokens() * d;
             let step = self.step("embedding", size, CheckedU128::ZERO, parameters, NO_COST, growth.clone());
             StepFormulas { parameters_read: read, ..step }
@@ -187,8 +187,8 @@ impl NetworkPart<'_> {
         embedding.into_iter().chain(positions).chain(types).chain(norm)
     }
 
-    /// So many layers of `parts`, the last of which is the feed-forward network, each with its residual connection and
-    /// normalisation.
+    /// The steps of `times` layers, with a residual connection and a normalization around each of `parts`. The last
+    /// part is the feed-forward network.
     fn layers(&self, times: usize, parts: Vec<Vec<StepFormulas>>) -> Vec<StepFormulas> {
         let is_pre = self.config.norm_order == NormOrder::Pre;
         let mut layer = Vec::new();
@@ -220,11 +220,11 @@ impl NetworkPart<'_> {
         self.step(name, size, self.tokens() * d, parameters, NO_COST, format!("{letter}·d"))
     }
 
-    /// Attention of this part's tokens to `keys`.
+    /// The steps of attention from this part's tokens to `keys`.
     fn attention(&self, keys: TokenCount) -> Vec<StepFormulas> {
         let c = self.config;
         let (n, m) = (self.tokens.letter, keys.letter);
-        // Keys that are as many as the queries are no second number in what grows.
+        // If there are as many keys as queries, the growth formula needs no second letter.
         let is_own = keys.count == self.tokens.count && c.keys.is_none() && (m == n || m == 'm');
         let [pairs, of_keys] = match is_own {
             true => [format!("{n}²"), n.to_string()],
@@ -304,7 +304,7 @@ impl NetworkPart<'_> {
         std::iter::once(into("feed-forward in")).chain(gate).chain([activation, out]).collect()
     }
 
-    /// A recurrent network's layers; layers after the first read the state of all directions.
+    /// The steps of recurrent layers. Layers after the first read the states of all directions.
     fn recurrent(&self, cell: RecurrentCell) -> Vec<StepFormulas> {
         let c = self.config;
         let hidden = c.hidden_size.unwrap_or(c.d_model);
@@ -331,7 +331,7 @@ impl NetworkPart<'_> {
         steps
     }
 
-    /// A head's layer before the last, for one vector of each sequence, and its normalisation.
+    /// The dense layer of a head, for one vector per sequence, and its normalization.
     fn dense_head(&self, dense: DenseHeadConfig) -> impl Iterator<Item = StepFormulas> + use<> {
         let c = self.config;
         let (b, d) = (exact(c.batch), exact(c.d_model));
@@ -347,7 +347,7 @@ impl NetworkPart<'_> {
         })
     }
 
-    /// The linear layer that tells classes from one vector of `width` for each sequence, where there is one.
+    /// The classification layer, from one vector of `width` per sequence, if there are classes.
     fn head(&self, width: usize) -> Option<StepFormulas> {
         let c = self.config;
         let (b, from, classes) = (exact(c.batch), exact(width), exact(c.num_classes));
@@ -358,8 +358,8 @@ impl NetworkPart<'_> {
         (c.num_classes > 0).then(|| StepFormulas { shape: vec![c.batch, c.num_classes], kind: StepRole::Head, ..step })
     }
 
-    /// The layer that tells the next token from each, where there is a vocabulary. It has the embedding's matrix, or one
-    /// of its own.
+    /// The output layer that predicts the next token at each position, if there is a vocabulary. It uses the
+    /// embedding's matrix or its own.
     fn output(&self, vocab_size: usize) -> Option<StepFormulas> {
         let (c, letter) = (self.config, self.tokens.letter);
         let (d, vocabulary) = (exact(c.d_model), exact(vocab_size));

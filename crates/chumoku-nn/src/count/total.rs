@@ -1,14 +1,14 @@
-//! From the steps of a network to its totals.
+//! Totals of a network from its steps.
 
 use super::exact::CheckedU128;
 use super::steps::{StepFormulas, StepRole};
 use super::{CountConfig, NetworkCost, NetworkKind, StepCost};
 use crate::Result;
 
-/// The steps' figures, and their sums.
+/// Evaluates the formulas of all steps and sums them.
 ///
 /// # Errors
-/// If one is 2¹²⁸ or more.
+/// If a figure is 2¹²⁸ or more.
 pub(super) fn total_cost(config: &CountConfig, steps: Vec<StepFormulas>) -> Result<NetworkCost> {
     let bytes = CheckedU128::from(config.bytes);
     let result = |step: &StepFormulas| step.shape.iter().map(|&size| CheckedU128::from(size)).product::<CheckedU128>();
@@ -32,7 +32,8 @@ pub(super) fn total_cost(config: &CountConfig, steps: Vec<StepFormulas>) -> Resu
         steps.iter().map(|step| bytes * (step.reads + result(step))).fold(CheckedU128::ZERO, CheckedU128::max);
 
     let quadratic = work(&StepRole::is_quadratic)?;
-    // Both are known at this length, and one grows with its square: the other's share says where they meet.
+    // Both costs are known at this length, and one grows with its square. Their ratio gives the length where they are
+    // equal.
     let is_of_one_length = config.keys.is_none_or(|keys| keys == config.length)
         && (config.network != NetworkKind::EncoderDecoder || config.target_length() == config.length);
     let meet = |linear: u128| {
@@ -78,7 +79,7 @@ pub(super) fn total_cost(config: &CountConfig, steps: Vec<StepFormulas>) -> Resu
     })
 }
 
-/// Numbers of the keys and values that writing keeps.
+/// Numbers in the key–value cache during decoding.
 fn key_value_numbers(config: &CountConfig) -> CheckedU128 {
     let decoder = config.decoder();
     let key_heads = decoder.num_key_heads.unwrap_or(decoder.num_heads);

@@ -1,12 +1,12 @@
-//! Attention with linear biases: the slopes of the heads.
+//! Attention with linear biases (ALiBi): the slopes of the heads.
 
-/// The slope of each head: with n heads, n a power of two, `2^(−8/n), 2^(−16/n), …, 2^(−8)`.
+/// Returns the slope of each head. With n heads, n a power of two: `2^(−8/n), 2^(−16/n), …, 2^(−8)`.
 ///
-/// Another number of heads has the slopes of the next lower power of two, m, and then every second one of 2m heads, as
-/// the paper's own program does.
+/// For other numbers of heads, the slopes are those of the next lower power of two, m, followed by every second one of
+/// 2m heads. The paper's own code does the same.
 ///
-/// `−slope · |i − j|` is added to the score of query i and key j. The paper has causal attention alone; where tokens
-/// also see later ones, both sides count alike.
+/// `−slope · |i − j|` is added to the score of query i and key j. The paper defines causal attention only. If tokens
+/// also see later ones, both directions count equally.
 ///
 /// Source: Press, Smith and Lewis, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
 /// Extrapolation" (2022), section 3.

@@ -1,4 +1,4 @@
-//! What the tokens of a text go through: a transformer encoder or a recurrent network.
+//! The backbone of a model: a transformer encoder or a recurrent network.
 
 use super::recurrent::CellName;
 use super::{
@@ -11,7 +11,7 @@ use chumoku_kernels::{Real, RecurrentCell};
 use ndarray::Array2;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The network of a model, by name.
+/// The kind of a model's backbone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackboneKind {
     /// Self-attention in every layer.
@@ -22,7 +22,7 @@ pub enum BackboneKind {
 }
 
 impl BackboneKind {
-    /// Its name on command lines.
+    /// Returns the name for command lines.
     pub fn name(self) -> &'static str {
         match self {
             BackboneKind::Transformer => "transformer",
@@ -30,7 +30,7 @@ impl BackboneKind {
         }
     }
 
-    /// Its name in sentences.
+    /// Returns the name for prose.
     pub fn display_name(self) -> &'static str {
         match self {
             BackboneKind::Transformer => "transformer",
@@ -41,17 +41,17 @@ impl BackboneKind {
     }
 }
 
-/// In files it is its name.
+/// Serialized as its name.
 impl Serialize for BackboneKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-/// The sizes and options of a [`Body`]. In files the one that has a `cell` is recurrent.
+/// The sizes and options of a [`Backbone`]. In files, a configuration with a `cell` is recurrent.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-#[allow(clippy::large_enum_variant, reason = "a model has one")]
+#[allow(clippy::large_enum_variant, reason = "a model has only one")]
 pub enum BackboneConfig {
     /// An encoder.
     Transformer(EncoderConfig),
@@ -71,7 +71,7 @@ impl From<RecurrentConfig> for BackboneConfig {
     }
 }
 
-/// The fields of either network, as a file has them.
+/// The fields of either backbone in a file.
 #[derive(Deserialize)]
 struct BackboneFields {
     cell: Option<CellName>,
@@ -93,7 +93,7 @@ struct BackboneFields {
 }
 
 impl<'de> Deserialize<'de> for BackboneConfig {
-    // By hand: of an untagged enum serde says no more than that nothing fits.
+    // Written by hand, because serde reports an untagged enum without naming the field that is missing.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         fn required<T, E: serde::de::Error>(field: Option<T>, name: &'static str) -> Result<T, E> {
             field.ok_or_else(|| E::missing_field(name))
@@ -126,7 +126,7 @@ impl<'de> Deserialize<'de> for BackboneConfig {
 }
 
 impl BackboneConfig {
-    /// Which network it is.
+    /// Returns the kind of backbone.
     pub fn kind(&self) -> BackboneKind {
         match self {
             BackboneConfig::Transformer(_) => BackboneKind::Transformer,
@@ -134,7 +134,7 @@ impl BackboneConfig {
         }
     }
 
-    /// The encoder's, if it is one.
+    /// Returns the encoder's configuration, or `None` for a recurrent network.
     pub fn transformer(&self) -> Option<&EncoderConfig> {
         match self {
             BackboneConfig::Transformer(config) => Some(config),
@@ -142,7 +142,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Width of the embeddings that it is given.
+    /// The width of the input embeddings.
     pub fn d_model(&self) -> usize {
         match self {
             BackboneConfig::Transformer(config) => config.d_model,
@@ -150,7 +150,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Width of what it makes of each token.
+    /// The width of the output for each token.
     pub fn width(&self) -> usize {
         match self {
             BackboneConfig::Transformer(config) => config.d_model,
@@ -158,7 +158,7 @@ impl BackboneConfig {
         }
     }
 
-    /// Its sizes in a few words, e.g. `2 layers, width 128, 4 heads`.
+    /// Describes the sizes in a few words, e.g. `2 layers, width 128, 4 heads`.
     pub fn describe(&self) -> String {
         let layers = |n: usize| format!("{n} layer{}", if n == 1 { "" } else { "s" });
         match self {
@@ -172,25 +172,25 @@ impl BackboneConfig {
         }
     }
 
-    /// Numbers that training remembers of each token, about.
+    /// The approximate number of activations that training keeps per token.
     pub fn activations_per_token(&self) -> usize {
         match self {
-            // Each layer about eleven arrays of d_model (with gradients twice that), four of d_ff.
+            // Per layer, about eleven arrays of d_model (twice that with gradients) and four of d_ff.
             BackboneConfig::Transformer(c) => c.num_layers * (22 * c.d_model + 6 * c.d_ff),
-            // Each layer the gates with their gradients, state, output and what was given.
+            // Per layer, the gates with their gradients, the state, the output and the input.
             BackboneConfig::Recurrent(c) => c.num_layers * (2 * (c.cell.gates() + 3) * c.width() + 2 * c.d_model),
         }
     }
 
-    /// Multiply–adds of a forward pass: for each token, and for each pair of query and key.
+    /// Returns the multiply–adds of a forward pass: per token, and per pair of query and key.
     pub(crate) fn multiply_adds(&self) -> (f64, f64) {
         match self {
-            // Queries, keys, values and the output; two of the feed-forward part. Scores and sums of values.
+            // Queries, keys, values and output; the two feed-forward products. Scores and weighted sums.
             BackboneConfig::Transformer(c) => {
                 let per_token = c.num_layers * (4 * c.d_model * c.d_model + 2 * c.d_model * c.d_ff);
                 (per_token as f64, (2 * c.num_layers * c.d_model) as f64)
             }
-            // Each gate of inputs and of the state, in each direction.
+            // Each gate multiplies the input and the state, in each direction.
             BackboneConfig::Recurrent(c) => {
                 let gates = c.cell.gates() * c.width();
                 ((c.num_layers * gates * (c.d_model + c.hidden_size)) as f64, 0.0)
@@ -198,7 +198,10 @@ impl BackboneConfig {
         }
     }
 
-    /// What is wrong with the sizes, if anything.
+    /// Checks the sizes.
+    ///
+    /// # Errors
+    /// If a size is out of range.
     pub fn check(&self) -> Result<()> {
         let c = match self {
             BackboneConfig::Transformer(c) => return c.check(),
@@ -216,7 +219,7 @@ impl BackboneConfig {
     }
 }
 
-/// The network between embedding and pooling.
+/// The network between embeddings and pooling.
 #[derive(Clone, Debug)]
 pub enum Backbone {
     /// A transformer encoder.
@@ -225,12 +228,12 @@ pub enum Backbone {
     Recurrent(Recurrent),
 }
 
-/// What a [`Body`] remembers.
+/// The cache of a [`Backbone`]'s forward pass.
 #[derive(Clone, Debug)]
 pub enum BackboneCache<T> {
-    /// Of a transformer encoder.
+    /// The cache of a transformer encoder.
     Transformer(EncoderCache<T>),
-    /// Of a recurrent network.
+    /// The cache of a recurrent network.
     Recurrent(RecurrentCache<T>),
 }
 
@@ -246,13 +249,13 @@ impl Backbone {
         })
     }
 
-    /// The output at each token, and what `backward` needs of the computation.
+    /// Returns the output at each token, and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → (tokens, width).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -272,10 +275,10 @@ impl Backbone {
         }
     }
 
-    /// As [`Body::forward`] in use, remembering nothing.
+    /// Like [`Backbone::forward`] in evaluation mode, without a cache.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn infer<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         match self {
             Backbone::Transformer(encoder) => encoder.infer(p, x, offsets),
@@ -283,13 +286,13 @@ impl Backbone {
         }
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`.
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
     ///
     /// # Shapes
     /// `dy` (tokens, width) → dx (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit, or the cache is another network's.
+    /// If the shapes do not match, or the cache belongs to another kind of network.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -310,13 +313,13 @@ impl Backbone {
         }
     }
 
-    /// The attention weights of one layer, sequence and head: (tokens, tokens).
+    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head, or no attention at all.
+    /// If the sequence or head does not exist, or the network has no attention.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn attention_weights<T: Real>(
         &self,
         cache: &BackboneCache<T>,
@@ -333,11 +336,12 @@ impl Backbone {
         }
     }
 
-    /// Tokens from which sequences go through all layers in groups: their activations fit the second-level cache.
+    /// The minimum number of tokens per group of sequences. A group goes through all layers together, so its
+    /// activations stay in the second-level cache.
     pub(crate) fn tokens_per_group(&self) -> usize {
         match self {
             Backbone::Transformer(_) => 256,
-            // Each step's product is worth the more, the more sequences it takes along.
+            // Each step of a recurrent network is one product for all sequences, so large groups are faster.
             Backbone::Recurrent(_) => usize::MAX,
         }
     }

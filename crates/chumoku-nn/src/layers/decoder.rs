@@ -1,4 +1,4 @@
-//! The decoder: layers one after another, each attending to the encoder's output.
+//! The decoder: a stack of layers, each attending to the encoder's output.
 
 use super::trace::{AttentionTrace, GradientTrace};
 use super::{
@@ -10,21 +10,21 @@ use crate::params::{Builder, Params};
 use chumoku_kernels::Real;
 use ndarray::Array2;
 
-/// A stack of [`DecoderLayer`]s (Vaswani et al. 2017, figure 1, right); with pre-norm, one more normalises the output.
+/// A stack of [`DecoderLayer`]s (Vaswani et al. 2017, figure 1, right). With pre-norm, a final norm follows.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     layers: Vec<DecoderLayer>,
     norm: Option<Norm>,
 }
 
-/// What a [`Decoder`] remembers.
+/// The cache of a [`Decoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct DecoderCache<T> {
     layers: Vec<DecoderLayerCache<T>>,
     norm: Option<(Array2<T>, NormCache<T>)>,
 }
 
-/// What a [`Decoder`] keeps from step to step.
+/// The state of a [`Decoder`] during step-by-step decoding.
 #[derive(Clone, Debug)]
 pub struct DecoderState<T: Real> {
     layers: Vec<DecoderLayerState<T>>,
@@ -33,7 +33,7 @@ pub struct DecoderState<T: Real> {
 impl Decoder {
     /// Adds `layers.0`, …, and `norm` for pre-norm.
     ///
-    /// A decoder is causal, whatever the configuration says.
+    /// A decoder is always causal; the configuration's `causal` is ignored.
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -50,13 +50,13 @@ impl Decoder {
         &self.layers
     }
 
-    /// The output of the last layer, and what `backward` needs of the computation.
+    /// Returns the output of the last layer, and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (target tokens, d_model) → the same.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -75,13 +75,13 @@ impl Decoder {
         Ok((y, DecoderCache { layers, norm: Some((x, cache)) }))
     }
 
-    /// The gradients of x and of the memory.
+    /// Returns the gradients of x and of the memory.
     ///
     /// # Shapes
     /// `dy` and dx (target tokens, d_model), the memory's gradient (source tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -94,7 +94,8 @@ impl Decoder {
         self.backward_observed(p, (cache, input), dy, mode, grads, &mut |_, _, _| {})
     }
 
-    /// As [`Decoder::backward`]; `watch` sees what [`DecoderLayer::backward_watched`] shows of each layer, after its number.
+    /// Like [`Decoder::backward`]. Calls `observe` with the layer's index and the arguments of
+    /// [`DecoderLayer::backward_observed`].
     fn backward_observed<T: Real>(
         &self,
         p: &Params<T>,
@@ -116,12 +117,12 @@ impl Decoder {
         Ok([dy, d_memory])
     }
 
-    /// The gradients in one attention of a layer, and in the feed-forward network with the attention to the memory, from that
-    /// of the decoder's output: of a batch of one pair, in use. Those of all parameters are added to `grads`, in which none
-    /// may be frozen.
+    /// Traces the gradients of one attention of a layer, given the gradient of the decoder's output. With
+    /// cross-attention, the trace includes the feed-forward network. The batch must be a single pair in evaluation
+    /// mode. The gradients of all parameters are added to `grads`, which must have no frozen parameters.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub(crate) fn trace_gradients<T: Real>(
         &self,
         p: &Params<T>,
@@ -141,10 +142,10 @@ impl Decoder {
         Ok(self.layers[layer].trace_gradients(grads, is_cross, around))
     }
 
-    /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.
+    /// Starts decoding against a memory, with capacity for `capacity` tokens per sequence; it grows on demand.
     ///
     /// # Errors
-    /// If the shapes do not fit, or the memory cannot be had.
+    /// If the shapes do not match, or memory cannot be allocated.
     pub fn start_decoding<T: Real>(
         &self,
         p: &Params<T>,
@@ -156,13 +157,14 @@ impl Decoder {
         Ok(DecoderState { layers })
     }
 
-    /// New tokens, which follow those that the state has seen: what [`Decoder::forward`] over all tokens gives for them.
+    /// Decodes new tokens that follow those in the state. The result equals that of [`Decoder::forward`] over all
+    /// tokens.
     ///
     /// # Shapes
-    /// As in [`DecoderLayer::step`].
+    /// Same as in [`DecoderLayer::step`].
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -179,11 +181,11 @@ impl Decoder {
         }
     }
 
-    /// What an attention of a layer was given and made, of a batch of one pair: to the memory with `is_cross`, else to
-    /// the target itself.
+    /// Traces an attention of a layer for a batch of a single pair: cross-attention with `is_cross`, else
+    /// self-attention.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub(crate) fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -194,13 +196,13 @@ impl Decoder {
         self.layers[layer].trace(p, &cache.layers[layer], input, is_cross)
     }
 
-    /// The cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
+    /// Returns the cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head.
+    /// If the sequence or head does not exist.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn cross_attention_weights<T: Real>(
         &self,
         cache: &DecoderCache<T>,
@@ -212,10 +214,10 @@ impl Decoder {
 }
 
 impl<T: Real> DecoderState<T> {
-    /// As [`DecoderLayerState::select`].
+    /// Same as [`DecoderLayerState::select`].
     ///
     /// # Errors
-    /// If there is no such sequence or source.
+    /// If a sequence or source does not exist.
     pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
         self.layers.iter_mut().try_for_each(|layer| layer.select(sequences, sources))
     }

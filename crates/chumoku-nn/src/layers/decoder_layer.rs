@@ -1,5 +1,5 @@
-//! A decoder layer: causal self-attention, attention to the encoder's output, and feed-forward, each with a residual
-//! connection and layer normalisation.
+//! A decoder layer: causal self-attention, cross-attention to the encoder's output, and feed-forward, each with a
+//! residual connection and layer normalization.
 
 use super::sublayer::{Sublayer, SublayerCache};
 use super::trace::{AttentionTrace, GradientTrace};
@@ -12,33 +12,33 @@ use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
 use ndarray::{Array2, ArrayView2};
 
-/// Dropout of decoders is numbered from here, away from that of encoders.
+/// First dropout site of decoders, beyond those of encoders.
 const FIRST_DROPOUT_SITE: u32 = 1 << 16;
 
-/// What a decoder attends to: the encoder's output (source tokens, d_model), and its sequences.
+/// The encoder's output that a decoder attends to, with its sequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Memory<'a, T> {
-    /// The encoder's output.
+    /// The encoder's output: (source tokens, d_model).
     pub output: ArrayView2<'a, T>,
-    /// The source's sequences, as many as the target's.
+    /// The sequences of the source, as many as those of the target.
     pub offsets: &'a Offsets,
 }
 
-/// What a decoder reads beside the target's activations.
+/// The inputs of a decoder besides the target's activations.
 #[derive(Clone, Copy, Debug)]
 pub struct DecoderInput<'a, T> {
     /// Where each sequence of the target starts.
     pub offsets: &'a Offsets,
-    /// What the target attends to.
+    /// The memory that the target attends to.
     pub memory: Memory<'a, T>,
 }
 
-/// Where the backward pass of a [`DecoderLayer`] adds gradients.
+/// Destinations of the gradients in the backward pass of a [`DecoderLayer`].
 #[derive(Debug)]
 pub struct DecoderGradients<'a, T: Real> {
-    /// Those of the parameters.
+    /// Gradients of the parameters.
     pub params: &'a mut Params<T>,
-    /// That of the memory: (source tokens, d_model).
+    /// Gradient of the memory: (source tokens, d_model).
     pub memory: &'a mut Array2<T>,
 }
 
@@ -51,7 +51,7 @@ pub struct DecoderLayer {
     sublayers: [Sublayer; 3],
 }
 
-/// What a [`DecoderLayer`] remembers.
+/// The cache of a [`DecoderLayer`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct DecoderLayerCache<T> {
     self_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
@@ -59,7 +59,7 @@ pub struct DecoderLayerCache<T> {
     feed_forward: SublayerCache<T, FeedForwardCache<T>>,
 }
 
-/// What a [`DecoderLayer`] keeps from step to step: keys and values of the tokens so far, and those of the memory.
+/// The state of a [`DecoderLayer`] during decoding: keys and values of the tokens so far, and those of the memory.
 #[derive(Clone, Debug)]
 pub struct DecoderLayerState<T: Real> {
     key_value_cache: KeyValueCache<T>,
@@ -67,15 +67,15 @@ pub struct DecoderLayerState<T: Real> {
 }
 
 impl DecoderLayer {
-    /// Adds the layer to the model, with the parameter names of PyTorch's `TransformerDecoderLayer`; `index` counts
-    /// layers from 0.
+    /// Adds the layer to the model, with the parameter names of PyTorch's `TransformerDecoderLayer`. `index` is the
+    /// layer's index from 0.
     ///
     /// # Errors
     /// If the heads do not divide d_model.
     pub fn new(builder: &mut Builder, config: &EncoderConfig, index: usize) -> Result<Self> {
         let site = FIRST_DROPOUT_SITE + 8 * (index as u32 + 1);
         let to_self = MultiHeadAttentionConfig { causal: true, ..config.self_attention_config(index, site)? };
-        // Places of the target say nothing about those of the source.
+        // Positions in the target and in the source are unrelated.
         let options = AttentionOptions { window: None, position: PositionKind::None, ..config.attention };
         let across = MultiHeadAttentionConfig {
             dropout: config.attention_dropout,
@@ -91,13 +91,13 @@ impl DecoderLayer {
         })
     }
 
-    /// Self-attention, cross-attention to the memory and feed-forward, and what `backward` needs of the computation.
+    /// Runs self-attention, cross-attention and feed-forward. Returns the output and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (target tokens, d_model) → the same.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -105,7 +105,7 @@ impl DecoderLayer {
         DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, DecoderLayerCache<T>)> {
-        // A caller's array may lie any way.
+        // The caller's array may have any memory layout.
         let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         let (x, self_attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
             self.self_attention.forward_then(p, &AttentionInput::self_attention(x, offsets), then, mode)
@@ -118,13 +118,13 @@ impl DecoderLayer {
         Ok((y, DecoderLayerCache { self_attention, cross_attention, feed_forward }))
     }
 
-    /// The gradient of x; those of the parameters and of the memory are added to `gradients`.
+    /// Returns the gradient of x. Adds the gradients of the parameters and of the memory to `gradients`.
     ///
     /// # Shapes
-    /// `dy` and the dx returned (target tokens, d_model).
+    /// `dy` and the returned dx (target tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -137,9 +137,9 @@ impl DecoderLayer {
         self.backward_observed(p, cache, input, dy, mode, gradients, &mut |_, _| {})
     }
 
-    /// As [`DecoderLayer::backward`]; `watch` sees the gradient of what each of the layer's three parts is given, by its
-    /// number, after that of what the last one comes to, which is number 3.
-    #[allow(clippy::too_many_arguments, reason = "those of `backward`, and one that watches it")]
+    /// Like [`DecoderLayer::backward`]. Calls `observe` with the index of a sublayer and the gradient of its input,
+    /// last sublayer first. Before that, it passes the gradient of the layer's output as index 3.
+    #[allow(clippy::too_many_arguments, reason = "the arguments of `backward` and a callback")]
     pub(super) fn backward_observed<T: Real>(
         &self,
         p: &Params<T>,
@@ -161,7 +161,7 @@ impl DecoderLayer {
             let x = part.input.view();
             let input = cross_attention_input(&x, offsets, &memory);
             let (dx, of_memory) = self.cross_attention.backward(p, &input, &part.inner, d, mode, grads)?;
-            // Keys and values are both made from the memory.
+            // Keys and values both come from the memory.
             of_memory.iter().flatten().for_each(|d| add_assign(d_memory, d.view()));
             Ok(dx)
         })?;
@@ -175,7 +175,7 @@ impl DecoderLayer {
         Ok(d)
     }
 
-    /// The gradients of the parameters of what [`DecoderLayer::record`] has, and those of its input and its output.
+    /// Traces the gradients of the parameters that [`DecoderLayer::trace`] covers, and those of its input and output.
     pub(super) fn trace_gradients<T: Real>(
         &self,
         grads: &Params<T>,
@@ -193,10 +193,10 @@ impl DecoderLayer {
         }
     }
 
-    /// The start of decoding against a memory, with room for `capacity` tokens of each sequence; it grows.
+    /// Starts decoding against a memory, with capacity for `capacity` tokens per sequence; it grows on demand.
     ///
     /// # Errors
-    /// If the shapes do not fit, or the memory cannot be had.
+    /// If the shapes do not match, or memory cannot be allocated.
     pub fn start_decoding<T: Real>(
         &self,
         p: &Params<T>,
@@ -209,15 +209,15 @@ impl DecoderLayer {
         })
     }
 
-    /// New tokens, which follow those that the state has seen: what [`DecoderLayer::forward`] over all tokens gives for
-    /// them.
+    /// Decodes new tokens that follow those in the state. The result equals that of [`DecoderLayer::forward`] over all
+    /// tokens.
     ///
     /// # Shapes
-    /// `x` (new tokens, d_model) → the same. `offsets` are those of the sequences that the tokens belong to, `sources`
-    /// those of the memory's sequences that they attend to: the same, unless several sequences share a source.
+    /// `x` (new tokens, d_model) → the same. `offsets` group the tokens by sequence, `sources` by the memory's
+    /// sequence. Both are equal unless several sequences share a source.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -237,13 +237,13 @@ impl DecoderLayer {
         Ok(y.0)
     }
 
-    /// Its attention to the memory.
+    /// The attention to the memory.
     pub(crate) fn cross_attention(&self) -> &MultiHeadAttention {
         &self.cross_attention
     }
 
-    /// What its attention to itself or, with `is_cross`, to the memory was given and made, of a batch of one pair. The
-    /// feed-forward network follows the attention to the memory.
+    /// Traces self-attention or, with `is_cross`, cross-attention, for a batch of a single pair. Cross-attention
+    /// includes the feed-forward network that follows it.
     pub(super) fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -287,10 +287,10 @@ impl DecoderLayer {
         })
     }
 
-    /// The cross-attention weights of one sequence and head: (target tokens, source tokens).
+    /// Returns the cross-attention weights of one sequence and head: (target tokens, source tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head.
+    /// If the sequence or head does not exist.
     pub fn cross_attention_weights<T: Real>(
         &self,
         cache: &DecoderLayerCache<T>,
@@ -306,18 +306,18 @@ impl DecoderLayer {
 }
 
 impl<T: Real> DecoderLayerState<T> {
-    /// Sequence `sequences[i]` becomes sequence i, and source `sources[i]` source i; one may be named more than once, and
-    /// those not named are dropped.
+    /// Reorders the state: sequence `sequences[i]` becomes sequence i, and source `sources[i]` becomes source i. An
+    /// index may occur more than once; missing ones are dropped.
     ///
     /// # Errors
-    /// If there is no such sequence or source.
+    /// If a sequence or source does not exist.
     pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
         self.key_value_cache.select(sequences)?;
         self.memory.select(sources)
     }
 }
 
-/// Queries from the target, keys and values from the memory.
+/// The attention input with queries from the target, and keys and values from the memory.
 fn cross_attention_input<'a, T: Real>(
     x: &'a ArrayView2<'_, T>,
     offsets: &'a Offsets,

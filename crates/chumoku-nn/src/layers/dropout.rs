@@ -1,39 +1,39 @@
-//! Whether a pass trains, and with which noise.
+//! Training or evaluation mode, and the random streams of dropout.
 
 use crate::Result;
 use chumoku_kernels::{AttentionDropout, Dropout, Philox, Real};
 use ndarray::{Array2, CowArray, Ix2};
 
-/// Where the random numbers of a training step come from: every place that drops has a stream of its own.
+/// The seed of a training step's dropout. Every place in the model with dropout has its own random stream.
 #[derive(Clone, Copy, Debug)]
 pub struct DropoutSeed {
     /// The run's seed.
     pub seed: u64,
-    /// Number of the step.
+    /// The number of the step.
     pub step: u64,
 }
 
-/// What a forward or backward pass is for.
+/// The mode of a forward or backward pass.
 #[derive(Clone, Copy, Debug)]
 pub enum Mode {
-    /// Using the model: nothing is dropped.
+    /// Evaluation: no dropout.
     Eval,
-    /// Training: dropout draws from this noise. The backward pass must be given the same.
+    /// Training: dropout draws from this seed. The backward pass needs the same seed as the forward pass.
     Train(DropoutSeed),
 }
 
 impl Mode {
-    /// The random stream of place `site` of the model.
+    /// Returns the random stream of dropout site `site`.
     fn stream(&self, site: u32) -> Option<Philox> {
         match self {
             Mode::Eval => None,
-            // Parameters' initial values use streams that are hashes of names; these have the top bit pattern of
-            // a small number, so the two do not meet but by a chance of 2⁻⁴⁰ or so.
+            // Initial parameters use streams that are hashes of names. Dropout streams have the high bits of a small
+            // number, so a collision has a probability of about 2⁻⁴⁰.
             Mode::Train(noise) => Some(Philox::new(noise.seed, noise.step << 20 | u64::from(site))),
         }
     }
 
-    /// Dropout in place; the backward pass is the same call on the gradient.
+    /// Applies dropout in place. The backward pass is the same call on the gradient.
     pub(crate) fn apply_dropout<T: Real>(&self, x: &mut Array2<T>, rate: f32, site: u32) -> Result<()> {
         if let Some(random) = self.stream(site)
             && rate > 0.0
@@ -43,7 +43,7 @@ impl Mode {
         Ok(())
     }
 
-    /// Dropout of a copy; of nothing, no copy.
+    /// Returns a copy with dropout, or the original if there is none to apply.
     pub(crate) fn dropout_copy<'a, T: Real>(
         &self,
         x: &'a Array2<T>,
@@ -56,17 +56,17 @@ impl Mode {
         Ok(super::array(x.dim(), y)?.into())
     }
 
-    /// Dropout as an argument of an operation.
+    /// Returns dropout as an argument of a kernel.
     pub(crate) fn dropout(&self, rate: f32, site: u32) -> Option<Dropout> {
         self.stream(site).filter(|_| rate > 0.0).map(|random| Dropout { rate, random })
     }
 
-    /// Whether a backward pass will follow.
+    /// Returns true if a backward pass follows.
     pub(crate) fn is_training(&self) -> bool {
         matches!(self, Mode::Train(_))
     }
 
-    /// Dropout of attention weights.
+    /// Returns dropout of attention weights as an argument of the kernel.
     pub(crate) fn attention_dropout(&self, rate: f32, site: u32) -> Option<AttentionDropout> {
         self.stream(site).filter(|_| rate > 0.0).map(|random| AttentionDropout { rate, random })
     }

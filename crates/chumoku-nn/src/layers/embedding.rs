@@ -1,4 +1,4 @@
-//! Token embedding, and the same table as the weight of an output layer.
+//! The token embedding, whose table is also the weight of an output layer.
 
 use super::{array, contiguous, mat_ref, numbers, numbers_mut, zeros};
 use crate::Result;
@@ -14,7 +14,7 @@ pub struct Embedding {
     weight: ParamId,
     width: usize,
     scale: f64,
-    /// Added to the logits.
+    /// A bias of the logits.
     output_bias: Option<ParamId>,
 }
 
@@ -31,13 +31,13 @@ impl Embedding {
         }
     }
 
-    /// The same without the factor √d_model, normal with deviation 0.02.
+    /// Like [`Embedding::new`] without the factor √d_model, initialized with deviation 0.02.
     pub fn unscaled(builder: &mut Builder, vocabulary: usize, d_model: usize) -> Self {
         let weight = builder.add("weight", &[vocabulary, d_model], Init::Normal(0.02));
         Embedding { weight, width: d_model, scale: 1.0, output_bias: None }
     }
 
-    /// The same, where a trained number for each token is added to its logit: `output_bias` (1, vocabulary), starting at 0.
+    /// Adds a trained bias of the logits: `output_bias` (1, vocabulary), starting at 0.
     #[must_use]
     pub fn with_output_bias(self, builder: &mut Builder, vocabulary: usize) -> Self {
         Embedding { output_bias: Some(builder.add("output_bias", &[1, vocabulary], Init::Zeros)), ..self }
@@ -47,19 +47,19 @@ impl Embedding {
         T::round_from(self.scale)
     }
 
-    /// The vector of each token, scaled; `backward` needs the same ids.
+    /// Returns the scaled vector of each token. `backward` needs the same ids.
     ///
     /// # Shapes
     /// `ids` (tokens,) → (tokens, d_model).
     ///
     /// # Errors
-    /// If an id is beyond the vocabulary.
+    /// If an id is not in the vocabulary.
     pub fn forward<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
         let y = embedding_forward(ids, p.slice(self.weight), self.width, self.scale())?;
         array((ids.len(), self.width), y)
     }
 
-    /// Whether the table is trained where these are the gradients.
+    /// Returns true if the table is trained, given these gradients.
     pub(crate) fn is_trained<T: Real>(&self, grads: &Params<T>) -> bool {
         grads.is_trained(self.weight)
     }
@@ -67,7 +67,7 @@ impl Embedding {
     /// Adds the gradient of the table to `grads`.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(&self, ids: &[u32], dy: ArrayView2<'_, T>, grads: &mut Params<T>) -> Result<()> {
         if !grads.is_trained(self.weight) {
             return Ok(());
@@ -77,8 +77,8 @@ impl Embedding {
         Ok(embedding_backward(ids, numbers(&dy.view()), self.width, self.scale(), d_table)?)
     }
 
-    /// The logits of the next token, with the table as weight: `x tableᵀ`, and the bias, if there is one (Press and Wolf
-    /// 2017; Vaswani et al. 2017, section 3.4).
+    /// Returns the logits of the next token, with the table as weight: `x tableᵀ`, plus the bias if there is one (Press
+    /// and Wolf 2017; Vaswani et al. 2017, section 3.4).
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → (tokens, vocabulary).
@@ -94,17 +94,18 @@ impl Embedding {
         array((rows, vocabulary), product.compute()?)
     }
 
-    /// The mean cross-entropy of [`Embedding::logits`], smoothed.
+    /// Returns the mean cross-entropy of [`Embedding::logits`] with label smoothing.
     ///
-    /// With `grads` (which the table's gradient is added to) also the gradient of x; without, an empty array.
+    /// With `grads`, it adds the table's gradient there and returns the gradient of x; without, it returns an empty
+    /// array.
     ///
-    /// Logits exist for some tokens at a time only, so that memory does not grow with tokens × vocabulary.
+    /// Logits are computed for a chunk of tokens at a time, so memory does not grow with tokens × vocabulary.
     ///
     /// # Shapes
     /// `x` (tokens, d_model), `labels` (tokens,) → dx (tokens, d_model).
     ///
     /// # Errors
-    /// If there are no tokens, a label is not in the vocabulary, or the shapes do not fit.
+    /// If there are no tokens, a label is not in the vocabulary, or the shapes do not match.
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,

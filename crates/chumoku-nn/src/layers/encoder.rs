@@ -1,4 +1,4 @@
-//! The encoder: layers one after another.
+//! The encoder: a stack of layers.
 
 use super::trace::{AttentionTrace, GradientTrace, NormParameters};
 use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets, to_f64};
@@ -14,7 +14,7 @@ pub struct Encoder {
     norm: Option<Norm>,
 }
 
-/// What an [`Encoder`] remembers.
+/// The cache of an [`Encoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct EncoderCache<T> {
     layers: Vec<EncoderLayerCache<T>>,
@@ -39,13 +39,13 @@ impl Encoder {
         &self.layers
     }
 
-    /// The output of the last layer, and what `backward` needs of the computation.
+    /// Returns the output of the last layer, and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -64,10 +64,10 @@ impl Encoder {
         Ok((y, EncoderCache { layers, norm: Some((x, cache)) }))
     }
 
-    /// As [`Encoder::forward`] in use, remembering nothing.
+    /// Like [`Encoder::forward`] in evaluation mode, without a cache.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn infer<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
@@ -78,10 +78,11 @@ impl Encoder {
         }
     }
 
-    /// What the first layer is given and what each layer makes of it, in use; the last normalised if the output is.
+    /// Returns the input of the first layer and the output of each layer, in evaluation mode. The final norm applies to
+    /// the last one.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn hidden_states<T: Real>(&self, p: &Params<T>, x: Array2<T>, offsets: &Offsets) -> Result<Vec<Array2<T>>> {
         let mut states = vec![x];
         for layer in &self.layers {
@@ -94,15 +95,16 @@ impl Encoder {
         Ok(states)
     }
 
-    /// Empty caches for [`Encoder::step`], one a layer: see [`super::MultiHeadAttention::key_value_cache`].
+    /// Returns empty caches for [`Encoder::step`], one per layer: see [`super::MultiHeadAttention::key_value_cache`].
     ///
     /// # Errors
-    /// If the memory cannot be had.
+    /// If memory cannot be allocated.
     pub fn key_value_caches<T: Real>(&self, sequences: usize, capacity: usize) -> Result<Vec<KeyValueCache<T>>> {
         self.layers.iter().map(|layer| layer.key_value_cache(sequences, capacity)).collect()
     }
 
-    /// New tokens that follow those in the caches, in use: what [`Encoder::forward`] over all tokens gives for them.
+    /// Decodes new tokens that follow those in the caches. The result equals that of [`Encoder::forward`] over all
+    /// tokens.
     ///
     /// See [`super::MultiHeadAttention::step`].
     ///
@@ -110,7 +112,7 @@ impl Encoder {
     /// `x` (new tokens, d_model) → the same; a cache for each layer.
     ///
     /// # Errors
-    /// If the encoder is not causal, the shapes do not fit, or a cache cannot hold more.
+    /// If the encoder is not causal, the shapes do not match, or a cache is full.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -131,14 +133,14 @@ impl Encoder {
         }
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`. Where a layer and all that was added to the model
-    /// before it are frozen, it is the gradient of that layer's output.
+    /// Returns the gradient of x and adds the parameter gradients to `grads`. It stops early at a layer below which
+    /// everything is frozen, and then returns the gradient of that layer's output.
     ///
     /// # Shapes
-    /// `dy` and the dx returned (tokens, d_model).
+    /// `dy` and the returned dx (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -151,8 +153,8 @@ impl Encoder {
         self.backward_observed(p, (cache, offsets), dy, mode, grads, &mut |_, _| {})
     }
 
-    /// As [`Encoder::backward`]; `watch` sees the gradient of what each layer is given, by its number, after that of what the
-    /// last one comes to, by the number of all.
+    /// Like [`Encoder::backward`]. Calls `observe` with the index of each layer and the gradient of its input, last
+    /// layer first. Before that, it passes the gradient of the last layer's output, with the number of layers as index.
     fn backward_observed<T: Real>(
         &self,
         p: &Params<T>,
@@ -167,7 +169,7 @@ impl Encoder {
         }
         observe(self.layers.len(), &dy);
         for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
-            // Frozen from here down: nobody asks for these gradients.
+            // Everything below is frozen and needs no gradients.
             if !grads.has_trained_before(layer.params_end()) {
                 return Ok(dy);
             }
@@ -177,11 +179,12 @@ impl Encoder {
         Ok(dy)
     }
 
-    /// The gradients in one layer, from that of the encoder's output: of a batch of one sequence, in use. Those of all
-    /// parameters are added to `grads`, in which none may be frozen.
+    /// Traces the gradients of one layer, given the gradient of the encoder's output. The batch must be a single
+    /// sequence in evaluation mode. The gradients of all parameters are added to `grads`, which must have no frozen
+    /// parameters.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub(crate) fn trace_gradients<T: Real>(
         &self,
         p: &Params<T>,
@@ -200,10 +203,10 @@ impl Encoder {
         Ok(self.layers[layer].trace_gradients(grads, around))
     }
 
-    /// What the attention of a layer was given and made, of a batch of one sequence, with the feed-forward network.
+    /// Traces the attention and the feed-forward network of a layer, for a batch of a single sequence.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub(crate) fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -216,12 +219,12 @@ impl Encoder {
         Ok(AttentionTrace { feed_forward, ..layer.trace(p, cache, offsets)? })
     }
 
-    /// The parameters of the normalisation behind the last layer.
+    /// Returns the parameters of the final norm.
     pub(crate) fn norm_parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
         self.norm.as_ref().and_then(|norm| norm.parameters(p))
     }
 
-    /// What the attention of every layer in turn was given and made, without the feed-forward networks.
+    /// Traces the attention of every layer in turn, without the feed-forward networks.
     pub(crate) fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
@@ -233,13 +236,13 @@ impl Encoder {
         layers.try_for_each(|(layer, cache)| layer.trace(p, cache, offsets).map(|record| each(&record)))
     }
 
-    /// The attention weights of one layer, sequence and head: (tokens, tokens).
+    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head.
+    /// If the sequence or head does not exist.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn attention_weights<T: Real>(
         &self,
         cache: &EncoderCache<T>,

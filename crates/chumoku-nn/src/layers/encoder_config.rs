@@ -19,56 +19,56 @@ pub struct EncoderConfig {
     pub d_ff: usize,
     /// "gelu", "gelu_tanh", "relu" or "silu".
     pub activation: String,
-    /// Where normalisation stands; with `pre`, one more normalises the encoder's output.
+    /// Position of the normalization. With `pre`, a final norm follows the last layer.
     pub norm_order: NormOrder,
-    /// Dropout of each part's output and inside the feed-forward network.
+    /// Dropout of each sublayer's output and inside the feed-forward network.
     pub dropout: f32,
     /// Dropout of attention weights.
     pub attention_dropout: f32,
-    /// Tokens see only those before them.
+    /// Causal attention: tokens see only earlier tokens and themselves.
     pub causal: bool,
     /// Variants of attention.
     #[serde(flatten)]
     pub attention: AttentionOptions,
-    /// Variants of everything else.
+    /// Variants of all other layers.
     #[serde(flatten)]
     pub options: LayerOptions,
 }
 
-/// Variants of layers beside those of attention, in models' configurations: what is left out there is as in the paper.
+/// Variants of layers other than attention, in model configurations. Omitted options follow the original paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LayerOptions {
-    /// Which normalisation.
+    /// The kind of normalization.
     #[serde(skip_serializing_if = "is_layer_norm")]
     pub norm: NormKind,
-    /// ε of every normalisation; [`LayerNorm::EPSILON`] unless it is set.
+    /// ε of every normalization; [`LayerNorm::EPSILON`] by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
-    /// What the feed-forward network is.
+    /// The kind of feed-forward network.
     #[serde(skip_serializing_if = "is_plain")]
     pub feed_forward: FeedForwardKind,
-    /// The first layer's attention is given its input as it is, because that is normalised already (Warner et al. 2024).
+    /// Omits the norm before the first layer's attention, because its input is already normalized (Warner et al. 2024).
     #[serde(skip_serializing_if = "is_false")]
     pub first_norm_left_out: bool,
-    /// Most layers see only what is near; all see everything unless it is set.
+    /// Local attention in most layers; global attention in all layers by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub local_layers: Option<LocalLayers>,
 }
 
-/// Layers that see only what is near, between those that see everything (Beltagy et al. 2020; ModernBERT, Warner et al.
+/// Layers with local attention between layers with global attention (Beltagy et al. 2020; ModernBERT, Warner et al.
 /// 2024).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalLayers {
-    /// The first of so many layers sees everything, the others do not.
+    /// The interval of layers with global attention, starting with the first layer.
     pub global_every: usize,
-    /// What these see: so many tokens to either side.
+    /// The window of local attention, in tokens to either side.
     pub window: usize,
-    /// The base of their rotary positions.
+    /// The base of rotary positions in local layers.
     pub rotary_base: f64,
 }
 
-/// What a feed-forward network is.
+/// The kind of a feed-forward network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -76,19 +76,19 @@ pub enum FeedForwardKind {
     /// `W₂ f(W₁ x + b₁) + b₂` (Vaswani et al. 2017, equation 2).
     #[default]
     Plain,
-    /// `W₂ (f(W x) ∘ V x)`, without biases (Shazeer 2020, equation 6): with SiLU it is SwiGLU.
+    /// `W₂ (f(W x) ∘ V x)`, without biases (Shazeer 2020, equation 6). With SiLU it is SwiGLU.
     Gated,
-    /// The same with a bias for each of the three.
+    /// Gated, with a bias for each of the three products.
     GatedWithBias,
 }
 
 impl FeedForwardKind {
-    /// Whether a second product is a factor of what the activation makes.
+    /// Returns true if a second product multiplies the activation.
     pub fn is_gated(self) -> bool {
         self != FeedForwardKind::Plain
     }
 
-    /// Whether its linear layers have biases.
+    /// Returns true if the linear layers have biases.
     pub fn has_bias(self) -> bool {
         self != FeedForwardKind::Gated
     }
@@ -107,7 +107,10 @@ fn is_plain(kind: &FeedForwardKind) -> bool {
 }
 
 impl EncoderConfig {
-    /// What is wrong with it, if anything: sizes that come from a file.
+    /// Checks the sizes, which may come from a file.
+    ///
+    /// # Errors
+    /// If a size or setting is out of range.
     pub fn check(&self) -> Result<()> {
         let sizes = [
             ("num_layers", self.num_layers, 1 << 10),
@@ -132,13 +135,13 @@ impl EncoderConfig {
         Ok(())
     }
 
-    /// A normalisation of its width, added to the model under construction.
+    /// Adds a normalization of this width to the model under construction.
     pub(super) fn new_norm(&self, builder: &mut Builder) -> Norm {
         let epsilon = self.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
         Norm::new(builder, self.options.norm, self.d_model, epsilon)
     }
 
-    /// The attention of layer `index` to itself; `site` numbers its dropout among those of the model.
+    /// Returns the self-attention of layer `index`; `site` is its dropout site.
     pub(super) fn self_attention_config(&self, index: usize, site: u32) -> Result<MultiHeadAttentionConfig> {
         let mut options = self.attention;
         if let Some(local) = self.options.local_layers.filter(|local| !index.is_multiple_of(local.global_every.max(1)))
@@ -149,13 +152,13 @@ impl EncoderConfig {
         Ok(MultiHeadAttentionConfig { dropout: self.attention_dropout, causal: self.causal, site, ..attention })
     }
 
-    /// The activation that the name stands for.
+    /// Returns the activation with the configured name.
     pub fn activation(&self) -> Activation {
         find_activation(&self.activation).unwrap_or(Activation::Gelu)
     }
 }
 
-/// The activations of feed-forward networks, by their names in configurations.
+/// The activations of feed-forward networks, with their names in configurations.
 pub const ACTIVATIONS: [(&str, Activation); 4] = [
     ("gelu", Activation::Gelu),
     ("gelu_tanh", Activation::GeluTanh),
@@ -163,7 +166,7 @@ pub const ACTIVATIONS: [(&str, Activation); 4] = [
     ("silu", Activation::Silu),
 ];
 
-/// The activation of a name.
+/// Finds the activation with this name.
 fn find_activation(name: &str) -> Option<Activation> {
     ACTIVATIONS.into_iter().find(|(known, _)| *known == name).map(|(_, activation)| activation)
 }

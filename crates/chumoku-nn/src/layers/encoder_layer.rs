@@ -1,4 +1,4 @@
-//! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalisation.
+//! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalization.
 
 use super::sublayer::{Sublayer, SublayerCache};
 use super::trace::{AttentionTrace, FeedForwardTrace, GradientTrace};
@@ -20,7 +20,7 @@ pub struct EncoderLayer {
     end: ParamMark,
 }
 
-/// What an [`EncoderLayer`] remembers.
+/// The cache of an [`EncoderLayer`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct EncoderLayerCache<T> {
     attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
@@ -28,7 +28,7 @@ pub struct EncoderLayerCache<T> {
 }
 
 impl EncoderLayer {
-    /// Adds the layer to the model; `index` counts layers from 0.
+    /// Adds the layer to the model. `index` is the layer's index from 0.
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -46,18 +46,19 @@ impl EncoderLayer {
         Ok(EncoderLayer { attention, feed_forward, sublayers, end: builder.mark() })
     }
 
-    /// The end of its parameters among those of the model.
+    /// The end of the layer's parameters among those of the model.
     pub(super) fn params_end(&self) -> ParamMark {
         self.end
     }
 
-    /// Self-attention and feed-forward, each with its residual and norm, and what `backward` needs of the computation.
+    /// Runs self-attention and feed-forward, each with its residual connection and norm. Returns the output and the
+    /// cache for `backward`.
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -65,7 +66,7 @@ impl EncoderLayer {
         offsets: &Offsets,
         mode: Mode,
     ) -> Result<(Array2<T>, EncoderLayerCache<T>)> {
-        // A caller's array may lie any way.
+        // The caller's array may have any memory layout.
         let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         let (x, attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
             self.attention.forward_then(p, &AttentionInput::self_attention(x, offsets), then, mode)
@@ -75,13 +76,13 @@ impl EncoderLayer {
         Ok((y, EncoderLayerCache { attention, feed_forward }))
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`.
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
     ///
     /// # Shapes
-    /// `dy` and the dx returned (tokens, d_model).
+    /// `dy` and the returned dx (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -102,21 +103,23 @@ impl EncoderLayer {
         })
     }
 
-    /// An empty cache for [`EncoderLayer::step`], with room for `capacity` tokens of each sequence; it grows.
+    /// Returns an empty cache for [`EncoderLayer::step`] with capacity for `capacity` tokens per sequence; it grows on
+    /// demand.
     ///
     /// # Errors
-    /// If the memory cannot be had.
+    /// If memory cannot be allocated.
     pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
         self.attention.key_value_cache(sequences, capacity)
     }
 
-    /// New tokens, which follow those in the cache: what [`EncoderLayer::forward`] over all tokens gives for them.
+    /// Decodes new tokens that follow those in the cache. The result equals that of [`EncoderLayer::forward`] over all
+    /// tokens.
     ///
     /// # Shapes
     /// `x` (new tokens, d_model) → the same.
     ///
     /// # Errors
-    /// If the layer is not causal, or the shapes do not fit.
+    /// If the layer is not causal, or the shapes do not match.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -132,12 +135,12 @@ impl EncoderLayer {
         Ok(y)
     }
 
-    /// Its attention.
+    /// The self-attention of the layer.
     pub(crate) fn attention(&self) -> &MultiHeadAttention {
         &self.attention
     }
 
-    /// What its attention was given and made, of a batch of one sequence.
+    /// Traces the attention, for a batch of a single sequence.
     pub(super) fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -161,7 +164,7 @@ impl EncoderLayer {
         })
     }
 
-    /// Its feed-forward network, and what the layer came to.
+    /// Traces the feed-forward network and the output of the layer.
     pub(super) fn trace_feed_forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -170,7 +173,7 @@ impl EncoderLayer {
         self.sublayers[1].trace_feed_forward(p, &self.feed_forward, &cache.feed_forward)
     }
 
-    /// The gradients of its parameters, and those of its input and its output.
+    /// Traces the gradients of the parameters, the input and the output.
     pub(super) fn trace_gradients<T: Real>(&self, grads: &Params<T>, [x, output]: [Array2<f64>; 2]) -> GradientTrace {
         GradientTrace {
             output,
@@ -182,10 +185,10 @@ impl EncoderLayer {
         }
     }
 
-    /// The attention weights of one sequence and head: (tokens, tokens).
+    /// Returns the attention weights of one sequence and head: (tokens, tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head.
+    /// If the sequence or head does not exist.
     pub fn attention_weights<T: Real>(
         &self,
         cache: &EncoderLayerCache<T>,

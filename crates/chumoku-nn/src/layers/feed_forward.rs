@@ -9,9 +9,9 @@ use chumoku_kernels::{Activation, Epilogue, Real, gated_backward, gated_forward}
 use ndarray::{Array2, ArrayView2, Axis, Slice};
 
 /// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), or, gated, `y = W₂ (f(W x) ∘ V x)`
-/// (Shazeer 2020, equation 6), with dropout of what W₂ is given.
+/// (Shazeer 2020, equation 6). Dropout applies to the input of W₂.
 ///
-/// Of a gated network W and V are one parameter, the rows of W first: one product makes both.
+/// In a gated network, W and V are one parameter with the rows of W first, so one product computes both.
 #[derive(Clone, Debug)]
 pub struct FeedForward {
     linear1: Linear,
@@ -23,25 +23,25 @@ pub struct FeedForward {
     site: u32,
 }
 
-/// What the inner part was given and made.
+/// The cache of a [`FeedForward`] network's forward pass.
 #[derive(Clone, Debug)]
 pub struct FeedForwardCache<T> {
     activation_input: ActivationInput<T>,
-    /// What W₂ was given: (tokens, d_ff).
+    /// The input of W₂: (tokens, d_ff).
     hidden: Array2<T>,
 }
 
-/// What the backward pass needs of what the activation was given.
+/// The values before the activation that the backward pass needs.
 #[derive(Clone, Debug)]
 enum ActivationInput<T> {
-    /// In training, the slope of activation and dropout: (tokens, d_ff).
+    /// In training, the derivative of activation and dropout: (tokens, d_ff).
     Plain(Option<Vec<T>>),
     /// W x and V x: (tokens, 2 · d_ff).
     Gated(Array2<T>),
 }
 
 impl FeedForward {
-    /// Adds `linear1` and `linear2`; `site` numbers its dropout among those of the model.
+    /// Adds `linear1` and `linear2`; `site` is the dropout site.
     pub fn new(
         builder: &mut Builder,
         [d_model, d_ff]: [usize; 2],
@@ -60,14 +60,14 @@ impl FeedForward {
         }
     }
 
-    /// That of a configuration's layers.
+    /// Adds the network of a configuration's layers.
     pub(super) fn from_config(builder: &mut Builder, config: &EncoderConfig, site: u32) -> Self {
         let EncoderConfig { d_model, d_ff, dropout, .. } = *config;
         let kind = config.options.feed_forward;
         if kind == FeedForwardKind::Plain {
             return FeedForward::new(builder, [d_model, d_ff], config.activation(), dropout, site);
         }
-        // Each of the two matrices starts as one alone would.
+        // Each of the two matrices is initialized like a separate one.
         let init = Init::glorot(d_model, d_ff);
         FeedForward {
             linear1: builder.scope("linear1", |b| Linear::with_init(b, d_model, 2 * d_ff, kind.has_bias(), init)),
@@ -80,7 +80,7 @@ impl FeedForward {
         }
     }
 
-    /// `linear2(dropout(f(linear1(x))))`, and the cache that `backward` needs beside x.
+    /// Returns `linear2(dropout(f(linear1(x))))` and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
@@ -96,7 +96,7 @@ impl FeedForward {
         self.forward_then(p, x, Epilogue::Identity, mode)
     }
 
-    /// As [`FeedForward::forward`], and what follows y.
+    /// Like [`FeedForward::forward`], with an epilogue applied to y.
     pub(crate) fn forward_then<T: Real>(
         &self,
         p: &Params<T>,
@@ -119,7 +119,7 @@ impl FeedForward {
         Ok((y, FeedForwardCache { activation_input: before, hidden: after }))
     }
 
-    /// `dropout(f(linear1(x)))`, and its slope with respect to linear1(x) if wanted.
+    /// Returns `dropout(f(linear1(x)))` and, if requested, its derivative with respect to linear1(x).
     fn hidden<T: Real>(
         &self,
         p: &Params<T>,
@@ -131,13 +131,13 @@ impl FeedForward {
         self.linear1.forward_then(p, x, Epilogue::Activate { activation, dropout, slope })
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`.
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
     ///
     /// # Shapes
-    /// `x`, `dy` and the dx returned (tokens, d_model).
+    /// `x`, `dy` and the returned dx (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -184,7 +184,7 @@ impl FeedForward {
         self.linear1.backward(p, x, d_before.view(), grads)
     }
 
-    /// The parameters, in f64.
+    /// Returns the parameters in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
         let of = |linear: &Linear| linear.linear_matrices(p);
         let (first, gate) = match (of(&self.linear1), self.is_gated) {

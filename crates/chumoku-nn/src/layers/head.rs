@@ -1,4 +1,4 @@
-//! The head of a classifier: from a sequence's vector to its logits.
+//! The head of a classifier: from the vector of a sequence to its logits.
 
 use super::linear::LinearMatrices;
 use super::trace::NormParameters;
@@ -9,7 +9,7 @@ use chumoku_kernels::{Activation, Real, activation_backward, activation_forward}
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-/// The function between the two linear layers of a [`Head`].
+/// The activation between the two linear layers of a [`ClassifierHead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum HeadActivation {
 }
 
 impl HeadActivation {
-    /// What the kernels call it; none for tanh.
+    /// Returns the kernel's activation, or `None` for tanh.
     pub fn activation(self) -> Option<Activation> {
         match self {
             HeadActivation::Tanh => None,
@@ -39,13 +39,13 @@ impl HeadActivation {
         array(x.dim(), y)
     }
 
-    /// The gradient of x, where y is what the function made of it.
+    /// Returns the gradient of x, given y = f(x).
     fn backward<T: Real>(self, [x, y]: [&Array2<T>; 2], dy: &Array2<T>) -> Result<Array2<T>> {
         let mut dx = zeros(x.dim());
         match self.activation() {
             None => ndarray::Zip::from(&mut dx).and(y).and(dy).for_each(|dx, &y, &dy| *dx = dy * (T::ONE - y * y)),
             Some(kernel) => {
-                let dx = dx.as_slice_mut().expect("zeros are packed");
+                let dx = dx.as_slice_mut().expect("new arrays are contiguous");
                 activation_backward(kernel, numbers(&x.view()), numbers(&dy.view()), dx)?;
             }
         }
@@ -53,26 +53,26 @@ impl HeadActivation {
     }
 }
 
-/// What a [`Head`] has before its last layer: `norm(f(x Vᵀ + c))`.
+/// The part of a [`ClassifierHead`] before its last layer: `norm(f(x Vᵀ + c))`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DenseHeadConfig {
-    /// f.
+    /// The activation f.
     pub activation: HeadActivation,
-    /// Whether there is a c.
+    /// True if the bias c exists.
     pub bias: bool,
-    /// Which normalisation, with its ε, if there is one.
+    /// The kind of normalization and its ε, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm: Option<(NormKind, f64)>,
 }
 
 impl DenseHeadConfig {
-    /// With a bias and no normalisation.
+    /// Builds a configuration with a bias and without normalization.
     pub fn new(activation: HeadActivation) -> Self {
         DenseHeadConfig { activation, bias: true, norm: None }
     }
 }
 
-/// `logits = dropout(x) Wᵀ + b`, or with another linear layer before it `dropout(norm(f(x Vᵀ + c))) Wᵀ + b`.
+/// `logits = dropout(x) Wᵀ + b`, or with a dense layer before it, `dropout(norm(f(x Vᵀ + c))) Wᵀ + b`.
 #[derive(Clone, Debug)]
 pub struct ClassifierHead {
     dense: Option<DenseLayer>,
@@ -88,32 +88,32 @@ struct DenseLayer {
     norm: Norm,
 }
 
-/// What the layer before the last was given, what it made, what the function made of that, and what the norm remembers.
+/// The input of the dense layer, its output, the activation of that, and the norm's cache.
 type DenseCache<T> = ([Array2<T>; 3], NormCache<T>);
 
-/// What a [`Head`] remembers.
+/// The cache of a [`ClassifierHead`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct ClassifierHeadCache<T> {
-    /// What the first layer was given, what it made, and what f and the norm made of that, where there is one.
+    /// The cache of the dense layer, if there is one.
     dense: Option<DenseCache<T>>,
-    /// What the last layer was given.
+    /// The input of the last layer.
     last_input: Array2<T>,
 }
 
-/// What a classifier's head has before its last layer: `norm(f(x W + b))`.
+/// The parameters of the part of a head before its last layer: `norm(f(x W + b))`.
 #[derive(Clone, Debug)]
 pub struct DenseParameters {
     /// W and b.
     pub linear: LinearMatrices,
-    /// f.
+    /// The activation f.
     pub activation: HeadActivation,
-    /// The normalisation, if there is one.
+    /// The normalization, if any.
     pub norm: Option<NormParameters>,
 }
 
 impl ClassifierHead {
-    /// Adds `weight` and `bias`, and where there is a layer before, `dense.weight`, `dense.bias` and those of `norm`; `site`
-    /// numbers its dropout among those of the model.
+    /// Adds `weight` and `bias`. With a dense layer it also adds `dense.weight`, `dense.bias` and the parameters of
+    /// `norm`. `site` is the dropout site.
     pub fn new(
         builder: &mut Builder,
         [width, classes]: [usize; 2],
@@ -132,7 +132,7 @@ impl ClassifierHead {
         ClassifierHead { dense, out: Linear::with_init(builder, width, classes, true, init), dropout, site }
     }
 
-    /// The logits, and what `backward` needs of the computation.
+    /// Returns the logits and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (sequences, width) → (sequences, classes).
@@ -151,7 +151,7 @@ impl ClassifierHead {
         Ok((logits, ClassifierHeadCache { dense, last_input: dropped }))
     }
 
-    /// What the last layer is given, without dropout.
+    /// Returns the input of the last layer, without dropout.
     ///
     /// # Shapes
     /// `x` (sequences, width) → the same.
@@ -167,7 +167,7 @@ impl ClassifierHead {
         Ok((y, Some(([x, h, a], of_norm))))
     }
 
-    /// The parameters before the last layer, and those of the last layer, in f64.
+    /// Returns the parameters of the dense layer and of the last layer, in f64.
     pub(crate) fn parameters<T: Real>(&self, p: &Params<T>) -> (Option<DenseParameters>, LinearMatrices) {
         let dense = self.dense.as_ref().map(|dense| DenseParameters {
             linear: dense.linear.linear_matrices(p),
@@ -177,13 +177,13 @@ impl ClassifierHead {
         (dense, self.out.linear_matrices(p))
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`.
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
     ///
     /// # Shapes
     /// `dy` (sequences, classes) → dx (sequences, width).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,

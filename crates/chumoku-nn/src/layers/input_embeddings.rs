@@ -1,4 +1,4 @@
-//! What a model's first layer is given: a vector for each token, with its place.
+//! Input embeddings: a vector for each token, with its position.
 
 use super::{Embedding, Mode, Norm, NormCache, NormKind, Offsets, PositionEncoding, PositionKind};
 use crate::Result;
@@ -8,26 +8,26 @@ use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Variants of [`Input`], in models' configurations: what is left out there is as in the transformer's paper.
+/// Variants of [`InputEmbeddings`], in model configurations. Omitted options follow the original transformer paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InputEmbeddingsOptions {
-    /// Embeddings are not multiplied by √d_model, and the sum is normalised, with this ε (Devlin et al. 2019).
+    /// Normalizes the sum with this ε, and does not multiply embeddings by √d_model (Devlin et al. 2019).
     #[serde(rename = "embedding_norm_epsilon", skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
-    /// Which normalisation that is.
+    /// The kind of that normalization.
     #[serde(rename = "embedding_norm", skip_serializing_if = "is_layer_norm")]
     pub norm: NormKind,
-    /// Embeddings are not multiplied by √d_model.
+    /// Does not multiply embeddings by √d_model.
     #[serde(rename = "unscaled_embedding", skip_serializing_if = "is_false")]
     pub unscaled: bool,
-    /// Kinds of tokens that have a vector each (BERT's first and second sentence); none unless it is set.
+    /// Number of token types, each with its own vector (BERT's first and second sentence); none by default.
     #[serde(skip_serializing_if = "is_zero")]
     pub token_types: usize,
-    /// The token between two texts: it is of the first kind, what follows it of the second.
+    /// The token between two texts. It has the first type, and the tokens after it have the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separator: Option<u32>,
-    /// Rows of a learned positional encoding before that of a sequence's first token.
+    /// Number of rows of a learned positional encoding before the row of a sequence's first token.
     #[serde(skip_serializing_if = "is_zero")]
     pub first_position: usize,
 }
@@ -44,7 +44,7 @@ fn is_zero(x: &usize) -> bool {
     *x == 0
 }
 
-/// The sizes of an [`Input`].
+/// The sizes of [`InputEmbeddings`].
 #[derive(Clone, Copy, Debug)]
 pub struct InputEmbeddingsConfig {
     /// Number of token ids.
@@ -57,12 +57,12 @@ pub struct InputEmbeddingsConfig {
     pub max_length: usize,
     /// Dropout of the sum.
     pub dropout: f32,
-    /// Whatever else it can be told.
+    /// Other options.
     pub options: InputEmbeddingsOptions,
 }
 
-/// `dropout(√d · embedding + position)` (Vaswani et al. 2017, sections 3.4 and 3.5), the same without √d (Radford et al.
-/// 2018), or `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
+/// `dropout(√d · embedding + position)` (Vaswani et al. 2017, sections 3.4 and 3.5), the same without √d (Radford et
+/// al. 2018), or `dropout(norm(embedding + position + type))` (Devlin et al. 2019, figure 2).
 #[derive(Clone, Debug)]
 pub struct InputEmbeddings {
     embedding: Embedding,
@@ -73,7 +73,7 @@ pub struct InputEmbeddings {
     end: ParamMark,
 }
 
-/// The vectors of kinds of tokens.
+/// The embedding of token types.
 #[derive(Clone, Debug)]
 struct TokenTypes {
     embedding: Embedding,
@@ -82,7 +82,7 @@ struct TokenTypes {
 }
 
 impl TokenTypes {
-    /// The kind of each token: as given or, behind the first separator of its sequence, 1.
+    /// Returns the type of each token: the given one, or 1 after the first separator of its sequence and 0 before.
     fn type_ids<'a>(&self, tokens: Tokens<'a>) -> Cow<'a, [u32]> {
         if let Some(types) = tokens.types {
             return types.into();
@@ -98,33 +98,33 @@ impl TokenTypes {
     }
 }
 
-/// What an [`Input`] remembers.
+/// The cache of the forward pass of [`InputEmbeddings`].
 #[derive(Clone, Debug)]
 pub struct InputEmbeddingsCache<T>(Option<(Array2<T>, NormCache<T>)>);
 
 /// Tokens of packed sequences.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
-    /// Their ids.
+    /// The token ids.
     pub ids: &'a [u32],
-    /// Their sequences.
+    /// The sequences of the tokens.
     pub offsets: &'a Offsets,
-    /// Their kinds, where the model has any; all 0 if left out.
+    /// The token types, if the model has any; all 0 if omitted.
     pub types: Option<&'a [u32]>,
 }
 
 impl<'a> Tokens<'a> {
-    /// Tokens of one kind.
+    /// Builds tokens of a single type.
     pub fn new(ids: &'a [u32], offsets: &'a Offsets) -> Self {
         Tokens { ids, offsets, types: None }
     }
 }
 
-/// Number of its dropout among those of a model.
+/// The dropout site of the input embeddings.
 const DROPOUT_SITE: u32 = 0;
 
 impl InputEmbeddings {
-    /// Adds `embedding`, `position`, `token_type` and `input_norm`, those that there are.
+    /// Adds `embedding`, `position`, `token_type` and `input_norm`, as far as configured.
     pub fn new(builder: &mut Builder, config: &InputEmbeddingsConfig) -> Self {
         let InputEmbeddingsConfig { vocab_size, d_model, options, .. } = *config;
         let embedding = |b: &mut Builder| match options.unscaled || options.norm_epsilon.is_some() {
@@ -157,13 +157,13 @@ impl InputEmbeddings {
         &self.embedding
     }
 
-    /// The vector of each token, and what `backward` needs of the computation.
+    /// Returns the vector of each token, and the cache for `backward`.
     ///
     /// # Shapes
     /// (tokens,) → (tokens, d_model).
     ///
     /// # Errors
-    /// If an id, a kind or a length is beyond the model's, or the shapes do not fit.
+    /// If an id, a token type or a length exceeds the model's limits, or the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -173,10 +173,10 @@ impl InputEmbeddings {
         self.forward_at(p, tokens, &[], mode)
     }
 
-    /// As [`Input::forward`], for tokens that follow `starts` others of each sequence (none if left out).
+    /// Like [`InputEmbeddings::forward`], for tokens that follow `starts` earlier tokens of each sequence (0 if empty).
     ///
     /// # Errors
-    /// As for [`Input::forward`].
+    /// Same as for [`InputEmbeddings::forward`].
     pub fn forward_at<T: Real>(
         &self,
         p: &Params<T>,
@@ -188,14 +188,14 @@ impl InputEmbeddings {
         self.forward_embedded(p, x, tokens, starts, mode)
     }
 
-    /// As [`Input::forward_at`], with vectors in the place of those that the table has for the tokens, of which the kinds are
-    /// read alone.
+    /// Like [`InputEmbeddings::forward_at`], with given vectors instead of those of the table. `tokens` only determines
+    /// the token types.
     ///
     /// # Shapes
     /// `x` (tokens, d_model) → the same.
     ///
     /// # Errors
-    /// As for [`Input::forward`].
+    /// Same as for [`InputEmbeddings::forward`].
     pub(crate) fn forward_embedded<T: Real>(
         &self,
         p: &Params<T>,
@@ -225,7 +225,7 @@ impl InputEmbeddings {
     /// `dy` (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -248,13 +248,13 @@ impl InputEmbeddings {
         self.embedding.backward(tokens.ids, dx, grads)
     }
 
-    /// The gradient of the tokens' vectors as the table has them, scaled; that of the norm is added to `grads`.
+    /// Returns the gradient of the scaled token vectors from the table, and adds the norm's gradients to `grads`.
     ///
     /// # Shapes
-    /// `dy` and the dx returned (tokens, d_model).
+    /// `dy` and the returned dx (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub(crate) fn backward_embedded<T: Real>(
         &self,
         p: &Params<T>,
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_follows_the_first_separator_is_of_the_second_kind() {
+    fn tokens_after_the_first_separator_have_the_second_type() {
         let options =
             InputEmbeddingsOptions { token_types: 2, separator: Some(9), ..InputEmbeddingsOptions::default() };
         let position = PositionKind::Sinusoidal;
@@ -286,7 +286,7 @@ mod tests {
         let mut builder = Builder::new();
         let input = InputEmbeddings::new(&mut builder, &config);
         let p: Params<f32> = Params::init(&builder.finish(), 1);
-        // Two pairs, of which the second has a separator too many, and a single text.
+        // Two pairs, the second with one separator too many, and a single text.
         let (ids, offsets) = ([1, 9, 2, 9, 3, 4, 9, 9, 5, 6], Offsets::from_lengths([4, 5, 1]));
         let of = |types| input.forward(&p, Tokens { ids: &ids, offsets: &offsets, types }, Mode::Eval).unwrap().0;
         assert_eq!(of(None), of(Some(&[0, 0, 1, 1, 0, 0, 0, 1, 1, 0])));

@@ -14,7 +14,7 @@ pub struct Linear {
     outputs: usize,
 }
 
-/// The parameters of a linear layer as `x W + b` has them.
+/// The parameters of a linear layer in the form `x W + b`.
 #[derive(Clone, Debug)]
 pub struct LinearMatrices {
     /// W: (inputs, outputs).
@@ -24,19 +24,19 @@ pub struct LinearMatrices {
 }
 
 impl Linear {
-    /// Adds `weight` and, if wanted, `bias` to the model.
+    /// Adds `weight` and, if requested, `bias` to the model.
     pub fn new(builder: &mut Builder, inputs: usize, outputs: usize, bias: bool) -> Self {
         Linear::with_init(builder, inputs, outputs, bias, Init::glorot(inputs, outputs))
     }
 
-    /// As [`Linear::new`], with another start for the weight.
+    /// Like [`Linear::new`], with another initialization of the weight.
     pub fn with_init(builder: &mut Builder, inputs: usize, outputs: usize, bias: bool, init: Init) -> Self {
         let weight = builder.add("weight", &[outputs, inputs], init);
         let bias = bias.then(|| builder.add("bias", &[outputs], Init::Zeros));
         Linear { weight, bias, outputs }
     }
 
-    /// `y = x Wᵀ + b`; `backward` needs the same x.
+    /// Returns `y = x Wᵀ + b`; `backward` needs the same x.
     ///
     /// # Shapes
     /// `x` (tokens, inputs) → (tokens, outputs).
@@ -47,7 +47,7 @@ impl Linear {
         self.forward_then(p, x, Epilogue::Identity)
     }
 
-    /// `y = then(x Wᵀ + b)`
+    /// Returns `y = epilogue(x Wᵀ + b)`.
     pub(crate) fn forward_then<T: Real>(
         &self,
         p: &Params<T>,
@@ -67,18 +67,18 @@ impl Linear {
         array((x.nrows(), self.outputs), product.compute()?)
     }
 
-    /// The weight as `x W + b` has it, (inputs, outputs), and the bias, (1, outputs), in f64.
+    /// Returns the weight in the form `x W + b`, (inputs, outputs), and the bias, (1, outputs), in f64.
     pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
         (to_f64(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row_f64(p, bias)))
     }
 
-    /// The same for whoever shows them.
+    /// Returns the parameters as [`LinearMatrices`].
     pub(super) fn linear_matrices<T: Real>(&self, p: &Params<T>) -> LinearMatrices {
         let (weight, bias) = self.matrices(p);
         LinearMatrices { weight, bias }
     }
 
-    /// What `work` makes of the parameters when these inputs count for nothing.
+    /// Returns the result of `work` on the parameters with these inputs ablated, and restores the parameters.
     pub(crate) fn with_inputs_ablated<T: Real, R>(
         &self,
         p: &mut Params<T>,
@@ -92,20 +92,20 @@ impl Linear {
         result
     }
 
-    /// From now on these inputs count for nothing.
+    /// Ablates these inputs: their weights become 0.
     pub(crate) fn ablate_inputs<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
         let weight = p.slice_mut(self.weight);
         let width = weight.len() / self.outputs.max(1);
         weight.chunks_exact_mut(width.max(1)).for_each(|row| row[inputs.clone()].fill(T::ZERO));
     }
 
-    /// The gradient of x; those of weight and bias are added to `grads`.
+    /// Returns the gradient of x and adds the gradients of weight and bias to `grads`.
     ///
     /// # Shapes
-    /// `x` as given to `forward`, `dy` (tokens, outputs) → dx (tokens, inputs).
+    /// `x` is the input of `forward`; `dy` (tokens, outputs) → dx (tokens, inputs).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -116,7 +116,7 @@ impl Linear {
         self.backward_then(p, x, dy, Epilogue::Identity, grads)
     }
 
-    /// As [`Linear::backward`], and what follows dx.
+    /// Like [`Linear::backward`], with an epilogue applied to dx.
     pub(crate) fn backward_then<T: Real>(
         &self,
         p: &Params<T>,

@@ -1,14 +1,16 @@
-//! Layers, one in a file, each with `forward` and the `backward` that differentiates it.
+//! Layers, one per file, each with `forward` and its gradient `backward`.
 //!
-//! Activations are packed: a batch of sequences is one `(tokens, width)` array and [`Offsets`] that say where each
-//! sequence starts; there is no padding anywhere. `forward` returns the output and what must be remembered for
-//! `backward`; `backward` adds to the parameters' gradients and returns that of the input. All is generic over the
-//! number type: `f32` is fast, `f64` runs the plain reference, which is how gradients are checked.
+//! Activations are packed: a batch of sequences is one `(tokens, width)` array with [`Offsets`], the start of each
+//! sequence. There is no padding. `forward` returns the output and a cache for `backward`. `backward` adds to the
+//! parameter gradients and returns the gradient of the input.
+//!
+//! Layers are generic over the number type: `f32` runs the fast kernels, `f64` the plain reference, which checks the
+//! gradients.
 //!
 //! # Files
 //!
 //! - `alibi`: slopes of linear biases
-//! - `body`: the backbone of a classifier: an encoder or a recurrent network
+//! - `backbone`: the backbone of a classifier: an encoder or a recurrent network
 //! - `decoder`: the decoder stack
 //! - `decoder_layer`: self-attention, cross-attention, feed-forward
 //! - `dropout`: training or evaluation mode, and the random stream
@@ -18,16 +20,16 @@
 //! - `encoder_layer`: self-attention and feed-forward
 //! - `feed_forward`: the position-wise network
 //! - `head`: the head of a classifier
-//! - `input`: embeddings with positions and segments
+//! - `input_embeddings`: token embeddings with positions and token types
 //! - `linear`: `y = x Wᵀ + b`
 //! - `multi_head_attention`: self- and cross-attention
-//! - `norm`: layer norm or RMS norm, and where it is placed
+//! - `norm`: layer norm or RMS norm, and its position in a layer
 //! - `pooling`: token vectors to one vector for each sequence
 //! - `position`: sinusoidal and learned positions
-//! - `record`: recorded intermediate values for display
 //! - `recurrent`: RNN, LSTM and GRU layers
 //! - `rotary`: rotary positions
-//! - `sublayer`: residual connection and norm around a part
+//! - `sublayer`: residual connection and norm around an inner layer
+//! - `trace`: intermediate values and gradients for display
 
 mod alibi;
 mod backbone;
@@ -83,12 +85,12 @@ use chumoku_kernels::{MatMut, MatRef, Real, parallel, parallel_try_map};
 use ndarray::{Array2, ArrayView2, CowArray, Ix2};
 use std::ops::Range;
 
-/// Where each sequence of a packed batch starts, and at the end the number of tokens: `[0, l1, l1 + l2, …]`.
+/// The start of each sequence in a packed batch, and the number of tokens at the end: `[0, l1, l1 + l2, …]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets(Vec<usize>);
 
 impl Offsets {
-    /// The offsets of sequences of these lengths; a length may be 0.
+    /// Builds the offsets of sequences of these lengths; a length may be 0.
     pub fn from_lengths(lengths: impl IntoIterator<Item = usize>) -> Self {
         let mut offsets = vec![0];
         let mut sum = 0;
@@ -109,17 +111,18 @@ impl Offsets {
         self.0[self.0.len() - 1]
     }
 
-    /// The tokens of sequence `s`.
+    /// The token range of sequence `s`.
     pub fn range(&self, s: usize) -> std::ops::Range<usize> {
         self.0[s]..self.0[s + 1]
     }
 
-    /// The tokens of each sequence.
+    /// The token range of each sequence.
     pub fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
         self.0.windows(2).map(|w| w[0]..w[1])
     }
 
-    /// Ranges of consecutive sequences of at least so many tokens (the last may have fewer); none for no sequence.
+    /// Returns ranges of consecutive sequences with at least `tokens` tokens each (the last may have fewer). Without
+    /// sequences there are none.
     pub(crate) fn groups(&self, tokens: usize) -> Vec<std::ops::Range<usize>> {
         let (mut groups, mut start) = (Vec::new(), 0);
         for s in 0..self.sequences() {
@@ -131,17 +134,17 @@ impl Offsets {
         groups
     }
 
-    /// The plain numbers.
+    /// The offsets as plain numbers.
     pub fn as_slice(&self) -> &[usize] {
         &self.0
     }
 }
 
-/// What `each` makes of groups of sequences of at least so many tokens, given their tokens and their own offsets: groups
-/// are small enough to stay in a core's cache, and come in their order.
+/// Calls `each` with groups of at least `tokens` tokens, and returns the results in order. Groups run in parallel and
+/// are small enough to stay in a core's cache. `each` gets a group's token range and its own offsets.
 ///
 /// # Errors
-/// If there are not as many ids as the sequences have tokens, or as for `each`.
+/// If the number of ids differs from the number of tokens, or if `each` returns an error.
 pub(crate) fn map_groups<R: Send>(
     (what, ids): (&'static str, usize),
     offsets: &Offsets,
@@ -158,18 +161,18 @@ pub(crate) fn map_groups<R: Send>(
     })
 }
 
-/// `x` with its rows one after another, copied only if they are not.
+/// Returns `x` with contiguous rows; copies only if necessary.
 pub(crate) fn contiguous<T: Real>(x: ArrayView2<'_, T>) -> CowArray<'_, T, Ix2> {
     if x.is_standard_layout() { x.into() } else { x.as_standard_layout().into_owned().into() }
 }
 
-/// The numbers of an array that is packed.
+/// The numbers of a contiguous array.
 pub(crate) fn numbers<'a, T>(x: &'a ArrayView2<'_, T>) -> &'a [T] {
-    x.as_slice().expect("the array was packed before")
+    x.as_slice().expect("the array is contiguous")
 }
 
 pub(crate) fn numbers_mut<T>(x: &mut Array2<T>) -> &mut [T] {
-    x.as_slice_mut().expect("arrays made here are packed")
+    x.as_slice_mut().expect("new arrays are contiguous")
 }
 
 pub(crate) fn mat_ref<'a, T: Real>(x: &'a ArrayView2<'_, T>) -> Result<MatRef<'a, T>> {
@@ -182,7 +185,7 @@ pub(crate) fn mat_mut<T: Real>(x: &mut Array2<T>) -> Result<MatMut<'_, T>> {
     Ok(MatMut::new(numbers_mut(x), rows, cols)?)
 }
 
-/// `a += b`
+/// Computes `a += b`.
 pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
     const CHUNK: usize = 1 << 14;
     let b = contiguous(b);
@@ -192,23 +195,24 @@ pub(crate) fn add_assign<T: Real>(a: &mut Array2<T>, b: ArrayView2<'_, T>) {
     });
 }
 
-/// The rows that an operation returned, as an array.
+/// Converts the result of a kernel into an array.
 pub(crate) fn array<T>(shape: (usize, usize), numbers: Vec<T>) -> Result<Array2<T>> {
-    Ok(Array2::from_shape_vec(shape, numbers).expect("operations return as many numbers as they promise"))
+    Ok(Array2::from_shape_vec(shape, numbers).expect("kernels return as many numbers as documented"))
 }
 
-/// An array of 0.
+/// An array of zeros.
 pub(crate) fn zeros<T: Real>(shape: (usize, usize)) -> Array2<T> {
-    Array2::from_shape_vec(shape, chumoku_kernels::zeros(shape.0 * shape.1)).expect("as many as asked for")
+    Array2::from_shape_vec(shape, chumoku_kernels::zeros(shape.0 * shape.1))
+        .expect("the buffer has the requested length")
 }
 
-/// Numbers in f64.
+/// Converts numbers to f64.
 pub(crate) fn to_f64<T: Real>(x: ArrayView2<'_, T>) -> Array2<f64> {
     x.mapv(|x| x.to_f64())
 }
 
-/// A parameter of one axis as a row, in f64.
+/// Returns a parameter of one axis as a row, in f64.
 pub(crate) fn row_f64<T: Real>(p: &Params<T>, id: ParamId) -> Array2<f64> {
     let numbers: Vec<f64> = p.slice(id).iter().map(|x| x.to_f64()).collect();
-    Array2::from_shape_vec((1, numbers.len()), numbers).expect("a row of all numbers")
+    Array2::from_shape_vec((1, numbers.len()), numbers).expect("a row holds all numbers")
 }

@@ -1,4 +1,4 @@
-//! Normalisation of tokens: layer norm or RMS norm, and where it stands.
+//! Normalization of tokens: layer norm or RMS norm, and its position in a layer.
 
 use super::{array, contiguous, numbers, row_f64};
 use crate::Result;
@@ -10,17 +10,17 @@ use chumoku_kernels::{
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-/// Where normalisation stands.
+/// The position of the normalization in a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NormOrder {
-    /// After each residual sum, as published: `x = norm(x + f(x))`.
+    /// After each residual sum, as in the original paper: `x = norm(x + f(x))`.
     Post,
-    /// Before each part, which trains more steadily: `x = x + f(norm(x))` (Xiong et al. 2020).
+    /// Before each sublayer, which makes training more stable: `x = x + f(norm(x))` (Xiong et al. 2020).
     Pre,
 }
 
-/// Which normalisation.
+/// The kind of normalization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -34,30 +34,30 @@ pub enum NormKind {
     Rms,
 }
 
-/// The normalisation of a layer: one of these.
+/// The normalization of a layer.
 #[derive(Clone, Debug)]
 pub enum Norm {
-    /// With mean and deviation.
+    /// Layer norm, with mean and deviation.
     Layer(LayerNorm),
-    /// With the root of the mean square.
+    /// RMS norm, with the root mean square.
     Rms(RmsNorm),
-    /// None: what comes is normalised already.
+    /// No normalization, because the input is already normalized.
     Identity,
 }
 
-/// What a [`Norm`] remembers.
+/// The cache of a [`Norm`]'s forward pass.
 #[derive(Clone, Debug)]
 pub enum NormCache<T> {
-    /// Of layer norm.
+    /// The cache of layer norm.
     Layer(LayerNormCache<T>),
-    /// Of RMS norm.
+    /// The cache of RMS norm.
     Rms(RmsNormCache<T>),
-    /// Nothing.
+    /// No cache.
     Identity,
 }
 
 impl Norm {
-    /// Adds the parameters of a normalisation to the model.
+    /// Adds the parameters of a normalization to the model.
     pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
         match kind {
             NormKind::Layer => Norm::Layer(LayerNorm::with_epsilon(builder, width, epsilon)),
@@ -66,7 +66,7 @@ impl Norm {
         }
     }
 
-    /// γ and β as rows, in f64, and ε; RMS norm has no β. None where nothing is normalised.
+    /// Returns γ and β as rows, in f64, and ε. RMS norm has no β. `None` without normalization.
     pub(crate) fn parameter_rows<T: Real>(&self, p: &Params<T>) -> Option<(Array2<f64>, Option<Array2<f64>>, f64)> {
         match self {
             Norm::Layer(norm) => {
@@ -79,7 +79,7 @@ impl Norm {
         }
     }
 
-    /// Normalises each row; `backward` needs x and the cache.
+    /// Normalizes each row; `backward` needs x and the cache.
     ///
     /// # Shapes
     /// `x` (tokens, width) → the same.
@@ -100,13 +100,13 @@ impl Norm {
         })
     }
 
-    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    /// Returns the gradient of x plus `residual`, the gradient from the residual connection.
     ///
     /// # Shapes
-    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
+    /// `x`, `dy`, `residual` and the returned dx (tokens, width).
     ///
     /// # Errors
-    /// If the shapes do not fit, or the cache is another norm's.
+    /// If the shapes do not match, or the cache belongs to another kind of norm.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -129,7 +129,7 @@ impl Norm {
     }
 }
 
-/// `y = γ (x − mean)/√(variance + ε) + β` over each token (Ba, Kiros and Hinton 2016), or the same without β.
+/// `y = γ (x − mean)/√(variance + ε) + β` for each token (Ba, Kiros and Hinton 2016), or the same without β.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     weight: ParamId,
@@ -137,7 +137,7 @@ pub struct LayerNorm {
     epsilon: f64,
 }
 
-/// Each token's mean and 1/√(variance + ε).
+/// The mean and 1/√(variance + ε) of each token.
 #[derive(Clone, Debug)]
 pub struct LayerNormCache<T> {
     mean: Vec<T>,
@@ -145,7 +145,7 @@ pub struct LayerNormCache<T> {
 }
 
 impl LayerNorm {
-    /// Added to the variance unless another is given, as in PyTorch.
+    /// Default ε, added to the variance, as in PyTorch.
     pub const EPSILON: f64 = 1e-5;
 
     /// Adds `weight` (γ, starting at 1) and `bias` (β, starting at 0).
@@ -153,18 +153,18 @@ impl LayerNorm {
         LayerNorm::with_epsilon(builder, width, Self::EPSILON)
     }
 
-    /// The same with another ε.
+    /// Like [`LayerNorm::new`], with another ε.
     pub fn with_epsilon(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         let weight = builder.add("weight", &[width], Init::Ones);
         LayerNorm { weight, bias: Some(builder.add("bias", &[width], Init::Zeros)), epsilon }
     }
 
-    /// Adds `weight` alone.
+    /// Adds `weight` only.
     pub fn without_bias(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         LayerNorm { weight: builder.add("weight", &[width], Init::Ones), bias: None, epsilon }
     }
 
-    /// Normalises each row, then scales and shifts it by γ and β; `backward` needs x and the cache.
+    /// Normalizes each row, then scales it by γ and shifts it by β; `backward` needs x and the cache.
     ///
     /// # Shapes
     /// `x` (tokens, width) → the same.
@@ -181,13 +181,13 @@ impl LayerNorm {
         Ok((array(x.dim(), y)?, LayerNormCache { mean, inverse_deviation }))
     }
 
-    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    /// Returns the gradient of x plus `residual`, the gradient from the residual connection.
     ///
     /// # Shapes
-    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
+    /// `x`, `dy`, `residual` and the returned dx (tokens, width).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -212,7 +212,7 @@ impl LayerNorm {
                 backward.compute(grads.two_slices_mut(self.weight, bias))?
             }
             None if grads.is_trained(self.weight) => backward.compute_without_bias(grads.slice_mut(self.weight))?,
-            // Frozen: nobody asks for these.
+            // Frozen parameters: these gradients are not needed.
             _ => {
                 let mut d = [vec![T::ZERO; x.ncols()], vec![T::ZERO; x.ncols()]];
                 backward.compute(d.each_mut().map(|d| &mut d[..]))?
@@ -222,14 +222,14 @@ impl LayerNorm {
     }
 }
 
-/// `y = γ · x/√(mean(x²) + ε)` over each token (Zhang and Sennrich 2019, equation 4).
+/// `y = γ · x/√(mean(x²) + ε)` for each token (Zhang and Sennrich 2019, equation 4).
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
     weight: ParamId,
     epsilon: f64,
 }
 
-/// Each token's 1/√(mean(x²) + ε).
+/// 1/√(mean(x²) + ε) of each token.
 #[derive(Clone, Debug)]
 pub struct RmsNormCache<T> {
     inverse_rms: Vec<T>,
@@ -241,12 +241,12 @@ impl RmsNorm {
         RmsNorm { weight: builder.add("weight", &[width], Init::Ones), epsilon }
     }
 
-    /// γ, in f64.
+    /// Returns γ in f64.
     pub(crate) fn gamma<T: Real>(&self, p: &Params<T>) -> Vec<f64> {
         p.slice(self.weight).iter().map(|x| x.to_f64()).collect()
     }
 
-    /// Divides each row by the root of its mean square, then scales it by γ; `backward` needs x and the cache.
+    /// Divides each row by its root mean square, then scales it by γ; `backward` needs x and the cache.
     ///
     /// # Shapes
     /// `x` (tokens, width) → the same.
@@ -260,13 +260,13 @@ impl RmsNorm {
         Ok((array(x.dim(), y)?, RmsNormCache { inverse_rms }))
     }
 
-    /// The gradient of x; `residual` is added to it, the gradient of what else x went to.
+    /// Returns the gradient of x plus `residual`, the gradient from the residual connection.
     ///
     /// # Shapes
-    /// `x`, `dy`, `residual` and the dx returned (tokens, width).
+    /// `x`, `dy`, `residual` and the returned dx (tokens, width).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -288,7 +288,7 @@ impl RmsNorm {
         if grads.is_trained(self.weight) {
             return array(x.dim(), backward.compute(grads.slice_mut(self.weight))?);
         }
-        // Frozen: nobody asks for it.
+        // Frozen parameter: its gradient is not needed.
         array(x.dim(), backward.compute(&mut vec![T::ZERO; x.ncols()])?)
     }
 }

@@ -1,33 +1,33 @@
-//! From a vector for each token to one for each sequence.
+//! Pooling: from token vectors to one vector per sequence.
 
 use super::{Offsets, zeros};
 use chumoku_kernels::Real;
 use ndarray::{Array2, ArrayView2};
 use serde::{Deserialize, Serialize};
 
-/// How tokens become a sequence's vector. A sequence without tokens gets zeros.
+/// The pooling method. A sequence without tokens gets zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Pooling {
     /// The mean over tokens.
     Mean,
-    /// The largest value of each column.
+    /// The maximum of each column.
     Max,
     /// The first token's vector.
     First,
     /// The last token's vector.
     Last,
-    /// The sum over tokens, divided by the root of their number.
+    /// The sum over tokens, divided by the square root of their number.
     MeanSqrtLength,
 }
 
-/// The token that each column of each sequence came from, for [`Pooling::Max`].
+/// For [`Pooling::Max`], the token that each column of each sequence came from.
 #[derive(Clone, Debug)]
 pub struct PoolingCache(Vec<usize>);
 
 impl Pooling {
-    /// One vector for each sequence, and what `backward` needs of the computation.
+    /// Returns one vector per sequence, and the cache for `backward`.
     ///
     /// # Shapes
     /// `x` (tokens, width) → (sequences, width).
@@ -63,13 +63,13 @@ impl Pooling {
         (y, PoolingCache(from))
     }
 
-    /// What each of so many tokens counts in a mean.
+    /// Returns the weight of each token in a mean over `tokens` tokens.
     fn token_weight<T: Real>(self, tokens: usize) -> T {
         let tokens = T::round_from(tokens as f64);
         T::ONE / if self == Pooling::MeanSqrtLength { T::round_from(tokens.to_f64().sqrt()) } else { tokens }
     }
 
-    /// The gradient of x.
+    /// Returns the gradient of x.
     ///
     /// # Shapes
     /// `dy` (sequences, width) → dx (tokens, width).

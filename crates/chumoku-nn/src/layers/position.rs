@@ -1,6 +1,6 @@
-//! Positional encoding, sinusoidal or learned: added to the embeddings, counted from 0 in each sequence.
+//! Sinusoidal and learned positional encodings, added to the embeddings. Positions count from 0 in each sequence.
 //!
-//! Rotary positions and ALiBi work inside attention and add nothing here.
+//! Rotary positions and ALiBi act inside attention and add nothing here.
 
 use super::Offsets;
 use crate::params::{Builder, Init, ParamId, Params};
@@ -10,28 +10,28 @@ use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Which positional encoding a model uses.
+/// The kind of positional encoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PositionKind {
-    /// The model does not see the order of its tokens, but through causality.
+    /// No positions: the model sees the order of its tokens only through causality.
     #[default]
     None,
     /// Fixed sines and cosines.
     Sinusoidal,
-    /// The same, all sines before all cosines: [`sinusoidal_halves`].
+    /// Fixed sines and cosines, all sines before all cosines: [`sinusoidal_halves`].
     SinusoidalHalves,
     /// A trained vector for each position.
     Learned,
-    /// Queries and keys are turned by angles that grow with the position: [`super::Rotary`].
+    /// Rotates queries and keys by angles that grow with the position: [`super::Rotary`].
     Rotary,
-    /// Scores fall with the distance: [`super::alibi_slopes`].
+    /// Lowers scores with the distance: [`super::alibi_slopes`].
     Alibi,
 }
 
-/// The sinusoidal encoding of positions `0..length`:
-/// `PE[pos][2i] = sin(pos / 10000^(2i/d))`, `PE[pos][2i + 1] = cos(pos / 10000^(2i/d))`.
+/// Returns the sinusoidal encoding of positions `0..length`: `PE[pos][2i] = sin(pos / 10000^(2i/d))`,
+/// `PE[pos][2i + 1] = cos(pos / 10000^(2i/d))`.
 ///
 /// Source: Vaswani et al. 2017, section 3.5.
 ///
@@ -49,7 +49,7 @@ pub fn sinusoidal<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     })
 }
 
-/// The same numbers as those of [`sinusoidal`], the sines in the first half of a row and the cosines in the second.
+/// Returns the numbers of [`sinusoidal`], with the sines in the first half of each row and the cosines in the second.
 pub fn sinusoidal_halves<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     let whole = sinusoidal(length, d_model);
     let half = d_model.div_ceil(2);
@@ -58,7 +58,7 @@ pub fn sinusoidal_halves<T: Real>(length: usize, d_model: usize) -> Array2<T> {
     whole.select(Axis(1), &columns)
 }
 
-/// Adds row `position` of the table to each token; sequences start at the positions of `starts`.
+/// Adds the table row of its position to each token. Each sequence starts at its position in `starts`.
 fn add_rows<T: Real, U: Real>(
     x: &mut Array2<T>,
     offsets: &Offsets,
@@ -78,21 +78,22 @@ pub struct PositionEncoding {
     kind: PositionKind,
     weight: Option<ParamId>,
     length: usize,
-    /// The row of a learned encoding that the first token of a sequence gets.
+    /// The row of a learned encoding for the first token of a sequence.
     first: usize,
     width: usize,
-    /// The sinusoidal encoding of as many positions as were needed so far.
+    /// The sinusoidal encoding of the positions needed so far.
     table: Arc<RwLock<Arc<Array2<f64>>>>,
 }
 
 impl PositionEncoding {
-    /// For sequences of at most `length`; adds `weight` (length, d_model) to the model if it is learned.
+    /// Builds an encoding for sequences of at most `length` tokens. A learned one adds `weight` (length, d_model) to
+    /// the model.
     pub fn new(builder: &mut Builder, kind: PositionKind, length: usize, d_model: usize) -> Self {
         PositionEncoding::with_first_position(builder, kind, 0, [length, d_model])
     }
 
-    /// The same, where `first` rows of a learned encoding go before that of a sequence's first token (RoBERTa keeps some
-    /// for padding): `weight` has the shape (first + length, d_model).
+    /// Like [`PositionEncoding::new`], with `first` extra rows of a learned encoding before the row of the first token.
+    /// `weight` has the shape (first + length, d_model). RoBERTa reserves such rows for padding.
     pub fn with_first_position(
         builder: &mut Builder,
         kind: PositionKind,
@@ -106,7 +107,7 @@ impl PositionEncoding {
 
     /// Adds the encoding to `x` (tokens, d_model), in place.
     ///
-    /// Nothing needs to be remembered.
+    /// `backward` needs no cache.
     ///
     /// # Errors
     /// If a sequence is longer than the encoding.
@@ -114,7 +115,8 @@ impl PositionEncoding {
         self.forward_at(p, x, offsets, &[])
     }
 
-    /// As [`Position::forward`], for tokens that follow `starts` others of each sequence (none if left out).
+    /// Like [`PositionEncoding::forward`], for tokens that follow `starts` earlier tokens of each sequence (0 if
+    /// empty).
     ///
     /// # Errors
     /// If a sequence is longer than the encoding.
@@ -140,14 +142,14 @@ impl PositionEncoding {
         Ok(())
     }
 
-    /// The table of at least so many positions, computed once.
+    /// Returns a table of at least `length` positions, computed once.
     fn sinusoidal(&self, length: usize) -> Arc<Array2<f64>> {
-        // A panic elsewhere leaves a whole table, so a poisoned lock does not matter.
+        // A panic in another thread leaves a complete table, so a poisoned lock is harmless.
         let table = Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner));
         if table.nrows() >= length {
             return table;
         }
-        // Twice the room each time: sequences that grow token by token need few tables.
+        // Double the capacity each time: sequences that grow token by token need few tables.
         let room = length.checked_next_power_of_two().unwrap_or(length);
         let table = Arc::new(match self.kind {
             PositionKind::SinusoidalHalves => sinusoidal_halves(room, self.width),
@@ -157,7 +159,7 @@ impl PositionEncoding {
         table
     }
 
-    /// The gradient of x is dy itself; a learned encoding gets `dtable[position] += dy`.
+    /// Adds the gradient of a learned encoding, `dtable[position] += dy`. The gradient of x is dy itself.
     pub fn backward<T: Real>(&self, dy: ArrayView2<'_, T>, offsets: &Offsets, grads: &mut Params<T>) {
         let Some(weight) = self.weight.filter(|&weight| grads.is_trained(weight)) else { return };
         let table = grads.slice_mut(weight);

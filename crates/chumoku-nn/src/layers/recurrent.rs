@@ -1,4 +1,4 @@
-//! Recurrent networks: RNN, LSTM and GRU, in layers and in one direction or both.
+//! Recurrent networks (RNN, LSTM and GRU) with several layers, in one direction or both.
 
 use super::{Mode, Offsets, array, contiguous, mat_ref, numbers, zeros};
 use crate::Result;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The sizes and options of a [`Recurrent`] network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RecurrentConfig {
-    /// What a step computes.
+    /// The kind of cell.
     #[serde(serialize_with = "name_of")]
     pub cell: RecurrentCell,
     /// Number of layers.
@@ -23,7 +23,7 @@ pub struct RecurrentConfig {
     pub d_model: usize,
     /// Width of the output of each direction.
     pub hidden_size: usize,
-    /// Whether a second network reads each sequence from its end; its output stands behind the first's.
+    /// True to add a second network that reads each sequence from its end. Its output follows the first one's columns.
     pub bidirectional: bool,
     /// Dropout between layers.
     pub dropout: f32,
@@ -40,7 +40,7 @@ impl RecurrentConfig {
     }
 }
 
-/// A [`Cell`] as files have it: by its name.
+/// A [`Cell`] in files, as its name.
 pub(super) struct CellName(pub(super) RecurrentCell);
 
 impl<'de> Deserialize<'de> for CellName {
@@ -55,14 +55,15 @@ fn name_of<S: Serializer>(cell: &RecurrentCell, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(cell.name())
 }
 
-/// A recurrent network over packed sequences, as PyTorch's `RNN`, `LSTM` and `GRU`, from a state of 0.
+/// A recurrent network over packed sequences, like PyTorch's `RNN`, `LSTM` and `GRU`, with an initial state of 0.
 ///
-/// The input's projections are one product over all tokens; what has to go step by step is
-/// [`chumoku_kernels::Recurrence`]'s, which has the formulas; the gradients of weights are products over all tokens again.
+/// The projections of the input are one product over all tokens. The sequential part is
+/// [`chumoku_kernels::Recurrence`], which documents the formulas. The gradients of weights are again products over all
+/// tokens.
 #[derive(Clone, Debug)]
 pub struct Recurrent {
     config: RecurrentConfig,
-    /// Of each layer, the network of each direction.
+    /// The layers, each with the parameters of each direction.
     layers: Vec<Vec<DirectionParams>>,
 }
 
@@ -79,18 +80,18 @@ struct DirectionParams {
     bias_hh: ParamId,
 }
 
-/// What a [`Recurrent`] network remembers: of each layer, what it was given and what each direction made of it.
+/// The cache of a [`Recurrent`] network's forward pass: each layer's input and the trace of each direction.
 #[derive(Clone, Debug)]
 pub struct RecurrentCache<T>(Vec<(Array2<T>, Vec<RecurrentActivations<T>>)>);
 
-/// Number of a layer's dropout among those of the model.
+/// Returns the dropout site of a layer.
 fn dropout_site(layer: usize) -> u32 {
     8 * (layer as u32 + 1)
 }
 
 impl Recurrent {
-    /// Adds `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the same with `_reverse` for the other direction,
-    /// and so on for each layer; uniform in ±1/√hidden, as in PyTorch.
+    /// Adds `weight_ih_l0`, `weight_hh_l0`, `bias_ih_l0`, `bias_hh_l0`, the same with `_reverse` for the other
+    /// direction, and so on for each layer. Initialization is uniform in ±1/√hidden, as in PyTorch.
     pub fn new(builder: &mut Builder, config: &RecurrentConfig) -> Self {
         let (hidden, rows) = (config.hidden_size, config.cell.gates() * config.hidden_size);
         let init = Init::Uniform(1.0 / (hidden as f64).sqrt());
@@ -118,13 +119,13 @@ impl Recurrent {
         }
     }
 
-    /// The hidden states of the last layer, and what `backward` needs of the computation.
+    /// Returns the hidden states of the last layer, and the cache for `backward`.
     ///
     /// # Shapes
-    /// `x` (tokens, inputs) → (tokens, width): at each token the output of the last layer.
+    /// `x` (tokens, inputs) → (tokens, width): the output of the last layer at each token.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -144,10 +145,10 @@ impl Recurrent {
         Ok((x, RecurrentCache(cache)))
     }
 
-    /// As [`Recurrent::forward`] in use, remembering nothing.
+    /// Like [`Recurrent::forward`] in evaluation mode, without a cache.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn infer<T: Real>(&self, p: &Params<T>, mut x: Array2<T>, offsets: &Offsets) -> Result<Array2<T>> {
         for layer in &self.layers {
             x = self.layer(p, layer, x.view(), offsets)?.0;
@@ -155,7 +156,7 @@ impl Recurrent {
         Ok(x)
     }
 
-    /// One layer: (tokens, inputs) → (tokens, width), and what each direction remembers.
+    /// Runs one layer: (tokens, inputs) → (tokens, width), with the trace of each direction.
     fn layer<T: Real>(
         &self,
         p: &Params<T>,
@@ -173,7 +174,7 @@ impl Recurrent {
             let bias = Some(p.slice(direction.bias_ih));
             let projections =
                 FusedGemm { a, b, bias, epilogue: Epilogue::Identity, precision: p.precision() }.compute()?;
-            // Each direction writes columns of its own.
+            // Each direction writes its own columns.
             let columns = super::numbers_mut(&mut y).get_mut(i * hidden..).unwrap_or_default();
             let columns = MatMut::strided(columns, x.nrows(), hidden, width)?;
             let (weight, bias) = (p.transposed_operand(direction.weight_hh), p.slice(direction.bias_hh));
@@ -182,13 +183,13 @@ impl Recurrent {
         Ok((y, traces))
     }
 
-    /// The gradient of x; those of the parameters are added to `grads`.
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
     ///
     /// # Shapes
     /// `dy` (tokens, width) → dx (tokens, inputs).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -236,7 +237,7 @@ impl Recurrent {
             if grads.is_trained(direction.weight_hh) {
                 gemm(d_hidden.t(), previous, OutputInit::Keep, grads.matrix_mut(direction.weight_hh), precision)?;
             }
-            // Where both projections have one gradient, it is added up once.
+            // If both projections share one gradient, it is summed once.
             let mut sums = vec![T::ZERO; rows];
             add_column_sums(&deltas.input, &mut sums)?;
             if grads.is_trained(direction.bias_ih) {

@@ -1,4 +1,4 @@
-//! Rotary positions of queries and keys, counted from 0 in each sequence.
+//! Rotary positions of queries and keys. Positions count from 0 in each sequence.
 
 use crate::{Error, Result};
 use chumoku_kernels::{HeadsMut, Real, RotaryTable, RotationDirection, rotary_frequencies};
@@ -6,45 +6,45 @@ use serde::{Deserialize, Serialize};
 use std::f64::consts::TAU;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Turns pairs of a head's numbers by angles that grow with the position (Su et al. 2021), the pairs being half the
-/// width apart as in GPT-NeoX and Llama: see [`RotaryTable`]. The table takes 12 · dim bytes a position.
+/// Rotates pairs of a head's numbers by angles that grow with the position (Su et al. 2021). As in GPT-NeoX and Llama,
+/// the numbers of a pair are half the width apart: see [`RotaryTable`]. The table takes 12 · dim bytes per position.
 #[derive(Clone, Debug)]
 pub struct Rotary {
-    /// What a step of position turns each pair by.
+    /// The rotation angle of each pair per step of position.
     speeds: Arc<[f64]>,
-    /// The angles of as many positions as were needed so far.
+    /// The angles of the positions needed so far.
     table: Arc<RwLock<Option<Arc<RotaryTable>>>>,
 }
 
-/// How a model's angles were slowed down, so that it reads more tokens than it was first trained on.
+/// Scaling of a model's rotary angles for sequences longer than in its original training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RotaryScaling {
-    /// Positions are divided by the factor (Chen et al. 2023).
+    /// Divides positions by the factor (Chen et al. 2023).
     Linear {
         /// The factor.
         factor: f64,
     },
-    /// Angles that go round rarely within the positions of the first training are divided by the factor, those that go
-    /// round often stay, and those between are mixed (Llama 3.1: Grattafiori et al. 2024).
+    /// Divides low-frequency angles by the factor, keeps high-frequency angles, and interpolates in between (Llama 3.1:
+    /// Grattafiori et al. 2024). The frequency is the number of turns within the original positions.
     Llama3 {
         /// The factor.
         factor: f64,
-        /// Angles that go round less often than this are divided.
+        /// Angles below this frequency are divided.
         low_freq_factor: f64,
-        /// Angles that go round more often than this stay.
+        /// Angles above this frequency are kept.
         high_freq_factor: f64,
-        /// Positions of the first training.
+        /// Number of positions in the original training.
         original_positions: f64,
     },
 }
 
 impl RotaryScaling {
-    /// That its numbers can be used.
+    /// Checks that the numbers are usable.
     ///
     /// # Errors
-    /// If one is no finite number above 0, or the bounds are not apart.
+    /// If a number is not finite and above 0, or the high factor is not above the low one.
     pub fn check(&self) -> Result<()> {
         let (numbers, are_apart) = match *self {
             RotaryScaling::Linear { factor } => (vec![("factor", factor)], true),
@@ -65,7 +65,7 @@ impl RotaryScaling {
         Err(Error::RotaryScaling(found.join(", ")))
     }
 
-    /// The speed that becomes of one.
+    /// Returns the scaled speed.
     fn scale_speed(&self, speed: f64) -> f64 {
         match *self {
             RotaryScaling::Linear { factor } => speed / factor,
@@ -79,48 +79,48 @@ impl RotaryScaling {
 }
 
 impl Rotary {
-    /// The angles that GPT-NeoX, Llama and the paper use: `position · 10000^(−2i/dim)`.
+    /// The base in GPT-NeoX, Llama and the paper: angles are `position · 10000^(−2i/dim)`.
     pub const BASE: f64 = 10000.0;
 
-    /// For heads of width `dim`, which must be even, with angles `position · base^(−2i/dim)`.
+    /// Builds rotations for heads of width `dim`, which must be even, with angles `position · base^(−2i/dim)`.
     pub fn new(dim: usize, base: f64) -> Self {
         Rotary { speeds: rotary_frequencies(dim, base).into(), table: Arc::default() }
     }
 
-    /// The same with these angles slowed down.
+    /// Returns a copy with scaled angles.
     #[must_use]
     pub fn scaled(&self, scaling: RotaryScaling) -> Self {
         let speeds = self.speeds.iter().map(|&speed| scaling.scale_speed(speed)).collect();
         Rotary { speeds, table: Arc::default() }
     }
 
-    /// What a step of position turns each pair of a head by.
+    /// The rotation angle of each pair of a head per step of position.
     pub fn speeds(&self) -> &[f64] {
         &self.speeds
     }
 
-    /// Turns the rows of each sequence, in place; the first of sequence s stands at `starts[s]`, or at 0.
+    /// Rotates the rows of each sequence in place. The first row of sequence s has position `starts[s]`, or 0.
     ///
     /// # Shapes
     /// `x` (sequences, heads, length, dim); `starts` (sequences,).
     ///
     /// # Errors
-    /// If the shapes do not fit, or the width is odd.
+    /// If the shapes do not match, or the width is odd.
     pub fn rotate<T: Real>(&self, x: HeadsMut<'_, T>, starts: Option<&[usize]>, turn: RotationDirection) -> Result<()> {
         let start = |s: usize| starts.and_then(|starts| starts.get(s)).copied().unwrap_or(0);
         let positions = (0..x.sequences()).map(|s| start(s).saturating_add(x.length(s))).max().unwrap_or(0);
         Ok(self.table(positions)?.rotate(x, starts, turn)?)
     }
 
-    /// The table of at least so many positions.
+    /// Returns a table of at least `positions` positions.
     fn table(&self, positions: usize) -> Result<Arc<RotaryTable>> {
-        // A panic elsewhere leaves a whole table, so a poisoned lock does not matter.
+        // A panic in another thread leaves a complete table, so a poisoned lock is harmless.
         if let Some(table) = &*self.table.read().unwrap_or_else(PoisonError::into_inner)
             && table.positions() >= positions
         {
             return Ok(Arc::clone(table));
         }
-        // Twice the room each time: sequences that grow token by token need few tables.
+        // Double the capacity each time: sequences that grow token by token need few tables.
         let room = positions.checked_next_power_of_two().unwrap_or(positions);
         let table = Arc::new(RotaryTable::with_frequencies(room, &self.speeds)?);
         *self.table.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&table));

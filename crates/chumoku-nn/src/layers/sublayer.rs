@@ -1,4 +1,4 @@
-//! What the layers of encoder and decoder are made of: a part with a residual connection and a normalisation.
+//! The building block of encoder and decoder layers: a function with a residual connection and a normalization.
 
 use super::trace::FeedForwardTrace;
 use super::{EncoderConfig, FeedForward, FeedForwardCache, Mode, Norm, NormCache, NormOrder, add_assign, to_f64};
@@ -7,8 +7,8 @@ use crate::params::{Builder, Params};
 use chumoku_kernels::{Epilogue, Real};
 use ndarray::{Array2, ArrayView2};
 
-/// The residual connection and normalisation around a part f: `norm(x + dropout(f(x)))` as published, or
-/// `x + dropout(f(norm(x)))` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
+/// The residual connection and normalization around a function f. Post-norm computes `norm(x + dropout(f(x)))` as in
+/// the original paper, pre-norm `x + dropout(f(norm(x)))` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
 #[derive(Clone, Debug)]
 pub(super) struct Sublayer {
     order: NormOrder,
@@ -17,30 +17,30 @@ pub(super) struct Sublayer {
     site: u32,
 }
 
-/// What a [`Sublayer`] remembers, and its part.
+/// The cache of a [`Sublayer`]'s forward pass, including that of the inner function.
 #[derive(Clone, Debug)]
 pub(super) struct SublayerCache<T, C> {
-    /// What the part was given.
+    /// The input of the inner function.
     pub(super) input: Array2<T>,
-    /// What the part remembers.
+    /// The cache of the inner function.
     pub(super) inner: C,
     norm_input: Array2<T>,
     norm: NormCache<T>,
 }
 
 impl Sublayer {
-    /// Adds the normalisation `name` to the model; `site` numbers the dropout among those of the model.
+    /// Adds the normalization `name` to the model; `site` is the dropout site.
     pub(super) fn new(builder: &mut Builder, name: &str, config: &EncoderConfig, site: u32) -> Self {
         let norm = builder.scope(name, |b| config.new_norm(b));
         Sublayer { order: config.norm_order, norm, dropout: config.dropout, site }
     }
 
-    /// The same without a normalisation.
+    /// Builds a sublayer without a normalization.
     pub(super) fn without_norm(config: &EncoderConfig, site: u32) -> Self {
         Sublayer { order: config.norm_order, norm: Norm::Identity, dropout: config.dropout, site }
     }
 
-    /// `part(x, then)` computes `then(f(x))`, and what it must remember.
+    /// Runs the sublayer. `part(x, epilogue)` computes `epilogue(f(x))` and its cache.
     pub(super) fn forward<T: Real, C>(
         &self,
         p: &Params<T>,
@@ -64,17 +64,17 @@ impl Sublayer {
         }
     }
 
-    /// Where the normalisation stands.
+    /// The position of the normalization.
     pub(super) fn order(&self) -> NormOrder {
         self.order
     }
 
-    /// The normalisation.
+    /// The normalization.
     pub(super) fn norm(&self) -> &Norm {
         &self.norm
     }
 
-    /// A feed-forward network for whoever shows it: its parameters, and what comes of it once more.
+    /// Traces a feed-forward network: its parameters, and its output computed again.
     pub(super) fn trace_feed_forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -91,7 +91,7 @@ impl Sublayer {
         })
     }
 
-    /// `part(d, grads)` computes the gradient of f's input from that of its output.
+    /// Returns the gradient of x. `part(d, grads)` computes the gradient of f's input from that of its output.
     pub(super) fn backward<T: Real, C>(
         &self,
         p: &Params<T>,
@@ -120,7 +120,7 @@ impl Sublayer {
 }
 
 impl<T, C> SublayerCache<T, C> {
-    /// What was given to the sublayer.
+    /// Returns the input of the sublayer.
     pub(super) fn sublayer_input(&self, order: NormOrder) -> &Array2<T> {
         match order {
             NormOrder::Pre => &self.norm_input,
@@ -128,7 +128,7 @@ impl<T, C> SublayerCache<T, C> {
         }
     }
 
-    /// What was given to the sublayer, and `x + f(…)`, where `next` is what the one after it remembers.
+    /// Returns the input of the sublayer and the sum `x + f(…)`, given the cache of the next sublayer.
     pub(super) fn input_and_sum<'a, D>(
         &'a self,
         next: &'a SublayerCache<T, D>,
@@ -143,5 +143,5 @@ impl<T, C> SublayerCache<T, C> {
 }
 
 fn contiguous_numbers<T>(x: &Array2<T>) -> &[T] {
-    x.as_slice().expect("activations are packed")
+    x.as_slice().expect("activations are contiguous")
 }

@@ -1,5 +1,4 @@
-//! What one attention of a model was given and what it made, and the feed-forward network behind it, in f64, for whoever
-//! shows it.
+//! Traces of attention and feed-forward networks: inputs, parameters and results in f64, for display.
 
 use super::linear::LinearMatrices;
 use super::multi_head_attention::AttentionMatrices;
@@ -8,36 +7,36 @@ use crate::params::Params;
 use chumoku_kernels::{Activation, Real};
 use ndarray::Array2;
 
-/// One attention of a layer over one sequence, with the residual connection and the normalisation around it.
+/// A trace of one attention of a layer over one sequence, with its residual connection and normalization.
 #[derive(Clone, Debug)]
 pub struct AttentionTrace {
-    /// The layer's input, before any normalisation: (queries, d_model).
+    /// The layer's input before any normalization: (queries, d_model).
     pub x: Array2<f64>,
-    /// What keys and values are made from, unless it is what queries are made from: (keys, d_model).
+    /// The input of keys and values, if it is not the input of queries: (keys, d_model).
     pub memory: Option<Array2<f64>>,
     /// The parameters of the attention.
     pub matrices: AttentionMatrices,
-    /// Where the normalisation stands.
+    /// The position of the normalization.
     pub order: NormOrder,
-    /// The normalisation; none where what comes is normalised already.
+    /// The normalization, if any.
     pub norm: Option<NormParameters>,
-    /// The model's own queries, keys and values, as the kernel reads them: (tokens, heads · width) each.
+    /// The model's own queries, keys and values in the kernel's layout: (tokens, heads · width) each.
     pub projected: [Array2<f64>; 3],
-    /// The model's own weights, of each head: (queries, keys).
+    /// The model's own attention weights of each head: (queries, keys).
     pub weights: Vec<Array2<f64>>,
-    /// The model's own sum of x and the attention's output: (queries, d_model).
+    /// The model's own sum of x and the attention output: (queries, d_model).
     pub sum: Array2<f64>,
-    /// The feed-forward network that follows, up to the layer's output; none where it was not asked for, or where another
+    /// The feed-forward network that follows, up to the layer's output. `None` if it was not requested or another
     /// attention follows.
     pub feed_forward: Option<FeedForwardTrace>,
 }
 
-/// The feed-forward network of a layer, with the residual connection and the normalisation around it.
+/// A trace of the feed-forward network of a layer, with its residual connection and normalization.
 #[derive(Clone, Debug)]
 pub struct FeedForwardTrace {
-    /// Where the normalisation stands.
+    /// The position of the normalization.
     pub order: NormOrder,
-    /// The normalisation.
+    /// The normalization.
     pub norm: Option<NormParameters>,
     /// The parameters of the network.
     pub matrices: FeedForwardMatrices,
@@ -45,50 +44,50 @@ pub struct FeedForwardTrace {
     pub output: Array2<f64>,
 }
 
-/// What a feed-forward network computes with: `f(x W_1 + b_1) W_2 + b_2` or, gated,
+/// The parameters of a feed-forward network: `f(x W_1 + b_1) W_2 + b_2` or, gated,
 /// `(f(x W_1 + b_1) ∘ (x W_gate + b_gate)) W_2 + b_2`.
 #[derive(Clone, Debug)]
 pub struct FeedForwardMatrices {
     /// W_1 and b_1: (d_model, d_ff) and (1, d_ff).
     pub first: LinearMatrices,
-    /// W_gate and b_gate, of the same shapes, where it is gated.
+    /// W_gate and b_gate of the same shapes, if the network is gated.
     pub gate: Option<LinearMatrices>,
     /// W_2 and b_2: (d_ff, d_model) and (1, d_model).
     pub second: LinearMatrices,
-    /// f.
+    /// The activation f.
     pub activation: Activation,
 }
 
-/// The parameters of a normalisation.
+/// The parameters of a normalization.
 #[derive(Clone, Debug)]
 pub struct NormParameters {
-    /// γ, a row.
+    /// γ as a row.
     pub gamma: Array2<f64>,
-    /// β, a row; RMS norm has none.
+    /// β as a row; `None` for RMS norm.
     pub beta: Option<Array2<f64>>,
     /// ε.
     pub epsilon: f64,
 }
 
-/// The gradients of a loss in one layer, of a batch of one sequence. Those of parameters lie as the parameters do.
+/// The gradients of a loss in one layer, for a batch of one sequence. Those of parameters have the parameters' layout.
 #[derive(Clone, Debug)]
 pub struct GradientTrace {
-    /// Of what a record ends with, as it arrives from all that lies above: (tokens, d_model).
+    /// The gradient of the traced output, as it arrives from the layers above: (tokens, d_model).
     pub output: Array2<f64>,
-    /// Of the input, before any normalisation: (tokens, d_model).
+    /// The gradient of the input, before any normalization: (tokens, d_model).
     pub x: Array2<f64>,
-    /// Of the parameters of the attention.
+    /// The gradients of the attention's parameters.
     pub attention: AttentionMatrices,
-    /// Of γ and β of the normalisation around it.
+    /// The gradients of γ and β of the normalization around the attention.
     pub norm: Option<NormParameters>,
-    /// Of the feed-forward network that follows, where the record has it.
+    /// The gradients of the feed-forward network that follows, if the trace includes it.
     pub feed_forward: Option<FeedForwardMatrices>,
-    /// Of γ and β of the normalisation around that.
+    /// The gradients of γ and β of the normalization around the feed-forward network.
     pub feed_forward_norm: Option<NormParameters>,
 }
 
 impl Norm {
-    /// Its parameters, for whoever shows them.
+    /// Returns the parameters in f64.
     pub(super) fn parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
         self.parameter_rows(p).map(|(gamma, beta, epsilon)| NormParameters { gamma, beta, epsilon })
     }

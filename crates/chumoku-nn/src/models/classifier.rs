@@ -1,4 +1,4 @@
-//! A text classifier: embedding, positions, a transformer or recurrent network, pooling, and a linear layer.
+//! A text classifier: embeddings, a transformer or recurrent backbone, pooling, and a linear head.
 
 mod trace;
 
@@ -25,20 +25,20 @@ pub struct ClassifierConfig {
     pub vocab_size: usize,
     /// Number of classes.
     pub num_classes: usize,
-    /// The network that reads the tokens.
+    /// The backbone.
     #[serde(flatten)]
     pub body: BackboneConfig,
     /// Positional encoding.
     pub position: PositionKind,
     /// The longest sequence, in tokens.
     pub max_length: usize,
-    /// From tokens to a sequence.
+    /// The pooling method, from tokens to a sequence.
     pub pooling: Pooling,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
-    /// Dropout of what the last linear layer is given.
+    /// Dropout of the input of the last linear layer.
     pub head_dropout: f32,
-    /// The function after one more linear layer before the last, if there is one.
+    /// A dense layer before the last layer of the head, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_dense: Option<DenseHeadConfig>,
     /// Variants of the embeddings.
@@ -47,19 +47,19 @@ pub struct ClassifierConfig {
 }
 
 impl ClassifierConfig {
-    /// Multiply–adds of reading a sequence of so many tokens once, forward.
+    /// Returns the multiply–adds of one forward pass over a sequence of `tokens` tokens.
     pub fn multiply_adds(&self, tokens: f64) -> f64 {
         let (per_token, per_pair) = self.body.multiply_adds();
         tokens * (per_token + per_pair * tokens) + (self.body.d_model() * self.num_classes) as f64
     }
 
-    /// A recurrent classifier of the same size: one layer in both directions, as wide as brings the number of
-    /// parameters nearest.
+    /// Returns a recurrent classifier of the same size: one bidirectional layer, with the width that matches the number
+    /// of parameters best.
     ///
-    /// It sees the order of tokens by itself, so it has no positional encoding.
+    /// A recurrent network sees the order of tokens by itself, so it has no positional encoding.
     ///
     /// # Errors
-    /// If this configuration makes no model.
+    /// If this configuration is invalid.
     pub fn with_cell(&self, cell: RecurrentCell) -> Result<ClassifierConfig> {
         let wide = |hidden_size: usize| {
             let d_model = self.body.d_model();
@@ -77,7 +77,7 @@ impl ClassifierConfig {
     }
 }
 
-/// The model: its parts, and where their parameters lie.
+/// The model: its layers, and the layout of their parameters.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     config: ClassifierConfig,
@@ -87,7 +87,7 @@ pub struct Classifier {
     head: ClassifierHead,
 }
 
-/// What a [`Classifier`] remembers.
+/// The cache of a [`Classifier`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct ClassifierCache<T> {
     embeddings: InputEmbeddingsCache<T>,
@@ -99,7 +99,7 @@ pub struct ClassifierCache<T> {
 const HEAD_DROPOUT_SITE: u32 = 1;
 
 impl Classifier {
-    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`Classifier::layout`].
+    /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its [`Classifier::layout`].
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -131,18 +131,18 @@ impl Classifier {
         &self.config
     }
 
-    /// Names and places of the parameters.
+    /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// The logits of each sequence, and what `backward` needs of the computation.
+    /// Returns the logits of each sequence, and the cache for `backward`.
     ///
     /// # Shapes
     /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -159,35 +159,36 @@ impl Classifier {
         })
     }
 
-    /// The logits alone, as [`Classifier::forward`] in use makes them.
+    /// Returns only the logits, the same as [`Classifier::forward`] in evaluation mode.
     ///
-    /// Sequences go through all layers in groups small enough to stay in a core's cache.
+    /// Sequences go through all layers in groups that are small enough to stay in a core's cache.
     ///
     /// # Shapes
     /// `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         self.map_groups(ids, offsets, self.config.num_classes, |ids, offsets| {
             Ok(self.head.forward(p, self.pooled_vectors(p, ids, offsets)?, Mode::Eval)?.0)
         })
     }
 
-    /// The vector of each sequence that the last layer is given.
+    /// Returns the vector of each sequence before the last layer.
     ///
     /// # Shapes
-    /// `ids` (tokens,) in the sequences of `offsets` → vectors (sequences, width of the body).
+    /// `ids` (tokens,) in the sequences of `offsets` → vectors (sequences, width of the backbone).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn vectors<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         self.map_groups(ids, offsets, self.config.body.width(), |ids, offsets| {
             self.head.last_layer_input(p, self.pooled_vectors(p, ids, offsets)?)
         })
     }
 
-    /// Calls `f` for groups of sequences that stay in a core's cache, and joins the rows that it returns, `width` wide.
+    /// Calls `f` for groups of sequences that fit a core's cache, and concatenates the returned rows of `width`
+    /// numbers.
     fn map_groups<T: Real>(
         &self,
         ids: &[u32],
@@ -200,7 +201,7 @@ impl Classifier {
         let parts = map_groups(ids_of, offsets, tokens, |range, offsets| f(&ids[range], offsets))?;
         let mut rows = Array2::from_elem((0, width), T::ZERO);
         for part in &parts {
-            rows.append(Axis(0), part.view()).expect("rows have one length");
+            rows.append(Axis(0), part.view()).expect("all rows have the same length");
         }
         Ok(rows)
     }
@@ -211,13 +212,13 @@ impl Classifier {
         Ok(self.config.pooling.forward(x.view(), offsets).0)
     }
 
-    /// The mean loss of a batch's labels, and its gradient, which is added to `grads` if it is finite.
+    /// Returns the mean loss of a batch's labels. If the loss is finite, adds its gradient to `grads`.
     ///
     /// # Shapes
     /// `ids` (tokens,) in the sequences of `offsets`; `labels` (sequences,).
     ///
     /// # Errors
-    /// If there are no sequences, an id, a label or a length is beyond the model's, or the shapes do not fit.
+    /// If there are no sequences, an id, a label or a length exceeds the model's limits, or the shapes do not match.
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,
@@ -236,18 +237,18 @@ impl Classifier {
         Ok(loss)
     }
 
-    /// The mean over sequences of the loss of their labels, which do not exclude each other, and its gradient, which is added
-    /// to `grads` if it is finite: `−Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k))` with `p = 1 / (1 + e⁻ᶻ)` of each logit.
+    /// Returns the mean multi-label loss of a batch, `−Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k))` with the sigmoid
+    /// `p = 1 / (1 + e⁻ᶻ)` of each logit. If the loss is finite, adds its gradient to `grads`.
     ///
-    /// Sequences count as their `weights` say, or all alike: the mean is `Σ_i r_i loss_i / Σ_i r_i`. Weights of 1 give the
-    /// same bits as none.
+    /// With `weights`, the mean over sequences is `Σ_i r_i loss_i / Σ_i r_i`. Weights of 1 give the same bits as no
+    /// weights.
     ///
     /// # Shapes
-    /// `ids` (tokens,) in the sequences of `offsets`; for each sequence its labels, ascending; `weights` (sequences,).
+    /// `ids` (tokens,) in the sequences of `offsets`; the labels of each sequence, ascending; `weights` (sequences,).
     ///
     /// # Errors
-    /// If there are no sequences, an id, a label or a length is beyond the model's, the weights are negative, not finite or all
-    /// 0, or the shapes do not fit.
+    /// If there are no sequences or the shapes do not match. If an id, a label or a length exceeds the model's limits.
+    /// If weights are negative, not finite or all 0.
     pub fn multi_label_loss<T: Real>(
         &self,
         p: &Params<T>,
@@ -290,10 +291,10 @@ impl Classifier {
         Ok(loss)
     }
 
-    /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.
+    /// Adds the parameter gradients to `grads`; `d_logits` is the gradient of the logits.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -311,25 +312,25 @@ impl Classifier {
         })
     }
 
-    /// The vector that the table of embeddings has for each token, scaled, before positions and norm.
+    /// Returns the scaled vector of each token from the embedding table, before positions and norm.
     ///
     /// # Shapes
     /// (tokens,) → (tokens, d_model).
     ///
     /// # Errors
-    /// If an id is beyond the vocabulary.
+    /// If an id is not in the vocabulary.
     pub fn token_embeddings<T: Real>(&self, p: &Params<T>, ids: &[u32]) -> Result<Array2<T>> {
         self.embeddings.embedding().forward(p, ids)
     }
 
-    /// As [`Classifier::forward`] in use, with other vectors in the place of [`Classifier::embeddings`]; what makes tokens
-    /// of one kind or another is read of `ids`.
+    /// Like [`Classifier::forward`] in evaluation mode, with other vectors instead of [`Classifier::token_embeddings`].
+    /// `ids` only determines the token types.
     ///
     /// # Shapes
     /// `x` (tokens, d_model), `ids` (tokens,) in the sequences of `offsets` → logits (sequences, classes).
     ///
     /// # Errors
-    /// If a length is beyond the model's, or the shapes do not fit.
+    /// If a length exceeds the model's limits, or the shapes do not match.
     pub fn forward_embedded<T: Real>(
         &self,
         p: &Params<T>,
@@ -350,15 +351,15 @@ impl Classifier {
         })
     }
 
-    /// The gradient of what [`Classifier::forward_embedded`] was given; `d_logits` is that of what it returned. Gradients of
-    /// parameters are added to `grads` on the way, of which none may be frozen: a layer below which all are frozen is
-    /// not differentiated.
+    /// Returns the gradient of the input vectors of [`Classifier::forward_embedded`], given the gradient of its logits.
+    /// Parameter gradients are added to `grads`, which must have no frozen parameters: layers whose parameters are all
+    /// frozen are not differentiated.
     ///
     /// # Shapes
     /// `d_logits` (sequences, classes) → dx (tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     ///
     /// # Panics
     /// If the embeddings are frozen in `grads`.
@@ -370,7 +371,10 @@ impl Classifier {
         d_logits: ArrayView2<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        assert!(self.embeddings.embedding().is_trained(grads), "gradients of embeddings are asked for");
+        assert!(
+            self.embeddings.embedding().is_trained(grads),
+            "the embeddings must not be frozen, because their gradient is requested"
+        );
         in_pool(|| {
             let d_pooled = self.head.backward(p, &cache.head, d_logits, Mode::Eval, grads)?;
             let dx = self.config.pooling.backward(&cache.pooling, offsets, d_pooled.view());
@@ -379,10 +383,10 @@ impl Classifier {
         })
     }
 
-    /// The attention of a layer, if it has attention.
+    /// Returns the attention of a layer, or `None` for a recurrent network.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn attention(&self, layer: usize) -> Option<&MultiHeadAttention> {
         match &self.backbone {
             Backbone::Transformer(encoder) => Some(encoder.layers()[layer].attention()),
@@ -390,13 +394,13 @@ impl Classifier {
         }
     }
 
-    /// The attention weights of one layer, sequence and head: (tokens, tokens).
+    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
     ///
     /// # Errors
-    /// If there is no such sequence or head, or no attention at all.
+    /// If the sequence or head does not exist, or the network has no attention.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn attention_weights<T: Real>(
         &self,
         cache: &ClassifierCache<T>,

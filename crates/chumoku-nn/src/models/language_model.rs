@@ -1,4 +1,4 @@
-//! A language model: a causal encoder that says which token comes next (Radford et al. 2018).
+//! A language model: a causal encoder that predicts the next token (Radford et al. 2018).
 
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
@@ -18,19 +18,19 @@ use std::sync::Arc;
 pub struct LanguageModelConfig {
     /// Number of token ids.
     pub vocab_size: usize,
-    /// The encoder; it is causal.
+    /// The encoder, which is always causal.
     #[serde(flatten)]
     pub encoder: EncoderConfig,
     /// Positional encoding.
     pub position: PositionKind,
-    /// The context: tokens that are seen at a time.
+    /// The context length, in tokens.
     pub max_length: usize,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
     /// Variants of the embeddings.
     #[serde(flatten)]
     pub embeddings: InputEmbeddingsOptions,
-    /// The output layer has a matrix of its own, rather than the embedding's.
+    /// True if the output layer has its own matrix instead of the embedding's.
     #[serde(default, skip_serializing_if = "is_false")]
     pub untied_output: bool,
 }
@@ -39,8 +39,8 @@ fn is_false(x: &bool) -> bool {
     !x
 }
 
-/// The model: a body that makes a vector of each token, and an output layer, whose weight is the table of embeddings
-/// unless it has one of its own.
+/// The model: a backbone that computes a vector per token, and an output layer. The output layer's weight is the
+/// embedding table or its own matrix.
 #[derive(Clone, Debug)]
 pub struct LanguageModel {
     config: LanguageModelConfig,
@@ -49,20 +49,21 @@ pub struct LanguageModel {
     output: Option<Embedding>,
 }
 
-/// What a [`LanguageModel`] keeps from step to step.
+/// The state of a [`LanguageModel`] during step-by-step decoding.
 #[derive(Clone, Debug)]
 pub struct LanguageModelState<T: Real> {
-    /// Of each layer.
+    /// One cache per layer.
     key_value_caches: Vec<KeyValueCache<T>>,
-    /// Tokens of each sequence so far.
+    /// Number of tokens of each sequence so far.
     lengths: Vec<usize>,
 }
 
-/// Tokens for which there is room at the start: caches grow, and few texts are as long as a model could read.
+/// Initial capacity of the caches in tokens. Caches grow, and few texts are as long as the model allows.
 const INITIAL_CAPACITY: usize = 256;
 
 impl LanguageModel {
-    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`LanguageModel::layout`].
+    /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its
+    /// [`LanguageModel::layout`].
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -89,31 +90,31 @@ impl LanguageModel {
         &self.config
     }
 
-    /// Names and places of the parameters.
+    /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// All but the output layer. Its parameters are those of the model.
+    /// Everything but the output layer. It shares the model's parameters.
     pub fn backbone(&self) -> &TextEncoder {
         &self.backbone
     }
 
-    /// What has the output layer's weight.
+    /// The embedding that holds the output layer's weight.
     fn output_layer(&self) -> &Embedding {
         self.output.as_ref().unwrap_or(self.backbone.token_embedding())
     }
 
-    /// The mean loss of the tokens `next`, each following the one of `ids` at its place, and, in training, its
-    /// gradient, which is added to `grads`.
+    /// Returns the mean loss of the tokens `next`, where `next[i]` follows `ids[i]`. In training, adds its gradient to
+    /// `grads`.
     ///
-    /// The sequences of `offsets` do not see each other.
+    /// Sequences do not see each other.
     ///
     /// # Shapes
     /// `ids`, `next` (tokens,).
     ///
     /// # Errors
-    /// If there are no tokens, or an id or a length is beyond the model's.
+    /// If there are no tokens, or an id or a length exceeds the model's limits.
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,
@@ -130,10 +131,10 @@ impl LanguageModel {
         Ok(loss)
     }
 
-    /// The logits of the token after each of `ids`, with all tokens at once: (tokens, vocabulary).
+    /// Returns the logits of the token after each of `ids`, with all tokens at once: (tokens, vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         in_pool(|| {
             let y = self.backbone.infer(p, Tokens::new(ids, offsets))?;
@@ -141,26 +142,27 @@ impl LanguageModel {
         })
     }
 
-    /// What the attention of a layer is given and makes when the model reads one sequence.
+    /// Traces the attention of a layer while the model reads one sequence.
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<AttentionTrace> {
         let offsets = Offsets::from_lengths([ids.len()]);
         Ok(self.backbone.trace(p, Tokens::new(ids, &offsets), layer)?.0)
     }
 
-    /// The same, and the mean loss of the tokens after the first, each following the one before it, with its gradients in the
-    /// layer: those of the whole network, without dropout. What the last token comes to says nothing that is known.
+    /// Like [`LanguageModel::trace`], with the mean loss of all tokens after the first and its gradients in the layer.
+    /// Gradients are those of the whole network, without dropout. The prediction after the last token has no known
+    /// target and is left out.
     ///
     /// # Errors
     /// If there are fewer than two tokens, or an id or the length is beyond the model's.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -179,10 +181,10 @@ impl LanguageModel {
         })
     }
 
-    /// The same for every layer in turn, the model reading once.
+    /// Traces the attention of every layer in turn, in a single forward pass.
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
@@ -196,37 +198,37 @@ impl LanguageModel {
     /// The attention of a layer.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn attention(&self, layer: usize) -> &MultiHeadAttention {
         self.backbone.attention(layer)
     }
 
-    /// The logits of the token after each sequence: (sequences, vocabulary).
+    /// Returns the logits of the token after each sequence: (sequences, vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or a sequence is empty.
+    /// If an id or a length exceeds the model's limits, or a sequence is empty.
     pub fn next_logits<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         let y = self.backbone.infer(p, Tokens::new(ids, offsets))?;
         self.output_layer().logits(p, last_rows(&y, offsets).view())
     }
 
-    /// The start of so many sequences.
+    /// Starts decoding of `sequences` sequences.
     ///
     /// # Errors
-    /// If the memory cannot be had.
+    /// If memory cannot be allocated.
     pub fn start_decoding<T: Real>(&self, sequences: usize) -> Result<LanguageModelState<T>> {
         let keys_and_values =
             self.backbone.encoder().key_value_caches(sequences, self.config.max_length.min(INITIAL_CAPACITY))?;
         Ok(LanguageModelState { key_value_caches: keys_and_values, lengths: vec![0; sequences] })
     }
 
-    /// The logits of the token after each of `ids`, which follow those that the state has seen.
+    /// Returns the logits of the token after each of `ids`, which follow the tokens in the state.
     ///
     /// # Shapes
     /// `ids` (new tokens,) in the sequences of `offsets` → (new tokens, vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -240,10 +242,11 @@ impl LanguageModel {
         })
     }
 
-    /// As [`LanguageModel::step`], of the last new token of each sequence alone: (sequences with new tokens, vocabulary).
+    /// Like [`LanguageModel::step`], but only for the last new token of each sequence: (sequences with new tokens,
+    /// vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn step_last<T: Real>(
         &self,
         p: &Params<T>,
@@ -270,7 +273,7 @@ impl LanguageModel {
     }
 }
 
-/// The last row of each sequence that has any.
+/// Returns the last row of each non-empty sequence.
 fn last_rows<T: Real>(x: &Array2<T>, offsets: &Offsets) -> Array2<T> {
     let last: Vec<usize> = offsets.ranges().filter(|range| !range.is_empty()).map(|range| range.end - 1).collect();
     x.select(Axis(0), &last)

@@ -1,5 +1,4 @@
-//! A masked language model: an encoder that learns a language by filling in tokens that were hidden from it (Devlin et al.
-//! 2019).
+//! A masked language model: an encoder that learns a language by predicting masked tokens (Devlin et al. 2019).
 
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
@@ -9,9 +8,9 @@ use chumoku_kernels::{Activation, Real, activation_backward, activation_forward}
 use ndarray::{Array2, Axis};
 use std::sync::Arc;
 
-/// The model: an encoder and, for training, a head whose last weight is the table of embeddings.
+/// The model: an encoder and, for training, a head whose last weight is the embedding table.
 ///
-/// The encoder's parameters have the names that [`TextEncoder`] gives them; the head's begin with `head.`.
+/// The encoder's parameters are named as in [`TextEncoder`]; those of the head start with `head.`.
 #[derive(Clone, Debug)]
 pub struct MaskedLanguageModel {
     encoder: TextEncoder,
@@ -21,7 +20,7 @@ pub struct MaskedLanguageModel {
 }
 
 impl MaskedLanguageModel {
-    /// The model of a configuration; its parameters are made by [`Params::init`] from its
+    /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its
     /// [`MaskedLanguageModel::layout`].
     ///
     /// # Errors
@@ -29,7 +28,7 @@ impl MaskedLanguageModel {
     pub fn new(config: TextEncoderConfig) -> Result<Self> {
         let mut builder = Builder::new();
         let (width, epsilon) = (config.encoder.d_model, config.embeddings.norm_epsilon.unwrap_or(LayerNorm::EPSILON));
-        // Where norms have no bias, no layer has.
+        // Models whose norms have no bias have no biases at all.
         let (kind, has_bias) = (config.embeddings.norm, config.embeddings.norm == NormKind::Layer);
         let encoder = TextEncoder::add_to(&mut builder, config)?;
         let (dense, norm) = builder.scope("head", |b| {
@@ -44,20 +43,21 @@ impl MaskedLanguageModel {
         self.encoder.config()
     }
 
-    /// Names and places of the parameters.
+    /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// The mean loss of the tokens `hidden` at the places `at`, and, in training, its gradient, which is added to `grads`.
+    /// Returns the mean loss of the tokens `hidden` at the positions `at`. In training, adds its gradient to `grads`.
     ///
-    /// `logits = norm(gelu(x V ᵀ + c)) tableᵀ` for the encoder's vector x of each place.
+    /// `logits = norm(gelu(x V ᵀ + c)) tableᵀ` for the encoder's vector x at each position.
     ///
     /// # Shapes
-    /// `tokens` (tokens,), some of them masked; `at` (places,) counts them; `hidden` (places,) is what stood there.
+    /// `tokens` (tokens,), some of them masked; `at` (positions,) indexes them; `hidden` (positions,) holds the
+    /// original ids.
     ///
     /// # Errors
-    /// If there are no places, or an id or a length is beyond the model's.
+    /// If there are no positions, or an id or a length exceeds the model's limits.
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,
@@ -78,7 +78,7 @@ impl MaskedLanguageModel {
         // a = gelu(h)
         let mut dh = vec![T::ZERO; h.len()];
         activation_backward(Activation::Gelu, numbers(&h.view()), numbers(&da.view()), &mut dh)?;
-        // h = x V ᵀ + c, for the vectors of some places
+        // h = x V ᵀ + c, for the vectors at the masked positions
         let dh: Array2<T> = array(h.dim(), dh)?;
         let dx_at = self.dense.backward(p, x_at.view(), dh.view(), grads)?;
         let mut dx: Array2<T> = zeros(x.dim());
@@ -89,7 +89,7 @@ impl MaskedLanguageModel {
         Ok(loss)
     }
 
-    /// `x V ᵀ + c`, and its GELU.
+    /// Returns `x V ᵀ + c` and its GELU.
     fn transform<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Result<[Array2<T>; 2]> {
         let h = self.dense.forward(p, x.view())?;
         let mut a = zeros(h.dim());
@@ -97,10 +97,10 @@ impl MaskedLanguageModel {
         Ok([h, a])
     }
 
-    /// The logits of what stood at the places `at`: (places, vocabulary).
+    /// Returns the logits of the original tokens at the positions `at`: (positions, vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, at: &[usize]) -> Result<Array2<T>> {
         let (x, _) = self.encoder.forward(p, tokens, Mode::Eval)?;
         let [_, a] = self.transform(p, &x.select(Axis(0), at))?;

@@ -1,11 +1,11 @@
-//! Models, one in a file, each reading top to bottom.
+//! Models, one per file. Each file reads top to bottom.
 //!
 //! # Files
 //!
-//! - `classifier`: text classifier; recorded values in `classifier/record.rs`
+//! - `classifier`: text classifier; traces in `classifier/trace.rs`
 //! - `language_model`: causal encoder with an output layer
-//! - `masked_language_model`: encoder that fills in hidden tokens
-//! - `tagger`: encoder with a tag for each unit of a text
+//! - `masked_language_model`: encoder that predicts masked tokens
+//! - `tagger`: encoder with a tag for each unit (word or character) of a text
 //! - `text_encoder`: the encoder of pretrained models
 //! - `translator`: encoder and decoder
 

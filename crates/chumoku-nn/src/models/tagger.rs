@@ -1,5 +1,5 @@
-//! A tagger: an encoder, and a tag for each unit of a text (word or character) by the vector of its token (Devlin et al. 2019,
-//! section 5.3).
+//! A tagger: an encoder that predicts a tag for each unit (word or character) of a text from the vector of the unit's
+//! token (Devlin et al. 2019, section 5.3).
 
 use super::text_encoder::{TextEncoder, TextEncoderCache, TextEncoderConfig};
 use crate::Result;
@@ -19,11 +19,11 @@ use std::sync::Arc;
 pub struct TokenTaggerConfig {
     /// Number of tags.
     pub num_tags: usize,
-    /// Units of one token that are told apart: the others of a longer token are as the last of these.
+    /// Number of distinct positions of units within a token. Further units of a long token use the last position.
     pub num_places: usize,
-    /// Dropout of what the last linear layer is given.
+    /// Dropout of the input of the last linear layer.
     pub head_dropout: f32,
-    /// The function after one more linear layer before the last, if there is one.
+    /// A dense layer before the last layer of the head, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head_dense: Option<DenseHeadConfig>,
     /// The encoder.
@@ -31,19 +31,19 @@ pub struct TokenTaggerConfig {
     pub encoder: TextEncoderConfig,
 }
 
-/// Where the units of some sequences are that are to get a tag.
+/// The units of some sequences that get a tag.
 #[derive(Clone, Copy, Debug)]
 pub struct TaggedUnits<'a> {
-    /// The token of each, counted over all sequences: of a word that is cut into several its first.
+    /// The token of each unit, as an index over all sequences. A word of several tokens uses its first.
     pub tokens: &'a [usize],
-    /// How many units of its token stand before each.
+    /// The position of each unit within its token.
     pub positions: &'a [u32],
 }
 
-/// The model: its parts, and where their parameters lie.
+/// The model: its layers, and the layout of their parameters.
 ///
-/// `logits = head(x[token of the unit] + e[place in the token])` for the encoder's vectors x. The encoder's parameters have the
-/// names that [`TextEncoder`] gives them; the others' begin with `head.`.
+/// `logits = head(x[token of the unit] + e[position in the token])` for the encoder's vectors x. The encoder's
+/// parameters are named as in [`TextEncoder`]; all others start with `head.`.
 #[derive(Clone, Debug)]
 pub struct TokenTagger {
     config: TokenTaggerConfig,
@@ -53,7 +53,7 @@ pub struct TokenTagger {
     head: ClassifierHead,
 }
 
-/// What a [`TokenTagger`] remembers.
+/// The cache of a [`TokenTagger`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct TokenTaggerCache<T> {
     encoder: TextEncoderCache<T>,
@@ -63,7 +63,7 @@ pub struct TokenTaggerCache<T> {
 const HEAD_DROPOUT_SITE: u32 = 1;
 
 impl TokenTagger {
-    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`TokenTagger::layout`].
+    /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its [`TokenTagger::layout`].
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -92,12 +92,12 @@ impl TokenTagger {
         &self.config
     }
 
-    /// Names and places of the parameters.
+    /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// The places of units, those of long tokens with the last that is told apart.
+    /// Returns the positions of units, clamped to the last position of the configuration.
     fn clamped_positions(&self, units: TaggedUnits<'_>, tokens: usize) -> Result<Vec<u32>> {
         if units.tokens.len() != units.positions.len() {
             let (expected, found) = (units.tokens.len(), units.positions.len());
@@ -111,7 +111,7 @@ impl TokenTagger {
         Ok(units.positions.iter().map(|&place| place.min(last)).collect())
     }
 
-    /// The vectors of units: (units, d_model).
+    /// Returns the vectors of units: (units, d_model).
     fn unit_vectors<T: Real>(
         &self,
         p: &Params<T>,
@@ -124,13 +124,13 @@ impl TokenTagger {
         Ok(at)
     }
 
-    /// The logits of each unit, and what `backward` needs of the computation.
+    /// Returns the logits of each unit, and the cache for `backward`.
     ///
     /// # Shapes
     /// `tokens` (tokens,), `units` (units,) → logits (units, tags).
     ///
     /// # Errors
-    /// If an id, a unit or a length is beyond the model's.
+    /// If an id, a unit or a length exceeds the model's limits.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -147,12 +147,12 @@ impl TokenTagger {
         })
     }
 
-    /// The logits alone, as [`TokenTagger::forward`] in use makes them.
+    /// Returns only the logits, the same as [`TokenTagger::forward`] in evaluation mode.
     ///
-    /// Sequences go through all layers in groups small enough to stay in a core's cache.
+    /// Sequences go through all layers in groups that are small enough to stay in a core's cache.
     ///
     /// # Errors
-    /// If an id, a unit or a length is beyond the model's.
+    /// If an id, a unit or a length exceeds the model's limits.
     pub fn logits<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>, units: TaggedUnits<'_>) -> Result<Array2<T>> {
         let places = self.clamped_positions(units, tokens.ids.len())?;
         let groups = self.encoder.map_groups(p, tokens, |x, _| Ok(x))?;
@@ -162,10 +162,10 @@ impl TokenTagger {
         Ok(self.head.forward(p, self.unit_vectors(p, &x, units, &places)?, Mode::Eval)?.0)
     }
 
-    /// What the attention of every layer in turn is given and makes, the model reading one sequence once.
+    /// Traces the attention of every layer in turn, in a single forward pass over one sequence.
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
@@ -175,13 +175,14 @@ impl TokenTagger {
         self.encoder.trace_layers(p, tokens, each)
     }
 
-    /// The mean loss of the tags of units, and its gradient, which is added to `grads` if it is finite.
+    /// Returns the mean loss of the tags of units. If the loss is finite, adds its gradient to `grads`.
     ///
     /// # Shapes
     /// `tokens` (tokens,); `units` (units,); `tags` (units,).
     ///
     /// # Errors
-    /// If there are no units, an id, a unit, a tag or a length is beyond the model's, or the shapes do not fit.
+    /// If there are no units or the shapes do not match. If an id, a unit, a tag or a length exceeds the model's
+    /// limits.
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,
@@ -200,10 +201,10 @@ impl TokenTagger {
         Ok(loss)
     }
 
-    /// Adds to `grads`; `d_logits` is the gradient of what `forward` returned.
+    /// Adds the parameter gradients to `grads`; `d_logits` is the gradient of the logits.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,

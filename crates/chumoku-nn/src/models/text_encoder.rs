@@ -1,5 +1,5 @@
-//! The body of models as they come pretrained: embeddings and a transformer encoder, a vector for each token (Devlin et
-//! al. 2019).
+//! The backbone of pretrained models: embeddings and a transformer encoder, with a vector per token as output (Devlin
+//! et al. 2019).
 
 use crate::Result;
 use crate::layers::map_groups;
@@ -33,7 +33,7 @@ pub struct TextEncoderConfig {
     pub embeddings: InputEmbeddingsOptions,
 }
 
-/// The model: its parts, and where their parameters lie.
+/// The model: its layers, and the layout of their parameters.
 #[derive(Clone, Debug)]
 pub struct TextEncoder {
     config: TextEncoderConfig,
@@ -42,18 +42,18 @@ pub struct TextEncoder {
     encoder: Encoder,
 }
 
-/// What a [`TextEncoder`] remembers.
+/// The cache of a [`TextEncoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct TextEncoderCache<T> {
     embeddings: InputEmbeddingsCache<T>,
     encoder: EncoderCache<T>,
 }
 
-/// Tokens that go through all layers together: few enough to stay in a core's cache.
+/// Tokens per group of sequences. A group goes through all layers together and stays in a core's cache.
 const TOKENS_PER_GROUP: usize = 256;
 
 impl TextEncoder {
-    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`TextEncoder::layout`].
+    /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its [`TextEncoder::layout`].
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -63,7 +63,7 @@ impl TextEncoder {
         Ok(TextEncoder { layout: builder.finish(), ..encoder })
     }
 
-    /// The encoder as a part of the model under construction, which has the layout.
+    /// Adds the encoder to a model under construction, which holds the layout.
     pub(super) fn add_to(builder: &mut Builder, config: TextEncoderConfig) -> Result<Self> {
         let input = InputEmbeddingsConfig {
             vocab_size: config.vocab_size,
@@ -80,12 +80,12 @@ impl TextEncoder {
         Ok(TextEncoder { config, layout: Arc::default(), embeddings: input, encoder })
     }
 
-    /// Its layers.
+    /// The stack of layers.
     pub(super) fn encoder(&self) -> &Encoder {
         &self.encoder
     }
 
-    /// The table of token embeddings.
+    /// The token embedding.
     pub(super) fn token_embedding(&self) -> &Embedding {
         self.embeddings.embedding()
     }
@@ -95,18 +95,18 @@ impl TextEncoder {
         &self.config
     }
 
-    /// Names and places of the parameters.
+    /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// The vector of each token, and what `backward` needs of the computation.
+    /// Returns the vector of each token, and the cache for `backward`.
     ///
     /// # Shapes
     /// (tokens,) → (tokens, d_model).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -118,10 +118,10 @@ impl TextEncoder {
         Ok((y, TextEncoderCache { embeddings: input, encoder }))
     }
 
-    /// Adds to `grads`; `dy` is the gradient of what `forward` returned.
+    /// Adds the parameter gradients to `grads`; `dy` is the gradient of the output of `forward`.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -135,29 +135,29 @@ impl TextEncoder {
         self.embeddings.backward(p, tokens, &cache.embeddings, dx, mode, grads)
     }
 
-    /// The vectors after the embeddings and after each layer, in use: (tokens, d_model) each. The last are normalised
-    /// where the encoder's output is.
+    /// Returns the vectors after the embeddings and after each layer, in evaluation mode: (tokens, d_model) each. The
+    /// final norm, if any, applies to the last ones.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn hidden_states<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Vec<Array2<T>>> {
         let (x, _) = self.embeddings.forward(p, tokens, Mode::Eval)?;
         self.encoder.hidden_states(p, x, tokens.offsets)
     }
 
-    /// The vector of each token, as [`TextEncoder::forward`] makes it in use, remembering nothing.
+    /// Like [`TextEncoder::forward`] in evaluation mode, without a cache.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub(super) fn infer<T: Real>(&self, p: &Params<T>, tokens: Tokens<'_>) -> Result<Array2<T>> {
         let (x, _) = self.embeddings.forward(p, tokens, Mode::Eval)?;
         self.encoder.infer(p, x, tokens.offsets)
     }
 
-    /// The same of tokens that follow `starts` others of each sequence, whose keys and values are in the caches.
+    /// Decodes tokens that follow `starts` earlier tokens of each sequence, whose keys and values are in the caches.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or the encoder is not causal.
+    /// If an id or a length exceeds the model's limits, or the encoder is not causal.
     pub(super) fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -169,14 +169,14 @@ impl TextEncoder {
         self.encoder.step(p, x, tokens.offsets, caches)
     }
 
-    /// What the attention of a layer is given and makes when the model reads one sequence, and the vectors of its tokens:
+    /// Traces the attention of a layer while the model reads one sequence. Also returns the vectors of its tokens:
     /// (tokens, d_model).
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -187,8 +187,9 @@ impl TextEncoder {
         Ok((self.encoder.trace(p, &cache.encoder, tokens.offsets, layer)?, y))
     }
 
-    /// As [`TextEncoder::record`], and the gradients of a loss in the layer, without dropout: `loss` is of the vectors, gives
-    /// their gradient, and adds those of the parameters behind them to `grads`, in which none may be frozen.
+    /// Like [`TextEncoder::trace`], with the gradients of a loss in the layer, without dropout. `loss` maps the token
+    /// vectors to the loss and their gradient, and adds its own parameter gradients to `grads`. No parameter of `grads`
+    /// may be frozen.
     pub(super) fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -204,10 +205,10 @@ impl TextEncoder {
         Ok((attention, loss, gradients))
     }
 
-    /// What the attention of every layer in turn is given and makes, the model reading one sequence once.
+    /// Traces the attention of every layer in turn, in a single forward pass over one sequence.
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
@@ -221,16 +222,16 @@ impl TextEncoder {
     /// The attention of a layer.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn attention(&self, layer: usize) -> &MultiHeadAttention {
         self.encoder.layers()[layer].attention()
     }
 
-    /// What `each` makes of the vectors of the tokens of some sequences, in use: as [`TextEncoder::forward`] makes them,
-    /// for groups of sequences that go through all layers together, in their order.
+    /// Calls `each` with the token vectors of groups of sequences, and returns the results in order. The vectors equal
+    /// those of [`TextEncoder::forward`] in evaluation mode. A group goes through all layers together.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or the lengths contradict each other.
+    /// If an id or a length exceeds the model's limits, or the lengths contradict each other.
     pub fn map_groups<T: Real, R: Send>(
         &self,
         p: &Params<T>,

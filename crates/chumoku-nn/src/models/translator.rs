@@ -1,4 +1,5 @@
-//! The transformer as published: an encoder reads the source, a decoder writes the target (Vaswani et al. 2017).
+//! The transformer of the original paper: an encoder reads the source, a decoder writes the target (Vaswani et al.
+//! 2017).
 
 use crate::Result;
 use crate::layers::{
@@ -15,39 +16,39 @@ use std::sync::Arc;
 /// The sizes and options of a [`Translator`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranslatorConfig {
-    /// Number of the source's token ids.
+    /// Size of the source vocabulary.
     pub source_vocab_size: usize,
-    /// Number of the target's token ids.
+    /// Size of the target vocabulary.
     pub target_vocab_size: usize,
-    /// Whether both sides have one vocabulary, embedded by one table.
+    /// True if both sides share one vocabulary and one embedding table.
     pub joint_vocabulary: bool,
-    /// The encoder; the decoder has the same sizes and options, where it is told no others.
+    /// The encoder. The decoder has the same sizes and options unless `options` says otherwise.
     #[serde(flatten)]
     pub encoder: EncoderConfig,
     /// Number of the decoder's layers.
     pub num_decoder_layers: usize,
-    /// Positional encoding of both sides.
+    /// Positional encoding on both sides.
     pub position: PositionKind,
     /// The longest source and target, in tokens.
     pub max_length: usize,
     /// Dropout of the embeddings.
     pub embedding_dropout: f32,
-    /// Whatever else it can be told.
+    /// Options of the decoder and the output layer.
     #[serde(flatten)]
     pub options: TranslatorOptions,
 }
 
-/// Variants of a [`Translator`], in its configuration: what is left out there is as in the paper.
+/// Variants of a [`Translator`], in its configuration. Omitted options follow the original paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TranslatorOptions {
-    /// Heads of each of the decoder's attentions; as many as the encoder's unless it is set.
+    /// Heads of each attention of the decoder; same as in the encoder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_num_heads: Option<usize>,
-    /// Width inside the decoder's feed-forward networks; as the encoder's unless it is set.
+    /// Width inside the decoder's feed-forward networks; same as in the encoder by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_d_ff: Option<usize>,
-    /// A trained number for each token is added to its logit.
+    /// Adds a trained bias to the logit of each token.
     #[serde(skip_serializing_if = "is_false")]
     pub output_bias: bool,
 }
@@ -57,7 +58,7 @@ fn is_false(x: &bool) -> bool {
 }
 
 impl TranslatorConfig {
-    /// The sizes and options of the decoder's layers.
+    /// Returns the sizes and options of the decoder's layers.
     pub fn decoder(&self) -> EncoderConfig {
         EncoderConfig {
             num_layers: self.num_decoder_layers,
@@ -67,45 +68,45 @@ impl TranslatorConfig {
         }
     }
 
-    /// Heads of each of the decoder's attentions.
+    /// Returns the number of heads of each attention of the decoder.
     pub fn decoder_num_heads(&self) -> usize {
         self.options.decoder_num_heads.unwrap_or(self.encoder.num_heads)
     }
 }
 
-/// An attention of a [`Translator`].
+/// One of the attentions of a [`Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TranslatorAttention {
-    /// The encoder's, over the source.
+    /// The encoder's self-attention over the source.
     Encoder,
-    /// The decoder's, over the target so far.
+    /// The decoder's self-attention over the target so far.
     Decoder,
-    /// The decoder's, over the source.
+    /// The decoder's cross-attention over the source.
     Cross,
 }
 
-/// Sentences and their translations as tokens, packed.
+/// A batch of sentences and their translations as packed tokens.
 #[derive(Clone, Debug, Default)]
 pub struct TranslationBatch {
-    /// The sources' tokens.
+    /// The source tokens.
     pub source: Vec<u32>,
-    /// Tokens of each source.
+    /// Number of tokens of each source.
     pub source_lengths: Vec<usize>,
-    /// What the decoder is given: each target after the token that starts it.
+    /// The decoder's input: each target after its start token.
     pub input: Vec<u32>,
-    /// What it is to say: each target before the token that ends it.
+    /// The decoder's expected output: each target followed by its end token.
     pub output: Vec<u32>,
-    /// Tokens of each target, its end included.
+    /// Number of tokens of each target, including its end token.
     pub target_lengths: Vec<usize>,
 }
 
 impl TranslationBatch {
-    /// Adds a pair; `boundary` starts and ends the target.
+    /// Adds a pair; `boundary` is both the start and the end token of the target.
     pub fn push(&mut self, source: &[u32], target: &[u32], boundary: u32) {
         self.push_with_boundaries(source, target, [boundary; 2]);
     }
 
-    /// Adds a pair whose target `start` starts and `end` ends.
+    /// Adds a pair whose target has separate start and end tokens.
     pub fn push_with_boundaries(&mut self, source: &[u32], target: &[u32], [start, end]: [u32; 2]) {
         self.source.extend(source);
         self.source_lengths.push(source.len());
@@ -116,13 +117,13 @@ impl TranslationBatch {
         self.target_lengths.push(target.len() + 1);
     }
 
-    /// Where each source starts, and each target.
+    /// Returns the offsets of the sources and of the targets.
     fn offsets(&self) -> [Offsets; 2] {
         [&self.source_lengths, &self.target_lengths].map(|lengths| Offsets::from_lengths(lengths.iter().copied()))
     }
 }
 
-/// The model: its parts, and where their parameters lie. The output layer's weight is the target's embedding.
+/// The model: its layers, and the layout of their parameters. The output layer's weight is the target embedding.
 #[derive(Clone, Debug)]
 pub struct Translator {
     config: TranslatorConfig,
@@ -135,7 +136,7 @@ pub struct Translator {
     decoder: Decoder,
 }
 
-/// What a [`Translator`] remembers.
+/// The cache of a [`Translator`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct TranslatorCache<T> {
     /// The encoder's output.
@@ -144,11 +145,11 @@ pub struct TranslatorCache<T> {
     decoder: DecoderCache<T>,
 }
 
-/// What a [`Translator`] keeps from step to step.
+/// The state of a [`Translator`] during step-by-step decoding.
 #[derive(Clone, Debug)]
 pub struct TranslatorState<T: Real> {
     decoder: DecoderState<T>,
-    /// Tokens of each sequence so far.
+    /// Number of tokens of each sequence so far.
     lengths: Vec<usize>,
 }
 
@@ -156,7 +157,7 @@ const SOURCE_DROPOUT_SITE: u32 = 0;
 const TARGET_DROPOUT_SITE: u32 = 1;
 
 impl Translator {
-    /// The model of a configuration; its parameters are made by [`Params::init`] from its [`Translator::layout`].
+    /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its [`Translator::layout`].
     ///
     /// # Errors
     /// If the heads do not divide d_model.
@@ -196,15 +197,15 @@ impl Translator {
         &self.config
     }
 
-    /// Names and places of the parameters.
+    /// The names, shapes and offsets of the parameters.
     pub fn layout(&self) -> &Arc<ParamLayout> {
         &self.layout
     }
 
-    /// The mean loss of a batch's target tokens and, in training, its gradient, which is added to `grads`.
+    /// Returns the mean loss of a batch's target tokens. In training, adds its gradient to `grads`.
     ///
     /// # Errors
-    /// If the batch is empty, an id or a length is beyond the model's, or the shapes do not fit.
+    /// If the batch is empty, an id or a length exceeds the model's limits, or the shapes do not match.
     pub fn loss<T: Real>(
         &self,
         p: &Params<T>,
@@ -222,14 +223,13 @@ impl Translator {
         Ok(loss)
     }
 
-    /// The decoder's output for each target token, which the logits are made of, and what `backward` needs of the
-    /// computation.
+    /// Returns the decoder's output for each target token, from which the logits follow, and the cache for `backward`.
     ///
     /// # Shapes
     /// → (target tokens, d_model).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or the shapes do not fit.
+    /// If an id or a length exceeds the model's limits, or the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -254,13 +254,13 @@ impl Translator {
         Ok((y, TranslatorCache { memory, encoder, decoder }))
     }
 
-    /// Adds the gradients of all parameters but those of the output layer to `grads`.
+    /// Adds the gradients of all parameters except those of the output layer to `grads`.
     ///
     /// # Shapes
     /// `dy` (target tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -285,13 +285,13 @@ impl Translator {
         self.source_embedding.backward(&batch.source, dx.view(), grads)
     }
 
-    /// What each layer of the encoder and of the decoder is given, and at last what encoder and decoder give.
+    /// Returns the input of each layer of the encoder and of the decoder, followed by the output of each side.
     ///
     /// # Shapes
     /// (source tokens, d_model) each, and (target tokens, d_model) each.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or the shapes do not fit.
+    /// If an id or a length exceeds the model's limits, or the shapes do not match.
     pub fn hidden_states<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<[Vec<Array2<T>>; 2]> {
         let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
@@ -315,10 +315,10 @@ impl Translator {
         Ok([of_encoder, of_decoder])
     }
 
-    /// What the decoder attends to: (source tokens, d_model).
+    /// Returns the encoder's output, the memory of the decoder: (source tokens, d_model).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn encode<T: Real>(&self, p: &Params<T>, source: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
         in_pool(|| {
             let mut x = self.source_embedding.forward(p, source)?;
@@ -327,10 +327,10 @@ impl Translator {
         })
     }
 
-    /// The start of decoding against what [`Translator::encode`] made, with room for `capacity` tokens of each target.
+    /// Starts decoding against the output of [`Translator::encode`], with capacity for `capacity` tokens per target.
     ///
     /// # Errors
-    /// If the shapes do not fit, or the memory cannot be had.
+    /// If the shapes do not match, or memory cannot be allocated.
     pub fn start_decoding<T: Real>(
         &self,
         p: &Params<T>,
@@ -341,14 +341,14 @@ impl Translator {
         Ok(TranslatorState { decoder: self.decoder.start_decoding(p, memory, capacity)?, lengths })
     }
 
-    /// The logits of the token after each of `ids`, one new token of each sequence; `of_source` counts the sequences of
-    /// each source, which lie side by side.
+    /// Returns the logits after appending `ids`, one new token per sequence. `sequences_per_source` holds the number of
+    /// sequences of each source; the sequences of a source are adjacent.
     ///
     /// # Shapes
     /// `ids` (sequences,) → (sequences, target vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or the counts do not fit.
+    /// If an id or a length exceeds the model's limits, or the counts do not match.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -367,10 +367,11 @@ impl Translator {
         })
     }
 
-    /// The logits of every target token of a batch, with all tokens at once: (target tokens, target vocabulary).
+    /// Returns the logits of every target token of a batch, with all tokens at once: (target tokens, target
+    /// vocabulary).
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's, or the shapes do not fit.
+    /// If an id or a length exceeds the model's limits, or the shapes do not match.
     pub fn logits<T: Real>(&self, p: &Params<T>, batch: &TranslationBatch) -> Result<Array2<T>> {
         let [source_offsets, target_offsets] = batch.offsets();
         let memory = self.encode(p, &batch.source, &source_offsets)?;
@@ -382,13 +383,13 @@ impl Translator {
         self.target_embedding.logits(p, y.view())
     }
 
-    /// What an attention of a layer is given and makes when the model reads one pair.
+    /// Traces one attention of a layer while the model reads one pair.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -411,14 +412,14 @@ impl Translator {
         self.decoder.trace(p, &cache, input, (layer, part == TranslatorAttention::Cross))
     }
 
-    /// The same, and the mean loss of the pair's target tokens with its gradients there: those of the whole network, without
-    /// dropout and smoothing.
+    /// Like [`Translator::trace`], with the mean loss of the pair's target tokens and its gradients in the layer.
+    /// Gradients are those of the whole network, without dropout and label smoothing.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -446,19 +447,19 @@ impl Translator {
         Ok((attention, loss, gradients))
     }
 
-    /// The attention of a decoder's layer to the source.
+    /// The cross-attention of a decoder layer.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn cross_attention(&self, layer: usize) -> &MultiHeadAttention {
         self.decoder.layers()[layer].cross_attention()
     }
 
-    /// Where each target token of one pair looks in the source, for each layer of the decoder: (heads, target tokens,
-    /// source tokens) each, rows summing to 1.
+    /// Returns the alignment of one pair: the cross-attention weights of each decoder layer. Each array is (heads,
+    /// target tokens, source tokens), with rows summing to 1.
     ///
     /// # Errors
-    /// If an id or a length is beyond the model's.
+    /// If an id or a length exceeds the model's limits.
     pub fn alignment<T: Real>(&self, p: &Params<T>, pair: &TranslationBatch) -> Result<Vec<Array3<T>>> {
         let [source_offsets, target_offsets] = pair.offsets();
         let memory = self.encode(p, &pair.source, &source_offsets)?;
@@ -472,18 +473,18 @@ impl Translator {
                 .map(|head| self.decoder.cross_attention_weights(&cache, input, [layer, 0, head]))
                 .collect::<Result<Vec<_>>>()?;
             let views: Vec<_> = heads.iter().map(|head| head.view()).collect();
-            Ok(ndarray::stack(Axis(0), &views).expect("the heads of a layer have one shape"))
+            Ok(ndarray::stack(Axis(0), &views).expect("all heads of a layer have the same shape"))
         };
         (0..self.config.num_decoder_layers).map(of_layer).collect()
     }
 }
 
 impl<T: Real> TranslatorState<T> {
-    /// Sequence `sequences[i]` becomes sequence i, and source `sources[i]` source i; one may be named more than once, and
-    /// those not named are dropped.
+    /// Reorders the state: sequence `sequences[i]` becomes sequence i, and source `sources[i]` becomes source i. An
+    /// index may occur more than once; missing ones are dropped.
     ///
     /// # Errors
-    /// If there is no such sequence or source.
+    /// If a sequence or source does not exist.
     pub fn select(&mut self, sequences: &[usize], sources: &[usize]) -> Result<()> {
         self.decoder.select(sequences, sources)?;
         self.lengths = sequences.iter().map(|&s| self.lengths[s]).collect();

@@ -1,8 +1,11 @@
-//! Low-rank updates: `W + s·B A` in the place of a frozen matrix W, where only the small matrices A and B are trained.
+//! Low-rank updates (LoRA): `W + s·B A` instead of a frozen matrix W, where only the small matrices A and B are
+//! trained.
 //!
-//! Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2022), equation 3. The layers do not know: they
-//! multiply with the sum, which is made once after each step, and hand over the factors of W's gradient, of which those of
-//! A and B follow without W's own.
+//! Source: Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models" (2022), equation 3.
+//!
+//! Layers are unaware of the update. They multiply with the merged matrix, which is computed once after each step. In
+//! the backward pass they hand over the factors of W's gradient, from which the gradients of A and B follow without W's
+//! own gradient.
 
 use super::{ParamEntry, ParamId, ParamLayout, Params, name_stream};
 use crate::Result;
@@ -11,41 +14,44 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How matrices are updated: by products of rank `rank`, times `alpha / rank`.
+/// The rank and the scale of low-rank updates: products of rank `rank`, multiplied by `alpha / rank`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LowRankConfig {
-    /// Rows of A, and columns of B; no more than the matrix itself has.
+    /// Rows of A and columns of B, capped at the size of the matrix.
     pub rank: usize,
-    /// The factor times the rank, so that the rank can change and the learning rate stay.
+    /// The factor multiplied by the rank, so that changing the rank does not require another learning rate.
     pub alpha: f64,
 }
 
-/// What belongs to a frozen matrix that is updated.
+/// The low-rank update of a frozen matrix.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LowRankUpdate {
-    /// Places of A, (rank, inputs), and B, (outputs, rank), in the layout.
+    /// Layout entries of A, (rank, inputs), and B, (outputs, rank).
     a: usize,
     b: usize,
     /// α / rank.
     scale: f64,
-    /// Where the sum starts among the sums.
+    /// Offset of the merged matrix among all merged matrices.
     offset: usize,
 }
 
-/// The names of A and B after the name of their matrix.
+/// Suffixes of the names of A and B, after the name of their matrix.
 const FACTOR_SUFFIXES: [&str; 2] = [".lora_a", ".lora_b"];
 
 impl<T: Real> Params<T> {
-    /// The same model, with low-rank updates of those frozen matrices that `is_updated` names. A starts from `seed` and its
-    /// name alone, uniform in ±1/√inputs, and B from 0, so nothing changes before the first step.
+    /// Returns a copy with low-rank updates of the frozen matrices that `is_updated` selects by name. A is initialized
+    /// from `seed` and its name, uniform in ±1/√inputs. B starts at 0, so nothing changes before the first step.
     ///
-    /// [`Params::thaw`] makes plain matrices of the sums again.
+    /// [`Params::unfreeze`] merges the updates into their matrices.
     ///
     /// # Panics
-    /// If there are updates already.
+    /// If the parameters already have updates.
     #[must_use]
     pub fn with_low_rank(&self, update: LowRankConfig, is_updated: impl Fn(&str) -> bool, seed: u64) -> Self {
-        assert!(self.layout.entries.iter().all(|entry| entry.low_rank.is_none()), "updates of updated matrices");
+        assert!(
+            self.layout.entries.iter().all(|entry| entry.low_rank.is_none()),
+            "the parameters already have low-rank updates"
+        );
         let mut entries = self.layout.entries.clone();
         for entry in &self.layout.entries {
             if let (true, &[outputs, inputs]) = (entry.is_frozen && is_updated(&entry.name), &entry.shape[..]) {
@@ -80,29 +86,29 @@ impl<T: Real> Params<T> {
         self.with_layout(layout, start)
     }
 
-    /// Whether any frozen matrix is updated.
+    /// Returns true if any frozen matrix has a low-rank update.
     pub fn has_low_rank(&self) -> bool {
         self.layout.has_low_rank()
     }
 
-    /// Makes the sums of updated matrices now, with all threads, rather than when they are first asked for.
+    /// Merges the updates into their matrices now, on all threads, instead of on first use.
     pub fn merge_low_rank(&self) {
         if self.has_low_rank() {
             self.sums.get_or_init(|| self.compute_merged_weights());
         }
     }
 
-    /// The same numbers without updates, which have become part of their matrices.
+    /// Returns a copy in which the updates are merged into their matrices.
     pub(super) fn without_low_rank(&self) -> Self {
         let is_part = |entry: &ParamEntry| FACTOR_SUFFIXES.iter().any(|part| entry.name.ends_with(part));
         let mut entries: Vec<ParamEntry> =
             self.layout.entries.iter().filter(|entry| !is_part(entry)).cloned().collect();
         entries.iter_mut().for_each(|entry| entry.low_rank = None);
         let layout = self.layout.with_entries(entries, |_, _| {});
-        self.with_layout(layout, |entry| unreachable!("{} is in the layout that this is a part of", entry.name))
+        self.with_layout(layout, |entry| unreachable!("{} is missing in the original layout", entry.name))
     }
 
-    /// These numbers in another layout with some of the same names; `start` makes those of the others.
+    /// Copies these numbers into another layout that shares some names. `start` initializes all others.
     fn with_layout(&self, layout: ParamLayout, start: impl Fn(&ParamEntry) -> Vec<T>) -> Self {
         let here: HashMap<&str, &ParamEntry> = self.layout.entries.iter().map(|entry| (&*entry.name, entry)).collect();
         let mut params = Params { values: Vec::with_capacity(layout.len), ..Params::empty(Arc::new(layout)) };
@@ -119,7 +125,7 @@ impl<T: Real> Params<T> {
         params
     }
 
-    /// The sums of all matrices that are updated, one after another.
+    /// Computes all merged matrices, one after another.
     pub(super) fn compute_merged_weights(&self) -> Vec<T> {
         let mut sums = Vec::new();
         for entry in &self.layout.entries {
@@ -130,7 +136,7 @@ impl<T: Real> Params<T> {
             let b: Vec<T> = self.factor(update.b).iter().map(|&x| x * scale).collect();
             let a = self.factor(update.a);
             let rank = a.len() / inputs.max(1);
-            // Every product below is of shapes that the layout was made with.
+            // The layout guarantees the shapes of all products below.
             let [b, a] = [MatRef::new(&b, outputs, rank), MatRef::new(a, rank, inputs)].map(expect_fit);
             let sum = expect_fit(MatMut::new(&mut sums[start..], outputs, inputs));
             expect_fit(gemm(b, a, OutputInit::Keep, sum, Precision::Highest));
@@ -142,19 +148,19 @@ impl<T: Real> Params<T> {
         &self.values[self.layout.entries[place].range.clone()]
     }
 
-    /// The sum in the place of an updated matrix.
+    /// Returns the merged matrix of an entry with an update.
     pub(super) fn merged_weight(&self, entry: &ParamEntry, update: &LowRankUpdate) -> &[T] {
         &self.sums.get_or_init(|| self.compute_merged_weights())[update.offset..update.offset + entry.range.len()]
     }
 
-    /// Adds the gradient of some rows of a matrix W, with which `y = x Wᵀ` was computed from `p`, to these gradients: `dyᵀ x`,
-    /// where W is trained; where W is updated, what A and B have of it.
+    /// Adds the gradient `dyᵀ x` of some rows of a matrix W, after `y = x Wᵀ` was computed from `p`. For a low-rank
+    /// update, it adds the gradients of A and B instead.
     ///
     /// # Shapes
     /// `dy` (tokens, rows), `x` (tokens, inputs).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub(crate) fn add_weight_gradient(
         &mut self,
         p: &Params<T>,
@@ -191,11 +197,11 @@ impl<T: Real> Params<T> {
 }
 
 fn expect_fit<R, E: std::fmt::Display>(result: std::result::Result<R, E>) -> R {
-    result.unwrap_or_else(|error| unreachable!("parts of a layout fit: {error}"))
+    result.unwrap_or_else(|error| unreachable!("shapes of a layout match: {error}"))
 }
 
 impl ParamLayout {
-    /// A layout of these parameters, those with a place here among them; `join` is told all places by name.
+    /// Builds a layout of `entries`, which include all entries of this one. `join` gets the index of every name.
     fn with_entries(
         &self,
         mut entries: Vec<ParamEntry>,
@@ -222,7 +228,7 @@ mod tests {
     use crate::params::{Builder, Init};
 
     #[test]
-    fn updates_change_nothing_at_first_and_become_part_of_their_matrices() {
+    fn updates_start_as_no_change_and_can_be_merged() {
         let mut builder = Builder::new();
         let [w, v] = ["w", "v"].map(|name| builder.add(name, &[4, 3], Init::Normal(1.0)));
         let bias = builder.add("bias", &[4], Init::Normal(1.0));
@@ -251,13 +257,13 @@ mod tests {
         }
         assert_eq!((merged.slice(v), merged.slice(bias)), (plain.slice(v), plain.slice(bias)));
         assert_eq!(params.clone().slice(w), params.slice(w));
-        // More than the matrix has rows or columns brings nothing.
+        // A rank above the matrix size is capped.
         let most = plain.freeze(|_| true).with_low_rank(LowRankConfig { rank: 99, alpha: 6.0 }, |name| name == "w", 9);
         assert_eq!(most.values().len(), 3 * 3 + 4 * 3);
     }
 
     #[test]
-    fn gradients_of_updates_are_those_of_the_sum() {
+    fn gradients_of_updates_match_central_differences() {
         let mut builder = Builder::new();
         let w = builder.add("w", &[5, 4], Init::Normal(1.0));
         let start = Params::<f64>::init(&builder.finish(), 1).freeze(|_| true);
@@ -267,7 +273,7 @@ mod tests {
         let x: Vec<f64> = (0..6 * 4).map(|i| f64::from(noise.normal(100 + i))).collect();
         let dy: Vec<f64> = (0..6 * 5).map(|i| f64::from(noise.normal(200 + i))).collect();
         let [x, dy] = [MatRef::new(&x, 6, 4).unwrap(), MatRef::new(&dy, 6, 5).unwrap()];
-        // The loss Σ dy · (x Wᵀ), whose gradient of y is dy.
+        // The loss Σ dy · (x Wᵀ), whose gradient with respect to y is dy.
         let loss = |p: &Params<f64>| -> f64 {
             let w = p.view(w);
             (0..6)
@@ -276,7 +282,7 @@ mod tests {
                 .sum()
         };
         let mut grads = Params::zeros(params.layout());
-        // In two parts, as queries and keys are.
+        // In two parts, like queries and keys.
         let parts: Vec<Vec<f64>> = [0..2, 2..5]
             .map(|rows: Range<usize>| (0..6).flat_map(|t| rows.clone().map(move |o| dy.at(t, o))).collect())
             .into();

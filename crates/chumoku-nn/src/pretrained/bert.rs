@@ -1,5 +1,5 @@
-//! BERT (Devlin et al. 2019), and what has its shape: MiniLM, E5, BGE, GTE, and RoBERTa and XLM-R, which count positions
-//! from the number after the padding's.
+//! BERT (Devlin et al. 2019) and models of the same architecture: MiniLM, E5, BGE and GTE. RoBERTa and XLM-R also
+//! belong here; their positions start after the padding id.
 
 use super::{
     PretrainedEncoder, PretrainedHead, TensorSource, activation_name, check_size, push_in_projection,
@@ -16,7 +16,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct BertConfig {
-    /// Which of them it is.
+    /// The model type.
     pub model_type: String,
     /// Number of token ids.
     pub vocab_size: usize,
@@ -28,36 +28,36 @@ pub struct BertConfig {
     pub num_attention_heads: usize,
     /// Width inside the feed-forward network.
     pub intermediate_size: usize,
-    /// Rows of the table of positions.
+    /// Number of rows of the position table.
     pub max_position_embeddings: usize,
-    /// Kinds of tokens.
+    /// Number of token types.
     #[serde(default = "two")]
     pub type_vocab_size: usize,
     /// Activation of the feed-forward network.
     #[serde(default = "super::gelu")]
     pub hidden_act: String,
-    /// Dropout of each part's output.
+    /// Dropout of each sublayer's output.
     #[serde(default = "super::tenth")]
     pub hidden_dropout_prob: f32,
     /// Dropout of attention weights.
     #[serde(default = "super::tenth")]
     pub attention_probs_dropout_prob: f32,
-    /// Dropout before a classifier's last layer; as `hidden_dropout_prob` unless it is set.
+    /// Dropout before a classifier's last layer; same as `hidden_dropout_prob` by default.
     #[serde(default)]
     pub classifier_dropout: Option<f32>,
-    /// ε of the normalisations.
+    /// ε of the normalizations.
     #[serde(default = "epsilon")]
     pub layer_norm_eps: f64,
-    /// The id of the token that fills up batches.
+    /// The id of the padding token.
     #[serde(default)]
     pub pad_token_id: Option<usize>,
-    /// How positions are told.
+    /// The kind of position embeddings.
     #[serde(default = "absolute")]
     pub position_embedding_type: String,
-    /// Whether it is a decoder.
+    /// True for a decoder.
     #[serde(default)]
     pub is_decoder: bool,
-    /// Whether it attends to another text's encoding.
+    /// True for a model with cross-attention.
     #[serde(default)]
     pub add_cross_attention: bool,
 }
@@ -79,10 +79,10 @@ impl BertConfig {
         self.model_type != "bert"
     }
 
-    /// The encoder, and the names of its tensors.
+    /// Returns the encoder and the names of its tensors.
     ///
     /// # Errors
-    /// If a size is out of range, or a setting asks for what is not there.
+    /// If a size is out of range or a setting is not supported.
     pub fn encoder(&self) -> Result<PretrainedEncoder> {
         if self.position_embedding_type != "absolute" {
             let found = format!("\"{}\"", self.position_embedding_type);

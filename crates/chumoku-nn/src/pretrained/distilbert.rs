@@ -1,4 +1,4 @@
-//! DistilBERT (Sanh et al. 2019): BERT without kinds of tokens, under names of its own.
+//! DistilBERT (Sanh et al. 2019): BERT without token types, with its own tensor names.
 
 use super::{
     PretrainedEncoder, PretrainedHead, TensorSource, activation_name, check_size, push_in_projection,
@@ -25,12 +25,12 @@ pub struct DistilBertConfig {
     pub n_heads: usize,
     /// Width inside the feed-forward network.
     pub hidden_dim: usize,
-    /// Rows of the table of positions.
+    /// Number of rows of the position table.
     pub max_position_embeddings: usize,
     /// Activation of the feed-forward network.
     #[serde(default = "super::gelu")]
     pub activation: String,
-    /// Dropout of each part's output.
+    /// Dropout of each sublayer's output.
     #[serde(default = "super::tenth")]
     pub dropout: f32,
     /// Dropout of attention weights.
@@ -45,14 +45,14 @@ fn fifth() -> f32 {
     0.2
 }
 
-/// ε of the normalisations, which is not in the file.
+/// ε of the normalizations, which the file does not contain.
 const EPSILON: f64 = 1e-12;
 
 impl DistilBertConfig {
-    /// The encoder, and the names of its tensors.
+    /// Returns the encoder and the names of its tensors.
     ///
     /// # Errors
-    /// If a size is out of range, or a setting asks for what is not there.
+    /// If a size is out of range or a setting is not supported.
     pub fn encoder(&self) -> Result<PretrainedEncoder> {
         check_size("vocab_size", self.vocab_size, 1 << 24)?;
         check_size("max_position_embeddings", self.max_position_embeddings, 1 << 20)?;

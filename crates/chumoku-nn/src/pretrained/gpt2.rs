@@ -1,4 +1,4 @@
-//! GPT-2 (Radford et al. 2019): learned positions, and linear layers whose files hold the matrices the other way round.
+//! GPT-2 (Radford et al. 2019): learned positions, and linear layers whose matrices are stored transposed.
 
 use super::{PretrainedDecoder, TensorSource, activation_name, check_size, push_weight_and_bias, unsupported};
 use crate::Result;
@@ -18,17 +18,17 @@ pub struct Gpt2Config {
     pub n_layer: usize,
     /// Heads of each layer's attention.
     pub n_head: usize,
-    /// Rows of the table of positions.
+    /// Number of rows of the position table.
     pub n_positions: usize,
-    /// Width inside the feed-forward network; four times that of activations unless it is set.
+    /// Width inside the feed-forward network; four times the width of activations by default.
     pub n_inner: Option<usize>,
     /// Activation of the feed-forward network.
     #[serde(default = "gelu_new")]
     pub activation_function: String,
-    /// ε of the normalisations.
+    /// ε of the normalizations.
     #[serde(default = "epsilon")]
     pub layer_norm_epsilon: f64,
-    /// Dropout of each part's output.
+    /// Dropout of each sublayer's output.
     #[serde(default = "super::tenth")]
     pub resid_pdrop: f32,
     /// Dropout of the embeddings.
@@ -37,16 +37,16 @@ pub struct Gpt2Config {
     /// Dropout of attention weights.
     #[serde(default = "super::tenth")]
     pub attn_pdrop: f32,
-    /// Whether scores are divided by √(head width).
+    /// True if scores are divided by √(head width).
     #[serde(default = "yes")]
     pub scale_attn_weights: bool,
-    /// Whether scores are divided by the number of their layer too.
+    /// True if scores are also divided by the layer number.
     #[serde(default)]
     pub scale_attn_by_inverse_layer_idx: bool,
-    /// Whether it attends to another text's encoding.
+    /// True for a model with cross-attention.
     #[serde(default)]
     pub add_cross_attention: bool,
-    /// Whether the output layer has the embedding's matrix.
+    /// True if the output layer shares the embedding's matrix.
     #[serde(default = "yes")]
     pub tie_word_embeddings: bool,
 }
@@ -63,14 +63,14 @@ fn yes() -> bool {
     true
 }
 
-/// What stands before the names of all tensors but the output layer's, in files that have it.
+/// Prefix of the names of all tensors except the output layer's.
 const PREFIX: &str = "transformer.";
 
 impl Gpt2Config {
-    /// The language model, and the names of its tensors.
+    /// Returns the language model and the names of its tensors.
     ///
     /// # Errors
-    /// If a size is out of range, or a setting asks for what is not there.
+    /// If a size is out of range or a setting is not supported.
     pub fn decoder(&self) -> Result<PretrainedDecoder> {
         for (setting, is_set, expected) in [
             ("scale_attn_weights", !self.scale_attn_weights, "true"),

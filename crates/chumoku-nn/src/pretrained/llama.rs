@@ -1,5 +1,5 @@
-//! Llama (Touvron et al. 2023) and what is built like it: Mistral, Qwen2 and Qwen3 differ in biases, norms of heads and
-//! windows. SmolLM is a Llama.
+//! Llama (Touvron et al. 2023) and models of the same architecture. Mistral, Qwen2 and Qwen3 differ in biases, head
+//! norms and windows. SmolLM is a Llama.
 
 use super::{PretrainedDecoder, TensorSource, activation_name, check_size, push_fused, unsupported};
 use crate::Result;
@@ -14,7 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Debug, Deserialize)]
 #[non_exhaustive]
 pub struct LlamaConfig {
-    /// Which of the models.
+    /// The model type.
     pub model_type: String,
     /// Number of token ids.
     pub vocab_size: usize,
@@ -26,67 +26,67 @@ pub struct LlamaConfig {
     pub num_hidden_layers: usize,
     /// Heads of each layer's attention.
     pub num_attention_heads: usize,
-    /// Heads of keys and values; as many as of queries unless it is set.
+    /// Number of key–value heads; same as the number of query heads by default.
     pub num_key_value_heads: Option<usize>,
-    /// Width of a head; Qwen3's is 128 unless it is set.
+    /// Width of a head; Qwen3's default is 128.
     pub head_dim: Option<usize>,
     /// Activation of the feed-forward network.
     #[serde(default = "silu")]
     pub hidden_act: String,
-    /// The most tokens that it reads.
+    /// Maximum number of tokens.
     pub max_position_embeddings: usize,
     /// ε of the norms.
     #[serde(default = "epsilon")]
     pub rms_norm_eps: f64,
-    /// The base of rotary positions, where older files have it.
+    /// The base of rotary positions, in older files.
     pub rope_theta: Option<f64>,
-    /// What slows rotary positions down, where older files have it.
+    /// The scaling of rotary positions, in older files.
     pub rope_scaling: Option<RopeParameters>,
-    /// Both of these, where newer files have them.
+    /// Base and scaling of rotary positions, in newer files.
     pub rope_parameters: Option<RopeParameters>,
-    /// Whether the output layer has the embedding's matrix.
+    /// True if the output layer shares the embedding's matrix.
     #[serde(default)]
     pub tie_word_embeddings: bool,
-    /// Whether attention has biases.
+    /// True if attention has biases.
     #[serde(default)]
     pub attention_bias: bool,
-    /// Whether the feed-forward network has biases.
+    /// True if the feed-forward network has biases.
     #[serde(default)]
     pub mlp_bias: bool,
     /// Dropout of attention weights.
     #[serde(default)]
     pub attention_dropout: f32,
-    /// A token and those before it that it sees, so many in all; Mistral's is 4096 where nothing is said.
+    /// Number of tokens that a token sees, including itself. Mistral's default is 4096.
     #[serde(default, deserialize_with = "said")]
     pub sliding_window: Option<Option<usize>>,
-    /// Whether Qwen has windows at all.
+    /// True if Qwen uses windows at all.
     pub use_sliding_window: Option<bool>,
-    /// Layers of Qwen before those with windows.
+    /// Number of layers in Qwen before those with windows.
     pub max_window_layers: Option<usize>,
-    /// Which layers have windows, where newer files have it.
+    /// The kind of attention of each layer, in newer files.
     pub layer_types: Option<Vec<String>>,
 }
 
-/// What rotary positions are like.
+/// Parameters of rotary positions.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct RopeParameters {
     /// "default", "linear" or "llama3".
     pub rope_type: Option<String>,
-    /// The same in older files.
+    /// Same as `rope_type`, in older files.
     #[serde(rename = "type")]
     pub kind: Option<String>,
-    /// The base.
+    /// The base of the angles.
     pub rope_theta: Option<f64>,
-    /// What speeds are divided by.
+    /// The divisor of the rotation speeds.
     pub factor: Option<f64>,
-    /// As [`RotaryScaling::Llama3`] has it.
+    /// Same as in [`RotaryScaling::Llama3`].
     pub low_freq_factor: Option<f64>,
-    /// As [`RotaryScaling::Llama3`] has it.
+    /// Same as in [`RotaryScaling::Llama3`].
     pub high_freq_factor: Option<f64>,
-    /// Positions of the first training.
+    /// Number of positions in the original training.
     pub original_max_position_embeddings: Option<f64>,
-    /// The part of a head that is turned.
+    /// The rotated share of a head.
     pub partial_rotary_factor: Option<f64>,
 }
 
@@ -98,7 +98,7 @@ fn epsilon() -> f64 {
     1e-6
 }
 
-/// Tells a setting that is null from one that is not there.
+/// Distinguishes a null setting from a missing one.
 fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<usize>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
@@ -108,7 +108,7 @@ impl RopeParameters {
         if let Some(part) = self.partial_rotary_factor.filter(|part| *part != 1.0) {
             return Err(unsupported("partial_rotary_factor", part.to_string(), "1"));
         }
-        // What is missing is NaN, which the check of the numbers refuses.
+        // Missing numbers become NaN, which the check rejects.
         let number = |x: Option<f64>| x.unwrap_or(f64::NAN);
         let kind = self.rope_type.as_deref().or(self.kind.as_deref()).unwrap_or("default");
         let scaling = match kind {
@@ -130,10 +130,10 @@ impl RopeParameters {
 }
 
 impl LlamaConfig {
-    /// The language model, and the names of its tensors.
+    /// Returns the language model and the names of its tensors.
     ///
     /// # Errors
-    /// If a size is out of range, or a setting asks for what is not there.
+    /// If a size is out of range or a setting is not supported.
     pub fn decoder(&self) -> Result<PretrainedDecoder> {
         check_size("vocab_size", self.vocab_size, 1 << 24)?;
         check_size("max_position_embeddings", self.max_position_embeddings, 1 << 24)?;
@@ -179,12 +179,12 @@ impl LlamaConfig {
             untied_output: !self.tie_word_embeddings,
         };
         config.encoder.check()?;
-        // Heads that do not fit are refused before they are divided by.
+        // Reject invalid head counts before dividing by them.
         MultiHeadAttentionConfig::self_attention(self.hidden_size, self.num_attention_heads, config.encoder.attention)?;
         Ok(PretrainedDecoder { tensors: self.tensors(&config), config, prefix: PREFIX })
     }
 
-    /// How many tokens before it a token sees, where they are not all.
+    /// Returns the number of earlier tokens that a token sees, or `None` if it sees all.
     fn window(&self) -> Result<Option<usize>> {
         const MISTRAL: usize = 4096;
         let is_mistral = self.model_type == "mistral";
@@ -200,7 +200,7 @@ impl LlamaConfig {
         };
         match with_windows {
             0 => Ok(None),
-            // The token itself counts there.
+            // The setting includes the token itself.
             all if all == layers && window > 0 => Ok(Some(window - 1)),
             some => Err(unsupported(
                 "sliding_window",
@@ -248,7 +248,7 @@ impl LlamaConfig {
                 .collect();
             let of_attention: &[&str] = if attention.bias == AttentionBias::None { &["weight"] } else { &BOTH };
             push_fused(&mut tensors, &format!("{ours}.self_attn.in_proj_"), &inputs, of_attention);
-            // The half that is activated comes first.
+            // The activated half comes first.
             let halves = ["gate_proj", "up_proj"].map(|part| (format!("{theirs}.mlp.{part}"), self.intermediate_size));
             let of_network: &[&str] = if self.mlp_bias { &BOTH } else { &["weight"] };
             push_fused(&mut tensors, &format!("{ours}.linear1."), &halves, of_network);
@@ -257,6 +257,6 @@ impl LlamaConfig {
     }
 }
 
-/// What stands before the names of all tensors but the output layer's.
+/// Prefix of the names of all tensors except the output layer's.
 const PREFIX: &str = "model.";
 const BOTH: [&str; 2] = ["weight", "bias"];

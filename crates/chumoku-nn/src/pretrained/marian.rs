@@ -1,5 +1,5 @@
-//! Marian (Junczys-Dowmunt et al. 2018), as OPUS-MT's translators are (Tiedemann and Thottingal 2020): the transformer as
-//! published, with SiLU, and a bias of the logits.
+//! Marian (Junczys-Dowmunt et al. 2018), the architecture of OPUS-MT translators (Tiedemann and Thottingal 2020): the
+//! original transformer with SiLU and a bias of the logits.
 
 use super::{
     PretrainedTranslator, TensorSource, activation_name, check_size, gelu, push_in_projection, push_weight_and_bias,
@@ -16,58 +16,58 @@ use serde::Deserialize;
 pub struct MarianConfig {
     /// Number of token ids.
     pub vocab_size: usize,
-    /// The same of the target, where it is said.
+    /// Vocabulary size of the target, if the file contains it.
     pub decoder_vocab_size: Option<usize>,
     /// Width of activations.
     pub d_model: usize,
     /// Layers of the encoder.
     pub encoder_layers: usize,
-    /// Heads of each of the encoder's attentions.
+    /// Heads of each attention in the encoder.
     pub encoder_attention_heads: usize,
     /// Width inside the encoder's feed-forward networks.
     pub encoder_ffn_dim: usize,
     /// Layers of the decoder.
     pub decoder_layers: usize,
-    /// Heads of each of the decoder's attentions.
+    /// Heads of each attention in the decoder.
     pub decoder_attention_heads: usize,
     /// Width inside the decoder's feed-forward networks.
     pub decoder_ffn_dim: usize,
     /// Activation of the feed-forward networks.
     #[serde(default = "gelu")]
     pub activation_function: String,
-    /// The most tokens that it reads or writes.
+    /// Maximum number of tokens of source and target.
     pub max_position_embeddings: usize,
-    /// Dropout of embeddings and of each part's output.
+    /// Dropout of embeddings and of each sublayer's output.
     #[serde(default = "tenth")]
     pub dropout: f32,
     /// Dropout of attention weights.
     #[serde(default)]
     pub attention_dropout: f32,
-    /// Whether embeddings are multiplied by √d_model.
+    /// True if embeddings are multiplied by √d_model.
     #[serde(default)]
     pub scale_embedding: bool,
-    /// Whether positions are sines and cosines, where older files have it.
+    /// True for sinusoidal positions, in older files.
     pub static_position_embeddings: Option<bool>,
-    /// Whether norms stand before each part, where older files have it.
+    /// True for pre-norm layers, in older files.
     #[serde(default)]
     pub normalize_before: bool,
-    /// Whether embeddings are normalised, where older files have it.
+    /// True for normalized embeddings, in older files.
     #[serde(default)]
     pub normalize_embedding: bool,
-    /// Whether a norm follows the last layer, where older files have it.
+    /// True for a final norm, in older files.
     #[serde(default)]
     pub add_final_layer_norm: bool,
-    /// Whether both sides have one table of embeddings.
+    /// True if both sides share one embedding table.
     pub share_encoder_decoder_embeddings: Option<bool>,
-    /// Whether the output layer has the embedding's matrix.
+    /// True if the output layer shares the embedding's matrix.
     pub tie_word_embeddings: Option<bool>,
 }
 
 impl MarianConfig {
-    /// The translator, and the names of its tensors.
+    /// Returns the translator and the names of its tensors.
     ///
     /// # Errors
-    /// If a size is out of range, or a setting asks for what is not there.
+    /// If a size is out of range or a setting is not supported.
     pub fn translator(&self) -> Result<PretrainedTranslator> {
         check_size("vocab_size", self.vocab_size, 1 << 24)?;
         check_size("max_position_embeddings", self.max_position_embeddings, 1 << 20)?;
@@ -121,7 +121,7 @@ impl MarianConfig {
         };
         for layers in [&config.encoder, &config.decoder()] {
             layers.check()?;
-            // Heads that do not fit are refused before they are divided by.
+            // Reject invalid head counts before dividing by them.
             MultiHeadAttentionConfig::self_attention(layers.d_model, layers.num_heads, layers.attention)?;
         }
         Ok(PretrainedTranslator { tensors: self.tensors(), config })
@@ -132,7 +132,7 @@ impl MarianConfig {
             ("embedding.weight".into(), TensorSource::Tensor(format!("{PREFIX}shared.weight"))),
             ("output_bias".into(), TensorSource::Tensor(OUTPUT_BIAS.into())),
         ];
-        // Their names of the norms, each after the part that stands before it.
+        // Marian's names of the norms. Each norm follows its sublayer.
         const ENCODER: [(&str, &str); 2] = [("norm1", "self_attn_layer_norm"), ("norm2", "final_layer_norm")];
         const DECODER: [(&str, &str); 3] =
             [("norm1", "self_attn_layer_norm"), ("norm2", "encoder_attn_layer_norm"), ("norm3", "final_layer_norm")];
@@ -163,7 +163,7 @@ impl MarianConfig {
     }
 }
 
-/// What stands before the names of all tensors but the bias of the logits.
+/// Prefix of the names of all tensors except the bias of the logits.
 const PREFIX: &str = "model.";
 /// The bias of the logits.
 const OUTPUT_BIAS: &str = "final_logits_bias";

@@ -1,7 +1,9 @@
-//! Pretrained checkpoints: what published architectures are in our layers, and what they call our parameters.
+//! Pretrained checkpoints: mappings from published architectures to our layers, and from their tensor names to our
+//! parameters.
 //!
-//! One file an architecture: its `config.json` as Hugging Face's library writes it, the [`TextEncoderConfig`],
-//! [`LanguageModelConfig`] or [`TranslatorConfig`] that it stands for, and the names of its tensors. Nothing here reads files: the crate `chumoku` does.
+//! There is one file per architecture. It defines the `config.json` of Hugging Face's library, the matching
+//! [`TextEncoderConfig`], [`LanguageModelConfig`] or [`TranslatorConfig`], and the names of the tensors. Nothing here
+//! reads files; the crate `chumoku` does.
 //!
 //! # Files
 //!
@@ -33,20 +35,21 @@ use crate::layers::{DenseHeadConfig, HeadActivation, Pooling};
 use crate::models::{ClassifierConfig, LanguageModelConfig, TextEncoderConfig, TranslatorConfig};
 use crate::{Error, Result};
 
-/// Where the numbers of one of our parameters lie in a checkpoint.
+/// The location of one of our parameters in a checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorSource {
-    /// A tensor as it is.
+    /// A tensor as stored.
     Tensor(String),
-    /// The rows of several tensors one after another, so many of each: queries, keys and values are one parameter here.
+    /// The rows of several tensors, concatenated, with the number of rows of each. Here queries, keys and values are
+    /// one parameter.
     Concatenated(Vec<String>, Vec<usize>),
-    /// A matrix that the checkpoint holds as (inputs, outputs), where ours is (outputs, inputs).
+    /// A matrix that the checkpoint stores transposed: (inputs, outputs) instead of (outputs, inputs).
     Transposed(String),
 }
 
 impl TensorSource {
-    /// The names of the tensors, in their order.
+    /// Returns the names of the tensors, in order.
     pub fn names(&self) -> &[String] {
         match self {
             TensorSource::Tensor(name) | TensorSource::Transposed(name) => std::slice::from_ref(name),
@@ -54,7 +57,7 @@ impl TensorSource {
         }
     }
 
-    /// The shapes of the tensors, where our parameter has the shape `ours`.
+    /// Returns the shapes of the tensors, given the shape `ours` of our parameter.
     pub fn shapes(&self, ours: &[usize]) -> Vec<Vec<usize>> {
         match self {
             TensorSource::Tensor(_) => vec![ours.to_vec()],
@@ -71,40 +74,40 @@ impl TensorSource {
     }
 }
 
-/// A pretrained encoder: what it is in our layers, and where its parameters lie.
+/// A pretrained encoder: its configuration, and the location of its parameters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PretrainedEncoder {
-    /// The model.
+    /// The configuration of the encoder.
     pub config: TextEncoderConfig,
-    /// The name of each of its parameters and where its numbers lie. Checkpoints of a model with a head have
-    /// [`PretrainedEncoder::prefix`] before the names of the encoder's tensors, those of the encoder alone have not.
+    /// The name and location of each parameter. In checkpoints of a model with a head, the names of the encoder's
+    /// tensors start with [`PretrainedEncoder::prefix`]; in others they do not.
     pub tensors: Vec<(String, TensorSource)>,
-    /// What stands before the names where the checkpoint has a head.
+    /// The name prefix in checkpoints with a head.
     pub prefix: &'static str,
-    /// The head that makes it a sequence classifier.
+    /// The head for sequence classification.
     pub head: PretrainedHead,
 }
 
-/// A pretrained language model: what it is in our layers, and where its parameters lie.
+/// A pretrained language model: its configuration, and the location of its parameters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PretrainedDecoder {
-    /// The model.
+    /// The configuration of the language model.
     pub config: LanguageModelConfig,
-    /// The name of each of its parameters and where its numbers lie.
+    /// The name and location of each parameter.
     pub tensors: Vec<(String, TensorSource)>,
-    /// What stands before the names of all but the output layer's, though some checkpoints leave it out.
+    /// Prefix of all names except the output layer's. Some checkpoints omit it.
     pub prefix: &'static str,
 }
 
-/// A pretrained translator: what it is in our layers, and where its parameters lie.
+/// A pretrained translator: its configuration, and the location of its parameters.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PretrainedTranslator {
-    /// The model.
+    /// The configuration of the translator.
     pub config: TranslatorConfig,
-    /// The name of each of its parameters and where its numbers lie.
+    /// The name and location of each parameter.
     pub tensors: Vec<(String, TensorSource)>,
 }
 
@@ -112,20 +115,20 @@ pub struct PretrainedTranslator {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PretrainedHead {
-    /// What `config.json` calls the whole model.
+    /// The name of the architecture in `config.json`.
     pub architecture: &'static str,
-    /// From tokens to a sequence.
+    /// The pooling method, from tokens to a sequence.
     pub pooling: Pooling,
-    /// What comes before its last linear layer.
+    /// The dense layer before the last linear layer.
     pub dense: DenseHeadConfig,
-    /// Dropout of what the last layer is given.
+    /// Dropout of the input of the last layer.
     pub dropout: f32,
-    /// The names of its parameters, and where their numbers lie. No prefix stands before these.
+    /// The name and location of each parameter, without prefix.
     pub tensors: Vec<(String, TensorSource)>,
 }
 
 impl PretrainedHead {
-    /// With two linear layers of these names.
+    /// Builds a head of two linear layers with these names.
     fn new(architecture: &'static str, [dense, out]: [&str; 2], activation: HeadActivation, dropout: f32) -> Self {
         let mut tensors = Vec::new();
         push_weight_and_bias(&mut tensors, "head.dense", dense);
@@ -141,12 +144,12 @@ impl PretrainedHead {
 }
 
 impl PretrainedEncoder {
-    /// Whether it is a table of vectors and no network.
+    /// Returns true if the encoder is only a table of vectors, without a network.
     pub fn is_static(&self) -> bool {
         self.config.encoder.num_layers == 0
     }
 
-    /// The encoder with its head, for so many classes.
+    /// Returns the configuration of the encoder with its head, for `num_classes` classes.
     pub fn classifier(&self, num_classes: usize) -> ClassifierConfig {
         let TextEncoderConfig { vocab_size, encoder, position, max_length, embedding_dropout, embeddings: input } =
             self.config.clone();
@@ -164,7 +167,7 @@ impl PretrainedEncoder {
         }
     }
 
-    /// The names of the classifier's parameters, and where their numbers lie: with the prefix where one stands.
+    /// Returns the names and locations of the classifier's parameters, with the prefix.
     pub fn classifier_tensors(&self) -> Vec<(String, TensorSource)> {
         let mut tensors = self.tensors.clone();
         tensors.iter_mut().for_each(|(_, source)| source.add_prefix(self.prefix));
@@ -173,31 +176,32 @@ impl PretrainedEncoder {
     }
 }
 
-/// The activation of a configuration that does not name one.
+/// The default activation of configurations.
 fn gelu() -> String {
     "gelu".into()
 }
 
-/// The dropout of a configuration that does not state one.
+/// The default dropout of configurations.
 fn tenth() -> f32 {
     0.1
 }
 
-/// Adds `weight` and `bias` of a linear layer or a normalisation.
+/// Adds `weight` and `bias` of a linear layer or a normalization.
 fn push_weight_and_bias(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &str) {
     for part in ["weight", "bias"] {
         tensors.push((format!("{ours}.{part}"), TensorSource::Tensor(format!("{theirs}.{part}"))));
     }
 }
 
-/// Adds the fused weight and bias of queries, keys and values, `rows` each, that a checkpoint holds apart.
+/// Adds the fused weight and bias of queries, keys and values, which a checkpoint stores separately with `rows` rows
+/// each.
 fn push_in_projection(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: [String; 3], rows: usize) {
     let apart = theirs.map(|name| (name, rows));
     push_fused(tensors, &format!("{ours}.in_proj_"), &apart, &["weight", "bias"]);
 }
 
-/// Adds the fused parts of linear layers that a checkpoint holds apart, with so many outputs each; `ours` is put before
-/// the name of each part.
+/// Adds fused parts of linear layers that a checkpoint stores separately, each with its number of outputs. `ours` is
+/// the prefix of each part's name.
 fn push_fused(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &[(String, usize)], parts: &[&str]) {
     for part in parts {
         let names = theirs.iter().map(|(name, _)| format!("{name}.{part}")).collect();
@@ -206,7 +210,7 @@ fn push_fused(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &[(
     }
 }
 
-/// The name of an activation in our configurations, from Hugging Face's.
+/// Converts the name of an activation in Hugging Face's library into ours.
 fn activation_name(found: &str) -> Result<String> {
     match found {
         "gelu" | "gelu_python" => Ok("gelu".into()),
@@ -221,7 +225,7 @@ fn unsupported(setting: &'static str, found: impl Into<String>, expected: &'stat
     Error::Unsupported { setting, found: found.into(), expected }
 }
 
-/// That a number out of a file is at least 1 and at most what anybody uses.
+/// Checks that a number from a file is at least 1 and at most `most`.
 fn check_size(name: &'static str, found: usize, most: usize) -> Result<()> {
     match found == 0 || found > most {
         true => Err(Error::Size { name, most, found }),

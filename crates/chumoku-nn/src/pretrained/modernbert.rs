@@ -1,5 +1,5 @@
-//! ModernBERT (Warner et al. 2024): rotary positions, norms before each part, gated feed-forward networks, and most layers
-//! seeing only what is near.
+//! ModernBERT (Warner et al. 2024): rotary positions, pre-norm layers, gated feed-forward networks, and local attention
+//! in most layers.
 
 use super::{
     PretrainedEncoder, PretrainedHead, RopeParameters, TensorSource, activation_name, check_size, unsupported,
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 #[serde(default)]
 #[non_exhaustive]
 pub struct ModernBertConfig {
-    /// Which model it is.
+    /// The model type.
     pub model_type: String,
     /// Number of token ids.
     pub vocab_size: usize,
@@ -34,13 +34,13 @@ pub struct ModernBertConfig {
     pub hidden_activation: String,
     /// The longest sequence, in tokens.
     pub max_position_embeddings: usize,
-    /// ε of the normalisations.
+    /// ε of the normalizations.
     pub norm_eps: f64,
-    /// Whether normalisations have biases.
+    /// True if normalizations have biases.
     pub norm_bias: bool,
-    /// Whether attention has biases.
+    /// True if attention has biases.
     pub attention_bias: bool,
-    /// Whether the feed-forward network has biases.
+    /// True if the feed-forward network has biases.
     pub mlp_bias: bool,
     /// Dropout of attention weights.
     pub attention_dropout: f32,
@@ -48,31 +48,31 @@ pub struct ModernBertConfig {
     pub embedding_dropout: f32,
     /// Dropout in the feed-forward network.
     pub mlp_dropout: f32,
-    /// The first of so many layers sees everything, the others what is near.
+    /// The interval of layers with global attention, starting with the first layer.
     pub global_attn_every_n_layers: usize,
-    /// Tokens that are near, on both sides together.
+    /// The window of local attention, both sides together.
     pub local_attention: usize,
-    /// The base of rotary positions of layers that see everything.
+    /// The base of rotary positions in global layers.
     pub global_rope_theta: f64,
-    /// That of the others; the same unless it is set.
+    /// The base of rotary positions in local layers; same as the global one by default.
     pub local_rope_theta: Option<f64>,
-    /// The kind of each layer, where newer files have it.
+    /// The kind of attention of each layer, in newer files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layer_types: Option<Vec<String>>,
-    /// The bases by kind of layer, where newer files have them.
+    /// The bases by kind of layer, in newer files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rope_parameters: Option<BTreeMap<String, Option<RopeParameters>>>,
-    /// How a classifier makes one vector of a text: `cls` or `mean`.
+    /// The pooling method of a classifier: `cls` or `mean`.
     pub classifier_pooling: String,
-    /// Whether a classifier's layer before the last has a bias.
+    /// True if the dense layer of a classifier has a bias.
     pub classifier_bias: bool,
-    /// Its activation.
+    /// The activation of the dense layer of a classifier.
     pub classifier_activation: String,
     /// Dropout before a classifier's last layer.
     pub classifier_dropout: f32,
 }
 
-/// What Hugging Face's library takes where a file says nothing.
+/// The defaults of Hugging Face's library.
 impl Default for ModernBertConfig {
     fn default() -> Self {
         ModernBertConfig {
@@ -109,10 +109,10 @@ const GLOBAL: &str = "full_attention";
 const LOCAL: &str = "sliding_attention";
 
 impl ModernBertConfig {
-    /// The encoder, and the names of its tensors.
+    /// Returns the encoder and the names of its tensors.
     ///
     /// # Errors
-    /// If a size is out of range, or a setting asks for what is not there.
+    /// If a size is out of range or a setting is not supported.
     pub fn encoder(&self) -> Result<PretrainedEncoder> {
         check_size("vocab_size", self.vocab_size, 1 << 24)?;
         check_size("max_position_embeddings", self.max_position_embeddings, 1 << 20)?;
@@ -165,7 +165,7 @@ impl ModernBertConfig {
         Ok(PretrainedEncoder { tensors: self.tensors(), config, prefix: "model.", head: self.head()? })
     }
 
-    /// The bases of layers that see everything, and of the others.
+    /// Returns the rotary bases of global and local layers.
     fn rotary_bases(&self) -> Result<[f64; 2]> {
         let mut bases = [self.global_rope_theta, self.local_rope_theta.unwrap_or(self.global_rope_theta)];
         for (kind, base) in [GLOBAL, LOCAL].into_iter().zip(&mut bases) {
@@ -178,16 +178,18 @@ impl ModernBertConfig {
         Ok(bases)
     }
 
-    /// Every how many layers one sees everything, where newer files name each layer's kind.
+    /// Returns the interval of global layers, also for newer files that list the kind of each layer.
     fn global_every(&self) -> Result<usize> {
         let Some(kinds) = &self.layer_types else { return Ok(self.global_attn_every_n_layers) };
         let every = kinds.iter().skip(1).position(|kind| kind == GLOBAL).map_or(kinds.len().max(1), |at| at + 1);
         let expected = (0..self.num_hidden_layers).map(|i| if i % every == 0 { GLOBAL } else { LOCAL });
         match kinds.iter().map(String::as_str).eq(expected) {
             true => Ok(every),
-            false => {
-                Err(unsupported("layer_types", kinds.join(", "), "full_attention every so many layers, from the first"))
-            }
+            false => Err(unsupported(
+                "layer_types",
+                kinds.join(", "),
+                "full_attention at a fixed interval, starting with the first layer",
+            )),
         }
     }
 
@@ -248,11 +250,12 @@ impl ModernBertConfig {
         tensors
     }
 
-    /// The names of the parameters of a [`MaskedLanguageModel`](crate::models::MaskedLanguageModel), and where their numbers
-    /// lie. The published model adds a bias of each token to its logits, `decoder.bias`; ours is 0.
+    /// Returns the names and locations of the parameters of a
+    /// [`MaskedLanguageModel`](crate::models::MaskedLanguageModel). The published model has a bias of the logits,
+    /// `decoder.bias`; ours is 0.
     ///
     /// # Errors
-    /// As for [`ModernBertConfig::encoder`].
+    /// Same as for [`ModernBertConfig::encoder`].
     pub fn masked_tensors(&self) -> Result<Vec<(String, TensorSource)>> {
         let PretrainedEncoder { mut tensors, prefix, .. } = self.encoder()?;
         tensors.iter_mut().for_each(|(_, source)| source.add_prefix(prefix));
@@ -262,7 +265,7 @@ impl ModernBertConfig {
     }
 }
 
-/// Adds a weight, and a bias if there is one.
+/// Adds a weight and, if `bias` is set, a bias.
 fn push_weight(tensors: &mut Vec<(String, TensorSource)>, ours: &str, theirs: &str, bias: bool) {
     for part in ["weight", "bias"].into_iter().take(1 + usize::from(bias)) {
         tensors.push((format!("{ours}.{part}"), TensorSource::Tensor(format!("{theirs}.{part}"))));

@@ -1,5 +1,5 @@
-//! Static vectors: a table of one vector for each token and no network, as StaticEmbedding of sentence-transformers and
-//! model2vec write it.
+//! Static embeddings: a table of one vector per token without a network, as in the StaticEmbedding module of
+//! sentence-transformers and in model2vec.
 
 use super::{PretrainedEncoder, PretrainedHead, TensorSource, check_size};
 use crate::Result;
@@ -9,26 +9,26 @@ use crate::layers::{
 };
 use crate::models::TextEncoderConfig;
 
-/// The most tokens of a text. The library has no limit; this one bounds memory.
+/// Maximum number of tokens of a text. The original library has no limit; this one bounds memory.
 const LONGEST: usize = 1 << 18;
 
-/// The table, as the file has it.
+/// The table in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StaticEmbeddingConfig {
-    /// The name of its tensor.
+    /// The name of the tensor.
     pub tensor: String,
-    /// (vocabulary, width)
+    /// (vocabulary, width).
     pub shape: [usize; 2],
 }
 
 impl StaticEmbeddingConfig {
-    /// A table of this name and shape (vocabulary, width).
+    /// Builds the configuration of a table with this name and shape (vocabulary, width).
     pub fn new(tensor: &str, shape: [usize; 2]) -> Self {
         StaticEmbeddingConfig { tensor: tensor.to_owned(), shape }
     }
 
-    /// An encoder of no layers, which gives every token its row, and the name of its tensor.
+    /// Returns an encoder without layers, which maps every token to its row, and the name of its tensor.
     ///
     /// # Errors
     /// If a size is out of range.
@@ -56,7 +56,7 @@ impl StaticEmbeddingConfig {
             embedding_dropout: 0.0,
             embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
         };
-        // Nobody publishes classifiers of this form.
+        // There are no published classifiers of this kind, so the head is a placeholder.
         let head = PretrainedHead {
             architecture: "StaticEmbedding",
             pooling: Pooling::Mean,

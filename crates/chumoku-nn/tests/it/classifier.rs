@@ -1,4 +1,4 @@
-//! The classifier's two ways to logits, and what is packed of its weights.
+//! The two ways to compute a classifier's logits, and the packed copies of its weights.
 
 use chumoku_kernels::{Isa, Precision, RecurrentCell, active_isa};
 use chumoku_nn::layers::{
@@ -9,11 +9,11 @@ use chumoku_nn::models::{Classifier, ClassifierConfig};
 use chumoku_nn::params::Params;
 use ndarray::Array2;
 
-/// The transformer of a configuration, to be changed.
+/// Returns the mutable encoder configuration.
 fn encoder(config: &mut ClassifierConfig) -> &mut EncoderConfig {
     match &mut config.body {
         BackboneConfig::Transformer(encoder) => encoder,
-        other => panic!("{other:?} is no transformer"),
+        other => panic!("{other:?} is not a transformer"),
     }
 }
 
@@ -46,20 +46,20 @@ fn model() -> Classifier {
     .unwrap()
 }
 
-/// The same with recurrent networks of its size.
+/// The same with recurrent backbones of the same size.
 fn recurrent() -> [Classifier; 3] {
     RecurrentCell::ALL.map(|cell| Classifier::new(model().config().with_cell(cell).unwrap()).unwrap())
 }
 
 #[test]
-fn recurrent_models_are_of_one_size_with_the_transformer() {
+fn recurrent_models_match_the_size_of_the_transformer() {
     let size = model().layout().len() as f64;
     for other in recurrent() {
         let ratio = other.layout().len() as f64 / size;
         assert!((0.97..1.03).contains(&ratio), "{ratio}: {:?}", other.config());
         assert_eq!(other.config().position, PositionKind::None);
     }
-    // Nor are they larger than need be where even the smallest is.
+    // They are no larger than necessary if even the smallest exceeds the transformer.
     let tiny = ClassifierConfig { vocab_size: 1, ..model().config().clone() };
     let mut body = tiny.body.transformer().unwrap().clone();
     (body.num_layers, body.d_model, body.num_heads, body.d_ff) = (1, 2, 1, 1);
@@ -72,14 +72,14 @@ fn in_threads<R: Send>(threads: usize, run: impl FnOnce() -> R + Send) -> R {
 }
 
 #[test]
-fn logits_alone_are_those_of_the_forward_pass() {
+fn logits_equal_those_of_the_forward_pass() {
     logits_of(model());
     recurrent().into_iter().for_each(logits_of);
 }
 
 fn logits_of(model: Classifier) {
     let mut params = Params::<f32>::init(model.layout(), 1);
-    // Sequences longer and shorter than a group, empty ones among them; and nothing at all.
+    // Sequences longer and shorter than a group, including empty ones; and an empty batch.
     for lengths in [&[0, 300, 1, 0, 200, 90, 17, 256, 3, 0][..], &[5], &[]] {
         let offsets = Offsets::from_lengths(lengths.iter().copied());
         let ids: Vec<u32> = (0..offsets.tokens()).map(|i| (i * 7 % 50) as u32).collect();
@@ -96,7 +96,7 @@ fn logits_of(model: Classifier) {
 }
 
 #[test]
-fn changed_weights_are_never_multiplied_with_as_they_were() {
+fn changed_weights_drop_their_packed_copies() {
     let model = model();
     let offsets = Offsets::from_lengths([20, 30]);
     let ids: Vec<u32> = (0..50).collect();
@@ -111,17 +111,17 @@ fn changed_weights_are_never_multiplied_with_as_they_were() {
         let before = logits(&params);
         change(&mut params);
         let after = logits(&params);
-        // A copy has packed nothing yet.
+        // A clone has no packed copies.
         assert_eq!(after, logits(&params.clone()), "change {number}");
-        // Without bf16 every level is plain f32.
+        // Without bf16, every level is plain f32.
         let tells = number != 1 || active_isa() >= Isa::Avx512Bf16;
         assert_eq!(after != before, tells, "change {number} at {}", active_isa().name());
     }
 }
 
-/// Old model folders have no options, and models without options write none.
+/// Old model folders have no options, and default options are not written.
 #[test]
-fn options_that_are_left_out() {
+fn default_options_are_not_serialized() {
     let config = model().config().clone();
     let json = serde_json::to_value(&config).unwrap();
     let names: Vec<&String> = json.as_object().unwrap().keys().collect();
@@ -163,7 +163,7 @@ fn options_that_are_left_out() {
 }
 
 #[test]
-fn options_that_do_not_fit() {
+fn invalid_options_are_errors() {
     let fault = |change: fn(&mut ClassifierConfig)| {
         let mut config = model().config().clone();
         change(&mut config);
@@ -189,9 +189,9 @@ fn options_that_do_not_fit() {
     }
 }
 
-/// Every option is felt by the logits, and none by what it should not reach.
+/// Every option changes the logits, and none reaches what it should not.
 #[test]
-fn options_reach_attention() {
+fn options_change_the_logits() {
     let logits = |position: PositionKind, attention: AttentionOptions, ids: &[u32]| {
         let mut config = model().config().clone();
         config.position = position;
@@ -206,7 +206,7 @@ fn options_reach_attention() {
     let distance = |a: Array2<f32>, b: Array2<f32>| (a - b).mapv(f32::abs).sum();
     let bag = |ids: &[u32]| logits(PositionKind::None, none, ids);
     assert!(distance(bag(&ids), bag(&turned)) < 1e-4);
-    // ALiBi counts both sides alike, so turning the order is not felt, but exchanging two tokens is.
+    // ALiBi treats both directions alike, so reversing the order has no effect, but swapping two tokens has.
     let mut exchanged = ids.clone();
     exchanged.swap(0, 20);
     for position in [PositionKind::Sinusoidal, PositionKind::Learned, PositionKind::Rotary, PositionKind::Alibi] {
@@ -223,7 +223,7 @@ fn options_reach_attention() {
     let base = AttentionOptions { rotary_base: Some(10.0), ..none };
     let rotary = |options| logits(PositionKind::Rotary, options, &ids);
     assert!(distance(rotary(base), rotary(none)) > 1e-4);
-    // A window as long as the text is none, and β at its start is the fixed one.
+    // A window as long as the text has no effect, and β starts at the fixed value.
     let whole = AttentionOptions { window: Some(40), ..none };
     assert!(distance(logits(PositionKind::None, whole, &ids), bag(&ids)) < 1e-5);
     let trained = AttentionOptions { train_beta: true, ..none };

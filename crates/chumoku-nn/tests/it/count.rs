@@ -1,5 +1,5 @@
-//! The formulas of cost against the models' parameters and the kernels' own count, which is the process's: that test runs
-//! alone.
+//! The cost formulas, compared with the models' parameters and the kernels' own count. The count is process-wide, so
+//! that test runs in its own process.
 
 use chumoku_kernels::RecurrentCell;
 use chumoku_kernels::multiply_adds;
@@ -16,7 +16,7 @@ use chumoku_nn::models::{
 use chumoku_nn::params::{Builder, Params};
 use ndarray::Array2;
 
-/// Multiply–adds of a classifier's forward pass, as the kernels count them, and its parameters.
+/// Returns the parameters of a classifier, and the multiply–adds of its forward pass as counted by the kernels.
 fn measured(config: ClassifierConfig, batch: usize, length: usize) -> [u128; 2] {
     let model = Classifier::new(config).unwrap();
     let params = Params::<f32>::init(model.layout(), 1);
@@ -42,7 +42,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BackboneConfig>, position: Pos
     }
 }
 
-/// Every option that changes what is counted, for models of two kinds.
+/// Every option that changes the cost, in two models.
 fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
     let plain = EncoderConfig {
         num_layers: 3,
@@ -62,7 +62,7 @@ fn encoders() -> impl Iterator<Item = (EncoderConfig, PositionKind)> {
     [(plain, PositionKind::Sinusoidal), (pre, PositionKind::Learned)].into_iter()
 }
 
-/// As published: Qwen3, with a bias or two, and ModernBERT.
+/// Published architectures: Qwen3 with some biases, and ModernBERT.
 fn published() -> [(EncoderConfig, PositionKind); 2] {
     let (plain, _) = encoders().next().unwrap();
     let attention = AttentionOptions {
@@ -166,7 +166,7 @@ fn translators() {
                 position,
                 max_length: 40,
                 embedding_dropout: 0.0,
-                // The decoder is like the encoder, or is not.
+                // The decoder equals the encoder in one case and differs in the other.
                 options: TranslatorOptions {
                     decoder_num_heads: (!joint_vocabulary).then_some(2 * encoder.num_heads),
                     decoder_d_ff: (!joint_vocabulary).then_some(20),
@@ -176,7 +176,7 @@ fn translators() {
             let model = Translator::new(config.clone()).unwrap();
             let params = Params::<f32>::init(model.layout(), 1);
             let mut pairs = TranslationBatch::default();
-            // Sources of 9 tokens, targets of 5 with what starts or ends them.
+            // Sources of 9 tokens; targets of 5, including the start or end token.
             (0..3).for_each(|_| pairs.push(&[1, 2, 3, 4, 5, 6, 7, 8, 9], &[10, 11, 12, 13], 0));
             let before = multiply_adds();
             model.logits(&params, &pairs).unwrap();
@@ -185,7 +185,7 @@ fn translators() {
                 CountConfig { batch: 3, length: 9, target_length: Some(5), ..CountConfig::for_translator(&config) };
             let count = sizes.count().unwrap();
             assert_eq!([count.parameters, count.multiply_adds], found, "translator, {position:?}, {joint_vocabulary}");
-            // What is written, and the source that it looks at.
+            // The keys and values of the target, and those of the source.
             let of_decoder = if joint_vocabulary { 4 } else { 8 };
             let heads = if position == PositionKind::Learned { 2 } else { of_decoder };
             assert_eq!(count.key_value_cache, 2 * 2 * heads * (24 / of_decoder) * 3 * (9 + 5) * 4);
@@ -199,16 +199,16 @@ fn translators() {
     }
 }
 
-/// Parameters of all steps of one name.
+/// Returns the parameters of all steps with a name.
 fn step_parameters(config: CountConfig, name: &str) -> u128 {
     let steps = config.count().unwrap().steps;
     steps.iter().filter(|step| step.name == name).map(|step| step.parameters * step.times as u128).sum()
 }
 
 #[test]
-fn every_size_changes_what_it_is_about() {
+fn every_size_changes_its_own_figures() {
     let base = CountConfig { d_model: 24, num_heads: 4, d_ff: 56, num_layers: 2, ..CountConfig::default() };
-    // Attention alone, embedded and classified: the article's classifier.
+    // Attention alone, with embedding and head: the classifier of the article.
     let article = CountConfig {
         network: NetworkKind::Attention,
         d_model: 256,
@@ -220,7 +220,7 @@ fn every_size_changes_what_it_is_about() {
     assert_eq!(article.count().unwrap().parameters, 2_823_682);
     let learned = CountConfig { learned_positions: 512, ..article };
     assert_eq!(learned.count().unwrap().parameters, 2_823_682 + 512 * 256);
-    // Without biases a recurrent network has only matrices, as PyTorch's with bias=False.
+    // Without biases a recurrent network has only matrices, like PyTorch's with bias=False.
     for cell in [RecurrentCell::Rnn, RecurrentCell::Lstm, RecurrentCell::Gru] {
         let plain = CountConfig { network: NetworkKind::Recurrent(cell), bias: false, num_classes: 3, ..base };
         let matrices = 2 * cell.gates() as u128 * 2 * 24 * 24;
@@ -228,7 +228,7 @@ fn every_size_changes_what_it_is_about() {
         let one_bias = CountConfig { bias: true, gate_biases: 1, num_classes: 0, ..plain };
         assert_eq!(one_bias.count().unwrap().parameters, matrices + 2 * cell.gates() as u128 * 24);
     }
-    // Biases of W_Q, W_K and W_V alone, and of all.
+    // Biases of W_Q, W_K and W_V only, and of all projections.
     let no_qkv = CountConfig { qkv_bias: Some(false), ..base };
     assert_eq!(base.count().unwrap().parameters - no_qkv.count().unwrap().parameters, 2 * 3 * 24);
     assert_eq!((step_parameters(no_qkv, "W_Q"), step_parameters(no_qkv, "W_O")), (2 * 576, 2 * 600));
@@ -236,12 +236,12 @@ fn every_size_changes_what_it_is_about() {
     assert_eq!(base.count().unwrap().parameters - none.count().unwrap().parameters, 2 * (4 * 24 + 56 + 24));
     let only_qkv = CountConfig { bias: false, qkv_bias: Some(true), ..base };
     assert_eq!((step_parameters(only_qkv, "W_Q"), step_parameters(only_qkv, "W_O")), (2 * 600, 2 * 576));
-    // One more norm at the end, and norms before their parts.
+    // Pre-norm: norms before their sublayers, and a final norm.
     let pre = CountConfig { norm_order: NormOrder::Pre, ..base }.count().unwrap();
     assert_eq!(pre.parameters, base.count().unwrap().parameters + 48);
     assert_eq!((pre.steps[0].name, pre.steps[pre.steps.len() - 1].name), ("norm 1", "final norm"));
     assert_eq!((pre.steps[pre.steps.len() - 1].times, pre.steps[0].times), (1, 2));
-    // Keys of another number grow by themselves.
+    // A different number of keys has its own growth.
     let cross = CountConfig { network: NetworkKind::Attention, keys: Some(7), ..base }.count().unwrap();
     let growth = |name: &str| cross.steps.iter().find(|step| step.name == name).unwrap().growth.clone();
     let names = ["W_Q", "W_K", "scores", "softmax", "W_O"];
@@ -249,7 +249,7 @@ fn every_size_changes_what_it_is_about() {
 }
 
 #[test]
-fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
+fn tables_count_only_the_rows_read_and_layers_are_sequential() {
     let base = CountConfig { vocab_size: 10_000, learned_positions: 512, num_layers: 3, ..CountConfig::default() };
     let bytes = |config: CountConfig, name: &str| {
         let count = config.count().unwrap();
@@ -258,10 +258,10 @@ fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
     let [b, n, d, v] = [32u128, 128, 256, 10_000];
     for untied in [false, true] {
         let decoder = CountConfig { network: NetworkKind::Decoder, untied, ..base };
-        // Of the table the rows that are looked up, and the result; to tell the next token, all of it.
+        // The embedding reads the looked-up rows and writes the result; the output layer reads the whole table.
         assert_eq!(bytes(decoder, "embedding"), 4 * 2 * b * n * d);
         assert_eq!(bytes(decoder, "output"), 4 * (b * n * d + v * d + b * n * v));
-        // Each position once for the whole batch.
+        // Each position is read once for the whole batch.
         assert_eq!(bytes(decoder, "positions"), 4 * (2 * b * n * d + n * d));
     }
     for (network, steps) in [
@@ -276,7 +276,7 @@ fn tables_are_read_as_far_as_they_are_used_and_layers_wait_for_each_other() {
 }
 
 #[test]
-fn figures_beyond_two_to_the_64_are_exact() {
+fn figures_above_two_to_the_64_are_exact() {
     let long = CountConfig { length: 10_000_000, d_model: 16_384, d_ff: 65_536, ..CountConfig::default() };
     let count = long.count().unwrap();
     // 4 layers of 32 sequences: two products of n²·d, four of n·d², two of n·d·f.
@@ -291,10 +291,10 @@ fn figures_beyond_two_to_the_64_are_exact() {
     assert_eq!(count.bytes, sum);
     assert_eq!(count.held - count.held_fused, 4 * 3 * scores.held);
     assert_eq!(count.peak, 4 * (count.parameters + 32 * n * d + 32 * 8 * n * n * 2));
-    // W_Q reads its parameters beside the tokens.
+    // W_Q reads its parameters and the tokens.
     let query = count.steps.iter().find(|step| step.name == "W_Q").unwrap();
     assert_eq!(query.bytes, 4 * (2 * 32 * n * d + d * d + d));
-    // What no whole number of 128 bits holds is refused, and every size up to there is taken.
+    // Figures above 128 bits are errors; all sizes below the limit are accepted.
     let huge = 1 << 30;
     let wide = CountConfig { batch: huge, length: huge, d_model: huge, num_heads: 1, d_ff: huge, ..long };
     assert_eq!(wide.count().unwrap().multiply_adds, 4 * 8 * (1 << 120));
@@ -312,8 +312,8 @@ fn figures_beyond_two_to_the_64_are_exact() {
 }
 
 #[test]
-fn formulas_are_what_the_kernels_do() {
-    testkit::in_own_process("count::formulas_are_what_the_kernels_do", check_formulas);
+fn formulas_match_the_kernels() {
+    testkit::in_own_process("count::formulas_match_the_kernels", check_formulas);
 }
 
 fn check_formulas() {
@@ -374,7 +374,7 @@ fn check_formulas() {
         }
     }
 
-    // Cross-attention without biases, of 5 queries and 9 keys.
+    // Cross-attention without biases, 5 queries and 9 keys.
     let mut builder = Builder::new();
     let config = MultiHeadAttentionConfig { bias: false, ..MultiHeadAttentionConfig::new(24, 4).unwrap() };
     let attention = MultiHeadAttention::new(&mut builder, config);
@@ -405,7 +405,7 @@ fn check_formulas() {
     assert_eq!([count.parameters, count.multiply_adds], found, "cross-attention");
     assert_eq!(count.quadratic_from, None);
 
-    // Where both terms meet they are equal: 4·n·d² = 2·n²·d for attention alone at n = 2·d.
+    // At the crossover both terms are equal: 4·n·d² = 2·n²·d for attention alone at n = 2·d.
     let at =
         CountConfig { network: NetworkKind::Attention, batch: 1, length: 48, keys: None, ..config }.count().unwrap();
     assert_eq!(at.attention_quadratic_from, Some(48.0));

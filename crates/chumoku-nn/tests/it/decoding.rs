@@ -1,4 +1,4 @@
-//! Decoding step by step with a cache gives what all tokens at once give.
+//! Step-by-step decoding with a cache equals a pass over all tokens.
 
 use chumoku_kernels::{KeyValueCache, Real};
 use chumoku_nn::layers::*;
@@ -7,7 +7,7 @@ use ndarray::{Array2, ArrayView2, Axis, concatenate};
 use std::ops::Range;
 use testkit::{Random, Tolerance, compare};
 
-/// The figure asked for is 1e-5 in logits of a whole model.
+/// The target is 1e-5 in the logits of a whole model.
 const SINGLE: Tolerance = Tolerance { relative: 2e-6, absolute: 1e-6 };
 const DOUBLE: Tolerance = Tolerance { relative: 1e-13, absolute: 1e-14 };
 
@@ -53,7 +53,7 @@ fn assert_close<T: Number>(what: &str, found: &Array2<T>, expected: &Array2<T>) 
     compare(what, found.as_slice().unwrap(), &expected, T::CLOSE).unwrap();
 }
 
-/// Sequences that grow: all tokens of each, and how many were given to the cache.
+/// Growing sequences: all tokens of each, and how many are in the cache.
 struct GrowingSequences<T> {
     sequences: Vec<Array2<T>>,
     given: Vec<usize>,
@@ -65,7 +65,7 @@ impl<T: Number> GrowingSequences<T> {
         GrowingSequences { sequences, given: vec![0; lengths.len()] }
     }
 
-    /// The next tokens of each sequence, as many as there are up to `counts`, and where they start.
+    /// Returns up to `counts` next tokens of each sequence, and their start positions.
     fn next(&mut self, counts: &[usize]) -> (Array2<T>, Offsets, Vec<usize>) {
         let starts = self.given.clone();
         let mut rows = Vec::new();
@@ -79,7 +79,7 @@ impl<T: Number> GrowingSequences<T> {
         (concatenate(Axis(0), &rows).unwrap(), Offsets::from_lengths(lengths), starts)
     }
 
-    /// The rows of the outputs over all tokens that belong to the new ones.
+    /// Returns the rows of the outputs over all tokens that belong to the new tokens.
     fn expected(&self, starts: &[usize], forward: impl Fn(&Array2<T>) -> Array2<T>) -> Array2<T> {
         let rows: Vec<_> = (self.sequences.iter().zip(starts).zip(&self.given))
             .map(|((x, &start), &end)| rows_of(&forward(x), start..end).to_owned())
@@ -93,7 +93,7 @@ impl<T: Number> GrowingSequences<T> {
     }
 }
 
-/// A prompt, single tokens, several at once, none for some; sequences in another order, twice, and left out.
+/// A prompt, single tokens, several at once, none for some sequences; sequences reordered, duplicated and dropped.
 const STEPS: [(&[usize], Option<&[usize]>); 9] = [
     (&[4, 1, 6, 2], None),
     (&[1], None),
@@ -148,7 +148,7 @@ fn cross_attention<T: Number>(config: MultiHeadAttentionConfig) {
     let keys = Offsets::from_lengths([7, 3, 0, 20]);
     let (key, value) = (array::<T>(30, config.key_width, 1), array::<T>(30, config.value_width, 2));
     let mut memory = layer.project_memory(&p, [key.view(), value.view()], &keys).unwrap();
-    // Which of the sequences the memory holds, and the rows of queries of each.
+    // The sequences in the memory, and the number of queries of each.
     let mut held = vec![0, 1, 2, 3];
     for (round, (lengths, order)) in
         [(vec![1, 1, 1, 1], None), (vec![4, 0, 1, 3], None), (vec![5, 5, 2], Some([3, 0, 3]))].into_iter().enumerate()
@@ -272,7 +272,7 @@ both!(
     bidirectional().with_options(AttentionOptions { num_key_heads: Some(1), hard_attention: true, ..NONE }).unwrap()
 );
 
-/// A whole encoder with the positions of its model, step by step.
+/// An encoder with the positions of its model, step by step.
 fn encoder<T: Number>(position: PositionKind, norm_order: NormOrder) {
     let config = EncoderConfig {
         num_layers: 3,
@@ -320,9 +320,9 @@ both!(encoder_sinusoidal, encoder, PositionKind::Sinusoidal, NormOrder::Post);
 both!(encoder_rotary, encoder, PositionKind::Rotary, NormOrder::Pre);
 both!(encoder_alibi, encoder, PositionKind::Alibi, NormOrder::Post);
 
-/// What a position gives does not depend on later tokens: not a bit of it, even where these are large.
+/// The output at a position does not depend on later tokens, not even in a single bit or for large inputs.
 #[test]
-fn later_tokens_change_nothing() {
+fn later_tokens_do_not_affect_earlier_outputs() {
     let options = [
         NONE,
         AttentionOptions { num_key_heads: Some(2), ..NONE },
@@ -359,7 +359,7 @@ fn bidirectional() -> MultiHeadAttentionConfig {
 }
 
 #[test]
-fn what_cannot_be_decoded() {
+fn invalid_decoding_steps_are_errors() {
     let mut builder = Builder::new();
     let [open, closed] = [bidirectional(), causal()].map(|config| MultiHeadAttention::new(&mut builder, config));
     let p = random_params::<f32>(builder);
@@ -376,7 +376,7 @@ fn what_cannot_be_decoded() {
     assert!(closed.step_cross_attention(&p, x.view(), &offsets, &memory).unwrap_err().to_string().contains("causal"));
     assert!(open.step_cross_attention(&p, x.view(), &Offsets::from_lengths([1, 2]), &memory).is_err());
     assert!(open.project_memory(&p, [x.view(), x.view()], &other).is_err());
-    // Places in a memory.
+    // Positions in a memory.
     for options in [
         AttentionOptions { window: Some(2), ..NONE },
         AttentionOptions { position: PositionKind::Rotary, ..NONE },
@@ -395,9 +395,9 @@ fn what_cannot_be_decoded() {
     }
 }
 
-/// With a window, memory does not grow with what is decoded.
+/// With a window, the cache does not grow with the decoded text.
 #[test]
-fn a_window_bounds_the_cache() {
+fn a_window_limits_the_cache() {
     let mut builder = Builder::new();
     let options = AttentionOptions { window: Some(4), position: PositionKind::Rotary, ..NONE };
     let layer = MultiHeadAttention::new(&mut builder, variant(options));

@@ -1,4 +1,4 @@
-//! Every layer against PyTorch: outputs and all gradients, from the files in `golden/layers`.
+//! Every layer compared with PyTorch: outputs and all gradients, from the files in `golden/layers`.
 
 use chumoku_kernels::*;
 use chumoku_nn::attention::{hard_attention, soft_attention, soft_attention_backward};
@@ -11,16 +11,16 @@ use chumoku_nn::params::{Builder, Params};
 use ndarray::{Array2, ArrayView2};
 use testkit::{GoldenFile, Tolerance, compare};
 
-/// 1e-5 of the largest magnitude, the rule of golden/README.md.
+/// 1e-5 of the largest magnitude, as in golden/README.md.
 const RULE: Tolerance = Tolerance { relative: 1e-5, absolute: 0.0 };
 
-/// A golden file read for one number type.
+/// A golden file for one number type.
 struct GoldenCase<T> {
     golden: GoldenFile,
     kind: std::marker::PhantomData<T>,
 }
 
-/// `f32` runs the fast kernels, `f64` the plain reference; both must agree with PyTorch.
+/// `f32` runs the fast kernels, `f64` the plain reference. Both must agree with PyTorch.
 trait Number: Real + Into<f64> {}
 impl Number for f32 {}
 impl Number for f64 {}
@@ -55,7 +55,8 @@ impl<T: Number> GoldenCase<T> {
         self.assert_close(name, found.as_standard_layout().as_slice().unwrap());
     }
 
-    /// Parameters laid out by `builder`, with the values of `param.*`; all of the file's must be used.
+    /// Returns parameters in the layout of `builder` with the values of `param.*`, and zero gradients. Every parameter
+    /// of the file must be used.
     fn params(&self, builder: Builder) -> (Params<T>, Params<T>) {
         let layout = builder.finish();
         let mut params = Params::zeros(&layout);
@@ -96,7 +97,7 @@ fn linear<T: Number>(name: &str, bias: bool) {
     let dx = layer.backward(&p, x.view(), case.array("in.dout").view(), &mut grads).unwrap();
     case.assert_array_close("grad.in.x", dx.view());
     case.assert_grads_close(&grads);
-    // Any memory order is taken.
+    // Any memory layout is accepted.
     let turned = x.t().as_standard_layout().into_owned();
     case.assert_array_close("out.output", layer.forward(&p, turned.t()).unwrap().view());
 }
@@ -306,7 +307,7 @@ fn multi_head<T: Number>(name: &str) {
     } else {
         case.assert_array_close("grad.in.x", dq.view());
     }
-    // The key's bias moves no softmax: its true gradient is 0, so the rule is relative to the whole bias.
+    // The key bias does not affect the softmax: its true gradient is 0, so the tolerance is relative to the whole bias.
     case.assert_grads_close(&grads);
 }
 both!(mha_self, multi_head, "mha_self");
@@ -393,7 +394,7 @@ fn encoder<T: Number>(name: &str, order: NormOrder, activation: &str) {
 both!(encoder_pre, encoder, "encoder_pre", NormOrder::Pre, "gelu");
 both!(encoder_post, encoder, "encoder_post", NormOrder::Post, "relu");
 
-/// Runs a decoder layer, or a decoder, on targets and memory.
+/// Runs a decoder layer or a decoder on targets and memory.
 fn decoder_case<T: Number, C>(
     name: &str,
     builder: Builder,
@@ -525,7 +526,7 @@ fn adamw<T: Number>() {
         after.extend(&param);
     }
     case.assert_close("out.param", &after);
-    // These span many orders of magnitude: each element by itself.
+    // These span many orders of magnitude, so each element is compared by itself.
     for (name, found) in [("out.exp_avg", m), ("out.exp_avg_sq", v)] {
         for (&found, &expected) in found.iter().zip(case.golden.tensor(name)) {
             compare(name, &[found], &[expected], RULE).unwrap();
@@ -535,12 +536,12 @@ fn adamw<T: Number>() {
 both!(adamw_steps, adamw);
 
 #[test]
-fn a_classifier_learns_as_in_pytorch() {
+fn a_classifier_trains_like_pytorch() {
     classifier_training::<f32>();
     classifier_training::<f64>();
 }
 
-/// Ten steps of AdamW with clipped gradients, as in PyTorch; `learn(step, params, grads)` gives the loss.
+/// Ten steps of AdamW with clipped gradients, as in PyTorch. `learn(step, params, grads)` returns the loss.
 fn ten_steps<T: Number>(
     case: &GoldenCase<T>,
     layout: &std::sync::Arc<chumoku_nn::params::ParamLayout>,
@@ -575,13 +576,14 @@ fn ten_steps<T: Number>(
         }
     }
     case.assert_close("out.losses", &losses);
-    // AdamW turns the rounding of gradients that are nearly 0 into steps. One weight of a translator is such a one: it is off by
-    // 0.1 to 1.2 times the rule, depending on the instruction set. All others are within a quarter of the rule.
+    // AdamW turns the rounding of near-zero gradients into steps. This affects one weight of the translator, which is
+    // off by 0.1 to 1.2 times the tolerance, depending on the instruction set. All others are within a quarter of the
+    // tolerance.
     let mut ill_conditioned = 0;
     for (name, _, range) in layout.iter() {
         let (found, expected) = (&p.values()[range], case.golden.tensor(&format!("out.final.{name}")));
         let third = found.len() / 3;
-        // The gradient of the key bias is truly 0: leave that third out.
+        // The true gradient of the key bias is 0, so that third is excluded.
         let excluded = if name.ends_with("in_proj_bias") { third..2 * third } else { 0..0 };
         for part in [0..excluded.start, excluded.end..found.len()] {
             let (found, expected) = (&found[part.clone()], &expected[part]);
@@ -591,7 +593,7 @@ fn ten_steps<T: Number>(
             ill_conditioned += found.iter().zip(expected).filter(|pair| is_off(*pair)).count();
         }
     }
-    assert!(ill_conditioned <= 1, "{ill_conditioned} weights are off by more than a quarter of the rule");
+    assert!(ill_conditioned <= 1, "{ill_conditioned} weights are off by more than a quarter of the tolerance");
 }
 
 fn classifier_training<T: Number>() {
@@ -627,7 +629,7 @@ fn classifier_training<T: Number>() {
 }
 
 #[test]
-fn a_translator_learns_as_in_pytorch() {
+fn a_translator_trains_like_pytorch() {
     translator_training::<f32>();
     translator_training::<f64>();
 }
@@ -666,7 +668,7 @@ fn translator_training<T: Number>() {
 }
 
 #[test]
-fn a_language_model_learns_as_in_pytorch() {
+fn a_language_model_trains_like_pytorch() {
     language_model_training::<f32>();
     language_model_training::<f64>();
 }

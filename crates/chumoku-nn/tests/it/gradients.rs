@@ -1,4 +1,4 @@
-//! Every backward pass against central differences of its own forward pass, in double precision, dropout included.
+//! Every backward pass compared with central differences of its forward pass, in double precision, including dropout.
 
 use chumoku_kernels::{Activation, CrossEntropy, Mask, MaskView, RecurrentCell, cross_entropy};
 use chumoku_nn::attention::{hard_attention, hard_attention_backward, soft_attention, soft_attention_backward};
@@ -12,11 +12,11 @@ use ndarray::{Array2, ArrayView2};
 use std::sync::Arc;
 use testkit::{Random, Tolerance, central_difference, compare, exhaustive};
 
-/// Central differences with this step are off by about its square.
+/// The error of central differences is about the square of the step.
 const STEP: f64 = 1e-5;
 const RULE: Tolerance = Tolerance { relative: 2e-8, absolute: 1e-9 };
 
-/// Dropout that is drawn again in every pass.
+/// Training mode: every pass draws the same dropout again.
 const TRAINING: Mode = Mode::Train(DropoutSeed { seed: 5, step: 17 });
 
 fn array(rows: usize, cols: usize, seed: u64) -> Array2<f64> {
@@ -24,7 +24,7 @@ fn array(rows: usize, cols: usize, seed: u64) -> Array2<f64> {
     Array2::from_shape_simple_fn((rows, cols), || random.number())
 }
 
-/// Parameters with no zeros or ones among them.
+/// Parameters without zeros and ones.
 fn random_params(layout: &Arc<ParamLayout>) -> Params<f64> {
     let mut params = Params::zeros(layout);
     let mut random = Random::new(99);
@@ -40,7 +40,7 @@ fn reshaped(x: &[f64], like: &Array2<f64>) -> Array2<f64> {
     Array2::from_shape_vec(like.dim(), x.to_vec()).unwrap()
 }
 
-/// Checks a layer of one input: `forward(params, x) → y` and `backward(params, x, dy, grads) → dx`.
+/// Checks a layer with one input: `forward(params, x) → y` and `backward(params, x, dy, grads) → dx`.
 fn check(
     name: &str,
     layout: &Arc<ParamLayout>,
@@ -51,7 +51,7 @@ fn check(
     check_at(name, &random_params(layout), x, forward, backward);
 }
 
-/// As [`check`], with these parameters.
+/// Like [`check`], with given parameters.
 fn check_at(
     name: &str,
     params: &Params<f64>,
@@ -74,7 +74,7 @@ fn check_at(
 }
 
 #[test]
-fn linear_norm_and_feed_forward() {
+fn gradients_of_linear_norm_and_feed_forward() {
     let x = array(5, 6, 1);
     for bias in [true, false] {
         let mut builder = Builder::new();
@@ -130,12 +130,12 @@ fn linear_norm_and_feed_forward() {
 }
 
 #[test]
-fn embedding_and_learned_positions() {
+fn gradients_of_embedding_and_learned_positions() {
     let mut builder = Builder::new();
     let embedding = builder.scope("embedding", |b| Embedding::new(b, 7, 4));
     let position = builder.scope("position", |b| PositionEncoding::new(b, PositionKind::Learned, 5, 4));
     let (ids, offsets) = ([3, 0, 3, 6, 1, 3], Offsets::from_lengths([2, 0, 4]));
-    // There is no input but ids: an empty array stands for it.
+    // The only input is ids, so an empty array stands for x.
     check(
         "embedding and positions",
         &builder.finish(),
@@ -154,7 +154,7 @@ fn embedding_and_learned_positions() {
 }
 
 #[test]
-fn multi_head_attention_on_itself() {
+fn gradients_of_self_attention() {
     let offsets = Offsets::from_lengths([4, 0, 1, 3]);
     let (boolean, mut additive) = (
         vec![true, false, true, true, true, true, false, true, false, false, false, false, true, true, true, true],
@@ -199,8 +199,8 @@ fn multi_head_attention_on_itself() {
 }
 
 #[test]
-fn multi_head_attention_across() {
-    // Equal widths (one fused weight) and different ones (three).
+fn gradients_of_cross_attention() {
+    // Equal widths (one fused weight) and different widths (three weights).
     for (key_width, value_width) in [(6, 6), (4, 3)] {
         let config =
             MultiHeadAttentionConfig { key_width, value_width, ..MultiHeadAttentionConfig::new(6, 2).unwrap() };
@@ -238,7 +238,7 @@ fn multi_head_attention_across() {
     }
 }
 
-/// One of every option of soft attention, and several at once.
+/// Each option of soft attention, and several at once.
 fn variants() -> Vec<AttentionOptions> {
     let none = AttentionOptions::default();
     vec![
@@ -280,7 +280,7 @@ fn variants() -> Vec<AttentionOptions> {
 }
 
 #[test]
-fn variants_of_attention() {
+fn gradients_of_attention_variants() {
     let offsets = Offsets::from_lengths([4, 0, 1, 3]);
     for options in variants() {
         for (causal, mode) in [(false, Mode::Eval), (true, TRAINING)] {
@@ -295,7 +295,7 @@ fn variants_of_attention() {
             let layout = builder.finish();
             let mut params = random_params(&layout);
             for is_flat in [false, true] {
-                // At β = 0 weights are equal, and β still has a gradient.
+                // At β = 0 all weights are equal, but β still has a gradient.
                 let beta = layout.iter().find(|(name, ..)| *name == "beta").map(|(_, _, range)| range);
                 match (is_flat, beta) {
                     (true, None) => continue,
@@ -318,12 +318,12 @@ fn variants_of_attention() {
     }
 }
 
-/// `x Wᵀ + b` of one head, of the rows that start at `first`.
+/// Returns `x Wᵀ + b` of one head, with the rows from `first` on.
 fn projected(x: &Array2<f64>, weight: ArrayView2<'_, f64>, bias: &[f64], first: usize, dim: usize) -> Array2<f64> {
     Array2::from_shape_fn((x.nrows(), dim), |(i, c)| x.row(i).dot(&weight.row(first + c)) + bias[first + c])
 }
 
-/// The straight-through estimator: the gradients of hard attention are those of a function whose weights are
+/// The straight-through estimator: hard attention has the gradients of a function with the weights
 /// `hard + soft − constant(soft)`.
 #[test]
 fn hard_attention_is_straight_through() {
@@ -346,7 +346,7 @@ fn hard_attention_is_straight_through() {
         (soft_attention(q.view(), k.view(), v.view(), 1.0 / (dim as f64).sqrt()).unwrap().weights, q, k, v)
     };
     let (params, x) = (random_params(&layout), array(tokens, width, 1));
-    // What must not move: hard − soft, of each head.
+    // The constant part: hard − soft of each head.
     let constants: Vec<Array2<f64>> = (0..heads)
         .map(|head| {
             let (weights, q, k, v) = soft(&params, &x, head);
@@ -393,7 +393,7 @@ fn encoder_config(order: NormOrder, causal: bool) -> EncoderConfig {
 }
 
 #[test]
-fn encoder_with_dropout() {
+fn gradients_of_an_encoder_with_dropout() {
     let offsets = Offsets::from_lengths([3, 2]);
     for order in [NormOrder::Pre, NormOrder::Post] {
         for (causal, mode) in [(false, TRAINING), (true, TRAINING), (false, Mode::Eval)] {
@@ -413,7 +413,7 @@ fn encoder_with_dropout() {
     }
 }
 
-/// The options of published language models, alone and together.
+/// The options of published language models, separately and combined.
 fn published() -> Vec<(LayerOptions, AttentionOptions, &'static str)> {
     let (none, attention) = (LayerOptions::default(), AttentionOptions::default());
     let llama = LayerOptions {
@@ -439,7 +439,7 @@ fn published() -> Vec<(LayerOptions, AttentionOptions, &'static str)> {
 }
 
 #[test]
-fn layers_of_published_models() {
+fn gradients_of_published_architectures() {
     let offsets = Offsets::from_lengths([3, 2]);
     for (options, attention, activation) in published() {
         for (order, mode) in [(NormOrder::Pre, TRAINING), (NormOrder::Post, TRAINING), (NormOrder::Pre, Mode::Eval)] {
@@ -462,7 +462,7 @@ fn layers_of_published_models() {
 }
 
 #[test]
-fn language_models_with_their_own_output() {
+fn gradients_of_language_models_with_tied_and_untied_output() {
     let (ids, next, offsets) = ([3, 0, 3, 6, 1], [0, 3, 6, 1, 2], Offsets::from_lengths([2, 3]));
     for (options, attention, activation) in published() {
         for untied_output in [false, true] {
@@ -477,7 +477,7 @@ fn language_models_with_their_own_output() {
                 embeddings: InputEmbeddingsOptions { unscaled: true, ..InputEmbeddingsOptions::default() },
                 untied_output,
             };
-            // Heads of 3 cannot be turned.
+            // Heads of odd width 3 cannot use rotary positions.
             let position = if attention.head_dim.is_some() { PositionKind::Rotary } else { PositionKind::Learned };
             let model = LanguageModel::new(LanguageModelConfig { position, ..config }).unwrap();
             assert_eq!(model.layout().iter().any(|(name, ..)| name == "output.weight"), untied_output);
@@ -497,7 +497,7 @@ fn language_models_with_their_own_output() {
 }
 
 #[test]
-fn decoder_with_dropout() {
+fn gradients_of_a_decoder_with_dropout() {
     let (offsets, source) = (Offsets::from_lengths([3, 1, 2]), Offsets::from_lengths([2, 4, 1]));
     let (target, memory) = (array(6, 6, 1), array(7, 6, 2));
     for order in [NormOrder::Pre, NormOrder::Post] {
@@ -540,7 +540,7 @@ fn decoder_with_dropout() {
 }
 
 #[test]
-fn recurrent_with_dropout_between_layers() {
+fn gradients_of_recurrent_layers_with_dropout() {
     let offsets = Offsets::from_lengths([3, 0, 1, 4]);
     for cell in RecurrentCell::ALL {
         for (bidirectional, mode) in [(false, TRAINING), (true, TRAINING), (true, Mode::Eval)] {
@@ -563,7 +563,7 @@ fn recurrent_with_dropout_between_layers() {
 }
 
 #[test]
-fn pooling() {
+fn gradients_of_pooling() {
     let offsets = Offsets::from_lengths([3, 0, 1, 2]);
     let kinds = [Pooling::Mean, Pooling::Max, Pooling::First, Pooling::Last, Pooling::MeanSqrtLength];
     for pooling in kinds {
@@ -578,7 +578,7 @@ fn pooling() {
 }
 
 #[test]
-fn the_whole_classifier_with_its_loss() {
+fn gradients_of_a_classifier_with_its_loss() {
     let recurrent = |cell| {
         let sizes =
             RecurrentConfig { cell, num_layers: 2, d_model: 6, hidden_size: 4, bidirectional: true, dropout: 0.2 };
@@ -588,7 +588,7 @@ fn the_whole_classifier_with_its_loss() {
         [encoder_config(NormOrder::Pre, false).into(), recurrent(RecurrentCell::Lstm), recurrent(RecurrentCell::Gru)];
     let poolings = [Pooling::Mean, Pooling::Max, Pooling::First];
     let all = poolings.into_iter().flat_map(|pooling| bodies.clone().map(|body| (pooling, body)));
-    // Every second pair has every pooling and every body.
+    // Every second pair still covers every pooling and every backbone.
     let step = if exhaustive("chumoku-nn") { 1 } else { 2 };
     for (pooling, body) in all.step_by(step) {
         let classifier = Classifier::new(ClassifierConfig {
@@ -644,12 +644,12 @@ fn the_whole_classifier_with_its_loss() {
             loss(&moved, None)
         });
         compare("classifier", grads.values(), &expected, RULE).unwrap();
-        // The vectors of the tokens, as integrated gradients ask for them.
+        // The token vectors, as used by integrated gradients.
         let x = classifier.token_embeddings(&params, &ids).unwrap();
         let of_vectors = |x: &Array2<f64>| classifier.forward_embedded(&params, x.clone(), (&ids, &offsets)).unwrap();
         let (logits, cache) = of_vectors(&x);
         let (plain, _) = classifier.forward(&params, &ids, &offsets, Mode::Eval).unwrap();
-        assert_eq!(logits, plain, "the table's own vectors give the logits of the tokens");
+        assert_eq!(logits, plain, "the table's vectors give the logits of the tokens");
         let d_logits = array(2, 3, 4);
         let mut scratch = Params::zeros(classifier.layout());
         let dx = classifier.backward_embedded(&params, &offsets, &cache, d_logits.view(), &mut scratch).unwrap();
@@ -658,7 +658,7 @@ fn the_whole_classifier_with_its_loss() {
         });
         compare("classifier: vectors of tokens", dx.as_slice().unwrap(), &expected, RULE).unwrap();
         assert!(classifier.forward_embedded(&params, array(6, 6, 1), (&ids, &offsets)).is_err());
-        // Labels that do not exclude each other: two, and none.
+        // Multi-label targets: one with two labels, one with none.
         let labels = [vec![0, 2], vec![]];
         let mut grads_of_labels = Params::zeros(classifier.layout());
         let of_weights = |p: &Params<f64>, weights: Option<&[f64]>, grads: &mut Params<f64>| {
@@ -666,7 +666,7 @@ fn the_whole_classifier_with_its_loss() {
         };
         let of_labels = |p: &Params<f64>, grads: &mut Params<f64>| of_weights(p, Some(&row_weights), grads).unwrap();
         let found = of_labels(&params, &mut grads_of_labels);
-        // The weighted mean of the two sequences' losses; weights of 1 change no bit.
+        // The weighted mean of the losses of both sequences; weights of 1 change no bit.
         let mut unused = Params::zeros(classifier.layout());
         let [first, second] = [[1.0, 0.0], [0.0, 1.0]].map(|w| of_weights(&params, Some(&w), &mut unused).unwrap());
         assert!((found - (0.7 * first + 1.9 * second) / 2.6).abs() < 1e-12, "{found} {first} {second}");
@@ -686,7 +686,7 @@ fn the_whole_classifier_with_its_loss() {
             let found = classifier.multi_label_loss(&params, (&ids, &offsets), (wrong, None), TRAINING, &mut unused);
             assert!(found.is_err());
         }
-        // What is frozen has no gradient, and changes none of the others.
+        // Frozen parameters have no gradient and do not change the other gradients.
         for prefixes in
             [&["embedding."][..], &["embedding.", "position.", "token_type.", "input_norm.", "encoder.layers.0."]]
         {
@@ -705,7 +705,7 @@ fn the_whole_classifier_with_its_loss() {
 }
 
 #[test]
-fn a_masked_language_model_with_its_loss() {
+fn gradients_of_a_masked_language_model_with_its_loss() {
     let bert = |norm_epsilon| TextEncoderConfig {
         vocab_size: 9,
         encoder: encoder_config(NormOrder::Post, false),
@@ -714,7 +714,7 @@ fn a_masked_language_model_with_its_loss() {
         embedding_dropout: 0.2,
         embeddings: InputEmbeddingsOptions { norm_epsilon, ..InputEmbeddingsOptions::default() },
     };
-    // As ModernBERT has it: no biases, the first norm left out, a window and a rotary base of its own in every other layer.
+    // As in ModernBERT: no biases, no first norm, and a window and its own rotary base in every other layer.
     let mut layers = encoder_config(NormOrder::Pre, false);
     (layers.num_layers, layers.d_model) = (3, 8);
     layers.attention = AttentionOptions { bias: AttentionBias::None, ..AttentionOptions::default() };
@@ -757,7 +757,7 @@ fn a_masked_language_model_with_its_loss() {
 }
 
 #[test]
-fn a_tagger_with_its_loss() {
+fn gradients_of_a_tagger_with_its_loss() {
     let encoder = TextEncoderConfig {
         vocab_size: 9,
         encoder: encoder_config(NormOrder::Post, false),
@@ -771,7 +771,7 @@ fn a_tagger_with_its_loss() {
             TokenTaggerConfig { num_tags: 3, num_places: 2, head_dropout: 0.2, head_dense, encoder: encoder.clone() };
         let model = TokenTagger::new(config).unwrap();
         let (ids, offsets) = ([1, 8, 3, 3, 0, 2, 5], Offsets::from_lengths([3, 4]));
-        // Units that share a token, the third of which is as the second; and tokens that none begins with.
+        // Three units share a token, and the third uses the position of the second. Some tokens have no unit.
         let units = TaggedUnits { tokens: &[1, 1, 1, 3, 5], positions: &[0, 1, 2, 0, 0] };
         let tags = [2, 0, 1, 1, 2];
         let params = random_params(model.layout());
@@ -799,7 +799,7 @@ fn a_tagger_with_its_loss() {
 }
 
 #[test]
-fn soft_and_hard_attention() {
+fn gradients_of_soft_and_hard_attention() {
     let (q, k, v) = (array(3, 4, 1), array(5, 4, 2), array(5, 2, 3));
     let dy = array(3, 2, 4);
     let attended = soft_attention(q.view(), k.view(), v.view(), 1.7).unwrap();

@@ -1,4 +1,4 @@
-//! A language model: step by step as all at once, documents apart, and gradients of its loss.
+//! Language models: step-by-step decoding, separation of documents, and gradients of the loss.
 
 use chumoku_kernels::Real;
 use chumoku_nn::layers::*;
@@ -56,13 +56,13 @@ fn numbers<T: Real + Into<f64>>(x: &Array2<T>) -> Vec<f64> {
 }
 
 #[test]
-fn with_a_cache_and_without_the_logits_are_the_same() {
+fn logits_are_the_same_with_and_without_a_cache() {
     let (ids, whole) = (ids(40, 1), Offsets::from_lengths([17, 23]));
     for model in models() {
         let p = random_params::<f32>(&model);
         let expected = model.logits(&p, &ids, &whole).unwrap();
         let mut state = model.start_decoding::<f32>(2).unwrap();
-        // Each sequence by parts of its own size: many at once, one, and as they come.
+        // Each sequence in chunks of its own sizes: several tokens at once, or single tokens.
         let mut given = [0, 0];
         for counts in [[5, 1], [1, 1], [1, 9], [7, 2], [1, 1], [1, 1], [1, 8]] {
             let parts = [0, 1].map(|s| whole.range(s).start + given[s]..whole.range(s).start + given[s] + counts[s]);
@@ -80,7 +80,7 @@ fn with_a_cache_and_without_the_logits_are_the_same() {
 }
 
 #[test]
-fn documents_side_by_side_and_later_tokens_change_nothing() {
+fn other_documents_and_later_tokens_do_not_affect_logits() {
     let (first, second) = (ids(9, 2), ids(14, 3));
     for model in models() {
         let p = random_params::<f64>(&model);
@@ -91,10 +91,10 @@ fn documents_side_by_side_and_later_tokens_change_nothing() {
         let packed = logits(&[&first[..], &second].concat(), &[9, 14]);
         let rule = Tolerance { relative: 1e-12, absolute: 0.0 };
         compare("a document among others", &packed[9 * VOCABULARY..], &alone, rule).unwrap();
-        // As one document it would be another text.
+        // Joined into one document, the text is different.
         let joined = logits(&[&first[..], &second].concat(), &[23]);
         assert!(compare("a document after another", &joined[9 * VOCABULARY..], &alone, rule).is_err());
-        // The last token is no one's to see but its own.
+        // Only its own position sees the last token.
         let mut changed = second.clone();
         changed[13] = (changed[13] + 1) % VOCABULARY as u32;
         let after = logits(&changed, &[14]);
@@ -104,11 +104,11 @@ fn documents_side_by_side_and_later_tokens_change_nothing() {
 }
 
 #[test]
-fn gradients_are_those_of_the_loss() {
+fn gradients_match_central_differences_of_the_loss() {
     let (ids, next, offsets) = (ids(12, 4), ids(12, 5), Offsets::from_lengths([5, 7]));
     let mode = Mode::Train(DropoutSeed { seed: 1, step: 2 });
     for model in models() {
-        // As small as it can be: every parameter takes two passes.
+        // As small as possible: every parameter needs two passes.
         let mut config = model.config().clone();
         (config.encoder.num_layers, config.encoder.d_model, config.encoder.d_ff) = (1, 8, 10);
         let model = LanguageModel::new(config).unwrap();

@@ -1,4 +1,4 @@
-//! The integration tests of `chumoku-nn`, one module a subject, in one program that is linked once.
+//! The integration tests of `chumoku-nn`: one module per subject, in a single program that is linked once.
 
 mod classifier;
 mod count;

@@ -1,4 +1,5 @@
-//! How finely a step is cut, as `docs/cores.md` has it: found by taking one on as many threads.
+//! The number of pieces that each operation of a training step is divided into, as listed in `docs/cores.md`. The test
+//! measures a step on as many threads.
 
 use chumoku_kernels::{CrossEntropy, Isa, Philox, Precision, active_isa, cap_isa, profile};
 use chumoku_nn::layers::{
@@ -10,10 +11,10 @@ use chumoku_nn::params::Params;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Threads of a machine that is larger than most.
+/// Number of threads of a very large machine.
 const THREADS: usize = 64;
 
-/// What `learn` reads: sizes of a model, and sequences by their tokens.
+/// The shape of a training step: sizes of the model, and the batch.
 #[derive(Clone, Copy)]
 struct StepShape {
     d_model: usize,
@@ -22,7 +23,7 @@ struct StepShape {
     length: usize,
 }
 
-/// The pieces of each operation at each of its meetings when a layer of this width learns from so many tokens.
+/// Returns the pieces of each operation per parallel section, for a training step of one layer.
 fn pieces_per_operation(shape: StepShape) -> BTreeMap<String, u64> {
     let StepShape { d_model, heads, sequences, length } = shape;
     let encoder = EncoderConfig {
@@ -76,16 +77,16 @@ fn pieces_per_operation(shape: StepShape) -> BTreeMap<String, u64> {
 }
 
 #[test]
-fn the_page_says_how_finely_a_step_is_cut() {
-    // It caps the instruction set of its process.
-    testkit::in_own_process("pieces::the_page_says_how_finely_a_step_is_cut", check_cores_page);
+fn the_page_lists_the_pieces_of_a_step() {
+    // The test caps the instruction set of its process.
+    testkit::in_own_process("pieces::the_page_lists_the_pieces_of_a_step", check_cores_page);
 }
 
 fn check_cores_page() {
-    // The page has the tables of AVX-512: blocks of bf16 terms are cut otherwise, and so are AVX2's, whose tiles are smaller.
+    // The page lists AVX-512 without bf16. Blocks of bf16 terms are divided differently, and AVX2 has smaller tiles.
     cap_isa(Isa::Avx512);
     if active_isa() != Isa::Avx512 {
-        eprintln!("SKIPPED: this processor has no AVX-512, for which docs/cores.md says how finely a step is cut");
+        eprintln!("SKIPPED: this processor has no AVX-512, which the tables of docs/cores.md require");
         return;
     }
     let shape = |d_model, heads, sequences, length| StepShape { d_model, heads, sequences, length };
@@ -104,5 +105,5 @@ fn check_cores_page() {
         writeln!(table).unwrap();
     }
     let page = include_str!("../../../../docs/cores.md");
-    assert!(page.contains(&table), "docs/cores.md has other tables than these:\n\n{table}");
+    assert!(page.contains(&table), "the tables of docs/cores.md differ from these:\n\n{table}");
 }

@@ -1,4 +1,4 @@
-//! What must hold for any numbers: symmetries, limits, sums.
+//! Properties that hold for any numbers: symmetries, limits, sums.
 
 use chumoku_nn::attention::{hard_attention, soft_attention};
 use chumoku_nn::layers::*;
@@ -44,7 +44,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
     (classifier, params)
 }
 
-/// The logits of sequences, packed in the order given.
+/// Returns the logits of sequences, packed in the given order.
 fn logits((model, params): &(Classifier, Params<f32>), sequences: &[Vec<u32>]) -> Vec<Vec<f32>> {
     let offsets = Offsets::from_lengths(sequences.iter().map(Vec::len));
     let (logits, _) = model.forward(params, &sequences.concat(), &offsets, Mode::Eval).unwrap();
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn a_sequence_does_not_feel_its_neighbours(batch in sequences()) {
+    fn a_sequence_does_not_depend_on_its_batch(batch in sequences()) {
         let model = classifier(PositionKind::Sinusoidal, Pooling::Mean);
         let together = logits(&model, &batch);
         for (sequence, expected) in batch.iter().zip(&together) {
@@ -78,7 +78,7 @@ proptest! {
     }
 
     #[test]
-    fn weights_sum_to_one(batch in sequences()) {
+    fn attention_weights_sum_to_one(batch in sequences()) {
         let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
         let offsets = Offsets::from_lengths(batch.iter().map(Vec::len));
         let (_, cache) = model.forward(&params, &batch.concat(), &offsets, Mode::Eval).unwrap();
@@ -96,7 +96,7 @@ proptest! {
     }
 }
 
-/// The encoder's output for one sequence of embeddings, with or without positions.
+/// Returns the encoder's output for one sequence of embeddings, with or without positions.
 fn encode(x: &Array2<f32>, kind: PositionKind) -> Array2<f32> {
     let mut builder = Builder::new();
     let position = PositionEncoding::new(&mut builder, kind, 64, 24);
@@ -118,7 +118,7 @@ fn largest_difference(a: &Array2<f32>, b: &Array2<f32>) -> f32 {
 }
 
 #[test]
-fn without_positions_order_does_not_matter_and_with_them_it_does() {
+fn order_matters_only_with_positions() {
     let x = array(17, 24, 1);
     let plain =
         largest_difference(&reversed(&encode(&x, PositionKind::None)), &encode(&reversed(&x), PositionKind::None));
@@ -130,7 +130,7 @@ fn without_positions_order_does_not_matter_and_with_them_it_does() {
 }
 
 #[test]
-fn soft_attention_tends_to_hard_as_beta_grows() {
+fn soft_attention_approaches_hard_attention_as_beta_grows() {
     let (q, k, v) = (array(6, 8, 1), array(9, 8, 2), array(9, 5, 3));
     let hard = hard_attention(q.view(), k.view(), v.view()).unwrap();
     assert!(hard.weights.rows().into_iter().all(|row| row.iter().filter(|&&w| w == 1.0).count() == 1));
@@ -141,14 +141,14 @@ fn soft_attention_tends_to_hard_as_beta_grows() {
     let distances = [0.1f32, 1.0, 10.0, 100.0, 1000.0].map(distance);
     assert!(distances.windows(2).all(|pair| pair[1] <= pair[0]), "{distances:?}");
     assert!(distances[4] < 1e-3, "{distances:?}");
-    // At β = 0 every key counts the same.
+    // At β = 0 all keys have equal weight.
     let flat = soft_attention(q.view(), k.view(), v.view(), 0.0).unwrap();
     assert!(flat.weights.iter().all(|&w| (w - 1.0 / 9.0).abs() < 1e-6));
 }
 
-/// As β grows, the layer tends to its hard variant; and hard weights are one-hot.
+/// As β grows, the layer approaches its hard variant, and hard weights are one-hot.
 #[test]
-fn a_layer_of_soft_attention_tends_to_the_hard_one() {
+fn a_soft_attention_layer_approaches_the_hard_one() {
     let (x, offsets) = (array(40, 24, 1), Offsets::from_lengths([25, 15]));
     let run = |options: AttentionOptions| {
         let mut builder = Builder::new();
@@ -172,8 +172,8 @@ fn a_layer_of_soft_attention_tends_to_the_hard_one() {
 }
 
 #[test]
-fn slopes_of_alibi() {
-    // The figures of the paper: 8 heads, and 16, where they are the roots in between.
+fn alibi_slopes_match_the_paper() {
+    // The numbers of the paper for 8 heads, and for 16, where the ratio is the square root.
     assert_eq!(alibi_slopes(8), [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]);
     let sixteen = alibi_slopes(16);
     assert!(sixteen.windows(2).all(|pair| (pair[1] / pair[0] - 0.5f32.sqrt()).abs() < 1e-6));
@@ -183,7 +183,7 @@ fn slopes_of_alibi() {
     assert_eq!((alibi_slopes(0), alibi_slopes(1)), (vec![], vec![0.00390625]));
 }
 
-/// Dropout before the last layer, which is linear, changes no logit in the mean; and each step draws anew.
+/// The last layer is linear, so dropout before it keeps the mean of the logits. Dropout differs from step to step.
 #[test]
 fn dropout_keeps_the_expectation_and_depends_on_the_step() {
     let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
@@ -209,7 +209,7 @@ fn dropout_keeps_the_expectation_and_depends_on_the_step() {
         let (n, mean) = (STEPS as f64, sum / STEPS as f64);
         let deviation = (squares / n - mean * mean).sqrt();
         assert!(deviation > 1e-3, "the noise changes the logits: {deviation}");
-        // Five standard errors of the mean; without the factor 1/(1 − rate) it would be many more.
+        // Five standard errors of the mean; without the factor 1/(1 − rate) the difference would be far larger.
         let error = (mean - f64::from(expected)).abs();
         assert!(error < 5.0 * deviation / n.sqrt(), "{mean} for {expected}: {error}, {deviation}");
     }

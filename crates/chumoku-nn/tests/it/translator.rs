@@ -1,4 +1,4 @@
-//! The translator: decoding with a cache is exactly what all tokens at once give, and later tokens change nothing.
+//! Translators: decoding with a cache equals a pass over all tokens, and later tokens have no effect on earlier ones.
 
 use chumoku_kernels::Real;
 use chumoku_nn::layers::*;
@@ -46,7 +46,7 @@ fn ids(random: &mut Random, count: usize) -> Vec<u32> {
     (0..count).map(|_| 1 + random.below(22) as u32).collect()
 }
 
-/// Pairs of these lengths.
+/// Returns pairs with these lengths.
 fn batch(lengths: &[[usize; 2]], seed: u64) -> TranslationBatch {
     let mut random = Random::new(seed);
     let mut batch = TranslationBatch::default();
@@ -64,13 +64,13 @@ fn variants() -> Vec<Translator> {
     let positions = [PositionKind::Sinusoidal, PositionKind::Learned, PositionKind::Rotary];
     let all = orders.into_iter().zip(positions).zip([true, false, false]);
     let mut all: Vec<_> = all.map(|((order, position), joint)| config(order, position, joint)).collect();
-    // As Marian is: a decoder of its own sizes, and a bias of the logits.
+    // As in Marian: a decoder with its own sizes, and a bias of the logits.
     let options = TranslatorOptions { decoder_num_heads: Some(2), decoder_d_ff: Some(32), output_bias: true };
     all.push(TranslatorConfig { options, ..config(NormOrder::Post, PositionKind::SinusoidalHalves, true) });
     all.into_iter().map(|config| Translator::new(config).unwrap()).collect()
 }
 
-/// The logits of all target tokens, one step after another; sequences leave when they are at their end.
+/// Returns the logits of all target tokens, step by step. Sequences leave the batch when they end.
 fn stepwise<T: Real>(model: &Translator, p: &Params<T>, batch: &TranslationBatch) -> Array2<T> {
     let source = Offsets::from_lengths(batch.source_lengths.iter().copied());
     let target = Offsets::from_lengths(batch.target_lengths.iter().copied());
@@ -98,7 +98,7 @@ fn stepwise<T: Real>(model: &Translator, p: &Params<T>, batch: &TranslationBatch
 }
 
 #[test]
-fn with_a_cache_and_without_decoding_is_the_same() {
+fn logits_are_the_same_with_and_without_a_cache() {
     for model in variants() {
         let batch = batch(&LENGTHS, 1);
         let p = random_params::<f32>(&model);
@@ -106,7 +106,7 @@ fn with_a_cache_and_without_decoding_is_the_same() {
         let found = stepwise(&model, &p, &batch);
         let rule = Tolerance { relative: 1e-5, absolute: 0.0 };
         compare("logits", found.as_slice().unwrap(), &expected, rule).unwrap();
-        // And every token that greedy decoding would take.
+        // Greedy decoding takes the same tokens.
         let largest = |row: &[f64]| (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best });
         for (found, expected) in found.rows().into_iter().zip(expected.chunks_exact(23)) {
             let found: Vec<f64> = found.iter().map(|&x| x.into()).collect();
@@ -145,12 +145,12 @@ fn hypotheses_share_their_source() {
 }
 
 #[test]
-fn later_tokens_and_other_pairs_change_nothing() {
+fn later_tokens_and_other_pairs_do_not_affect_logits() {
     for model in variants() {
         let p = random_params::<f32>(&model);
         let whole = batch(&LENGTHS, 3);
         let logits = model.logits(&p, &whole).unwrap();
-        // Another last token of the first target.
+        // Change the last token of the first target.
         let mut other = whole.clone();
         other.input[7] = 1 + other.input[7] % 22;
         let changed = model.logits(&p, &other).unwrap();
@@ -166,10 +166,10 @@ fn later_tokens_and_other_pairs_change_nothing() {
 }
 
 #[test]
-fn gradients_are_those_of_the_loss() {
+fn gradients_match_central_differences_of_the_loss() {
     let mode = Mode::Train(DropoutSeed { seed: 5, step: 17 });
     for model in variants() {
-        // As small as it can be: every parameter takes two passes. A layer below another is enough.
+        // As small as possible: every parameter needs two passes. Two stacked decoder layers suffice.
         let mut config = model.config().clone();
         (config.encoder.num_layers, config.encoder.d_model, config.encoder.d_ff) = (1, 8, 10);
         config.options.decoder_d_ff = config.options.decoder_d_ff.map(|_| 12);
@@ -188,7 +188,7 @@ fn gradients_are_those_of_the_loss() {
 }
 
 #[test]
-fn where_tokens_look_sums_to_one() {
+fn alignment_rows_sum_to_one() {
     let model = &variants()[1];
     let p = random_params::<f32>(model);
     let layers = model.alignment(&p, &batch(&[[6, 4]], 5)).unwrap();
@@ -202,7 +202,7 @@ fn where_tokens_look_sums_to_one() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn invalid_batches_are_rejected() {
     let model = &variants()[1];
     let p = random_params::<f32>(model);
     let mut bad = batch(&[[3, 3]], 6);
@@ -211,7 +211,7 @@ fn what_does_not_fit_is_refused() {
     let mut bad = batch(&[[3, 3]], 6);
     bad.source[0] = 400;
     assert!(model.loss(&p, &bad, 0.0, Mode::Eval, None).is_err());
-    // Learned positions end.
+    // Learned positions have a maximum.
     assert!(model.loss(&p, &batch(&[[41, 3]], 6), 0.0, Mode::Eval, None).unwrap_err().to_string().contains("40"));
     assert!(model.loss(&p, &TranslationBatch::default(), 0.0, Mode::Eval, None).is_err());
 }

@@ -1,4 +1,5 @@
-"""Exact attention for CPUs, for NumPy arrays, PyTorch tensors and whatever speaks DLPack; models of text; attention in numbers.
+"""Exact attention for CPUs on NumPy arrays, PyTorch tensors and any DLPack array. Also text models, and attention in
+numbers.
 
 >>> import numpy as np, chumoku
 >>> query = np.ones((1, 1, 1, 1), np.float32)
@@ -7,12 +8,13 @@
 >>> chumoku.attention(query, key, value)  # weights 1/4 and 3/4
 array([[[[7.]]]], dtype=float32)
 
-:func:`attention` has everything that the kernels can do; :func:`scaled_dot_product_attention` is PyTorch's function of that
-name, with the same arguments. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function,
-``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``; ``chumoku.torch.watch(model)`` shows where a model
-looks. :class:`TextClassifier`, :class:`TextRegressor`, :class:`TextTagger`, :class:`Translator` and :class:`LanguageModel` are what ``chumoku train`` makes of texts, with the
-protocol of scikit-learn; :class:`Embedder` is a pretrained encoder; :func:`read_table` reads files as the command does; :func:`doctor` looks for what is wrong with labelled texts. :func:`trace`, :func:`check` and :func:`count` are the
-microscope.
+:func:`attention` offers everything that the kernels can do. :func:`scaled_dot_product_attention` has the name and
+arguments of PyTorch's function. ``chumoku.torch.activate()`` puts the kernels behind PyTorch's own function, and
+``chumoku.transformers.register()`` behind ``attn_implementation="chumoku"``. ``chumoku.torch.watch(model)`` shows where
+a model looks. :class:`TextClassifier`, :class:`TextRegressor`, :class:`TextTagger`, :class:`Translator` and
+:class:`LanguageModel` are the models of ``chumoku train``, with scikit-learn's API. :class:`Embedder` is a pretrained
+encoder. :func:`read_table` reads files as the command does, and :func:`doctor` finds problems in labeled texts.
+:func:`trace`, :func:`check` and :func:`count` show attention in numbers.
 """
 
 from __future__ import annotations
@@ -70,8 +72,8 @@ if TYPE_CHECKING:
     from ._tagger import Span, SpanExplanation, TextTagger
     from ._translator import Translation, Translator
 
-# What imports more than attention needs, or a library of its own name: only when somebody asks.
-_OF_MODULES = {
+# Loaded on first use: names whose module imports more than attention needs, or an optional library of the same name.
+_LAZY_NAMES = {
     "_classifier": ("TextClassifier",),
     "_doctor": ("Checkup", "doctor"),
     "_embedder": ("Embedder", "Nearest"),
@@ -86,16 +88,16 @@ _OF_MODULES = {
     "torch": ("torch",),
     "transformers": ("transformers",),
 }
-_LATER = {name: module for module, names in _OF_MODULES.items() for name in names}
+_LAZY_MODULES = {name: module for module, names in _LAZY_NAMES.items() for name in names}
 
 
 def __getattr__(name: str):
-    if name not in _LATER:
+    if name not in _LAZY_MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    module = importlib.import_module(f".{_LATER[name]}", __name__)
-    found = module if _LATER[name] == name else getattr(module, name)
+    module = importlib.import_module(f".{_LAZY_MODULES[name]}", __name__)
+    found = module if _LAZY_MODULES[name] == name else getattr(module, name)
     globals()[name] = found
     return found
 

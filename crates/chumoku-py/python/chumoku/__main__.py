@@ -1,4 +1,4 @@
-"""The command: ``chumoku``, which is ``python -m chumoku``."""
+"""The command ``chumoku``, also available as ``python -m chumoku``."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import sys
 
 
 def main() -> None:
-    """Runs the command with the arguments of the process, and ends the process as it ends."""
+    """Runs the command with the arguments of the process, then exits with its exit code."""
     from ._chumoku import run_command
 
-    # Ctrl-C is the command's to take: it saves what is there.
+    # The command handles Ctrl-C itself, to save its work.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.stdout.flush()
     sys.stderr.flush()
     code = run_command(["chumoku", *sys.argv[1:]])
-    # At once: nothing of Python's is left to do, and a handler of the command's may be waiting.
+    # Exits at once: Python has nothing left to do, and a handler of the command may still be waiting.
     os._exit(code)
 
 

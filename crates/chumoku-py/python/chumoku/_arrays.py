@@ -1,4 +1,4 @@
-"""Arrays of any library as what the kernels read, and results as what came in."""
+"""Converts arrays of any library for the kernels, and results back to the type of the inputs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ FLOATING = ("float32", "float64", "bfloat16", "float16")
 
 
 class Statistics(NamedTuple):
-    """What can be said of attention weights without an array of queries × keys; ``None`` where it was not asked for."""
+    """Statistics of attention weights, computed without an array of queries × keys. Those not requested are ``None``.
+    """
 
     mass: Any = None
     """The weight that each key receives, summed over queries: (batch, heads, keys)."""
@@ -23,7 +24,7 @@ class Statistics(NamedTuple):
 
 
 class AttentionResult(NamedTuple):
-    """The output of :func:`chumoku.attention` and what was asked for beside it; ``None`` where it was not."""
+    """The output of :func:`chumoku.attention` and the requested extras; those not requested are ``None``."""
 
     output: Any
     log_sum_exp: Any = None
@@ -34,13 +35,13 @@ class AttentionResult(NamedTuple):
 
 
 def is_torch(x: Any) -> bool:
-    """Whether this is a tensor of PyTorch, without importing it."""
+    """Returns true for a PyTorch tensor, without importing PyTorch."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor)
 
 
 def to_numpy(what: str, x: Any) -> Any:
-    """An array of NumPy: itself, or a view of what speaks the array interface or DLPack."""
+    """Returns a NumPy array: ``x`` itself, or a view through the array interface or DLPack."""
     import numpy
 
     if isinstance(x, numpy.ndarray):
@@ -53,7 +54,7 @@ def to_numpy(what: str, x: Any) -> Any:
 
 
 def like(x: Any, array: Any) -> Any:
-    """``array`` as the kind of thing that ``x`` is."""
+    """Converts ``array`` to the library of ``x``."""
     import numpy
 
     if isinstance(x, numpy.ndarray):
@@ -65,27 +66,29 @@ def like(x: Any, array: Any) -> Any:
     return array if from_dlpack is None else from_dlpack(array)
 
 
-def described(what: str, x: Any, rows: bool = True) -> tuple[Any, tuple]:
-    """The array whose memory is read, which must be kept, and the memory: address, type, shape, strides in numbers.
+def describe_array(what: str, x: Any, rows: bool = True) -> tuple[Any, tuple]:
+    """Returns an array that owns the memory, and the memory's description: address, type, shape, and strides in
+    elements. The caller must keep the array alive.
 
-    With ``rows`` the numbers of a row must lie side by side.
+    With ``rows``, the elements of each row must be contiguous.
     """
     if not (x.dtype.isnative and x.flags.aligned):
-        # Numbers in another order of bytes, or across the places where a processor reads them.
-        return described(what, x.astype(x.dtype.newbyteorder("="), order="C", copy=True), rows)
+        # Copies arrays of another byte order or without the alignment of their type.
+        return describe_array(what, x.astype(x.dtype.newbyteorder("="), order="C", copy=True), rows)
     name, size = x.dtype.name, x.dtype.itemsize
     interface = x.__array_interface__
     strides = interface["strides"]
     if strides is None:
         strides = contiguous(x.shape, size)
     elif any(s < 0 or s % size for s in strides) or (rows and strides and strides[-1] != size and x.shape[-1] > 1):
-        # Nothing that the kernels read in place: negative steps, parts of structures, rows that are not side by side.
-        return described(what, x.copy(), rows)
+        # Copies layouts that the kernels do not read in place: negative strides, fields of structures, rows that are
+        # not contiguous.
+        return describe_array(what, x.copy(), rows)
     return x, (interface["data"][0], name, x.shape, tuple(s // size for s in strides))
 
 
 def contiguous(shape: tuple, size: int) -> tuple:
-    """The strides of an array whose numbers lie one after another."""
+    """The strides of a contiguous array."""
     strides, step = [], size
     for n in reversed(shape):
         strides.append(step)
@@ -99,7 +102,7 @@ def check_scale(scale: float | None) -> None:
 
 
 def top_count(statistics: tuple[str, ...]) -> int:
-    """How many keys ``"top:8"`` asks for; 0 if nothing does."""
+    """Returns the number of keys that ``"top:8"`` asks for; 0 if there is no such entry."""
     for name in statistics:
         kind, _, count = name.partition(":")
         if kind == "top":

@@ -5,16 +5,16 @@ from typing import Any, final
 
 __all__ = [
     "Classifier",
+    "DoctorResult",
     "Embedder",
-    "Examined",
     "Generator",
     "Options",
     "Output",
     "Page",
-    "Pieces",
     "RowAnswerer",
     "RowReader",
     "Tagger",
+    "TextStream",
     "Trace",
     "Translator",
     "__version__",
@@ -50,7 +50,7 @@ __all__ = [
 
 __version__: str
 
-# (address, type of numbers, shape, strides in numbers); None where there is none, of what may be missing.
+# (address, element type, shape, strides in elements); None for an optional array that is absent.
 _Array = tuple[Any, ...] | None
 _Path = str | os.PathLike[str]
 
@@ -178,7 +178,7 @@ class Tagger:
     def explain(self, text: str, span: tuple[int, int, str | None] | None, name: str) -> Page: ...
 
 @final
-class Examined:
+class DoctorResult:
     def json(self) -> str: ...
     def html(self, lang: str) -> str: ...
     def csv(self) -> bytes: ...
@@ -206,7 +206,7 @@ def examine(
     seed: int,
     missing: list[str] | None,
     merge_labels: bool,
-) -> Examined: ...
+) -> DoctorResult: ...
 
 def read_table(file: _Path, reading: dict[str, Any]) -> tuple[str, list[Any], list[Any], str]: ...
 def read_labels(labels: list[str], missing: list[str] | None) -> list[str | None]: ...
@@ -238,13 +238,13 @@ class Generator:
         top_k: int,
         top_p: float,
         seed: int,
-    ) -> Pieces: ...
+    ) -> TextStream: ...
     def score(self, texts: Sequence[str]) -> str: ...
     def explain(self, text: str, name: str) -> Page: ...
 
 @final
-class Pieces:
-    def __iter__(self) -> Pieces: ...
+class TextStream:
+    def __iter__(self) -> TextStream: ...
     def __next__(self) -> str: ...
     @property
     def stop(self) -> str | None: ...

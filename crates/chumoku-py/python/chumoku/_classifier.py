@@ -1,4 +1,4 @@
-"""Classifiers of text, with the protocol of scikit-learn and the training of the command."""
+"""Text classifiers with scikit-learn's API, trained as the command trains them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Iterable, Mapping, Sequence
 from . import _chumoku
 from ._inputs import check_as_many, check_rows
 from ._labels import LabelReader, check_distinct, labels_of, own, sorted_classes
-from ._predictor import LEAST, Predictor, _warn, chunks, mean, weighted
+from ._predictor import MIN_ROWS, Predictor, _warn, chunks, mean, weighted
 
-# What a row's labels are where it may have several.
-_SETS = (list, tuple, set, frozenset)
+# The types of a row's labels in multi-label data.
+_LABEL_SET_TYPES = (list, tuple, set, frozenset)
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class TextClassifier(Predictor):
-    """A classifier of text: a transformer and an n-gram model, trained as ``chumoku train`` does it.
+    """A text classifier: a transformer and an n-gram model, trained as by ``chumoku train``.
 
-    The same rows, seed and settings write the same ``model.safetensors`` as the command.
+    The same rows, seed and settings produce the same ``model.safetensors`` as the command.
 
     >>> classifier = chumoku.TextClassifier(epochs=3)                                   # doctest: +SKIP
     >>> classifier.fit(["very good", "very bad", ...], ["yes", "no", ...])              # doctest: +SKIP
@@ -30,45 +30,51 @@ class TextClassifier(Predictor):
     A row may be a pair of texts: a tuple of two.
 
     Args:
-        model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"`` beside n-grams, or ``"ngrams"`` alone, which is trained in
-            seconds.
-        epochs: at most; chosen from the data if absent.
-        seed: decides initial weights, order and dropout.
-        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
-        tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data if absent.
-        from_pretrained: the folder of a pretrained encoder to start from, as transformers writes it; or that of a model of your own,
-            which ``fit(X, y, old=…)`` then trains further (without ``old``, one that was fine-tuned is an encoder to start from).
-        freeze: with ``from_pretrained``, what stays as it is: ``"none"``, ``"embeddings"``, a number of layers, or ``"all"``
-            but the head, which is then a logistic regression on the encoder's vectors; chosen from the data if absent.
-        class_weight: how much the rows of each class count: ``"balanced"`` (each class as much), ``"equal"`` (each row as much), or
-            a dictionary of classes and how many times as much as others. Without it rare classes count somewhat more.
-        optimize: ``"macro_f1"`` chooses answers for the mean F1 of the classes, by the validation rows: rare classes are answered more
-            often. Probabilities stay as they are. If absent, the answer is the most probable class.
-        hierarchy: what stands between the names of labels that are paths in a tree, as ``"/"`` in ``A/B/C``; or ``"none"``. Told from
-            the labels if absent.
-        tune: search settings on the validation rows first: for a time, ``"30s"``, ``"10m"`` or ``"2h"``, training included, or for a number
-            of trials. Only where each text has one class.
-        missing: texts of labels that mean that there is none, as ``["unknown"]``. If absent, ``"NaN"``, ``"NULL"``, ``"N/A"`` and the like, as in the
-            command. A missing label is an error, and so are None and NaN; ``[]`` takes all of them as they stand.
-        merge_labels: labels that differ only in letter case, width, white space or hyphens (Ham, ham) are one. Without it they are classes
-            of their own, with a warning.
-        columns: the names of columns beside the text that are to be learnt from too, as ``["price", "shop:category"]``. X is then a
-            table: a DataFrame, or a dictionary of columns.
-        text: where X is a table, the name of the column of texts, or of two for pairs. If absent, the one column that is left, or that of
-            the name ``text``.
-        folds: judge the settings by cross-validation too; ``metrics_["folds"]`` has what was found.
-        settings: what is otherwise chosen from the data, by name: ``"dropout=0.2,words=2"`` or a dictionary; an unknown name lists all.
-        lora: with ``from_pretrained``, leave its matrices as they are and train products of this rank beside them.
-        out: the model folder to write; a temporary one, held in memory, if absent. An interrupted ``fit`` leaves its
-            checkpoints there, and ``resume=True`` goes on from them.
+        model: the network that is combined with n-grams (``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``), or
+            ``"ngrams"`` for n-grams only, which train in seconds.
+        epochs: the maximum number of epochs; chosen from the data by default.
+        seed: seed of initial weights, order and dropout.
+        precision: the precision of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
+        tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data by default.
+        from_pretrained: the folder of a pretrained encoder to start from, in the format of transformers. Or the folder
+            of your own model, which ``fit(X, y, old=…)`` trains further. Without ``old``, a fine-tuned model serves as
+            an encoder to start from.
+        freeze: with ``from_pretrained``, the part that stays fixed: ``"none"``, ``"embeddings"``, a number of layers,
+            or ``"all"``. With ``"all"`` only the head is trained, as a logistic regression on the encoder's vectors.
+            Chosen from the data by default.
+        class_weight: the weights of classes in the loss: ``"balanced"`` (equal total weight for each class),
+            ``"equal"`` (equal weight for each row), or a dictionary of classes and factors. By default, rare classes
+            get moderately more weight.
+        optimize: ``"macro_f1"`` tunes decisions for the mean F1 of the classes on the validation rows, so rare classes
+            are predicted more often. Probabilities do not change. By default, the most probable class is the answer.
+        hierarchy: the separator in label names that are paths in a tree, such as ``"/"`` in ``A/B/C``; or ``"none"``.
+            Detected from the labels by default.
+        tune: first searches for settings on the validation rows, with a time budget that includes training (``"30s"``,
+            ``"10m"`` or ``"2h"``) or a number of trials. Only for one class per text.
+        missing: label strings that stand for a missing label, such as ``["unknown"]``. The default is that of the
+            command: ``"NaN"``, ``"NULL"``, ``"N/A"`` and similar. A missing label is an error, as are None and NaN;
+            ``[]`` accepts all strings as labels.
+        merge_labels: merge labels that differ only in letter case, width, white space or hyphens (Ham, ham). By
+            default, they are separate classes, with a warning.
+        columns: the names of feature columns, such as ``["price", "shop:category"]``. X must then be a table: a
+            DataFrame or a dictionary of columns.
+        text: for a table X, the name of the text column, or of two for pairs. The default is the only remaining column,
+            or the one named ``text``.
+        folds: also evaluate the settings by cross-validation; the results are in ``metrics_["folds"]``.
+        settings: values for settings that are otherwise chosen from the data: ``"dropout=0.2,words=2"`` or a
+            dictionary. An unknown name raises an error that lists all names.
+        lora: with ``from_pretrained``, freeze the weight matrices and train LoRA adapters of this rank.
+        out: the model folder to write; by default a temporary folder whose files are kept in memory. An interrupted
+            ``fit`` leaves its checkpoints there, and ``resume=True`` continues from them.
         resume: continue from the newest checkpoint in ``out``.
-        progress: called with a dictionary for each event, whose ``"event"`` is ``"said"``, ``"ready"``, ``"step"`` or
-            ``"evaluated"``; ``"auto"`` shows a bar of tqdm if that is imported, else lines on standard error; ``None`` is
-            silent.
+        progress: a function that is called with a dictionary for each event; its key ``"event"`` is ``"said"``,
+            ``"ready"``, ``"step"`` or ``"evaluated"``. ``"auto"`` shows a tqdm bar if tqdm is imported, and otherwise
+            writes lines to standard error. ``None`` is silent.
 
     Attributes:
-        classes_: the classes, sorted, as they were given: an array of texts, numbers, booleans or times, else of objects.
-        metrics_: what ``metrics.json`` holds: scores on the rows that were held out, of the whole and of its parts.
+        classes_: the sorted classes in their original type: an array of strings, numbers, booleans or times, otherwise
+            of objects.
+        metrics_: the content of ``metrics.json``: scores on the held-out rows, for the model and its parts.
     """
 
     _estimator_type = "classifier"
@@ -83,43 +89,44 @@ class TextClassifier(Predictor):
     def fit(
         self, X: Iterable[Any], y: Iterable[Any], sample_weight: Any = None, *, old: tuple[Any, Any] | str | None = None
     ) -> TextClassifier:
-        """Trains on texts and their labels; a tenth of the rows is held out to choose by, and a tenth to report on.
+        """Trains on texts and their labels. A tenth of the rows is used for validation, and another tenth for testing.
 
         Args:
-            X: texts: a list, an array, or a column of pandas, polars, pyarrow or datasets; or pairs of texts, each a tuple; or, with
-                ``columns``, a table.
-            y: as many labels: texts, numbers, booleans, dates, members of an enumeration: whatever can be hashed and has a text of its
-                own. If they are lists (or tuples, sets), or an array of 0 and 1 with a column for each label, a text may have any number
-                of labels.
-            sample_weight: how much each row counts: numbers from 0 on, of which only the ratios matter. A weight multiplies the row's
-                loss, beside ``class_weight``, in the n-grams, in the network (the mean over a batch is weighted) and in the regression
-                on an encoder's vectors; and what a row counts where held-out rows choose the penalty, the best epoch, the factors
-                that join and calibrate the halves, and thresholds of labels. A row of weight 0 is left out. All rows count alike in
-                the choice of features, in ``class_weight="balanced"``, between fine-tuning and a regression, for ``optimize``,
-                ``abstain`` and intervals, and in all of ``metrics_`` but ``metrics_["valid"]``. That holds the best epoch's score and loss on the
-                validation rows (of n-grams alone, the loss), each of which counts by its weight. Old rows (``old``) count as much as the
-                new ones on average.
-            old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, labels)``, which it learns
-                again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
-                what became of both.
+            X: the texts: a list, an array, or a column of pandas, polars, pyarrow or datasets. Or pairs of texts as
+                tuples. With ``columns``, a table.
+            y: one label per text: strings, numbers, booleans, dates, enum members or any other hashable objects with
+                distinct string forms. Lists (or tuples, sets), or a 0/1 array with one column per label, give a text
+                any number of labels.
+            sample_weight: the weight of each row, at least 0; only the ratios matter. A weight multiplies the row's
+                loss, together with ``class_weight``, in the n-grams, in the network (as a weighted mean over a batch)
+                and in the regression on an encoder's vectors. It also applies on held-out rows when they select the
+                penalty, the best epoch, the blending and calibration factors, and label thresholds. Rows of weight 0
+                are left out. Weights are ignored in feature selection, in ``class_weight="balanced"``, in the choice
+                between fine-tuning and a regression, in ``optimize``, ``abstain`` and intervals, and in ``metrics_``
+                except ``metrics_["valid"]``. That entry holds the best epoch's weighted score and loss on the
+                validation rows; for n-grams only, the loss. Old rows (``old``) have the mean weight of the new ones.
+            old: if ``from_pretrained`` is your own model, the rows that it was trained on, as ``(texts, labels)``. They
+                are replayed so that the model does not forget them. ``"none"`` trains on the new rows only.
+                ``metrics_["further"]`` then compares the model before and after.
 
         Raises:
-            TypeError: a row is no text, or a label cannot be one.
-            ValueError: there are too few rows or classes, or not as many labels or weights as texts, or a weight is negative.
-            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+            TypeError: a row is not a text, or a label has an unsupported type.
+            ValueError: there are too few rows or classes, the number of labels or weights differs from the number of
+                texts, or a weight is negative.
+            KeyboardInterrupt: on Ctrl-C, after saving the best model so far; with ``out`` a later fit can ``resume``.
         """
         self._forget()
         table, labels = self._rows(X), labels_of(y)
         texts, pairs = table.texts, table.pairs
         check_as_many(texts, labels, "a label")
-        if len(texts) < (LEAST if old is None else 1):
-            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
+        if len(texts) < (MIN_ROWS if old is None else 1):
+            raise ValueError(f"expected at least {MIN_ROWS} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         labels, self._is_indicator = _sets(y, labels)
-        several = self._is_indicator or any(isinstance(label, _SETS) for label in labels)
+        several = self._is_indicator or any(isinstance(label, _LABEL_SET_TYPES) for label in labels)
         named: dict[str, Any] = {}
         check_rows(texts, pairs)
         for row, label in enumerate(labels):
-            if several and not isinstance(label, _SETS):
+            if several and not isinstance(label, _LABEL_SET_TYPES):
                 raise TypeError(f"row {row}: expected a list of labels, as in other rows, got {type(label).__name__} {label!r:.40}")
         labels = self._as_read(labels, several, named)
         before = self._old(old, pairs, named, several)
@@ -146,23 +153,23 @@ class TextClassifier(Predictor):
         return self
 
     def _as_read(self, labels: list[Any], several: bool, named: dict[str, Any]) -> list[Any]:
-        """Labels as the command reads them, which are remembered by how they are written."""
+        """Reads labels as the command does, and remembers the original label of each string."""
         read, found = LabelReader(self.missing), []
         for row, label in enumerate(labels):
             of_row = [read(row, one) for one in (label if several else (label,))]
             for one in of_row:
                 if named.setdefault(str(one).strip(), one) != one:
-                    raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} are written alike")
+                    raise ValueError(f"labels {named[str(one).strip()]!r} and {one!r} have the same string form")
             found.append(of_row if several else of_row[0])
         return found
 
     def _old(self, old: Any, pairs: bool, named: dict[str, Any], several: bool) -> Iterable[dict[str, Any]] | str | None:
-        """The old rows as those of a file, whose labels are named too; or "none", or nothing."""
+        """Prepares the old rows as those of a file, with their labels as strings. Returns "none" or None unchanged."""
 
         def checked(y: Any, labels: list[Any]) -> Iterable[dict[str, Any]]:
             labels = _sets(y, labels)[0]
             for row, label in enumerate(labels):
-                if several != isinstance(label, _SETS):
+                if several != isinstance(label, _LABEL_SET_TYPES):
                     wanted = "a list of labels" if several else "a label"
                     raise TypeError(f"row {row}: expected {wanted}, got {type(label).__name__} {label!r:.40}")
             return (_label_of(label, several) for label in self._as_read(labels, several, named))
@@ -172,10 +179,10 @@ class TextClassifier(Predictor):
     def predict_proba(self, X: Iterable[Any]) -> Any:
         """Calibrated probabilities: float32 of shape (texts, classes), in the order of ``classes_``.
 
-        Those of a text sum to 1; if texts may have several labels, each label has a probability of its own.
+        The probabilities of a text sum to 1. For multi-label models, each label has an independent probability.
 
         Raises:
-            TypeError: a row is no text.
+            TypeError: a row is not a text.
             ValueError: a text is empty.
         """
         return self._probabilities(self._asked(X))
@@ -190,13 +197,13 @@ class TextClassifier(Predictor):
     def _probabilities(self, texts: list[str]) -> Any:
         import numpy
 
-        from ._arrays import described
+        from ._arrays import describe_array
 
         model = self._fitted()
         found = numpy.empty((len(texts), len(self._order)), numpy.float32)
         at = 0
         for part in chunks(texts):
-            model.predict(part, described("probabilities", found[at : at + len(part)])[1])
+            model.predict(part, describe_array("probabilities", found[at : at + len(part)])[1])
             at += len(part)
         return numpy.ascontiguousarray(found[:, self._order])
 
@@ -208,38 +215,40 @@ class TextClassifier(Predictor):
         threshold: Mapping[Any, float] | float | None = None,
         precision_at_least: Mapping[Any, float] | float | None = None,
     ) -> Any:
-        """The most probable class of each text: an array of the labels' own type.
+        """The most probable class of each text: an array of the labels' original type.
 
-        Where classes stand in a tree (A/B/C) the answer goes from its top down, as that of the command does.
+        If classes form a tree (A/B/C), the answer is found from the top down, as in the command.
 
-        If texts may have several labels: for each text the list of its labels, the most probable first; or scikit-learn's
-        indicators, (texts, labels) of 0 and 1, if it was fitted with such.
+        For multi-label models: a list of labels per text, most probable first. If the model was fitted with
+        scikit-learn's indicators, a 0/1 array of shape (texts, labels).
 
         Args:
             X: texts, or pairs of texts.
-            abstain: the share of answers that shall be right, as 0.95; of several labels, all of a text's. A text of which the model cannot
-                be so sure, or that is unlike all texts of training, gets ``None``; the array is then one of objects.
-            threshold: from which probability on a class is the answer, as ``{"spam": 0.8}``; else the answer is the most probable of the
-                classes that have none. Of several labels a number is that of all.
-            precision_at_least: the same, by the share of right answers that a class had on the validation rows from there on.
+            abstain: the target share of right answers, such as 0.95. For multi-label models, every label of an answered
+                text must be right. Texts below the required confidence, or unlike all training texts, get ``None``; the
+                result is then an array of objects.
+            threshold: the probability from which on a class is the answer, such as ``{"spam": 0.8}``. Below it, the
+                answer is the most probable class without a threshold. For multi-label models, a number applies to all
+                labels.
+            precision_at_least: sets the threshold of a class by the precision that it had on the validation rows.
 
         Raises:
-            TypeError: a row is no text.
-            ValueError: a text is empty, the validation rows allow no such promise, or classes stand in a tree.
+            TypeError: a row is not a text.
+            ValueError: a text is empty, the validation rows do not support the target, or classes form a tree.
         """
         import numpy
 
         asked = threshold is not None or precision_at_least is not None
         if abstain is not None:
             if asked:
-                raise ValueError("abstain: not together with threshold or precision_at_least")
-            return self._sure(X, abstain)
+                raise ValueError("abstain: cannot be combined with threshold or precision_at_least")
+            return self._predict_or_abstain(X, abstain)
         probabilities = self.predict_proba(X)
         thresholds = self._model.thresholds
         if asked:
-            least = self._least(threshold, precision_at_least)
+            least = self._class_thresholds(threshold, precision_at_least)
             if thresholds is None:
-                return self.classes_[_reaching(probabilities, least)]
+                return self.classes_[_choose_class(probabilities, least)]
             thresholds = numpy.asarray(thresholds, numpy.float32)
             thresholds[self._order] = [own if x is None else x for x, own in zip(least, thresholds[self._order])]
             thresholds = self._model.raised(thresholds.tolist())
@@ -248,10 +257,10 @@ class TextClassifier(Predictor):
                 return self.classes_[probabilities.argmax(1)]
             place = numpy.argsort(self._order)
             return self.classes_[place[self._model.answers(probabilities[:, place].tolist())]]
-        return self._several(probabilities, thresholds)
+        return self._label_sets(probabilities, thresholds)
 
-    def _several(self, probabilities: Any, thresholds: Any) -> Any:
-        """The labels of each text from their probabilities."""
+    def _label_sets(self, probabilities: Any, thresholds: Any) -> Any:
+        """Returns the labels of each text from their probabilities."""
         import numpy
 
         holds = probabilities >= numpy.asarray(thresholds, numpy.float32)[self._order]
@@ -260,11 +269,11 @@ class TextClassifier(Predictor):
         order = (-probabilities).argsort(1, kind="stable")
         return [[own(self.classes_[i]) for i in best if row[i]] for best, row in zip(order, holds)]
 
-    def _least(self, *asked: Any) -> list[float | None]:
-        """From which probability on each of ``classes_`` is an answer, where that was asked for."""
+    def _class_thresholds(self, *asked: Any) -> list[float | None]:
+        """Returns the requested probability threshold of each of ``classes_``."""
         model, several = self._model, self._model.thresholds is not None
         if not several and model.has_tree():
-            raise ValueError("threshold, precision_at_least: expected classes without a tree above them")
+            raise ValueError("threshold, precision_at_least: expected classes that form no tree")
         least: list[float | None] = [None] * len(self.classes_)
         for what, given in zip(("threshold", "precision_at_least"), asked):
             if given is None:
@@ -281,16 +290,16 @@ class TextClassifier(Predictor):
                 label = own(self.classes_[place])
                 if what == "precision_at_least":
                     x = model.precise(self._order[place], float(x))
-                    # Of all labels at once some may stay as they are.
+                    # A setting for all labels may leave some unchanged.
                     if x is None and not isinstance(given, Mapping):
                         continue
                     if x is None:
-                        raise ValueError(f"{what}: {label!r} is so often right at no probability on the validation rows: ask for less")
+                        raise ValueError(f"{what}: {label!r} reaches this precision at no probability on the validation rows: ask for less")
                 if least[place] is not None:
                     raise ValueError(f"{what}: {label!r} has a threshold already")
                 least[place] = float(x)
         if not several and None not in least:
-            raise ValueError("threshold, precision_at_least: every class has one, so some texts would have no answer: leave one without")
+            raise ValueError("threshold, precision_at_least: every class has a threshold, so some texts would have no answer: leave one class without")
         return least
 
     def _place(self, what: str, label: Any) -> int:
@@ -300,24 +309,24 @@ class TextClassifier(Predictor):
             raise ValueError(f"{what}: the model has no class {label!r}; expected one of {known}")
         return found[0]
 
-    def _sure(self, X: Iterable[Any], level: float) -> Any:
-        """The classes that the model is sure enough of."""
+    def _predict_or_abstain(self, X: Iterable[Any], level: float) -> Any:
+        """Returns the predicted classes, and None for texts where the model abstains."""
         import numpy
 
         if not 0 < level < 1:
-            raise ValueError(f"abstain: expected a share between 0 and 1 of answers that shall be right, got {level!r}")
+            raise ValueError(f"abstain: expected the target share of right answers, between 0 and 1, got {level!r}")
         model, texts = self._fitted(), self._asked(X)
         if model.task == "labels":
             if self._is_indicator:
                 raise ValueError("abstain: expected a model of lists of labels, got one of indicators, which have no row for no answer")
-            told = self._several(self._probabilities(texts), model.thresholds)
+            told = self._label_sets(self._probabilities(texts), model.thresholds)
             answers = numpy.empty(len(texts), object)
             sure = (is_sure for part in chunks(texts) for is_sure in model.answered(part, level))
             for row, is_sure in enumerate(sure):
                 answers[row] = told[row] if is_sure else None
             return answers
         if model.has_tree():
-            raise ValueError("abstain: expected classes without a tree above them, got a tree: predict without it, which answers from the top down")
+            raise ValueError("abstain: expected classes that form no tree: predict without it, which answers from the top down")
         bounds = model.bounds(level)
         if bounds is None:
             raise ValueError(
@@ -337,16 +346,17 @@ class TextClassifier(Predictor):
         return answers
 
     def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
-        """The share of texts whose most probable class is their label, or all of whose labels are those predicted.
+        """The accuracy: the share of texts whose most probable class is right or, for multi-label models, whose labels
+        are all right.
 
-        With ``sample_weight`` each text counts as much as its weight says. Labels are read as ``fit`` reads them: with ``missing`` and
+        With ``sample_weight``, each text counts by its weight. Labels are read as in ``fit``, with ``missing`` and
         ``merge_labels``.
 
         Raises:
-            TypeError: a row is no text, or a label cannot be one.
-            ValueError: a label is missing, or there are not as many labels or weights as texts.
+            TypeError: a row is not a text, or a label has an unsupported type.
+            ValueError: a label is missing, or the number of labels or weights differs from the number of texts.
         """
-        labels = self._as_answered(labels_of(y))
+        labels = self._normalized_labels(labels_of(y))
         found = self.predict(X)
         if self._model.thresholds is not None and not self._is_indicator:
             check_as_many(found, labels, "a list of labels")
@@ -355,14 +365,14 @@ class TextClassifier(Predictor):
         found = found.tolist() if self._is_indicator else found
         return mean([a == b for a, b in zip(found, labels)], sample_weight)
 
-    def _as_answered(self, labels: list[Any]) -> list[Any]:
-        """Labels as ``fit`` reads them and as the model tells them: in its spelling, and in a tree with the labels above them."""
+    def _normalized_labels(self, labels: list[Any]) -> list[Any]:
+        """Normalizes labels as in ``fit``: to the model's spelling and, in a tree, with all parent labels."""
         model = self._fitted()
         if self._is_indicator:
             return labels
-        # A class is never a missing label, whatever this estimator takes for one.
+        # A class of the model is never a missing label, whatever ``missing`` says.
         read, named = LabelReader(self.missing, model.labels), self.__dict__.get("_named") or {}
-        several = [[read(row, one) for one in (label if isinstance(label, _SETS) else (label,))] for row, label in enumerate(labels)]
+        several = [[read(row, one) for one in (label if isinstance(label, _LABEL_SET_TYPES) else (label,))] for row, label in enumerate(labels)]
         texts = [[str(one).strip() for one in row] for row in several]
         if self.merge_labels:
             texts = [_chumoku.merged_labels(row, model.labels) for row in texts]
@@ -370,17 +380,17 @@ class TextClassifier(Predictor):
         if in_tree is not None:
             found = [[named.get(text, text) for text in row] for row in in_tree]
         else:
-            # A label in the spelling of the model stays as it is: the text "1" is not the number.
+            # A string in the model's spelling stays unchanged: the string "1" is not the number.
             found = [[one if text == str(one) else named.get(text, text) for one, text in zip(*both)] for both in zip(several, texts)]
-        return [row if isinstance(label, _SETS) else row[0] for row, label in zip(found, labels)]
+        return [row if isinstance(label, _LABEL_SET_TYPES) else row[0] for row, label in zip(found, labels)]
 
     def _open(self, folder: pathlib.Path) -> Any:
         model = self._loaded(folder)
         named = self.__dict__.get("_named")
         self._is_indicator = self.__dict__.get("_is_indicator", False)
-        # Names of paths lose the white space around them.
+        # White space around names of paths is trimmed.
         given = [label if named is None else named.get(label, label) for label in model.labels]
-        # The model's own order is that of their names.
+        # The model orders its classes by name.
         self.classes_, self._order = sorted_classes(given)
         return model
 
@@ -393,26 +403,27 @@ class TextClassifier(Predictor):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _summary(self) -> list[tuple[str, str]]:
         named = ", ".join(map(str, self.classes_[:8])) + ("…" if len(self.classes_) > 8 else "")
-        return [("classes", named), *super()._facts()]
+        return [("classes", named), *super()._summary()]
 
 
 def _sets(y: Any, labels: list[Any]) -> tuple[list[Any], bool]:
-    """The labels of rows, and whether they were scikit-learn's indicators: a column for each label, whose name is its number."""
-    # (`labels_of` has turned a single column into labels.)
+    """Returns the labels of each row, and whether they were scikit-learn's indicators. Indicators have one column per
+    label, and the column number is the label."""
+    # (`labels_of` has converted a single column to labels.)
     if getattr(y, "ndim", 1) == 2 and y.shape[1] > 1:
         return [[i for i, holds in enumerate(row) if holds] for row in labels], True
     return labels, False
 
 
 def _label_of(label: Any, several: bool) -> dict[str, Any]:
-    """A row's label, or labels, as a file has them."""
+    """Converts a row's label or labels to the form of a file."""
     return {"labels": sorted(str(one).strip() for one in label)} if several else {"label": str(label)}
 
 
 def _budget(tune: str | int | None) -> int | float | None:
-    """Trials, or seconds."""
+    """Parses the tuning budget: trials or seconds."""
     if tune is None or isinstance(tune, int) and not isinstance(tune, bool) and tune > 0:
         return tune  # type: ignore[return-value]
     found = re.fullmatch(r"([1-9]\d{0,8})([smh])", tune) if isinstance(tune, str) else None
@@ -421,8 +432,9 @@ def _budget(tune: str | int | None) -> int | float | None:
     return float(int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]])
 
 
-def _reaching(probabilities: Any, least: list[float | None]) -> Any:
-    """Of the classes that reach what is asked of them the most probable one; else of those of which nothing is."""
+def _choose_class(probabilities: Any, least: list[float | None]) -> Any:
+    """Returns the most probable class that reaches its threshold; otherwise the most probable class without a
+    threshold."""
     import numpy
 
     bound = numpy.asarray([2.0 if x is None else x for x in least], numpy.float32)

@@ -1,4 +1,4 @@
-"""What is wrong with labelled texts, and what to label next."""
+"""Finds problems in labeled texts, and suggests what to label next."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import tempfile
 from typing import Any, Iterable, Sequence
 
 from . import _chumoku, _files
-from ._inputs import check_as_many, check_least, is_none, listed, texts_or_pairs
+from ._inputs import as_list, check_as_many, check_least, is_none, texts_or_pairs
 from ._labels import missing_values
 from ._predictor import written
 
 
 class Checkup:
-    """What :func:`doctor` found. A notebook shows it in short; :meth:`save` writes the page, the table, or the numbers.
+    """The findings of :func:`doctor`. A notebook shows a summary; :meth:`save` writes the page, the table or the
+    numbers.
 
     Attributes:
-        data: what ``chumoku doctor --json`` writes, with ``"row"``, counted from 0, where that has ``"line"``.
-        wrong_labels: labels that are likely wrong, the most suspicious first: dictionaries with ``row``, ``text``, ``label``, ``likely``,
-            ``probability`` and the n-grams that speak for it.
-        ranking: all rows that could be judged, the most suspicious first.
+        data: the output of ``chumoku doctor --json``, with ``"row"`` (counted from 0) in place of ``"line"``.
+        wrong_labels: probably wrong labels, most suspicious first: dictionaries with ``row``, ``text``, ``label``,
+            ``likely``, ``probability`` and the n-grams that support the likely label.
+        ranking: all rows with a prediction, most suspicious first.
     """
 
     def __init__(self, examined: Any) -> None:
         self._examined = examined
-        self.data: dict[str, Any] = _of_rows(json.loads(examined.json()))
+        self.data: dict[str, Any] = _with_row_numbers(json.loads(examined.json()))
 
     def __reduce__(self) -> tuple:
         return Checkup, (self._examined if isinstance(self._examined, _Written) else _Written(self._examined),)
@@ -40,11 +41,12 @@ class Checkup:
         return self.data["ranking"]
 
     def page(self, lang: str = "en") -> str:
-        """The page, in English or Japanese."""
+        """The report, in English or Japanese."""
         return self._examined.html(lang)
 
     def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
-        """Writes the page (``.html``, which counts rows from 1), the table to work through (``.csv``), or the numbers (``.json``)."""
+        """Writes the report (``.html``, which counts rows from 1), the table to work through (``.csv``), or the numbers
+        (``.json``)."""
         file = pathlib.Path(file)
         ending = file.suffix.lower()
         if ending == ".csv":
@@ -66,7 +68,7 @@ class Checkup:
 
 
 class _Written:
-    """What was examined somewhere else."""
+    """Restores findings from another process."""
 
     def __init__(self, examined: Any) -> None:
         self._json, self._csv = examined.json(), examined.csv()
@@ -95,21 +97,21 @@ def doctor(
     missing: Sequence[str] | None = None,
     merge_labels: bool = False,
 ) -> Checkup:
-    """Looks for likely wrong labels, near duplicates and odd texts, as ``chumoku doctor`` does.
+    """Finds probably wrong labels, near duplicates and unusual texts, as ``chumoku doctor`` does.
 
     Args:
-        X: texts, or pairs of texts. Empty ones are found, not refused.
-        y: as many labels, one a text; ``None`` or NaN where there is none.
-        test: texts and labels of test rows: those that are also in X are found.
-        unlabelled: texts of which some may be labelled next.
-        folds: each row is judged by models that have seen the other folds alone.
-        seed: deals rows into folds.
-        missing: labels that mean that there is none, as ``["unknown"]``; ``[]`` takes every text as it stands. If ``None``, ``"NaN"``, ``"N/A"``
-            and the like.
-        merge_labels: labels in several spellings, such as Ham and ham, are one.
+        X: texts, or pairs of texts. Empty texts are reported as findings.
+        y: one label per text; ``None`` or NaN for a missing label.
+        test: texts and labels of test rows. Test rows that also occur in X are reported.
+        unlabelled: texts without labels; the result suggests which to label next.
+        folds: the number of cross-validation folds. Each row is judged by models trained on the other folds.
+        seed: seed of the split into folds.
+        missing: labels that stand for a missing label, such as ``["unknown"]``; ``[]`` accepts every string. The
+            default is ``"NaN"``, ``"N/A"`` and similar.
+        merge_labels: merge spelling variants of a label, such as Ham and ham.
 
     Returns:
-        what was found.
+        The findings.
 
     Raises:
         ValueError: there are too few rows or classes.
@@ -133,22 +135,22 @@ def doctor(
 
 
 def _written(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool) -> pathlib.Path | None:
-    """The file of rows; none where there are none."""
-    X = listed(X)
+    """Returns the path of the rows; None if there are none."""
+    X = as_list(X)
     _write(file, X, y, as_pairs)
     return file if X else None
 
 
 def _write(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pairs: bool | None = None) -> bool:
-    """Writes rows; whether they are pairs."""
-    given = listed(X)
+    """Writes rows to a file; returns whether they are pairs."""
+    given = as_list(X)
     is_pair = any(isinstance(one, (tuple, list)) for one in given)
     empty = ("", "") if is_pair else ""
     filled = (empty if is_none(one) else tuple("" if is_none(x) else x for x in one) if isinstance(one, (tuple, list)) else one for one in given)
     texts, pairs = texts_or_pairs(list(filled))
     if as_pairs is not None and texts and pairs != as_pairs:
         raise TypeError(f"expected {'pairs of texts' if as_pairs else 'single texts'} everywhere, got {'pairs' if pairs else 'single texts'} too")
-    labels = [None] * len(texts) if y is None else listed(y)
+    labels = [None] * len(texts) if y is None else as_list(y)
     check_as_many(texts, labels, "a label")
     with open(file, "w", encoding="utf-8") as out:
         for text, label in zip(texts, labels):
@@ -160,15 +162,15 @@ def _write(file: pathlib.Path, X: Iterable[Any], y: Iterable[Any] | None, as_pai
     return pairs
 
 
-def _of_rows(found: Any, name: str = "") -> Any:
-    """Lines of our file as rows of what was given."""
+def _with_row_numbers(found: Any, name: str = "") -> Any:
+    """Replaces lines of the temporary file in a message by rows of the caller's data."""
     if isinstance(found, dict):
-        return {("row" if key == "line" else "rows" if key == "lines" else key): _of_rows(x, key) for key, x in found.items()}
+        return {("row" if key == "line" else "rows" if key == "lines" else key): _with_row_numbers(x, key) for key, x in found.items()}
     if name in ("line", "of") and isinstance(found, int) or name == "lines of it":
         return found - 1
     if isinstance(found, list):
         inner = "lines of it" if name in ("lines", "ranking", "contradicted_by") else ""
-        return [_of_rows(x, inner) for x in found]
+        return [_with_row_numbers(x, inner) for x in found]
     return found
 
 

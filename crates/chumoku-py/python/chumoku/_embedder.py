@@ -1,4 +1,4 @@
-"""Texts as vectors, by pretrained encoders."""
+"""Text embeddings by pretrained encoders."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ._inputs import check_text, texts_of
 from ._pages import Explanation
 from ._predictor import chunks
 
-# The forms that `transform` returns.
+# The container formats of `transform`.
 _OUTPUTS = ("default", "pandas", "polars")
 
-# Texts that become vectors at a time: enough to be sorted by length.
+# Texts per batch: enough to sort by length.
 _CHUNK = 512
 
 
 class Nearest(NamedTuple):
-    """A text that lies near another."""
+    """A search result: a text and its similarity to the query."""
 
     row: int
     """Its place among those that were searched, from 0."""
@@ -33,21 +33,22 @@ class Nearest(NamedTuple):
 
 @dataclasses.dataclass(repr=False, eq=False)
 class Embedder(Parameters):
-    """A pretrained encoder that makes a vector of each text; a transformer in scikit-learn's sense.
+    """A pretrained encoder that computes a vector for each text; a transformer in scikit-learn's sense.
 
     >>> embedder = chumoku.Embedder(folder)                                             # doctest: +SKIP
     >>> embedder.transform(["a text", "another"]).shape                                 # doctest: +SKIP
     (2, 384)
     >>> make_pipeline(embedder, LogisticRegression()).fit(texts, labels)                # doctest: +SKIP
 
-    Vectors are those of sentence-transformers: what pools the tokens, what is put before a text and whether vectors have length 1 is
-    read from the folder. A text's vector does not depend on the others.
+    Vectors equal those of sentence-transformers. Pooling, prompts and normalization are read from the folder. A text's
+    vector does not depend on the other texts.
 
     Args:
-        folder: as transformers or sentence-transformers writes it.
-        prompt: the name of one of the model's prompts, to be put before each text; its default if absent.
-        normalize: whether vectors have length 1; as the folder says if absent.
-        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``; the folder's own if absent.
+        folder: a model folder in the format of transformers or sentence-transformers.
+        prompt: the name of the model's prompt that is put before each text; the model's default prompt by default.
+        normalize: whether vectors have length 1; the folder's setting by default.
+        precision: the precision of float32 products: ``"medium"``, ``"high"`` or ``"highest"``; the folder's setting by
+            default.
     """
 
     folder: str | os.PathLike[str]
@@ -58,14 +59,14 @@ class Embedder(Parameters):
 
     @property
     def _model(self) -> Any:
-        # Read once, when somebody asks; clones and copies in other processes read it again.
+        # Loaded on first use; clones and copies in other processes load it again.
         wanted = (os.fspath(self.folder), self.precision)
         if self.__dict__.get("_loaded", (None,))[0] != wanted:
             self._loaded = (wanted, _chumoku.Embedder.load(pathlib.Path(self.folder), self.precision))
         return self._loaded[1]
 
     def fit(self, X: Any = None, y: Any = None) -> Embedder:
-        """Nothing is learnt: reads the model."""
+        """Loads the model; there is nothing to fit."""
         self._model
         return self
 
@@ -73,20 +74,21 @@ class Embedder(Parameters):
         """The vectors of texts: float32 of shape (texts, width).
 
         Raises:
-            TypeError: a row is no text.
-            ValueError: the folder is no encoder, or has no such prompt.
+            TypeError: a row is not a text.
+            ValueError: the folder holds no encoder, or has no such prompt.
         """
-        return self._as_asked(X, self._vectors(X, self.prompt))
+        return self._in_container(X, self._vectors(X, self.prompt))
 
     def encode(self, X: Iterable[str]) -> Any:
-        """sentence-transformers' name for :meth:`transform`; always an array."""
+        """Same as :meth:`transform` under sentence-transformers' name; always returns an array."""
         return self._vectors(X, self.prompt)
 
     def set_output(self, *, transform: str | None = None) -> Embedder:
-        """Sets the form that :meth:`transform` returns, as scikit-learn's method of that name.
+        """Sets the container of :meth:`transform`, as in scikit-learn.
 
         Args:
-            transform: ``"pandas"`` or ``"polars"`` for a table with named columns, ``"default"`` for an array; ``None`` changes nothing.
+            transform: ``"pandas"`` or ``"polars"`` for a table with named columns, ``"default"`` for an array. ``None``
+                changes nothing.
         """
         if transform is not None:
             if transform not in _OUTPUTS:
@@ -94,8 +96,8 @@ class Embedder(Parameters):
             self._sklearn_output_config = {"transform": transform}
         return self
 
-    def _as_asked(self, x: Any, vectors: Any) -> Any:
-        """Vectors in the form set by `set_output`, or else by scikit-learn's configuration."""
+    def _in_container(self, x: Any, vectors: Any) -> Any:
+        """Returns vectors in the container chosen by `set_output` or by scikit-learn's configuration."""
         sklearn = sys.modules.get("sklearn")
         usual = "default" if sklearn is None else sklearn.get_config().get("transform_output", "default")
         kind = self.__dict__.get("_sklearn_output_config", {}).get("transform", usual)
@@ -113,18 +115,19 @@ class Embedder(Parameters):
 
     @computed
     def n_features_in_(self) -> int:
-        """The number of columns that it reads: one."""
+        """The number of input columns: one."""
         return 1
 
     def fit_transform(self, X: Iterable[str], y: Any = None) -> Any:
-        """The vectors of texts, as :meth:`transform`."""
+        """Same as :meth:`transform`."""
         return self.fit(X).transform(X)
 
     def nearest(self, queries: Iterable[str], corpus: Iterable[str], *, top: int = 10) -> list[list[Nearest]]:
-        """For each query the texts of ``corpus`` that are most like it, nearest first, by cosine; every one is compared.
+        """For each query, returns the most similar texts of ``corpus`` by cosine, nearest first. The search is
+        exhaustive.
 
-        Prompts named ``query`` and ``document`` (or ``passage``, or ``corpus``) are put before queries and texts where the model
-        has them, unless ``prompt`` was given.
+        Prompts named ``query`` and ``document`` (or ``passage``, or ``corpus``) are put before queries and texts if the
+        model has them, unless ``prompt`` is set.
         """
         import numpy
 
@@ -139,13 +142,13 @@ class Embedder(Parameters):
         return [[Nearest(int(i), texts[i], float(row[i])) for i in best] for row, best in zip(cosines, order)]
 
     def explain(self, text: str, target: str | None = None) -> Explanation:
-        """How like two texts are, and why; without a target, how far each word turns the text's own vector."""
+        """Explains the similarity of two texts; without a target, how far each word turns the text's own vector."""
         for given in (text,) if target is None else (text, target):
             check_text("explain", given)
         return Explanation(self._model.explain(text, target, pathlib.Path(self.folder).name))
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """The names of the columns."""
+        """The names of the output columns."""
         import numpy
 
         return numpy.asarray([f"embedder{i}" for i in range(self._model.width)], object)
@@ -153,15 +156,15 @@ class Embedder(Parameters):
     def _vectors(self, x: Iterable[str], prompt: str | None, normalize: bool | None = None) -> Any:
         import numpy
 
-        from ._arrays import described
+        from ._arrays import describe_array
 
         model, texts = self._model, texts_of(x)
         found = numpy.empty((len(texts), model.width), numpy.float32)
         normalize = self.normalize if normalize is None else normalize
-        # Where there are no texts, the prompt is looked for all the same.
+        # Checks the prompt even if there are no texts.
         at = 0
         for part in chunks(texts, _CHUNK) if texts else [[]]:
-            model.embed(part, prompt, normalize, described("vectors", found[at : at + len(part)])[1])
+            model.embed(part, prompt, normalize, describe_array("vectors", found[at : at + len(part)])[1])
             at += len(part)
         return found
 

@@ -1,4 +1,4 @@
-"""What all estimators share: parameters, training, model folders, pickling."""
+"""Shared by all estimators: parameters, training, model folders, pickling."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from typing import Any, Callable, Iterable, Iterator
 from . import _chumoku, _files, _progress
 from ._inputs import check_least
 
-# What a model folder holds beside the model: a run's, not the model's.
-_OF_THE_RUN = ("log.jsonl", "tune.jsonl", ".chumoku-lock", "checkpoints")
+# Files of a training run in a model folder, which are not part of the model.
+_RUN_FILES = ("log.jsonl", "tune.jsonl", ".chumoku-lock", "checkpoints")
 
-# What a fitted estimator has that one to be fitted has not.
-_OF_A_MODEL = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order", "_is_indicator")
-# How often a folder is read whose files change meanwhile.
+# Attributes that exist only on a fitted estimator.
+_FITTED_ATTRIBUTES = ("metrics_", "classes_", "_model", "_folder", "_stamps", "_files", "_named", "_order", "_is_indicator")
+# Number of attempts to read a folder whose files are changing.
 _ATTEMPTS = 5
 
 
-# Methods whose arguments scikit-learn's metadata routing passes on.
-_ROUTED = ("fit", "predict", "score", "transform")
+# Methods whose arguments scikit-learn's metadata routing forwards.
+_ROUTED_METHODS = ("fit", "predict", "score", "transform")
 
-# Attributes that a clone copies beside the parameters.
-_CLONED = ("_requests", "_sklearn_output_config")
+# Attributes other than parameters that a clone copies.
+_CLONED_ATTRIBUTES = ("_requests", "_sklearn_output_config")
 
 
 def _routable(method: Any) -> list[str]:
-    """The arguments of a method beside X and y."""
+    """The requested arguments of a method other than X and y."""
     if method is None:
         return []
     return [name for name in inspect.signature(method).parameters if name not in ("X", "y", "texts")]
 
 
 class NotFittedError(ValueError, AttributeError):
-    """Raised where a model is asked before it was fitted or loaded."""
+    """Raised if a model is used before it was fitted or loaded."""
 
 
 class computed:  # noqa: N801
-    """An attribute that is computed unless it was set. (scikit-learn's `validate_data` sets it, which a property refuses.)"""
+    """A computed attribute that can be set. (scikit-learn's `validate_data` sets it, which a property would refuse.)"""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
@@ -57,14 +57,14 @@ class computed:  # noqa: N801
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class Parameters:
-    """The parameters of scikit-learn's protocol: the fields of a class that is made by ``dataclasses``."""
+    """Parameters in scikit-learn's protocol: the fields of a dataclass."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters, by name."""
+        """Returns the parameters by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def set_params(self, **parameters: Any) -> Any:
-        """Sets parameters; a name that is not one of them is an error."""
+        """Sets parameters; an unknown name is an error."""
         names = list(self.get_params())
         for name, value in parameters.items():
             if name not in names:
@@ -78,21 +78,21 @@ class Parameters:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         requests, asked = MetadataRequest(owner=type(self).__name__), self.__dict__.get("_requests", {})
-        for method in _ROUTED:
+        for method in _ROUTED_METHODS:
             for name in _routable(getattr(self, method, None)):
                 getattr(requests, method).add_request(param=name, alias=asked.get(method, {}).get(name))
         return requests
 
     def set_fit_request(self, **arguments: bool | str | None) -> Any:
-        """Requests arguments of :meth:`fit` from scikit-learn's tools: ``sample_weight=True``."""
+        """Requests arguments of :meth:`fit` from scikit-learn's tools, such as ``sample_weight=True``."""
         return self._request("fit", arguments)
 
     def set_predict_request(self, **arguments: bool | str | None) -> Any:
-        """Requests arguments of ``predict`` from scikit-learn's tools: ``abstain=True``."""
+        """Requests arguments of ``predict`` from scikit-learn's tools, such as ``abstain=True``."""
         return self._request("predict", arguments)
 
     def set_score_request(self, **arguments: bool | str | None) -> Any:
-        """Requests arguments of ``score`` from scikit-learn's tools: ``sample_weight=True``."""
+        """Requests arguments of ``score`` from scikit-learn's tools, such as ``sample_weight=True``."""
         return self._request("score", arguments)
 
     def _request(self, method: str, arguments: dict[str, bool | str | None]) -> Any:
@@ -106,8 +106,8 @@ class Parameters:
 
     def __sklearn_clone__(self) -> Any:
         made = type(self)(**self.get_params())
-        # scikit-learn's own clone copies these too.
-        made.__dict__ |= {name: copy.deepcopy(self.__dict__[name]) for name in _CLONED if name in self.__dict__}
+        # scikit-learn's clone copies these attributes too.
+        made.__dict__ |= {name: copy.deepcopy(self.__dict__[name]) for name in _CLONED_ATTRIBUTES if name in self.__dict__}
         return made
 
     def __repr__(self) -> str:
@@ -117,21 +117,22 @@ class Parameters:
 
 
 class Estimator(Parameters):
-    """A model that is trained on rows, and lives in a model folder.
+    """A model that is trained on rows and stored in a model folder.
 
     Attributes:
-        metrics_: what ``metrics.json`` holds: scores on the rows that were held out; ``None`` where a folder has none.
+        metrics_: the content of ``metrics.json``: scores on the held-out rows; ``None`` if a folder has none.
     """
 
     out: str | os.PathLike[str] | None
     _files: dict[str, bytes] | None
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the model folder, which the command and ``load`` read. An existing file of another kind is not touched."""
-        files = self._content()
+        """Writes the model folder, which the command and ``load`` can read. It never replaces a file that is not an
+        older model."""
+        files = self._model_files()
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        strange = [path.name for path in folder.iterdir() if path.name not in files and path.name not in _OF_THE_RUN]
+        strange = [path.name for path in folder.iterdir() if path.name not in files and path.name not in _RUN_FILES]
         if strange:
             raise ValueError(f"saving to {folder}: expected a new folder or an older model, found {', '.join(sorted(strange)[:3])}")
         for name, content in files.items():
@@ -139,21 +140,21 @@ class Estimator(Parameters):
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], **parameters: Any) -> Any:
-        """Reads a model folder that the command or ``save`` wrote. Parameters are those of a later ``fit``."""
+        """Reads a model folder written by the command or ``save``. Parameters apply to a later ``fit``."""
         loaded = cls(**parameters)
         loaded._read(pathlib.Path(folder))
         return loaded
 
-    # What a class has of its own.
+    # Overridden by each class.
 
     def _open(self, folder: pathlib.Path) -> Any:
-        """The model in a folder."""
+        """Loads the model of a folder."""
         raise NotImplementedError
 
-    # What follows is for the classes themselves, for scikit-learn, pickle and notebooks.
+    # Methods for the subclasses, scikit-learn, pickle and notebooks.
 
     def _train(self, model: str, rows: Iterable[dict[str, Any]], **of_the_task: Any) -> None:
-        """Trains on rows, as the command does, and reads the folder that is written."""
+        """Trains on rows, as the command does, and reads the folder that it wrote."""
         with contextlib.ExitStack() as stack:
             place = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chumoku-")))
             wish = self._checked()
@@ -174,11 +175,11 @@ class Estimator(Parameters):
             except ValueError as error:
                 if str(place) not in str(error):
                     raise
-                # The files are ours, and gone when this is read.
+                # The temporary files are gone when the user reads the message.
                 raise ValueError(str(error).replace(str(file), "fit(X, y)").replace(str(place / "old.jsonl"), "old")) from None
             self._read(out)
             if self.out is None:
-                self._files = self._content()
+                self._files = self._model_files()
 
     def _checked(self) -> dict[str, Any]:
         """Returns the parameters after checking their types."""
@@ -198,12 +199,12 @@ class Estimator(Parameters):
 
     @computed
     def n_features_in_(self) -> int:
-        """The number of columns that the model reads: one."""
+        """The number of input columns: one."""
         self._fitted()
         return 1
 
     def _read(self, folder: pathlib.Path) -> None:
-        # The model is read as one. What is read beside it is of the same model if no file changed meanwhile.
+        # Model and metadata are read separately. They belong together if no file changed meanwhile.
         for _ in range(_ATTEMPTS):
             stamps = _stamps(folder) if folder.is_dir() else {}
             model = self._open(folder)
@@ -219,7 +220,7 @@ class Estimator(Parameters):
         self._files, self.metrics_ = None, metrics
 
     def _forget(self) -> None:
-        for name in _OF_A_MODEL:
+        for name in _FITTED_ATTRIBUTES:
             self.__dict__.pop(name, None)
 
     def _fitted(self) -> Any:
@@ -228,8 +229,8 @@ class Estimator(Parameters):
             raise _not_fitted()(f"this {type(self).__name__} has not been fitted: call fit(…), or load(folder)")
         return model
 
-    def _content(self) -> dict[str, bytes]:
-        """The files of the model's folder."""
+    def _model_files(self) -> dict[str, bytes]:
+        """Returns the files of the model's folder."""
         self._fitted()
         if self._files is not None:
             return self._files
@@ -239,9 +240,9 @@ class Estimator(Parameters):
 
     @contextlib.contextmanager
     def _as_folder(self) -> Iterator[pathlib.Path]:
-        """The model's folder, for a while."""
+        """Provides the model's folder for a limited time."""
         if self._fitted() and self._files is None:
-            self._content()
+            self._model_files()
             yield self._folder
             return
         with tempfile.TemporaryDirectory(prefix="chumoku-") as place:
@@ -263,9 +264,9 @@ class Estimator(Parameters):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        # The model's files take the place of the model.
+        # The pickled state holds the model's files instead of the native model.
         if state.pop("_model", None) is not None:
-            state["_files"] = self._content()
+            state["_files"] = self._model_files()
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -276,20 +277,20 @@ class Estimator(Parameters):
                     (pathlib.Path(folder) / name).write_bytes(content)
                 self._model = self._open(pathlib.Path(folder))
 
-    def _facts(self) -> list[tuple[str, str]]:
-        """What a notebook shows of a model that is fitted."""
+    def _summary(self) -> list[tuple[str, str]]:
+        """The summary of a fitted model for notebooks."""
         scores = (self.__dict__.get("metrics_") or {}).get("scores")
         numbers = scores.items() if isinstance(scores, dict) else ()
         return [(name, f"{x:.3f}" if isinstance(x, float) else f"{x}") for name, x in numbers if isinstance(x, (int, float))]
 
     def _repr_html_(self) -> str:
-        rows = self._facts() if self.__sklearn_is_fitted__() else []
+        rows = self._summary() if self.__sklearn_is_fitted__() else []
         body = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
         return f"<div><code>{html.escape(repr(self))}</code><table>{body}</table></div>"
 
 
 def _write(file: pathlib.Path, rows: Iterable[dict[str, Any]]) -> pathlib.Path:
-    """A file of rows."""
+    """Writes rows to a temporary JSON Lines file."""
     with open(file, "w", encoding="utf-8") as written:
         for row in rows:
             json.dump(row, written)
@@ -298,7 +299,7 @@ def _write(file: pathlib.Path, rows: Iterable[dict[str, Any]]) -> pathlib.Path:
 
 
 def _not_fitted() -> type[NotFittedError]:
-    """The error, which is scikit-learn's own too where that is there: its tools look for it."""
+    """The error class, which is also scikit-learn's own if that is installed: its tools look for it."""
     exceptions = sys.modules.get("sklearn.exceptions")
     if exceptions is None:
         return NotFittedError
@@ -306,13 +307,13 @@ def _not_fitted() -> type[NotFittedError]:
 
 
 def _stamps(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
-    """The files of a model, and when they were written."""
+    """Returns the files of a model with their modification times."""
     stamps = {}
     for path in sorted(folder.iterdir()):
-        # Another model may be taking the place of this one.
+        # Another model may be replacing this one.
         with contextlib.suppress(FileNotFoundError):
             found = path.stat()
-            if path.is_file() and path.name not in _OF_THE_RUN:
+            if path.is_file() and path.name not in _RUN_FILES:
                 stamps[path.name] = (found.st_size, found.st_mtime_ns)
     return stamps
 

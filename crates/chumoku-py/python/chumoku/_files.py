@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and replace nothing that was read."""
+"""Atomic file writes that never replace an input."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from . import _chumoku
 
 
 def write(path: str | os.PathLike[str], content: bytes, own: bool = False) -> None:
-    """Writes a file whole. Only one of a model's folder (``own``) may replace a file that this process has read.
+    """Writes a file atomically. Only a file of a model's folder (``own``) may replace one that this process has read.
 
     Raises:
-        ValueError: the file is one that was read, such as one of a model's folder.
-        OSError: it cannot be written.
+        ValueError: this process has read the file, for example as part of a model.
+        OSError: the file cannot be written.
     """
     _chumoku.write_file(path, content, own)

@@ -1,4 +1,4 @@
-"""The functions of the package: what is the same for arrays and tensors stands here."""
+"""The public attention functions: the part that arrays and tensors share."""
 
 from __future__ import annotations
 
@@ -37,42 +37,44 @@ def attention(
 ) -> Any:
     """Scaled dot-product attention, ``softmax(scale · Q Kᵀ) V``, with everything that the kernels can do.
 
-    Arguments are arrays of NumPy, tensors of PyTorch on the CPU, or anything with DLPack or the array interface; results
-    are of the same kind. Numbers are float32, float64 (computed by the plain version, slowly), bfloat16 or float16.
-    Tensors of PyTorch have gradients. Views of any strides are read where they lie, if the numbers of a row are side by
-    side; others are copied: those whose width is not the last axis in memory, and arrays with negative steps.
+    Arguments are NumPy arrays, PyTorch tensors on the CPU, or any object with DLPack or the array interface. Results
+    have the same type. Element types are float32, float64 (a slow reference implementation), bfloat16 and float16.
+    PyTorch tensors have gradients. Views with any strides are read in place if the elements of each row are contiguous.
+    Other layouts are copied: arrays whose width is not the last axis in memory, and arrays with negative strides.
 
     Args:
         query: (batch, heads, queries, width); packed sequences are (tokens, heads, width).
-        key: (batch, key heads, keys, width), where the number of key heads divides that of heads.
+        key: (batch, key heads, keys, width), where the number of key heads divides the number of heads.
         value: (batch, key heads, keys, value width).
-        causal: no query sees a key after its own place. ``"top_left"``: the first query stands at the first key, as
-            ``is_causal`` of PyTorch. ``"bottom_right"``: the last query stands at the last key, as with a cache. A
-            number: the key at which the first query stands.
-        window: (left, right): how many keys before and after its place a query sees; ``None`` is no bound. The place is
-            that of ``causal``, else bottom right.
+        causal: no query sees a key after its own position. ``"top_left"`` aligns the first query with the first key, as
+            ``is_causal`` of PyTorch does. ``"bottom_right"`` aligns the last query with the last key, as with a cache.
+            A number is the key index of the first query.
+        window: (left, right): the number of keys that a query sees before and after its position; ``None`` is
+            unlimited. Positions follow ``causal``, or else bottom right.
         softcap: scores s become ``softcap · tanh(s / softcap)``, as in Gemma 2.
-        alibi: a slope for each head: attention with linear biases.
-        sinks: a score for each head, of a key whose value is 0, as in GPT-OSS.
-        mask: broadcasts to (batch, heads, queries, keys). Booleans: True may be attended to. Numbers: added to the
-            scores. It is never expanded in memory.
-        scale: the factor on scores, 1/√width unless it is given.
-        key_lengths: how many keys each sequence has; what lies beyond is never read.
-        query_offsets, key_offsets: where packed sequences begin and the last ends: 0, …, tokens.
-        dropout: the share of weights that is dropped.
-        seed: of dropout; the same seed drops the same weights. Without it the library's own generator is asked.
-        precision: how exact float32 products are; ``None`` follows PyTorch's setting for tensors
-            (``torch.backends.fp32_precision``, ``torch.set_float32_matmul_precision``), and is ``"highest"`` for arrays.
-        return_lse, return_weights, statistics: what to return beside the output. Statistics are ``"mass"``,
-            ``"entropy"`` and ``"top:8"`` (or another number of keys), which need no array of queries × keys.
+        alibi: a slope for each head, for attention with linear biases.
+        sinks: a score for each head, of an extra key whose value is 0, as in GPT-OSS.
+        mask: broadcasts to (batch, heads, queries, keys). In a boolean mask, True allows attention. Numbers are added
+            to the scores. The mask is never expanded in memory.
+        scale: the factor on scores; 1/√width by default.
+        key_lengths: the number of keys of each sequence; keys beyond it are never read.
+        query_offsets, key_offsets: the offsets of packed sequences: 0, …, tokens.
+        dropout: the dropout rate of the weights.
+        seed: the seed of dropout; the same seed drops the same weights. By default it is drawn from the library's own
+            generator.
+        precision: the precision of float32 products. ``None`` follows PyTorch's setting for tensors
+            (``torch.backends.fp32_precision``, ``torch.set_float32_matmul_precision``), and is ``"highest"`` for
+            arrays.
+        return_lse, return_weights, statistics: additional results to return. Statistics are ``"mass"``, ``"entropy"``
+            and ``"top:8"`` (or another number of keys). They need no array of queries × keys.
 
     Returns:
-        The output, (batch, heads, queries, value width). If something else was asked for too, an
-        :class:`AttentionResult`. A query with nothing to attend to gets 0.
+        The output, (batch, heads, queries, value width). With additional results, an :class:`AttentionResult`. The
+        output of a query without visible keys is 0.
 
     Raises:
-        ValueError: shapes, lengths or numbers do not fit.
-        TypeError: an argument is not an array, or of numbers that are not known.
+        ValueError: shapes, lengths or values are invalid.
+        TypeError: an argument is not an array, or its element type is not supported.
     """
     tensors = is_torch(query)
     of_library = _of("torch" if tensors else "_numpy")
@@ -92,15 +94,15 @@ def attention(
         "window": None if window is None else tuple(window),
         "softcap": None if softcap is None else float(softcap),
         "alibi": None if alibi is None else [float(slope) for slope in alibi],
-        "key_lengths": _whole("key_lengths", key_lengths),
-        "query_offsets": _whole("query_offsets", query_offsets),
-        "key_offsets": _whole("key_offsets", key_offsets),
+        "key_lengths": _whole_numbers("key_lengths", key_lengths),
+        "query_offsets": _whole_numbers("query_offsets", query_offsets),
+        "key_offsets": _whole_numbers("key_offsets", key_offsets),
         "dropout": float(dropout),
     }
     if (query_offsets is None) != (key_offsets is None):
         raise ValueError("expected query_offsets and key_offsets, or neither")
     if query_offsets is not None and (return_weights or statistics):
-        raise ValueError("packed sequences: weights and statistics are of sequences of one length; give them one by one")
+        raise ValueError("packed sequences: weights and statistics are not available; pass the sequences one by one")
     result = of_library.attention(
         (query, key, value), mask, sinks, options, seed, precision, return_lse, return_weights, statistics
     )
@@ -117,18 +119,18 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """``torch.nn.functional.scaled_dot_product_attention``: the same arguments, the same results, for arrays too.
+    """``torch.nn.functional.scaled_dot_product_attention`` with the same arguments and results, also for arrays.
 
     Args:
         query: (…, heads, queries, width)
         key: (…, key heads, keys, width)
         value: (…, key heads, keys, value width)
-        attn_mask: booleans (True may be attended to), or numbers of the type of ``query`` or float32, which are added to the
-            scores; broadcasts to (…, heads, queries, keys).
-        dropout_p: the share of weights that is dropped, in evaluation too: pass 0 there.
-        is_causal: the first query sees the first key alone, the second the first two, and so on.
-        scale: the factor on scores, 1/√width unless it is given.
-        enable_gqa: whether there may be fewer key heads than heads.
+        attn_mask: a boolean mask, where True allows attention. Or numbers of the type of ``query`` or float32, which
+            are added to the scores. Broadcasts to (…, heads, queries, keys).
+        dropout_p: the dropout rate of the weights. It also applies in evaluation: pass 0 there.
+        is_causal: the first query sees only the first key, the second the first two, and so on.
+        scale: the factor on scores; 1/√width by default.
+        enable_gqa: allow fewer key heads than heads.
 
     Raises:
         ValueError: both ``attn_mask`` and ``is_causal`` are given, or shapes do not fit. (PyTorch raises RuntimeError,
@@ -139,11 +141,12 @@ def scaled_dot_product_attention(
 
 
 def _of(library: str) -> Any:
-    """The module for a library. (The statement `import` costs as much as all the rest of a call, also of what is there.)"""
+    """Returns the module for a library. (An `import` statement costs as much as the rest of a call, even if the module
+    is loaded.)"""
     return sys.modules.get(f"chumoku.{library}") or importlib.import_module(f"chumoku.{library}")
 
 
-def _whole(what: str, numbers: Any) -> list[int] | None:
+def _whole_numbers(what: str, numbers: Any) -> list[int] | None:
     if numbers is None:
         return None
     if hasattr(numbers, "tolist"):

@@ -1,4 +1,4 @@
-"""What estimators are given: texts and labels out of whatever holds them."""
+"""Converts the inputs of estimators: texts and labels from lists, arrays and tables."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def only_column(x: Any) -> Any:
     return x[:, 0] if names is None and isinstance(shape, tuple) and len(shape) == 2 and shape[1] == 1 else x
 
 
-def listed(x: Any) -> list:
-    """A list of whatever holds texts or labels: lists, arrays, columns of tables, tables of one column."""
+def as_list(x: Any) -> list:
+    """Converts texts or labels to a list, from lists, arrays, columns of tables, or tables with one column."""
     if isinstance(x, (str, bytes)):
         raise TypeError(f"expected several texts, got one {type(x).__name__}: put it into a list")
     x = only_column(x)
@@ -41,16 +41,17 @@ def listed(x: Any) -> list:
 
 
 def texts_of(x: Any) -> list[str]:
-    """Texts to be read; what is none is named with its row."""
-    texts = listed(x)
+    """Checks texts to read. An error names the row of a value that is not a text."""
+    texts = as_list(x)
     for row, text in enumerate(texts):
         check_text(f"row {row}", text)
     return texts
 
 
 def texts_or_pairs(x: Any) -> tuple[list, bool]:
-    """Texts, or pairs of texts as tuples; and whether they are pairs. What is neither is named with its row."""
-    given = listed(x)
+    """Checks texts, or pairs of texts as tuples; also returns whether they are pairs. An error names the row of any
+    other value."""
+    given = as_list(x)
     pairs = any(isinstance(one, (tuple, list)) for one in given)
     for row, one in enumerate(given):
         if not pairs:
@@ -65,14 +66,14 @@ def texts_or_pairs(x: Any) -> tuple[list, bool]:
 
 
 def check_rows(given: list, pairs: bool) -> None:
-    """Texts to learn from or to answer of, which are not empty."""
+    """Checks that texts for training or prediction are not empty."""
     for row, one in enumerate(given):
         for text in one if pairs else (one,):
             check_row(row, "text", text)
 
 
 def rows_of(x: Any, what: str) -> list[str]:
-    """Texts to learn from or to answer of, which are not empty."""
+    """Checks that texts for training or prediction are not empty."""
     texts = texts_of(x)
     for row, text in enumerate(texts):
         check_row(row, what, text)
@@ -80,7 +81,7 @@ def rows_of(x: Any, what: str) -> list[str]:
 
 
 def is_none(x: Any) -> bool:
-    """Whether it stands for nothing: None, NaN, or what pandas has for them."""
+    """Returns true for a missing value: None, NaN, or their counterparts in pandas."""
     if x is None or type(x).__name__ in ("NAType", "NaTType"):
         return True
     return not isinstance(x, (str, list, tuple, set, frozenset)) and getattr(x, "ndim", 0) == 0 and bool(x != x)
@@ -107,7 +108,7 @@ def check_as_many(texts: list, others: list, what: str) -> None:
 
 
 def check_least(name: str, x: Any, least: int) -> int:
-    """Returns an integer of Python after checking that the number is whole and not below `least`."""
+    """Returns a Python integer after checking that the number is whole and at least `least`."""
     try:
         whole = least - 1 if isinstance(x, bool) else operator.index(x)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Labels of any type, as they are given and as they are told."""
+"""Labels of any type: conversion to strings and back."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import sys
 from typing import Any, Iterable
 
 from . import _chumoku
-from ._inputs import check_row, is_none, listed, only_column
+from ._inputs import as_list, check_row, is_none, only_column
 
 
 def labels_of(y: Any) -> list:
-    """A list of labels, each as it was given; those of arrays as Python has them, but times as NumPy has them."""
+    """Returns a list of labels in their original types. Labels from arrays become Python objects, except times, which
+    stay NumPy's."""
     y = only_column(y)
     if getattr(getattr(y, "dtype", None), "kind", None) in ("M", "m"):
         import numpy
 
         return list(numpy.asarray(y))
-    return listed(y)
+    return as_list(y)
 
 
 def check_label(row: int, label: Any) -> None:
-    """A label is told by its text, and looked up by itself."""
+    """Returns the string of a label; the label itself is the key for lookups."""
     of = type(label)
     try:
         hash(label)
-        lacks = "has no text of its own" if of.__str__ is object.__str__ and of.__repr__ is object.__repr__ else None
+        lacks = "has no string form of its own" if of.__str__ is object.__str__ and of.__repr__ is object.__repr__ else None
     except TypeError:
         lacks = "cannot be hashed"
     if lacks is not None:
@@ -32,7 +33,7 @@ def check_label(row: int, label: Any) -> None:
 
 
 def missing_values(missing: Any) -> list[str] | None:
-    """Returns the texts that stand for a missing label; None for those that the command knows."""
+    """Returns the strings that stand for a missing label; None for the command's default."""
     if missing is None:
         return None
     values = None if isinstance(missing, (str, bytes)) else list(missing)
@@ -42,7 +43,8 @@ def missing_values(missing: Any) -> list[str] | None:
 
 
 class LabelReader:
-    """Reads labels as the command reads those of a file. A missing one raises ValueError with its row; a text of ``known`` is none."""
+    """Reads labels as the command reads those of a file. A missing label raises ValueError with its row. A string in
+    ``known`` is never missing."""
 
     def __init__(self, missing: Any, known: Iterable[str] = ()) -> None:
         self._missing = missing_values(missing)
@@ -68,18 +70,19 @@ _LEAVE_OUT = "leave such rows out, or give missing=[] to take every label as it 
 
 
 def check_distinct(labels: Iterable[Any]) -> None:
-    """Labels that are written otherwise must be others."""
+    """Checks that different strings stand for different labels."""
     seen: dict[Any, Any] = {}
     for label in labels:
         other = seen.setdefault(label, label)
         if other is not label:
-            raise ValueError(f"labels {other!r} and {label!r} are equal, and written otherwise")
+            raise ValueError(f"labels {other!r} and {label!r} are equal, but have different string forms")
 
 
 def sorted_classes(labels: list) -> tuple[Any, list[int]]:
-    """An array of different labels, in their own type where NumPy has one, sorted as scikit-learn sorts them; and their places.
+    """Returns the distinct labels, sorted, and the index of each. The result is an array of their own type if NumPy has
+    one.
 
-    Those of types that have no order, as members of an enumeration, are sorted by their texts. Without NumPy they are a list.
+    Labels without an order, such as enum members, are sorted by their strings. Without NumPy the result is a list.
     """
     try:
         import numpy
@@ -87,7 +90,7 @@ def sorted_classes(labels: list) -> tuple[Any, list[int]]:
         order = _sorted_places(labels)
         return [labels[place] for place in order], order
     array = numpy.asarray(labels)
-    # What NumPy makes of numbers and texts together, or of integers that are too large, is something else.
+    # NumPy changes the values of mixed numbers and strings, and of integers that are too large.
     is_own = array.ndim == 1 and array.dtype != object and all(_is_same(a, b) for a, b in zip(array, labels))
     if is_own:
         array, first = numpy.unique(array, return_index=True)
@@ -114,7 +117,7 @@ def _sorted_places(labels: list) -> list[int]:
 
 
 def own(label: Any) -> Any:
-    """A label out of an array: Python's own, but for times."""
+    """Converts an array element to a Python label, except for times."""
     numpy = sys.modules.get("numpy")
     is_from_array = numpy is not None and isinstance(label, numpy.generic) and label.dtype.kind not in "Mm"
     return label.item() if is_from_array else label

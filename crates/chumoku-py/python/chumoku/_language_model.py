@@ -1,4 +1,4 @@
-"""Language models: transformers that go on with a text."""
+"""Language models: transformers that continue a text."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from ._pages import Explanation
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class LanguageModel(Estimator):
-    """A transformer that goes on with a text, trained on documents as ``chumoku train --task lm`` does it.
+    """A transformer that continues a text, trained on documents as by ``chumoku train --task lm``.
 
-    The same documents, seed and settings write the same ``model.safetensors`` as the command. :meth:`load` also reads published
-    models (GPT-2, Llama and others), as transformers writes them, and ``from_pretrained`` trains them further.
+    The same documents, seed and settings produce the same ``model.safetensors`` as the command. :meth:`load` also reads
+    published models (GPT-2, Llama and others) in the format of transformers, and ``from_pretrained`` trains them
+    further.
 
     >>> model = chumoku.LanguageModel.load(folder)                                      # doctest: +SKIP
     >>> for piece in model.generate("Once upon a time", max_tokens=50):                 # doctest: +SKIP
     ...     print(piece, end="", flush=True)
 
     Args:
-        epochs: at most; chosen from the data if absent.
-        seed: decides initial weights, order and dropout.
-        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``. If absent, training takes ``"medium"``, and
-            a model that is loaded its own.
-        tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data if absent.
-        from_pretrained: the folder of a language model that is trained further.
-        freeze, lora, out, resume, progress: as for :class:`TextClassifier`.
+        epochs: the maximum number of epochs; chosen from the data by default.
+        seed: seed of initial weights, order and dropout.
+        precision: the precision of float32 products: ``"medium"``, ``"high"`` or ``"highest"``. The default is
+            ``"medium"`` for training, and the folder's setting for a loaded model.
+        tokens: ``"subwords"``, ``"characters"`` or ``"words"``; chosen from the data by default.
+        from_pretrained: the folder of a language model to train further.
+        freeze, lora, out, resume, progress: see :class:`TextClassifier`.
 
     Attributes:
-        metrics_: what ``metrics.json`` holds: loss and perplexities on the text that was held out.
+        metrics_: the content of ``metrics.json``: loss and perplexities on the held-out text.
     """
 
     epochs: int | None = None
@@ -50,12 +51,12 @@ class LanguageModel(Estimator):
     progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str] | str, y: None = None) -> LanguageModel:
-        """Trains on documents, or on one long text; a tenth is held out to choose by.
+        """Trains on documents, or on one long text. A tenth is used for validation.
 
         Raises:
-            TypeError: a row is no text.
+            TypeError: a row is not a text.
             ValueError: there is too little text.
-            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+            KeyboardInterrupt: on Ctrl-C, after saving the best model so far; with ``out`` a later fit can ``resume``.
         """
         self._forget()
         texts = rows_of([X] if isinstance(X, str) else X, "document")
@@ -72,14 +73,15 @@ class LanguageModel(Estimator):
         top_p: float = 1.0,
         seed: int = 42,
     ) -> Iterator[str]:
-        """Goes on with a text: an iterator of its pieces, each as soon as it is known, that needs not be read to its end.
+        """Continues a text. Returns an iterator of pieces, each available as soon as it is generated. It need not be
+        exhausted.
 
-        Its ``stop`` is then ``"end"`` or ``"max_tokens"``. The same seed writes the same text.
+        After the last piece, its ``stop`` is ``"end"`` or ``"max_tokens"``. The same seed generates the same text.
 
         Args:
             temperature: divides the logits; 0 takes the most probable token at each step.
-            top_k: only the so many most probable tokens are chosen from; 0 for all.
-            top_p: only the fewest most probable tokens are chosen from whose probabilities add up to this.
+            top_k: sample only from this many most probable tokens; 0 for all.
+            top_p: sample only from the smallest set of most probable tokens whose probabilities reach this sum.
         """
         check_text("prompt", prompt)
         for name, x in (("max_tokens", max_tokens), ("top_k", top_k), ("seed", seed)):
@@ -96,9 +98,11 @@ class LanguageModel(Estimator):
         top_p: float = 1.0,
         seed: int = 42,
     ) -> Iterator[str]:
-        """Answers messages, ``{"role": …, "content": …}``, or one text by a user, with the model's own chat template.
+        """Replies to messages, ``{"role": …, "content": …}``, or to one text by a user, with the model's own chat
+        template.
 
-        What comes is as for :meth:`generate`. A model without a chat template raises ValueError when it is read.
+        Returns an iterator as :meth:`generate` does. The first read raises ValueError for a model without a chat
+        template.
         """
         given = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         for name, x in (("max_tokens", max_tokens), ("top_k", top_k), ("seed", seed)):
@@ -113,18 +117,18 @@ class LanguageModel(Estimator):
         return self._fitted().generate("", pairs, max_tokens, temperature, top_k, top_p, seed)
 
     def evaluate(self, X: Iterable[str] | str) -> dict[str, Any]:
-        """Loss and perplexities of documents: what ``chumoku eval --json`` writes."""
+        """Loss and perplexities of documents, as in ``chumoku eval --json``."""
         texts = texts_of([X] if isinstance(X, str) else X)
         if not texts:
             raise ValueError("evaluate: expected some documents, got none")
         return json.loads(self._fitted().score(texts))
 
     def score(self, X: Iterable[str] | str, y: None = None) -> float:
-        """The mean ln p of a token of these documents."""
+        """The mean log-probability (ln p) per token of these documents."""
         return -self.evaluate(X)["loss"]
 
     def explain(self, text: str) -> Explanation:
-        """What comes next in a text, and why: the effect of each word, and the attention of every layer and head."""
+        """Explains the next token of a text: the effect of each word, and the attention of every layer and head."""
         check_text("explain", text)
         return Explanation(self._fitted().explain(text, type(self).__name__))
 

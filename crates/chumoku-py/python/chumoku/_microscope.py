@@ -1,4 +1,4 @@
-"""Attention in numbers: what ``chumoku trace``, ``check`` and ``count`` say, as objects."""
+"""Attention in numbers: the results of ``chumoku trace``, ``check`` and ``count`` as objects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from . import _chumoku, _files
 from ._estimator import Estimator
 from ._pages import Shown
 
-# What the name of a file asks for.
+# Output formats by file extension.
 _FORMATS = {".txt": "text", ".md": "md", ".html": "html", ".tex": "latex", ".json": "json", ".xlsx": "xlsx"}
 
 
 def _source(example: Any) -> tuple[str, str]:
-    """How a worked example was given: by name, as a file, or as JSON."""
+    """Returns how a worked example is given (by name, as a file, or as JSON) and its value."""
     if isinstance(example, Mapping):
         return "json", json.dumps(example, default=_plain)
     if isinstance(example, str) and example in _chumoku.example_names():
@@ -32,7 +32,7 @@ def _source(example: Any) -> tuple[str, str]:
 
 
 def _plain(x: Any) -> Any:
-    """Arrays and tensors as lists of their numbers."""
+    """Converts arrays and tensors to nested lists of numbers."""
     if hasattr(x, "detach"):
         x = x.detach()
     if hasattr(x, "tolist"):
@@ -51,29 +51,30 @@ def trace(
     head: int = 1,
     backward: bool = False,
 ) -> Trace:
-    """Attention step by step, with every number: of a worked example, or of a model while it reads a text.
+    """Traces attention step by step, with every number: for a worked example, or for a model on one text.
 
     >>> found = chumoku.trace({"inputs": {"Q": [[1.0, 0.0]], "K": [[1.0, 0.0], [0.0, 1.0]], "V": [[2.0], [4.0]]}})
     >>> found["weights"].round(4)
     array([[0.6698, 0.3302]])
 
     Args:
-        example: the name of a built-in example, a file, or a dictionary as such a file holds it; its matrices may be arrays.
-        model: a model folder, trained here or published, or a fitted estimator; then ``text`` is what it reads,
-            of a model of two texts both, as a tuple.
-        target: of a translator, the translation that it is given; its own if absent. Of a classifier, with ``backward``, the class whose
-            loss is taken; the one that it predicts if absent.
-        part: of a translator: ``"encoder"``, ``"decoder"`` or ``"cross"``.
-        layer, head: which, counted from 1; the last layer if absent.
-        backward: whether the steps go on to the loss and its gradients with respect to each matrix, and to a step of AdamW.
+        example: the name of a built-in example, a file, or a dictionary with the content of such a file. Its matrices
+            may be arrays.
+        model: a model folder, trained here or published, or a fitted estimator. ``text`` is then its input; for a pair
+            model, a tuple of two texts.
+        target: for a translator, the translation; by default its own. For a classifier with ``backward``, the class
+            whose loss is used; by default the predicted one.
+        part: for a translator: ``"encoder"``, ``"decoder"`` or ``"cross"``.
+        layer, head: the layer and head, counted from 1; the last layer by default.
+        backward: continue to the loss, its gradient with respect to each matrix, and a step of AdamW.
 
     Raises:
-        ValueError: there is no such example, layer or head, or the numbers do not fit together.
+        ValueError: there is no such example, layer or head, or the numbers are inconsistent.
     """
     if (example is None) == (model is None):
         raise TypeError("expected a worked example, or model=… and text=…")
     if model is None:
-        return _of_example(*_source(example), head, bool(backward))
+        return _trace_example(*_source(example), head, bool(backward))
     if isinstance(text, (tuple, list)) and len(text) == 2 and all(isinstance(one, str) for one in text):
         text = _chumoku.joined(*text)
     if not isinstance(text, str):
@@ -86,34 +87,34 @@ def trace(
     return Trace(_chumoku.Trace.of_model(pathlib.Path(model), text, target, part, layer, head, bool(backward)))
 
 
-def _of_example(source: str, given: str, head: int, backward: bool, name: str | None = None) -> Trace:
+def _trace_example(source: str, given: str, head: int, backward: bool, name: str | None = None) -> Trace:
     made = Trace(_chumoku.Trace.of_example(source, given, head, backward, name))
     if source == "file" and given != "-":
-        # The file may be another one when this is read again.
+        # The file may have changed by the time it is read again.
         name, source, given = given, "json", pathlib.Path(given).read_text(encoding="utf-8-sig")
     made._example = source, given, head, backward, name
     return made
 
 
 class Trace(Shown):
-    """Attention step by step. ``trace["weights"]`` is the matrix of a step, in float64, and ``trace["Q", 2]`` the part of it that
-    head 2 has; ``str(trace)`` tells the steps as text, and ``text(depth="all")`` every number. Of a trace that was made backward,
-    ``trace.gradient("W_Q")`` is the gradient of the loss with respect to a quantity.
+    """A step-by-step trace of attention. ``trace["weights"]`` is the matrix of a step, in float64, and ``trace["Q",
+    2]`` is the part of head 2. ``str(trace)`` renders the steps as text, and ``text(depth="all")`` every number. For a
+    trace with ``backward=True``, ``trace.gradient("W_Q")`` is the gradient of the loss with respect to a quantity.
 
     Attributes:
-        data: all of it, as ``chumoku trace --format json`` writes it.
+        data: the full output of ``chumoku trace --format json``.
         steps: the name of each quantity, in the order of the steps.
-        gradients: the name of each quantity whose gradient is shown, in the order of the steps backward.
-        tokens, key_tokens: what rows and columns stand for, where they stand for something.
+        gradients: the name of each quantity with a gradient, in the order of the backward steps.
+        tokens, key_tokens: the tokens of the rows and columns, if they have any.
     """
 
-    # What it can be made of again, if it is of a worked example.
+    # The arguments that recreate a trace of a worked example.
     _example: tuple[str, str, int, bool, str | None] | None = None
 
     def __init__(self, found: Any) -> None:
         self._found = found
         self.data: dict = json.loads(found.json("en"))
-        # What is shown whole and of a head stands there once.
+        # A quantity that is shown in full and for a head is listed once.
         self.steps, self.gradients = (
             list(dict.fromkeys(step["name"] for step in self.data["steps"] if step["kind"] == kind)) for kind in ("value", "gradient")
         )
@@ -122,14 +123,14 @@ class Trace(Shown):
 
     def __reduce__(self) -> tuple:
         if self._example is not None:
-            return _of_example, self._example
+            return _trace_example, self._example
         return Trace, (self._found if isinstance(self._found, _Written) else _Written.of(self._found),)
 
     def __copy__(self) -> Trace:
         return self
 
     def __deepcopy__(self, memo: Any) -> Trace:
-        # Of what is inside nothing changes; the numbers may.
+        # The structure is shared and immutable; only the numbers are copied.
         made = Trace(self._found)
         made._example = self._example
         return made
@@ -138,10 +139,11 @@ class Trace(Shown):
         return self._matrix("value", *(name if isinstance(name, tuple) else (name, None)))
 
     def gradient(self, name: str, head: int | None = None) -> Any:
-        """The gradient of the loss with respect to a quantity, of its shape, in float64; with ``head`` that head's part of it.
+        """The gradient of the loss with respect to a quantity, of the same shape, in float64. With ``head``, the part
+        of that head.
 
         Raises:
-            KeyError: there is no such gradient; ``gradients`` has the names of those that are there.
+            KeyError: there is no such gradient; ``gradients`` lists the available names.
         """
         return self._matrix("gradient", name, head)
 
@@ -149,9 +151,9 @@ class Trace(Shown):
         import numpy
 
         found = [step for step in self.data["steps"] if step["kind"] == kind and step["name"] == name and head in (None, step["head"])]
-        # The whole, where that is there; else the part of the head that is shown.
+        # Prefers the full matrix to the part of the traced head.
         for step in sorted(found, key=lambda step: step["head"] is not None):
-            # NaN and the infinities are texts in JSON.
+            # NaN and infinities are strings in JSON.
             return numpy.asarray([[float(x) for x in row] for row in step["matrix"]]).reshape(step["shape"])
         there = self.steps if kind == "value" else self.gradients
         if not there:
@@ -168,15 +170,17 @@ class Trace(Shown):
         return len(self.steps)
 
     def text(self, lang: str = "en", *, depth: str = "steps", digits: int = 4, size: int = 12) -> str:
-        """All steps as text. ``depth`` is ``"shapes"``, ``"steps"`` or ``"all"``; of larger matrices ``size`` rows are shown."""
+        """All steps as text. ``depth`` is ``"shapes"``, ``"steps"`` or ``"all"``; larger matrices are cut to ``size``
+        rows."""
         return self._found.bytes("text", lang, depth, digits, size).decode()
 
     def page(self, lang: str = "en") -> str:
-        """The page with every matrix, as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        """The page with every matrix, as self-contained HTML. ``"ja"`` is Japanese."""
         return self._found.bytes("html", lang, "steps", 4, 64).decode()
 
     def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
-        """Writes it in the form that the file's name ends with: .html, .md, .tex, .txt, .json, or .xlsx with live formulas."""
+        """Writes the trace in the format of the file's extension: .html, .md, .tex, .txt, .json, or .xlsx with live
+        formulas."""
         suffix = pathlib.Path(file).suffix
         if suffix not in _FORMATS:
             raise ValueError(f"{file}: expected a name that ends with one of {', '.join(_FORMATS)}")
@@ -203,7 +207,7 @@ class Trace(Shown):
 
 
 class _Written:
-    """The trace of a model that is somewhere else: its numbers, and the pages that it had, compressed."""
+    """Restores the trace of a model from another process: its numbers, and its compressed pages."""
 
     def __init__(self, pages: dict[tuple, bytes]) -> None:
         self._pages = pages
@@ -220,12 +224,12 @@ class _Written:
 
     def bytes(self, *asked: Any) -> bytes:
         if asked not in self._pages:
-            raise ValueError(f"the trace of a model that was pickled has its pages as they usually are, not with {asked[2:]}: trace anew")
+            raise ValueError(f"a pickled trace of a model has only its default pages, not with {asked[2:]}: trace the model again")
         return zlib.decompress(self._pages[asked])
 
 
 def check(example: str | os.PathLike[str] | Mapping[str, Any]) -> Check:
-    """Whether the numbers that a worked example claims are true, and where they first go wrong.
+    """Checks the numbers claimed by a worked example, and finds the first wrong one.
 
     >>> matrices = {"Q": [[1, 0]], "K": [[1, 0], [0, 1]], "V": [[2], [4]]}
     >>> found = chumoku.check({"inputs": matrices, "claims": {"weights": [["0.6682", "0.3318"]]}})
@@ -233,21 +237,21 @@ def check(example: str | os.PathLike[str] | Mapping[str, Any]) -> Check:
     False
 
     Args:
-        example: as for :func:`trace`; claimed numbers are texts, so that their digits count.
+        example: as for :func:`trace`. Claimed numbers are strings, so that their digits count.
 
     Raises:
-        ValueError: it is no worked example, or claims nothing.
+        ValueError: the value is not a worked example, or claims nothing.
     """
     return Check(*_chumoku.check(*_source(example)))
 
 
 class Check:
-    """What of a worked example is true; true itself if all is. ``str(check)`` is the report.
+    """The result of a check; true if every claim holds. ``str(check)`` is the report.
 
     Attributes:
         ok: whether every claim holds.
-        steps: what is known of each claim, as ``chumoku check --json`` writes it.
-        data: all of it.
+        steps: the result for each claim, as in ``chumoku check --json``.
+        data: the full output of ``chumoku check --json``.
     """
 
     def __init__(self, found: str, report: str) -> None:
@@ -293,23 +297,24 @@ def count(
     pre_norm: bool = False,
     bias: bool = True,
 ) -> Count:
-    """Parameters, multiply-adds, bytes and memory of every step of a network, and networks of its sizes side by side.
+    """Counts parameters, multiply-adds, bytes and memory of every step of a network, and compares networks of the same
+    sizes.
 
     >>> chumoku.count("attention", length=10, width=64, heads=4).parameters
     16640
 
     Args:
         network: ``"attention"``, ``"transformer"``, ``"decoder"``, ``"encoder-decoder"``, ``"rnn"``, ``"lstm"`` or ``"gru"``.
-        model: a model folder or a fitted estimator, whose sizes are taken.
-        batch, length, target_length: sequences, and their tokens.
-        keys: of attention alone, the keys.
-        width, heads, key_heads, head_width, feed_forward, layers, decoder_layers: of the network.
-        vocabulary, target_vocabulary, classes: tokens that are told apart, and classes.
-        hidden, bidirectional: of recurrent networks.
-        untied: whether the output has a matrix of its own.
+        model: a model folder or a fitted estimator whose sizes are used.
+        batch, length, target_length: the number of sequences, and the number of tokens of each.
+        keys: the number of keys; only for attention.
+        width, heads, key_heads, head_width, feed_forward, layers, decoder_layers: the sizes of the network.
+        vocabulary, target_vocabulary, classes: the vocabulary sizes and the number of classes.
+        hidden, bidirectional: for recurrent networks.
+        untied: the output layer has its own matrix instead of the embedding's.
 
     Raises:
-        ValueError: there is no network of these sizes.
+        ValueError: a network of these sizes is not possible.
     """
     sizes = {name: x for name, x in locals().items() if name != "model"}
     if isinstance(model, Estimator):
@@ -319,12 +324,12 @@ def count(
 
 
 class Count:
-    """What a network costs, step by step. ``str(count)`` has the tables.
+    """The cost of a network, step by step. ``str(count)`` has the tables.
 
     Attributes:
-        data: all of it, as ``chumoku count --json`` writes it.
-        parameters, multiply_adds, bytes: in all.
-        steps: each step as a dictionary: a table of pandas is ``pandas.DataFrame(count.steps)``.
+        data: the full output of ``chumoku count --json``.
+        parameters, multiply_adds, bytes: the totals.
+        steps: each step as a dictionary; ``pandas.DataFrame(count.steps)`` gives a table.
         side_by_side: the networks of the same sizes, as dictionaries.
     """
 

@@ -1,17 +1,17 @@
-"""Attention of arrays of NumPy, and of whatever can be viewed as one."""
+"""Attention on NumPy arrays and on anything that can be viewed as one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from . import _chumoku
-from ._arrays import FLOATING, AttentionResult, Statistics, described, like, to_numpy, top_count
+from ._arrays import FLOATING, AttentionResult, Statistics, describe_array, like, to_numpy, top_count
 
 
 def _described(what: str, x: Any, rank: int) -> tuple:
-    """The array, as NumPy's, its memory, and the name of its type."""
+    """Returns the NumPy array, its memory, and the name of its element type."""
     array = to_numpy(what, x)
-    kept, memory = described(what, array)
+    kept, memory = describe_array(what, array)
     if memory[1] not in FLOATING:
         raise TypeError(f"{what}: expected an array of {', '.join(FLOATING)}, got {memory[1]}")
     if array.ndim != rank:
@@ -28,11 +28,11 @@ def _mask(mask: Any, sums: Any, numpy: Any) -> tuple:
         if mask.dtype.kind != "f" and "float" not in mask.dtype.name:
             raise TypeError(f"mask: expected booleans, or numbers to add to scores, got {mask.dtype.name}")
         if mask.dtype != sums:
-            # Once for what broadcasts without memory.
+            # Converts each value of a broadcast mask once.
             small = tuple(slice(0, 1) if step == 0 else slice(None) for step in mask.strides)
             mask = numpy.broadcast_to(mask[small].astype(sums), mask.shape)
-    # The kernels read masks of any strides, so that what broadcasts stays as small as it is.
-    return described("mask", mask, rows=False)
+    # The kernels read masks of any strides, so a broadcast mask stays small.
+    return describe_array("mask", mask, rows=False)
 
 
 def attention(
@@ -46,7 +46,7 @@ def attention(
     return_weights: bool,
     statistics: tuple[str, ...],
 ) -> AttentionResult:
-    """See :func:`chumoku.attention`, which has checked what is alike for all arrays."""
+    """See :func:`chumoku.attention`, which has checked the arguments that all arrays share."""
     import numpy
 
     packed = options["query_offsets"] is not None
@@ -60,14 +60,14 @@ def attention(
     mask, m = _mask(mask, sums, numpy)
     if sinks is not None:
         sinks = numpy.ascontiguousarray(to_numpy("sinks", sinks), numpy.float32)
-    s = None if sinks is None else described("sinks", sinks)[1]
+    s = None if sinks is None else describe_array("sinks", sinks)[1]
     if options["dropout"] and seed is None:
         seed = int(numpy.random.randint(0, 2**63 - 1, dtype=numpy.int64))
     plan = _chumoku.Options(**options, seed=seed or 0, precision=precision or "highest")
 
     def results(shape: tuple, dtype: Any = sums) -> tuple:
         array = numpy.empty(shape, dtype)
-        return array, described("result", array)[1]
+        return array, describe_array("result", array)[1]
 
     out, o = results((*query.shape[:-1], value.shape[-1]), query.dtype)
     rows = (query.shape[1], query.shape[0]) if packed else query.shape[:3]
@@ -107,7 +107,7 @@ def scaled_dot_product_attention(
     q, k, v = (x.reshape((1,) * (rank - x.ndim) + x.shape) for x in arrays)
     if rank >= 3 and not enable_gqa and (q.shape[-3] != k.shape[-3] and 1 not in (q.shape[-3], k.shape[-3])):
         raise ValueError(f"expected as many key heads as heads without enable_gqa, got {k.shape[-3]} and {q.shape[-3]}")
-    # Leading axes broadcast; with grouped heads those before the heads.
+    # Leading axes broadcast; with grouped heads, only those before the head axis.
     inner = 3 if enable_gqa and rank >= 3 else 2
     leading = numpy.broadcast_shapes(*(x.shape[:-inner] for x in (q, k, v)))
     q, k, v = (numpy.broadcast_to(x, leading + x.shape[-inner:]) for x in (q, k, v))
@@ -118,7 +118,7 @@ def scaled_dot_product_attention(
     if mask is not None and rank > 4:
         mask = numpy.broadcast_to(mask, shape[:-1] + (k.shape[-2],))
         mask = mask.reshape(-1, *mask.shape[-3:])
-    # What is missing at the front counts as one: of three axes the first is that of heads.
+    # Missing leading axes count as 1. With three axes, the first is the head axis.
     if rank < 4:
         q, k, v = (x.reshape((1,) * (4 - rank) + x.shape) for x in (q, k, v))
     elif rank > 4:

@@ -1,4 +1,5 @@
-"""Chumoku's attention as operators of PyTorch: with gradients, shapes for compiled graphs, and a short way past the dispatcher."""
+"""Chumoku's attention as PyTorch operators, with gradients, shapes for compiled graphs, and a fast path around the
+dispatcher."""
 
 from __future__ import annotations
 
@@ -22,17 +23,19 @@ _NAMES = {
 
 
 def _memory(x: torch.Tensor | None) -> tuple | None:
-    """What the kernels read: address, type, shape and strides in numbers. The tensor must be held until they have."""
+    """Describes a tensor for the kernels: address, type, shape, and strides in elements. The caller must keep the
+    tensor alive during the call."""
     return None if x is None else (x.data_ptr(), _NAMES[x.dtype], x.shape, x.stride())
 
 
 def _rows(x: torch.Tensor) -> torch.Tensor:
-    """The tensor, or a copy where the numbers of a row do not lie side by side."""
+    """Returns the tensor, or a copy if the elements of a row are not contiguous."""
     return x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.contiguous()
 
 
 def _read(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:
-    """The tensor with its rows side by side, which must be held, and what the kernels read."""
+    """Returns the tensor with contiguous rows, which the caller must keep alive, and its description for the kernels.
+    """
     strides = x.stride()
     if strides[-1] != 1 and x.shape[-1] > 1:
         x = x.contiguous()
@@ -41,18 +44,18 @@ def _read(x: torch.Tensor) -> tuple[torch.Tensor, tuple]:
 
 
 def _sums(dtype: torch.dtype) -> torch.dtype:
-    """The type of sums: of log-sum-exp and of additive masks."""
+    """The element type of sums: of the log-sum-exp and of additive masks."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
-    """A mask as the kernels read it: booleans, or numbers of the type of sums."""
+def _kernel_mask(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | None:
+    """Converts a mask for the kernels: to booleans, or to the element type of sums."""
     if mask is None or mask.dtype in (torch.bool, _sums(dtype)):
         return mask
     if not mask.is_floating_point():
         raise TypeError(f"mask: expected booleans, or numbers to add to scores, got {mask.dtype}")
     if not mask.requires_grad:
-        # Once for what broadcasts without memory: converting would write all of it.
+        # Converts each value of a broadcast mask once; converting the mask itself would allocate all of it.
         for axis in range(mask.dim()):
             if mask.stride(axis) == 0 and mask.shape[axis] > 1:
                 mask = mask.narrow(axis, 0, 1)
@@ -60,10 +63,10 @@ def _readable(mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor | N
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Operators. `chumoku::attention` and its backward have a CPU kernel, one for shapes (Meta), and the first one for Autograd:
-# `torch.library.custom_op` would do the same at 35 µs a call, 166 µs with gradients.
+# Operators. `chumoku::attention` and its backward have a CPU kernel and one for shapes (Meta); the first also has one
+# for Autograd. `torch.library.custom_op` would do the same at 35 µs a call, 166 µs with gradients.
 #
-# Settings are one string, from which options are made once.
+# All settings are one string. The options parsed from each string are cached.
 
 _LIBRARY = torch.library.Library("chumoku", "DEF")
 _LIBRARY.define(
@@ -90,8 +93,11 @@ def _plan_of(settings: str, seed: int, precision: str, threads: int) -> Any:
 
 
 def _settings(options: dict) -> str:
-    """The settings of the operators, from the options of `chumoku.attention`: `name=number` or `name=number,number`, for those that
-    say something. (Of constants and formats alone, which compiled graphs can follow.)"""
+    """Builds the settings string of the operators from the options of `chumoku.attention`.
+
+    Entries are `name=number` or `name=number,number`; options without effect are left out. Only constants and formats
+    are used, so that compiled graphs can follow it.
+    """
     parts = []
     for name, x in options.items():
         if isinstance(x, (list, tuple)):
@@ -102,7 +108,7 @@ def _settings(options: dict) -> str:
 
 
 def _options(settings: str) -> dict:
-    """The options that these settings are of."""
+    """Parses a settings string into options."""
     options: dict = {}
     for part in filter(None, settings.split(";")):
         name, _, x = part.partition("=")
@@ -126,7 +132,7 @@ def _is_packed(settings: str) -> bool:
 
 
 def _plan(seed: torch.Tensor | None, settings: str) -> Any:
-    """The settings of the operators as the module's options."""
+    """Parses a settings string into the native module's options."""
     seed = 0 if seed is None else int(seed)
     return _plan_of(settings, seed, _precision(), torch.get_num_threads())
 
@@ -144,7 +150,7 @@ def _precision() -> str:
 
 
 def _gomp_parallel() -> int:
-    """The address of `GOMP_parallel` in the OpenMP that is loaded, or 0 where there is none."""
+    """Returns the address of `GOMP_parallel` in the loaded OpenMP library, or 0 if there is none."""
     import ctypes
 
     try:
@@ -153,7 +159,7 @@ def _gomp_parallel() -> int:
     except OSError:
         return 0
     libraries = [path for path in loaded if path.rpartition("/")[2].startswith(("libgomp", "libiomp", "libomp"))]
-    if len(libraries) != 1:  # Of several nobody knows which one is PyTorch's.
+    if len(libraries) != 1:  # With several OpenMP libraries, PyTorch's is unknown.
         libraries = [path for path in libraries if "/torch" in path]
     for path in libraries[:1]:
         try:
@@ -163,12 +169,14 @@ def _gomp_parallel() -> int:
     return 0
 
 
-# Attention runs on PyTorch's own threads: they spin for a while after each of its operations, and would keep others waiting.
+# Attention runs on PyTorch's own threads. They spin for a while after each operation, and would slow down other
+# threads.
 _chumoku.use_openmp(_gomp_parallel())
 
 
 def _results(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, packed: bool) -> tuple:
-    """Room for output and log-sum-exp. The output is (batch, length, heads, width) in memory: what follows joins the heads."""
+    """Allocates output and log-sum-exp. The output is (batch, length, heads, width) in memory, since later layers join
+    the heads."""
     if packed:
         tokens, heads = query.shape[:2]
         return query.new_empty(tokens, heads, value.shape[-1]), query.new_empty(heads, tokens, dtype=_sums(query.dtype))
@@ -190,7 +198,7 @@ def _attention_meta(query, key, value, mask, sinks, seed, settings):
 
 
 def _gradients(query, key, value, mask, sinks, wants_mask, wants_sinks):
-    """Room for gradients, laid out as in memory as what they are of, where that is dense."""
+    """Allocates gradients with the memory layout of their tensors, if that is dense."""
     sums = _sums(query.dtype)
     d_mask = query.new_empty(mask.shape if wants_mask else 0, dtype=sums)
     d_sinks = query.new_empty(sinks.shape if wants_sinks else 0, dtype=sums)
@@ -207,9 +215,10 @@ def _backward_cpu(
 
 
 def _backward_rows(query, key, value, mask, sinks, seed, output, log_sum_exp, d_output, d_log_sum_exp, results, settings):
-    """Writes the gradients of query, key and value, and of mask and sinks unless they are None, into results of any strides."""
+    """Writes the gradients of query, key and value, and of mask and sinks unless they are None. Results may have any
+    strides."""
     query, key, value, output, d_output = (_rows(x) for x in (query, key, value, output, d_output))
-    # Rows of gradients are written side by side.
+    # The kernels need contiguous rows of gradients.
     written = [x if x.stride(-1) == 1 or x.shape[-1] <= 1 else x.new_empty(x.shape) for x in results[:3]]
     d_log_sum_exp = None if d_log_sum_exp is None else d_log_sum_exp.contiguous()
     reads = (query, key, value, mask, sinks, output, log_sum_exp, d_output, d_log_sum_exp)
@@ -274,13 +283,13 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_output, d_log_sum_exp):
-        return _of_saved(ctx, d_output, d_log_sum_exp)
+        return _saved_gradients(ctx, d_output, d_log_sum_exp)
 
 
 class _Gradients(torch.autograd.Function):
-    """The gradients of a call under `create_graph`, which have no derivative.
+    """The gradients of a call under `create_graph`, which are not differentiable.
 
-    `once_differentiable` returns wrong second derivatives if the gradient of the output needs none itself.
+    `once_differentiable` returns wrong second derivatives if the output's gradient requires no gradient.
     """
 
     generate_vmap_rule = True
@@ -298,15 +307,15 @@ class _Gradients(torch.autograd.Function):
         raise NotImplementedError("chumoku::attention has no second derivative: derivative for its backward is not implemented")
 
 
-def _of_saved(ctx, d_output, d_log_sum_exp):
-    """The gradients of a call, from what it saved."""
+def _saved_gradients(ctx, d_output, d_log_sum_exp):
+    """Computes the gradients of a call from its saved tensors."""
     query, key, value, mask, sinks, seed, output, log_sum_exp = saved = ctx.saved_tensors
     if d_output is None and d_log_sum_exp is None:
         return (None,) * 7
     if d_output is None:
         d_output = torch.zeros_like(output)
     wants_mask, wants_sinks = ctx.needs_input_grad[3], ctx.needs_input_grad[4]
-    # The graph of gradients may be compiled where that of values was not.
+    # The backward graph may be compiled even if the forward pass was not.
     is_direct = not torch.compiler.is_compiling() and _is_direct(*saved, d_output, d_log_sum_exp)
     backward = _backward_cpu if is_direct else _OP_BACKWARD
     if torch.is_grad_enabled():
@@ -334,10 +343,11 @@ def _has_tangent(x: torch.Tensor | None) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# The same past PyTorch's dispatcher, which is called twice for an operator in Python, where that can make no difference.
+# The same computation around PyTorch's dispatcher, which an operator in Python calls twice. Used where the result is
+# the same.
 
 _PLAIN = frozenset((torch.Tensor, torch.nn.Parameter))
-# Keys of tensors that the dispatcher hands to the kernel as they are: no lazy negation, no other device, no wrapper.
+# Dispatch keys of plain tensors: no lazy negation, no other device, no wrapper.
 with torch.inference_mode():
     _OF_INFERENCE = torch.empty(0, device="cpu")
 _KEYS = frozenset(torch._C._dispatch_keys(x).raw_repr() for x in (torch.empty(0, device="cpu"), _OF_INFERENCE))
@@ -345,7 +355,7 @@ _FLOATS = frozenset((torch.float32, torch.float64, torch.bfloat16, torch.float16
 
 
 def _is_direct(*tensors: torch.Tensor | None) -> bool:
-    """Whether these are tensors with numbers in memory, and nobody looks on: no mode, transformation, trace or profile."""
+    """Returns true for plain tensors in memory while no mode, transformation, trace or profiler is active."""
     for x in tensors:
         if x is not None and (type(x) not in _PLAIN or torch._C._dispatch_keys(x).raw_repr() not in _KEYS):
             return False
@@ -370,7 +380,7 @@ def _check_dense(**tensors: torch.Tensor | None) -> None:
 
 
 def _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp):
-    """As `_attention_cpu`; without log-sum-exp if nobody asks for that."""
+    """Same as `_attention_cpu`, but without log-sum-exp if it is not needed."""
     of_query, of_value, packed = query.shape, value.shape, _is_packed(settings)
     if packed or 0 in of_query or 0 in of_value:
         output, log_sum_exp = _results(query, key, value, packed)
@@ -378,7 +388,7 @@ def _direct(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp):
     else:
         b, h, n, _ = of_query
         width = of_value[3]
-        # As `_results` lays it out, in one step.
+        # Allocates the layout of `_results` in one step.
         shape, strides = (b, h, n, width), (n * h * width, width, h * width, 1)
         output = query.new_empty_strided(shape, strides)
         written = (output.data_ptr(), _NAMES[query.dtype], shape, strides)
@@ -401,18 +411,18 @@ class _DirectAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, d_output, d_log_sum_exp):
-        return _of_saved(ctx, d_output, d_log_sum_exp)
+        return _saved_gradients(ctx, d_output, d_log_sum_exp)
 
 
 def _call(query, key, value, mask, sinks, seed, settings, wants_log_sum_exp=True):
-    """The operator, by the shortest way."""
-    # (What is compiled takes the operator, and asks nothing else.)
+    """Runs the operator on the fastest path."""
+    # (Compiled code uses the operator and skips the remaining checks.)
     if torch.compiler.is_compiling():
         return _OP(query, key, value, mask, sinks, seed, settings)
     if not _is_direct(query, key, value, mask, sinks):
         _check_dense(query=query, key=key, value=value, mask=mask, sinks=sinks)
         if torch._C._functorch.peek_interpreter_stack() is not None:
-            # `torch.func` transforms functions with gradients, not the operator.
+            # `torch.func` transforms autograd functions, not the operator.
             return _Attention.apply(query, key, value, mask, sinks, seed, settings)
         return _OP(query, key, value, mask, sinks, seed, settings)
     if torch.is_grad_enabled() and (
@@ -444,11 +454,12 @@ _OP_STATISTICS = torch.ops.chumoku.attention_statistics.default
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Floating-point operations as PyTorch counts those of its own function. Masks do not reduce them.
+# Floating-point operations, counted as PyTorch counts those of its own function. Masks do not reduce them.
 
 
 def _flops(query, key, value, settings: str, of_width: int, of_values: int) -> int:
-    """Counts `of_width` products as wide as the query and `of_values` as wide as the value for each pair of query and key."""
+    """Counts the products for each pair of query and key: `of_width` of the query's width and `of_values` of the
+    value's width."""
     options = _options(settings)
     if _is_packed(settings):
         lengths = [[end - start for start, end in zip(x, x[1:])] for x in (options["query_offsets"], options["key_offsets"])]

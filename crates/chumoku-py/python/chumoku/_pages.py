@@ -1,4 +1,4 @@
-"""What explains an answer, with the page that shows it."""
+"""Explanations of answers, and the pages that show them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from . import _chumoku, _files
 
 
 class Shown:
-    """Something with a page of its own."""
+    """Base class of results with an HTML page."""
 
     def page(self, lang: str = "en") -> str:
-        """The page as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        """The page as self-contained HTML. ``"ja"`` is Japanese."""
         raise NotImplementedError
 
     def save(self, file: str | os.PathLike[str], lang: str = "en") -> None:
@@ -22,7 +22,7 @@ class Shown:
         _files.write(file, self.page(lang).encode())
 
     def show(self, lang: str = "en", height: int = 900) -> None:
-        """Shows the page in a notebook, in a frame of its own."""
+        """Shows the page in a notebook, in its own frame."""
         from IPython.display import HTML, display
 
         source = html.escape(self.page(lang), quote=True)
@@ -31,16 +31,17 @@ class Shown:
 
 
 class Explanation(Shown):
-    """Why a model said of a text what it said, as ``chumoku explain`` finds it.
+    """The explanation of a model's answer to a text, as ``chumoku explain`` computes it.
 
     Attributes:
-        data: all of it, as ``chumoku explain --json`` writes it.
-        label: the class, by name; of a language model the likeliest next token; of an encoder the text to which this one is
-            compared.
-        probabilities: of each class, or of the likeliest tokens, by name.
-        similarity: of an encoder, the cosine of the two texts; else ``None``.
-        words: the words of the text, with the tokens that the model adds around it.
-        effects: for each word the change of the label's log-odds (of an encoder, of the cosine) when the word is removed.
+        data: the full output of ``chumoku explain --json``.
+        label: the name of the class; for a language model the most probable next token; for an encoder the text of the
+            comparison.
+        probabilities: the probability of each class, or of the most probable tokens, by name.
+        similarity: for an encoder, the cosine of the two texts; else ``None``.
+        words: the words of the text and the special tokens that the model adds.
+        effects: for each word, the change of the label's log-odds (for an encoder, of the cosine) when the word is
+            removed.
     """
 
     def __reduce__(self) -> tuple:
@@ -64,7 +65,7 @@ class Explanation(Shown):
         return numpy.asarray(self.data["attention"], numpy.float32)
 
     def page(self, lang: str = "en") -> str:
-        """The page with every layer and head, as HTML that needs nothing else; ``"ja"`` is Japanese.
+        """The page with every layer and head, as self-contained HTML. ``"ja"`` is Japanese.
 
         Raises:
             ValueError: the model has no attention.
@@ -82,14 +83,14 @@ class Explanation(Shown):
 
 
 class Alignment(Shown):
-    """Where a translation comes from, as ``chumoku explain`` finds it.
+    """The explanation of a translation, as ``chumoku explain`` computes it.
 
     Attributes:
-        data: all of it, as ``chumoku explain --json`` writes it.
+        data: the full output of ``chumoku explain --json``.
         source, target: the text and its translation.
-        source_words, target_words: their words; the last of each is the token that ends it.
-        effects: for each word of the target, by how much its ln p falls when each word of the source is left out; ``None``
-            for the token that ends the source.
+        source_words, target_words: their words; the last of each is the end-of-text token.
+        effects: for each word of the target, the decrease of its ln p when each word of the source is left out.
+            ``None`` for the source's end-of-text token.
     """
 
     def __reduce__(self) -> tuple:
@@ -112,13 +113,13 @@ class Alignment(Shown):
         return numpy.asarray(self.data["attention"], numpy.float32)
 
     def page(self, lang: str = "en") -> str:
-        """The page with every layer and head, as HTML that needs nothing else; ``"ja"`` is Japanese."""
+        """The page with every layer and head, as self-contained HTML. ``"ja"`` is Japanese."""
         return self._found.html(lang)
 
     def _repr_html_(self) -> str:
         best = self.data["ranking"][0]
         weights = self.data["attention"][best["layer"]][best["head"]]
-        # A table as wide as a screen; the page has all of it.
+        # Limits the table to the width of a screen; the page has all words.
         columns, rows = self.source_words[:40], self.target_words[:60]
         head = "".join(f"<th>{html.escape(word)}</th>" for word in columns)
         body = "".join(
@@ -132,7 +133,8 @@ class Alignment(Shown):
 
 
 def coloured(words: Iterable[tuple[str, float]]) -> str:
-    """Words by their effects: blue speaks for the answer, orange against it; the number is there for those who see neither."""
+    """Renders words by effect: blue supports the answer, orange opposes it. The number is readable without color
+    vision."""
     words = list(words)
     among = [effect for _, effect in words]
     each = (
@@ -149,10 +151,10 @@ def _background(x: float, among: list[float]) -> str:
 
 
 def read(data: dict) -> Explanation | Alignment:
-    """An explanation of the numbers that its JSON holds."""
+    """Builds an explanation from the numbers in its JSON."""
     found = _chumoku.Page.read(json.dumps(data))
     made = Alignment(found) if "source_words" in data else Explanation(found)
-    # Effects of n-grams are not read back by the page, which does not show them.
+    # The page does not show effects of n-grams, so it does not read them back.
     made.data |= {name: x for name, x in data.items() if name not in made.data}
     return made
 

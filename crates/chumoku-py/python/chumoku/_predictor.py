@@ -1,4 +1,4 @@
-"""What the estimators share that tell something of a text: a class, labels, or a number."""
+"""Shared by the estimators that predict from a text: a class, labels, or a number."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from typing import Any, Callable, ClassVar, Iterable, Iterator, Mapping, Sequenc
 
 from . import _chumoku, _files
 from ._estimator import Estimator, computed
-from ._inputs import check_as_many, check_rows, listed, names_of, texts_or_pairs
+from ._inputs import as_list, check_as_many, check_rows, names_of, texts_or_pairs
 from ._pages import Explanation
 from ._tables import Rows, asked, read
 
-# Texts that are read at a time: enough to be sorted by length, few enough for Ctrl-C to be heard. And their characters.
+# Texts per batch: enough to sort by length, few enough to react to Ctrl-C. And the maximum number of their characters.
 CHUNK = 4096
 CHARACTERS = 1 << 20
 
-# Fewer rows cannot be learnt from and chosen by.
-LEAST = 4
+# The minimum number of rows for training and validation.
+MIN_ROWS = 4
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class Predictor(Estimator):
-    """A network and an n-gram model that read texts, or pairs of texts."""
+    """A network and an n-gram model for texts or pairs of texts."""
 
     model: str = "transformer"
     epochs: int | None = None
@@ -44,17 +44,19 @@ class Predictor(Estimator):
     resume: bool = False
     progress: Callable[[dict], Any] | str | None = "auto"
 
-    # What a model of this class tells.
+    # The prediction targets of a model of this class.
     _tells: ClassVar[tuple[str, ...]] = ()
 
     def explain(self, text: str | tuple[str, str] | Mapping[str, Any]) -> Explanation:
-        """Why this text (or pair of texts) gets its answer: the effect of each word, and the attention of every layer and head.
+        """Explains the answer for a text (or pair of texts): the effect of each word, and the attention of every layer
+        and head.
 
-        Of an n-gram model ``data["ngrams"]`` has the effect of each n-gram; there is no attention. Where columns stand beside the text,
-        it is a row, a dictionary or a row of pandas, and ``data["columns"]`` has the effect of each value.
+        For an n-gram model, ``data["ngrams"]`` has the effect of each n-gram; there is no attention. For a model with
+        feature columns, the input is a row (a dictionary or a pandas row), and ``data["columns"]`` has the effect of
+        each value.
 
         Raises:
-            TypeError: it is no text, or not as many texts as the model reads.
+            TypeError: the input is not a text, or has the wrong number of texts.
             ValueError: the text is empty, or a column is missing.
         """
         model = self._fitted()
@@ -72,17 +74,17 @@ class Predictor(Estimator):
         """Writes the network as an ONNX file, as ``chumoku export`` does.
 
         Returns:
-            what is to be known of it: its metadata, and under ``"lacks_ngrams"`` whether n-grams stand beside the network, which ONNX
-            cannot compute from text. The file then answers as the network alone does.
+            The metadata of the file. ``"lacks_ngrams"`` says whether the model also has n-grams, which ONNX cannot
+            compute from text. The file then gives the answers of the network only.
         """
         content, lacks, metadata = self._fitted().export()
         _files.write(pathlib.Path(file), content)
         return dict(metadata) | {"lacks_ngrams": lacks}
 
-    # What follows is for the classes themselves.
+    # Methods for the subclasses.
 
     def _asked(self, X: Iterable[Any]) -> list[str]:
-        """Texts to be answered of, each pair as one text, with the values beside them."""
+        """Prepares texts for prediction: joins pairs, and adds the values of feature columns."""
         model = self._fitted()
         reads_pairs, columns = model.reads_pairs, model.columns
         if columns or self.text is not None and names_of(X) is not None:
@@ -102,7 +104,7 @@ class Predictor(Estimator):
         return texts
 
     def _rows(self, X: Iterable[Any]) -> Rows:
-        """Rows to learn from."""
+        """Prepares rows for training."""
         columns = [name for name, _ in asked(self.columns)]
         if columns or self.text is not None and names_of(X) is not None:
             return read(X, columns, self.text)
@@ -110,27 +112,28 @@ class Predictor(Estimator):
         return Rows(texts, pairs, [])
 
     def _written(self, rows: Rows, answers: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Rows as those of a file."""
+        """Converts rows to those of a file."""
         names = [name for name, _ in asked(self.columns)]
         for text, cells, answer in itertools.zip_longest(rows.texts, rows.cells, answers):
             row = written(text, rows.pairs) | answer
             for name in names:
                 if name in row:
-                    raise ValueError(f"columns: expected a name other than {name!r}, which the texts or the answers have in files: rename it")
+                    raise ValueError(f"columns: expected a name other than {name!r}, which is reserved for the texts or the answers: rename it")
             yield row | dict(zip(names, cells or ()))
 
     def _old_rows(
-        self, old: Any, pairs: bool, answer: str, listed: Callable[[Any], list[Any]], checked: Callable[[Any, list[Any]], Iterable[dict[str, Any]]]
+        self, old: Any, pairs: bool, answer: str, as_list: Callable[[Any], list[Any]], checked: Callable[[Any, list[Any]], Iterable[dict[str, Any]]]
     ) -> Iterable[dict[str, Any]] | str | None:
-        """The old rows as those of a file; or "none", or nothing. ``checked`` makes of answers what a file has of them."""
+        """Converts the old rows to those of a file; returns "none" or None unchanged. ``checked`` converts answers to
+        their form in a file."""
         if old is None or isinstance(old, str) and old == "none":
             return old
         if not isinstance(old, (tuple, list)) or len(old) != 2:
             raise TypeError(f'old: expected (texts, {answer}s) or "none", got {type(old).__name__} {old!r:.40}')
         try:
-            table, answers = self._rows(old[0]), listed(old[1])
+            table, answers = self._rows(old[0]), as_list(old[1])
             if table.pairs != pairs:
-                raise TypeError("expected as many texts a row as in the new rows")
+                raise TypeError("old: expected as many texts per row as in the new rows")
             check_as_many(table.texts, answers, f"a {answer}")
             check_rows(table.texts, pairs)
             return self._written(table, checked(old[1], answers))
@@ -138,7 +141,7 @@ class Predictor(Estimator):
             raise (TypeError if isinstance(error, TypeError) else ValueError)(f"old: {error}") from None
 
     def _of_run(self) -> dict[str, Any]:
-        """What a run is told of the parameters that the classes share."""
+        """The run parameters that the classes share."""
         settings = self.settings
         if isinstance(settings, Mapping):
             settings = ",".join(f"{name}={x}" for name, x in settings.items())
@@ -152,7 +155,7 @@ class Predictor(Estimator):
 
     @computed
     def n_features_in_(self) -> int:
-        """The number of columns that the model reads: one or two of texts, and the feature columns."""
+        """The number of input columns: one or two for texts, and the feature columns."""
         model = self._fitted()
         return (2 if model.reads_pairs else 1) + len(model.columns)
 
@@ -165,12 +168,12 @@ class Predictor(Estimator):
 
 
 def written(one: Any, pairs: bool) -> dict[str, str]:
-    """A text or a pair as a row of a file."""
+    """Converts a text or a pair to a row of a file."""
     return {"text_1": one[0], "text_2": one[1]} if pairs else {"text": one}
 
 
 def chunks(texts: list[str], most: int = CHUNK) -> Iterator[list[str]]:
-    """The texts in parts: so many at most, and of not too many characters unless one alone has more."""
+    """Splits texts into batches with a limit on texts and on characters. A longer text forms its own batch."""
     part: list[str] = []
     characters = 0
     for text in texts:
@@ -189,16 +192,16 @@ def weights_of(sample_weight: Any, rows: int) -> Any:
 
     if sample_weight is None:
         return numpy.ones(rows)
-    weights = numpy.asarray(listed(sample_weight), float)
+    weights = numpy.asarray(as_list(sample_weight), float)
     if weights.shape != (rows,):
         raise ValueError(f"sample_weight: expected a number for each of {rows} texts, got shape {weights.shape}")
     if not (numpy.isfinite(weights).all() and (weights >= 0).all() and (weights.sum() > 0 or not rows)):
-        raise ValueError("sample_weight: expected finite numbers from 0 on, of which one is above 0")
+        raise ValueError("sample_weight: expected finite numbers that are at least 0 and not all 0")
     return weights
 
 
 def weighted(rows: Rows, answers: list, sample_weight: Any) -> tuple[Rows, list, list[float] | None]:
-    """Returns the rows of a weight above 0, their answers, and their weights, if there are any."""
+    """Returns the rows with a positive weight, their answers, and their weights, if there are any."""
     if sample_weight is None:
         return rows, answers, None
     weights = weights_of(sample_weight, len(answers)).tolist()
@@ -218,11 +221,11 @@ def mean(values: list, sample_weight: Any) -> float:
 
 
 def _warn(text: str) -> None:
-    """Warns at the line that called this package."""
+    """Issues a warning at the line that called this package."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("chumoku."):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, stacklevel=level)
 
 
-__all__ = ["LEAST", "Predictor", "chunks", "mean", "weighted", "weights_of", "written"]
+__all__ = ["MIN_ROWS", "Predictor", "chunks", "mean", "weighted", "weights_of", "written"]

@@ -1,4 +1,4 @@
-"""How a run goes, told to whoever wants to hear it."""
+"""Reports the progress of training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator
 
 @contextlib.contextmanager
 def listener(progress: Callable[[dict], Any] | str | None) -> Iterator[Callable[[dict], Any] | None]:
-    """What is called with each event; for "auto" a bar of tqdm, or lines on standard error."""
+    """Returns the callback for events; "auto" is a tqdm bar, or lines on standard error."""
     if progress is None or callable(progress):
         yield progress
         return

@@ -1,4 +1,4 @@
-"""Files of labelled texts, read as ``chumoku train`` reads them."""
+"""Reads files of labeled texts as ``chumoku train`` does."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class LabelledTexts(NamedTuple):
     """The texts of a file with their labels.
 
     Attributes:
-        texts: strings, or pairs of strings where two columns hold texts.
-        labels: a string for each text, a list of strings (``task`` is ``"labels"``), or a number (``"score"``).
+        texts: strings, or pairs of strings for two text columns.
+        labels: a string per text, a list of strings (``task`` is ``"labels"``), or a number (``"score"``).
         task: ``"classify"``, ``"labels"`` or ``"score"``.
         description: how the file was read and why, in one line.
     """
@@ -44,20 +44,21 @@ def read_table(
 
     Args:
         file: the file, gzip-compressed or not.
-        text: the column of the text: a name, a number from 1, a path such as ``message.body``, or two with a comma.
+        text: the text column: a name, a number from 1, a path such as ``message.body``, or two with a comma.
         label: the column of the label.
-        header: whether the first row names the columns; told from the rows if ``None``.
+        header: whether the first row holds column names; detected by default.
         encoding: the encoding of a file that is not UTF-8.
-        delimiter: what stands between the fields of a CSV file.
+        delimiter: the field separator of a CSV file.
         sheet: the sheet of a workbook.
-        missing: values of the label that mean that there is none; ``[]`` takes every value as it stands.
-        separator: what stands between several labels of a text.
-        task: ``"classify"``, ``"labels"`` or ``"score"``; found in the file if ``None``.
-        merge_labels: labels in several spellings, such as Ham and ham, are one.
-        skip_bad_rows: rows that cannot be used are left out.
+        missing: label values that stand for a missing label; ``[]`` accepts every value.
+        separator: the separator between several labels of a text.
+        task: ``"classify"``, ``"labels"`` or ``"score"``; detected by default.
+        merge_labels: merge spelling variants of a label, such as Ham and ham.
+        skip_bad_rows: skip unusable rows.
 
     Raises:
-        ValueError: the file cannot be read, or two readings of it are about as likely; the message names the options that decide.
+        ValueError: the file cannot be read, or two interpretations are about equally likely. The message names the
+            options that decide.
     """
     reading = {
         "text": text,

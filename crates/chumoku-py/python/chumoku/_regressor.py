@@ -1,4 +1,4 @@
-"""Predictors of a number for each text, with the protocol of scikit-learn."""
+"""Text regressors with scikit-learn's API."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import math
 import pathlib
 from typing import Any, Iterable
 
-from ._inputs import check_as_many, check_rows, listed
-from ._predictor import LEAST, Predictor, chunks, weighted, weights_of
+from ._inputs import as_list, check_as_many, check_rows
+from ._predictor import MIN_ROWS, Predictor, chunks, weighted, weights_of
 
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class TextRegressor(Predictor):
-    """A predictor of a number for each text (a rating, a measure), trained as ``chumoku train --task score`` does it.
+    """A regressor that predicts a number (a rating or a measure) for each text, trained as by ``chumoku train --task
+    score``.
 
     >>> regressor = chumoku.TextRegressor()                                             # doctest: +SKIP
     >>> regressor.fit(["very good", "very bad", ...], [5, 1, ...])                      # doctest: +SKIP
@@ -22,13 +23,13 @@ class TextRegressor(Predictor):
     A row may be a pair of texts: a tuple of two.
 
     Args:
-        model: ``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``, each beside n-grams, or ``"ngrams"`` alone, which is trained in
-            seconds.
-        epochs, seed, precision, tokens, from_pretrained, freeze, lora, columns, text, folds, settings, out, resume, progress: as of
+        model: the network that is combined with n-grams (``"transformer"``, ``"rnn"``, ``"lstm"`` or ``"gru"``), or
+            ``"ngrams"`` for n-grams only, which train in seconds.
+        epochs, seed, precision, tokens, from_pretrained, freeze, lora, columns, text, folds, settings, out, resume, progress: see
             :class:`~chumoku.TextClassifier`.
 
     Attributes:
-        metrics_: what ``metrics.json`` holds: scores on the rows that were held out, of the whole and of its parts.
+        metrics_: the content of ``metrics.json``: scores on the held-out rows, for the model and its parts.
     """
 
     _estimator_type = "regressor"
@@ -37,35 +38,35 @@ class TextRegressor(Predictor):
     def fit(
         self, X: Iterable[Any], y: Iterable[float], sample_weight: Any = None, *, old: tuple[Any, Any] | str | None = None
     ) -> TextRegressor:
-        """Trains on texts and their numbers; a tenth of the rows is held out to choose by, and a tenth to report on.
+        """Trains on texts and their numbers. A tenth of the rows is used for validation, and another tenth for testing.
 
         Args:
-            X: texts, or pairs of texts, each a tuple; or, with ``columns``, a table.
-            y: as many numbers.
-            sample_weight: how much each row counts, as of :meth:`TextClassifier.fit() <chumoku.TextClassifier.fit>`. In ``metrics_`` all rows
-                count alike, except in ``metrics_["valid"]``: the best epoch's error and loss on the validation rows (of n-grams alone,
-                the loss), each of which counts by its weight.
-            old: where ``from_pretrained`` is a model of your own: the rows that it was trained on, ``(texts, numbers)``, which it learns
-                again so that it does not forget them; or ``"none"``, to learn from the new rows alone. ``metrics_["further"]`` then says
-                what became of both.
+            X: texts, or pairs of texts as tuples. With ``columns``, a table.
+            y: one number per text.
+            sample_weight: the weight of each row, as in :meth:`TextClassifier.fit() <chumoku.TextClassifier.fit>`.
+                Weights are ignored in ``metrics_`` except ``metrics_["valid"]``, which holds the best epoch's weighted
+                error and loss on the validation rows; for n-grams only, the loss.
+            old: if ``from_pretrained`` is your own model, the rows that it was trained on, as ``(texts, numbers)``.
+                They are replayed so that the model does not forget them. ``"none"`` trains on the new rows only.
+                ``metrics_["further"]`` then compares the model before and after.
 
         Raises:
-            TypeError: a row is no text, or has no number.
-            ValueError: there are too few rows, not as many numbers or weights as texts, a number is not finite, or a weight is
-                negative.
-            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+            TypeError: a row is not a text, or has no number.
+            ValueError: there are too few rows, the number of numbers or weights differs from the number of texts, a
+                number is not finite, or a weight is negative.
+            KeyboardInterrupt: on Ctrl-C, after saving the best model so far; with ``out`` a later fit can ``resume``.
         """
         self._forget()
-        table, numbers = self._rows(X), listed(y)
+        table, numbers = self._rows(X), as_list(y)
         texts, pairs = table.texts, table.pairs
         check_as_many(texts, numbers, "a number")
-        if len(texts) < (LEAST if old is None else 1):
-            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
+        if len(texts) < (MIN_ROWS if old is None else 1):
+            raise ValueError(f"expected at least {MIN_ROWS} rows to learn from, got {len(texts)} sample{'s' * (len(texts) != 1)}")
         check_rows(texts, pairs)
         numbers = [_number(row, x) for row, x in enumerate(numbers)]
         table, numbers, weights = weighted(table, numbers, sample_weight)
         rows = self._written(table, ({"number": x} for x in numbers))
-        before = self._old_rows(old, pairs, "number", listed, lambda _, y: [{"number": _number(row, x)} for row, x in enumerate(y)])
+        before = self._old_rows(old, pairs, "number", as_list, lambda _, y: [{"number": _number(row, x)} for row, x in enumerate(y)])
         try:
             self._train(self.model, rows, task="number", pairs=pairs, old=before, sample_weight=weights, **self._of_run())
         except BaseException:
@@ -74,46 +75,48 @@ class TextRegressor(Predictor):
         return self
 
     def predict(self, X: Iterable[Any], *, abstain: float | None = None) -> Any:
-        """The number of each text: float64 of shape (texts,).
+        """The number predicted for each text: float64 of shape (texts,).
 
         Args:
             X: texts, or pairs of texts.
-            abstain: of ratings, the share of answers that shall be right, as 0.9: whose nearest level is the true one. A text of which the
-                model cannot be so sure, or that is unlike all texts of training, gets NaN.
+            abstain: for ratings, the target share of right answers, such as 0.9. An answer is right if its nearest
+                level is the true one. Texts below the required confidence, or unlike all training texts, get NaN.
 
         Raises:
-            TypeError: a row is no text.
-            ValueError: a text is empty, the validation rows allow no such promise, or the numbers are no ratings but a measure.
+            TypeError: a row is not a text.
+            ValueError: a text is empty, the validation rows do not support the target, or the numbers are a measure
+                rather than ratings.
         """
         if abstain is None:
             return self._told(X)[:, 0].copy()
         if not 0 < abstain < 1:
-            raise ValueError(f"abstain: expected a share between 0 and 1 of answers that shall be right, got {abstain!r}")
+            raise ValueError(f"abstain: expected the target share of right answers, between 0 and 1, got {abstain!r}")
         import numpy
 
         texts = self._asked(X)
-        told = self._told_of(texts)[:, 0].copy()
+        told = self._predict_numbers(texts)[:, 0].copy()
         sure = [is_sure for part in chunks(texts) for is_sure in self._model.answered(part, abstain)]
         told[~numpy.asarray(sure, bool)] = float("nan")
         return told
 
     def predict_interval(self, X: Iterable[Any]) -> Any:
-        """Where the number of each text lies in 90 of 100 cases: float64 of shape (texts, 2).
+        """The 90 % prediction interval of each text: float64 of shape (texts, 2).
 
-        Intervals are conformal: as wide as the errors on the validation rows were, which promises their share on average over texts
-        like those of training.
+        Intervals are conformal: their width comes from the errors on the validation rows. The coverage holds on average
+        over texts like the training texts.
         """
         return self._told(X)[:, 1:].copy()
 
     def score(self, X: Iterable[Any], y: Iterable[float], sample_weight: Any = None) -> float:
-        """R², the share of the variance of the numbers that is predicted: 1 if all are right, 0 for always their mean.
+        """R², the share of the numbers' variance that is explained: 1 for perfect predictions, 0 for always predicting
+        the mean.
 
-        Of numbers that are all the same it is 1 if all are right, else 0; of fewer than two it is NaN. With ``sample_weight`` each
-        text counts as much as its weight says.
+        For constant numbers it is 1 if all predictions are right, else 0; for fewer than two it is NaN. With
+        ``sample_weight``, each text counts by its weight.
         """
         import numpy
 
-        truth = numpy.asarray([_number(row, x) for row, x in enumerate(listed(y))], float)
+        truth = numpy.asarray([_number(row, x) for row, x in enumerate(as_list(y))], float)
         found = self.predict(X)
         check_as_many(found, truth, "a number")  # type: ignore[arg-type]
         if len(truth) < 2:
@@ -125,9 +128,9 @@ class TextRegressor(Predictor):
 
     def _told(self, X: Iterable[Any]) -> Any:
         self._fitted()
-        return self._told_of(self._asked(X))
+        return self._predict_numbers(self._asked(X))
 
-    def _told_of(self, texts: list[str]) -> Any:
+    def _predict_numbers(self, texts: list[str]) -> Any:
         import numpy
 
         model = self._fitted()

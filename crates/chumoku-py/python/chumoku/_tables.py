@@ -1,4 +1,4 @@
-"""Rows that are a table: texts in one column, or in two, and values beside them in others."""
+"""Table inputs: one or two text columns, and feature columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KINDS = ("number", "category", "date")
 
 
 class Rows(NamedTuple):
-    """Texts (or pairs of texts), and beside each the values of columns."""
+    """Texts (or pairs of texts), and the values of each one's feature columns."""
 
     texts: list
     pairs: bool
@@ -20,7 +20,7 @@ class Rows(NamedTuple):
 
 
 def asked(columns: Sequence[str] | str | None) -> list[tuple[str, str | None]]:
-    """Names of columns, each with what it holds, if that is said: ``"shop:category"``."""
+    """Parses column names with optional types, such as ``"shop:category"``."""
     if isinstance(columns, str):
         raise TypeError(f"columns: expected a list of names, got one text: [{columns!r}]")
     found: list[tuple[str, str | None]] = []
@@ -36,17 +36,18 @@ def asked(columns: Sequence[str] | str | None) -> list[tuple[str, str | None]]:
 
 
 def read(x: Any, columns: Iterable[str], text: Any) -> Rows:
-    """The rows of a table. Without ``text``, texts are in the column that is left, or in that of this name."""
+    """Splits a table into texts and feature columns. Without ``text``, texts are in the only remaining column, or in
+    the one named ``text``."""
     columns, names = list(columns), names_of(x)
     if names is None:
         raise TypeError(
-            f"expected a table, a DataFrame or a dictionary of columns, for there are columns beside the text, got {type(x).__name__}"
+            f"expected a table (a DataFrame or a dictionary of columns), since columns= names feature columns, got {type(x).__name__}"
         )
     if text is None:
         others = [name for name in names if name not in columns]
         if len(others) != 1 and "text" not in others:
             shown = ", ".join(map(str, others[:8])) or "none"
-            raise ValueError(f"text: expected the name of the column that has the texts; beside columns={columns} there are: {shown}")
+            raise ValueError(f"text: expected the name of the text column; the columns other than columns={columns} are: {shown}")
         text = others[0] if len(others) == 1 else "text"
     of_text = list(text) if isinstance(text, (tuple, list)) else [text]
     if len(of_text) not in (1, 2):
@@ -71,9 +72,9 @@ def read(x: Any, columns: Iterable[str], text: Any) -> Rows:
 
 
 def _cells(column: list) -> list[str]:
-    """Values as a file has them; nothing where there is none."""
+    """Converts values to their form in a file; an empty string for a missing value."""
     times = [_time(x) for x in column]
-    # Dates that a library holds as times.
+    # Dates that a library stores as times.
     are_days = all(time.time() == datetime.time() for time in times if isinstance(time, datetime.datetime))
     found = []
     for x, time in zip(column, times):
@@ -87,7 +88,7 @@ def _cells(column: list) -> list[str]:
 
 
 def _time(x: Any) -> Any:
-    """NumPy's times as Python's."""
+    """Converts NumPy times to Python's."""
     if type(x).__name__ == "datetime64" and not is_none(x):
         return x.astype("datetime64[us]").item()
     return None if is_none(x) else x

@@ -1,4 +1,4 @@
-"""Taggers of words: what a text names, and which kind of word each is."""
+"""Taggers: labeled spans in texts, such as names and their kinds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from . import _chumoku
 from ._estimator import Estimator
-from ._inputs import check_as_many, check_row, is_none, listed, rows_of
+from ._inputs import as_list, check_as_many, check_row, is_none, rows_of
 from ._pages import Shown, coloured
-from ._predictor import LEAST, chunks
+from ._predictor import MIN_ROWS, chunks
 
 
 class Span(NamedTuple):
-    """A labelled part of a text."""
+    """A labeled span of a text."""
 
     start: int
     """Its first character, from 0."""
@@ -32,20 +32,20 @@ class Span(NamedTuple):
     """The probability that just this is a span of this kind."""
 
 
-# Spans that a notebook shows, and words of a text in each; the page has more.
+# Limits on the spans, and on the words of each text, in a notebook; the page shows more.
 _MOST_SPANS, _MOST_WORDS = 40, 400
 
 
 class SpanExplanation(Shown):
-    """Why a tagger marks the spans of a text, as ``chumoku explain`` finds it.
+    """The explanation of a tagger's spans in a text, as ``chumoku explain`` computes it.
 
     Attributes:
-        data: all of it, as ``chumoku explain --json`` writes it: of each span also the features of the random field that spoke for its
-            labels, and what each half says by itself.
+        data: the full output of ``chumoku explain --json``. For each span it also has the features of the random field
+            that support its labels, and the answer of each ensemble member.
         text: the text.
-        spans: the spans that are marked, or the one that was asked for.
-        words: the words of the text; none where there is no span.
-        effects: for each span, what each word does: the change of the span's log-odds when the word is hidden.
+        spans: the predicted spans, or the requested one.
+        words: the words of the text; empty if there is no span.
+        effects: for each span and word, the change of the span's log-odds when the word is hidden.
     """
 
     def __init__(self, found: Any) -> None:
@@ -56,7 +56,7 @@ class SpanExplanation(Shown):
         self.data = data
         self.text: str = data["text"]
         self.spans = [Span(*(span[name] for name in Span._fields)) for span in data["spans"]]
-        # A sign between the texts of a pair is no word.
+        # The separator between the texts of a pair is not a word.
         marked = [[word for word in span["words"] if word["effect"] is not None] for span in data["spans"]]
         self.words: list[str] = [word["text"] for word in marked[0]] if marked else []
         self.effects: list[list[float]] = [[word["effect"] for word in words] for words in marked]
@@ -69,8 +69,8 @@ class SpanExplanation(Shown):
         self._told(state["data"])
 
     def page(self, lang: str = "en") -> str:
-        """The page, as HTML that needs nothing else: each span with its words and features and, where an encoder stands beside the
-        random field, the encoder's attention in every layer and head. ``"ja"`` is Japanese."""
+        """The page as self-contained HTML: each span with its words and features. If the tagger has an encoder, the
+        page also shows the encoder's attention in every layer and head. ``"ja"`` is Japanese."""
         return self._found.html(lang)
 
     def _repr_html_(self) -> str:
@@ -84,7 +84,7 @@ class SpanExplanation(Shown):
 
 
 class _Pages(NamedTuple):
-    """Pages as they were when they were pickled."""
+    """Pages rendered before pickling."""
 
     of_languages: dict[str, str]
 
@@ -96,25 +96,25 @@ class _Pages(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class TextTagger(Estimator):
-    """Finds labelled spans in texts by a conditional random field, trained as ``chumoku train --task tag`` does it.
+    """Finds labeled spans in texts with a conditional random field, trained as by ``chumoku train --task tag``.
 
     >>> tagger = chumoku.TextTagger()                                                   # doctest: +SKIP
     >>> tagger.fit(["Anna lives in London.", ...], [[(0, 4, "person"), (14, 20, "place")], ...])  # doctest: +SKIP
     >>> tagger.predict(["Ben works in Oslo."])                                          # doctest: +SKIP
 
     Args:
-        epochs: passes at most; chosen on validation rows if absent.
-        seed: decides the order of rows.
-        from_pretrained: the folder of a pretrained encoder, as transformers writes it, which then stands beside the random field; or that
-            of a tagger of your own, which ``fit(X, y, old=…)`` then trains further.
-        freeze, lora, precision: with ``from_pretrained``, as of :class:`~chumoku.TextClassifier`.
-        out: the model folder to write; a temporary one, held in memory, if absent.
+        epochs: the maximum number of epochs; chosen on validation rows by default.
+        seed: seed of the order of rows.
+        from_pretrained: the folder of a pretrained encoder in the format of transformers, to combine with the random
+            field. Or the folder of your own tagger, which ``fit(X, y, old=…)`` trains further.
+        freeze, lora, precision: with ``from_pretrained``, see :class:`~chumoku.TextClassifier`.
+        out: the model folder to write; by default a temporary folder whose files are kept in memory.
         resume: with ``from_pretrained``, continue from the newest checkpoint in ``out``.
-        progress: as of :class:`~chumoku.TextClassifier`.
+        progress: see :class:`~chumoku.TextClassifier`.
 
     Attributes:
-        classes_: the kinds of spans, sorted.
-        metrics_: what ``metrics.json`` holds: scores on the rows that were held out.
+        classes_: the span labels, sorted.
+        metrics_: the content of ``metrics.json``: scores on the held-out rows.
     """
 
     epochs: int | None = None
@@ -128,24 +128,25 @@ class TextTagger(Estimator):
     progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str], y: Iterable[Any], *, old: tuple[Any, Any] | str | None = None) -> TextTagger:
-        """Trains on texts and their spans; a tenth of the rows is held out to choose by, and a tenth to report on.
+        """Trains on texts and their spans. A tenth of the rows is used for validation, and another tenth for testing.
 
         Args:
             X: texts.
-            y: for each text the list of its spans, each ``(start, end, label)`` in characters, or a dictionary with these keys. Spans of a
-                text do not overlap; a text without any has an empty list.
-            old: where ``from_pretrained`` is a tagger of your own: the rows that it was trained on, ``(texts, spans)``, which it
-                learns again so that it does not forget them; or ``"none"``, to learn from the new rows alone.
-                ``metrics_["further"]`` then says what became of both.
+            y: the list of spans of each text. A span is ``(start, end, label)`` in characters, or a dictionary with
+                these keys. Spans of a text do not overlap; a text without spans has an empty list.
+            old: if ``from_pretrained`` is your own tagger, the rows that it was trained on, as ``(texts, spans)``. They
+                are replayed so that the model does not forget them. ``"none"`` trains on the new rows only.
+                ``metrics_["further"]`` then compares the model before and after.
 
         Raises:
-            TypeError: a row is no text, or its spans are none.
-            ValueError: there are too few rows, a span lies outside of its text or overlaps another, or there is none at all.
+            TypeError: a row is not a text, or a span has an unsupported form.
+            ValueError: there are too few rows, a span lies outside its text or overlaps another, or there are no spans
+                at all.
         """
         self._forget()
         rows = _written(X, y)
-        if len(rows) < (LEAST if old is None else 1):
-            raise ValueError(f"expected at least {LEAST} rows to learn from, got {len(rows)} sample{'s' * (len(rows) != 1)}")
+        if len(rows) < (MIN_ROWS if old is None else 1):
+            raise ValueError(f"expected at least {MIN_ROWS} rows to learn from, got {len(rows)} sample{'s' * (len(rows) != 1)}")
         before: Any = old
         if old is not None and not (isinstance(old, str) and old == "none"):
             if not isinstance(old, (tuple, list)) or len(old) != 2:
@@ -162,25 +163,26 @@ class TextTagger(Estimator):
         return self
 
     def predict(self, X: Iterable[str]) -> list[list[Span]]:
-        """The spans of each text, in their order; they do not overlap.
+        """The spans of each text, in order of position; they do not overlap.
 
         Raises:
-            TypeError: a row is no text.
+            TypeError: a row is not a text.
             ValueError: a text is empty.
         """
         model = self._fitted()
         return [[Span(*span) for span in row] for part in chunks(rows_of(X, "text")) for row in model.predict(part)]
 
     def explain(self, text: str, span: Sequence[Any] | Mapping[str, Any] | None = None) -> SpanExplanation:
-        """Why each span of this text is marked: what each word does to it, and the features that speak for its labels.
+        """Explains each span of a text: the effect of each word, and the features that support its labels.
 
         Args:
             text: one text.
-            span: ``(start, end)`` or ``(start, end, label)``, a :class:`Span`, or a dictionary with these keys: this one alone is explained,
-                whether it is marked or not. Without a label it is of its most probable kind.
+            span: ``(start, end)`` or ``(start, end, label)``, a :class:`Span`, or a dictionary with these keys. Only
+                this span is explained, even if the tagger does not predict it. Without a label, the most probable one
+                is used.
 
         Raises:
-            ValueError: there is no such span, or it does not begin and end where words do.
+            ValueError: there is no such span, or it does not start and end at word boundaries.
         """
         model = self._fitted()
         if not isinstance(text, str):
@@ -189,8 +191,8 @@ class TextTagger(Estimator):
         return SpanExplanation(model.explain(text, asked, type(self).__name__))
 
     def score(self, X: Iterable[str], y: Iterable[Any]) -> float:
-        """F1 over all spans, as seqeval computes it: a span counts if its borders and its label are right."""
-        spans = listed(y)
+        """F1 over all spans, as seqeval computes it: a span counts if its boundaries and its label are right."""
+        spans = as_list(y)
         found = self.predict(X)
         check_as_many(found, spans, "a list of spans")
         truth = [_spans(row, given) for row, given in enumerate(spans)]
@@ -201,13 +203,13 @@ class TextTagger(Estimator):
         self.classes_ = sorted(model.labels)
         return model
 
-    def _facts(self) -> list[tuple[str, str]]:
-        return [("spans", ", ".join(self.classes_[:8]) + ("…" if len(self.classes_) > 8 else "")), *super()._facts()]
+    def _summary(self) -> list[tuple[str, str]]:
+        return [("spans", ", ".join(self.classes_[:8]) + ("…" if len(self.classes_) > 8 else "")), *super()._summary()]
 
 
 def _written(X: Iterable[str], y: Iterable[Any]) -> list[dict[str, Any]]:
-    """Texts and their spans as rows of a file."""
-    texts, spans = rows_of(X, "text"), listed(y)
+    """Converts texts and their spans to rows of a file."""
+    texts, spans = rows_of(X, "text"), as_list(y)
     check_as_many(texts, spans, "a list of spans")
     rows = []
     for row, (text, given) in enumerate(zip(texts, spans)):
@@ -240,7 +242,7 @@ def _spans(row: int, given: Any) -> list[tuple[int, int, str]]:
 
 
 def _asked(span: Any, characters: int) -> tuple[int, int, str | None]:
-    """The span of a text with so many characters that is to be explained."""
+    """Checks the requested span against the length of the text."""
     try:
         if isinstance(span, str):
             raise TypeError("a text")

@@ -1,4 +1,4 @@
-"""Translators: transformers that turn a text into another."""
+"""Translators: transformers that convert a text to another."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ._estimator import Estimator
 from ._inputs import check_as_many, check_least, check_row, check_text, rows_of, texts_of
 from ._pages import Alignment
 
-# Texts that are translated at a time: enough to be sorted by length.
+# Texts per batch: enough to sort by length.
 _CHUNK = 256
 
 
 class Translation(str):
-    """A translation, which is a text.
+    """A translation, which is a string.
 
     Attributes:
-        hypotheses: the texts of the beam with their scores, the best first.
-        is_cut: whether the source was longer than the model reads, so that its end was left out.
+        hypotheses: the texts of the beam with their scores, best first.
+        is_cut: whether the source was truncated because it is longer than the model can read.
     """
 
     hypotheses: list[tuple[str, float]]
@@ -40,10 +40,10 @@ class Translation(str):
 
 @dataclasses.dataclass(kw_only=True, repr=False, eq=False)
 class Translator(Estimator):
-    """A transformer that turns a text into another, trained on pairs as ``chumoku train --task translate`` does it.
+    """A transformer that converts a text to another, trained on pairs as by ``chumoku train --task translate``.
 
-    The same rows, seed and settings write the same ``model.safetensors`` as the command. :meth:`load` also reads a published
-    translator (Marian), as transformers writes it.
+    The same rows, seed and settings produce the same ``model.safetensors`` as the command. :meth:`load` also reads a
+    published translator (Marian) in the format of transformers.
 
     >>> translator = chumoku.Translator(epochs=20)                                      # doctest: +SKIP
     >>> translator.fit(["3 March 2021", ...], ["2021-03-03", ...])                      # doctest: +SKIP
@@ -51,14 +51,14 @@ class Translator(Estimator):
     ['1999-05-05']
 
     Args:
-        epochs: at most; chosen from the data if absent.
-        seed: decides initial weights, order and dropout.
-        precision: of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
-        tokens: ``"subwords"`` or ``"characters"``; chosen from the data if absent.
-        out, resume, progress: as for :class:`TextClassifier`.
+        epochs: the maximum number of epochs; chosen from the data by default.
+        seed: seed of initial weights, order and dropout.
+        precision: the precision of float32 products: ``"medium"``, ``"high"`` or ``"highest"``.
+        tokens: ``"subwords"`` or ``"characters"``; chosen from the data by default.
+        out, resume, progress: see :class:`TextClassifier`.
 
     Attributes:
-        metrics_: what ``metrics.json`` holds: BLEU, chrF2 and exact matches on the pairs that were held out.
+        metrics_: the content of ``metrics.json``: BLEU, chrF2 and exact matches on the held-out pairs.
     """
 
     epochs: int | None = None
@@ -70,12 +70,13 @@ class Translator(Estimator):
     progress: Callable[[dict], Any] | str | None = "auto"
 
     def fit(self, X: Iterable[str], y: Iterable[str]) -> Translator:
-        """Trains on texts and their translations; a tenth of the pairs is held out to choose by, and a tenth to report on.
+        """Trains on texts and their translations. A tenth of the pairs is used for validation, and another tenth for
+        testing.
 
         Raises:
-            TypeError: a row is no text.
-            ValueError: there are too few rows, or not as many translations as texts.
-            KeyboardInterrupt: on Ctrl-C, after what is there was saved; with ``out`` a later fit may ``resume``.
+            TypeError: a row is not a text.
+            ValueError: there are too few rows, or the number of translations differs from the number of texts.
+            KeyboardInterrupt: on Ctrl-C, after saving the best model so far; with ``out`` a later fit can ``resume``.
         """
         self._forget()
         sources, targets = rows_of(X, "text"), rows_of(y, "translation")
@@ -84,14 +85,14 @@ class Translator(Estimator):
         return self
 
     def translate(self, texts: Iterable[str], *, beam: int = 5, length_penalty: float = 0.6) -> Iterator[Translation]:
-        """Translates each text, in order; 256 are read at a time, so that they may be an endless stream.
+        """Translates texts in order. It reads 256 at a time, so they may be an endless stream.
 
         Args:
-            beam: hypotheses that are followed at a time; 1 takes the most probable token at each step.
-            length_penalty: α of the length normalisation (Wu et al. 2016).
+            beam: the beam size; 1 takes the most probable token at each step.
+            length_penalty: α of the length normalization (Wu et al. 2016).
 
         Raises:
-            TypeError: a row is no text.
+            TypeError: a row is not a text.
             ValueError: a text is empty.
         """
         model = self._fitted()
@@ -115,7 +116,7 @@ class Translator(Estimator):
         return list(self.translate(texts_of(X)))
 
     def evaluate(self, X: Iterable[str], y: Iterable[str]) -> dict[str, Any]:
-        """BLEU, chrF2 and exact matches: what ``chumoku eval --json`` writes."""
+        """BLEU, chrF2 and exact matches, as in ``chumoku eval --json``."""
         sources, targets = texts_of(X), texts_of(y)
         check_as_many(sources, targets, "a translation")
         return json.loads(self._fitted().score(sources, targets))
@@ -125,7 +126,7 @@ class Translator(Estimator):
         return self.evaluate(X, y)["chrf"]
 
     def explain(self, text: str, target: str | None = None) -> Alignment:
-        """Where a translation comes from: the given one or, without, the model's own."""
+        """Explains a translation: the given one or, without a target, the model's own."""
         for given in (text,) if target is None else (text, target):
             check_text("explain", given)
         return Alignment(self._fitted().explain(text, target, type(self).__name__))

@@ -1,4 +1,4 @@
-"""Where a model of PyTorch looks: what :func:`chumoku.torch.watch` collects; `_watch_page` shows it."""
+"""Records where a PyTorch model looks, for :func:`chumoku.torch.watch`; `_watch_page` shows it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from ._functions import attention
 from ._pages import Alignment, Explanation
 from ._watch_calls import PATCHING, Calls, is_plain, weighed
 
-# Who watches, innermost last.
+# Active watches, innermost last.
 watching: list[Watch] = []
 
-# What is otherwise while somebody watches: by how many, and what it was.
+# Settings changed while a watch is active: the number of watches that need each change, and the previous value.
 _held: dict[Any, list] = {}
 
 
 class Watched:
-    """What one call of attention did.
+    """The record of one attention call.
 
     Attributes:
         module: the name of the attention module in the model, or its class.
-        layer: the layer, from 0, where the module or its name says so.
-        entropy: of each query's weights in nats: (batch, heads, queries).
+        layer: the layer, from 0, if the module or its name has one.
+        entropy: the entropy of each query's weights in nats: (batch, heads, queries).
         mass: the weight that each key receives, summed over queries: (batch, heads, keys).
-        top_keys: the keys of the largest weights of each query: (batch, heads, queries, count); −1 where there are fewer.
+        top_keys: the keys with the largest weights of each query: (batch, heads, queries, count); −1 if there are
+            fewer.
         top_weights: their weights.
     """
 
@@ -43,9 +44,9 @@ class Watched:
         self._weights = weights
 
     def weights(self) -> torch.Tensor:
-        """All weights, (batch, heads, queries, keys): computed again from queries and keys, which are kept.
+        """All weights, (batch, heads, queries, keys), recomputed from the stored queries and keys.
 
-        Of a model with attention code of its own they are those that it made.
+        For a model with custom attention code, these are the model's own weights.
         """
         with torch.no_grad():
             return self._weights()
@@ -60,9 +61,9 @@ class Watched:
 
 
 class Watch(Sequence[Watched]):
-    """The calls of attention that were watched, in their order.
+    """The recorded attention calls, in order.
 
-    :meth:`explain` and :meth:`show` are of the model's last call.
+    :meth:`explain` and :meth:`show` refer to the model's last call.
     """
 
     def __init__(self, model: torch.nn.Module | None, tokenizer: Any, top: int) -> None:
@@ -70,7 +71,7 @@ class Watch(Sequence[Watched]):
         self._top = top
         self._names = {} if model is None else {id(module): name for name, module in model.named_modules()}
         self._entries: list[Watched] = []
-        # The modules that run now, the model's last call with what came of it, and where its entries begin.
+        # The stack of running modules, the model's last call with its output, and the index of its first entry.
         self._running: list[torch.nn.Module] = []
         self._call: tuple[dict[str, Any], Any] | None = None
         self._first = 0
@@ -87,24 +88,24 @@ class Watch(Sequence[Watched]):
         return f"<Watch: {len(self)} calls of attention>"
 
     def clear(self) -> None:
-        """Forgets what was collected."""
+        """Removes all recorded calls."""
         self._entries.clear()
         self._call, self._first = None, 0
 
     def explain(self, item: int = 0, *, tokens: Sequence[str] | None = None, part: str | None = None) -> Explanation | Alignment:
-        """One text of the model's last call, with every weight, and what each token does to the answer.
+        """Explains one text of the model's last call, with every weight and the effect of each token on the answer.
 
-        The answer is what the model says: a class, the next token, or, of a model without such a head, the mean of its vectors.
-        For the effect of a token the model reads the text without it.
+        The answer is the model's class or next token. For a model without such a head, it is the mean of its vectors.
+        The effect of a token comes from running the model on the text without it.
 
         Args:
-            item: the place of the text in the batch.
-            tokens: what to call the tokens; by default ``tokenizer`` says.
-            part: of an encoder–decoder: ``"cross"`` (an :class:`Alignment`), ``"encoder"`` or ``"decoder"``; cross if absent.
-                Where the call had no labels, the last word of an alignment is the one that the model would write next.
+            item: the index of the text in the batch.
+            tokens: the displayed tokens; by default from ``tokenizer``.
+            part: for an encoder–decoder: ``"cross"`` (an :class:`Alignment`; the default), ``"encoder"`` or
+                ``"decoder"``. If the call had no labels, the last word of an alignment is the model's next token.
 
         Raises:
-            ValueError: there was no call, or not one that reads whole texts without a cache.
+            ValueError: there was no call, or the call did not read whole texts without a cache.
         """
         from ._watch_page import Explainer
 
@@ -119,10 +120,10 @@ class Watch(Sequence[Watched]):
         lang: str = "en",
         height: int = 900,
     ) -> None:
-        """Shows the page of ``chumoku explain`` in a notebook; arguments are those of :meth:`explain`."""
+        """Shows the page of ``chumoku explain`` in a notebook. It takes the arguments of :meth:`explain`."""
         self.explain(item, tokens=tokens, part=part).show(lang, height)
 
-    # What follows is told of calls while they run.
+    # Callbacks during recorded calls.
 
     def _add(self, module: torch.nn.Module | None, statistics: Any, weights: Callable[[], torch.Tensor]) -> None:
         name = self._names.get(id(module), type(module).__name__)
@@ -133,7 +134,7 @@ class Watch(Sequence[Watched]):
         self._entries.append(Watched(name, layer, statistics, weights))
 
     def _collect(self, module: torch.nn.Module | None, inputs: tuple, options: dict[str, Any]) -> None:
-        if not self._listens() or not self._has(module) or not all(map(is_plain, inputs)):
+        if not self._is_recording() or not self._has(module) or not all(map(is_plain, inputs)):
             return
         detached = tuple(x.detach() for x in inputs)
         options = {name: x.detach() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
@@ -142,13 +143,13 @@ class Watch(Sequence[Watched]):
         self._add(module, found.statistics, lambda: attention(*detached, **options, return_weights=True).weights)
 
     def _collect_weights(self, weights: torch.Tensor) -> None:
-        """Of attention that was computed by other means: (batch, heads, queries, keys)."""
+        """Records attention that other code computed: (batch, heads, queries, keys)."""
         module = self._running[-1] if self._running else None
         if self._has(module):
             self._add(module, weighed(weights, self._top), lambda: weights)
 
-    def _listens(self) -> bool:
-        """Whether a call of this thread is one to be seen."""
+    def _is_recording(self) -> bool:
+        """Returns true if a call of this thread must be recorded."""
         return not self._is_paused and threading.get_ident() == self._thread
 
     def _has(self, module: torch.nn.Module | None) -> bool:
@@ -158,20 +159,20 @@ class Watch(Sequence[Watched]):
 def collect(
     module: torch.nn.Module | None, inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor], options: dict[str, Any]
 ) -> None:
-    """Tells whoever watches of a call of attention."""
+    """Passes an attention call to the active watches."""
     for watch in watching:
         watch._collect(module, inputs, options)
 
 
 @contextlib.contextmanager
 def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: int = 8) -> Iterator[Watch]:
-    """Collects what every call of attention does, at any length: no array of queries × keys is made.
+    """Records statistics of every attention call, at any length, without an array of queries × keys.
 
-    A model of transformers runs with ``attn_implementation="chumoku"`` inside, if it has it. Of other models, calls of
-    ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are seen. Of attention code that a model
-    has of its own, the softmax is seen whose result is multiplied by something; these weights, which the model makes, are kept. Each
-    thread sees its own calls. Queries and keys are kept until the watch is let go of. What ``torch.compile`` has made, or makes
-    inside, runs uncompiled inside.
+    A model of transformers runs with ``attn_implementation="chumoku"`` inside, if it supports that. For other models,
+    calls of ``torch.nn.functional.scaled_dot_product_attention`` and ``torch.nn.MultiheadAttention`` are recorded. For
+    custom attention code, each softmax whose result is multiplied by something is recorded, and the model's weights are
+    kept. Each thread records its own calls. Queries and keys are kept as long as the watch exists. Code compiled by
+    ``torch.compile`` runs uncompiled inside.
 
     >>> with chumoku.torch.watch(model, tokenizer) as seen:                            # doctest: +SKIP
     ...     model(**tokenizer("a text", return_tensors="pt"))
@@ -179,27 +180,27 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
     >>> seen.show()                                                                    # doctest: +SKIP
 
     Args:
-        model: whose calls; without it all calls are collected, but there is no page.
-        tokenizer: what names tokens on the page.
-        top: how many of each query's strongest keys are kept.
+        model: the model to record. Without it all calls are recorded, but there is no page.
+        tokenizer: gives the names of tokens on the page.
+        top: the number of strongest keys to keep per query.
     """
     if model is not None and not isinstance(model, torch.nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
     if not isinstance(top, int) or top < 1:
         raise ValueError(f"top: expected a whole number from 1 on, got {top!r}")
-    # Of a compiled model the one that was compiled.
+    # Unwraps a compiled model.
     model = getattr(model, "_orig_mod", model)
     watch = Watch(model, tokenizer, top)
     with contextlib.ExitStack() as stack:
-        # Compiled graphs hand nothing on, and what is compiled in here would see what is otherwise in here.
+        # Compiled graphs bypass the recording, and code compiled here would keep the temporary changes.
         eager = lambda: torch.compiler.set_stance("force_eager")
-        stack.enter_context(_while("compiled", eager, lambda: None, lambda stance: stance.__exit__(None, None, None)))
+        stack.enter_context(_temporarily("compiled", eager, lambda: None, lambda stance: stance.__exit__(None, None, None)))
         if model is not None:
             stack.enter_context(_as_chumoku(model))
-            stack.enter_context(_listening(model, watch))
-        # nn.TransformerEncoder's own kernel hands nothing on.
+            stack.enter_context(_tracking(model, watch))
+        # The kernel of nn.TransformerEncoder bypasses the recording.
         set_fast = torch.backends.mha.set_fastpath_enabled
-        stack.enter_context(_while("fast path", torch.backends.mha.get_fastpath_enabled, lambda: set_fast(False), set_fast))
+        stack.enter_context(_temporarily("fast path", torch.backends.mha.get_fastpath_enabled, lambda: set_fast(False), set_fast))
         watching.append(watch)
         stack.callback(watching.remove, watch)
         stack.enter_context(Calls(watch))
@@ -208,14 +209,14 @@ def watch(model: torch.nn.Module | None = None, tokenizer: Any = None, *, top: i
 
 @contextlib.contextmanager
 def _as_chumoku(model: torch.nn.Module) -> Iterator[None]:
-    """A model of transformers with this attention, for a while."""
+    """Runs a model of transformers with this attention while the context is active."""
     if not hasattr(model, "set_attn_implementation"):
         yield
         return
     from . import transformers
 
     def states() -> list[tuple[Any, str]]:
-        # Parts of a model may have a configuration of their own.
+        # Submodules may have their own configuration.
         configs = {id(module.config): module.config for module in model.modules() if hasattr(module, "config")}
         return [(config, config._attn_implementation) for config in configs.values() if hasattr(config, "_attn_implementation")]
 
@@ -228,17 +229,18 @@ def _as_chumoku(model: torch.nn.Module) -> Iterator[None]:
         try:
             model.set_attn_implementation(transformers.NAME)
         except ValueError:
-            # The model has attention code of its own. Its softmax is seen.
+            # The model has custom attention code. Its softmax is recorded.
             leave(before)
 
     transformers.register()
-    with _while(id(model), states, enter, leave):
+    with _temporarily(id(model), states, enter, leave):
         yield
 
 
 @contextlib.contextmanager
-def _while(what: Any, state: Callable[[], Any], enter: Callable[[], Any], leave: Callable[[Any], Any]) -> Iterator[None]:
-    """Something that is otherwise as long as anybody watches, in any thread; who comes first enters, who goes last leaves."""
+def _temporarily(what: Any, state: Callable[[], Any], enter: Callable[[], Any], leave: Callable[[Any], Any]) -> Iterator[None]:
+    """A change that lasts while any watch in any thread needs it. The first watch applies it, the last one undoes it.
+    """
     with PATCHING:
         held = _held.setdefault(what, [0, None])
         held[0] += 1
@@ -255,18 +257,18 @@ def _while(what: Any, state: Callable[[], Any], enter: Callable[[], Any], leave:
 
 
 @contextlib.contextmanager
-def _listening(model: torch.nn.Module, watch: Watch) -> Iterator[None]:
-    """Follows which module runs, and the calls of the model."""
+def _tracking(model: torch.nn.Module, watch: Watch) -> Iterator[None]:
+    """Tracks the running module and the calls of the model."""
 
     def before(module: torch.nn.Module, args: tuple, kwargs: dict) -> None:
-        if not watch._listens():
+        if not watch._is_recording():
             return
         watch._running.append(module)
         if module is model:
             watch._first, watch._call = len(watch), None
 
     def after(module: torch.nn.Module, args: tuple, kwargs: dict, output: Any) -> None:
-        if not watch._listens():
+        if not watch._is_recording():
             return
         if watch._running:
             watch._running.pop()
@@ -276,7 +278,7 @@ def _listening(model: torch.nn.Module, watch: Watch) -> Iterator[None]:
     hooks = []
     for module in model.modules():
         hooks.append(module.register_forward_pre_hook(before, with_kwargs=True))
-        # Also where the module raises.
+        # Runs even if the module raises.
         hooks.append(module.register_forward_hook(after, with_kwargs=True, always_call=True))
     try:
         yield
@@ -286,7 +288,7 @@ def _listening(model: torch.nn.Module, watch: Watch) -> Iterator[None]:
 
 
 def _named(model: torch.nn.Module, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments of a call by name."""
+    """Returns the arguments of a call by name."""
     bound = inspect.signature(model.forward).bind_partial(*args, **kwargs).arguments
     given: dict[str, Any] = {}
     for name, x in bound.items():

@@ -1,4 +1,4 @@
-"""The calls of attention inside a model: of PyTorch's functions, and of code that computes it step by step."""
+"""Intercepts attention calls inside a model: PyTorch's functions, and code that computes attention step by step."""
 
 from __future__ import annotations
 
@@ -14,56 +14,56 @@ from ._arrays import Statistics
 if TYPE_CHECKING:
     from ._watch import Watch
 
-# Held while a function of PyTorch is another's.
+# Held while a PyTorch function is replaced.
 PATCHING = threading.RLock()
 
-# PyTorch's own, whatever stands in its place for a while.
+# PyTorch's original function, whatever replaces it temporarily.
 _SDPA = F.scaled_dot_product_attention
 
 _Tensor = torch.Tensor
 _SOFTMAX = frozenset((F.softmax, torch.softmax, torch.special.softmax, _Tensor.softmax))
-# What hands weights on: those of dropout, or of another type, are others in memory.
-_HANDED_ON = frozenset((
+# Functions that pass weights on: dropout or a conversion returns the weights in other memory.
+_PASS_THROUGH = frozenset((
     F.dropout, torch.dropout, _Tensor.to, _Tensor.type, _Tensor.type_as, _Tensor.float, _Tensor.half, _Tensor.bfloat16,
     _Tensor.contiguous, _Tensor.clone, _Tensor.reshape, torch.reshape, _Tensor.masked_fill, torch.masked_fill,
 ))  # fmt: skip
 _PRODUCTS = frozenset((torch.matmul, torch.bmm, torch.einsum, _Tensor.matmul, _Tensor.bmm, _Tensor.__matmul__))
 
-# Of so many results of softmax nobody knows yet whether they are weights.
+# The number of recent softmax results that may still turn out to be weights.
 _PENDING = 4
 
-# How modules call their number of heads.
+# Attribute names for a module's number of heads.
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead")
 
 
 def is_plain(x: torch.Tensor) -> bool:
-    """Whether it has numbers in memory that can be read: of a trace or a transformation it has not."""
+    """Returns true if the tensor's elements can be read. Under a trace or a transformation they cannot."""
     of_torch = type(x) in (torch.Tensor, torch.nn.Parameter)
     return of_torch and x.device.type == "cpu" and not x.is_nested and not torch._C._functorch.is_functorch_wrapped_tensor(x)
 
 
 def weighed(weights: torch.Tensor, top: int) -> Statistics:
-    """What can be said of weights that are there: (batch, heads, queries, keys)."""
+    """Computes statistics from existing weights: (batch, heads, queries, keys)."""
     shares = weights.float()
     entropy = torch.special.entr(shares).sum(-1)
     found, keys = shares.topk(min(top, shares.shape[-1]), -1)
-    # Keys that are hidden have no weight, and there may be fewer than were asked for.
+    # Masked keys have no weight, so there may be fewer keys than requested.
     keys = F.pad(keys.masked_fill(found <= 0, -1), (0, top - found.shape[-1]), value=-1)
     return Statistics(shares.sum(-2), entropy, keys, F.pad(found, (0, top - found.shape[-1])))
 
 
 class Calls(torch.overrides.TorchFunctionMode):
-    """Sees calls of PyTorch's own functions."""
+    """Intercepts PyTorch's own functions."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
         self.watch = watch
-        # The last results of softmax, each with the tensors that have its numbers, and the place of each in memory.
+        # The last softmax results, each with the tensors that hold its values, and the memory address of each.
         self._pending: collections.deque[tuple[torch.Tensor, list[torch.Tensor]]] = collections.deque(maxlen=_PENDING)
 
     def __torch_function__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
-        if not self.watch._listens():
+        if not self.watch._is_recording():
             return function(*args, **kwargs)
         if function is F.multi_head_attention_forward:
             return self._multi_head(function, args, kwargs)
@@ -72,14 +72,15 @@ class Calls(torch.overrides.TorchFunctionMode):
             self._collect(*args, **kwargs)
         elif function in _SOFTMAX:
             self._weights_or_not(result, *args, **kwargs)
-        elif self._pending and function in _HANDED_ON:
+        elif self._pending and function in _PASS_THROUGH:
             self._follow(args[0] if args else None, result)
         elif self._pending and function in _PRODUCTS:
             self._multiplied(args)
         return result
 
     def _multi_head(self, function: Callable[..., Any], args: tuple, kwargs: dict) -> Any:
-        # It calls the other by its name in that module, and a mode that is at work does not see it.
+        # The module function calls the other by its name in that module, and an active mode does not intercept that
+        # call.
         with PATCHING:
             plain = F.scaled_dot_product_attention
 
@@ -92,7 +93,7 @@ class Calls(torch.overrides.TorchFunctionMode):
             try:
                 if not kwargs.get("need_weights", True):
                     return function(*args, **kwargs)
-                # Where it hands its weights out, it computes them itself: once more, for the other to be called.
+                # With need_weights it computes the weights itself. A second run makes it call the intercepted function.
                 with torch.no_grad(), torch.random.fork_rng(devices=[]):
                     function(*args, **kwargs | {"need_weights": False})
             finally:
@@ -110,17 +111,17 @@ class Calls(torch.overrides.TorchFunctionMode):
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> None:
-        from .torch import _four
+        from .torch import _as_rank_4
 
         if not all(map(is_plain, (query, key, value))):
             return
         rank = max(query.dim(), key.dim(), value.dim())
-        q, k, v, mask, _ = _four(query, key, value, attn_mask, rank, enable_gqa)
+        q, k, v, mask, _ = _as_rank_4(query, key, value, attn_mask, rank, enable_gqa)
         running = self.watch._running
         options = {"causal": "top_left" if is_causal else None, "mask": mask, "scale": scale}
         self.watch._collect(running[-1] if running else None, (q, k, v), options)
 
-    # Attention step by step: a softmax over the last axis, and a product with what it weighs.
+    # Attention step by step: a softmax over the last axis, and a product with its result.
 
     def _weights_or_not(self, result: torch.Tensor, x: Any = None, dim: Any = None, *args: Any, **kwargs: Any) -> None:
         if is_plain(result) and result.dim() >= 3 and result.numel() and dim in (-1, result.dim() - 1):
@@ -141,10 +142,10 @@ class Calls(torch.overrides.TorchFunctionMode):
         if args and isinstance(args[0], str):
             args = tuple(args[1]) if isinstance(args[1], (list, tuple)) else args[1:]
         found = self._pending_of(args[0]) if args else None
-        # As they came out of the softmax: with another last axis they are no longer weights of keys.
+        # Must have the shape of the softmax result: with another last axis they are not weights of keys.
         if found is None or args[0].shape[-1] != found[0].shape[-1]:
             return
-        # (Tensors have no equality that would do.)
+        # (Tensors have no suitable equality.)
         self._pending = collections.deque((each for each in self._pending if each is not found), _PENDING)
         weights = found[0]
         if weights.dim() == 3:

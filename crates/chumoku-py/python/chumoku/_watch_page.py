@@ -1,4 +1,4 @@
-"""The page of a model of PyTorch that was watched: one text of its last call, with all weights and the effect of each token."""
+"""The page of a watched PyTorch model: one text of its last call, with all weights and the effect of each token."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import torch.nn.functional as F
 from ._pages import Alignment, Explanation, read
 from ._watch import Watch, Watched, watching
 
-# Rows of which one token is left out, that a model reads at a time.
+# Batch size for rows that each leave out one token.
 _ROWS = 32
 
-# Masks of queries and keys, in PyTorch's own modules.
-_SQUARE = frozenset(("mask", "attn_mask", "src_mask", "tgt_mask"))
+# Names of query × key masks in PyTorch's modules.
+_SQUARE_MASKS = frozenset(("mask", "attn_mask", "src_mask", "tgt_mask"))
 
 
 class Explainer:
-    """Makes an explanation of one text of a watched call."""
+    """Builds the explanation of one text of a watched call."""
 
     def __init__(self, watch: Watch, item: int) -> None:
         if watch.model is None:
-            raise ValueError("explain: there is no model: give it to watch(model)")
+            raise ValueError("explain: expected a watch with a model: use watch(model)")
         if watch._call is None:
-            raise ValueError("explain: the model was not called: call it inside of `with chumoku.torch.watch(model) as seen:`")
+            raise ValueError("explain: the model was not called: call it inside `with chumoku.torch.watch(model) as seen:`")
         self.watch, self.model = watch, watch.model
         self.exclusive = True
         self.entries: list[Watched] = watch[watch._first :]
@@ -32,7 +32,7 @@ class Explainer:
         tensors = [name for name, x in arguments.items() if isinstance(x, torch.Tensor) and x.dim() > 1]
         named = [name for name in ("input_ids", "inputs_embeds") if name in arguments]
         if not named + tensors or not self.entries:
-            raise ValueError("explain: the last call had no tensor of tokens, or no attention was seen")
+            raise ValueError("explain: the last call had no tensor of tokens, or no attention was recorded")
         self.main: str = [*named, *tensors][0]
         batch, length = arguments[self.main].shape[:2]
         if not -batch <= item < batch:
@@ -40,15 +40,15 @@ class Explainer:
         self.item = item % batch
 
         def take(name: str, x: Any) -> Any:
-            """Of an argument what belongs to this text."""
-            is_shared = name in _SQUARE and isinstance(x, torch.Tensor) and x.shape == (length, length)
+            """Selects the part of an argument that belongs to this text."""
+            is_shared = name in _SQUARE_MASKS and isinstance(x, torch.Tensor) and x.shape == (length, length)
             is_of_batch = isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == batch and not is_shared
             return x[self.item : self.item + 1] if is_of_batch else x
 
         self.arguments = {name: take(name, x) for name, x in arguments.items() if name not in ("past_key_values", "cache_position")}
         for name in ("use_cache", "logits_to_keep"):
             self.arguments.pop(name, None)
-        # The loss is nobody's question; what a decoder reads is made of its labels.
+        # The loss is not needed; the decoder's input comes from the labels.
         self.labels = self.arguments.pop("labels", None)
         self.is_pair = bool(getattr(getattr(self.model, "config", None), "is_encoder_decoder", False))
         if self.is_pair and self.labels is not None and "decoder_input_ids" not in self.arguments:
@@ -59,7 +59,7 @@ class Explainer:
         for entry in self.entries:
             if is_choice and entry.shape[0] == batch * length:
                 raise ValueError(
-                    f"explain: the model chooses among {length} texts, for which there is no page; what was collected of each is there"
+                    f"explain: the model chooses among {length} texts, which has no page; the records of its calls are available"
                 )
             if entry.shape[0] not in (1, batch):
                 raise ValueError(
@@ -70,12 +70,12 @@ class Explainer:
         for name in ("attention_mask", "src_key_padding_mask", "key_padding_mask"):
             padding = self.arguments.get(name)
             if isinstance(padding, torch.Tensor) and padding.shape == (1, length):
-                # PyTorch's own are True, or −∞, where there is nothing.
+                # PyTorch's masks hold True or −∞ for padding.
                 is_hidden = padding[0] if padding.dtype == torch.bool else padding[0] < 0
                 kept = padding[0].bool() if name == "attention_mask" else ~is_hidden
         self.kept = kept.nonzero()[:, 0]
         if not len(self.kept):
-            raise ValueError(f"explain: text {item} of the batch has no token that is no padding")
+            raise ValueError(f"explain: expected a token in text {item} of the batch, got only padding")
 
     def explain(self, tokens: Sequence[str] | None, part: str | None) -> Explanation | Alignment:
         if part not in (None, "cross", "encoder", "decoder"):
@@ -83,7 +83,7 @@ class Explainer:
         if not self.is_pair and part is not None:
             raise ValueError("part: only an encoder–decoder has parts")
         if self.is_pair and part is None:
-            # One that tells classes, or marks an answer, reads the text on both sides.
+            # A model that chooses a class or marks an answer reads the text in both directions.
             said = self.output if isinstance(self.output, dict) else {}
             reads_twice = getattr(said.get("logits"), "ndim", 0) == 2 or "start_logits" in said
             part = "encoder" if reads_twice else "cross"
@@ -91,17 +91,17 @@ class Explainer:
             return self._alignment(tokens)
         entries = [entry for entry in self.entries if not _is_cross(entry, self.entries)]
         if not self.is_pair:
-            entries = self._of_main(entries)
+            entries = self._main_calls(entries)
         if part is not None:
-            # The outermost of these: a decoder may be made of an encoder's layers.
+            # Checks the outermost module name: a decoder may contain encoder layers.
             side = lambda entry: next((name for name in entry.module.split(".") if name in ("encoder", "decoder")), None)
             entries = [entry for entry in entries if side(entry) == part]
         if part == "decoder":
             self._read_decoder()
         return self._explanation(self._weights(entries, self.kept, self.kept), self._names(tokens), part)
 
-    def _of_main(self, entries: list[Watched]) -> list[Watched]:
-        """Those of the text that is explained, where the model reads others too: of two sides, of pictures."""
+    def _main_calls(self, entries: list[Watched]) -> list[Watched]:
+        """Selects the calls of the explained text, if the model reads others too, such as two sides or images."""
         length = self.arguments[self.main].shape[1]
         fitting = [entry for entry in entries if entry.shape[2] == entry.shape[3] == length]
         of_encoder = [entry for entry in fitting if "encoder" in entry.module.split(".")]
@@ -109,7 +109,7 @@ class Explainer:
         return of_encoder if of_encoder and has_decoder else fitting or entries
 
     def _read_decoder(self) -> None:
-        """From here on the text is what the decoder reads."""
+        """Treats the decoder's input as the explained text."""
         self._decoder_ids()
         self.main = "decoder_input_ids"
         length = self.arguments[self.main].shape[1]
@@ -124,7 +124,7 @@ class Explainer:
     def _weights(self, entries: list[Watched], rows: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
         """(layers, heads, rows, columns)"""
         if not entries:
-            raise ValueError("explain: no such attention was seen in the last call")
+            raise ValueError("explain: the last call had no attention of this part")
         heads = {entry.shape[1] for entry in entries}
         if len(heads) > 1:
             raise ValueError(f"explain: layers have different numbers of heads ({', '.join(map(str, sorted(heads)))})")
@@ -142,12 +142,12 @@ class Explainer:
             is_half = weights.dtype in (torch.bfloat16, torch.float16)
             weights = weights.float()[:, rows][:, :, columns]
             sums = weights.sum(-1, keepdim=True)
-            # Rounded to half precision they do not quite sum to 1.
+            # After rounding to half precision they do not sum to exactly 1.
             found.append(weights / sums if is_half and float((sums - 1).abs().max()) < 5e-3 else weights)
         return torch.stack(found)
 
     def _names(self, tokens: Sequence[str] | None) -> list[str]:
-        """What tokens are called: by the caller, by the tokenizer, or by their numbers."""
+        """Returns the names of tokens: from the caller, the tokenizer, or the token ids."""
         kept = self.kept
         if tokens is not None:
             tokens = [str(token) for token in tokens]
@@ -159,23 +159,23 @@ class Explainer:
             return [tokens[int(i)] for i in kept]
         ids = self.arguments.get(self.main)
         ids = ids[0, kept].tolist() if isinstance(ids, torch.Tensor) and not ids.is_floating_point() else None
-        return self._called(ids, len(kept))
+        return self._token_names(ids, len(kept))
 
-    def _called(self, ids: list[int] | None, count: int) -> list[str]:
+    def _token_names(self, ids: list[int] | None, count: int) -> list[str]:
         tokenizer = self.watch.tokenizer
         if ids is None or tokenizer is None:
             return [str(i) for i in (range(count) if ids is None else ids)]
-        # A token of its own is a text too: bytes and marks of spaces become what they stand for.
+        # Decodes each token separately, so that byte tokens and space markers become readable.
         texts = [tokenizer.decode([i]).strip() for i in ids]
         return [text or str(tokenizer.convert_ids_to_tokens([i])[0]) for text, i in zip(texts, ids)]
 
     def _special(self) -> frozenset[int]:
-        # A word that is not known stands in the text all the same.
+        # An unknown word is still shown as it occurs in the text.
         unknown = getattr(self.watch.tokenizer, "unk_token_id", None)
         return frozenset(getattr(self.watch.tokenizer, "all_special_ids", ())) - {unknown}
 
     def _run(self, rows: list[dict[str, Any]]) -> list[Any]:
-        """What the model says to each of some texts, without watching."""
+        """Runs the model on several texts without recording."""
         paused = {id(watch): (watch, watch._is_paused) for watch in (self.watch, *watching)}
         was_training = [module for module in self.model.modules() if module.training]
         for watch, _ in paused.values():
@@ -184,12 +184,12 @@ class Explainer:
         try:
             with torch.no_grad():
                 found = []
-                for part in _alike(rows):
+                for part in _compatible_batches(rows):
                     joined = {
                         name: torch.cat([row[name] for row in part]) if _is_of_text(x) else x for name, x in part[0].items()
                     }
                     output = self.model(**joined)
-                    found += [_of_row(output, i, self._says_tokens()) for i in range(len(part))]
+                    found += [_row_output(output, i, self._says_tokens()) for i in range(len(part))]
                 return found
         finally:
             for watch, before in paused.values():
@@ -197,8 +197,8 @@ class Explainer:
             for module in was_training:
                 module.training = True
 
-    def _without(self, position: int) -> dict[str, Any]:
-        """The call without a token of the text that is explained."""
+    def _arguments_without(self, position: int) -> dict[str, Any]:
+        """The arguments of the call without one token of the explained text."""
         length = self.arguments[self.main].shape[1]
         left = torch.tensor([i for i in range(length) if i != position])
         of_decoder = self.main.startswith("decoder")
@@ -206,11 +206,11 @@ class Explainer:
         def cut(name: str, x: Any) -> Any:
             if not isinstance(x, torch.Tensor) or x.dim() < 2 or self.is_pair and name.startswith("decoder") != of_decoder:
                 return x
-            if x.shape[-2:] == (length, length) and (x.dim() == 4 or name in _SQUARE):
+            if x.shape[-2:] == (length, length) and (x.dim() == 4 or name in _SQUARE_MASKS):
                 return x[..., left, :][..., left]
             if x.shape[1] != length:
                 return x
-            # Positions close up, as those of a text that has no such token.
+            # Positions close the gap, as in a text without the token.
             return x[:, : length - 1] if name.endswith("position_ids") else x[:, left]
 
         return {name: cut(name, x) for name, x in self.arguments.items()}
@@ -227,7 +227,7 @@ class Explainer:
         words: list[dict[str, Any]] = [{"text": name, "special": is_special} for name, is_special in zip(names, special)]
         missing = 1.0 - weights.sum(-1)
         if float(missing.max()) > 1e-3:
-            # A sink takes the rest: a key of its own that no query stands at.
+            # A sink takes the rest: an extra key that belongs to no query.
             padded = torch.zeros(layers, heads, n + 1, n + 1)
             padded[..., 1:, 1:], padded[..., 1:, 0], padded[..., 0, 0] = weights, missing, 1.0
             weights, n = padded, n + 1
@@ -272,28 +272,29 @@ class Explainer:
     def _answer(
         self, names: list[str], special: list[bool], part: str | None
     ) -> tuple[str, str, list[tuple[str, float]], list[float], float | None]:
-        """Kind, label, probabilities, the effect of each token, and the similarity, if that is what there is."""
+        """Returns kind, label, probabilities, the effect of each token, and the similarity if there is one."""
         n = len(names)
-        # Without its only token a text has nothing left to read.
+        # A text with a single token has nothing left without it.
         places = [(j, int(i)) for j, i in enumerate(self.kept) if not special[j]] if n > 1 else []
-        [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
+        [whole], without = self._run([self.arguments]), self._run([self._arguments_without(i) for _, i in places])
         effects = [0.0] * n
         logits = whole.get("logits")
         config = getattr(self.model, "config", None)
         if "start_logits" in whole and "end_logits" in whole:
-            return ("classifier", *self._marked(names, whole, without, places, effects), None)
+            return ("classifier", *self._answer_span(names, whole, without, places, effects), None)
         if logits is not None and logits.dim() == 1:
             labels = getattr(config, "id2label", None) or {}
             name = lambda i: str(labels.get(i, i))
-            # One number is a score, whose log-odds it is; several labels do not exclude each other.
+            # A single logit is a score that equals the log-odds; with multiple labels, the probabilities are
+            # independent.
             self.exclusive = len(logits) > 1 and getattr(config, "problem_type", None) != "multi_label_classification"
             shares = (lambda z: torch.softmax(z, -1)) if self.exclusive else torch.sigmoid
             found = [x["logits"] for x in without]
             return ("classifier", *_chosen(logits, found, places, effects, name, None, shares), None)
         if logits is not None and logits.dim() == 2 and (self._is_causal() or part == "decoder"):
-            # The last token that is no padding; it stands one place earlier once any before it, or it, is gone.
+            # The last token before padding. It moves one position forward if it or an earlier token is removed.
             at = int(self.kept[-1])
-            # As the tokenizer writes them: with a space before it, a token is another.
+            # In the tokenizer's form: a preceding space makes another token.
             tokenizer = self.watch.tokenizer
             name = lambda i: str(i) if tokenizer is None else str(tokenizer.convert_ids_to_tokens([i])[0])
             found = [x["logits"][at - 1] for x in without]
@@ -305,15 +306,16 @@ class Explainer:
         words = [name for name, is_special in zip(names, special) if not is_special]
         return "encoder", " ".join(words) or "the text", [], effects, 1.0
 
-    def _marked(
+    def _answer_span(
         self, names: list[str], whole: dict[str, Any], without: list[Any], places: list[tuple[int, int]], effects: list[float]
     ) -> tuple[str, list[tuple[str, float]], list[float]]:
-        """Of a model that marks an answer in the text: the answer, the likeliest ones, and what each token does to it."""
+        """For a model that marks an answer in the text: the answer, the most probable alternatives, and the effect of
+        each token."""
         kept = [int(i) for i in self.kept]
         called = dict(zip(kept, names))
 
         def spans(found: dict[str, Any], kept: list[int]) -> torch.Tensor:
-            # Each begins where it begins, and ends there or later: (first, last).
+            # Each answer has its start, and its end at or after it: (first, last).
             start, end = (torch.log_softmax(found[name][kept].double(), -1) for name in ("start_logits", "end_logits"))
             return (start[:, None] + end).exp().triu()
 
@@ -327,12 +329,12 @@ class Explainer:
         for (j, i), other in zip(places, without):
             answer = [k for k in kept if first <= k <= last and k != i]
             if not answer:
-                # Without all of the answer there is none to be likely.
+                # The answer has no probability if a part of it is left out.
                 continue
             left = [k for k in kept if k != i]
             p = spans(other, [k - (k > i) for k in left])[left.index(answer[0]), left.index(answer[-1])]
             effects[j] = log_odds(best) - log_odds(float(p))
-        # Several may be written alike.
+        # Several answers may have the same text.
         named: dict[str, float] = {}
         for a, b, p in likeliest:
             name = " ".join(called[k] for k in kept if a <= k <= b)
@@ -341,7 +343,7 @@ class Explainer:
         return label, list(named.items()), effects
 
     def _says_tokens(self) -> bool:
-        """Whether the model has a head for tokens."""
+        """Returns true if the model has a language-model head."""
         head = getattr(self.model, "get_output_embeddings", None)
         return head is not None and head() is not None
 
@@ -350,7 +352,7 @@ class Explainer:
         return bool(getattr(config, "is_decoder", False)) or type(self.model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
 
     def _mask(self, without: int | None) -> torch.Tensor:
-        """Where there are tokens that are no padding."""
+        """A mask of the tokens that are not padding."""
         mask = torch.zeros(self.arguments[self.main].shape[1], dtype=torch.bool)
         mask[self.kept] = True
         return mask if without is None else torch.cat([mask[:without], mask[without + 1 :]])
@@ -371,23 +373,23 @@ class Explainer:
         read_ids = self._decoder_ids()
         labels = None if self.labels is None else self.labels[0].tolist()
         if labels is not None:
-            # What is not to be learnt is no part of the translation.
+            # Ignored labels are not part of the translation.
             labels = [label for label in labels if label >= 0]
             read_ids = read_ids[: len(labels)]
         entries = [entry for entry in self.entries if _is_cross(entry, self.entries)]
         rows = torch.arange(len(read_ids))
         weights = self._weights(entries, rows, self.kept)
         source = self._names(tokens)
-        # Each row of the decoder says the next token; what the last says is its most probable.
+        # Each row of the decoder predicts the next token; the last row gives its most probable one.
         special, known = self._special(), self.arguments["input_ids"][0, self.kept].tolist()
         is_special = [i in special for i in known]
         places = [(j, int(i)) for j, i in enumerate(self.kept) if not is_special[j]]
         self.arguments["decoder_input_ids"] = torch.tensor([read_ids])
         self.arguments.pop("decoder_attention_mask", None)
-        [whole], without = self._run([self.arguments]), self._run([self._without(i) for _, i in places])
+        [whole], without = self._run([self.arguments]), self._run([self._arguments_without(i) for _, i in places])
         log_p = torch.log_softmax(whole["logits"].float(), -1)
         said = labels if labels is not None else [*read_ids[1:], int(log_p[-1].argmax())]
-        target = self._called(said, len(said))
+        target = self._token_names(said, len(said))
         at = torch.tensor(said)[:, None]
         own = log_p.gather(1, at)[:, 0]
         effects: list[list[float | None]] = [[None] * len(source) for _ in said]
@@ -417,20 +419,20 @@ class Explainer:
         return found
 
 
-# What attention to another text is called in models of transformers, and in PyTorch's decoder beside `self_attn`.
+# Names of cross-attention modules in transformers, and in PyTorch's decoder together with `self_attn`.
 _CROSS = frozenset(("crossattention", "cross_attn", "cross_attention", "encoder_attn", "EncDecAttention"))
 
 
 def _is_cross(entry: Watched, among: Sequence[Watched]) -> bool:
-    """Whether a call is of attention to another text, by its module's name."""
+    """Returns true if a call is cross-attention, by its module's name."""
     parent, _, own = entry.module.rpartition(".")
     if own == "multihead_attn":
         return any(other.module == f"{parent}.self_attn" for other in among)
     return not _CROSS.isdisjoint(entry.module.split("."))
 
 
-def _alike(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """Rows that can be read together: few enough, and with the same of what is not a text's own."""
+def _compatible_batches(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Splits rows into batches that share the arguments which are not specific to a text."""
 
     def same(x: Any, y: Any) -> bool:
         if not isinstance(x, torch.Tensor) or _is_of_text(x):
@@ -451,8 +453,9 @@ def _is_of_text(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.dim() > 0 and x.shape[0] == 1
 
 
-def _of_row(output: Any, i: int, says_tokens: bool) -> dict[str, Any]:
-    """What a model said to one text of a batch: its tensors by name; `says_tokens` if they may be logits of tokens."""
+def _row_output(output: Any, i: int, says_tokens: bool) -> dict[str, Any]:
+    """Selects the model's output for one text of a batch: its tensors by name. `says_tokens` is true if they may be
+    token logits."""
     if not isinstance(output, dict):
         first = output if isinstance(output, torch.Tensor) else output[0]
         output = {"logits" if first.dim() == 2 or says_tokens else "last_hidden_state": first}
@@ -460,7 +463,7 @@ def _of_row(output: Any, i: int, says_tokens: bool) -> dict[str, Any]:
 
 
 def _vector(found: dict[str, Any], mask: torch.Tensor, part: str | None) -> torch.Tensor:
-    """The mean of a text's vectors; of what a model says of each token, if it hands no vectors on."""
+    """The mean of a text's vectors, or of the outputs per token if the model returns no vectors."""
     states = found.get("encoder_last_hidden_state" if part == "encoder" else "last_hidden_state")
     if states is None:
         states = found.get("logits", next((x for x in found.values() if x.dim() == 2), None))
@@ -479,7 +482,7 @@ def _chosen(
     most: int | None,
     shares: Callable[[torch.Tensor], torch.Tensor] = lambda z: torch.softmax(z, -1),
 ) -> tuple[str, list[tuple[str, float]], list[float]]:
-    """The label, the probabilities, and the change in the label's log-odds without each token."""
+    """Returns the label, the probabilities, and the change in the label's log-odds without each token."""
     p = shares(logits.double())
     best = int(p.argmax())
 

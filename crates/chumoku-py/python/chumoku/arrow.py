@@ -1,14 +1,14 @@
-"""Answers to the rows of Arrow tables: what Ray Data, Spark and whatever else hands Arrow batches about is scored with.
+"""Predictions for the rows of Arrow tables. Ray Data, Spark and other systems that pass Arrow batches use them.
 
 >>> answers = chumoku.arrow.predict("model", column="review")                           # doctest: +SKIP
 >>> answers(table)                        # the table, with label, probability, error   # doctest: +SKIP
 >>> spark_frame.mapInArrow(answers.batches, answers.schema(arrow_schema))               # doctest: +SKIP
 
-:func:`predict`, :func:`embed` and :func:`explain` give a function of tables. It can be pickled, and reads its model where it is first
-called, so it may be sent to other processes. A row's answer depends on no other row: in whatever batches a table is cut, the answers
-are the same, and they are those of the command.
+:func:`predict`, :func:`embed` and :func:`explain` return a function of tables. The function can be pickled and loads
+its model on the first call, so it can be sent to other processes. A row's answer depends on no other row. However a
+table is split into batches, the answers are the same, and equal to the command's.
 
-A row that cannot be answered ends nothing: it stays where it is, its answer is null, and ``error`` says why.
+A row that cannot be answered stops nothing: it stays in place, its answer is null, and ``error`` has the reason.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ try:
 except ImportError as error:
     raise ImportError(f"chumoku.arrow needs pyarrow: pip install pyarrow ({error})") from error
 
-# Texts that are answered at a time: enough to be sorted by length.
+# Texts per batch: enough to sort by length.
 _CHUNK = 4096
-# Bytes of a text; more, and the command refuses it too.
-_LONGEST = 16 << 20
-# Columns that say where a row is, where nobody says which do: what Ray's include_paths=True adds.
-_PLACE = ("path",)
+# The maximum size of a text in bytes, as in the command.
+_MAX_TEXT_BYTES = 16 << 20
+# Default columns that locate a row: the column that Ray's include_paths=True adds.
+_DEFAULT_PLACE = ("path",)
 
 _SPANS = pa.list_(
     pa.struct(
@@ -53,21 +53,22 @@ def predict(
     precision: str | None = None,
     place: Sequence[str] | None = None,
 ) -> Answers:
-    """What ``chumoku predict`` answers, as a function of tables.
+    """The answers of ``chumoku predict``, as a function of tables.
 
-    It adds the columns that the command adds: ``label`` and ``probability`` (with ``top`` also ``label_2``, ``probability_2`` …); of a
-    model of numbers ``score``, ``low`` and ``high``; of several labels a text ``labels`` and ``probabilities``, which are lists; of a
-    tagger ``spans``, a list of ``start``, ``end``, ``label``, ``text`` and ``probability``. And ``error``. One whose name the table has
-    already is called ``predicted_…``.
+    It adds the columns of the command: ``label`` and ``probability`` (with ``top`` also ``label_2``, ``probability_2``
+    …). A regressor adds ``score``, ``low`` and ``high``. A multi-label model adds ``labels`` and ``probabilities``,
+    which are lists. A tagger adds ``spans``, a list of ``start``, ``end``, ``label``, ``text`` and ``probability``. All
+    of them add ``error``. A column whose name already exists in the table is called ``predicted_…``.
 
-    With ``abstain`` there is ``abstained`` too: null where there is an answer, else why there is none (``unsure`` or
-    ``unlike_training``). The answer is then null: ``label``, ``labels`` and ``probabilities``, or ``score``, ``low`` and ``high``.
+    With ``abstain`` there is also ``abstained``: the abstention reason (``unsure`` or ``unlike_training``), or null for
+    an answered row. An unanswered row has null in ``label``, in ``labels`` and ``probabilities``, or in ``score``,
+    ``low`` and ``high``.
 
     Args:
         model: the model's folder, on every machine that answers.
-        column: the column of texts, or the two of pairs. Columns beside the text that the model reads are found by their names.
+        column: the text column, or the two columns of pairs. The model's feature columns are found by name.
         top, abstain, threshold, precision_at_least, set, precision: as the flags of the command.
-        place: columns that say where a row came from, which ``error`` names: ``("path", "line")``. If absent, ``path`` where there is one.
+        place: columns that locate a row for ``error``, such as ``("path", "line")``; by default ``path`` if it exists.
     """
     flags = {"top": top, "abstain": abstain, "threshold": threshold, "precision-at-least": precision_at_least, "set": set, "precision": precision}
     return Answers("predict", model, column, flags, place)
@@ -95,16 +96,17 @@ def explain(
     precision: str | None = None,
     place: Sequence[str] | None = None,
 ) -> Answers:
-    """What ``chumoku explain --input … --json -`` says, as a function of tables.
+    """The explanations of ``chumoku explain --input … --json -``, as a function of tables.
 
-    It adds ``label``; ``words``, a list of ``text`` and ``effect``; ``explanation``, the command's object in JSON, which has all of it;
-    and ``error``. Of a tagger there are ``explanation`` and ``error`` alone.
+    It adds ``label``; ``words``, a list of ``text`` and ``effect``; ``explanation``, the command's full object in JSON;
+    and ``error``. A tagger adds only ``explanation`` and ``error``.
     """
     return Answers("explain", model, column, {"method": method, "set": set, "precision": precision}, place)
 
 
 class Answers:
-    """A function of Arrow tables that adds the columns of answers; :func:`predict`, :func:`embed` and :func:`explain` make it."""
+    """A function of Arrow tables that adds answer columns; created by :func:`predict`, :func:`embed` and
+    :func:`explain`."""
 
     def __init__(
         self,
@@ -121,25 +123,26 @@ class Answers:
             raise TypeError(f"place: expected a list of names, got one text: [{place!r}]")
         self._command, self._model, self._names = command, os.path.abspath(model), names
         self._flags, self._place = dict(flags), None if place is None else list(place)
-        self._engine: _Engine | None = None
+        self._engine: _Model | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_engine": None}
 
     def load(self) -> Answers:
-        """Reads the model, which else the first call does.
+        """Loads the model now instead of on the first call.
 
         Raises:
-            ValueError: the model or a flag cannot be used, or the model reads another number of texts than there are columns.
+            ValueError: the model or a flag cannot be used, or the number of columns differs from the number of texts
+                that the model reads.
         """
         self._loaded
         return self
 
     @property
-    def _loaded(self) -> _Engine:
+    def _loaded(self) -> _Model:
         engine = self._engine
         if engine is None:
-            engine = _Embedded(self._model, self._flags) if self._command == "embed" else _Answered(self._command, self._model, self._flags)
+            engine = _Embeddings(self._model, self._flags) if self._command == "embed" else _Predictions(self._command, self._model, self._flags)
             if engine.reads_pairs != (len(self._names) == 2):
                 wanted = 'pairs of texts: name both columns, as ("premise", "hypothesis")' if engine.reads_pairs else "single texts: name one column"
                 raise ValueError(f"column: this model reads {wanted}; got {', '.join(map(repr, self._names))}")
@@ -147,10 +150,10 @@ class Answers:
         return engine
 
     def schema(self, given: pa.Schema) -> pa.Schema:
-        """The schema of the table that is made of one with this schema.
+        """The output schema for an input schema.
 
         Raises:
-            ValueError: a column is missing, or there twice.
+            ValueError: a column is missing or occurs twice.
             TypeError: a column that should hold texts holds something else.
         """
         if not isinstance(given, pa.Schema):
@@ -166,7 +169,7 @@ class Answers:
             name = field.name
             number = 1
             while name.lower() in taken:
-                # As the command names them.
+                # Names follow the command.
                 name = f"predicted_{field.name}" if number == 1 else f"predicted_{field.name}_{number}"
                 number += 1
             taken.add(name.lower())
@@ -174,11 +177,11 @@ class Answers:
         return fields
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """The table with the columns of answers behind its own.
+        """The table with the answer columns after its own.
 
         Raises:
-            ValueError: a column is missing, or there twice.
-            TypeError: it is no table, or a column that should hold texts holds something else.
+            ValueError: a column is missing or occurs twice.
+            TypeError: the value is not a table, or a column that should hold texts holds something else.
         """
         if not isinstance(table, (pa.Table, pa.RecordBatch)):
             raise TypeError(f"expected a table of Arrow (pyarrow.Table or pyarrow.RecordBatch), got {type(table).__name__}")
@@ -196,14 +199,14 @@ class Answers:
         return table
 
     def batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same for batch after batch: what Spark's ``mapInArrow`` calls."""
+        """Answers batch after batch, for Spark's ``mapInArrow``."""
         for batch in batches:
             yield from self(pa.Table.from_batches([batch])).to_batches()
 
-    # What is read of a row.
+    # Inputs of a row.
 
-    def _texts(self, table: pa.Table, engine: _Engine) -> tuple[list[str], list[int], list[str | None]]:
-        """Texts as the model reads them, the rows that they are of, and for each row why it has none."""
+    def _texts(self, table: pa.Table, engine: _Model) -> tuple[list[str], list[int], list[str | None]]:
+        """Returns the texts that the model can read, their rows, and for each other row the reason."""
         columns = [table[name] for name in self._names]
         beside = [[_cell(x) for x in table[name].to_pylist()] for name in engine.columns]
         places = [(name, table[name]) for name in self._places(table.column_names)]
@@ -211,7 +214,7 @@ class Answers:
         rows: list[int] = []
         errors: list[str | None] = []
         for row, given in enumerate(zip(*(column.to_pylist() for column in columns))):
-            error = next((error for error in map(self._fault, self._names, given) if error), None)
+            error = next((error for error in map(self._problem, self._names, given) if error), None)
             if error is None:
                 text = given[0] if len(given) == 1 else _chumoku.joined(*given)
                 texts.append(engine.beside(text, [cells[row] for cells in beside]) if engine.has_columns else text)
@@ -223,13 +226,13 @@ class Answers:
         return texts, rows, errors
 
     def _places(self, names: Sequence[str]) -> list[str]:
-        """The columns that say where a row is."""
+        """Returns the columns that locate a row."""
         if self._place is None:
-            return [name for name in _PLACE if names.count(name) == 1]
+            return [name for name in _DEFAULT_PLACE if names.count(name) == 1]
         return self._place
 
     def _check_schema(self, given: pa.Schema) -> None:
-        """Looks for the columns that are read, and whether those of texts may hold texts."""
+        """Checks that the input columns exist and that the text columns can hold texts."""
         self.check_names(given.names)
         for name in self._names:
             kind = given.field(name).type
@@ -237,10 +240,10 @@ class Answers:
                 raise TypeError(f"column {name!r}: expected texts, got {kind}: name the column of texts with column=…")
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Looks for the columns that are read among those of a table.
+        """Finds the input columns among those of a table.
 
         Raises:
-            ValueError: one is missing, or there twice.
+            ValueError: a column is missing or occurs twice.
         """
         wanted = [("column", name) for name in self._names]
         wanted += [("a column that the model reads", name) for name in self._loaded.columns]
@@ -251,24 +254,24 @@ class Answers:
             if names.count(name) > 1:
                 raise ValueError(f"{what}: the table has {names.count(name)} columns {name!r}: give the others another name")
 
-    def _fault(self, name: str, x: Any) -> str | None:
-        """Why a model cannot read it."""
+    def _problem(self, name: str, x: Any) -> str | None:
+        """Returns the reason why a model cannot read a value."""
         which = f"column {name!r}: " if len(self._names) == 2 else ""
         if not isinstance(x, str):
             got = "nothing (null)" if x is None else f"{type(x).__name__} {x!r:.40}"
             return f"{which}expected a text, got {got}"
         if not x.strip():
             return f"{which}expected some characters, got an empty text"
-        if len(x) > _LONGEST // 4 and len(x.encode()) > _LONGEST:
-            return f"{which}expected a text of at most {_LONGEST} bytes, got {len(x.encode())}"
+        if len(x) > _MAX_TEXT_BYTES // 4 and len(x.encode()) > _MAX_TEXT_BYTES:
+            return f"{which}expected a text of at most {_MAX_TEXT_BYTES} bytes, got {len(x.encode())}"
         return None
 
 
-class _Engine:
-    """A model that was read."""
+class _Model:
+    """A loaded model."""
 
     reads_pairs: bool
-    # Columns beside the text that a table must have, and whether the text is joined with any.
+    # The feature columns that a table must have, and whether they are joined with the text.
     columns: list[str]
     has_columns: bool
     fields: list[pa.Field]
@@ -278,7 +281,7 @@ class _Engine:
         return text
 
     def answers(self, texts: list[str]) -> list[list[Any]]:
-        """For each field the values of all texts."""
+        """Returns, for each field, the values of all texts."""
         found: list[list[Any]] = [[] for _ in self.fields]
         for at in range(0, len(texts), _CHUNK):
             for values, more in zip(found, self._tell(texts[at : at + _CHUNK])):
@@ -286,8 +289,8 @@ class _Engine:
         return found
 
 
-class _Answered(_Engine):
-    """A model that answers as the command does."""
+class _Predictions(_Model):
+    """A model with the command's answers."""
 
     def __init__(self, command: str, model: str, flags: Mapping[str, Any]) -> None:
         arguments = ["chumoku", command, model, *_arguments(flags)]
@@ -324,7 +327,7 @@ class _Answered(_Engine):
 
     def _columns(self, texts: list[str]) -> list[list[Any]]:
         rows = self._asked(texts)
-        # What a file has of no answer, and of no reason for that, is an empty text.
+        # An empty string in the command's output stands for no answer or no reason.
         return [[None if row[i] == "" else row[i] for row in rows] for i in range(len(self.fields))]
 
     def _labels(self, texts: list[str]) -> list[list[Any]]:
@@ -342,7 +345,7 @@ class _Answered(_Engine):
         return [[row["label"] for row in rows], words, dumped]
 
 
-class _Embedded(_Engine):
+class _Embeddings(_Model):
     """An encoder."""
 
     def __init__(self, model: str, flags: Mapping[str, Any]) -> None:
@@ -362,7 +365,7 @@ def _type_of(name: str) -> pa.DataType:
 
 
 def _may_be_texts(kind: pa.DataType) -> bool:
-    """Whether a column of this type may hold texts: some types hold anything."""
+    """Returns true if a column of this type can hold texts: some types hold any object."""
     if pa.types.is_dictionary(kind):
         return _may_be_texts(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
@@ -372,17 +375,17 @@ def _may_be_texts(kind: pa.DataType) -> bool:
 
 
 def _as_argument(said: str, flags: Mapping[str, Any]) -> str:
-    """What the command says of a flag, of an argument."""
+    """Rewrites the command's message about a flag for a parameter."""
     for before in ("error: ", "エラー: "):
         said = said.removeprefix(before)
     for behind in ("; all options: --help", "。オプションの一覧: --help"):
         said = said.removesuffix(behind)
     name = "|".join(map(re.escape, flags))
     said = re.sub(rf"--({name})(?: <[^>]*>+)?(?![\w-])", lambda found: found[1].replace("-", "_"), said)
-    return re.sub(r"^invalid value '(.*)' for '(\w+)'(?:: | \[possible values: )(.*?)\]?$", _of_value, said)
+    return re.sub(r"^invalid value '(.*)' for '(\w+)'(?:: | \[possible values: )(.*?)\]?$", _invalid_value_message, said)
 
 
-def _of_value(found: re.Match[str]) -> str:
+def _invalid_value_message(found: re.Match[str]) -> str:
     expected = found[3] if found[3].startswith("expected") else f"expected one of {found[3]}, got {found[1]}"
     return f"{found[2]}: {expected}"
 
@@ -392,7 +395,7 @@ def _where(name: str, x: Any) -> str:
 
 
 def _cell(x: Any) -> str:
-    """A value beside a text as a file has it; nothing where there is none. No other row's value counts."""
+    """Converts a feature value to its form in a file; an empty string if it is missing. No other row affects it."""
     if x is None or isinstance(x, float) and x != x:
         return ""
     if isinstance(x, bool):
@@ -403,7 +406,7 @@ def _cell(x: Any) -> str:
 
 
 def _arguments(flags: Mapping[str, Any]) -> list[str]:
-    """Flags as a command line has them."""
+    """Converts options to flags of a command line."""
     found: list[str] = []
     for name, value in flags.items():
         if value is None or value is False:
@@ -412,7 +415,7 @@ def _arguments(flags: Mapping[str, Any]) -> list[str]:
             found.append(f"--{name}")
             continue
         each = [f"{key}={_cell(x)}" for key, x in value.items()] if isinstance(value, Mapping) else [_cell(value)]
-        # In one piece: a value may begin with a hyphen.
+        # As one argument: a value may begin with a hyphen.
         found += [f"--{name}={one}" for one in each]
     return found
 

@@ -1,7 +1,8 @@
-"""Chumoku's attention in PyTorch: of tensors, with gradients, and a provider for PyTorch's own function.
+"""Chumoku's attention in PyTorch: functions on tensors, with gradients, and a provider for PyTorch's own function.
 
-``activate()`` makes every program that calls ``torch.nn.functional.scaled_dot_product_attention`` on the CPU run on these
-kernels; ``deactivate()`` undoes it; ``explain()`` says which path a call takes, and why. ``watch()`` shows where a model looks.
+``activate()`` makes every program that calls ``torch.nn.functional.scaled_dot_product_attention`` on the CPU run on
+these kernels; ``deactivate()`` undoes it. ``explain()`` returns which path a call takes, and why. ``watch()`` shows
+where a model looks.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from torch.nn.attention.bias import CausalBias, CausalVariant
 from . import _chumoku
 from ._arrays import AttentionResult, Statistics, top_count
 from ._operators import (
-    _FLOATS, _OP_STATISTICS, _OP_WEIGHTS, _backward_rows, _call, _check_dense, _memory, _plan, _read, _readable, _settings, _sums,
+    _FLOATS, _OP_STATISTICS, _OP_WEIGHTS, _backward_rows, _call, _check_dense, _memory, _plan, _read, _kernel_mask, _settings, _sums,
 )  # fmt: skip
 from ._watch import Watch, Watched, watch
 
 __all__ = ["Watch", "Watched", "activate", "deactivate", "explain", "is_active", "watch"]
 
 # ---------------------------------------------------------------------------------------------------------------------
-# What the package calls for tensors.
+# Functions that the package calls for tensors.
 
 
 def _seed(dropout: float, seed: int | None) -> torch.Tensor | None:
-    """What dropout goes by: without a seed PyTorch's generator is asked, so that torch.manual_seed repeats it."""
+    """Returns the seed tensor of dropout. Without a seed it comes from PyTorch's generator, so that torch.manual_seed
+    makes it reproducible."""
     if not dropout:
         return None
     if seed is None:
@@ -34,7 +36,7 @@ def _seed(dropout: float, seed: int | None) -> torch.Tensor | None:
 
 
 def _plain_settings(diagonal: str | None, scale: float | None, dropout: float = 0.0) -> str:
-    """Those of PyTorch's function."""
+    """Checks the shapes as PyTorch's function does."""
     settings = f"causal=True;diagonal={diagonal}" if diagonal else ""
     if scale is not None:
         settings += f";scale={float(scale)!r}"
@@ -79,7 +81,7 @@ def attention(
     return_weights: bool,
     statistics: tuple[str, ...],
 ) -> AttentionResult:
-    """See :func:`chumoku.attention`, which has checked what is alike for all arrays."""
+    """See :func:`chumoku.attention`, which has checked the arguments that all arrays share."""
     query, key, value = arrays
     if mask is not None and isinstance(mask, CausalBias):
         mask = mask._materialize(query.device)
@@ -90,11 +92,11 @@ def attention(
     dtype, is_here = query.dtype, query.is_cpu and key.is_cpu and value.is_cpu
     are_of_rank = query.dim() == key.dim() == value.dim() == rank
     if not (is_here and are_of_rank and dtype == key.dtype == value.dtype and dtype in _FLOATS):
-        # Says what is wrong, if something is.
+        # Raises the specific error if the arguments are wrong.
         _check(arrays, rank)
     if options["softcap"] is not None and not options["softcap"] > 0:
         raise ValueError(f"softcap: expected a number above 0, got {options['softcap']}")
-    mask = _readable(mask, query.dtype)
+    mask = _kernel_mask(mask, query.dtype)
     if sinks is not None:
         sinks = sinks.to(torch.float32).contiguous()
     settings = _settings(options | {"precision": precision})
@@ -143,7 +145,7 @@ def scaled_dot_product_attention(
         if not rank == of_key == of_value == 4 or (
             query.shape[:2] != key.shape[:2] or key.shape[:3] != value.shape[:3]
         ):
-            query, key, value, attn_mask, shape = _four(query, key, value, attn_mask, rank, enable_gqa)
+            query, key, value, attn_mask, shape = _as_rank_4(query, key, value, attn_mask, rank, enable_gqa)
     except RuntimeError:
         # Nested tensors have no shape.
         _check_dense(query=query, key=key, value=value)
@@ -152,12 +154,13 @@ def scaled_dot_product_attention(
     if not (query.is_cpu and key.is_cpu and value.is_cpu and dtype == key.dtype == value.dtype and dtype in _FLOATS):
         _check((query, key, value), 4)
     settings = _plain_settings(diagonal, scale, dropout_p)
-    output = _call(query, key, value, _readable(attn_mask, dtype), None, _seed(dropout_p, None), settings, False)[0]
+    output = _call(query, key, value, _kernel_mask(attn_mask, dtype), None, _seed(dropout_p, None), settings, False)[0]
     return output if shape is None else output.reshape(*shape, output.shape[-1])
 
 
-def _four(query, key, value, mask, rank, enable_gqa):
-    """Tensors of any rank as (batch, heads, length, width), with the mask, and the shape of the output but for its width."""
+def _as_rank_4(query, key, value, mask, rank, enable_gqa):
+    """Converts tensors of any rank to (batch, heads, length, width). Returns them with the mask and the output shape
+    except its width."""
     q, k, v = (x.reshape((1,) * (rank - x.dim()) + tuple(x.shape)) for x in (query, key, value))
     if enable_gqa and rank >= 3:
         inner = 3
@@ -174,7 +177,7 @@ def _four(query, key, value, mask, rank, enable_gqa):
     shape = q.shape[:-1]
     if mask is not None and rank > 4:
         mask = mask.expand(*shape, k.shape[-2]).reshape(-1, *shape[-2:], k.shape[-2])
-    # What is missing at the front counts as one: of three axes the first is that of heads.
+    # Missing leading axes count as 1. With three axes, the first is the head axis.
     if rank < 4:
         q, k, v = (x.reshape((1,) * (4 - rank) + tuple(x.shape)) for x in (q, k, v))
     elif rank > 4:
@@ -189,15 +192,15 @@ _provider: torch.library.Library | None = None
 
 
 def _sdpa_forward(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
-    # PyTorch hands dropout of weights to its plain path.
+    # PyTorch uses its plain path for dropout of weights.
     plan = _plan(None, _plain_settings("top_left" if is_causal else None, scale))
     b, h, n, _ = query.shape
-    # What PyTorch's own shapes of this operator promise to compiled graphs.
+    # The output shapes that PyTorch promises to compiled graphs for this operator.
     output = torch.empty_like(query)
     log_sum_exp = query.new_empty(b, n, h, dtype=_sums(query.dtype)).transpose(1, 2)
     rows = log_sum_exp if h == 1 or n == 1 else torch.empty_like(log_sum_exp, memory_format=torch.contiguous_format)
     written = output if output.stride(-1) == 1 or output.shape[-1] <= 1 else torch.empty_like(output, memory_format=torch.contiguous_format)
-    mask = _readable(attn_mask, query.dtype)
+    mask = _kernel_mask(attn_mask, query.dtype)
     (query, q), (key, k), (value, v) = _read(query), _read(key), _read(value)
     _chumoku.attention_forward(plan, q, k, v, _memory(mask), None, _memory(written), _memory(rows))
     if rows is not log_sum_exp:
@@ -211,10 +214,10 @@ def _sdpa_backward(
     grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None
 ):
     if grad_out is None:
-        # Nothing depends on the output.
+        # No gradient flows through the output.
         return None, None, None
     settings = _plain_settings("top_left" if is_causal else None, scale)
-    mask = _readable(attn_mask, query.dtype)
+    mask = _kernel_mask(attn_mask, query.dtype)
     # Compiled graphs rely on these strides.
     results = [torch.empty_permuted(x.shape, (0, 2, 1, 3), dtype=x.dtype, device=x.device) for x in (query, key, value)]
     _backward_rows(
@@ -224,16 +227,16 @@ def _sdpa_backward(
 
 
 def is_active() -> bool:
-    """Whether ``torch.nn.functional.scaled_dot_product_attention`` runs on these kernels."""
+    """Returns true if ``torch.nn.functional.scaled_dot_product_attention`` runs on these kernels."""
     return _provider is not None
 
 
 def activate() -> None:
-    """Puts these kernels behind ``torch.nn.functional.scaled_dot_product_attention`` on the CPU.
+    """Makes ``torch.nn.functional.scaled_dot_product_attention`` run on these kernels on the CPU.
 
-    Programs, modules and compiled graphs that call it need no change, gradients included. What PyTorch does not hand to a
-    fused kernel (dropout, masks that need a gradient, values of another width) stays on its own path: ``explain()`` says so,
-    and ``chumoku.scaled_dot_product_attention`` takes it.
+    Programs, modules and compiled graphs that call it need no change, gradients included. Calls that PyTorch does not
+    pass to a fused kernel (dropout, masks that need a gradient, values of another width) stay on its own path.
+    ``explain()`` reports them, and ``chumoku.scaled_dot_product_attention`` supports them.
     """
     global _provider
     if _provider is not None:
@@ -245,7 +248,7 @@ def activate() -> None:
 
 
 def deactivate() -> None:
-    """Gives ``torch.nn.functional.scaled_dot_product_attention`` its own kernels back."""
+    """Restores PyTorch's own kernels for ``torch.nn.functional.scaled_dot_product_attention``."""
     global _provider
     if _provider is not None:
         _provider._destroy()
@@ -262,7 +265,7 @@ def explain(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> str:
-    """Which path this call of ``scaled_dot_product_attention`` takes now, and why, in a sentence or two."""
+    """Returns which path this call of ``scaled_dot_product_attention`` takes now, and why, in a sentence or two."""
     why = None
     if isinstance(attn_mask, CausalBias):
         attn_mask = attn_mask._materialize(query.device)
@@ -288,9 +291,9 @@ def explain(
         return f"PyTorch's plain path, which holds all weights: {why}. chumoku.scaled_dot_product_attention takes it."
     if not is_active():
         return "PyTorch's fused kernel for the CPU: chumoku.torch.activate() has not been called."
-    # Of three axes the first is that of heads.
+    # With three axes, the first is the head axis.
     query, key, value = (x if x.dim() == 4 else x[None] for x in tensors)
     settings = _plain_settings("top_left" if is_causal else None, scale)
-    mask = _readable(attn_mask, query.dtype)
+    mask = _kernel_mask(attn_mask, query.dtype)
     reads = (_memory(query), _memory(key), _memory(value), _memory(mask), None)
     return f"Chumoku: {_chumoku.attention_plan(_plan(None, settings), *reads)}."

@@ -4,9 +4,9 @@
 >>> chumoku.transformers.register()                                                    # doctest: +SKIP
 >>> AutoModel.from_pretrained(folder, attn_implementation="chumoku")                   # doctest: +SKIP
 
-Softcap (Gemma 2), sinks (GPT-OSS), biases by position (T5) and dropout of weights run in the fused kernel too, which PyTorch's
-own has not. ``model(..., output_attentions=True)`` returns weights; :func:`chumoku.torch.watch` collects what can be said of them
-without any array of queries × keys, and shows the page of ``chumoku explain``.
+Softcap (Gemma 2), sinks (GPT-OSS), position biases (T5) and dropout of weights also run in the fused kernel, which
+PyTorch's own lacks. ``model(..., output_attentions=True)`` returns weights. :func:`chumoku.torch.watch` records
+statistics without any array of queries × keys, and shows the page of ``chumoku explain``.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ __all__ = ["register", "weights"]
 
 NAME = "chumoku"
 
-# Arguments that models name at their calls of attention and that change no score.
-_HARMLESS = frozenset(
+# Arguments of attention calls that do not change scores.
+_HARMLESS_ARGUMENTS = frozenset(
     "is_causal output_attentions sliding_window deterministic position_ids layer_idx position_embeddings past_key_values "
     "past_key_value".split()
 )
 
-# Where packed sequences begin: a mask has that in it, and without one they would attend to each other.
+# Offsets of packed sequences: a mask already separates them, and without one they would attend to each other.
 _PACKED = frozenset("cu_seq_lens_q cu_seq_lens_k max_length_q max_length_k".split())
 
 # Arguments that change scores, also in models that do not name them.
-_OF_ATTENTION = frozenset("cache head_mask indices block_indices sinks score_mod block_mask seqlens_k".split())
+_SCORE_ARGUMENTS = frozenset("cache head_mask indices block_indices sinks score_mod block_mask seqlens_k".split())
 
-# Models that drop queries after the mask was made, so that they always need a mask. (Their code makes an exception for "sdpa".)
+# Models that drop queries after creating the mask, so they always need one. (Their code makes an exception for "sdpa".)
 _CUTS_QUERIES = frozenset(("gemma4", "gemma4_text", "gemma4_unified", "gemma4_unified_text"))
 
 _wants_weights = False
@@ -62,19 +62,19 @@ def _attention(
     **others: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     for name, x in others.items():
-        if x is not None and name not in _HARMLESS and _concerns_attention(module, name, attention_mask is not None):
+        if x is not None and name not in _HARMLESS_ARGUMENTS and _concerns_attention(module, name, attention_mask is not None):
             raise ValueError(
                 f'attn_implementation="{NAME}": the argument {name!r} of {type(module).__name__} is not known; '
                 'use attn_implementation="eager"'
             )
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
-    # As in PyTorch's path: one query sees all keys of the cache, and a mask has causality in it.
+    # As in PyTorch's path: a single query sees all keys of the cache, and a mask already includes causality.
     is_causal = bool(is_causal) and attention_mask is None and query.shape[2] > 1
     if position_bias is not None:
         attention_mask = _joined(attention_mask, position_bias)
     if key.shape[0] != query.shape[0]:
-        # Learned queries have a batch of one.
+        # Learned queries have a batch size of 1.
         query, key, value = (x.expand(max(query.shape[0], key.shape[0]), *x.shape[1:]) for x in (query, key, value))
     asked = _wants_weights or output_attentions
     options: dict[str, Any] = {
@@ -91,10 +91,11 @@ def _attention(
 
 
 def _concerns_attention(module: torch.nn.Module, name: str, has_mask: bool) -> bool:
-    """Whether an unknown argument may change scores. Arguments of the caller that a model only passes on (`shift_labels`) do not."""
+    """Returns true if an unknown argument may change scores. Caller arguments that a model only passes on
+    (`shift_labels`) do not."""
     if name in _PACKED:
         return not has_mask
-    return name in _OF_ATTENTION or name in _named_at_calls(type(module).__module__)
+    return name in _SCORE_ARGUMENTS or name in _named_at_calls(type(module).__module__)
 
 
 @functools.lru_cache(maxsize=None)
@@ -102,7 +103,7 @@ def _named_at_calls(module: str) -> frozenset[str]:
     """Returns the arguments that a module names where it calls or defines an attention function."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(_source(module))):
-        # (A call by attribute is one of a layer.)
+        # (A call through an attribute is a call of a layer.)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and "attention" in node.func.id:
             names |= {keyword.arg for keyword in node.keywords if keyword.arg is not None}
         elif isinstance(node, ast.FunctionDef) and node.name.endswith("attention_forward"):
@@ -111,7 +112,7 @@ def _named_at_calls(module: str) -> frozenset[str]:
 
 
 def _source(module: str) -> str:
-    """Returns the source of a module, or an empty text if it has none, as in a notebook."""
+    """Returns the source of a module; empty if it has none, as in a notebook."""
     try:
         return inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):
@@ -119,7 +120,7 @@ def _source(module: str) -> str:
 
 
 def _joined(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
-    """A mask and a bias by position as numbers that are added to scores."""
+    """Returns a mask and a position bias as numbers to add to the scores."""
     if mask is None:
         return bias
     mask = mask[..., : bias.shape[-1]]
@@ -129,7 +130,8 @@ def _joined(mask: torch.Tensor | None, bias: torch.Tensor) -> torch.Tensor:
 
 
 def _mask(batch_size: int, q_length: int, kv_length: int, *arguments: Any, **keywords: Any) -> torch.Tensor | None:
-    """The mask of a call. Mere padding stays one byte a key, expanded to (batch, 1, queries, keys) without memory."""
+    """Returns the mask of a call. A padding mask stays one byte per key, expanded to (batch, 1, queries, keys) without
+    memory."""
     from transformers import masking_utils
 
     if getattr(keywords.get("config"), "model_type", None) in _CUTS_QUERIES:
@@ -149,20 +151,20 @@ def _mask(batch_size: int, q_length: int, kv_length: int, *arguments: Any, **key
 
 
 def register() -> None:
-    """Makes ``attn_implementation="chumoku"`` known to transformers.
+    """Registers ``attn_implementation="chumoku"`` with transformers.
 
-    Models whose attention does not go through transformers' interface, or only in part, refuse it when they are made (or
-    ``set_attn_implementation`` is called) with a ValueError that names ``"eager"``.
+    Some models do not use transformers' attention interface, or only in part. They raise a ValueError that names
+    ``"eager"`` when they are created or when ``set_attn_implementation`` is called.
 
     Raises:
-        ImportError: transformers is not installed, or older than the interface (4.57).
+        ImportError: transformers is not installed, or is older than the interface (4.57).
     """
     from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
     AttentionInterface.register(NAME, _attention)
-    # Without a mask function of its own, transformers hands no mask, and padding would be attended to.
+    # Without a registered mask function, transformers passes no mask, and padding would be attended to.
     AttentionMaskInterface.register(NAME, _mask)
-    # transformers checks that the name is registered, not that the model calls the function.
+    # transformers checks that the name is registered, but not that the model uses the interface.
     check = PreTrainedModel.get_correct_attn_implementation
     if getattr(check, "of_chumoku", False):
         return
@@ -179,20 +181,20 @@ def register() -> None:
 
 
 def _refusal(model: type) -> str | None:
-    """Returns the reason why a class of models cannot run with this attention, or None if it can."""
+    """Returns the reason why a model class cannot run with this attention, or None if it can."""
     from transformers import PreTrainedModel
 
     # A class may inherit its attention from another file.
     modules = [of.__module__ for of in model.__mro__ if issubclass(of, PreTrainedModel) and of is not PreTrainedModel]
     has_interface = model._supports_sdpa or model._supports_attention_backend  # type: ignore[attr-defined]
-    if not has_interface and any(_ATTENDS.search(_source(module) or "softmax") for module in modules):
+    if not has_interface and any(_ATTENTION_CODE.search(_source(module) or "softmax") for module in modules):
         return "transformers says that its attention has no interface for other implementations"
     return next(filter(None, map(_refusal_of, modules)), None)
 
 
-# Patterns in the source of models: code that computes attention, layers of attention, calls of transformers' interface,
+# Patterns in the source of models: code that computes attention, attention layers, calls of transformers' interface,
 # tables of classes by implementation, comparisons with "sdpa".
-_ATTENDS = re.compile(r"softmax|^class \w*Attention", re.MULTILINE)
+_ATTENTION_CODE = re.compile(r"softmax|^class \w*Attention", re.MULTILINE)
 _LAYER = re.compile(r"^class \w*Attention\w*\((?:torch\.)?nn\.Module\):", re.MULTILINE)
 _INTERFACE = re.compile(r"ALL_ATTENTION_FUNCTIONS(?:\.get_interface\(|\[)")
 _TABLE = re.compile(r"^\w*ATTENTION_CLASSES\b.*=", re.MULTILINE)
@@ -214,7 +216,7 @@ def _refusal_of(module: str) -> str | None:
 
 @contextlib.contextmanager
 def weights() -> Iterator[None]:
-    """Within this, attention modules return their weights, also where they do not hand ``output_attentions`` on."""
+    """Inside this context, attention modules return their weights even if they ignore ``output_attentions``."""
     global _wants_weights
     before, _wants_weights = _wants_weights, True
     try:

@@ -1,4 +1,4 @@
-//! A model of one's own that is trained further: what is refused, and its old rows beside the new ones.
+//! Continued training of the user's own model: its checks, and replay of old rows together with new ones.
 
 use super::Run;
 use chumoku::data::ReadOptions;
@@ -7,24 +7,23 @@ use chumoku::train::{BaseModel, PredictionKind, ReplayData, SourceData, TrainEve
 use chumoku::{Error, RecurrentCell};
 use std::path::Path;
 
-/// In the place of a file of old rows: there are none.
+/// Value of `old` that stands for no old rows.
 const NONE: &str = "none";
 
-/// The model of one's own that is to be trained further, if it is one.
+/// Reads the base model if `from_pretrained` is the user's own model.
 pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
     let (is_other, is_tagger) = (matches!(run.model.as_str(), "translator" | "language_model"), run.model == "tagger");
     let folder = run.from_pretrained.as_deref().filter(|_| !is_other);
     let known = folder.map(BaseModel::read).transpose()?.flatten();
-    // What a tagger cannot start from is said where it is read.
+    // Loading a tagger reports base models of the wrong kind.
     let known = known.filter(|known| !is_tagger || known.tells == PredictionKind::Spans);
-    // Without old rows, what was fine-tuned is an encoder to start from.
+    // Without old rows, a fine-tuned model serves as an encoder to start from.
     let known = known.filter(|known| run.old.is_some() || !known.is_fine_tuned || is_tagger);
     let Some((mut known, folder)) = known.zip(folder) else {
         return match run.old {
             None => Ok(None),
             Some(_) => Err(Error::Setting(
-                "old: expected from_pretrained to be a model that was trained here: old rows are those of such a one, which is trained \
-                 further; leave old out"
+                "old: expected from_pretrained to be a model trained by Chumoku, to which old rows belong; leave old out"
                     .into(),
             )),
         };
@@ -39,9 +38,9 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
     let is_of_task = run.task == task && is_tagger == (known.tells == PredictionKind::Spans);
     if run.old.is_none() && is_of_task {
         return Err(Error::Setting(format!(
-            "from_pretrained: {folder} is a model of your own, which learns its old rows again with the new ones, or it would forget \
-             them: give them as fit(X, y, old=(texts, {answers})), or train on the new rows alone with old=\"none\" (`chumoku train NEW --from \
-             {folder}` reads them again from the file that the folder names)"
+            "from_pretrained: {folder} is your own model. Give its old rows as fit(X, y, old=(texts, {answers})), so that it does not \
+             forget them, or train on the new rows only with old=\"none\" (`chumoku train NEW --from {folder}` reads the old \
+             rows again from their file)"
         )));
     }
     let refused = [
@@ -55,20 +54,20 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
     ];
     if let Some((name, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
         let what = match known.tells {
-            PredictionKind::Labels => "any number of labels a text",
-            PredictionKind::Number => "a number a text",
-            PredictionKind::Spans => "labels of words",
-            _ => "one class a text",
+            PredictionKind::Labels => "any number of labels per text",
+            PredictionKind::Number => "a number per text",
+            PredictionKind::Spans => "labeled spans",
+            _ => "one class per text",
         };
         return Err(Error::Setting(format!(
-            "{name}: a model of your own ({folder}) is trained further as it is: {what}, its own tokens, the whole model"
+            "{name}: your own model ({folder}) keeps its target ({what}) and its tokens when it is trained further, as a whole model"
         )));
     }
     let columns = |names: Vec<&str>| if names.is_empty() { "no columns".to_owned() } else { names.join(", ") };
     let wanted = columns(known.columns.iter().map(|column| column.name.as_str()).collect());
     let got = columns(run.columns.iter().map(|(name, _)| name.as_str()).collect());
     if wanted != got {
-        return Err(Error::Setting(format!("columns: expected {wanted}, as {folder} was trained with, got {got}")));
+        return Err(Error::Setting(format!("columns: expected {wanted}, which {folder} was trained with, got {got}")));
     }
     if let Some(asked) = &run.hierarchy {
         known.set_hierarchy(asked)?;
@@ -81,7 +80,7 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
     Ok(Some(known))
 }
 
-/// What its model is called.
+/// The name of the base model's architecture.
 pub(super) fn model_of(known: &BaseModel) -> &'static str {
     match known.network {
         None if known.tells == PredictionKind::Spans => "tagger",
@@ -93,7 +92,7 @@ pub(super) fn model_of(known: &BaseModel) -> &'static str {
     }
 }
 
-/// The old rows, if they are learnt again, and the new ones, as `load` reads them from a file under a name.
+/// Loads the old rows, if they are replayed, and the new rows. `load` reads a file and labels it with a name.
 pub(super) fn data<D: ReplayData>(
     run: &Run,
     known: &BaseModel,
@@ -102,7 +101,7 @@ pub(super) fn data<D: ReplayData>(
     training: &mut Training<'_>,
 ) -> Result<D, Error> {
     read.features = known.column_requests();
-    // Rows of Python are in files for a while: there is nothing to be remembered.
+    // Rows from Python are in temporary files: there is no source to record.
     let load = |file: &Path, name: &str| Ok::<_, Error>(SourceData::new(None, load(file, &read, name)?, [None, None]));
     let mut note = |text: String| (training.observe)(TrainEvent::Message("note", text));
     let old = match run.old.as_deref().filter(|old| *old != Path::new(NONE)) {

@@ -1,9 +1,9 @@
-//! Training from Python: that of `chumoku train`, on a thread of its own, while this one listens for Ctrl-C and tells how
-//! it goes.
+//! Training from Python. It runs `chumoku train` on a separate thread, while the calling thread checks for Ctrl-C and
+//! reports progress.
 //!
 //! # Files
 //!
-//! - `further`: continued training
+//! - `continued`: continued training
 
 mod further;
 
@@ -33,10 +33,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-/// How often steps are told, and how often Ctrl-C is looked for.
+/// Interval between progress events, and between checks for Ctrl-C.
 pub(crate) const OFTEN: Duration = Duration::from_millis(250);
 
-/// How exact matrix products are, by name.
+/// Parses the precision of matrix products.
 pub(crate) fn precision(name: &str) -> PyResult<Precision> {
     Precision::from_name(name).ok_or_else(|| unknown("precision", name, &Precision::ALL.map(|known| known.name())))
 }
@@ -45,20 +45,20 @@ fn unknown(what: &str, found: &str, known: &[&str]) -> PyErr {
     PyValueError::new_err(format!("{what}: expected one of {}, got {found:?}", known.join(", ")))
 }
 
-/// A run, as Python describes it.
+/// The parameters of a training run, as Python passes them.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Run {
-    /// "transformer", "rnn", "lstm", "gru" or "ngrams", "tagger", "translator" or "language_model".
+    /// The model: "transformer", "rnn", "lstm", "gru", "ngrams", "tagger", "translator" or "language_model".
     model: String,
-    /// Of the first five, what a text gets: "class", "labels" or "number".
+    /// The prediction target for the first five: "class", "labels" or "number".
     task: String,
-    /// Of the same, whether a row has two texts.
+    /// For the first five, whether each row has two texts.
     pairs: bool,
-    /// Rows as JSON lines: `text` (or `text_1` and `text_2`) and `label`, `labels` (a list) or `number`; `text` and `spans`;
-    /// `source` and `target`; or `text`.
+    /// The rows as JSON Lines: `text` (or `text_1` and `text_2`) and `label`, `labels` (a list) or `number`; `text` and
+    /// `spans`; `source` and `target`; or `text`.
     file: PathBuf,
-    /// Where `from_pretrained` is a model that was trained here: such a file of its old rows, or "none".
+    /// For a base model of the user's own: a file of its old rows in the same format, or "none".
     old: Option<PathBuf>,
     /// The model folder to write.
     out: PathBuf,
@@ -70,13 +70,13 @@ struct Run {
     freeze: Option<String>,
     lora: Option<usize>,
     class_weight: Option<Weights>,
-    /// How much each row of the file counts; all alike if absent.
+    /// The weight of each row of the file; equal weights if absent.
     sample_weight: Option<Vec<f64>>,
     optimize: Option<String>,
     hierarchy: Option<String>,
-    /// True if spellings of a label are counted as one.
+    /// If set, spelling variants of a label are merged.
     merge_labels: bool,
-    /// Columns of the rows beside the text, with what they hold where that is said.
+    /// The feature columns, each with its type if given.
     columns: Vec<(String, Option<String>)>,
     tune: Option<Budget>,
     folds: Option<usize>,
@@ -84,7 +84,7 @@ struct Run {
     resume: bool,
 }
 
-/// How long settings are searched for: trials, or seconds.
+/// The budget for the settings search: trials or seconds.
 #[derive(FromPyObject)]
 enum Budget {
     #[pyo3(transparent)]
@@ -93,20 +93,20 @@ enum Budget {
     Seconds(f64),
 }
 
-/// How much classes count.
+/// Class weights.
 #[derive(FromPyObject)]
 enum Weights {
     Named(String),
     Times(Vec<(String, f32)>),
 }
 
-/// What is trained.
+/// The kind of model to train.
 #[derive(Clone, Copy)]
 enum Kind {
     Classifier(BackboneKind),
-    /// With a network beside n-grams, or n-grams alone.
+    /// A network together with n-grams, or n-grams only.
     Labels(Option<BackboneKind>),
-    /// The same.
+    /// As for `Labels`.
     Number(Option<BackboneKind>),
     Ngrams,
     Tagger,
@@ -115,7 +115,7 @@ enum Kind {
 }
 
 impl Run {
-    /// What is trained; of a classifier that is trained further, its own kind.
+    /// Returns the kind of model to train. A base classifier determines its own kind.
     fn kind(&self, known: Option<&BaseModel>) -> PyResult<Kind> {
         let kind = match known.map_or(self.model.as_str(), |known| further::model_of(known)) {
             "transformer" => Kind::Classifier(BackboneKind::Transformer),
@@ -129,7 +129,7 @@ impl Run {
             other => return Err(unknown("model", other, &["transformer", "rnn", "lstm", "gru", "ngrams"])),
         };
         if self.tune.is_some() && self.task != "class" {
-            return Err(PyValueError::new_err("tune: settings are searched for only where each text has one class"));
+            return Err(PyValueError::new_err("tune: expected one class per text, got labels, numbers or spans"));
         }
         match (kind, self.task.as_str()) {
             (Kind::Classifier(network), "labels") => Ok(Kind::Labels(Some(network))),
@@ -167,9 +167,7 @@ impl Run {
             None => None,
             Some("macro_f1") if self.task == "class" => Some(Optimize::MacroF1),
             Some("macro_f1") => {
-                return Err(PyValueError::new_err(
-                    "optimize: answers are chosen for a figure only where each text has one class",
-                ));
+                return Err(PyValueError::new_err("optimize: expected one class per text, got labels or numbers"));
             }
             Some(other) => return Err(unknown("optimize", other, &["macro_f1"])),
         };
@@ -202,7 +200,7 @@ impl Run {
         Ok(options)
     }
 
-    /// Settings by name.
+    /// Parses the settings.
     fn set(&self, kind: Kind) -> PyResult<SettingOverrides> {
         let Some(settings) = &self.settings else { return Ok(SettingOverrides::default()) };
         let set: SettingOverrides =
@@ -215,12 +213,12 @@ impl Run {
             None => Ok(set),
             Some(setting) => {
                 let name = setting.name();
-                Err(PyValueError::new_err(format!("{name}, settings: both say the same thing; give one of them")))
+                Err(PyValueError::new_err(format!("{name}, settings: both set the same option; give one of them")))
             }
         }
     }
 
-    /// The weights of the rows of a file, if they are the new rows.
+    /// The sample weights for a file, if it is the file of new rows.
     fn weights_of(&self, file: &Path, rows: usize) -> Result<Option<Vec<f32>>, Error> {
         match &self.sample_weight {
             Some(weights) if *file == self.file => row_weights(weights, rows),
@@ -228,11 +226,11 @@ impl Run {
         }
     }
 
-    /// Reads the rows and trains. Returns what `metrics.json` holds.
+    /// Reads the rows and trains. Returns the content of `metrics.json`.
     fn work(&self, kind: Kind, known: Option<&BaseModel>, mut training: Training<'_>) -> Result<String, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if self.pairs { "text_1,text_2" } else { "text" }.into());
-        // Python has read the labels.
+        // Python has already handled missing labels.
         read.missing = Some(Vec::new());
         read.merge_labels = self.merge_labels.then(|| known.map(|known| known.labels.clone()).unwrap_or_default());
         let asked = |(name, kind): &(String, Option<String>)| FeatureRequest {
@@ -367,7 +365,7 @@ impl Run {
     }
 }
 
-/// What happens in a run, as it is told.
+/// Progress events of a training run.
 enum Told {
     Said(&'static str, String),
     Ready { steps: u64, done: u64, seconds: f64 },
@@ -397,7 +395,7 @@ impl Told {
         })
     }
 
-    /// As a dictionary, whose `event` says what it is.
+    /// Converts the event to a dictionary, whose key `event` holds its kind.
     fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let told = PyDict::new(py);
         match self {
@@ -432,11 +430,11 @@ impl Told {
     }
 }
 
-/// Trains a model and writes its folder. Returns what `metrics.json` holds. `run` is a dictionary, described by the types of
-/// this module; `progress` is called with a dictionary for each event.
+/// Trains a model and writes its folder. Returns the content of `metrics.json`. `run` is a dictionary, described by the
+/// types of this module; `progress` is called with a dictionary for each event.
 ///
-/// Ctrl-C, or an error that `progress` raises, ends the run after a step: what was best so far is then the model, and the
-/// error is raised.
+/// Ctrl-C, or an exception raised by `progress`, stops the run after the current step. The best model so far is then
+/// written, and the exception is raised.
 #[pyfunction]
 pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py<PyAny>>) -> PyResult<String> {
     let run: Run = run.extract()?;
@@ -454,18 +452,18 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
         training.stop = halt;
         training.observe = Box::new(|event| {
             if let Some(event) = Told::of(&event, &mut last) {
-                // Nobody listens any more once Python has raised.
+                // The receiver is gone after Python has raised.
                 let _ = sender.send(event);
             }
         });
         run.work(kind, known.as_ref(), training)
     };
-    // Training runs on another thread: signals come to this one alone, and are looked for here.
+    // Training runs on another thread. Signals arrive only on this one, so it checks for them.
     let mut raised = None;
     let first = &mut raised;
     let result = py.detach(move || {
         std::thread::scope(move |scope| {
-            // The sender goes with it, so that its end is heard here.
+            // The sender moves into the thread, so the channel closes when training ends.
             let work = scope.spawn(move || pool.install(|| work(sender)));
             loop {
                 let event = match told.recv_timeout(OFTEN) {
@@ -490,7 +488,7 @@ pub(crate) fn train(py: Python<'_>, run: &Bound<'_, PyDict>, progress: Option<Py
             work.join()
         })
     });
-    let result = result.map_err(|_| PyRuntimeError::new_err("training ended by a fault of the program"))?;
+    let result = result.map_err(|_| PyRuntimeError::new_err("training stopped because of an internal error"))?;
     match (raised, result) {
         (None, Ok(found)) => Ok(found),
         (None, Err(failed)) => Err(error(&failed)),

@@ -1,9 +1,9 @@
-// What a model says of a text: the class with bars, labels, a number with its interval, marked spans.
+// Answers: a class with bars, labels, a number with its interval, or marked spans.
 
-// Bars that are shown before the rest is folded away.
+// Number of bars before the rest is folded.
 const BARS = 8;
 
-// Both forms of the answer: the object, which says what is predicted, and the score of each class.
+// Merges both forms of the answer: the object with the prediction, and the score of each class.
 async function answerTo(model, inputs, columns, signal) {
   const body = { model: model.model_id, inputs, ...Object.keys(columns).length && { columns } };
   const full = ask('predict', { ...body, full: true }, signal);
@@ -12,7 +12,7 @@ async function answerTo(model, inputs, columns, signal) {
   return { full: object, scores };
 }
 
-// The answer in a few words.
+// Summarizes the answer in a few words.
 function inWords({ full }) {
   if (full.spans) return full.spans.length ? T.spansFound(full.spans.length) : T.noSpans;
   if (full.labels) return full.labels.map(l => l.label).join(T.list) || T.noLabel;
@@ -33,7 +33,7 @@ function bars(scores, chosen, heading) {
   return [table(scores.slice(0, BARS)), el('details', { class: 'more' }, el('summary', { text: T.moreClasses(rest.length) }), el('div', { class: 'wide', tabIndex: 0 }, table(rest)))];
 }
 
-// A text with its spans marked, each with its label.
+// Shows a text with its spans marked, each with its label.
 function marked(text, spans) {
   const letters = [...text], parts = [], kinds = [...new Set(spans.map(s => s.label))];
   let at = 0;
@@ -47,7 +47,7 @@ function marked(text, spans) {
   return el('p', { class: 'marked', dir: 'auto' }, ...parts);
 }
 
-// The answer as elements; `text` is what was asked about.
+// Renders the answer; `text` is the input.
 function answerNodes({ full, scores }, text) {
   const verdict = (label, more = '') => el('p', { class: 'verdict' }, el('bdi', { text: label }), ' ', el('span', { text: more }));
   if (full.spans) {
@@ -63,7 +63,7 @@ function answerNodes({ full, scores }, text) {
   return [verdict(full.label, T.percent(percent(full.probability))), ...levels, ...bars(scores, [full.label], T.classHead)];
 }
 
-// A box that shows answers, one after another, and says them again in another language.
+// A box that shows answers one after another, and renders them again after a change of language.
 function answerBox(box) {
   let now = null;
   const draw = () => box.replaceChildren(el('h2', { class: 'eyebrow', text: T.answer }), ...now ? answerNodes(now.answer, now.text) : [el('p', { class: 'note', text: T.waiting })]);
@@ -76,7 +76,7 @@ function answerBox(box) {
 }
 
 // ---- models ----
-// The models of a room: a selector where there are several; the one that is chosen.
+// The models of a tab: the selected one, with a selector if there are several.
 function modelsOf(room, fits) {
   const select = $(room + '-model'), list = S.models.filter(fits);
   select.replaceChildren(...list.map(model => el('option', { value: model.model_id, text: model.model_id })));
@@ -95,7 +95,7 @@ function modelsOf(room, fits) {
 const named = model => `${model.model_id} (${T.kinds[model.tells_numbers ? 'numbers' : model.kind] ?? model.kind})`;
 const predicts = model => ['classifier', 'ngrams', 'tagger'].includes(model.kind);
 
-// Fields for the columns that a model reads beside the text; gives the values that are filled in.
+// Fields for the feature columns of a model; returns the values that are filled in.
 function columnFields(box, changed) {
   let shown = '';
   return model => {

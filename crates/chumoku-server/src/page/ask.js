@@ -1,6 +1,6 @@
-// Asking the service: its key, its refusals in plain words, streams, and what is asked while somebody types.
+// Requests to the service: the key, errors in plain words, streams, and requests while the user types.
 
-// Why there is no answer: a name in `problems`, and what the service itself says.
+// An error: a name in `problems`, and the message of the service.
 class Refused extends Error {
   constructor(why, { detail = '', argument } = {}) {
     super(why);
@@ -15,7 +15,7 @@ const pause = (time, signal) => new Promise((resolve, reject) => {
 
 // ---- the key ----
 let asking = null, keyNow = remembered('sessionStorage', 'key');
-// Asks for the key, once for all requests that miss it.
+// Prompts for the key, once for all requests that need it.
 function askForKey() {
   asking ??= new Promise((resolve, reject) => {
     const dialog = $('key-dialog'), field = $('key-in'), old = remembered('sessionStorage', 'key');
@@ -40,7 +40,7 @@ function askForKey() {
 
 // ---- a request ----
 function refusedBy(response, detail) {
-  // A text may be short enough to be read, and too long to be explained.
+  // A text may be short enough for a prediction, but too long for an explanation.
   const isCostly = /--max-(answer|explain)/.test(detail);
   const why = { 401: 'key', 403: 'forbidden', 404: 'gone', 408: 'late', 504: 'late', 413: isCostly ? 'late' : 'large', 400: 'wrong', 415: 'wrong', 422: 'wrong', 424: 'failed', 429: 'busy', 503: 'ending' }[response.status];
   const argument = why === 'large' ? S.info?.max_input_characters : response.status;
@@ -49,12 +49,12 @@ function refusedBy(response, detail) {
 async function detailOf(response) {
   try { return (await response.json()).error ?? ''; } catch { return ''; }
 }
-// The response, once it is a good one. What is refused because others wait is asked again, a few times.
+// Returns a successful response. Requests that are refused because of load are retried a few times.
 async function request(path, body, signal) {
   for (let tries = 0; ; tries++) {
     const headers = { Accept: 'application/json', 'Accept-Language': S.lang };
     const key = keyNow;
-    // A header holds no other signs; such a key is a wrong one.
+    // A header cannot contain other characters, so such a key is wrong.
     if (key) headers.Authorization = 'Bearer ' + key.replace(/[^\x20-\x7e]/g, '?');
     const options = { signal, headers, cache: 'no-store' };
     if (body) { options.method = 'POST'; options.body = JSON.stringify(body); headers['Content-Type'] = 'application/json'; }
@@ -66,7 +66,7 @@ async function request(path, body, signal) {
     }
     if (response.ok) return response;
     if (response.status === 401) {
-      // Another request may have asked for it meanwhile.
+      // Another request may have prompted for it meanwhile.
       if (key === keyNow) await askForKey();
       signal?.throwIfAborted();
       continue;
@@ -82,7 +82,7 @@ async function whole(response, read) {
 const ask = async (path, body, signal) => whole(await request(path, body, signal), response => response.json());
 const askText = async (path, body, signal) => whole(await request(path, body, signal), response => response.text());
 
-// The events of a stream, one after another.
+// Iterates over the events of a stream.
 async function* events(path, body, signal) {
   const response = await request(path, { ...body, stream: true }, signal), reader = response.body.getReader(), decoder = new TextDecoder();
   let text = '';
@@ -123,7 +123,7 @@ function noProblem() { problemNow = null; drawProblem(); }
 $('problem-again').addEventListener('click', () => { const { again } = problemNow; noProblem(); again(); });
 redraws.push(drawProblem);
 
-// What is asked while somebody types: soon after the last key, and whatever is older is given up, so that no answer comes late.
+// Requests while the user types: sent soon after the last key press. Older requests are cancelled, so that no answer comes late.
 function whileTyping(run, wait = 200) {
   let timer = 0, control = null;
   const start = async () => {

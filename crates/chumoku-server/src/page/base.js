@@ -1,13 +1,13 @@
-// Elements, numbers, what is remembered, languages, colours and tabs.
+// Elements, numbers, storage, languages, colors and tabs.
 const root = document.documentElement;
-// Anything that goes wrong is written where a test (or a curious reader) can see it.
+// Errors are recorded where tests (and curious readers) can see them.
 const tally = name => { root.dataset[name] = Number(root.dataset[name] || 0) + 1; };
 addEventListener('error', e => { tally('errors'); root.dataset.error = e.message; });
 addEventListener('unhandledrejection', e => { tally('errors'); root.dataset.error = String(e.reason); });
 document.addEventListener('securitypolicyviolation', e => { tally('violations'); root.dataset.violation = `${e.effectiveDirective} ${e.blockedURI}`; });
 
 const $ = id => document.getElementById(id);
-// The only way text comes into the page: as text, never as markup.
+// Text enters the page only as text nodes, never as markup.
 function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -24,19 +24,19 @@ function el(tag, props = {}, ...children) {
 const percent = (x, digits = 1) => (100 * x).toFixed(digits);
 const signed = (x, digits = 2) => Math.abs(x) < .5 * 10 ** -digits ? (0).toFixed(digits) : (x > 0 ? '+' : '−') + Math.abs(x).toFixed(digits);
 const clip = (text, most = 40) => { const all = [...text]; return all.length > most ? all.slice(0, most - 1).join('') + '…' : text; };
-// Signs without a shape are shown by one that has one.
+// Invisible characters are shown by visible ones.
 const visible = text => text.replace(/\n/g, '↵').replace(/\t/g, '⇥') || '␣';
 const isKana = text => /[\u3040-\u30ff]/.test(text);
 
 // ---- what is remembered: choices of looks beyond the visit, texts and the key as long as the tab is open ----
 function remembered(store, name) {
-  // Some browsers forbid this; the page works without.
+  // Some browsers forbid storage; the page works without it.
   try { return self[store].getItem('chumoku-' + name); } catch { return null; }
 }
 function remember(store, name, value) {
-  try { self[store].setItem('chumoku-' + name, value); } catch { /* nothing but the memory is lost */ }
+  try { self[store].setItem('chumoku-' + name, value); } catch { /* only the stored value is lost */ }
 }
-// Every field is kept, so that a reload loses no text.
+// Every field is stored, so that a reload loses no text.
 function keep(field) {
   const old = remembered('sessionStorage', field.id);
   if (old !== null) field.value = old;
@@ -50,11 +50,11 @@ const firstLang = () => (navigator.languages ?? [navigator.language]).map(lang =
 const S = {
   lang: [remembered('localStorage', 'lang')].find(lang => WORDS[lang]) ?? firstLang(),
   theme: [remembered('localStorage', 'theme')].find(theme => THEMES.includes(theme)) ?? 'auto',
-  // What /info says.
+  // The answer of /info.
   info: null, models: [],
 };
 let T = WORDS[S.lang];
-// Who has to say things again in another language or show them in other colours.
+// Callbacks that render again after a change of language or colors.
 const redraws = [];
 function speak() {
   T = WORDS[S.lang];
@@ -102,7 +102,7 @@ $('tabs').addEventListener('keydown', e => {
   tab.focus();
 });
 
-// Arrow keys, Home and End go through the items of a box; `show` is told of the one that is reached.
+// Arrow keys, Home and End move through the items of a box; `show` is called with the selected one.
 function walk(box, items, now, show) {
   box.addEventListener('keydown', e => {
     const count = items().length, i = now();
@@ -112,7 +112,7 @@ function walk(box, items, now, show) {
     show(Math.max(0, Math.min(count - 1, to)));
   });
 }
-// Ctrl + Enter in a field is its button.
+// Ctrl + Enter in a field presses its button.
 const onCtrlEnter = (field, button) => field.addEventListener('keydown', e => {
   if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) { e.preventDefault(); button.click(); }
 });

@@ -1,6 +1,6 @@
-// Tables as text: what spreadsheets copy (tabs between cells) and CSV files.
+// Tables as text: cells copied from spreadsheets (separated by tabs) and CSV files.
 
-// The rows of a text, each a list of cells. A cell in quotation marks may hold anything, its own marks doubled.
+// Parses rows, each a list of cells. A quoted cell may contain anything; its own quotes are doubled.
 function cellsOf(text, separator) {
   const rows = [], most = text.length;
   let row = [], at = 0;
@@ -12,7 +12,7 @@ function cellsOf(text, separator) {
         if (text[end] !== '"') inside += text[end];
         else if (text[end + 1] === '"') { inside += '"'; end++; } else break;
       }
-      // A mark that nothing closes, or that text follows, is a letter like any other.
+      // A quote that is never closed, or that is followed by text, is an ordinary character.
       if (end < most && (end + 1 === most || text[end + 1] === separator || text[end + 1] === '\n')) { cell = inside; at = end + 1; }
     }
     if (cell === null) {
@@ -25,11 +25,11 @@ function cellsOf(text, separator) {
     if (text[at] !== separator || at >= most) { rows.push(row); row = []; }
     at++;
   }
-  // Lines without anything are no rows.
+  // Empty lines are no rows.
   return rows.filter(row => row.length > 1 || row[0] !== '');
 }
 
-// A pasted table. What spreadsheets copy has tabs; commas and semicolons count only where every row has as many.
+// Parses a pasted table. Spreadsheets copy tabs; commas and semicolons count only if every row has the same number of them.
 function tableOf(given) {
   const text = given.replace(/^\ufeff/, '').replace(/\r\n?/g, '\n').replace(/\n+$/, '');
   if (!text) return [];
@@ -41,20 +41,20 @@ function tableOf(given) {
   return cellsOf(text, '\t');
 }
 
-// A label or span that no spreadsheet takes for a formula, as the command's tables for spreadsheets have it: an apostrophe before
-// what would begin one. Numbers stay as they are.
+// Escapes a label or span that a spreadsheet would take for a formula with an apostrophe, like the tables of the command. Numbers
+// stay unchanged.
 function withoutFormula(value) {
   return typeof value === 'string' && /^[=+\-@\t\r]/.test(value) && !Number.isFinite(Number(value)) ? `'${value}` : value;
 }
 
-// CSV as spreadsheets read it. Cells of the table that was given stay what they were, whatever they begin with: the user had them
-// in a spreadsheet before. The mark at the beginning makes Excel read UTF-8.
+// Writes CSV for spreadsheets. Cells of the input table stay unchanged, because the user had them in a spreadsheet before. The byte
+// order mark makes Excel read UTF-8.
 function csvOf(rows) {
   const cell = value => { const text = String(value ?? ''); return /[",;\t\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; };
   return '\ufeff' + rows.map(row => row.map(cell).join(',') + '\r\n').join('');
 }
 
-// The bytes of a file as text: UTF-8, UTF-16 with its mark, else Shift_JIS, as Japanese spreadsheets write it.
+// Decodes the bytes of a file: UTF-8, UTF-16 with a byte order mark, otherwise Shift_JIS, as Japanese spreadsheets write it.
 function textOf(bytes) {
   const view = new Uint8Array(bytes), of = (name, options) => new TextDecoder(name, options).decode(bytes);
   if (view[0] === 0xff && view[1] === 0xfe) return of('utf-16le');

@@ -1,22 +1,22 @@
-// Why a text got its answer: its words in colours, and below them the page of `chumoku explain --html` in a frame.
+// Explanations: the words of a text in colors, and below them the page of `chumoku explain --html` in a frame.
 
 const FRAMED = 'chumoku:';
-// What of that page's link holds for another text too.
+// The parts of that page's link that also apply to another text.
 const LASTING = ['layer', 'head', 'view', 'sort', 'scale', 'root', 'least', 'order'];
 
-// What the page holds of the explanation.
+// The explanation data of the page.
 function dataOf(html) {
   const data = new DOMParser().parseFromString(html, 'text/html').getElementById('data');
   return data && JSON.parse(data.textContent);
 }
 
-// A text whose words have the colour of their effect: blue for the answer, orange against it.
+// Shows a text whose words have the color of their effect: blue supports the answer, orange opposes it.
 function colouredWords(D) {
   const { scores, whole, beyond = [] } = D.attribution, digits = D.kind === 'encoder' ? 3 : 2;
   const words = [...D.words.map((w, i) => ({ ...w, effect: whole ? whole[i] : scores[i] })), ...beyond.map(w => ({ text: w.text, effect: w.whole ?? w.score }))];
   const most = words.reduce((m, w) => Math.max(m, w.special ? 0 : Math.abs(w.effect) || 0), 0) || 1, parts = [];
   const text = D.text.replaceAll('\u001f', '\n');
-  // Where each word stands. Of a long text a language model reads the end, so its words are looked for from there.
+  // Positions of the words. A language model reads the end of a long text, so the search starts there.
   const places = new Map(), isEnd = D.kind === 'language_model';
   let edge = isEnd ? text.length : 0;
   for (const word of isEnd ? [...words].reverse() : words) {
@@ -39,7 +39,7 @@ function colouredWords(D) {
   return el('p', { class: 'coloured', dir: 'auto', ...isKana(text) && { lang: 'ja' } }, ...parts);
 }
 
-// A place for explanations: coloured words (if they say something here) and the frame.
+// A place for explanations: colored words (if they are shown here) and the frame.
 function whyBox(box, { words = true } = {}) {
   let now = null, link = new URLSearchParams(), frame = null;
   const nameOf = () => {
@@ -51,7 +51,7 @@ function whyBox(box, { words = true } = {}) {
   const stage = el('div', { class: 'stage-of-frame' }), coloured = el('section', { class: 'card' });
   const button = el('button', { type: 'button' }), note = el('p', { class: 'note' }), offer = el('section', { class: 'card offer', hidden: true }, note, el('div', { class: 'acts' }, button));
   box.append(offer);
-  // The new frame takes the old one's place once it has drawn itself.
+  // The new frame replaces the old one after it has rendered.
   function place() {
     const next = el('iframe', { name: nameOf(), title: T.frameTitle, sandbox: 'allow-scripts allow-downloads', class: 'coming', srcdoc: now.html });
     stage.querySelectorAll('.coming').forEach(old => old.remove());
@@ -93,7 +93,7 @@ function whyBox(box, { words = true } = {}) {
   redraws.push(() => {
     draw();
     drawOffer();
-    // The page in the frame speaks both languages: it is opened again in the other.
+    // The page in the frame has both languages: it is opened again in the other one.
     if (now && frame && frame.name !== nameOf()) place();
   });
   const remove = () => { now = frame = null; stage.replaceChildren(); box.replaceChildren(offer); box.removeAttribute('aria-busy'); };
@@ -108,7 +108,7 @@ function whyBox(box, { words = true } = {}) {
     },
     wait() { box.setAttribute('aria-busy', 'true'); },
     clear() { offered = null; drawOffer(); remove(); },
-    // A button that explains, where explaining takes long or is seldom wanted.
+    // A button for explanations that take long or are seldom needed.
     offer(label, act, note) {
       remove();
       offered = { label, note };
@@ -118,5 +118,5 @@ function whyBox(box, { words = true } = {}) {
   };
 }
 
-// A text that is longer is explained on demand: each of its words is left out in turn.
+// Longer texts are explained on demand, because each of their words is left out in turn.
 const LONG = 1500;

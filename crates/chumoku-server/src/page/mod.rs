@@ -1,6 +1,7 @@
-//! The page at `/`: a text typed and classified, two texts, a translation, a text that goes on, a table.
+//! The page at `/`, with views for one text, two texts, a translation, text generation and tables.
 //!
-//! It is one file with its style sheet and script, which its security policy names by their hashes; it asks this service alone.
+//! The page is one file with its style sheet and script. Its security policy allows them by hash, and requests only to
+//! this service.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -25,7 +26,7 @@ const SCRIPT: &str = concat!(
     include_str!("start.js"),
 );
 
-/// The page with what its headers say.
+/// The page with the values of its headers.
 struct IndexPage {
     html: String,
     policy: HeaderValue,
@@ -38,7 +39,8 @@ fn index_page() -> &'static IndexPage {
         let lines = |text: &str| text.replace("\r\n", "\n");
         let (style, script) = (lines(shared_style()) + &lines(STYLE), lines(SCRIPT));
         let html = lines(TEMPLATE).replace("@@STYLE@@", &style).replace("@@SCRIPT@@", &script);
-        // What explanations run in their frames is allowed here too: frames without an address have this policy and their own.
+        // Explanations in frames inherit this policy in addition to their own, so their scripts and styles are allowed
+        // here too.
         let [scripts, styles] = framed_hashes();
         let listed = |own: &str, others: Vec<String>| {
             let all = std::iter::once(content_hash(own)).chain(others);
@@ -55,13 +57,13 @@ fn index_page() -> &'static IndexPage {
     })
 }
 
-/// Whether the page is asked for: a browser says that it takes HTML.
+/// Returns true if the client is a browser, which accepts HTML.
 pub(crate) fn accepts_html(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
     accepts.flat_map(|value| value.split(',')).any(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-/// The page, unless the browser has it.
+/// Returns the page, or status 304 if the browser has it.
 pub(crate) fn reply(headers: &HeaderMap) -> Response {
     let page = index_page();
     let is_known = headers.get(header::IF_NONE_MATCH) == Some(&page.etag);
@@ -75,7 +77,7 @@ pub(crate) fn reply(headers: &HeaderMap) -> Response {
     headers.insert(header::CONTENT_SECURITY_POLICY, page.policy.clone());
     headers.insert("X-Content-Type-Options", HeaderValue::from_static("nosniff"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    // It is asked for each time, and sent only when it is another.
+    // Browsers revalidate the page each time, and receive it only after a change.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(header::VARY, HeaderValue::from_static("Accept"));
     headers.insert(header::ETAG, page.etag.clone());
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_one_file_that_keeps_its_rules() {
+    fn the_page_is_one_file_without_forbidden_constructs() {
         let html = &index_page().html;
         assert!(!html.contains("@@"));
         let banned =
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_names_every_script_and_style() {
+    fn the_policy_allows_every_script_and_style() {
         let IndexPage { html, policy, .. } = index_page();
         let policy = policy.to_str().unwrap();
         for (open, close) in [("<script>", "</script>"), ("<style>", "</style>")] {
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_get_the_page_and_programs_the_list() {
+    fn only_browsers_get_the_page() {
         let wanted = |accept: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));

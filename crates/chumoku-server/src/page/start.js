@@ -1,4 +1,4 @@
-// What the service has is asked for; then the rooms are opened that have models.
+// Asks the service for its models, and opens the tabs that have models.
 const ROOMS = { text: textRoom, two: twoRoom, translation: translationRoom, writing: writingRoom, table: tableRoom };
 
 function drawServing() {

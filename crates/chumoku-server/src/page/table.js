@@ -1,6 +1,6 @@
-// The room of tables: rows pasted from a spreadsheet are classified in batches, and go back as CSV.
+// The tab of tables: rows pasted from a spreadsheet are classified in batches, and exported as CSV.
 
-// Rows of a request, and requests at a time; rows that are shown.
+// Rows per request, parallel requests, and rows shown.
 const BATCH = 32, AT_A_TIME = 3, SHOWN = 200;
 
 function tableRoom() {
@@ -8,7 +8,7 @@ function tableRoom() {
   if (!models.any) return false;
   const field = $('table-in'), header = $('table-header'), [first, second] = [$('table-first'), $('table-second')];
   const go = $('table-go'), cancel = $('table-cancel'), save = $('table-save');
-  // The rows with their names, the answer to each row, and what is going on.
+  // The rows with their column names, the answer to each row, and the current state.
   let rows = [], width = 0, answers = [], running = null, state = '', fileName = 'table';
 
   const hasNames = () => header.checked && rows.length > 1;
@@ -19,7 +19,7 @@ function tableRoom() {
 
   // ---- what was pasted ----
   function guess() {
-    // Names are short, and differ from what stands below them.
+    // Names are short, and differ from the cells below them.
     header.checked = rows.length > 1 && rows[0].every(cell => cell.trim() && [...cell].length <= 30) && new Set(rows[0]).size === width && rows[0].some((cell, i) => rows.slice(1, 50).every(row => row[i] !== cell) && ([...cell].length * 2 < mean(i) || width > 1));
     const byLength = [...Array(width).keys()].sort((a, b) => mean(b) - mean(a));
     const named = (...wanted) => rows[0].findIndex(cell => wanted.includes(cell.trim().toLowerCase()));
@@ -56,7 +56,7 @@ function tableRoom() {
       if (texts.some(text => [...text].length > most)) { answers[i] = { none: 'rowLong' }; return; }
       const columns = Object.fromEntries(places.map(([name, at]) => [name, row[at] ?? '']).filter(([, value]) => value.trim()));
       const key = JSON.stringify(columns), bytes = encoder.encode(JSON.stringify(texts)).length;
-      // Values beside the text are those of a whole request.
+      // Values of feature columns apply to a whole request.
       if (!last || last.places.length >= limit || last.bytes + bytes > bytesMost || last.key !== key) batches.push(last = { places: [], inputs: [], bytes: 0, key, columns });
       last.places.push(i);
       last.inputs.push(texts);
@@ -89,7 +89,7 @@ function tableRoom() {
       if (running === control) {
         running = null;
         draw();
-        // The button that had the focus is gone.
+        // The focused button is gone.
         if ([document.body, cancel].includes(document.activeElement)) (state === 'done' ? save : go).focus();
       }
     }
@@ -152,7 +152,7 @@ function tableRoom() {
 
   keep(field);
   field.addEventListener('input', read);
-  // Browsers take minutes to paste thousands of lines into a field, and no time to be given them.
+  // Browsers take minutes to paste thousands of lines into a field, but set them at once.
   field.addEventListener('paste', e => {
     const text = e.clipboardData?.getData('text/plain') ?? '';
     if (text.length < 5000) return;

@@ -1,4 +1,4 @@
-// The room of one text.
+// The tab for one text.
 function textRoom() {
   const models = modelsOf('text', model => predicts(model) && !model.reads_pairs);
   if (!models.any) return false;
@@ -8,7 +8,7 @@ function textRoom() {
     why.wait();
     why.show(await askText('explain', { ...body, html: true }, signal));
   }
-  // What is shown is of the text that is there: an answer goes with the text that it was of.
+  // The answer is shown only for the text that it belongs to.
   const changed = whileTyping(async signal => {
     try {
       await look(signal);

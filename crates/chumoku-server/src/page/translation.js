@@ -1,9 +1,9 @@
-// The room of translations: one grows word by word, and each word shows where it comes from.
+// The tab for translations, which grow word by word; each word shows where it comes from.
 function translationRoom() {
   const models = modelsOf('translation', model => model.kind === 'translator');
   if (!models.any) return false;
   const field = $('translation-in'), go = $('translation-go'), why = whyBox($('translation-why'));
-  // The words of both sides, the weights of each word of the translation, the word that is marked.
+  // The words of both sides, the weights of each translated word, and the selected word.
   let now = null, control = null;
 
   function drawText() {
@@ -22,7 +22,7 @@ function translationRoom() {
     $('translation-target').replaceChildren(...now.words.map(token));
     mark(now.at < 0 ? now.words.length - 1 : now.at, now.at >= 0);
   }
-  // Marks a word of the translation, and colours the words of the text by what it gives to each.
+  // Selects a word of the translation, and colors the source words by their weights.
   function mark(i, isChosen = true) {
     if (isChosen) now.at = i;
     const weights = now.weights[i] ?? [];

@@ -1,4 +1,4 @@
-// The room of two texts: a pair that is read together, vectors that are compared, or two answers side by side.
+// The tab for two texts: a pair that is read together, embeddings that are compared, or two answers side by side.
 function twoRoom() {
   const models = modelsOf('two', model => predicts(model) || model.kind === 'encoder');
   if (!models.any) return false;
@@ -40,7 +40,7 @@ function twoRoom() {
     try {
       return [await ask('embed', body, signal), false];
     } catch (error) {
-      // What the model does not read is left out, and the page says so.
+      // Texts are truncated if the model cannot read them completely, and the page reports it.
       if (!(error instanceof Refused) || error.why !== 'large') throw error;
       return [await ask('embed', { ...body, truncate: true }, signal), true];
     }

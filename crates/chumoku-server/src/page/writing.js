@@ -1,10 +1,10 @@
-// The room of language models: a text goes on token by token, each with its probability.
+// The tab of language models: text is generated token by token, each with its probability.
 function writingRoom() {
   const models = modelsOf('writing', model => model.kind === 'language_model');
   if (!models.any) return false;
   const field = $('writing-in'), go = $('writing-go'), stop = $('writing-stop'), why = whyBox($('writing-why'));
   const [temperature, most, seed] = ['temperature', 'most', 'seed'].map(name => $('writing-' + name));
-  // What was given, the tokens that were written, the one that is looked at, how it ended.
+  // The prompt, the generated tokens, the selected token, and how the text ended.
   let now = null, control = null;
 
   const isChat = () => !!models.now.answers_messages;

@@ -1,4 +1,4 @@
-//! Several training files as one: their rows one after the other, if their columns agree.
+//! Concatenates several training files whose columns agree.
 
 use std::path::{Path, PathBuf};
 
@@ -16,19 +16,19 @@ use crate::lang::lang;
 use crate::lang::wording::list_names;
 use crate::tr;
 
-/// The rows of a file that takes those of further files.
+/// Rows of a file to which those of other files can be appended.
 pub trait Append: Sized {
-    /// Adds the rows of the next file.
+    /// Appends the rows of the next file.
     fn join(&mut self, next: Self);
 }
 
-/// The name of several files in messages.
+/// The path of several files, for messages.
 fn joined_path(first: &Path, next: &Path) -> PathBuf {
     PathBuf::from(format!("{}{}{}", first.display(), lang().pick(", ", "、"), next.display()))
 }
 
 impl SkippedRows {
-    /// Adds the rows that another file left out.
+    /// Adds the skipped rows of another file.
     fn append(&mut self, next: SkippedRows) {
         self.count += next.count;
         self.rows.extend(next.rows);
@@ -36,7 +36,7 @@ impl SkippedRows {
     }
 }
 
-/// The weights of two files' rows. Rows without weights count once.
+/// Concatenates the weights of two files. Rows without weights get the weight 1.
 fn concat_weights(weights: [Option<Vec<f32>>; 2], rows: [usize; 2]) -> Option<Vec<f32>> {
     if weights.iter().all(Option::is_none) {
         return None;
@@ -69,7 +69,7 @@ joined!(Dataset, MultiLabelDataset, ScoreDataset);
 macro_rules! with_path {
     ($($rows:ident),*) => {
         $(impl $rows {
-            /// The same rows under another name of their file, for messages.
+            /// Returns the same rows under another path, for messages.
             #[must_use]
             pub fn with_path(mut self, path: &Path) -> Self {
                 path.clone_into(&mut self.path);
@@ -108,11 +108,11 @@ impl Append for PairDataset {
     }
 }
 
-/// How further files are read beside a first one of labelled texts: by the columns that were chosen there.
+/// Returns the options for reading further files with the columns that were chosen in the first one.
 ///
 /// # Errors
 ///
-/// A file that cannot be read, or whose columns are others than those of the first.
+/// A file that cannot be read, or whose columns differ from those of the first.
 pub fn options_for_all_files(
     first: &Path,
     others: &[PathBuf],
@@ -154,7 +154,7 @@ pub fn options_for_all_files(
     Ok(options)
 }
 
-/// Checks whether two files have the same columns, in any order where they have names.
+/// Returns whether two files have the same columns. With names, their order does not matter.
 fn have_same_columns(first: &TableLayout, next: &TableLayout) -> bool {
     let sorted = |layout: &TableLayout| {
         let mut names: Vec<String> = layout.columns.iter().map(|name| name.trim().to_lowercase()).collect();
@@ -171,7 +171,7 @@ fn have_same_columns(first: &TableLayout, next: &TableLayout) -> bool {
     }
 }
 
-/// The columns of a file, for a message.
+/// Describes the columns of a file, for a message.
 fn describe_columns(layout: &TableLayout) -> String {
     match layout.has_names() {
         true => list_names(&layout.columns),

@@ -1,4 +1,4 @@
-//! A labelled file in memory, and the checks that training and evaluation make of it.
+//! A labeled file in memory, and the checks before training and evaluation.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::feature_columns::FeatureRequest;
 use crate::lang::wording::{did_you_mean, join_names, list_names};
 use crate::tr;
 
-/// Most classes of a label column (5,000); more are identifiers, not classes.
+/// Most classes of a label column (5,000). A column with more holds identifiers.
 pub const MAX_CLASSES: usize = 5_000;
 /// Fewest rows to train on (4): two classes with two rows each.
 pub const MIN_TRAINING_ROWS: u64 = 4;
@@ -24,57 +24,57 @@ pub const MIN_TRAINING_ROWS: u64 = 4;
 /// A text and its class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// The text, as the file has it.
+    /// The text, as in the file.
     pub text: String,
-    /// The label, without white space around it.
+    /// The label, without surrounding white space.
     pub label: String,
-    /// The line on which it begins, or its row in Parquet.
+    /// The line on which the row starts, or its row number in Parquet.
     pub line: u64,
 }
 
-/// The labelled texts of one file.
+/// The labeled texts of one file.
 #[derive(Debug, Clone)]
 pub struct Dataset {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// Its texts with their labels, in the order of the file.
+    /// The examples, in file order.
     pub examples: Vec<Example>,
-    /// The rows that were left out.
+    /// The skipped rows.
     pub skipped: SkippedRows,
-    /// What the file was taken for and why, in one line.
+    /// The detected format and columns, with reasons, in one line.
     pub description: String,
-    /// The format and the names of the columns.
+    /// The format and the column names.
     pub layout: TableLayout,
-    /// The columns in use.
+    /// The chosen columns.
     pub columns: ColumnChoice,
-    /// The columns beside the text, as they were asked for.
+    /// The requested feature columns.
     pub features: Vec<FeatureRequest>,
-    /// How much each row counts in training; all alike if absent.
+    /// The weight of each row in training. `None` if all are equal.
     pub weights: Option<Vec<f32>>,
-    /// Whether somebody has named the label column.
+    /// True if the caller named the label column.
     is_label_requested: bool,
-    /// Columns in no use that could be the label.
+    /// Unused columns that could be the label.
     label_candidates: Vec<String>,
-    /// The files of the rows.
+    /// The files that the rows come from.
     pub(crate) files: RowOrigins,
 }
 
-/// Reads a labelled file whole.
+/// Loads a labeled file.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file. A file of one class, or of one row, is no error here, because a test file may well
-/// be such; [`Dataset::check_trainable`] asks for more.
+/// Any problem with the file. A file with one class or one row is accepted, because a test file may have only that.
+/// [`Dataset::check_trainable`] is stricter.
 pub fn load_labeled(path: &Path, options: &ReadOptions) -> Result<Dataset, DataError> {
     let options = ReadOptions { require_label: true, pairs: true, ..options.clone() };
     RowSource::open(path, &options)?.into_dataset()
 }
 
-/// Reads a labelled file whole. Rows whose text or label is empty are no error: they come apart from the others, as they are.
+/// Loads a labeled file. Rows with an empty text or label are no errors: they are returned separately, unchanged.
 ///
 /// # Errors
 ///
-/// As for [`load_labelled`].
+/// As for [`load_labeled`].
 pub fn load_with_incomplete_rows(path: &Path, options: &ReadOptions) -> Result<(Dataset, Vec<Example>), DataError> {
     let options = ReadOptions { require_label: true, require_text: false, pairs: true, ..options.clone() };
     let mut gaps = Vec::new();
@@ -83,17 +83,17 @@ pub fn load_with_incomplete_rows(path: &Path, options: &ReadOptions) -> Result<(
 }
 
 impl RowSource {
-    /// Reads the labelled texts of an opened file.
+    /// Loads the labeled texts of an opened file.
     ///
     /// # Errors
     ///
-    /// As for [`load_labelled`]; also if the source was opened without requiring a label and has none.
+    /// As for [`load_labeled`]. Also if the source was opened without requiring a label and has none.
     pub fn into_dataset(mut self) -> Result<Dataset, DataError> {
         self.require_text();
         self.collect(None)
     }
 
-    /// The labelled texts; rows in which one of the two is empty go to `gaps`, where there is a place for them.
+    /// Collects the labeled texts. Rows with an empty text or label go to `gaps` if it is given.
     fn collect(self, mut gaps: Option<&mut Vec<Example>>) -> Result<Dataset, DataError> {
         let (layout, columns, description) = (self.layout().clone(), self.columns().clone(), self.describe());
         let (files, beside) = (RowOrigins::one(&layout.path, self.location(0).is_row), self.requested_features());
@@ -162,7 +162,7 @@ fn labels(examples: &[Example]) -> Vec<&str> {
     examples.iter().map(|example| example.label.as_str()).collect()
 }
 
-/// The error of a label column that holds no classes; `others` could be the label.
+/// The error for a label column that holds no classes. `others` could be the label.
 fn no_classes_error(
     layout: &TableLayout,
     column: usize,
@@ -189,7 +189,7 @@ fn no_classes_error(
     }
 }
 
-/// Takes the text, which has been checked, and the label out of a row.
+/// Reads the label and the text, which has been checked, of a row.
 fn labeled_example(record: &Record, records: &Records, label: usize) -> Result<Example, DataError> {
     let label = records.source().row_label(record, label)?.trim().to_owned();
     let text = records.source().row_text(record).into_owned();
@@ -197,12 +197,12 @@ fn labeled_example(record: &Record, records: &Records, label: usize) -> Result<E
 }
 
 impl Dataset {
-    /// The place of an example, counted from 0.
+    /// Returns the location of an example, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
-    /// The distinct labels, sorted.
+    /// Returns the distinct labels, sorted.
     pub fn labels(&self) -> Vec<String> {
         let labels: BTreeSet<&str> = self.examples.iter().map(|example| example.label.as_str()).collect();
         labels.into_iter().map(str::to_owned).collect()
@@ -212,7 +212,7 @@ impl Dataset {
     ///
     /// # Errors
     ///
-    /// Too few rows, one class only, or a column that looks like none of classes: a measure, dates, identifiers, texts.
+    /// Too few rows, a single class, or a label column that holds measures, dates, identifiers or texts.
     pub fn check_trainable(&self) -> Result<(), DataError> {
         let (path, rows) = (self.path.clone(), self.examples.len() as u64);
         if rows < MIN_TRAINING_ROWS {
@@ -227,7 +227,7 @@ impl Dataset {
             return Err(DataError::OneClass { path, label: label.clone(), rows, column });
         }
         match (LabelKind::detect(&labels(&self.examples), self.is_label_requested), self.columns.label) {
-            // In front of each text of a fastText file stands a label and nothing else.
+            // fastText has a single label column, so no other can be meant.
             (Some(kind), Some(column)) if self.layout.format != Format::FastText => {
                 Err(no_classes_error(&self.layout, column, &self.examples, kind, &self.label_candidates))
             }
@@ -235,7 +235,7 @@ impl Dataset {
         }
     }
 
-    /// Checks that every label is among `known`, those of the training data.
+    /// Checks that every label is among `known`, the labels of the training data.
     ///
     /// # Errors
     ///

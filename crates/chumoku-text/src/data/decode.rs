@@ -1,4 +1,4 @@
-//! Other encodings than UTF-8, turned into UTF-8 as they stream by; nothing is replaced or guessed on the way.
+//! Decodes other encodings to UTF-8 while streaming. Malformed bytes are errors, never replaced.
 
 use std::io::{self, Read};
 
@@ -6,14 +6,14 @@ use encoding_rs::{Decoder, DecoderResult, Encoding};
 
 use super::gzip::StreamFault;
 
-/// Bytes taken from the input at a time.
+/// Bytes per read.
 const CHUNK: usize = 16 * 1024;
 
-/// The encoding to name in a hint for a line that is not UTF-8: the first of the common ones that makes sense of it.
+/// Guesses the encoding of a line that is not UTF-8, for a hint: the first common encoding that decodes it plausibly.
 pub(crate) fn guess_encoding(line: &[u8]) -> &'static str {
     for (encoding, name) in [(encoding_rs::SHIFT_JIS, "shift_jis"), (encoding_rs::EUC_JP, "euc-jp")] {
         if let Some(text) = encoding.decode_without_bom_handling_and_without_replacement(line) {
-            // Either of the two makes characters of almost anything; Japanese text has kana in it.
+            // Both decode almost any bytes. Japanese text contains kana.
             let beyond_ascii = text.chars().filter(|c| !c.is_ascii()).count();
             let kana = text.chars().filter(|c| ('\u{3041}'..='\u{30ff}').contains(c)).count();
             if kana > 0 && kana * 8 >= beyond_ascii {
@@ -25,22 +25,24 @@ pub(crate) fn guess_encoding(line: &[u8]) -> &'static str {
     if multibyte { "shift_jis" } else { "windows-1252" }
 }
 
-/// Multi-byte characters of UTF-8 after which a text is taken for it.
+/// Multi-byte UTF-8 characters after which a text is taken as UTF-8.
 const CONCLUSIVE_CHARACTERS: usize = 8;
-/// How many are enough where the whole text is known: bytes of other encodings of several bytes make a few by chance.
+/// Fewer suffice if the whole text is known. The second number is for multi-byte encodings, whose bytes can look like
+/// UTF-8 by chance.
 const SUFFICIENT_CHARACTERS: [usize; 2] = [1, 4];
 
-/// Tells whether bytes are UTF-8 with characters beyond ASCII. Texts in another encoding practically never are.
+/// Collects evidence that bytes are UTF-8 with non-ASCII characters. Texts in other encodings almost never look like
+/// that.
 #[derive(Default)]
 pub(crate) struct Utf8Evidence {
-    /// Bytes of a character that is not complete.
+    /// Bytes of an incomplete character.
     pending: Vec<u8>,
     characters: usize,
     is_broken: bool,
 }
 
 impl Utf8Evidence {
-    /// Looks at further bytes.
+    /// Adds bytes to the evidence.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         if self.is_broken || self.characters >= CONCLUSIVE_CHARACTERS {
             return;
@@ -69,7 +71,7 @@ impl Utf8Evidence {
         self.pending.extend_from_slice(&rest[..rest.len().min(4)]);
     }
 
-    /// Checks whether the text is UTF-8 rather than `encoding`; `whole` if all of it has been seen.
+    /// Returns whether the text is UTF-8 rather than `encoding`. `whole` says that all of it has been seen.
     pub(crate) fn contradicts(&self, encoding: &'static Encoding, whole: bool) -> bool {
         let is_wide = [encoding_rs::UTF_16LE, encoding_rs::UTF_16BE, encoding_rs::ISO_2022_JP].contains(&encoding);
         let enough = SUFFICIENT_CHARACTERS[usize::from(!encoding.is_single_byte())];
@@ -78,21 +80,22 @@ impl Utf8Evidence {
         !self.is_broken && !is_wide && is_enough
     }
 
-    /// Checks whether bytes are UTF-8 without a zero byte, whatever characters they hold; `bytes` are those that were seen.
+    /// Returns whether the text is valid UTF-8 without zero bytes, even if it is ASCII only. `bytes` are the bytes seen
+    /// so far.
     pub(crate) fn is_valid_text(&self, bytes: &[u8]) -> bool {
-        // The last character may be cut off.
+        // The last character may be incomplete.
         let is_utf8 = std::str::from_utf8(bytes).map_or_else(|error| error.error_len().is_none(), |_| true);
         !self.is_broken && bytes.len() > 1 && is_utf8 && !bytes.contains(&0)
     }
 
-    /// Checks whether the text is UTF-8 as far as it has been seen, with a character beyond ASCII.
+    /// Returns whether the text is UTF-8 so far and has a non-ASCII character.
     pub(crate) fn is_likely(&self) -> bool {
         !self.is_broken && self.characters > 0
     }
 }
 
-/// Checks whether text looks as if it was decoded with a wrong encoding. Such text has control characters, or nearly all of
-/// its letters are accented, half-width kana, or of rare scripts.
+/// Returns whether text looks as if it was decoded with a wrong encoding. Such text has control characters, or nearly
+/// all of its letters are accented, half-width kana, or from rare scripts.
 pub(crate) fn looks_garbled(text: &str) -> bool {
     let letters: Vec<char> = text.chars().filter(|c| c.is_alphabetic() || !c.is_ascii()).take(20_000).collect();
     let share =
@@ -101,13 +104,13 @@ pub(crate) fn looks_garbled(text: &str) -> bool {
     let is_accented =
         |c: char| matches!(c, '\u{a0}'..='\u{ff}' | '\u{152}'..='\u{178}' | '\u{2013}'..='\u{203a}' | '\u{20ac}');
     let is_half = |c: char| matches!(c, '\u{ff61}'..='\u{ff9f}');
-    // UTF-16 in the wrong order puts every Latin letter into another script.
+    // UTF-16 with swapped bytes moves every Latin letter into another script.
     let is_swapped = |c: char| c as u32 > 0xff && c as u32 & 0xff == 0;
     letters.len() >= 8
         && (share(&is_odd) > 0.02 || share(&is_accented) > 0.5 || share(&is_half) > 0.4 || share(&is_swapped) > 0.4)
 }
 
-/// A reader of UTF-8 over bytes in another encoding; a byte order mark wins over the encoding named.
+/// A reader that decodes another encoding to UTF-8. A byte order mark takes precedence over the named encoding.
 pub(crate) struct DecodingReader<R> {
     input: R,
     encoding: &'static Encoding,
@@ -116,7 +119,7 @@ pub(crate) struct DecodingReader<R> {
     chunk_start: usize,
     chunk_end: usize,
     at_end: bool,
-    /// Bytes of the input that the decoder has taken.
+    /// Input bytes decoded so far.
     offset: u64,
     out: Vec<u8>,
     out_start: usize,
@@ -144,7 +147,7 @@ impl<R: Read> DecodingReader<R> {
         }
     }
 
-    /// Decodes what is left of the chunk into `out`.
+    /// Decodes the rest of the chunk into `out`.
     fn decode_chunk(&mut self) {
         self.out.resize(2 * CHUNK, 0);
         let bytes = &self.chunk[self.chunk_start..self.chunk_end];
@@ -210,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn utf8_is_told_from_other_encodings_in_pieces_of_any_size() {
+    fn utf8_is_detected_in_chunks_of_any_size() {
         let (german, japanese) = ("Grüße aus Köln, schön war es", "とても良い宿でした。");
         for piece in 1..8 {
             assert!(speaks(german.as_bytes(), encoding_rs::WINDOWS_1252, piece));
@@ -221,12 +224,12 @@ mod tests {
             assert!(!speaks(&shift_jis, encoding_rs::SHIFT_JIS, piece));
             assert!(!speaks(b"nothing beyond ASCII", encoding_rs::WINDOWS_1252, piece));
         }
-        // Two characters of GBK that happen to be UTF-8.
+        // Two GBK characters whose bytes are valid UTF-8 by chance.
         assert!(!speaks(&encoding_rs::GBK.encode("联通").0, encoding_rs::GBK, 2));
     }
 
     #[test]
-    fn texts_in_a_wrong_encoding_look_garbled() {
+    fn wrongly_decoded_texts_look_garbled() {
         let read = |text: &str, written: &'static Encoding, read: &'static Encoding| {
             looks_garbled(&read.decode_without_bom_handling(&written.encode(text).0).0)
         };

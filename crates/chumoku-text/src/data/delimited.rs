@@ -1,13 +1,14 @@
-//! CSV, as RFC 4180 has it, with the place of every mistake.
+//! A CSV reader for RFC 4180 that reports the place of every error.
 //!
-//! A reader of our own, because the `csv` crate takes an unclosed quote for the end of the file, holds a field of any
-//! length in memory and does not count columns of characters. The `csv` crate writes (see `writer.rs`), and the tests
-//! hold this reader against it.
+//! The `csv` crate does not read the files: it takes an unclosed quote for the end of the file and holds fields of any
+//! length in memory. It also does not count columns in characters. It is used for writing (`writer.rs`), and the tests
+//! compare this reader with it.
 //!
-//! - A field that begins with a quote ends at the next quote that is not doubled, and may run over several lines.
-//!   Anything but a delimiter or the end of the line behind that quote is an error.
-//! - In any other field a quote is a plain character.
-//! - Empty lines are no rows, nor is `sep=;` in the first line (Excel's), nor is white space alone where there are several columns.
+//! - A quoted field ends at the next quote that is not doubled, and may span several lines. After the closing quote,
+//!   anything except a delimiter or the end of the line is an error.
+//! - In an unquoted field a quote is an ordinary character.
+//! - These are not rows: empty lines, `sep=;` in the first line (Excel's), and white space alone if there are several
+//!   columns.
 
 use super::error::DataError;
 use super::limits::{MAX_COLUMNS, MAX_ROW_BYTES, MAX_TEXT_BYTES};
@@ -25,11 +26,11 @@ pub(crate) struct CsvReader {
     width: RowWidth,
 }
 
-/// The fields of a row, and how many there were, should there be too many to keep.
+/// The fields of a row, and their number, which may be larger than the number kept.
 struct CsvFields {
     kept: Vec<String>,
     count: usize,
-    /// Line and column where the first field too many begins, or else where the row ends.
+    /// Line and column of the first extra field, or of the end of the row.
     position: (u64, u64),
 }
 
@@ -43,7 +44,7 @@ impl CsvReader {
             match self.lines.next_line()? {
                 None => return Ok(None),
                 Some(line) if self.width.is_blank(&line.text, self.delimiter) => {}
-                // Excel's way of naming the delimiter is no row.
+                // Excel's line that names the delimiter is not a row.
                 Some(line) if line.number == 1 && named_delimiter(&line.text) == Some(self.delimiter) => {}
                 Some(line) => break line,
             }
@@ -53,7 +54,7 @@ impl CsvReader {
         let fields = match self.read_fields(&mut row) {
             Ok(fields) => fields,
             Err(error) => {
-                // The quote that was left open may have swallowed good rows: only its own line is lost.
+                // The unclosed quote may have swallowed good rows, so only its own line is lost.
                 self.lines.push_back(row.drain(1..));
                 return Err(error);
             }
@@ -64,7 +65,7 @@ impl CsvReader {
         Ok(Some(Record::from_fields(number, fields.kept)))
     }
 
-    /// Cuts a row into fields, adding to `row` the lines it runs over.
+    /// Splits a row into fields. Appends the lines that it spans to `row`.
     fn read_fields(&mut self, row: &mut Vec<TextLine>) -> Result<CsvFields, DataError> {
         let most = self.width.expected.map_or(MAX_COLUMNS, |(columns, _)| columns);
         let mut fields = CsvFields { kept: Vec::new(), count: 0, position: (0, 0) };
@@ -108,8 +109,8 @@ impl CsvReader {
         }
     }
 
-    /// Reads the field whose opening quote is at `at`, moves `at` behind the delimiter that follows, and says whether
-    /// the row ends instead.
+    /// Reads the field whose opening quote is at `at`, and moves `at` past the delimiter. Returns the value, and
+    /// whether the row ends here.
     fn read_quoted_field(&mut self, row: &mut Vec<TextLine>, at: &mut usize) -> Result<(String, bool), DataError> {
         let opened = (last_line(row).number, last_line(row).column(*at));
         let mut value = String::new();
@@ -122,7 +123,7 @@ impl CsvReader {
                 value.push_str(line.ending);
                 let place = self.lines.location(opened.0).at_column(opened.1);
                 let unclosed = |found| DataError::UnclosedQuote { place, found };
-                // The lines are kept, to be given back; short ones cost more than their text.
+                // The lines are held so that they can be given back. Short lines cost more than their text.
                 let held = value.len() + size_of_val(row.as_slice());
                 if held as u64 > MAX_TEXT_BYTES {
                     return Err(unclosed(tr!("none within {}", "{} を超えるところ", format_size(MAX_TEXT_BYTES))));
@@ -153,7 +154,7 @@ impl CsvReader {
                     return Ok((value, false));
                 }
                 Some(_) => {
-                    // Its opening quote is as likely the mistake, so that is the place.
+                    // The opening quote is as likely to be the mistake, so the error points there.
                     return Err(DataError::StrayQuote {
                         place: self.lines.location(opened.0).at_column(opened.1),
                         found_at: format!("{}:{}", line.number, line.column(*at)),
@@ -170,12 +171,12 @@ impl CsvReader {
     }
 }
 
-/// The line a row has reached; a row has at least one.
+/// Returns the last line that a row has reached. A row has at least one.
 fn last_line(row: &[TextLine]) -> &TextLine {
     &row[row.len() - 1]
 }
 
-/// The delimiter that Excel reads in a first line such as `sep=;`.
+/// Parses a first line such as `sep=;`, with which Excel names the delimiter.
 pub(crate) fn named_delimiter(line: &str) -> Option<char> {
     let mut named = line.strip_prefix("sep=")?.chars();
     let delimiter = named.next().filter(|c| c.is_ascii() && !c.is_alphanumeric() && *c != '"')?;

@@ -1,4 +1,4 @@
-//! Recognising the format of a text file from its name and its first lines.
+//! Detects the format of a text file from its name and first lines.
 
 use std::path::Path;
 
@@ -11,20 +11,20 @@ use super::schema_inference::names::{is_text_name, looks_like_name, role_of_name
 use super::schema_inference::reasons::{as_in_training, as_requested};
 use crate::lang::lang;
 
-/// Lines of the head that are looked at.
+/// Most lines of the head that are inspected.
 const MAX_LINES: usize = 200;
 
-/// What may stand between the fields of a file that promises no table.
+/// The candidate delimiters for files without a telling extension.
 const DELIMITERS: [char; 3] = [',', ';', '|'];
 
-/// The last extension in lower case, the one before it for names that end in `.gz`.
+/// Returns the last extension in lowercase. For `.gz` files, the one before it.
 pub(crate) fn extension(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     name.rsplit_once('.').map_or(String::new(), |(_, extension)| extension.to_owned())
 }
 
-/// Whether the name alone promises a data file.
+/// Returns whether the extension is that of a data file.
 pub(crate) fn is_data_name(path: &Path) -> bool {
     let extensions = [
         "csv", "tsv", "tab", "jsonl", "ndjson", "json", "parquet", "xlsx", "xlsm", "txt", "text", "dat", "ft",
@@ -39,11 +39,11 @@ const SAVE_AS_ADVICE: (&str, &str) = (
     "save it as an Excel workbook (.xlsx) without a password, or as CSV (UTF-8)",
     "パスワードなしの Excel ブック（.xlsx）か CSV（UTF-8）で保存してください",
 );
-/// A workbook that only a password opens, and what to do, in both languages.
+/// A password-protected workbook, and advice, in both languages.
 pub(crate) const LOCKED_WORKBOOK: ((&str, &str), (&str, &str)) =
     (("a workbook that a password protects", "パスワードで保護されたブック"), SAVE_AS_ADVICE);
 
-/// Whether a file begins as an Excel workbook does: a zip archive whose first parts are those of one.
+/// Returns whether a file starts like an Excel workbook: a zip archive with the parts of one.
 pub(crate) fn is_workbook(head: &[u8]) -> bool {
     let is_package = || contains(head, b"[Content_Types].xml") && !contains(head, b"word/") && !contains(head, b"ppt/");
     head.starts_with(ZIP) && (contains(head, b"xl/") || is_package())
@@ -57,7 +57,7 @@ fn contains_utf16(head: &[u8], wanted: &str) -> bool {
     contains(head, &wanted.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())
 }
 
-/// Formats that are recognised only to be declined: what it is, and what to do.
+/// Recognizes unsupported formats, for the message. Returns what the file is and what to do.
 pub(crate) fn unsupported_format(head: &[u8]) -> Option<(&'static str, &'static str)> {
     let pick = |english, japanese| lang().pick(english, japanese);
     if head.starts_with(OLD_OFFICE) && contains_utf16(head, "EncryptedPackage") {
@@ -120,16 +120,18 @@ pub(crate) fn unsupported_format(head: &[u8]) -> Option<(&'static str, &'static 
     table.iter().find(|(magic, ..)| head.starts_with(magic)).map(|&(_, found, advice)| (found, advice))
 }
 
-/// What a file is taken for.
+/// The detected format of a file.
 pub(crate) struct DetectedFormat {
     pub(crate) format: Format,
     pub(crate) why: &'static str,
-    /// Whether it is more than a guess from commas, which prose has too.
+    /// False if the format is only a guess from commas, which occur in prose too.
     pub(crate) is_certain: bool,
 }
 
-/// The format of a text file, and why: what the options say, what the first lines show beyond doubt, then the extension,
-/// then a delimiter that cuts every row into the same number of fields.
+/// Detects the format of a text file. Returns it with the reason.
+///
+/// The criteria are, in order: the options, unambiguous first lines, the extension, and a delimiter that splits every
+/// row into the same number of fields.
 pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> DetectedFormat {
     let sure = |format, why| DetectedFormat { format, why, is_certain: true };
     let as_asked = as_requested();
@@ -175,7 +177,7 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
         }
         name => {
             let found = DELIMITERS.into_iter().find_map(|delimiter| detect_table(head, whole, delimiter));
-            // A name that promises lines of text is kept to; a stream has none.
+            // An extension such as `.txt` means lines of text. A stream has no extension.
             let found = found.or_else(|| if name.is_empty() { detect_single_column(head, whole) } else { None });
             found.unwrap_or_else(|| {
                 let why = lang().pick("no field delimiter fits all lines", "すべての行に合う区切り文字がない");
@@ -185,8 +187,8 @@ pub(crate) fn detect(path: &Path, head: &str, whole: bool, options: &ReadOptions
     }
 }
 
-/// The format of the training file, where this file may have it too: its name does not promise another one, and the
-/// delimiter stands in its first row.
+/// Returns the format of the training file if this file may have it too. Its extension must not contradict the format,
+/// and the first row must contain the delimiter.
 fn training_format(path: &Path, head: &str, whole: bool, options: &ReadOptions) -> Option<DetectedFormat> {
     let of = options.training_options()?;
     let format = of.format?;
@@ -215,13 +217,13 @@ fn training_format(path: &Path, head: &str, whole: bool, options: &ReadOptions) 
     Some(DetectedFormat { format, why: as_in_training(), is_certain: true })
 }
 
-/// The lines of the head that are known to be whole.
+/// Returns the lines of the head that are complete.
 fn complete_lines(head: &str, whole: bool) -> Vec<&str> {
     let end = if whole { head.len() } else { head.rfind(['\n', '\r']).unwrap_or(head.len()) };
     head[..end].split(['\n', '\r']).filter(|line| !line.is_empty()).take(MAX_LINES).collect()
 }
 
-/// Whether a line is a JSON object, or the beginning of one that is too long to be seen whole.
+/// Returns whether a line is a JSON object, or the start of one that exceeds the head.
 fn is_object(line: &str) -> bool {
     let line = line.trim();
     line.starts_with('{')
@@ -231,8 +233,8 @@ fn is_object(line: &str) -> bool {
         }
 }
 
-/// Whether tabs cut nine lines of ten into the same number of fields, two or more. Text hardly holds tabs, so one
-/// row that does not fit is an error to show, not a reason to see no table.
+/// Returns whether tabs split nine of ten lines into the same number of fields, two or more. Tabs are rare in prose, so
+/// the remaining lines are errors to report, not a reason to reject the table.
 fn has_tabs(lines: &[&str]) -> bool {
     let Some(expected) = lines.first().map(|line| line.matches('\t').count()).filter(|&tabs| tabs > 0) else {
         return false;
@@ -240,14 +242,14 @@ fn has_tabs(lines: &[&str]) -> bool {
     lines.iter().filter(|line| line.matches('\t').count() == expected).count() * 10 >= lines.len() * 9
 }
 
-/// The delimiter of a file that is known to be CSV: the first that makes a table of most rows, preferably one whose
-/// first row names columns we know; else the first that the first row holds.
+/// Returns the delimiter of a CSV file: the first that makes a regular table, preferably with a known column name in
+/// the first row. Otherwise the first one that occurs in the first row.
 fn csv_delimiter(head: &str, whole: bool) -> char {
     if let Some(named) = head.lines().next().and_then(named_delimiter) {
         return named;
     }
     let shapes = [',', ';', '\t', '|'].map(|delimiter| (delimiter, TableShape::from_head(head, whole, delimiter)));
-    // Where semicolons separate too, commas between digits are those of decimals.
+    // If semicolons separate fields too, commas between digits are decimal commas.
     let has_semicolons = shapes[1].1.is_regular();
     let is_decimal = |delimiter: char| delimiter == ',' && has_semicolons && has_decimal_commas(head, whole);
     let found = |fits: fn(&TableShape<'_>) -> bool| {
@@ -259,7 +261,7 @@ fn csv_delimiter(head: &str, whole: bool) -> char {
         .unwrap_or(',')
 }
 
-/// Checks whether most lines behind the first have a comma between two digits.
+/// Returns whether most lines after the first have a comma between two digits.
 fn has_decimal_commas(head: &str, whole: bool) -> bool {
     let lines = complete_lines(head, whole);
     let has_one = |line: &&&str| {
@@ -271,9 +273,9 @@ fn has_decimal_commas(head: &str, whole: bool) -> bool {
     rows > 0 && lines.iter().skip(1).filter(has_one).count() * 2 > rows
 }
 
-/// The table that a delimiter makes of a file whose name promises none. Either the first row names a column we know, or
-/// the rows have the same number of fields, two or more, and delimiters stand as in tables: without a space behind them,
-/// except in quotes.
+/// Detects a delimited table in a file without a telling extension. Either the first row has a known column name, or
+/// all rows have the same number of fields, two or more. In the second case, delimiters must not be followed by spaces
+/// outside quotes, as they are in prose.
 fn detect_table(head: &str, whole: bool, delimiter: char) -> Option<DetectedFormat> {
     let shape = TableShape::from_head(head, whole, delimiter);
     let format = Format::Csv { delimiter };
@@ -290,8 +292,8 @@ fn detect_table(head: &str, whole: bool, delimiter: char) -> Option<DetectedForm
     Some(DetectedFormat { format, why, is_certain: shape.quoted * 2 >= shape.widths.len() })
 }
 
-/// A table of one column: the first line is nothing but the name of a text column, with texts and no empty line below.
-/// Where commas stand outside quotes, as no CSV has it, its rows are lines.
+/// Detects a table of one column: the first line is the name of a text column, followed by texts without empty lines.
+/// If commas occur outside quotes, which CSV does not allow, the rows are lines.
 fn detect_single_column(head: &str, whole: bool) -> Option<DetectedFormat> {
     let mut lines = head.trim_end().lines();
     let name = lines.next()?.trim();
@@ -305,15 +307,15 @@ fn detect_single_column(head: &str, whole: bool) -> Option<DetectedFormat> {
     Some(DetectedFormat { format, why, is_certain: true })
 }
 
-/// What the first rows look like with a delimiter, quotes read as in CSV.
+/// The shape of the first rows with a delimiter, with quotes read as in CSV.
 struct TableShape<'a> {
-    /// The fields of the first row, as they stand.
+    /// The raw fields of the first row.
     first: Vec<&'a str>,
     /// The number of fields of each row.
     widths: Vec<usize>,
-    /// Rows with a delimiter that has a space behind it, outside quotes.
+    /// Rows in which a space follows a delimiter, outside quotes.
     spaced: usize,
-    /// Rows with a field in quotes.
+    /// Rows with a quoted field.
     quoted: usize,
 }
 
@@ -337,14 +339,14 @@ impl<'a> TableShape<'a> {
         shape
     }
 
-    /// Whether nine of ten rows have as many fields as the first, two or more.
+    /// Returns whether nine of ten rows have as many fields as the first, two or more.
     fn is_regular(&self) -> bool {
         let fitting = self.widths.iter().filter(|&&width| width == self.first.len()).count();
         self.first.len() > 1 && self.widths.len() > 1 && fitting * 10 >= self.widths.len() * 9
     }
 
-    /// Whether at least half of the rows do, and no delimiter stands as in prose: under names that we know, the others
-    /// are faults to show.
+    /// Returns whether at least half of the rows have that number of fields, and no space follows a delimiter. Under
+    /// known column names, the other rows are errors to report.
     fn is_mostly_regular(&self) -> bool {
         let fitting = self.widths.iter().filter(|&&width| width == self.first.len()).count();
         self.spaced == 0 && self.widths.len() > 1 && fitting * 2 >= self.widths.len()
@@ -354,14 +356,14 @@ impl<'a> TableShape<'a> {
         self.first.iter().map(|field| field.trim().trim_matches('"'))
     }
 
-    /// Whether the first row is one of names, with one among them that we know.
+    /// Returns whether the first row consists of names, one of them known.
     fn names_a_column(&self) -> bool {
         self.first.len() > 1
             && self.names().any(|name| role_of_name(name).is_some())
             && self.names().all(|name| name.is_empty() || looks_like_name(name))
     }
 
-    /// Whether the first row is all there is as yet, and names a column of texts, as no prose does.
+    /// Returns whether only the first row has been received, and it names a text column.
     fn is_header_alone(&self) -> bool {
         self.widths.len() == 1
             && self.spaced == 0
@@ -369,14 +371,14 @@ impl<'a> TableShape<'a> {
     }
 }
 
-/// The fields of a row, those in quotes with their quotes.
+/// The raw fields of a row, including their quotes.
 struct RawRow<'a> {
     fields: Vec<&'a str>,
     has_quotes: bool,
 }
 
 impl<'a> RawRow<'a> {
-    /// The first row of `text` and what is behind it; `None` if the text ends before the row does, and is not whole.
+    /// Splits off the first row of `text`. Returns `None` if the text is incomplete and ends before the row does.
     fn split_first(text: &'a str, whole: bool, delimiter: char) -> Option<(RawRow<'a>, &'a str)> {
         let mut row = RawRow { fields: Vec::new(), has_quotes: false };
         let mut rest = text;
@@ -387,7 +389,7 @@ impl<'a> RawRow<'a> {
                     row.has_quotes = true;
                     end
                 }
-                // A quote that stays open may close behind what can be seen.
+                // An open quote may close beyond the head.
                 None if rest.starts_with('"') && !whole && closing_quote(rest).is_none() => return None,
                 None => rest.find(ends).unwrap_or(rest.len()),
             };
@@ -402,13 +404,14 @@ impl<'a> RawRow<'a> {
     }
 }
 
-/// Where the field in quotes ends with which `text` begins; `None` if there is none, or something else follows it.
+/// Returns the end of the quoted field at the start of `text`. `None` if there is none, or if other characters follow
+/// it.
 fn quoted_end(text: &str, ends: impl Fn(char) -> bool) -> Option<usize> {
     let end = closing_quote(text)? + 1;
     text[end..].chars().next().is_none_or(ends).then_some(end)
 }
 
-/// Where the quote stands that closes the one with which `text` begins.
+/// Returns the position of the quote that closes the one at the start of `text`.
 fn closing_quote(text: &str) -> Option<usize> {
     let mut at = text.strip_prefix('"').map(|_| 1)?;
     loop {

@@ -1,4 +1,4 @@
-//! Documents for language models: plain text, cut at blank lines or whole, and tables with a document in each row.
+//! Documents for language models: plain text, whole or split at blank lines, and tables with one document per row.
 
 use std::path::{Path, PathBuf};
 
@@ -16,27 +16,27 @@ use crate::lang::lang;
 use crate::lang::wording::format_count;
 use crate::tr;
 
-/// Pieces between blank lines are documents if they have so many characters on average; shorter ones are paragraphs,
-/// verses or speeches of one text.
+/// The mean length, in characters, from which pieces between blank lines count as documents. Shorter pieces are
+/// paragraphs, verses or speeches of one text.
 const MIN_MEAN_CHARACTERS: usize = 1_000;
-/// Fewer documents are divided by place, not document by document.
+/// Fewer documents than this are split by position, not document by document.
 const MIN_SPLIT_DOCUMENTS: usize = 10;
 
-/// Characters of which something can be learnt.
+/// Fewest characters to train on.
 pub const MIN_CHARACTERS: usize = 1_000;
 
-/// The share of documents that is held out to choose by, unless other documents are given for it.
+/// The fraction of documents held out for validation, unless the caller gives validation documents.
 pub const VALIDATION_FRACTION: f64 = 0.1;
 
-/// Where the documents of a plain text end.
+/// The boundaries of the documents in plain text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DocumentBreaks {
-    /// At blank lines if the pieces are long, 1,000 characters on average; else nowhere.
+    /// At blank lines if the pieces have 1,000 characters or more on average, else none.
     #[default]
     Auto,
     /// At blank lines.
     BlankLines,
-    /// Nowhere: the file is one document.
+    /// None: the file is one document.
     Whole,
 }
 
@@ -45,32 +45,33 @@ pub enum DocumentBreaks {
 pub struct Documents {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// The documents, in the order of the file; line ends are `\n`.
+    /// The documents, in file order. Line ends are `\n`.
     pub texts: Vec<String>,
-    /// The lines or rows that were left out.
+    /// The skipped lines or rows.
     pub skipped: SkippedRows,
-    /// What the file was taken for and why, in one line.
+    /// The detected format and columns, with reasons, in one line.
     pub description: String,
 }
 
-/// Documents to learn from, to choose by and to report.
+/// Documents for training, validation and testing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DocumentSplit {
-    /// To learn from.
+    /// Training documents.
     pub train: Vec<String>,
-    /// To choose by.
+    /// Validation documents.
     pub valid: Vec<String>,
-    /// To report.
+    /// Test documents.
     pub test: Vec<String>,
-    /// How they were divided, in one line.
+    /// A summary of the split, in one line.
     pub description: String,
 }
 
-/// Reads the documents of a file: of plain text as `breaks` says, of a table the text column, a document a row.
+/// Loads the documents of a file. Plain text is split according to `breaks`. In a table, each row of the text column is
+/// a document.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file.
+/// Any problem with the file.
 pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions) -> Result<Documents, DataError> {
     let opened = open_path(path, options)?;
     let format = match &opened.content {
@@ -78,7 +79,7 @@ pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions
         FileContent::Excel(_) => Format::Excel,
         FileContent::Text { head, whole, .. } => {
             let found = detect::detect(path, head, *whole, options);
-            // Prose may have a comma in each line.
+            // Prose may have a comma in every line.
             match found.format {
                 Format::Csv { .. } if !found.is_certain && options.text.is_none() => Format::PlainText,
                 other => other,
@@ -108,7 +109,7 @@ pub fn load_documents(path: &Path, breaks: DocumentBreaks, options: &ReadOptions
     }
 }
 
-/// A document a row.
+/// Reads one document per row.
 fn documents_from_rows(source: RowSource) -> Result<Documents, DataError> {
     let (path, column, about) = (source.layout().path.clone(), source.columns().text, source.describe());
     let mut records = source.records();
@@ -122,11 +123,11 @@ fn documents_from_rows(source: RowSource) -> Result<Documents, DataError> {
     }
     let documents = format_count(texts.len() as u64, "document");
     let n = texts.len();
-    let description = tr!("{about}; {documents}, one a row", "{about}。1 行が 1 文書、{n} 文書");
+    let description = tr!("{about}; {documents}, one per row", "{about}。1 行が 1 文書、{n} 文書");
     Ok(Documents { path, texts, skipped, description })
 }
 
-/// Plain text: read whole, then cut if it is to be cut.
+/// Reads plain text and splits it if requested.
 fn documents_from_text(
     path: &Path,
     mut lines: LineReader,
@@ -135,7 +136,7 @@ fn documents_from_text(
     how: &str,
 ) -> Result<Documents, DataError> {
     let (mut text, mut skipped) = (String::new(), SkippedRows::default());
-    // Where each piece between blank lines begins and ends.
+    // The start and end of each piece between blank lines.
     let mut pieces: Vec<(usize, usize)> = Vec::new();
     let mut inside = false;
     loop {
@@ -168,8 +169,8 @@ fn documents_from_text(
     }
     let mean = pieces.iter().map(|&(start, end)| text[start..end].chars().count()).sum::<usize>() / pieces.len();
     let (is_cut, why) = match breaks {
-        DocumentBreaks::BlankLines => (true, tr!("cut at blank lines, as asked", "指定により空行で分割")),
-        DocumentBreaks::Whole => (false, tr!("the file as a whole, as asked", "指定によりファイル全体で 1 文書")),
+        DocumentBreaks::BlankLines => (true, tr!("cut at blank lines, as requested", "指定により空行で分割")),
+        DocumentBreaks::Whole => (false, tr!("the file as a whole, as requested", "指定によりファイル全体で 1 文書")),
         DocumentBreaks::Auto if pieces.len() == 1 => {
             (false, tr!("the file as a whole: it has no blank lines", "空行がないためファイル全体で 1 文書"))
         }
@@ -202,11 +203,11 @@ fn documents_from_text(
 }
 
 impl Documents {
-    /// Divides the documents.
+    /// Splits the documents into training, validation and test sets.
     ///
-    /// Ten or more go to their parts one by one, equal ones together, as [`split_texts`] has it; of fewer the last
-    /// characters of the file are for testing, those before them for validation, as nanoGPT does it, since documents
-    /// would be too coarse.
+    /// Ten or more documents are split one by one, with equal ones together, as in [`split_texts`]. Fewer documents
+    /// would make the split too coarse. Then the last characters of the file are for testing and those before them for
+    /// validation, as in nanoGPT.
     pub fn split(&self, seed: u64, valid_fraction: f64, test_fraction: f64) -> DocumentSplit {
         let split = split_texts(self.texts.iter().map(String::as_str), seed, valid_fraction, test_fraction);
         let asked = |fraction: f64| fraction > 0.0;

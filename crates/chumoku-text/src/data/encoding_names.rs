@@ -1,13 +1,12 @@
-//! The names under which people know encodings: those of the WHATWG Encoding Standard, and those that Python, pandas, Java
-//! and Excel have for the same.
+//! Names of encodings: those of the WHATWG Encoding Standard, and the aliases of Python, pandas, Java and Excel.
 
 use encoding_rs::Encoding;
 
 use super::error::DataError;
 use crate::lang::wording::did_you_mean;
 
-/// Names by their letters and digits alone (`iso8859_1` is `iso88591`), and the standard's label for each. What the
-/// standard has itself by that spelling is not listed.
+/// Aliases, by their letters and digits alone (`iso8859_1` is `iso88591`), and the label in the standard. Spellings
+/// that the standard itself has are not listed.
 const ALIASES: &[(&[&str], &str)] = &[
     (&["utf8sig", "utf8bom", "utf8withbom", "u8", "utf", "cp65001", "65001", "utf8ucs2", "utf8ucs4"], "utf-8"),
     (&["u16", "utf16", "utf16le", "utf16lebom"], "utf-16le"),
@@ -54,7 +53,7 @@ const ALIASES: &[(&[&str], &str)] = &[
     (&["1258"], "windows-1258"),
 ];
 
-/// Encodings that people name and that cannot be read, spelt likewise, and the nearest that can.
+/// Unsupported encodings in the same spelling, with the nearest supported one.
 const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["shiftjis2004", "shiftjisx0213", "sjis2004", "sjisx0213", "sjisx213"], "shift_jis"),
     (&["eucjis2004", "eucjisx0213", "jisx0213"], "euc-jp"),
@@ -77,11 +76,12 @@ const UNSUPPORTED: &[(&[&str], &str)] = &[
     (&["utf7", "u7", "utf32", "u32", "utf32le", "utf32be", "cp12000", "utf8mac", "cesu8", "utfebcdic"], "utf-8"),
 ];
 
-/// The encoding that a name such as `shift_jis`, `cp932` or `utf_8_sig` means.
+/// Returns the encoding for a name such as `shift_jis`, `cp932` or `utf_8_sig`.
 ///
 /// # Errors
 ///
-/// A name that means none, with the one that may be meant, or an encoding that cannot be read, with the nearest that can.
+/// For an unknown name, an error that suggests a similar one. For an unsupported encoding, an error that names the
+/// nearest supported one.
 pub(crate) fn encoding_by_name(name: &str) -> Result<&'static Encoding, DataError> {
     let name = name.trim();
     let of_label = |label: &str| Encoding::for_label_no_replacement(label.as_bytes());
@@ -92,7 +92,7 @@ pub(crate) fn encoding_by_name(name: &str) -> Result<&'static Encoding, DataErro
     if let Some(nearest) = listed(UNSUPPORTED) {
         return Err(DataError::UnsupportedEncoding { label: name.to_owned(), nearest });
     }
-    // The standard spells some with `_`, others with `-`, others without either.
+    // The standard writes some labels with `_`, some with `-` and some with neither.
     let spelt = [name.to_owned(), name.replace(['_', ' '], "-"), name.replace(['-', ' '], "_"), letters.clone()];
     let standard = spelt.iter().find_map(|label| of_label(label));
     // Names of a family and a number: `iso8859_15`, `iso_8859_15_1999`, `cp1252`, `win_1252`, `windows_1252`.
@@ -106,12 +106,12 @@ pub(crate) fn encoding_by_name(name: &str) -> Result<&'static Encoding, DataErro
     found.ok_or_else(|| DataError::UnknownEncoding { label: name.to_owned(), hint: did_you_mean(name, SUGGESTIONS) })
 }
 
-/// A name's letters and digits in lower case.
+/// Returns the letters and digits of a name in lowercase.
 fn letters_and_digits(name: &str) -> String {
     name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// Names to be meant by a slip of the finger.
+/// The names that are suggested for typos.
 const SUGGESTIONS: [&str; 14] = [
     "utf-8",
     "utf-16le",
@@ -133,9 +133,9 @@ const SUGGESTIONS: [&str; 14] = [
 mod tests {
     use super::*;
 
-    /// The names of Python's `encodings.aliases`, pandas' and Excel's users' favourites, and what they mean here.
+    /// Names from Python's `encodings.aliases`, pandas and Excel, and the encodings they mean.
     #[test]
-    fn what_people_type_is_understood() {
+    fn common_aliases_are_known() {
         for (names, encoding) in [
             (
                 "cp932 CP932 ms932 windows-31j windows_31j sjis s-jis s_jis Shift-JIS shift_jis shiftjis x-sjis mskanji 932",
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused_with_the_nearest() {
+    fn unsupported_encodings_name_the_nearest_supported_one() {
         for (name, nearest) in [
             ("shift_jis_2004", "shift_jis"),
             ("SJISX0213", "shift_jis"),

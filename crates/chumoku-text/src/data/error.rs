@@ -1,4 +1,4 @@
-//! The one error type of reading and writing data files, and the places it points to.
+//! The error type for reading and writing data files, with source locations.
 
 use std::fmt;
 use std::io;
@@ -9,36 +9,36 @@ use crate::lang::wording::{format_count, format_size, quote};
 use crate::lang::{Lang, action as doing_of, lang, system_message};
 use crate::tr;
 
-/// The variable of the environment that names the folder of temporary files.
+/// The environment variable that names the folder for temporary files.
 const TEMP_VARIABLE: &str = if cfg!(windows) { "TMP" } else { "TMPDIR" };
 
-/// Where in a file something is: `train.csv:17:4`, or `train.parquet, row 17`.
+/// A location in a file: `train.csv:17:4`, or `train.parquet, row 17`.
 ///
-/// Lines and columns count from 1; a column is a count of characters, as editors show it.
+/// Lines and columns count from 1. A column counts characters, as in editors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceLocation {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// The line, or the row where the format has no lines.
+    /// The line, or the row if the format has no lines.
     pub line: u64,
-    /// The character within the line, where one can be named.
+    /// The character within the line, if known.
     pub column: Option<u64>,
-    /// Whether `line` counts rows, as in Parquet, Excel and JSON arrays.
+    /// True if `line` counts rows, as in Parquet, Excel and JSON arrays.
     pub is_row: bool,
 }
 
 impl SourceLocation {
-    /// A line of a text file.
+    /// Creates the location of a line in a text file.
     pub fn line(path: &Path, line: u64) -> Self {
         SourceLocation { path: path.to_owned(), line, column: None, is_row: false }
     }
 
-    /// A row of a file without lines.
+    /// Creates the location of a row in a file without lines.
     pub fn row(path: &Path, row: u64) -> Self {
         SourceLocation { is_row: true, ..SourceLocation::line(path, row) }
     }
 
-    /// The same place, narrowed to one character of its line.
+    /// Adds the character within the line.
     pub fn at_column(self, column: u64) -> Self {
         SourceLocation { column: Some(column), ..self }
     }
@@ -55,8 +55,8 @@ impl fmt::Display for SourceLocation {
     }
 }
 
-/// What a message on a row says before its advice: that stands behind the last semicolon and, in Japanese, in the
-/// sentence before the one on `--skip-bad-rows`.
+/// Returns the message of a row error without its advice. The advice follows the last semicolon. In Japanese it is the
+/// sentence before the one about `--skip-bad-rows`.
 pub(crate) fn without_advice(said: &str) -> &str {
     let reason = match lang() {
         Lang::En => said.rsplit_once("; "),
@@ -65,7 +65,7 @@ pub(crate) fn without_advice(said: &str) -> &str {
     reason.map_or(said, |(reason, _)| reason)
 }
 
-/// What a column is wanted for.
+/// The role of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ColumnRole {
@@ -77,7 +77,7 @@ pub enum ColumnRole {
     Source,
     /// Its translation.
     Target,
-    /// What is known beside the text.
+    /// A feature besides the text.
     Feature,
 }
 
@@ -99,16 +99,16 @@ impl fmt::Display for ColumnRole {
             ColumnRole::Label => lang().pick("label", "ラベル"),
             ColumnRole::Source => lang().pick("source", "原文"),
             ColumnRole::Target => lang().pick("target", "訳文"),
-            ColumnRole::Feature => lang().pick("value beside the text", "テキスト以外の値"),
+            ColumnRole::Feature => lang().pick("feature column", "テキスト以外の列"),
         })
     }
 }
 
-/// Whatever can be wrong with a data file.
+/// Problems with a data file.
 ///
-/// Each message is one line: where, what was being done, what was expected, what was found, what to do about it.
-/// Nearly all of them are wrong usage or unreadable input, so a command that meets one ends with status 2; writing that
-/// fails is failed work ([`DataError::is_usage`]).
+/// Each message is one line: the location, the action, what was expected, what was found, and what to do. Nearly all of
+/// them are usage errors or unreadable input, so a command ends with status 2. A failure while writing is a runtime
+/// error ([`DataError::is_usage`]).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say what each variant and field is")]
@@ -122,13 +122,13 @@ pub enum DataError {
     IsFolder { path: PathBuf, hint: String },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system_message(source)))]
     Io { path: PathBuf, doing: &'static str, source: io::Error },
-    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; make room there, name another folder in {TEMP_VARIABLE}, or give a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、{TEMP_VARIABLE} で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
+    #[error("{}", tr!("{}: copying the data to a temporary file, to read it twice: {source}; free some space, set another folder in {TEMP_VARIABLE}, or pass a file", "{}: データを 2 回読むための一時ファイルに書き込めません: {source}。空き容量を増やすか、{TEMP_VARIABLE} で別のフォルダを指定するか、ファイルで渡してください", path.display()))]
     Copy { path: PathBuf, source: io::Error },
     #[error("{}", tr!("{}: reading the data: expected rows, found an empty file; check that it was written or downloaded whole", "{}: データを読めません。ファイルが空です。最後まで書き込まれたか、ダウンロードが完了したかを確認してください", path.display()))]
     Empty { path: PathBuf },
     #[error("{}", tr!("{}: reading the data: expected rows below the header ({columns}), found none; check that the file was written whole", "{}: データを読めません。見出し行（{columns}）の下に行がありません。ファイルが最後まで書き込まれたかを確認してください", path.display()))]
     OnlyHeader { path: PathBuf, columns: String },
-    #[error("{}", tr!("{}: recognising the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSON・JSONL・Parquet・Excel・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
+    #[error("{}", tr!("{}: detecting the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found {found}; {advice}", "{}: 形式を判別できません。CSV・TSV・JSON・JSONL・Parquet・Excel・fastText・プレーンテキストのいずれかが必要ですが、{found}です。{advice}", path.display()))]
     UnsupportedFormat { path: PathBuf, found: &'static str, advice: &'static str },
     #[error("{}", tr!("{}: decompressing gzip: expected the end of the stream, found {found}{after}; download or compress the file again", "{}: gzip を展開できません。{found}{after}。もう一度ダウンロードするか、圧縮し直してください", path.display()))]
     Gzip { path: PathBuf, found: String, after: String },
@@ -154,7 +154,7 @@ pub enum DataError {
     UnsupportedEncoding { label: String, nearest: &'static str },
     #[error("{}", tr!("{place}: reading text: expected UTF-8, found other bytes at byte {offset} of the file; name its encoding, such as --encoding {guess}", "{place}: テキストを読めません。ファイルの {offset} バイト目に UTF-8 でないバイトがあります。--encoding {guess} のように文字コードを指定してください"))]
     NotUtf8 { place: SourceLocation, offset: u64, guess: &'static str },
-    #[error("{}", tr!("{place}: reading text: expected {encoding}, found bytes that it does not have at byte {offset} of the file; try another --encoding", "{place}: テキストを読めません。ファイルの {offset} バイト目に {encoding} にないバイトがあります。--encoding に別の文字コードを指定してください"))]
+    #[error("{}", tr!("{place}: reading text: expected {encoding}, found invalid bytes at byte {offset} of the file; try another --encoding", "{place}: テキストを読めません。ファイルの {offset} バイト目に {encoding} として不正なバイトがあります。--encoding に別の文字コードを指定してください"))]
     NotInEncoding { place: SourceLocation, offset: u64, encoding: &'static str },
     #[error("{}", tr!("{}: reading text: expected {encoding}, found UTF-8, which would be read as other characters; leave --encoding out, or give --encoding utf-8", "{}: テキストを読めません。{encoding} のはずが UTF-8 で書かれており、文字化けします。--encoding を外すか、--encoding utf-8 を指定してください", path.display()))]
     IsUtf8 { path: PathBuf, encoding: &'static str },
@@ -172,11 +172,11 @@ pub enum DataError {
     StrayCell { place: SourceLocation, cell: String, columns: String },
     #[error("{}", tr!("{place}: reading a header: expected at most {limit} columns, found {found}; is it a table with one text per row?", "{place}: 見出し行を読めません。列は {limit} 以下のはずが {found} 列あります。1 行に 1 つのテキストがある表ですか"))]
     TooManyColumns { place: SourceLocation, limit: usize, found: usize },
-    #[error("{}", tr!("{place}: reading JSON: expected one object on the line, found: {detail}; mend the line, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。1 行に 1 つのオブジェクトが必要です（{detail}）。行を直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    #[error("{}", tr!("{place}: reading JSON: expected one object on the line, found: {detail}; correct the line, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。1 行に 1 つのオブジェクトが必要です（{detail}）。行を直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     BadJson { place: SourceLocation, detail: String },
     #[error("{}", tr!("{place}: reading JSON: expected an object ({{…}}) on each line, found {found}; {advice}", "{place}: JSON を読めません。各行にオブジェクト（{{…}}）が必要ですが、{found}です。{advice}"))]
     NotAnObject { place: SourceLocation, found: &'static str, advice: &'static str },
-    #[error("{}", tr!("{place}: reading JSON: expected a sound element (number {element} of the array), found: {detail}; mend it, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。配列の {element} 番目の要素が正しくありません（{detail}）。直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
+    #[error("{}", tr!("{place}: reading JSON: expected a valid element (number {element} of the array), found: {detail}; correct it, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。配列の {element} 番目の要素が正しくありません（{detail}）。直してください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     BadElement { place: SourceLocation, element: u64, detail: String },
     #[error("{}", tr!("{place}: reading JSON: expected {expected}, found {found}; write all elements of the array in the same way, or leave such rows out with --skip-bad-rows", "{place}: JSON を読めません。{expected}が必要ですが、{found}です。配列の要素はすべて同じ形で書いてください。--skip-bad-rows を付けると、このような行を除いて続けます"))]
     MixedElements { place: SourceLocation, expected: &'static str, found: &'static str },
@@ -200,49 +200,49 @@ pub enum DataError {
     SeveralLabels { place: SourceLocation, found: usize, labels: String },
     #[error("{}", tr!("{place}: reading the labels: expected {expected}, found {found}; correct it, or leave such rows out with --skip-bad-rows", "{place}: ラベルを読めません。{expected}が必要ですが、{found} です。直すか、--skip-bad-rows を付けてこのような行を除いてください"))]
     BadLabels { place: SourceLocation, expected: &'static str, found: String },
-    #[error("{}", tr!("{}: looking for several labels a text: expected a list column, columns of 0 and 1, or fastText lines, found {columns}; say what stands between labels with --separator, or which columns are labels with --labels a,b,c", "{}: テキストごとの複数のラベルが見つかりません。リストの列、0 と 1 の列、fastText 形式の行のいずれかが必要ですが、{columns} でした。--separator で区切り文字を、または --labels a,b,c でラベルの列を指定してください", path.display()))]
+    #[error("{}", tr!("{}: looking for several labels per text: expected a list column, columns of 0 and 1, or fastText lines, found {columns}; give the separator of the labels with --separator, or the label columns with --labels a,b,c", "{}: テキストごとの複数のラベルが見つかりません。リストの列、0 と 1 の列、fastText 形式の行のいずれかが必要ですが、{columns} でした。--separator で区切り文字を、または --labels a,b,c でラベルの列を指定してください", path.display()))]
     NoMultipleLabels { path: PathBuf, columns: String },
     #[error("{}", tr!("{place}: reading {what}: expected at most {}, found {}; cut it into shorter texts, or leave such rows out with --skip-bad-rows", "{place}: {what}を読めません。{} 以下のはずが {} あります。短いテキストに分けてください。--skip-bad-rows を付けると、このような行を除いて続けます", format_size(*limit), format_size(*bytes)))]
     TooLong { place: SourceLocation, what: &'static str, limit: u64, bytes: u64 },
     #[error("{}", tr!("{place}: reading a line: expected its end, found none within {}; is it a text file?", "{place}: 行を読めません。{} 以内に行の終わりがありません。テキストファイルですか", format_size(*bytes)))]
     EndlessLine { place: SourceLocation, bytes: u64 },
-    #[error("{}", tr!("{}: reading the data: expected the end of the stream within {}, as much as memory is free, found none; give a part of it, as with `head -n 100000`", "{}: データを読めません。空きメモリと同じ {} を読んでもストリームが終わりません。`head -n 100000` などで一部だけを渡してください", path.display(), format_size(*bytes)))]
+    #[error("{}", tr!("{}: reading the data: expected the end of the stream within {}, as much as memory is free, found none; pass a part of it, as with `head -n 100000`", "{}: データを読めません。空きメモリと同じ {} を読んでもストリームが終わりません。`head -n 100000` などで一部だけを渡してください", path.display(), format_size(*bytes)))]
     EndlessStream { path: PathBuf, bytes: u64 },
 
     // Columns.
     #[error("{}", tr!("{}: choosing the {role} column: expected {}, found no such column among {columns}{hint}", "{}: {role}の列を選べません。{} という列は {columns} の中にありません{hint}", path.display(), quote(wanted)))]
     NoSuchColumn { path: PathBuf, role: ColumnRole, wanted: String, columns: String, hint: String },
-    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
+    #[error("{}", tr!("{}: choosing the feature columns: expected columns with names ({names}), found {found}, which has none; write a CSV file with a header, or JSONL", "{}: テキスト以外の列を選べません。名前のある列（{names}）が必要ですが、{found}には列名がありません。見出し行のある CSV か JSONL にしてください", path.display()))]
     UnnamedFeatures { path: PathBuf, names: String, found: String },
-    #[error("{}", tr!("{}: choosing the columns beside the text: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quote(column)))]
+    #[error("{}", tr!("{}: choosing the feature columns: expected columns other than the text and the label, each once, found {}; leave it out of --columns, or name the text and the label with --text and --label", "{}: テキスト以外の列を選べません。テキストやラベルではない列を 1 回ずつ指定してください（{}）。--columns から外すか、テキストとラベルの列を --text と --label で指定してください", path.display(), quote(column)))]
     ColumnInUse { path: PathBuf, column: String },
-    #[error("{}", tr!("{}: choosing the {role} column: expected one that stands out, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
+    #[error("{}", tr!("{}: choosing the {role} column: expected one clear candidate, found {candidates}; {advice}", "{}: {role}の列を 1 つに決められません（{candidates}）。{advice}", path.display()))]
     AmbiguousColumn { path: PathBuf, role: ColumnRole, candidates: String, advice: Box<str> },
-    #[error("{}", tr!("{}: choosing what to predict: expected one reading that stands out, found some that are about as likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のフラグで指定してください", path.display()))]
+    #[error("{}", tr!("{}: choosing what to predict: expected one clear reading, found several that are about equally likely: {readings}; choose one with the flags in brackets", "{}: 予測するものを 1 つに決められません。同じくらい確からしい読み方があります（{readings}）。かっこの中のフラグで指定してください", path.display()))]
     AmbiguousLabel { path: PathBuf, readings: Box<str> },
-    #[error("{}", tr!("{}: reading the first row: expected names of columns or a row of data that stands out as such, found {first}, which may be either; say which with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
+    #[error("{}", tr!("{}: reading the first row: expected column names or a row of data, found {first}, which may be either; choose with --header yes or --header no", "{}: 1 行目が見出しかデータか決められません（{first}）。--header yes か --header no で指定してください", path.display()))]
     AmbiguousHeader { path: PathBuf, first: Box<str> },
     #[error("{}", tr!("{}: choosing the {role} column: expected {wanted}, found only {columns}; {advice}", "{}: {role}の列を選べません。{wanted}が必要ですが、{columns} しかありません。{advice}", path.display()))]
     NoColumn { path: PathBuf, role: ColumnRole, wanted: &'static str, columns: String, advice: &'static str },
-    #[error("{}", tr!("{}: choosing the task: expected a label, or two columns whose names make a pair (such as source and target, or ja and en), found text in {pair} and, beside them, {others}; say what to train: --task translate (one is the translation of the other), --task classify with --label NAME, or --task lm with --text NAME", "{}: タスクを選べません。ラベルの列か、対訳と分かる名前の 2 列（source と target、ja と en など）が必要ですが、テキストの列{pair}のほかに{others}があります。--task translate（一方が他方の訳文）、--task classify と --label 列名、--task lm と --text 列名 のいずれかを指定してください", path.display()))]
+    #[error("{}", tr!("{}: choosing the task: expected a label, or two columns whose names make a pair (such as source and target, or ja and en), found text in {pair} and also {others}; choose the task: --task translate (one is the translation of the other), --task classify with --label NAME, or --task lm with --text NAME", "{}: タスクを選べません。ラベルの列か、対訳と分かる名前の 2 列（source と target、ja と en など）が必要ですが、テキストの列{pair}のほかに{others}があります。--task translate（一方が他方の訳文）、--task classify と --label 列名、--task lm と --text 列名 のいずれかを指定してください", path.display()))]
     NoTask { path: PathBuf, pair: Box<str>, others: Box<str> },
     #[error("{}", tr!("{}: choosing the columns: expected the {} and the {} in two columns, found {} named for both; change --text or --label", "{}: 列を選べません。{}と{}は別の列のはずですが、両方に{}が指定されています。--text か --label を変えてください", path.display(), roles[0], roles[1], quote(column)))]
     SameColumn { path: PathBuf, roles: [ColumnRole; 2], column: String },
-    #[error("{}", tr!("{}: reading several training files: expected the columns of {} ({expected}), found {found}; name the columns alike in all files, or train on one file", "{}: 複数の学習ファイルを読めません。{}と同じ列（{expected}）が必要ですが、{found} です。すべてのファイルで列名をそろえるか、1 つのファイルで学習してください", path.display(), first.display()))]
+    #[error("{}", tr!("{}: reading several training files: expected the columns of {} ({expected}), found {found}; use the same column names in all files, or train on one file", "{}: 複数の学習ファイルを読めません。{}と同じ列（{expected}）が必要ですが、{found} です。すべてのファイルで列名をそろえるか、1 つのファイルで学習してください", path.display(), first.display()))]
     ColumnsDiffer { path: PathBuf, first: PathBuf, expected: Box<str>, found: Box<str> },
     #[error("{}", tr!("{}: reading one of two parallel files: expected lines of text, found {found}; name it alone, or write each side as a text file", "{}: 対訳の片側を読めません。テキストの行が必要ですが、{found} です。単独で指定するか、両側をテキストファイルとして書き出してください", path.display()))]
     NotParallel { path: PathBuf, found: &'static str },
 
     // The data set as a whole.
-    #[error("{}", tr!("{}: reading labelled texts: expected rows, found none that can be used ({skipped}); mend the file or choose other columns with --text and --label", "{}: ラベル付きテキストを読めません。使える行がありません（{skipped}）。ファイルを直すか、--text と --label で別の列を選んでください", path.display()))]
+    #[error("{}", tr!("{}: reading labeled texts: expected rows, found none that can be used ({skipped}); correct the file or choose other columns with --text and --label", "{}: ラベル付きテキストを読めません。使える行がありません（{skipped}）。ファイルを直すか、--text と --label で別の列を選んでください", path.display()))]
     NoUsableRows { path: PathBuf, skipped: String },
-    #[error("{}", tr!("{}: reading pairs: expected rows, found none that can be used ({skipped}); mend the data or choose other columns with --text and --label", "{}: 対訳を読めません。使える行がありません（{skipped}）。データを直すか、--text と --label で別の列を選んでください", path.display()))]
+    #[error("{}", tr!("{}: reading pairs: expected rows, found none that can be used ({skipped}); correct the data or choose other columns with --text and --label", "{}: 対訳を読めません。使える行がありません（{skipped}）。データを直すか、--text と --label で別の列を選んでください", path.display()))]
     NoUsablePairs { path: PathBuf, skipped: String },
     #[error("{}", too_few_rows(path, *rows, *least))]
     TooFewRows { path: PathBuf, rows: u64, least: u64 },
     #[error("{}", too_few_numbers(path, *found))]
     TooFewNumbers { path: PathBuf, found: usize },
-    #[error("{}", tr!("{}: preparing to train: expected labelled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
+    #[error("{}", tr!("{}: preparing to train: expected labeled spans, found none in {rows} texts; does --label name the key or column that holds them?", "{}: 学習の準備ができません。{rows} 件のテキストに、ラベルの付いたスパンが 1 つもありません。スパンのキーまたは列を --label で指定してください", path.display()))]
     NoSpans { path: PathBuf, rows: String },
     #[error("{}", tr!("{}: preparing to train: expected at most {limit} kinds of spans, found {found}; is it a column of words? Name the one that holds the tags with --label", "{}: 学習の準備ができません。スパンの種類は {limit} 以下のはずですが、{found} 種類あります。単語の列ではありませんか。タグの列を --label で指定してください", path.display()))]
     TooManyKinds { path: PathBuf, limit: usize, found: usize },
@@ -263,7 +263,7 @@ pub enum DataError {
     UnknownLabel { place: SourceLocation, label: String, known: Box<str>, hint: Box<str> },
 
     // Output.
-    #[error("{}", tr!("{}: that is a file that is read; name another", "{}: 読み込むファイルです。別の名前にしてください", path.display()))]
+    #[error("{}", tr!("{}: this is an input file; choose another output", "{}: 入力ファイルです。別の出力先を指定してください", path.display()))]
     OverwritesInput { path: PathBuf },
     #[error("{}", tr!("{}: {}: {}; check the path, its permissions and the disk", "{}: {}に失敗しました: {}。パス、アクセス権、ディスクを確認してください", path.display(), doing_of(doing), system_message(source)))]
     Output { path: PathBuf, doing: &'static str, source: io::Error },
@@ -307,8 +307,7 @@ fn too_few_numbers(path: &Path, found: usize) -> String {
             "{path}: 学習の準備ができません。3 種類以上の数値が必要ですが、2 種類です。2 種類なら 2 つのクラスです。--task classify で学習してください"
         ),
         _ => tr!(
-            "{path}: preparing to train: expected at least 3 different numbers, found the same in every row, from which nothing can be \
-             learnt; name another column with --label",
+            "{path}: preparing to train: expected at least 3 different numbers, found the same number in every row, so there is nothing to learn; name another column with --label",
             "{path}: 学習の準備ができません。3 種類以上の数値が必要ですが、すべての行が同じ値で、学ぶことがありません。--label で別の列を指定して\
              ください"
         ),
@@ -324,12 +323,12 @@ fn one_class(path: &Path, label: &str, rows: u64, column: &str) -> String {
 }
 
 impl DataError {
-    /// Whether only one row is lost, so that reading can go on behind it when bad rows may be skipped.
+    /// Returns whether only one row is lost, so reading can continue if bad rows are skipped.
     pub fn is_row_error(&self) -> bool {
         self.skippable_row().is_some()
     }
 
-    /// The line of the row to skip, if this error concerns one row only.
+    /// Returns the line of the row to skip, if the error concerns a single row.
     pub(crate) fn skippable_row(&self) -> Option<u64> {
         match self {
             DataError::BadElement { element, .. } => Some(*element),
@@ -351,18 +350,19 @@ impl DataError {
         }
     }
 
-    /// The message without the advice to leave rows out, for a row that is told of and not stopped at.
+    /// Returns the message without the advice to skip rows, for a row that is reported without stopping.
     #[must_use]
     pub fn reason(&self) -> String {
         without_advice(&self.to_string()).to_owned()
     }
 
-    /// Whether the reader of the output has gone away, which ends a pipeline quietly (`chumoku predict … | head`).
+    /// Returns whether the reader of the output has closed the pipe. Such a pipeline ends silently (`chumoku predict …
+    /// | head`).
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, DataError::Write { source } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// What the system said, if it refused.
+    /// Returns the system error, if there is one.
     pub fn system_error(&self) -> Option<&io::Error> {
         match self {
             DataError::Io { source, .. } | DataError::Output { source, .. } | DataError::Write { source } => {
@@ -372,7 +372,7 @@ impl DataError {
         }
     }
 
-    /// Whether the input or the use is at fault rather than the work: exit codes 2 and 1 of the command.
+    /// Returns whether the input or the usage is at fault: exit status 2 of the command, else 1.
     pub fn is_usage(&self) -> bool {
         match self {
             DataError::Io { source, .. } => !is_disk_full(source.kind()),

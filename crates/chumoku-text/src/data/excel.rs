@@ -1,9 +1,8 @@
-//! Excel workbooks (`.xlsx`, `.xlsm`): the rows of one sheet, as people see them, read with `calamine`.
+//! Excel workbooks (`.xlsx`, `.xlsm`): reads the rows of one sheet with `calamine`, with values as Excel displays them.
 //!
-//! A workbook is a zip archive of XML. Before `calamine` sees it, its parts are inflated once and weighed
-//! (`excel/parts.rs`), because that crate believes what an archive says of its size. The cells then come from a thread
-//! that reads the sheet while its rows are used, so that of a large sheet a few rows are in memory, beside the strings
-//! that its cells share.
+//! A workbook is a zip archive of XML. Its parts are first inflated and measured (`excel/parts.rs`), because `calamine`
+//! trusts the sizes in an archive. A thread then reads the sheet while its rows are used. For a large sheet, only a few
+//! rows and the shared strings are in memory.
 
 mod cells;
 mod parts;
@@ -26,7 +25,7 @@ use crate::lang::wording::{did_you_mean, list_names, quote};
 use crate::tr;
 use crate::{panics, sorting};
 
-/// Rows that the reading thread is ahead.
+/// Rows that the reading thread may be ahead.
 const ROWS_AHEAD: usize = 8;
 
 type Workbook = Xlsx<BufReader<File>>;
@@ -35,32 +34,32 @@ type Workbook = Xlsx<BufReader<File>>;
 pub(crate) struct ExcelReader {
     path: PathBuf,
     rows: Option<Receiver<Result<Record, DataError>>>,
-    /// The sheet, how many more there are to choose from, and whether others before it hold no table.
+    /// The sheet, the number of other sheets, and whether sheets before it were skipped as covers.
     sheet: (String, usize, bool),
-    /// The columns of the sheet that have values in the first rows, once those are known.
+    /// The columns with values in the first rows, once known.
     columns: Option<Vec<usize>>,
 }
 
 impl ExcelReader {
-    /// Opens a workbook at the sheet that the options name, or else at the first that holds a table and is not hidden.
+    /// Opens a workbook at the sheet named in the options, else at the first visible sheet with a table.
     pub(crate) fn open(path: &Path, mut file: File, options: &ReadOptions) -> Result<Self, DataError> {
         let large = parts::check_archive(path, &file)?;
         let io = |source| DataError::Io { path: path.to_owned(), doing: "reading the data", source };
         file.rewind().map_err(io)?;
         let mut book: Workbook = catch_panics(path, || Xlsx::new(BufReader::new(file)))?;
         let (name, others, is_later) = choose_sheet(path, &mut book, options)?;
-        // They stand behind the cells, so the sheet is read to its end for them.
+        // The merged cells are stored after the cells, so this reads the whole sheet.
         let merged = match large {
             true => Vec::new(),
             false => catch_panics(path, || book.merge_cells_by_sheet_name(&name))?,
         };
         let (sender, rows) = sync_channel(ROWS_AHEAD);
         let (of, from) = (path.to_owned(), name.clone());
-        // It ends with the sheet, when nobody listens any more, or with the program.
+        // The thread ends with the sheet, when the receiver is dropped, or with the program.
         thread::spawn(move || {
             let ended = catch_panics(&of, || send_rows(&of, &mut book, &from, merged, &sender));
             if let Err(error) = ended {
-                // Nobody may be there to hear it.
+                // The receiver may be gone.
                 let _ = sender.send(Err(error));
             }
         });
@@ -71,7 +70,8 @@ impl ExcelReader {
         SourceLocation::row(&self.path, row)
     }
 
-    /// The sheet, for the description: `, sheet “Data” (the first of 3; another with --sheet NAME)`.
+    /// Describes the sheet for the description of the file: `, sheet “Data” (one of 3; choose another with --sheet
+    /// NAME)`.
     pub(crate) fn describe_sheet(&self) -> String {
         let (name, others) = (quote(&self.sheet.0), self.sheet.1);
         match others {
@@ -93,7 +93,7 @@ impl ExcelReader {
         }
     }
 
-    /// Leaves the columns that are empty in all of the first rows out, in these rows and in those to come.
+    /// Drops the columns that are empty in all of the first rows, from these rows and all later ones.
     pub(crate) fn drop_empty_columns(&mut self, first: &mut VecDeque<Record>) {
         let filled = |row: &Record| {
             let fields = row.fields.iter().enumerate();
@@ -132,16 +132,16 @@ impl ExcelReader {
     }
 }
 
-/// The fields of these columns; empty where the row is shorter.
+/// Returns the fields of these columns. Empty if the row is shorter.
 fn select_fields(fields: &mut [String], columns: &[usize]) -> Vec<String> {
     columns.iter().map(|&column| fields.get_mut(column).map(std::mem::take).unwrap_or_default()).collect()
 }
 
-/// Rows that a table has at least: two classes with two rows each.
+/// Fewest rows of a table: two classes with two rows each.
 const MIN_TABLE_ROWS: usize = 4;
-/// Rows of a sheet that are counted to tell a table from a cover.
+/// Rows that are counted to tell a table from a cover.
 const MAX_COUNTED_ROWS: usize = 200;
-/// Names of sheets that say something of a workbook.
+/// Names of cover sheets, which describe a workbook.
 const COVER_NAMES: [&str; 23] = [
     "cover",
     "coverpage",
@@ -168,14 +168,14 @@ const COVER_NAMES: [&str; 23] = [
     "説明",
 ];
 
-/// The sheet to read, how many others there are, and whether sheets before it hold no table.
+/// Returns the sheet to read, the number of other sheets, and whether sheets before it were skipped as covers.
 fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Result<(String, usize, bool), DataError> {
     let tables = book.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
     let names: Vec<String> = tables.clone().map(|sheet| sheet.name.clone()).collect();
     let visible: Vec<String> =
         tables.filter(|sheet| sheet.visible == SheetVisible::Visible).map(|sheet| sheet.name.clone()).collect();
     let same = |name: &str, wanted: &str| name.trim().to_lowercase() == wanted.trim().to_lowercase();
-    // The sheet of the training file, where this file has one of that name.
+    // The sheet of the training file, if this workbook has one with that name.
     let remembered = options.training_options().and_then(|options| options.sheet.as_ref());
     let remembered = remembered.filter(|wanted| names.iter().any(|name| same(name, wanted)));
     let Some(wanted) = options.sheet.as_ref().or(remembered) else {
@@ -197,11 +197,11 @@ fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Resu
     }
 }
 
-/// Returns the first sheet with a table if the first of all is a cover. A cover has the name of one, or few rows with several
-/// values.
+/// Returns the first sheet with a table if the first sheet is a cover. A cover has the name of one, or few rows with
+/// several values.
 fn sheet_after_cover<'a>(path: &Path, book: &mut Workbook, visible: &'a [String]) -> Option<&'a String> {
     let (first, others) = visible.split_first().filter(|(_, others)| !others.is_empty())?;
-    // Faults of a sheet are reported when it is read.
+    // Errors in a sheet are reported when it is read.
     let mut rows = |sheet: &str| catch_panics(path, || count_table_rows(book, sheet)).unwrap_or_default();
     let of_first = rows(first);
     let is_cover = COVER_NAMES.contains(&first.to_lowercase().replace(' ', "").as_str());
@@ -215,7 +215,7 @@ fn sheet_after_cover<'a>(path: &Path, book: &mut Workbook, visible: &'a [String]
     })
 }
 
-/// Rows of a sheet with values in two cells or more, as far as they are counted.
+/// Counts the rows with values in two or more cells, up to a limit.
 fn count_table_rows(book: &mut Workbook, sheet: &str) -> Result<usize, XlsxError> {
     let mut cells = book.worksheet_cells_reader(sheet)?;
     let (mut rows, mut row, mut filled) = (0, 0, 0);
@@ -235,7 +235,7 @@ fn count_table_rows(book: &mut Workbook, sheet: &str) -> Result<usize, XlsxError
     Ok(rows)
 }
 
-/// Sends the rows of a sheet that hold anything, until nobody listens.
+/// Sends the non-empty rows of a sheet until the receiver is dropped.
 fn send_rows(
     path: &Path,
     book: &mut Workbook,
@@ -243,7 +243,7 @@ fn send_rows(
     mut merged: Vec<Dimensions>,
     sender: &SyncSender<Result<Record, DataError>>,
 ) -> Result<(), XlsxError> {
-    // Only what reaches over several rows says something of rows further down.
+    // Only regions that span several rows affect later rows.
     merged.retain(|region| region.start.0 < region.end.0);
     sorting::sort_by_key(&mut merged, |region| std::cmp::Reverse(region.start));
     let mut repeated = MergedCells { waiting: merged, open: Vec::new() };
@@ -263,14 +263,14 @@ fn send_rows(
     Ok(())
 }
 
-/// A row that is being read.
+/// The row being read.
 #[derive(Default)]
 struct ExcelRow {
-    /// Counted from 0.
+    /// The row number from 0.
     number: u32,
     fields: Vec<String>,
     bytes: u64,
-    /// Whether a cell stands further to the right than a table may reach.
+    /// True if a cell is further to the right than a table may reach.
     is_too_wide: bool,
 }
 
@@ -287,11 +287,11 @@ impl ExcelRow {
         if self.fields.len() <= column {
             self.fields.resize(column + 1, String::new());
         }
-        // Of a row that is too long the length alone is told.
+        // For a row that is too long, the error reports the length alone.
         self.fields[column] = if self.bytes > MAX_ROW_BYTES { String::new() } else { value };
     }
 
-    /// Sends the row on, unless it is empty; says whether anybody listens.
+    /// Sends the row unless it is empty. Returns whether the receiver still exists.
     fn send(mut self, path: &Path, repeated: &mut MergedCells, sender: &SyncSender<Result<Record, DataError>>) -> bool {
         let line = u64::from(self.number) + 1;
         let place = SourceLocation::row(path, line);
@@ -312,11 +312,11 @@ impl ExcelRow {
     }
 }
 
-/// Cells that were merged over several rows: the value, which stands in the first alone, holds for all of them.
+/// Cells that are merged over several rows. Only the first row stores the value. It is repeated in the others.
 struct MergedCells {
-    /// Those that begin further down, the next one last.
+    /// Regions further down, the next one last.
     waiting: Vec<Dimensions>,
-    /// Those that reach into the rows being read, with their values.
+    /// Regions that reach into the current row, with their values.
     open: Vec<(Dimensions, String)>,
 }
 
@@ -326,7 +326,7 @@ impl MergedCells {
         while self.waiting.last().is_some_and(|region| region.start.0 <= row) {
             let Some(region) = self.waiting.pop() else { break };
             let value = fields.get(region.start.1 as usize).filter(|_| region.start.0 == row);
-            // Values that are as long as rows are not held in any number.
+            // Values may be as long as rows, so their number is limited.
             if let Some(value) = value.filter(|value| !value.is_empty() && self.open.len() < MAX_COLUMNS) {
                 self.open.push((region, value.clone()));
             }
@@ -346,7 +346,7 @@ impl MergedCells {
     }
 }
 
-/// Runs a step of `calamine`; its errors and whatever panics become ours.
+/// Runs a step of `calamine` and converts its errors and panics.
 fn catch_panics<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> Result<T, DataError> {
     let detail = match panics::catch_silently(work) {
         Ok(Ok(value)) => return Ok(value),
@@ -354,12 +354,12 @@ fn catch_panics<T>(path: &Path, work: impl FnOnce() -> Result<T, XlsxError>) -> 
         Ok(Err(error)) => error.to_string(),
         Err(said) => said,
     };
-    // One line, whatever it says.
+    // Keeps the message on one line.
     let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");
     Err(DataError::Excel { path: path.to_owned(), detail })
 }
 
-/// A workbook that only a password opens.
+/// The error for a password-protected workbook.
 fn locked_workbook(path: &Path) -> DataError {
     let (found, advice) = super::detect::LOCKED_WORKBOOK;
     let pick = |(english, japanese)| lang().pick(english, japanese);

@@ -1,4 +1,4 @@
-//! The two formats of one text a line: fastText, with the label in front, and plain text, without.
+//! The two formats with one text per line: fastText, with labels, and plain text.
 
 use super::error::DataError;
 use super::limits::MAX_TEXT_BYTES;
@@ -13,10 +13,10 @@ pub(crate) const LABEL_PREFIX: &str = "__label__";
 /// The columns of a fastText file.
 pub(crate) const FAST_TEXT_COLUMNS: [&str; 2] = ["label", "text"];
 
-/// Reads `__label__x text`. A line without a label has an empty one; labels may also stand at the end of the line.
+/// Reads `__label__x text`. A line without a label has an empty one. Labels may also follow the text.
 ///
-/// Several labels on a line are an error unless they are asked for: a classifier of one class a text would learn half the truth
-/// from the first. Where they are asked for, they are one field with spaces between them, which no label contains.
+/// Several labels on a line are an error unless `several_labels` is set: a single-label classifier would learn only the
+/// first. With `several_labels`, they are one field separated by spaces, which labels do not contain.
 pub(crate) struct FastTextReader {
     pub(crate) lines: LineReader,
     several_labels: bool,
@@ -60,7 +60,7 @@ impl FastTextReader {
     }
 }
 
-/// Reads one text a line; an empty line is an empty text, so that output lines up with input.
+/// Reads one text per line. An empty line is an empty text, so that output lines match input lines.
 pub(crate) struct PlainReader {
     pub(crate) lines: LineReader,
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The files that a data argument names: one, or two parallel ones as `train.ja,train.en`.
+/// The files that a data argument names: one, or two parallel files such as `train.ja,train.en`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataFiles {
     /// One file.
     One(PathBuf),
-    /// Two files whose lines belong together.
+    /// Two files with corresponding lines.
     Parallel {
         /// The texts to translate.
         source: PathBuf,
@@ -18,10 +18,10 @@ pub enum DataFiles {
 }
 
 impl DataFiles {
-    /// Reads a data argument.
+    /// Parses a data argument.
     ///
-    /// It names two files if it holds a comma between them and is no file itself; where one of the two is missing,
-    /// opening them says which.
+    /// It names two files if it contains a comma between them and is not itself a file. If one of the two is missing,
+    /// opening it reports the error.
     pub fn from_argument(argument: &Path) -> Self {
         let one = || DataFiles::One(argument.to_owned());
         let Some(text) = argument.to_str().filter(|_| !argument.exists()) else {
@@ -36,7 +36,7 @@ impl DataFiles {
         both.or_else(either).map_or_else(one, |(source, target)| DataFiles::Parallel { source, target })
     }
 
-    /// The first or only one.
+    /// Returns the only file, or the first of two.
     pub fn first(&self) -> &Path {
         match self {
             DataFiles::One(path) => path,

@@ -1,4 +1,4 @@
-//! The formats of data files, and what a caller may ask of reading one.
+//! Data formats and read options.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -8,34 +8,34 @@ use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::tr;
 
-/// How rows are laid out in a file.
+/// The format of a data file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Format {
-    /// Fields between delimiters, quoted as RFC 4180 says; a quoted field may hold line breaks.
+    /// Fields with a delimiter, quoted according to RFC 4180. A quoted field may contain line breaks.
     Csv {
-        /// The character between fields: `,`, `;`, `|`, or a tab in a file named `.csv`.
+        /// The delimiter: `,`, `;`, `|`, or a tab in a file named `.csv`.
         delimiter: char,
     },
-    /// Fields between tabs; a quote is a plain character unless reading it as a quote is what makes the row fit.
+    /// Fields separated by tabs. A quote is an ordinary character unless the row fits only when it is read as a quote.
     Tsv,
-    /// One JSON object a line.
+    /// One JSON object per line.
     JsonLines,
-    /// One JSON array of objects, texts or lists, or an object whose only key holds it.
+    /// One JSON array of objects, texts or lists, or an object that contains one such array.
     Json,
-    /// `__label__x text`, one a line.
+    /// `__label__x text` on each line.
     FastText,
     /// Apache Parquet.
     Parquet,
     /// A sheet of an Excel workbook.
     Excel,
-    /// One text a line, no label.
+    /// One text per line, without labels.
     PlainText,
 }
 
 impl Format {
-    /// The name, in one word, for messages about a row.
+    /// The name of the format, for messages about rows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Format::Csv { .. } => "CSV",
@@ -62,75 +62,76 @@ impl fmt::Display for Format {
     }
 }
 
-/// What to read and how; the default lets the file speak for itself.
+/// The options for reading a data file. By default, everything is detected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// The text column: its name, or its number counted from 1.
+    /// The text column, by name or by number from 1.
     pub text: Option<String>,
-    /// The label column: its name, or its number counted from 1.
+    /// The label column, by name or by number from 1.
     pub label: Option<String>,
-    /// The encoding, if not UTF-8 (or UTF-16 with a byte order mark): any label of the WHATWG Encoding Standard.
+    /// The encoding, as a label of the WHATWG Encoding Standard or an alias. Not needed for UTF-8, or for UTF-16 with a
+    /// byte order mark.
     pub encoding: Option<String>,
-    /// Leave out rows that cannot be used, and count them, in place of stopping at the first.
+    /// Skip and count rows that cannot be used, instead of stopping at the first.
     pub skip_bad_rows: bool,
-    /// Open a file whose first rows cannot all be used; each fault comes in its place when the rows are read
-    /// ([`Records::next_in_place`](super::Records::next_in_place)).
+    /// Open a file even if some of its first rows are bad. Each error is returned in its place when the rows are read
+    /// ([`Records::next_with_fault`](super::Records::next_with_fault)).
     pub faults_in_place: bool,
-    /// Whether a label column must be found; if not, one is used only when its name says so.
+    /// Require a label column. Otherwise one is used only if its name shows that it is the label.
     pub require_label: bool,
-    /// Whether labels are numbers to be predicted: a column of them is taken where no name says which is the label.
+    /// Labels are numbers: a numeric column is used if no column is named as the label.
     pub numbers: bool,
-    /// Whether the text may be two columns, the two texts of a [pair](crate::pair): those that `text` names, as
-    /// `premise,hypothesis`, or that have names of a pair.
+    /// The text may be two columns, the texts of a [pair](crate::pair): those in `text`, as in `premise,hypothesis`, or
+    /// columns with the names of a pair.
     pub pairs: bool,
-    /// The columns beside the text that are wanted, in order; each text is then a row with their values
-    /// ([`beside`](crate::beside)).
+    /// The requested feature columns, in order. Each text then becomes a row with their values
+    /// ([`feature_columns`](crate::feature_columns)).
     pub features: Vec<FeatureRequest>,
-    /// Whether a line of fastText may have several labels.
+    /// A fastText line may have several labels.
     pub several_labels: bool,
-    /// Whether a row with an empty text is an error, as it always is where labelled rows are read.
+    /// An empty text is an error. This always holds for labeled rows.
     pub require_text: bool,
-    /// Whether the first row of a CSV or TSV file, or of a sheet, is a header; looked for in the file if `None`.
+    /// The first row of a CSV or TSV file, or of a sheet, is a header. Detected if `None`.
     pub header: Option<bool>,
-    /// The values of a label or a number that mean that there is none; the usual ones (`NaN`, `NULL`, `N/A`, `?` …) if
-    /// `None`. An empty field always does.
+    /// The values that stand for a missing label or number. `None` means the usual ones (`NaN`, `NULL`, `N/A`, `?` …).
+    /// An empty field is always missing.
     pub missing: Option<Vec<String>>,
-    /// Labels that differ only in letter case, width, white space or hyphens become one: of these where one of them is, else the
-    /// most frequent spelling. `None` leaves them as they are.
+    /// Merge labels that differ only in case, width, white space or hyphens. The spelling is the one in this list, else
+    /// the most frequent one. `None` keeps all labels as they are.
     pub merge_labels: Option<Vec<String>>,
-    /// The sheet of an Excel workbook; if `None` the first that holds a table and is not hidden.
+    /// The sheet of an Excel workbook. If `None`, the first visible sheet with a table.
     pub sheet: Option<String>,
-    /// The format; recognised from name and content if `None`.
+    /// The format. Detected from name and content if `None`.
     pub format: Option<Format>,
-    /// With a `format` of CSV: its delimiter is to be found in the file, whatever `format` says.
+    /// If `format` is CSV: detect the delimiter in the file and ignore the one in `format`.
     pub find_delimiter: bool,
-    /// Data that came through pipes and is read from copies.
+    /// Copies of data that came through pipes.
     pub copies: StreamCopies,
-    /// How the training file of a model was read: this fills what is not given, as far as it fits the file.
+    /// The read options of the training file. They fill options that are not set, as far as they fit the file.
     pub training_options: Option<Box<ReadOptions>>,
 }
 
 impl ReadOptions {
-    /// Returns the options that a model's folder remembers.
+    /// Returns the read options of the model's training file.
     pub(crate) fn training_options(&self) -> Option<&ReadOptions> {
         self.training_options.as_deref()
     }
 
-    /// Writes labels as these are written, where spellings are to be merged.
+    /// Uses the spelling of these labels, if spellings are merged.
     pub fn use_label_spellings<S: AsRef<str>>(&mut self, labels: &[S]) {
         if self.merged_labels().is_some() {
             self.merge_labels = Some(labels.iter().map(|label| label.as_ref().to_owned()).collect());
         }
     }
 
-    /// The labels whose spellings are merged, if they are.
+    /// Returns the labels whose spellings are used, if spellings are merged.
     pub(crate) fn merged_labels(&self) -> Option<&[String]> {
         self.merge_labels.as_deref().or_else(|| self.training_options()?.merge_labels.as_deref())
     }
 
-    /// Checks whether rows that cannot be used are left out. Rows to be answered are not, unless that is asked for: each has its
-    /// answer or the reason why it has none.
+    /// Returns whether bad rows are skipped. The option of the training file does not apply to rows to be predicted,
+    /// because each of those gets a prediction or an error.
     pub(crate) fn skips_bad_rows(&self) -> bool {
         self.skip_bad_rows
             || !self.faults_in_place && self.training_options().is_some_and(|options| options.skip_bad_rows)

@@ -1,22 +1,22 @@
-//! Decompressing gzip, with errors that say whether the file was cut short or damaged.
+//! Decompresses gzip. Errors say whether the file is truncated or damaged.
 
 use std::io::{self, Read};
 
 use crate::tr;
 use flate2::read::MultiGzDecoder;
 
-/// What went wrong below the level of lines; travels inside an [`io::Error`] up to where the place is known.
+/// An error below the level of lines. It travels inside an [`io::Error`] to the code that knows the location.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StreamFault {
     #[error("{0}")]
     Gzip(String),
-    #[error("{}", tr!("bytes that {encoding} does not have at byte {offset}", "{offset} バイト目に {encoding} にないバイト"))]
+    #[error("{}", tr!("bytes that are invalid in {encoding} at byte {offset}", "{offset} バイト目に {encoding} として不正なバイト"))]
     Encoding { encoding: &'static str, offset: u64 },
     #[error("{}", tr!("UTF-8 where {encoding} is expected", "{encoding} ではなく UTF-8 です"))]
     Utf8 { encoding: &'static str },
 }
 
-/// The decompressed bytes of a gzip stream of one or more members.
+/// Decompresses a gzip stream of one or more members.
 pub(crate) struct GzipReader<R>(MultiGzDecoder<R>);
 
 impl<R: Read> GzipReader<R> {
@@ -29,7 +29,7 @@ impl<R: Read> Read for GzipReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         self.0.read(out).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => {
-                let found = tr!("that the file is cut short", "ファイルが途中で切れています");
+                let found = tr!("a truncated file", "ファイルが途中で切れています");
                 io::Error::new(io::ErrorKind::InvalidData, StreamFault::Gzip(found))
             }
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => io::Error::new(

@@ -1,14 +1,14 @@
-//! What the system means when it refuses.
+//! Classes of system errors.
 
 use std::io::ErrorKind;
 
-/// Whether the system says that there is no room.
+/// Returns whether the error means that there is no disk space.
 #[must_use]
 pub fn is_disk_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// Whether the system says that a place cannot be written to, rather than that writing failed.
+/// Returns whether the error means that the path cannot be written to, rather than that writing failed.
 #[must_use]
 pub fn is_unwritable_path(kind: ErrorKind) -> bool {
     use ErrorKind as K;

@@ -1,7 +1,7 @@
-//! JSON: one array, an element a row, or an object whose only key holds such an array.
+//! Reads JSON files with one array, one element per row. The array may be the value of a key of an object.
 //!
-//! The elements are objects, as in JSONL; or texts; or lists, which are rows of a table whose first may name the columns.
-//! They are read one after the other, whatever lines they stand on, so that memory does not grow with the file.
+//! The elements are objects, as in JSONL, texts, or lists. Lists are rows of a table, and the first may name the
+//! columns. Elements are read one at a time, however they are spread over lines, so memory does not grow with the file.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::lang::lang;
 use crate::lang::wording::{join_names, quote};
 use crate::tr;
 
-/// What the elements of an array are.
+/// The type of the elements of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ElementKind {
     Objects,
@@ -34,7 +34,7 @@ impl ElementKind {
         }
     }
 
-    /// What one is, in words.
+    /// The name of an element, for messages.
     fn noun(self) -> &'static str {
         json_type_name(&match self {
             ElementKind::Objects => Value::Object(serde_json::Map::new()),
@@ -43,7 +43,7 @@ impl ElementKind {
         })
     }
 
-    /// What an array of them is, for descriptions.
+    /// The name of such an array, for descriptions.
     pub(crate) fn array_noun(self) -> &'static str {
         match self {
             ElementKind::Objects => lang().pick("an array of objects", "オブジェクトの配列"),
@@ -53,13 +53,13 @@ impl ElementKind {
     }
 }
 
-/// Where in the file the array is being read.
+/// The position of the reader in the array.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ArrayPosition {
     BeforeArray,
-    /// Behind the bracket that opens it.
+    /// After the opening bracket.
     BeforeFirst,
-    /// Behind an element.
+    /// After an element.
     AfterElement,
     End,
 }
@@ -68,11 +68,11 @@ enum ArrayPosition {
 pub(crate) struct JsonArrayReader {
     lines: LineReader,
     at: ArrayPosition,
-    /// The key of the array, where it is the value of an object's.
+    /// The key that holds the array, if an object surrounds it.
     wrapped: Option<String>,
-    /// What the first element is; the others must be the same.
+    /// The type of the first element. All others must have the same.
     pub(crate) elements: Option<ElementKind>,
-    /// Elements begun so far.
+    /// Number of elements started so far.
     element: u64,
     width: RowWidth,
 }
@@ -89,12 +89,12 @@ impl JsonArrayReader {
         }
     }
 
-    /// Lines begun so far.
+    /// Number of lines started so far.
     pub(crate) fn lines_begun(&self) -> u64 {
         self.lines.lines_begun()
     }
 
-    /// The next element as a row. After a row error reading may go on; after any other it must not.
+    /// Returns the next element as a row. Reading may continue after a row error, but not after any other error.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
         if self.at == ArrayPosition::End {
             return Ok(None);
@@ -141,7 +141,8 @@ impl JsonArrayReader {
         self.to_record(value).map(Some)
     }
 
-    /// Passes over what stands before the first element: in an object keys whose values are no rows, such as a version.
+    /// Skips everything before the first element. In an object, these are keys whose values are not rows, such as a
+    /// version.
     fn open_array(&mut self) -> Result<(), DataError> {
         self.at = ArrayPosition::BeforeFirst;
         let rows = lang().pick("an array of rows ([…])", "行の配列（[…]）");
@@ -160,17 +161,17 @@ impl JsonArrayReader {
         self.expect(b'[', rows)
     }
 
-    /// A key of the object around the array, with its colon.
+    /// Reads a key of the surrounding object and its colon.
     fn read_key(&mut self) -> Result<String, DataError> {
         let mut key = String::new();
         if self.lines.peek_non_space()? == Some(b'"') {
             key = String::from_utf8_lossy(&self.read_value()?).trim_matches('"').to_owned();
         }
-        self.expect(b':', lang().pick("a colon behind a key that holds an array", "配列を持つキーの後のコロン"))?;
+        self.expect(b':', lang().pick("a colon after a key that holds an array", "配列を持つキーの後のコロン"))?;
         Ok(key)
     }
 
-    /// Checks that no other rows stand behind the array.
+    /// Checks that no other rows follow the array.
     fn close_array(&mut self) -> Result<(), DataError> {
         self.lines.skip_byte();
         if let Some(first) = self.wrapped.clone() {
@@ -203,7 +204,7 @@ impl JsonArrayReader {
         }
     }
 
-    /// The bytes of a value, which ends where its brackets are closed, or before a comma or bracket that is not its own.
+    /// Reads the bytes of a value. It ends when its brackets are closed, or before a comma or bracket outside of it.
     fn read_value(&mut self) -> Result<Vec<u8>, DataError> {
         let (line, ..) = self.lines.position();
         let (mut text, mut bytes, mut depth) = (Vec::new(), 0_u64, 0_u64);
@@ -221,7 +222,7 @@ impl JsonArrayReader {
             }
             self.lines.skip_byte();
             bytes += 1;
-            // Of one that is too long the length alone is told.
+            // If the value is too long, the error reports only its length.
             match bytes <= MAX_ROW_BYTES {
                 true => text.push(byte),
                 false => text.clear(),
@@ -269,7 +270,7 @@ impl JsonArrayReader {
         }
     }
 
-    /// What stands where something else must, which cannot be read past.
+    /// The error for unexpected input, which cannot be skipped.
     fn broken_array(&self, expected: &'static str, found: Option<u8>) -> DataError {
         let (line, column, _) = self.lines.position();
         let found = match found {
@@ -286,27 +287,27 @@ impl JsonArrayReader {
     }
 }
 
-/// Ends of lines in these bytes.
+/// Counts the line ends in these bytes.
 fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
 
-/// Characters of a line of `text` before this column, which counts bytes from 1.
+/// Counts the characters of a line of `text` before this column, which counts bytes from 1.
 fn characters_before(text: &str, line: usize, column: usize) -> u64 {
     let line = text.split('\n').nth(line.saturating_sub(1)).unwrap_or_default();
     column_at(line, column.saturating_sub(1)) - 1
 }
 
-/// Whether a text is such a file, as far as its beginning shows: an array (in an object of one key, if need be) whose first
-/// element is one, and no lines that are values each.
+/// Returns whether the start of a file shows a JSON array, alone or in an object. Its first element must be valid, and
+/// the lines must not be values on their own.
 ///
-/// A name that promises JSON is believed where the first element is damaged.
+/// With the extension of a JSON file, a damaged first element is accepted.
 pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     let text = head.trim_start();
     let Some(array) = text.strip_prefix('[').or_else(|| wrapped_array(text)) else { return false };
     let is_rows =
         |value: &Value| value.as_array().is_some_and(|items| items.iter().all(Value::is_object) && !items.is_empty());
-    // An object on a line is a row, unless it holds one array of rows alone, or several of them.
+    // An object on a line is a row, unless it holds only one array of rows, or several of them.
     let is_one_line = |value: &Value| {
         value
             .as_object()
@@ -315,7 +316,7 @@ pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     let mut lines = text.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().and_then(|line| serde_json::from_str::<Value>(line).ok());
     if let Some(value) = first {
-        // A line that is a value: the file, if it is all there is.
+        // A line that is a complete value: it must be the whole file.
         return whole && lines.next().is_none() && is_one_line(&value);
     }
     if is_json_name {
@@ -335,7 +336,7 @@ pub(crate) fn is_array(head: &str, whole: bool, is_json_name: bool) -> bool {
     }
 }
 
-/// The elements of an array that is the value of a key of an object, behind others that hold no rows.
+/// Returns the elements of an array inside an object, after keys that hold no rows.
 fn wrapped_array(text: &str) -> Option<&str> {
     let mut rest = text.strip_prefix('{')?;
     let mut is_first = true;

@@ -1,4 +1,4 @@
-//! JSONL: one JSON object a line. Blank lines are no rows; each object may have keys of its own.
+//! Reads JSONL: one JSON object per line. Blank lines are not rows. Objects may have different keys.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ impl JsonLinesReader {
         match serde_json::from_str::<Value>(&line.text) {
             Ok(Value::Object(object)) => Ok(Some(Record::from_object(line.number, object))),
             Ok(other) => Err(not_an_object(place, &other)),
-            // A list over many lines begins with a line that holds its bracket alone.
+            // An array over several lines starts with a line that holds only its bracket.
             Err(_) if line.text.trim_start().starts_with('[') => Err(not_an_object(place, &Value::Array(Vec::new()))),
             Err(error) => {
                 let at = error.column().saturating_sub(1);
@@ -40,14 +40,14 @@ impl JsonLinesReader {
     }
 }
 
-/// What `serde_json` found, without the place, which is told otherwise.
+/// Returns the error message of `serde_json` without its location, which our message gives in another form.
 pub(crate) fn error_detail(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let said = said.rsplit_once(" at line ").map_or(said.as_str(), |(detail, _)| detail);
     lang().pick(said, japanese_detail(said)).to_owned()
 }
 
-/// It speaks English alone; what it says often has a translation here, the rest a summary.
+/// Translates the common messages of `serde_json` and summarizes the others.
 fn japanese_detail(said: &str) -> &'static str {
     match said {
         "EOF while parsing an object" => "オブジェクトが途中で終わっています",
@@ -84,7 +84,7 @@ fn not_an_object(place: super::SourceLocation, value: &Value) -> DataError {
     DataError::NotAnObject { place, found: json_type_name(value), advice }
 }
 
-/// What a JSON value is, in words.
+/// Returns the name of a JSON type.
 pub(crate) fn json_type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

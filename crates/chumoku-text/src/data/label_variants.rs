@@ -8,19 +8,19 @@ use crate::lang::lang;
 use crate::lang::wording::{join_names, quote};
 use crate::tr;
 
-/// Groups of variants that a message names, and spellings of each.
+/// Most groups that a message names. Twice as many spellings are named in each.
 const MAX_NAMED: usize = 4;
 
-/// Spellings of what is probably one label.
+/// The spellings of what is probably one label.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelVariants {
-    /// The most frequent spelling, with its rows.
+    /// The most frequent spelling and its number of rows.
     pub preferred: (String, usize),
-    /// The others with their rows, the most frequent first.
+    /// The other spellings and their numbers of rows, the most frequent first.
     pub others: Vec<(String, usize)>,
 }
 
-/// Returns a key that all spellings of a label share.
+/// Returns a key that is the same for all spellings of a label.
 pub fn label_key(label: &str) -> String {
     let mut text = NormalizedString::from(label.trim());
     text.nfkc();
@@ -30,14 +30,14 @@ pub fn label_key(label: &str) -> String {
         let neighbours = [at.checked_sub(1).and_then(|at| chars.get(at)), chars.get(at + 1)];
         neighbours.iter().all(|c| c.is_some_and(|c| c.is_alphanumeric()))
     };
-    // A hyphen in front of a number is its sign.
+    // A hyphen before a number is its sign.
     let words: String = chars
         .iter()
         .enumerate()
         .map(|(at, &c)| if matches!(c, '-' | '_') && is_between(at) { ' ' } else { c })
         .collect();
     let trimmed = words.trim_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ';' | ':' | '"' | '\''));
-    // White space parts numbers, and words are known without it.
+    // White space is removed between words, but kept between numbers.
     let mut key = String::with_capacity(trimmed.len());
     for word in trimmed.split_whitespace() {
         let parts_numbers = key.ends_with(|c: char| c.is_numeric()) && word.starts_with(|c: char| c.is_numeric());
@@ -46,7 +46,7 @@ pub fn label_key(label: &str) -> String {
         }
         key.push_str(word);
     }
-    // pandas writes whole numbers like this if some are missing.
+    // pandas writes integers like this if some are missing.
     match key.strip_suffix(".0").filter(|whole| !whole.is_empty() && whole.bytes().all(|byte| byte.is_ascii_digit())) {
         Some(whole) => whole.to_owned(),
         None if key.is_empty() => label.trim().to_owned(),
@@ -54,7 +54,7 @@ pub fn label_key(label: &str) -> String {
     }
 }
 
-/// The labels that have several spellings, those with the most rows first.
+/// Returns the labels with several spellings, those with the most rows first.
 pub fn label_variants<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<LabelVariants> {
     let mut counts: HashMap<&str, (usize, usize)> = HashMap::new();
     for (at, label) in labels.into_iter().enumerate() {
@@ -66,7 +66,7 @@ pub fn label_variants<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<Labe
     }
     let mut found: Vec<(usize, LabelVariants)> = Vec::new();
     for mut spellings in groups.into_values().filter(|spellings| spellings.len() > 1) {
-        // The most frequent spelling stays. The first wins a tie.
+        // The most frequent spelling is preferred. The first wins a tie.
         spellings.sort_unstable_by_key(|&(_, count, first)| (std::cmp::Reverse(count), first));
         let mut spellings = spellings.into_iter().map(|(label, count, first)| ((label.to_owned(), count), first));
         let Some((kept, first)) = spellings.next() else { continue };
@@ -77,7 +77,7 @@ pub fn label_variants<'a>(labels: impl IntoIterator<Item = &'a str>) -> Vec<Labe
     found.into_iter().map(|(_, of)| of).collect()
 }
 
-/// Writes every label as the first of `known` that it is a variant of, else as its most frequent spelling.
+/// Changes every label to the first of `known` that it is a variant of, else to its most frequent spelling.
 pub fn merge_labels<'a>(labels: impl IntoIterator<Item = &'a mut String>, known: &[String]) {
     let mut labels: Vec<&mut String> = labels.into_iter().collect();
     let variants = label_variants(labels.iter().map(|label| label.as_str()));
@@ -96,7 +96,7 @@ pub fn merge_labels<'a>(labels: impl IntoIterator<Item = &'a mut String>, known:
     }
 }
 
-/// Says which labels have several spellings; nothing if none has.
+/// Describes the labels with several spellings. Returns `None` if there are none.
 pub fn describe_variants(variants: &[LabelVariants]) -> Option<String> {
     let (first, spellings) = (variants.first()?, variants.iter().map(|of| 1 + of.others.len()).sum::<usize>());
     let group = |of: &LabelVariants| {
@@ -108,7 +108,7 @@ pub fn describe_variants(variants: &[LabelVariants]) -> Option<String> {
     let more = if variants.len() > MAX_NAMED { lang().pick("; …", "／…") } else { "" };
     let (labels, named) = (variants.len(), named.join(lang().pick("; ", "／")));
     Some(tr!(
-        "{spellings} labels look like {labels} in several spellings ({named}{more}); --merge-labels counts the spellings of one as one",
+        "{spellings} labels look like {labels} in several spellings ({named}{more}); merge them with --merge-labels",
         "{spellings} 個のラベルは {labels} 個のラベルの表記ゆれのようです（{named}{more}）。--merge-labels で同じラベルとして扱います"
     ))
 }
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_label_are_found_and_others_kept_apart() {
+    fn spellings_of_one_label_share_a_key() {
         for (a, b) in [
             ("Ham", "ham"),
             ("HAM", "ham"),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_frequent_spelling_stays_unless_another_is_known() {
+    fn the_most_frequent_spelling_is_preferred_unless_another_is_known() {
         let labels = ["Ham", "ham", "HAM", "ham", "spam", "Spam", "other"];
         let found = label_variants(labels);
         let of = |kept: (&str, usize), others: &[(&str, usize)]| LabelVariants {

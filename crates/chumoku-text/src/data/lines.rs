@@ -1,4 +1,4 @@
-//! Lines of bounded length from any reader, checked to be text.
+//! Reads lines of bounded length and checks that they are text.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,49 +11,50 @@ use super::limits::MAX_ROW_BYTES;
 use crate::lang::lang;
 use crate::tr;
 
-/// A line longer than this has no end worth waiting for.
+/// The length after which a line counts as endless.
 pub(super) const MAX_LINE_SCAN: u64 = 1 << 30;
 
-/// One line of a text file, without its end.
+/// A line of a text file, without its line ending.
 #[derive(Debug)]
 pub(crate) struct TextLine {
-    /// Counted from 1.
+    /// The line number, from 1.
     pub(crate) number: u64,
     pub(crate) text: String,
-    /// What ended it: `"\n"`, `"\r\n"`, `"\r"`, or nothing at the end of the file.
+    /// The line ending: `"\n"`, `"\r\n"`, `"\r"`, or nothing at the end of the file.
     pub(crate) ending: &'static str,
 }
 
 impl TextLine {
-    /// The column, in characters counted from 1, of the byte at `at`.
+    /// Returns the column of the byte at `at`, in characters counted from 1.
     pub(crate) fn column(&self, at: usize) -> u64 {
         column_at(&self.text, at)
     }
 }
 
-/// The column, in characters counted from 1, of the byte at `at` in `line`; bytes inside a character count as it.
+/// Returns the column of the byte at `at` in `line`, in characters counted from 1. A byte inside a character counts as
+/// that character.
 pub(crate) fn column_at(line: &str, at: usize) -> u64 {
     line.char_indices().take_while(|&(start, c)| start + c.len_utf8() <= at).count() as u64 + 1
 }
 
-/// Reads lines: `\n` or `\r\n` ends one, or `\r` in files that have no `\n` at all (old Macintosh).
+/// Reads lines that end with `\n` or `\r\n`, or with `\r` in files without any `\n` (old Macintosh).
 ///
-/// Memory stays bounded whatever comes: of a line over the limit only its length is kept.
+/// Memory is bounded: for a line over the limit, only the length is kept.
 pub(crate) struct LineReader {
     input: BufReader<Box<dyn Read + Send>>,
     path: PathBuf,
-    /// Most bytes a line may have.
+    /// Most bytes of a line.
     limit: u64,
-    /// What the limit is on, for the message.
+    /// The subject of the limit, for the message.
     limited: &'static str,
     terminator: u8,
-    /// Lines begun so far.
+    /// Number of lines started so far.
     number: u64,
-    /// Bytes of text behind us, counting a byte order mark.
+    /// Number of bytes consumed, including a byte order mark.
     offset: u64,
-    /// Characters of the line behind us, where bytes are read one by one.
+    /// Number of characters consumed in the current line, when reading byte by byte.
     column: u64,
-    /// After an error that cannot be read past.
+    /// True after the end, or after an error that ends reading.
     broken: bool,
     /// Lines that were read ahead and given back.
     pending: VecDeque<TextLine>,
@@ -75,12 +76,12 @@ impl LineReader {
         }
     }
 
-    /// Tightens the limit where a line is a text and not more.
+    /// Sets a lower limit, for lines that are one text each.
     pub(crate) fn with_limit(self, limit: u64, limited: &'static str) -> Self {
         LineReader { limit, limited, ..self }
     }
 
-    /// Lines begun so far, those given back included.
+    /// Number of lines started so far, including those given back.
     pub(crate) fn lines_begun(&self) -> u64 {
         self.number
     }
@@ -89,7 +90,7 @@ impl LineReader {
         SourceLocation::line(&self.path, line)
     }
 
-    /// The next line, or `None` at the end. After an error that is no row error there are no more lines.
+    /// Returns the next line, or `None` at the end. No lines follow an error other than a row error.
     pub(crate) fn next_line(&mut self) -> Result<Option<TextLine>, DataError> {
         if let Some(line) = self.pending.pop_front() {
             return Ok(Some(line));
@@ -102,14 +103,14 @@ impl LineReader {
         result
     }
 
-    /// Gives back lines that were read ahead; they come again, in order, before any other.
+    /// Gives back lines that were read ahead. They are returned again before all others.
     pub(crate) fn push_back(&mut self, lines: impl DoubleEndedIterator<Item = TextLine>) {
         for line in lines.rev() {
             self.pending.push_front(line);
         }
     }
 
-    /// The byte that comes next, for formats to which lines mean nothing; `None` at the end.
+    /// Returns the next byte without consuming it, for formats that ignore lines. `None` at the end.
     pub(crate) fn peek_byte(&mut self) -> Result<Option<u8>, DataError> {
         loop {
             match self.input.fill_buf() {
@@ -123,7 +124,7 @@ impl LineReader {
         }
     }
 
-    /// The byte that comes next once white space is passed over.
+    /// Skips white space and returns the next byte without consuming it.
     pub(crate) fn peek_non_space(&mut self) -> Result<Option<u8>, DataError> {
         while self.peek_byte()?.is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.skip_byte();
@@ -131,7 +132,7 @@ impl LineReader {
         self.peek_byte()
     }
 
-    /// Goes behind the byte that was looked at.
+    /// Consumes the next byte.
     pub(crate) fn skip_byte(&mut self) {
         let Some(&byte) = self.input.buffer().first() else { return };
         self.input.consume(1);
@@ -144,7 +145,7 @@ impl LineReader {
         }
     }
 
-    /// Line and column of the byte that comes next, from 1, and the bytes before it.
+    /// Returns the line and column of the next byte, from 1, and the number of bytes before it.
     pub(crate) fn position(&self) -> (u64, u64, u64) {
         (self.number + 1, self.column + 1, self.offset)
     }
@@ -167,7 +168,7 @@ impl LineReader {
             };
             let end = chunk.iter().position(|&byte| byte == self.terminator);
             let piece = &chunk[..end.unwrap_or(chunk.len())];
-            // One byte over the limit is room for the `\r` before a `\n`.
+            // One byte more than the limit leaves room for the `\r` before a `\n`.
             let room = (self.limit + 1).saturating_sub(bytes.len() as u64).min(piece.len() as u64) as usize;
             bytes.extend_from_slice(&piece[..room]);
             length += piece.len() as u64;
@@ -213,7 +214,7 @@ impl LineReader {
         }
     }
 
-    /// Turns a failed read into an error with a place.
+    /// Converts a failed read to an error with a location.
     fn read_error(&self, error: io::Error) -> DataError {
         let place = self.location(self.number);
         match error.get_ref().and_then(|inner| inner.downcast_ref::<StreamFault>()) {

@@ -1,7 +1,7 @@
-//! A stream whose beginning is looked at without waiting for what has not come yet.
+//! A stream whose format is detected without waiting for more input.
 //!
-//! Whoever types lines into a pipe, or sends them one at a time, wants each answered before sending the next. So the
-//! format of such a stream is recognised from what has come when it falls quiet for a moment.
+//! A user who types lines into a pipe wants each answer before sending the next line. So the format is detected from
+//! the data received when the stream pauses for a moment.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long nothing comes before what has come is taken for all there is to look at.
+/// A pause of this length ends the data for format detection.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
-/// Bytes asked for at a time.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Pieces read ahead.
+/// Chunks read ahead.
 const CHUNKS_AHEAD: usize = 2;
 
-/// Bytes read by a thread of its own.
+/// A stream that a thread reads.
 ///
-/// While it is looked at, a read that would wait is an error of the kind [`io::ErrorKind::WouldBlock`], once something
-/// has come; afterwards reads wait as usual.
+/// During format detection, a read that would wait returns [`io::ErrorKind::WouldBlock`], once some data has been
+/// received. Afterwards, reads wait as usual.
 pub(crate) struct LiveStream {
     pieces: Receiver<io::Result<Vec<u8>>>,
     piece: Vec<u8>,
@@ -29,12 +29,12 @@ pub(crate) struct LiveStream {
     looking: DetectionPhase,
 }
 
-/// Whether a stream is only looked at as yet.
+/// A flag shared with the stream: true during format detection.
 #[derive(Clone)]
 pub(crate) struct DetectionPhase(Arc<AtomicBool>);
 
 impl DetectionPhase {
-    /// From now on reads wait.
+    /// Ends the detection phase. From now on, reads wait.
     pub(crate) fn end(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
@@ -43,7 +43,7 @@ impl DetectionPhase {
 impl LiveStream {
     pub(crate) fn new(mut input: impl Read + Send + 'static) -> (Self, DetectionPhase) {
         let (sender, pieces) = sync_channel(CHUNKS_AHEAD);
-        // It ends with the stream, when nobody listens any more, or with the program.
+        // The thread ends with the stream, when the receiver is dropped, or with the program.
         thread::spawn(move || {
             loop {
                 let mut piece = vec![0; CHUNK_BYTES];

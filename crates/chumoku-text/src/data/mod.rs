@@ -1,32 +1,33 @@
-//! Texts from files, labelled, in pairs or plain: recognising the format, choosing the columns, reading, splitting,
-//! writing.
+//! Text data from files: labeled texts, pairs and plain text. Detects formats, chooses columns, reads, splits and
+//! writes.
 //!
-//! The way of a file through this module, one source file each:
+//! The stages, one source file each:
 //!
-//! 1. [`Source::open`] undoes gzip (`gzip.rs`) and any encoding but UTF-8 (`encoding_names.rs`, `decode.rs`), then cuts the
-//!    stream into lines of bounded length (`lines.rs`). What comes through a pipe is kept to be read twice ([`Kept`]), or
-//!    taken as it comes (`arriving.rs`).
-//! 2. The format follows from the extension and the first lines (`detect.rs`), and one reader turns lines into
-//!    [`Record`]s (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `json_array.rs`, `fasttext.rs`, `parquet.rs`, `excel.rs`).
-//! 3. A sample of the first rows says whether there is a header and which columns hold the text and the label: `look/`
-//!    scores each reading, and stops where two are about as likely.
-//! 4. [`Source::records`] streams the rows in constant memory; [`load_labelled`] collects them (`dataset.rs`).
-//!    Several files may be joined (`joined.rs`); each row keeps its file (`row_files.rs`).
-//! 5. Pairs for translation come from two columns (`look/pair_columns.rs`) or from two parallel files (`pairs/parallel.rs`):
-//!    [`PairRecords`] streams them, [`load_pairs`] collects them (`pairs.rs`). [`load_documents`] reads plain text and
-//!    columns of documents for language models (`documents.rs`). [`recognise`] says which of these a file is for.
-//! 6. [`load_spans`] reads texts with labelled spans, from CoNLL files and JSONL (`spans/`).
-//! 7. The values of feature columns come with each text ([`FeatureSource`], [`crate::beside`]).
-//! 8. [`split()`] divides examples without letting a text into two parts; [`shared_texts`] finds leaks; [`Stats`]
-//!    describes; [`RecordWriter`] writes rows back with added columns; [`Fingerprint`] tells whether others have the same rows.
+//! 1. [`RowSource::open`] decompresses gzip (`gzip.rs`), decodes other encodings (`encoding_names.rs`, `decode.rs`),
+//!    and splits the stream into lines of bounded length (`lines.rs`). A pipe is copied to be read twice
+//!    ([`StreamCopies`]), or read as it arrives (`live_stream.rs`).
+//! 2. The extension and the first lines determine the format (`detect.rs`). A reader turns lines into [`Record`]s
+//!    (`delimited.rs`, `tsv.rs`, `json_lines.rs`, `json_array.rs`, `fasttext.rs`, `parquet.rs`, `excel.rs`).
+//! 3. A sample of the first rows shows whether there is a header, and which columns hold the text and the label.
+//!    `schema_inference/` scores each reading and stops if two are about equally likely.
+//! 4. [`RowSource::records`] streams the rows in constant memory, and [`load_labeled`] collects them (`dataset.rs`).
+//!    Several files can be concatenated (`concatenation.rs`). Each row keeps its file (`row_origins.rs`).
+//! 5. Translation pairs come from two columns (`schema_inference/pair_columns.rs`) or from two parallel files
+//!    (`pairs/parallel.rs`). [`PairRecords`] streams them, and [`load_pairs`] collects them (`pairs.rs`).
+//!    [`load_documents`] reads plain text and columns of documents for language models (`documents.rs`).
+//!    [`detect_task`] returns the task that a file is for.
+//! 6. [`load_spans`] reads texts with labeled spans from CoNLL files and JSONL (`spans/`).
+//! 7. Each text comes with the values of its feature columns ([`FeatureSource`], [`crate::feature_columns`]).
+//! 8. [`split()`] splits examples so that equal texts stay together, and [`shared_texts`] finds leaks.
+//!    [`DatasetStats`] summarizes a data set. [`RecordWriter`] writes rows back with added columns. [`Fingerprint`]
+//!    hashes rows, to compare them across machines.
 //!
-//! Nothing here panics on what a file holds: whatever is wrong is a [`DataError`] that says where and what to do.
+//! No file content causes a panic: every problem is a [`DataError`] that says where it is and what to do.
 //!
 //! # Files
 //!
-//! - `arriving`: streams that are inspected before they are complete
-//! - `copying`: temporary copies of streams
-//! - `dataset`: labelled rows in memory, and their checks
+//! - `concatenation`: several training files read as one
+//! - `dataset`: labeled rows in memory, and their checks
 //! - `decode`: encodings other than UTF-8
 //! - `delimited`: CSV
 //! - `detect`: detection of the format
@@ -39,34 +40,35 @@
 //! - `fingerprint`: hash of rows
 //! - `format`: formats and read options
 //! - `gzip`: gzip
-//! - `joined`: several training files as one
+//! - `io_errors`: meanings of system errors
 //! - `json_array`: JSON arrays
 //! - `json_lines`: JSONL
-//! - `kept`: streams that are kept for a second pass
-//! - `label_sets`: several labels a text
 //! - `label_variants`: labels that differ only in spelling
 //! - `limits`: largest text, row and table
 //! - `lines`: lines of bounded length
-//! - `look`: the first look at a table: header, columns, labels
+//! - `live_stream`: streams whose format is detected before they end
+//! - `multi_label`: several labels per text
 //! - `no_excel`: stub used when the feature `excel` is off
 //! - `no_parquet`: stub used when the feature `parquet` is off
-//! - `normalize`: texts reduced for comparison
+//! - `normalize`: texts normalized for comparison
 //! - `open`: opening a path: gzip, byte order mark, encoding
-//! - `pair_parts`: translation pairs in three parts
+//! - `pair_split`: training, validation and test pairs
 //! - `pairs`: translation pairs; parallel files in `pairs/parallel.rs`
 //! - `parquet`: Parquet
 //! - `reader`: one interface to all readers
-//! - `recognise`: the task that a file is for
 //! - `record`: one row, and the count of skipped rows
-//! - `related`: rows that share a text
-//! - `row_files`: the file and line of each row
+//! - `related_rows`: rows that share a text
+//! - `row_origins`: the file and line of each row
+//! - `schema_inference`: header, text and label columns of a table
 //! - `scores`: texts with a number
-//! - `source`: an open file of labelled texts
-//! - `spans`: texts with labelled spans
-//! - `split`: training, validation and test rows
+//! - `source`: an open file of labeled texts
+//! - `spans`: texts with labeled spans
+//! - `split`: training, validation and test sets
 //! - `stats`: summary of a data set
-//! - `system`: meanings of system errors
+//! - `stream_copies`: copies of streams that are read twice
 //! - `table`: rows of an open file with their columns
+//! - `task_detection`: the task that a file is for
+//! - `temporary_copy`: temporary copies of streams
 //! - `tsv`: TSV, with and without quotes
 //! - `width`: number of columns in each row
 //! - `writer`: rows written back with added columns
@@ -128,7 +130,7 @@ use crate::panics;
 #[cfg(all(test, feature = "parquet", feature = "excel"))]
 mod tests;
 
-// Stubs for formats that are off.
+// Stubs for formats that are disabled.
 #[cfg(not(feature = "excel"))]
 use no_excel as excel;
 #[cfg(not(feature = "parquet"))]

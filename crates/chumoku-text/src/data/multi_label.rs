@@ -1,4 +1,4 @@
-//! Texts with any number of labels each: how files write them, and how that is recognised.
+//! Loads texts with any number of labels, and detects how a file writes the labels.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -22,41 +22,42 @@ use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names, quote};
 use crate::tr;
 
-/// A text and its labels: none, one or several, each once, in the order of the file.
+/// A text and its distinct labels, in file order. There may be none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MultiLabelExample {
-    /// The text, as the file has it.
+    /// The text, as in the file.
     pub text: String,
-    /// Its labels.
+    /// The labels of the text.
     pub labels: Vec<String>,
-    /// The line on which it begins, or its row in Parquet.
+    /// The line on which the row starts, or its row number in Parquet.
     pub line: u64,
 }
 
-/// The texts of one file with their labels.
+/// The texts of one file, with their labels.
 #[derive(Debug, Clone)]
 pub struct MultiLabelDataset {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// In the order of the file.
+    /// The examples, in file order.
     pub examples: Vec<MultiLabelExample>,
-    /// The rows that were left out.
+    /// The skipped rows.
     pub skipped: SkippedRows,
-    /// What the file was taken for and why, in one line.
+    /// The detected format and columns, with reasons, in one line.
     pub description: String,
-    /// The columns beside the text, as they were asked for.
+    /// The requested feature columns.
     pub features: Vec<FeatureRequest>,
-    /// How much each row counts in training; all alike if absent.
+    /// The weight of each row in training. `None` if all are equal.
     pub weights: Option<Vec<f32>>,
-    /// The files of the rows.
+    /// The files that the rows come from.
     pub(crate) files: RowOrigins,
 }
 
-/// Reads a file of texts with any number of labels each.
+/// Loads a file of texts with any number of labels each.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file; if nothing in it looks like several labels and nobody says how they are written.
+/// Any problem with the file. Also if no reading with several labels is found and the caller does not say how they are
+/// written.
 pub fn load_multi_label(
     path: &Path,
     options: &ReadOptions,
@@ -109,13 +110,13 @@ pub fn load_multi_label(
     Ok(MultiLabelDataset { path, examples, skipped, description, features: beside, weights: None, files })
 }
 
-/// Why a file looks as if its texts had several labels each; nothing if it does not.
+/// Returns why a file looks like one with several labels per text, or `None` if it does not.
 ///
 /// # Errors
 ///
-/// Whatever keeps the file from being read.
+/// Errors that keep the file from being read.
 pub fn looks_multi_label(path: &Path, options: &ReadOptions) -> Result<Option<String>, DataError> {
-    // What is wrong with columns is told by whoever reads it as something else.
+    // The caller reads the file for another task next and reports its column errors.
     let Ok(source) = open(path, options) else { return Ok(None) };
     if source.layout().format == Format::PlainText {
         return Ok(None);
@@ -161,14 +162,15 @@ fn describe(source: &RowSource, form: &LabelForm, why: &str) -> String {
     }
 }
 
-/// How the labels are written, why it looks so, and the readings that come next.
+/// The detected form of the labels, the reason, and the alternatives.
 struct LabelReading {
     form: LabelForm,
     why: String,
     alternatives: Vec<String>,
 }
 
-/// Finds how the labels are written. `is_certain` if every text may have several labels whatever the rows look like.
+/// Finds how the labels are written. `is_certain` says that texts may have several labels even if the first rows do
+/// not.
 fn find_labels(
     source: &RowSource,
     options: &ReadOptions,
@@ -207,7 +209,7 @@ fn find_labels(
         options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Label, wanted)).transpose()?;
     let asked = asked.or(source.columns().label);
     if let Some(separator) = how.separator {
-        // The column that is named, or whose name says so, or that looks like one of labels.
+        // The named column, the one whose name means label, or the one that looks like labels.
         let readings = chooser.table_view(asked).readings(&texts);
         let column = readings.iter().find_map(|(_, reading)| reading.form.column());
         if let Some(column) = column {
@@ -217,7 +219,7 @@ fn find_labels(
     if is_certain {
         let readings = chooser.table_view(asked).readings(&texts);
         let several = readings.into_iter().map(|(_, reading)| reading).find_map(|reading| match reading.form {
-            // Where several may stand, lists of one are lists.
+            // For multi-label tasks, lists with one item are lists.
             LabelForm::Class(column) if list_size(layout, &rows, column, true).is_some() => {
                 Some(LabelCandidate { form: LabelForm::List(column), ..reading })
             }
@@ -234,7 +236,7 @@ fn find_labels(
     }))
 }
 
-/// The labels of a row.
+/// Reads the labels of a row.
 fn row_labels(
     form: &LabelForm,
     layout: &TableLayout,
@@ -301,7 +303,7 @@ fn row_labels(
     Ok(found.into_iter().filter(|label| seen.insert(label.clone())).collect())
 }
 
-/// Merges spellings, so that no text has a label twice.
+/// Merges spellings and removes duplicate labels.
 fn merge_spellings(examples: &mut [MultiLabelExample], known: &[String]) {
     merge_labels(examples.iter_mut().flat_map(|example| &mut example.labels), known);
     for example in examples {
@@ -311,24 +313,24 @@ fn merge_spellings(examples: &mut [MultiLabelExample], known: &[String]) {
 }
 
 impl MultiLabelDataset {
-    /// Writes labels in several spellings as `known` has them, else in their most frequent spelling.
+    /// Merges the spellings of labels: to the one in `known`, else to the most frequent one.
     pub fn merge_labels(&mut self, known: &[String]) {
         merge_spellings(&mut self.examples, known);
     }
 
-    /// The place of an example, counted from 0.
+    /// Returns the location of an example, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
-    /// The distinct labels, sorted.
+    /// Returns the distinct labels, sorted.
     pub fn labels(&self) -> Vec<String> {
         let labels: BTreeSet<&str> =
             self.examples.iter().flat_map(|example| &example.labels).map(String::as_str).collect();
         labels.into_iter().map(str::to_owned).collect()
     }
 
-    /// Checks that there is something to train on.
+    /// Checks that a model can be trained on these examples.
     ///
     /// # Errors
     ///
@@ -347,7 +349,7 @@ impl MultiLabelDataset {
         }
     }
 
-    /// Checks that every label is among `known`, those of the training data.
+    /// Checks that every label is among `known`, the labels of the training data.
     ///
     /// # Errors
     ///

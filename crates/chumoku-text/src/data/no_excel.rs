@@ -12,7 +12,7 @@ use super::error::{DataError, SourceLocation};
 use super::format::ReadOptions;
 use super::record::Record;
 
-/// A reader of Excel workbooks, of which this build has none.
+/// A stub for the reader of Excel workbooks, which this build does not have.
 pub(crate) struct ExcelReader {
     never: Infallible,
 }

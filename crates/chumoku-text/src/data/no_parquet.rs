@@ -10,7 +10,7 @@ use std::path::Path;
 use super::error::{DataError, SourceLocation};
 use super::record::Record;
 
-/// A reader of Parquet files, of which this build has none.
+/// A stub for the reader of Parquet files, which this build does not have.
 pub(crate) struct ParquetReader {
     never: Infallible,
     pub(crate) columns: Vec<String>,

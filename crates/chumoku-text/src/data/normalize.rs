@@ -1,9 +1,9 @@
-//! What is left of a text when only what it says counts.
+//! Normalizes texts for comparison.
 
 use crate::feature_columns;
 
-/// The text that decides whether two rows say the same: trimmed, in lower case, runs of white space as one space; without what
-/// stands [beside](crate::beside) it.
+/// Normalizes a text to decide whether two rows are equal: trimmed, in lowercase, with runs of white space as one
+/// space, and without [feature columns](crate::feature_columns).
 pub fn normalize(text: &str) -> String {
     let lower = feature_columns::text_of(text).to_lowercase();
     let mut out = String::with_capacity(lower.len());

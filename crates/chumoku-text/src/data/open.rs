@@ -1,4 +1,4 @@
-//! From a path to characters: the checks on the file itself, gzip, byte order marks, encodings.
+//! Opens a path as text: file checks, gzip, byte order marks and encodings.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -16,28 +16,28 @@ use super::temporary_copy::to_temporary_file;
 use crate::lang::wording::{did_you_mean, list_names};
 use crate::tr;
 
-/// Bytes looked at to recognise what a file is.
+/// Bytes that are inspected to recognize a file.
 const HEAD_BYTES: usize = 64 * 1024;
 
-/// A file whose outer layers are off.
+/// An opened file, decompressed and decoded.
 pub(crate) struct DecodedFile {
     pub(crate) content: FileContent,
     pub(crate) gzip: bool,
-    /// The encoding it was decoded from, if that was not UTF-8.
+    /// The encoding, if it was not UTF-8.
     pub(crate) encoding: Option<&'static str>,
-    /// True if what was decoded looks as if it was in another encoding.
+    /// True if the decoded text looks as if it had another encoding.
     pub(crate) is_garbled: bool,
 }
 
-/// What is inside.
+/// The content of a file.
 pub(crate) enum FileContent {
     Text {
         lines: LineReader,
-        /// The beginning, for recognising the format.
+        /// The start of the text, for format detection.
         head: String,
-        /// Whether `head` is all there is.
+        /// True if `head` is the complete text.
         whole: bool,
-        /// Whether more than `head` is not to be waited for before the first rows are given.
+        /// True if the first rows must be returned without waiting for more than `head`.
         is_live: bool,
     },
     Parquet(File),
@@ -57,7 +57,7 @@ pub(crate) fn open_path(path: &Path, options: &ReadOptions) -> Result<DecodedFil
     open_reader(path, Box::new(file), reopen, None, options)
 }
 
-/// Checks that a name is that of a file, or of a pipe.
+/// Checks that a path is a file or a pipe.
 pub fn check_path(path: &Path) -> Result<fs::Metadata, DataError> {
     let metadata = match fs::metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -74,7 +74,7 @@ pub fn check_path(path: &Path) -> Result<fs::Metadata, DataError> {
     }
 }
 
-/// Opens a stream whose rows are wanted as they come; `path` as in [`open_reader`].
+/// Opens a stream whose rows are needed as they arrive. `path` is used as in [`open_reader`].
 pub(crate) fn open_live(
     path: &Path,
     input: impl Read + Send + 'static,
@@ -84,10 +84,10 @@ pub(crate) fn open_live(
     open_reader(path, Box::new(arriving), None, Some(looking), options)
 }
 
-/// Opens a stream; `path` names it in messages and its extension counts as a file's would.
+/// Opens a stream. Messages call it `path`, and the extension of `path` counts as for a file.
 ///
-/// `seekable` is the same content as a file, which spares Parquet and Excel a copy; `looking` is there if the stream is not to be
-/// waited for.
+/// `seekable` is the same content as a file, which saves Parquet and Excel a copy. `looking` is given for a live
+/// stream.
 pub(crate) fn open_reader(
     path: &Path,
     input: Box<dyn Read + Send>,
@@ -95,13 +95,13 @@ pub(crate) fn open_reader(
     looking: Option<DetectionPhase>,
     options: &ReadOptions,
 ) -> Result<DecodedFile, DataError> {
-    // An unknown encoding is a slip on the command line, whatever the file holds.
+    // An unknown encoding is a usage error, whatever the file holds.
     let remembered = options.training_options().and_then(|options| options.encoding.as_deref());
     let is_remembered = options.encoding.is_none();
     let named = options.encoding.as_deref().or(remembered).map(encoding_by_name).transpose()?;
     let mut raw = PeekedReader::new(input);
     let gzip = raw.head.starts_with(&[0x1f, 0x8b]);
-    // Nobody types gzip, Parquet or Excel.
+    // Gzip, Parquet and Excel are never typed by a user.
     let looking = looking.filter(|looking| {
         let is_typed = !gzip && !raw.head.starts_with(b"PAR1") && !detect::is_workbook(&raw.head);
         if !is_typed {
@@ -147,7 +147,7 @@ pub(crate) fn open_reader(
     let mut evidence = Utf8Evidence::default();
     evidence.feed(&raw.head);
     match encoding.filter(|_| marked.is_none()) {
-        // The encoding of the training file is not that of every file.
+        // The encoding of the training file need not be that of this file.
         Some(_) if is_remembered && evidence.is_likely() => encoding = None,
         Some(found)
             if evidence.contradicts(found, raw.is_complete) || is_wide(found) && evidence.is_valid_text(&raw.head) =>
@@ -182,11 +182,11 @@ pub(crate) fn open_reader(
     Ok(DecodedFile { content, gzip, encoding: encoding.map(|encoding| encoding.name()), is_garbled })
 }
 
-/// A stream whose beginning has been looked at. An error met while looking is kept for the reader that comes to it.
+/// A stream with its first bytes in memory. An error met while reading them is returned when the reader gets there.
 struct PeekedReader {
     head: Vec<u8>,
     start: usize,
-    /// Whether the stream ended within `head`.
+    /// True if the stream ended within `head`.
     is_complete: bool,
     error: Option<io::Error>,
     rest: Box<dyn Read + Send>,
@@ -204,7 +204,7 @@ impl PeekedReader {
                 }
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                // What has come is enough to look at; nothing is not.
+                // The data received so far is enough for detection, unless there is none.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && filled > 0 => break,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => {
@@ -217,7 +217,7 @@ impl PeekedReader {
         PeekedReader { head, start: 0, is_complete: whole, error, rest }
     }
 
-    /// Passes over the first `n` bytes of the head.
+    /// Skips the first `n` bytes of the head.
     fn skip(&mut self, n: usize) -> u64 {
         self.start = n.min(self.head.len());
         self.start as u64
@@ -241,12 +241,12 @@ impl Read for PeekedReader {
     }
 }
 
-/// Checks whether each character takes two bytes or four, so that line ends have a zero byte.
+/// Returns whether an encoding has two bytes per code unit, so that line ends contain a zero byte.
 fn is_wide(encoding: &encoding_rs::Encoding) -> bool {
     encoding == encoding_rs::UTF_16LE || encoding == encoding_rs::UTF_16BE
 }
 
-/// Checks whether a name is an address on the web, or in a store.
+/// Returns whether a path is a web or storage address.
 fn is_address(path: &Path) -> bool {
     let name = path.to_string_lossy();
     let scheme =
@@ -255,16 +255,16 @@ fn is_address(path: &Path) -> bool {
     scheme.is_some_and(is_scheme)
 }
 
-/// Names a neighbour that is spelt almost like the missing file.
+/// Suggests a file in the same folder with a similar name.
 fn sibling_hint(path: &Path) -> String {
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let Some(wanted) = path.file_name().and_then(|name| name.to_str()) else {
         return String::new();
     };
     if wanted.contains(['*', '?']) {
-        // Shells of Windows hand patterns on; those of Unix do so where no file fits.
+        // Shells on Windows never expand patterns. Those on Unix pass them unchanged if no file matches.
         return tr!(
-            "; the shell did not replace the pattern by names of files: name each file",
+            "; the shell did not expand the pattern: name each file",
             "。シェルがパターンをファイル名に展開していません。ファイルを 1 つずつ指定してください"
         );
     }
@@ -272,7 +272,7 @@ fn sibling_hint(path: &Path) -> String {
     if hint.is_empty() { tr!("; check the path", "。パスを確認してください") } else { hint }
 }
 
-/// Names the data files inside a folder.
+/// Lists some data files in a folder.
 fn folder_hint(path: &Path) -> String {
     let files: Vec<String> = names_in(path).into_iter().filter(|name| detect::is_data_name(Path::new(name))).collect();
     if files.is_empty() {
@@ -282,7 +282,7 @@ fn folder_hint(path: &Path) -> String {
     }
 }
 
-/// Some names in a folder, in order; none if it cannot be read.
+/// Returns some names in a folder, sorted. Empty if it cannot be read.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().take(1_000).flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();

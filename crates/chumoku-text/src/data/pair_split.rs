@@ -1,4 +1,4 @@
-//! Sentence pairs in three parts: to learn from, to choose by, to report.
+//! Splits sentence pairs into training, validation and test sets.
 
 use super::error::DataError;
 use super::pairs::{PairDataset, SentencePair};
@@ -6,17 +6,17 @@ use super::split::{shared_rows, split_texts};
 use crate::lang::wording::quote;
 use crate::tr;
 
-/// The share of pairs held out for validation, and for testing.
+/// The fraction of pairs held out for validation, and for testing.
 const HELD_OUT_FRACTION: f64 = 0.1;
-/// The most pairs of each: translating them takes time, and more would not make the scores much surer.
+/// Most pairs in each set: translating them takes time, and more would hardly make the scores more precise.
 const MAX_HELD_OUT: f64 = 1_000.0;
 
-/// Texts and their translations, side by side.
+/// Source texts and their translations, in parallel lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SentencePairs {
-    /// What is translated.
+    /// The source texts.
     pub sources: Vec<String>,
-    /// What each source becomes.
+    /// The translation of each source.
     pub targets: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl SentencePairs {
         self.sources.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no pairs.
     pub fn is_empty(&self) -> bool {
         self.sources.is_empty()
     }
@@ -39,25 +39,25 @@ impl<'a> FromIterator<&'a SentencePair> for SentencePairs {
     }
 }
 
-/// Pairs to learn from, to choose by and to report.
+/// Pairs for training, validation and testing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PairSplit {
-    /// To learn from.
+    /// Training pairs.
     pub train: SentencePairs,
-    /// To choose by: when to stop, which settings.
+    /// Validation pairs, for early stopping and settings.
     pub valid: SentencePairs,
-    /// To report.
+    /// Test pairs.
     pub test: SentencePairs,
-    /// What the reader of the report should know: what was odd.
+    /// Warnings for the report.
     pub notes: Vec<String>,
 }
 
 impl PairSplit {
-    /// Parts of the files given: a tenth of the pairs, at most 1,000, is split off the training file for each part that
-    /// has no file of its own.
+    /// Creates the three sets. For each set without a file of its own, a tenth of the pairs, at most 1,000, is split
+    /// off the training file.
     ///
-    /// Pairs whose sources are equal after [`normalize`](super::normalize) go to the same part, and the split depends
-    /// on the texts alone, not on the seed, so runs with different seeds compare.
+    /// Pairs whose sources are equal after [`normalize`](super::normalize) go to the same set. The split depends only
+    /// on the texts, not on the seed, so runs with different seeds compare.
     ///
     /// # Errors
     ///

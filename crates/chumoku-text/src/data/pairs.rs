@@ -1,4 +1,4 @@
-//! Sentence pairs from files: two columns of a table, or two parallel files.
+//! Sentence pairs from two columns of a table, or from two parallel files.
 
 use std::path::Path;
 
@@ -19,15 +19,15 @@ use parallel::ParallelReader;
 /// A text and its translation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SentencePair {
-    /// The text to translate, without white space around it.
+    /// The text to translate, without surrounding white space.
     pub source: String,
-    /// Its translation, in the same way.
+    /// Its translation, also trimmed.
     pub target: String,
-    /// The line on which both are, or on which their row begins; the row in Parquet.
+    /// The line of both texts, or the line on which their row starts. In Parquet, the row.
     pub line: u64,
 }
 
-/// The pairs of one file, or of two parallel ones, as a stream. Ends after the first error.
+/// Streams the pairs of one file, or of two parallel ones. Ends after the first error.
 pub struct PairRecords {
     reader: PairReader,
     options: ReadOptions,
@@ -41,12 +41,13 @@ enum PairReader {
 }
 
 impl PairRecords {
-    /// Opens the files and, in a table, chooses the columns: `options.text` names the source, `options.label` the target;
-    /// else names such as source and target or ja and en tell, else there must be only two columns, or two of text.
+    /// Opens the files and, in a table, chooses the columns. `options.text` names the source, `options.label` the
+    /// target. Otherwise names such as source and target, or ja and en, decide. Without such names, there must be only
+    /// two columns, or only two of text.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with the files or the options, as far as the first rows show it.
+    /// Any problem with the files or the options that shows in the first rows.
     pub fn open(files: &DataFiles, options: &ReadOptions) -> Result<Self, DataError> {
         let (reader, skipped) = match files {
             DataFiles::One(path) => {
@@ -62,7 +63,7 @@ impl PairRecords {
         Ok(PairRecords { reader, options: options.clone(), skipped, done: false })
     }
 
-    /// What the files were taken for and why, in one line.
+    /// Describes the detected format and columns, with reasons, in one line.
     pub fn describe(&self) -> String {
         match &self.reader {
             PairReader::Table(table, columns) => {
@@ -73,8 +74,8 @@ impl PairRecords {
         }
     }
 
-    /// What source and target are called: the names of their columns, or the extensions of their files, which are
-    /// languages by custom; `source` and `target` where there is nothing better.
+    /// Returns the names of source and target: the column names, or the extensions of parallel files, which usually
+    /// name the languages. Otherwise `source` and `target`.
     pub fn names(&self) -> [String; 2] {
         match &self.reader {
             PairReader::Table(table, columns) if table.layout.has_names() => {
@@ -85,12 +86,12 @@ impl PairRecords {
         }
     }
 
-    /// The rows left out so far.
+    /// The rows skipped so far.
     pub fn skipped(&self) -> &SkippedRows {
         &self.skipped
     }
 
-    /// Where one side of the pair on this line is.
+    /// Returns the location of one side of the pair on this line.
     pub fn location(&self, role: ColumnRole, line: u64) -> SourceLocation {
         match &self.reader {
             PairReader::Table(table, _) => table.location(line),
@@ -129,7 +130,7 @@ impl Iterator for PairRecords {
     }
 }
 
-/// Opens a table for pairs: objects such as `{"translation": {"ja": "…", "en": "…"}}` are taken apart.
+/// Opens a table for pairs and unpacks objects such as `{"translation": {"ja": "…", "en": "…"}}`.
 pub(crate) fn open_pair_table(path: &Path, options: &ReadOptions) -> Result<DataTable, DataError> {
     let mut table = DataTable::from_file(path, open_path(path, options)?, options).map_err(|error| match error {
         DataError::NoUsableRows { path, skipped } => DataError::NoUsablePairs { path, skipped },
@@ -141,12 +142,12 @@ pub(crate) fn open_pair_table(path: &Path, options: &ReadOptions) -> Result<Data
     Ok(table)
 }
 
-/// A side of a pair that is not there, for messages.
+/// Describes a missing side of a pair, for messages.
 fn empty_side(role: ColumnRole) -> String {
     tr!("an empty {role}", "空の{role}")
 }
 
-/// Takes source and target out of a row.
+/// Reads source and target of a row.
 fn row_to_pair(table: &DataTable, columns: PairColumns, record: Record) -> Result<SentencePair, DataError> {
     let side = |role: ColumnRole, column: usize| {
         table.check_text(&record, role, column)?;
@@ -167,24 +168,24 @@ fn row_to_pair(table: &DataTable, columns: PairColumns, record: Record) -> Resul
 pub struct PairDataset {
     /// The files, as the user named them.
     pub files: DataFiles,
-    /// Their pairs, in the order of the files.
+    /// The pairs, in file order.
     pub pairs: Vec<SentencePair>,
-    /// The rows that were left out.
+    /// The skipped rows.
     pub skipped: SkippedRows,
-    /// What the files were taken for and why, in one line.
+    /// The detected format and columns, with reasons, in one line.
     pub description: String,
-    /// What source and target are called, as [`PairRecords::names`] has it.
+    /// The names of source and target, as in [`PairRecords::names`].
     pub names: [String; 2],
-    /// The files of the sources.
+    /// The files that the sources come from.
     pub(crate) origins: RowOrigins,
 }
 
-/// Reads all pairs.
+/// Loads all pairs.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the files: sides of different lengths (with the first line that has no partner), and empty
-/// sides unless bad rows are to be left out.
+/// Any problem with the files. Parallel files of different lengths are an error at the first line without a
+/// counterpart. Empty sides are errors unless bad rows are skipped.
 pub fn load_pairs(files: &DataFiles, options: &ReadOptions) -> Result<PairDataset, DataError> {
     let mut records = PairRecords::open(files, options)?;
     let (description, names) = (records.describe(), records.names());
@@ -199,12 +200,12 @@ pub fn load_pairs(files: &DataFiles, options: &ReadOptions) -> Result<PairDatase
 }
 
 impl PairDataset {
-    /// The place of a source, counted from 0.
+    /// Returns the location of a source, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.origins.location(row, self.pairs.get(row).map_or(0, |pair| pair.line))
     }
 
-    /// Checks that there is enough to train on.
+    /// Checks that there are enough pairs to train on.
     ///
     /// # Errors
     ///

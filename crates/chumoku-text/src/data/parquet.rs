@@ -1,6 +1,6 @@
-//! Parquet, row by row through the record API of the `parquet` crate.
+//! Reads Parquet row by row through the record API of the `parquet` crate.
 //!
-//! That crate panics on some damaged files, so every call to it is caught (`quiet.rs`).
+//! That crate panics on some damaged files, so every call to it is caught (`panics.rs`).
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -22,13 +22,13 @@ use crate::tr;
 pub(crate) struct ParquetReader {
     path: PathBuf,
     rows: Option<RowIter<'static>>,
-    /// The names of the columns, in order.
+    /// The column names, in order.
     pub(crate) columns: Vec<String>,
     row: u64,
 }
 
 impl ParquetReader {
-    /// Opens a file that begins as Parquet does, and checks that it has a column of strings.
+    /// Opens a Parquet file and checks that it has a column of strings.
     pub(crate) fn open(path: &Path, file: File) -> Result<Self, DataError> {
         let reader = catch_panics(path, || SerializedFileReader::new(file))?;
         let chunks = reader.metadata().row_groups().iter().flat_map(|group| group.columns());
@@ -54,7 +54,7 @@ impl ParquetReader {
     }
 
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
-        // Taken out while it works, so that after an error it is gone: it would repeat the error for ever.
+        // Taken out during the call, so that it is gone after an error. Otherwise it would repeat the error forever.
         let Some(mut rows) = self.rows.take() else {
             return Ok(None);
         };
@@ -67,19 +67,19 @@ impl ParquetReader {
     }
 }
 
-/// Runs a step of the `parquet` crate; both its errors and its panics become ours.
+/// Runs a step of the `parquet` crate and converts its errors and panics.
 fn catch_panics<T>(path: &Path, work: impl FnOnce() -> parquet::errors::Result<T>) -> Result<T, DataError> {
     let detail = match panics::catch_silently(work) {
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => error.to_string(),
         Err(said) => said,
     };
-    // One line, whatever it says.
+    // Keeps the message on one line.
     let detail = detail.split_whitespace().collect::<Vec<_>>().join(" ");
     Err(DataError::Parquet { path: path.to_owned(), detail })
 }
 
-/// Whether a column holds strings, or groups of several, as translations in two languages are kept.
+/// Returns whether a column holds strings, or groups of several strings, such as translations in two languages.
 fn holds_strings(field: &Type) -> bool {
     match field.is_group() {
         true => field.get_fields().iter().filter(|field| is_string(field)).count() > 1,
@@ -87,7 +87,7 @@ fn holds_strings(field: &Type) -> bool {
     }
 }
 
-/// Whether a column holds strings; older writers leave their bytes unmarked.
+/// Returns whether a column holds strings. Older writers do not mark their bytes as text.
 fn is_string(field: &Type) -> bool {
     if !field.is_primitive() || field.get_physical_type() != PhysicalType::BYTE_ARRAY {
         return false;
@@ -107,7 +107,8 @@ fn row_to_object(row: &Row) -> Map<String, Value> {
     row.get_column_iter().map(|(name, field)| (name.clone(), field_to_value(field))).collect()
 }
 
-/// A field as JSON; numbers that JSON lacks become null, times their usual text, bytes that are no text their count.
+/// Converts a field to JSON. Non-finite numbers become null, times become text, and bytes that are not text become
+/// their count.
 fn field_to_value(field: &Field) -> Value {
     let float = |value: f64| Number::from_f64(value).map_or(Value::Null, Value::Number);
     match field {
@@ -122,7 +123,7 @@ fn field_to_value(field: &Field) -> Value {
         Field::UInt(value) => (*value).into(),
         Field::ULong(value) => (*value).into(),
         Field::Float16(value) => float(f64::from(value.to_f32())),
-        // By way of its own decimal digits, so that 0.1 stays 0.1.
+        // Converts the decimal digits, so that 0.1 stays 0.1.
         Field::Float(value) => float(value.to_string().parse().unwrap_or(f64::from(*value))),
         Field::Double(value) => float(*value),
         Field::Str(value) => Value::String(value.clone()),
@@ -142,7 +143,7 @@ fn field_to_value(field: &Field) -> Value {
         | Field::TimeMicros(_)
         | Field::TimestampMillis(_)
         | Field::TimestampMicros(_) => {
-            // A time beyond the calendar of the library panics; the row has other columns.
+            // The library panics on times outside its calendar. The other columns of the row are still usable.
             panics::catch_silently(|| field.to_string()).map_or(Value::Null, Value::String)
         }
     }

@@ -1,4 +1,4 @@
-//! The readers of all formats behind one face.
+//! One interface to the readers of all formats.
 
 use super::delimited::CsvReader;
 use super::error::DataError;
@@ -25,7 +25,7 @@ pub(crate) enum FormatReader {
 }
 
 impl FormatReader {
-    /// The reader for lines in this format; `several_labels` if a line of fastText may have several.
+    /// Creates the reader for lines in this format. `several_labels` allows several labels on a line of fastText.
     pub(crate) fn for_lines(format: Format, lines: LineReader, several_labels: bool) -> Self {
         match format {
             Format::Csv { delimiter } => FormatReader::Csv(CsvReader::new(lines, delimiter)),
@@ -33,12 +33,12 @@ impl FormatReader {
             Format::JsonLines => FormatReader::Json(JsonLinesReader::new(lines)),
             Format::Json => FormatReader::JsonArray(JsonArrayReader::new(lines)),
             Format::FastText => FormatReader::FastText(FastTextReader::new(lines, several_labels)),
-            // These have no lines; `open` has declined what calls itself so.
+            // Parquet and Excel have no lines, and `open` has already refused other files with their extensions.
             Format::PlainText | Format::Parquet | Format::Excel => FormatReader::Plain(PlainReader::new(lines)),
         }
     }
 
-    /// Lines begun so far; 0 where there are none.
+    /// Number of lines started so far; 0 for formats without lines.
     pub(crate) fn lines_begun(&self) -> u64 {
         match self {
             FormatReader::Csv(reader) => reader.lines.lines_begun(),
@@ -51,7 +51,8 @@ impl FormatReader {
         }
     }
 
-    /// The next row, or `None` at the end. After a row error reading may go on; after any other it must not.
+    /// Returns the next row, or `None` at the end. Reading may continue after a row error, but not after any other
+    /// error.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
         match self {
             FormatReader::Csv(reader) => reader.next_row(),

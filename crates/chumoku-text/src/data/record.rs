@@ -1,4 +1,4 @@
-//! One row of a file, the layout all rows share, and the account of rows left out.
+//! Rows of a file, the layout that they share, and the record of skipped rows.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use super::error::without_advice;
 use super::format::Format;
 use crate::lang::wording::{format_count, join_names};
 
-/// Columns that a description names at most.
+/// Most columns that a description names.
 const MAX_NAMED_COLUMNS: usize = 8;
 
-/// One row, with all its columns.
+/// A row with all its columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// The line on which the row begins, or the number of the row in Parquet; from 1.
+    /// The line on which the row starts, or its row number in Parquet, from 1.
     pub line: u64,
-    /// The value of each column of the layout as text; empty where the row has none.
+    /// The value of each column as text. Empty if the row has none.
     pub fields: Vec<String>,
-    /// JSONL, JSON objects and Parquet: the row itself with every key, in order, also those outside the layout.
+    /// For JSONL, JSON objects and Parquet: the row with every key in order, including keys outside the layout.
     pub object: Option<Map<String, Value>>,
 }
 
@@ -32,12 +32,12 @@ impl Record {
         Record { line, fields: Vec::new(), object: Some(object) }
     }
 
-    /// The field of a column; empty if there is none.
+    /// Returns the field of a column. Empty if there is none.
     pub fn field(&self, column: usize) -> &str {
         self.fields.get(column).map_or("", String::as_str)
     }
 
-    /// The row as an object: its own, or its fields under `keys` ([`Layout::keys`]).
+    /// Returns the row as an object: its own, or its fields under `keys` ([`TableLayout::keys`]).
     pub fn to_object(&self, keys: &[String]) -> Map<String, Value> {
         match &self.object {
             Some(object) => object.clone(),
@@ -45,21 +45,20 @@ impl Record {
         }
     }
 
-    /// Sets the fields of an object to the values of these keys.
+    /// Sets the fields of an object row to the values of these keys.
     pub(crate) fn set_fields(&mut self, columns: &[String]) {
         if self.object.is_some() {
             self.fields = columns.iter().map(|key| self.value(key).map_or_else(String::new, value_to_text)).collect();
         }
     }
 
-    /// Returns the value of an object under a key, or at the end of a path such as `message.body`. Rows that are no objects
-    /// have none.
+    /// Returns the value under a key, or at a path such as `message.body`. Rows that are not objects have none.
     pub(crate) fn value(&self, key: &str) -> Option<&Value> {
         let object = self.object.as_ref()?;
         object.get(key).or_else(|| value_at_path(object, key))
     }
 
-    /// Roughly the memory it takes.
+    /// Estimates the memory of the row.
     pub(crate) fn memory_bytes(&self) -> usize {
         let strings = self.fields.iter().map(|field| field.len() + size_of::<String>()).sum::<usize>();
         let object = self.object.as_ref().map_or(0, |object| object.values().map(value_memory_bytes).sum());
@@ -67,16 +66,16 @@ impl Record {
     }
 }
 
-/// The value at the end of a path.
+/// Returns the value at a path.
 fn value_at_path<'a>(object: &'a Map<String, Value>, path: &str) -> Option<&'a Value> {
-    // A key may have points of its own.
+    // A key may contain points.
     path.match_indices('.').find_map(|(at, _)| {
         let inner = object.get(&path[..at])?.as_object()?;
         inner.get(&path[at + 1..]).or_else(|| value_at_path(inner, &path[at + 1..]))
     })
 }
 
-/// A JSON value as the text of a field: strings as they are, null as nothing, the rest as JSON writes it.
+/// Converts a JSON value to the text of a field: strings unchanged, null as nothing, everything else as JSON.
 pub(crate) fn value_to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -85,7 +84,7 @@ pub(crate) fn value_to_text(value: &Value) -> String {
     }
 }
 
-/// Roughly the memory of a value, its key included.
+/// Estimates the memory of a value and its key.
 fn value_memory_bytes(value: &Value) -> usize {
     64 + match value {
         Value::String(text) => text.len(),
@@ -95,22 +94,22 @@ fn value_memory_bytes(value: &Value) -> usize {
     }
 }
 
-/// What all rows of a file have in common; enough to write rows like them.
+/// The properties that all rows of a file share. They suffice to write rows in the same form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableLayout {
     /// The file, as the user named it.
     pub path: PathBuf,
     /// Its format.
     pub format: Format,
-    /// Whether its first row holds the names of the columns (CSV, TSV and Excel only); of a JSON array, whether anything
-    /// does.
+    /// True if the first row holds the column names (CSV, TSV and Excel). For a JSON array, true if the columns have
+    /// names.
     pub header: bool,
-    /// The names of the columns; where the file has none: `text`, `label`, and `column_1`, `column_2` … by position.
+    /// The column names. In files without names: `text`, `label`, and `column_1`, `column_2` … by position.
     pub columns: Vec<String>,
 }
 
 impl TableLayout {
-    /// A column as a message names it: `column “review”`, or `column 2` where the file gives no name.
+    /// Names a column for messages: `column “review”`, or `column 2` if the file gives no name.
     pub fn column_title(&self, column: usize) -> String {
         match self.columns.get(column) {
             Some(name) if self.has_names() && !name.trim().is_empty() => {
@@ -120,13 +119,13 @@ impl TableLayout {
         }
     }
 
-    /// Checks whether a column may be a path into an object of the row.
+    /// Returns whether a column may be a path into an object.
     pub(crate) fn is_path(&self, column: usize) -> bool {
         matches!(self.format, Format::JsonLines | Format::Json)
             && self.columns.get(column).is_some_and(|name| name.contains('.'))
     }
 
-    /// The columns outside `used`, as a description ends: `; not used: column “id”`. Nothing if there is none.
+    /// Lists the columns outside `used`, to end a description: `; not used: column “id”`. Empty if there are none.
     pub(crate) fn describe_unused(&self, used: &[Option<usize>]) -> String {
         let left = (0..self.columns.len()).filter(|column| !used.contains(&Some(*column)));
         let titles: Vec<String> = left.map(|column| self.column_title(column)).collect();
@@ -140,7 +139,7 @@ impl TableLayout {
         }
     }
 
-    /// The names of the columns as keys of an object: none empty, none twice.
+    /// Returns the column names as unique, non-empty keys of an object.
     pub fn keys(&self) -> Vec<String> {
         let mut seen = std::collections::HashSet::new();
         let columns = self.columns.iter().enumerate();
@@ -156,13 +155,13 @@ impl TableLayout {
             .collect()
     }
 
-    /// A row of empty fields, in the place of one that cannot be read.
+    /// Creates a row of empty fields, for a row that cannot be read.
     pub(crate) fn empty_record(&self, line: u64) -> Record {
         let object = matches!(self.format, Format::JsonLines | Format::Json | Format::Parquet).then(Map::new);
         Record { line, fields: vec![String::new(); self.columns.len()], object }
     }
 
-    /// Whether the file itself names its columns.
+    /// Returns whether the file names its columns.
     pub fn has_names(&self) -> bool {
         match self.format {
             Format::Csv { .. } | Format::Tsv | Format::Excel | Format::Json => self.header,
@@ -172,31 +171,31 @@ impl TableLayout {
     }
 }
 
-/// A row that was left out.
+/// A skipped row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedRow {
-    /// The line on which it begins.
+    /// The line on which the row starts.
     pub line: u64,
-    /// The error that reading it without `skip_bad_rows` would have ended with.
+    /// The error that would have stopped reading without `skip_bad_rows`.
     pub reason: String,
 }
 
-/// The rows that were left out because they could not be used.
+/// The rows that were skipped because they could not be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedRows {
-    /// How many there are.
+    /// Number of skipped rows.
     pub count: u64,
     /// The first hundred of them.
     pub rows: Vec<SkippedRow>,
 }
 
 impl SkippedRows {
-    /// Rows described at most, to keep memory constant.
+    /// Most rows that are described, to keep memory constant.
     pub(crate) const MAX_DESCRIBED: usize = 100;
 
     pub(crate) fn add(&mut self, line: u64, reason: String) {
         self.count += 1;
-        // Rows are not always found wanting in their order.
+        // Errors are not always found in row order.
         let at = self.rows.partition_point(|row| row.line <= line);
         if at < Self::MAX_DESCRIBED {
             self.rows.insert(at, SkippedRow { line, reason });
@@ -211,7 +210,7 @@ impl fmt::Display for SkippedRows {
         match self.rows.first() {
             None => f.write_str(&crate::tr!("no rows left out", "除いた行はありません")),
             Some(first) => {
-                // Its advice has been taken.
+                // The advice to skip rows has been followed.
                 let (n, rows, reason) = (self.count, format_count(self.count, "row"), without_advice(&first.reason));
                 f.write_str(&crate::tr!(
                     "{rows} left out, the first because: {reason}",

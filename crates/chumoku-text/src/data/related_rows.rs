@@ -1,15 +1,16 @@
-//! Which pairs belong together because they share a text.
+//! Groups pairs that share a text.
 
 use super::normalize::normalize;
 use crate::pair;
 use std::collections::HashMap;
 
-/// The largest share of the rows that may be tied together.
+/// The largest fraction of the rows that a group may have.
 const MAX_GROUP_FRACTION: f64 = 0.1;
 
-/// For each pair the least of the texts that it is tied to by shared texts, the same for all that are tied together.
+/// Groups pairs that share a text, directly or through other pairs. Returns a key for each pair: the smallest text of
+/// its group.
 ///
-/// None where the texts are no pairs, or too many would be tied together.
+/// Returns `None` if the texts are not pairs, or if a group would be too large.
 #[must_use]
 pub fn group_related(texts: &[&str]) -> Option<Vec<String>> {
     let pairs = texts.iter().map(|text| pair::split(text)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())?;
@@ -22,7 +23,7 @@ pub fn group_related(texts: &[&str]) -> Option<Vec<String>> {
     let mut names = vec![String::new(); numbers.len()];
     numbers.into_iter().for_each(|(text, number)| names[number] = text);
 
-    // Disjoint sets; the root of a set is its least text.
+    // A union-find structure. The root of a set is its smallest text.
     let mut parents: Vec<usize> = (0..names.len()).collect();
     for [first, second] in &pairs {
         let [a, b] = [find_root(&mut parents, *first), find_root(&mut parents, *second)];
@@ -33,7 +34,7 @@ pub fn group_related(texts: &[&str]) -> Option<Vec<String>> {
     let mut rows = vec![0; names.len()];
     roots.iter().for_each(|&root| rows[root] += 1);
     let largest = rows.into_iter().max().unwrap_or(0);
-    // A few rows are always tied to some of the others.
+    // Small groups are always accepted.
     if largest as f64 > (MAX_GROUP_FRACTION * texts.len() as f64).max(1.0) {
         return None;
     }
@@ -60,15 +61,15 @@ mod tests {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let keys = group_related(&texts).unwrap();
         assert!(keys[0] == keys[1] && keys[3] == keys[0] && keys[4] != keys[0]);
-        assert_eq!(keys[200], keys[0], "by way of a caption");
-        // Whatever the order of the rows.
+        assert_eq!(keys[200], keys[0], "through a shared caption");
+        // The order of the rows does not matter.
         let backwards: Vec<&str> = texts.iter().rev().copied().collect();
         let again = group_related(&backwards).unwrap();
         assert!(again.iter().rev().eq(&keys));
     }
 
     #[test]
-    fn a_text_that_all_rows_share_ties_nothing() {
+    fn one_text_shared_by_all_rows_forms_no_group() {
         let same: Vec<String> = (0..50).map(|i| pair::join("the question", &format!("answer {i}"))).collect();
         assert_eq!(group_related(&same.iter().map(String::as_str).collect::<Vec<_>>()), None);
         assert_eq!(group_related(&["alone", "texts"]), None);

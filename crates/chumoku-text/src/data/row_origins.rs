@@ -4,39 +4,39 @@ use std::path::{Path, PathBuf};
 
 use super::error::SourceLocation;
 
-/// The files of a data set, one after the other.
+/// The files of a data set, in the order of their rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowOrigins {
     files: Vec<OriginFile>,
 }
 
-/// A file and its first row in the data set, from 0.
+/// A file, with the index of its first row in the data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OriginFile {
     path: PathBuf,
-    /// True if places are rows, as in Parquet.
+    /// True if locations are row numbers, as in Parquet.
     counts_rows: bool,
     first_row: usize,
 }
 
 impl RowOrigins {
-    /// All rows come from one file.
+    /// Creates the origins of rows that come from one file.
     pub(crate) fn one(path: &Path, has_rows: bool) -> Self {
         RowOrigins { files: vec![OriginFile { path: path.to_owned(), counts_rows: has_rows, first_row: 0 }] }
     }
 
-    /// The same rows under another name of their files.
+    /// Returns the same rows under another path.
     pub(crate) fn with_path(mut self, path: &Path) -> Self {
         self.files.iter_mut().for_each(|file| path.clone_into(&mut file.path));
         self
     }
 
-    /// Adds the files of the rows that follow the first `rows`.
+    /// Appends the files of the rows after the first `rows`.
     pub(crate) fn append(&mut self, rows: usize, next: RowOrigins) {
         self.files.extend(next.files.into_iter().map(|file| OriginFile { first_row: rows + file.first_row, ..file }));
     }
 
-    /// The place of a row, which begins on this line of its file.
+    /// Returns the location of a row that starts on this line of its file.
     pub(crate) fn location(&self, row: usize, line: u64) -> SourceLocation {
         let after = self.files.partition_point(|file| file.first_row <= row).max(1);
         let OriginFile { path, counts_rows: has_rows, .. } = &self.files[after - 1];
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_have_the_file_that_they_come_from() {
+    fn rows_keep_the_file_that_they_come_from() {
         let mut files = RowOrigins::one(Path::new("a.csv"), false);
         let mut others = RowOrigins::one(Path::new("b.parquet"), true);
         others.append(3, RowOrigins::one(Path::new("c.csv"), false));

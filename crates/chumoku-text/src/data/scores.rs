@@ -1,4 +1,4 @@
-//! Texts with a number each: a rating, a price, a likeness; and how a column of them is told from one of classes.
+//! Texts with a number each, such as a rating, a price or a similarity.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,42 +18,42 @@ use crate::lang::wording::quote;
 /// A text and its number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreExample {
-    /// The text, as the file has it.
+    /// The text, as in the file.
     pub text: String,
-    /// Its number, which is finite.
+    /// The number. It is finite.
     pub score: f64,
-    /// The line on which it begins, or its row in Parquet.
+    /// The line on which the row starts, or its row number in Parquet.
     pub line: u64,
 }
 
-/// The texts of one file with their numbers.
+/// The texts of one file, with their numbers.
 #[derive(Debug, Clone)]
 pub struct ScoreDataset {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// In the order of the file.
+    /// The examples, in file order.
     pub examples: Vec<ScoreExample>,
-    /// The rows that were left out.
+    /// The skipped rows.
     pub skipped: SkippedRows,
-    /// What the file was taken for and why, in one line.
+    /// The detected format and columns, with reasons, in one line.
     pub description: String,
-    /// The name of the column of numbers.
+    /// The name of the numeric column.
     pub column: String,
-    /// The columns beside the text, as they were asked for.
+    /// The requested feature columns.
     pub features: Vec<FeatureRequest>,
-    /// How much each row counts in training; all alike if absent.
+    /// The weight of each row in training. `None` if all are equal.
     pub weights: Option<Vec<f32>>,
-    /// The files of the rows.
+    /// The files that the rows come from.
     pub(crate) files: RowOrigins,
-    /// How the numbers are written.
+    /// The format of the numbers.
     number_format: QuantityFormat,
 }
 
-/// Reads a file of texts with a number each.
+/// Loads a file of texts with a number each.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file; a label that is no finite number, with its line.
+/// Any problem with the file, such as a label that is not a finite number.
 pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, DataError> {
     let mut source =
         RowSource::open(path, &ReadOptions { require_label: true, numbers: true, pairs: true, ..options.clone() })?;
@@ -99,22 +99,23 @@ pub fn load_scores(path: &Path, options: &ReadOptions) -> Result<ScoreDataset, D
 }
 
 impl ScoreDataset {
-    /// Whether numbers of both files may stand in one column: three of five are not three of ten.
+    /// Returns whether the numbers of both files may be in one column. For example, three out of five differs from
+    /// three out of ten.
     #[must_use]
     pub fn has_same_number_format(&self, other: &ScoreDataset) -> bool {
         self.number_format.is_compatible_with(&other.number_format)
     }
 
-    /// The place of an example, counted from 0.
+    /// Returns the location of an example, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
-    /// Checks that there is something to train on.
+    /// Checks that a model can be trained on these examples.
     ///
     /// # Errors
     ///
-    /// Too few rows, or fewer than three different numbers.
+    /// Too few rows, or fewer than three distinct numbers.
     pub fn check_trainable(&self) -> Result<(), DataError> {
         let (path, rows) = (self.path.clone(), self.examples.len() as u64);
         if rows < MIN_TRAINING_ROWS {
@@ -130,7 +131,7 @@ impl ScoreDataset {
 
 fn not_a_number(place: SourceLocation, field: &str, is_another_form: bool) -> DataError {
     let expected = match is_another_form {
-        true => lang().pick("a number written like those of the rows before", "前の行と同じ書き方の数値"),
+        true => lang().pick("a number in the format of the rows before", "前の行と同じ書き方の数値"),
         false if field.trim().parse::<f64>().is_ok() => {
             lang().pick("a number of at most 1e100", "数値（絶対値 1e100 以下）")
         }

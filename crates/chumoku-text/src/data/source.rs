@@ -1,4 +1,4 @@
-//! An opened file of labelled texts: which columns matter, and its rows as a stream.
+//! An open file of labeled texts: its columns, and its rows as a stream.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -20,28 +20,27 @@ use crate::lang::lang;
 use crate::lang::wording::{join_names, list_names, quote};
 use crate::tr;
 
-/// A data file that has been opened, recognised, and sampled to choose its columns.
+/// An open data file whose format and columns have been detected.
 pub struct RowSource {
     table: DataTable,
     columns: ColumnChoice,
 }
 
 impl RowSource {
-    /// Opens a file, recognises its format and chooses its columns from the first thousand rows or so.
+    /// Opens a file, detects its format and chooses its columns from about the first thousand rows.
     ///
     /// # Errors
     ///
-    /// Whatever is wrong with the file or the options, as far as the sample shows it.
+    /// Any problem with the file or the options that shows in the sample.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, DataError> {
         Self::from_opened(path, open_path(path, options)?, options)
     }
 
-    /// The same for a stream such as standard input; `name` stands for the path in messages, and an extension in it
-    /// counts as a file's would.
+    /// Opens a stream such as standard input. Messages call it `name`, and an extension in `name` counts as for a file.
     ///
     /// # Errors
     ///
-    /// As for [`Source::open`].
+    /// As for [`RowSource::open`].
     pub fn from_reader(
         name: &Path,
         input: impl Read + Send + 'static,
@@ -50,14 +49,14 @@ impl RowSource {
         Self::from_opened(name, open_reader(name, Box::new(input), None::<File>, None, options)?, options)
     }
 
-    /// The same for a stream whose rows are wanted as they come, lines that somebody types for instance: no more is
-    /// waited for than one row.
+    /// Opens a stream whose rows are needed as they arrive, such as lines that a user types. It waits for no more than
+    /// one row.
     ///
-    /// Format and columns are chosen from what has come when nothing has for a tenth of a second.
+    /// The format and the columns are detected from the data received when the stream pauses for a tenth of a second.
     ///
     /// # Errors
     ///
-    /// As for [`Source::open`].
+    /// As for [`RowSource::open`].
     pub fn from_live_stream(
         name: &Path,
         input: impl Read + Send + 'static,
@@ -81,7 +80,7 @@ impl RowSource {
         }
         let source = RowSource { table, columns };
         if options.require_text && !options.skips_bad_rows() && !options.faults_in_place {
-            // Better now than after half of the work.
+            // Errors should show now rather than after half of the work.
             let label = source.columns.label.filter(|_| options.require_label);
             source.table.sample.iter().try_for_each(|row| {
                 source.check_row(row)?;
@@ -91,37 +90,37 @@ impl RowSource {
         Ok(source)
     }
 
-    /// The format and the names of the columns.
+    /// Returns the format and the column names.
     pub fn layout(&self) -> &TableLayout {
         &self.table.layout
     }
 
-    /// The columns in use.
+    /// Returns the chosen columns.
     pub fn columns(&self) -> &ColumnChoice {
         &self.columns
     }
 
-    /// Makes an empty text an error from here on.
+    /// Makes empty texts an error from now on.
     pub(crate) fn require_text(&mut self) {
         self.table.options.require_text = true;
     }
 
-    /// Whether the options name the label column.
+    /// Returns whether the options name the label column.
     pub(crate) fn is_label_requested(&self) -> bool {
         self.table.options.label.is_some()
     }
 
-    /// The first rows.
+    /// Returns the first rows.
     pub(crate) fn sample(&self) -> &std::collections::VecDeque<Record> {
         &self.table.sample
     }
 
-    /// The format of the file, in a few words.
+    /// Describes the format of the file.
     pub(crate) fn describe_table(&self) -> String {
         self.table.describe()
     }
 
-    /// The columns beside the text, as they were asked for, each by its name in the file.
+    /// Returns the requested features, each with its column name in the file.
     pub(crate) fn requested_features(&self) -> Vec<FeatureRequest> {
         let name = |of: &FeatureSource| of.column().map(|column| self.layout().columns[column].clone());
         let names = self.columns.features.iter().map(name);
@@ -129,7 +128,7 @@ impl RowSource {
         asked.map(|(of, name)| FeatureRequest { name: name.unwrap_or_else(|| of.name.clone()), ..of.clone() }).collect()
     }
 
-    /// What was recognised and why, in one line.
+    /// Describes the detected format and columns, with reasons, in one line.
     ///
     /// For example: `train.csv: CSV with a header, 2 columns (the file's name); text = column “review” (its name), …`
     pub fn describe(&self) -> String {
@@ -160,7 +159,7 @@ impl RowSource {
                     beside.iter().filter_map(FeatureSource::column).map(|column| layout.column_title(column)).collect();
                 if !titles.is_empty() {
                     let titles = join_names(&titles);
-                    out.push_str(&tr!(", beside the text = {titles}", "、テキスト以外の列 = {titles}"));
+                    out.push_str(&tr!(", feature columns = {titles}", "、テキスト以外の列 = {titles}"));
                 }
                 out.push_str(&layout.describe_unused(&self.columns.in_use()));
                 out.push_str(&describe_alternatives(next));
@@ -169,22 +168,22 @@ impl RowSource {
         out
     }
 
-    /// Streams the rows, those of the sample first, in constant memory.
+    /// Streams the rows, including the sample, in constant memory.
     pub fn records(self) -> Records {
         Records { source: self, done: false }
     }
 
-    /// Where a row is, for messages.
+    /// Returns the location of a row, for messages.
     pub fn location(&self, line: u64) -> SourceLocation {
         self.table.location(line)
     }
 
-    /// The text of a row, which stays there; of a pair both texts, [joined](crate::pair::join).
+    /// Returns the text of a row. A pair has both texts, [joined](crate::pair::join).
     pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         self.columns.row_text(record)
     }
 
-    /// Checks what every use of a row relies on: each text is a plain value and not too long.
+    /// Checks that each text of a row is a plain value within the size limit.
     fn check_row(&self, record: &Record) -> Result<(), DataError> {
         self.check_text(record, self.columns.text)?;
         self.columns.second.map_or(Ok(()), |second| self.check_text(record, second))?;
@@ -206,7 +205,7 @@ impl RowSource {
         self.table.check_text(record, ColumnRole::Text, column)
     }
 
-    /// The label of a row: a plain value, or the only one of a list, and none that stands for a missing one.
+    /// Returns the label of a row: a plain value, or the single item of a list. Missing labels are an error.
     pub(crate) fn row_label<'a>(&self, record: &'a Record, column: usize) -> Result<Cow<'a, str>, DataError> {
         let label = match single_label(self.layout(), record, column) {
             Ok(label) => label,
@@ -227,7 +226,7 @@ impl RowSource {
             _ if !label.trim().is_empty() => {
                 let word = quote(label.trim());
                 tr!(
-                    "{word}, which stands for a missing value (--missing none takes it as a class)",
+                    "{word}, which stands for a missing value (--missing none reads it as a class)",
                     "欠損値を表す{word}（--missing none でクラス名として扱えます）"
                 )
             }
@@ -242,23 +241,23 @@ impl RowSource {
         Err(DataError::EmptyLabel { place: self.location(record.line), found })
     }
 
-    /// Checks whether the label of a row is missing.
+    /// Returns whether the label of a row is missing.
     pub(crate) fn is_label_missing(&self, record: &Record, column: usize) -> bool {
         let missing = MissingValues::from_options(&self.table.options);
         single_label(self.layout(), record, column).is_ok_and(|label| missing.label(&label).is_none())
     }
 
-    /// The labels whose spellings are merged, if they are.
+    /// Returns the labels whose spellings are used, if spellings are merged.
     pub(crate) fn merged_labels(&self) -> Option<&[String]> {
         self.table.options.merged_labels()
     }
 
-    /// Which values stand for a missing one.
+    /// Returns the values that count as missing.
     pub(crate) fn missing_values(&self) -> MissingValues {
         MissingValues::from_options(&self.table.options)
     }
 
-    /// The columns in no use that could be the label, by their first rows.
+    /// Returns the unused columns that could be the label, judging by their first rows.
     pub(crate) fn label_candidates(&self) -> Vec<String> {
         let (layout, rows) = (self.layout(), self.table.sample.iter().collect::<Vec<&Record>>());
         let could_be = |&column: &usize| {
@@ -274,32 +273,33 @@ impl RowSource {
     }
 }
 
-/// The readings that come next, as a description ends. Nothing if there is none.
+/// Lists the alternatives, to end a description. Empty if there are none.
 pub(crate) fn describe_alternatives(next: &[String]) -> String {
     match next {
         [] => String::new(),
-        next => tr!("; close to it: {}", "。次に確からしい読み方: {}", join_names(next)),
+        next => tr!("; almost as likely: {}", "。次に確からしい読み方: {}", join_names(next)),
     }
 }
 
-/// The rows of a file, one after the other. Ends after the first error.
+/// Streams the rows of a file. Ends after the first error.
 pub struct Records {
     source: RowSource,
     done: bool,
 }
 
 impl Records {
-    /// The file the rows come from.
+    /// Returns the file that the rows come from.
     pub fn source(&self) -> &RowSource {
         &self.source
     }
 
-    /// The rows left out so far.
+    /// Returns the rows skipped so far.
     pub fn skipped(&self) -> &SkippedRows {
         &self.source.table.skipped
     }
 
-    /// Counts a row error of the caller's if rows may be skipped; else ends the stream and gives the error back.
+    /// Skips a row with an error of the caller if bad rows are skipped. Otherwise ends the stream and returns the
+    /// error.
     pub(crate) fn skip_row(&mut self, error: DataError) -> Result<(), DataError> {
         let result = self.source.table.skip_row(error);
         self.done = result.is_err();
@@ -314,14 +314,13 @@ impl Records {
         Ok(Some(row))
     }
 
-    /// The next row, also if it cannot be used: it comes with what is wrong with it, for output that lines up with the
-    /// input.
+    /// Returns the next row together with its error, if it has one, so that output rows match input rows.
     ///
-    /// Of a row that cannot even be cut into fields the fields are empty.
+    /// If the row cannot be split into fields, the fields are empty.
     ///
     /// # Errors
     ///
-    /// What cannot be read past; there are no more rows then.
+    /// An error that ends reading. No rows follow.
     pub fn next_with_fault(&mut self) -> Result<Option<(Record, Option<DataError>)>, DataError> {
         while !self.done {
             let (record, fault) = match self.source.table.next_row() {

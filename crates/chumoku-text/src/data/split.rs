@@ -1,7 +1,7 @@
-//! Dividing examples into training, validation and test, and finding texts that two sets share.
+//! Splits examples into training, validation and test sets, and finds texts that two sets share.
 //!
-//! The part of a text follows from the text itself, by a hash: equal texts stay together, the order of the file does
-//! not matter, and adding rows moves few of the others.
+//! A hash of the text decides its set. So equal texts stay together, the order of the file does not matter, and adding
+//! rows moves few of the others.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,27 +12,27 @@ use super::normalize::normalize;
 use super::related_rows::group_related;
 use crate::feature_columns;
 
-/// Indices of examples, in file order, and what was odd among them.
+/// The indices of the examples in each set, in file order, and label conflicts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Split {
-    /// To learn from.
+    /// Training rows.
     pub train: Vec<usize>,
-    /// To choose by: when to stop, which settings.
+    /// Validation rows, for early stopping and settings.
     pub valid: Vec<usize>,
-    /// To report.
+    /// Test rows.
     pub test: Vec<usize>,
-    /// Texts that come with more than one label.
+    /// Texts with more than one label.
     pub conflicts: LabelConflicts,
 }
 
-/// Texts that come with more than one label; no classifier can get them all right.
+/// Texts with more than one label. No classifier can get all of their rows right.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelConflicts {
-    /// Distinct texts concerned.
+    /// Number of distinct texts.
     pub texts: usize,
-    /// Rows concerned.
+    /// Number of rows.
     pub rows: usize,
-    /// Up to three of them: the text and its labels.
+    /// Up to three of these texts, with their labels.
     pub examples: Vec<(String, Vec<String>)>,
 }
 
@@ -43,32 +43,34 @@ enum SplitPart {
     Test,
 }
 
-/// All rows of one normalised text.
+/// All rows of one normalized text.
 struct SplitGroup<'a> {
     hash: [u8; 32],
     rows: Vec<usize>,
-    /// Its labels, the most frequent first, then by name.
+    /// The labels of the text, the most frequent first, then by name.
     labels: Vec<&'a str>,
     part: SplitPart,
 }
 
-/// Divides examples by label and by text.
+/// Splits examples, stratified by label and grouped by text.
 ///
-/// Rows whose texts are equal after [`normalize`] form a group and go to the same part. Within each label the groups
-/// are sorted by SHA-256 of the seed and the text; the first `test_fraction` of them are for testing, the next
-/// `valid_fraction` for validation. A label with three groups or more has at least one in each part that is asked for;
-/// a label with fewer is all for training, and every label has some row to train on. A text with several labels counts
-/// for its most frequent one. A fraction that is not a positive number asks for nothing.
+/// Rows whose texts are equal after [`normalize`] form a group and stay together. Within each label, the groups are
+/// sorted by SHA-256 of the seed and the text. The first `test_fraction` of them are for testing, the next
+/// `valid_fraction` for validation.
 ///
-/// Of [pairs](crate::pair) those that share a text form a group too, and so on from pair to pair: a validation row would else
-/// be half known. Where that would tie more than a tenth of the rows together, pairs are like single texts.
+/// A label with three or more groups has at least one in each requested set. A label with fewer is only for training,
+/// and every label has some training row. A text with several labels counts for its most frequent one. A fraction that
+/// is not positive requests no set.
+///
+/// [Pairs](crate::pair) that share a text also form a group, directly or through other pairs. Otherwise, the model
+/// would know half of a validation row from training. If such a group would exceed a tenth of the rows, pairs are
+/// treated like single texts.
 pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
     let rows: Vec<(&str, &str)> = examples.iter().map(|example| (&*example.text, &*example.label)).collect();
     split_rows(&rows, seed, valid_fraction, test_fraction)
 }
 
-/// Divides texts without labels, such as documents and the sources of pairs, in the same way: equal texts go to the same
-/// part.
+/// Splits texts without labels, such as documents or the sources of pairs. Equal texts stay together.
 pub fn split_texts<'a>(
     texts: impl IntoIterator<Item = &'a str>,
     seed: u64,
@@ -79,7 +81,7 @@ pub fn split_texts<'a>(
     split_rows(&rows, seed, valid_fraction, test_fraction)
 }
 
-/// The split of texts with their labels.
+/// Splits texts with their labels.
 fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
     let related = group_related(&rows.iter().map(|row| row.0).collect::<Vec<_>>());
     let mut groups = match &related {
@@ -102,7 +104,7 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
     }
     ensure_train_has_all_labels(&mut groups);
 
-    // What stands beside a text may well decide its label.
+    // Feature columns may explain different labels of equal texts.
     let whole: Vec<String> = rows.iter().map(|row| row.0.replace(feature_columns::SEPARATOR, " | ")).collect();
     let has_columns = rows.iter().any(|row| row.0.contains(feature_columns::SEPARATOR));
     let conflicts = match related {
@@ -126,7 +128,7 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
     split
 }
 
-/// The groups of equal texts, sorted by hash.
+/// Groups the rows by text, sorted by hash.
 fn group_rows<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<SplitGroup<'a>> {
     let mut of_text: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
     for (row, (text, _)) in rows.iter().enumerate() {
@@ -153,7 +155,7 @@ fn group_rows<'a>(rows: &[(&str, &'a str)], seed: u64) -> Vec<SplitGroup<'a>> {
     groups
 }
 
-/// How many of `n` groups are for validation and for testing.
+/// Returns the numbers of validation and test groups out of `n`.
 fn part_sizes(n: usize, valid_fraction: f64, test_fraction: f64) -> (usize, usize) {
     let share = |fraction: f64| match fraction > 0.0 {
         true => ((n as f64 * fraction.min(1.0)).round() as usize).max(1),
@@ -169,7 +171,7 @@ fn part_sizes(n: usize, valid_fraction: f64, test_fraction: f64) -> (usize, usiz
     (valid, test)
 }
 
-/// Moves a group to training for each label that only comes with texts counted for another one.
+/// Moves groups to training so that every label occurs there, including labels whose texts count for another label.
 fn ensure_train_has_all_labels(groups: &mut [SplitGroup]) {
     let mut trained: HashSet<&str> = HashSet::new();
     for group in groups.iter().filter(|group| group.part == SplitPart::Train) {
@@ -205,7 +207,7 @@ fn text_hash(seed: u64, text: &str) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// What two sets have in common.
+/// The texts that two sets have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SharedTexts {
     /// Rows of the second set whose text is also in the first.
@@ -214,23 +216,23 @@ pub struct SharedTexts {
     pub examples: Vec<SharedText>,
 }
 
-/// A text that is in two sets.
+/// A text that occurs in two sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedText {
-    /// The text, as the second set has it.
+    /// The text, as in the second set.
     pub text: String,
-    /// The first row of the first set that has it, and the row of the second set, from 0.
+    /// The first row in the first set, and the row in the second set, from 0.
     pub rows: [usize; 2],
 }
 
-/// Finds the rows of `b` whose texts, after [`normalize`], are also in `a`: what a test set must not share with
-/// training.
+/// Finds the rows of `b` whose texts, after [`normalize`], also occur in `a`. A test set should share none with the
+/// training set.
 pub fn shared_texts(a: &[Example], b: &[Example]) -> SharedTexts {
     let [a, b] = [a, b].map(|rows| rows.iter().map(|row| &*row.text).collect::<Vec<_>>());
     shared_rows(&a, &b)
 }
 
-/// The same for texts.
+/// [`shared_texts`] for plain texts.
 pub(crate) fn shared_rows(a: &[&str], b: &[&str]) -> SharedTexts {
     let mut rows: HashMap<[u8; 32], usize> = HashMap::new();
     for (row, text) in a.iter().enumerate() {

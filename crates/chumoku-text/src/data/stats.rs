@@ -1,4 +1,4 @@
-//! The numbers that describe a data set.
+//! Statistics of a data set.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,38 +10,38 @@ use crate::lang::lang;
 use crate::lang::wording::{join_names, quote};
 use crate::{sorting, tr};
 
-/// Rows, classes and lengths of a data set.
+/// The rows, classes and text lengths of a data set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DatasetStats {
-    /// Texts.
+    /// Number of texts.
     pub rows: usize,
-    /// Labels with their numbers of rows, the most frequent first, then by name.
+    /// The labels with their numbers of rows, the most frequent first, then by name.
     pub classes: Vec<(String, usize)>,
-    /// Lengths of the texts.
+    /// The lengths of the texts.
     pub lengths: TextLengths,
 }
 
-/// Lengths in characters as a reader counts them (grapheme clusters); all 0 for no texts.
+/// Text lengths in user-perceived characters (grapheme clusters). All are 0 if there are no texts.
 ///
-/// A percentile is by nearest rank: the smallest length that so many per cent of the texts do not exceed.
+/// Percentiles use the nearest rank: the smallest length that this percentage of the texts does not exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TextLengths {
-    /// The shortest.
+    /// The shortest length.
     pub min: usize,
-    /// Half the texts are not longer.
+    /// The median.
     pub p50: usize,
-    /// Nine of ten are not longer.
+    /// The 90th percentile.
     pub p90: usize,
-    /// Ninety-nine of a hundred are not longer.
+    /// The 99th percentile.
     pub p99: usize,
-    /// The longest.
+    /// The longest length.
     pub max: usize,
-    /// The average.
+    /// The mean.
     pub mean: f64,
 }
 
 impl DatasetStats {
-    /// Counts the examples.
+    /// Computes the statistics of the examples.
     pub fn new(examples: &[Example]) -> Self {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for example in examples {
@@ -58,7 +58,7 @@ impl DatasetStats {
 }
 
 impl TextLengths {
-    /// Measures texts.
+    /// Computes the lengths of texts.
     pub fn new<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
         let mut lengths: Vec<usize> = texts.map(count_graphemes).collect();
         lengths.sort_unstable();
@@ -77,9 +77,9 @@ impl TextLengths {
     }
 }
 
-/// Characters as a reader counts them.
+/// Counts user-perceived characters (grapheme clusters).
 fn count_graphemes(text: &str) -> usize {
-    // In ASCII only `\r\n` is one character of two bytes.
+    // In ASCII, only `\r\n` is one cluster of two bytes.
     if text.is_ascii() { text.len() - text.matches("\r\n").count() } else { text.graphemes(true).count() }
 }
 

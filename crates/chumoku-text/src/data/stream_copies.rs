@@ -1,7 +1,7 @@
-//! Data that can be read once only, kept so that it can be read again.
+//! Copies of streams that can be read only once.
 //!
-//! A command may read its data twice, to recognise it and to load it. What comes through a pipe is gone after the first
-//! time, so it is copied to a temporary file beforehand.
+//! A command may read its data twice: to detect its format and to load it. A pipe is consumed by the first pass, so it
+//! is copied to a temporary file beforehand.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,7 +13,7 @@ use super::files::DataFiles;
 use super::temporary_copy::to_temporary_file;
 use crate::lang::lang;
 
-/// What standard input is called in messages.
+/// The name of standard input in messages.
 #[must_use]
 pub fn standard_input() -> &'static str {
     lang().pick("standard input", "標準入力")
@@ -21,20 +21,20 @@ pub fn standard_input() -> &'static str {
 
 /// Copies of the pipes that were named as data, each under its name.
 ///
-/// The copies have no names in the file system, so nothing is left of them when the program ends, however it ends.
+/// The copies have no names in the file system, so they disappear when the program ends, even after a crash.
 #[derive(Clone, Debug, Default)]
 pub struct StreamCopies {
     copies: Vec<(PathBuf, Arc<Mutex<File>>)>,
 }
 
 impl StreamCopies {
-    /// Reads what can be read once only to its end: standard input (`-`), pipes and devices.
+    /// Copies a stream that can be read only once: standard input (`-`), a pipe or a device.
     ///
-    /// Gives the name by which the data is to be opened afterwards, and called in messages; that of a file is its own.
+    /// Returns the name under which to open the data and mention it in messages. For a regular file, this is its path.
     ///
     /// # Errors
     ///
-    /// If the pipe cannot be read, has no end, or there is no room for the copy.
+    /// If the pipe cannot be read, has no end, or does not fit on the disk.
     pub fn capture(&mut self, path: &Path) -> Result<PathBuf, DataError> {
         let is_standard_input = path.as_os_str() == "-";
         let is_pipe = || fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
@@ -59,17 +59,17 @@ impl StreamCopies {
         Ok(name)
     }
 
-    /// Whether data of this name is kept.
+    /// Returns whether there is a copy under this name.
     pub fn contains(&self, name: &Path) -> bool {
         self.copies.iter().any(|(kept, _)| kept == name)
     }
 
-    /// Whether nothing is kept.
+    /// Returns whether there are no copies.
     pub fn is_empty(&self) -> bool {
         self.copies.is_empty()
     }
 
-    /// The kept data of this name from its beginning, as a stream and as the file it is in.
+    /// Opens the copy of this name at its start, as a stream and as the underlying file.
     pub(crate) fn open(&self, name: &Path) -> Option<io::Result<(CopyReader, File)>> {
         let (_, copy) = self.copies.iter().find(|(kept, _)| kept == name)?;
         let file = copy.lock().unwrap_or_else(PoisonError::into_inner).try_clone();
@@ -86,7 +86,7 @@ impl PartialEq for StreamCopies {
 
 impl Eq for StreamCopies {}
 
-/// A reader with a place of its own in a file that others read too.
+/// A reader with its own position in a shared file.
 pub(crate) struct CopyReader {
     copy: Arc<Mutex<File>>,
     at: u64,

@@ -1,4 +1,4 @@
-//! An opened file as rows: its format, the names of its columns, and the first rows, looked at before the others.
+//! An open file as rows: its format, its column names, and a sample of the first rows.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::Path;
@@ -23,44 +23,45 @@ use crate::lang::lang;
 use crate::lang::wording::{format_count, list_names, quote};
 use crate::tr;
 
-/// Rows looked at to choose the columns.
+/// Most rows in the sample.
 const SAMPLE_ROWS: usize = 1_000;
-/// Bytes of memory they may take.
+/// Most memory of the sample, in bytes.
 const SAMPLE_BYTES: usize = 16 << 20;
-/// Objects within objects whose values get columns.
+/// The deepest nesting of objects whose values become columns.
 const MAX_DEPTH: usize = 5;
-/// Most rows of a sheet that are taken for a title above its table.
+/// Most rows above a sheet's table that may be titles.
 const MAX_TITLE_ROWS: usize = 10;
 
-/// A file that has been opened, recognised and sampled; what its columns mean is for others to say.
+/// An open file whose format is known and whose first rows have been sampled. The caller decides what its columns mean.
 pub(crate) struct DataTable {
     pub(crate) layout: TableLayout,
     pub(crate) options: ReadOptions,
     pub(crate) skipped: SkippedRows,
-    /// The first rows, which come before those of the reader.
+    /// The first rows, which are returned before those of the reader.
     pub(crate) sample: VecDeque<Record>,
-    /// What was wrong among the first rows, if that is told in its place: each with the rows of the sample before it.
+    /// Errors among the first rows that are to be returned in their place. Each has the number of sample rows before
+    /// it.
     faults: VecDeque<(usize, DataError)>,
-    /// Rows of the sample that have been given out.
+    /// Number of sample rows returned so far.
     given: usize,
     origin: FormatOrigin,
     reader: FormatReader,
-    /// A key whose objects are taken apart: their keys become columns.
+    /// The key of an unpacked object, whose keys became columns.
     unpacked: Option<String>,
 }
 
-/// How the file was recognised, for the description.
+/// How the format was detected, for the description.
 struct FormatOrigin {
     format_why: &'static str,
-    /// Whether the format is more than a guess.
+    /// False if the format is a guess.
     is_certain: bool,
     gzip: bool,
     encoding: Option<&'static str>,
-    /// The row of a sheet in which its table begins.
+    /// The row of a sheet in which the table starts.
     first_row: u64,
-    /// True if what was decoded looks as if it was in another encoding.
+    /// True if the decoded text looks as if it had another encoding.
     is_garbled: bool,
-    /// True if the first row may well be what it was not taken for.
+    /// True if the first row may also be the opposite: a header, or data.
     header_is_close: bool,
 }
 
@@ -109,7 +110,7 @@ impl DataTable {
                 }
                 let names = if layout.header { first.take_header() } else { None };
                 if first.rows.is_empty() && live_lines.is_some() {
-                    // Of a stream the header has come and nothing else yet.
+                    // So far the stream has only sent the header.
                     first.read_rows(&mut reader, options, &mut skipped, live_lines)?;
                 }
                 let width = first.rows.front().map_or(0, |row| row.fields.len());
@@ -151,13 +152,13 @@ impl DataTable {
         })
     }
 
-    /// Whether the format is more than a guess from commas, which prose has too.
+    /// Returns false if the format is only a guess from commas, which occur in prose too.
     pub(crate) fn is_certain(&self) -> bool {
         self.origin.is_certain || self.options.text.is_some()
     }
 
-    /// Takes objects apart that hold a text in two languages or more, as in `{"translation": {"ja": "…", "en": "…"}}`:
-    /// their keys become columns. Says whether there is such a key.
+    /// Unpacks objects with texts in two or more languages, as in `{"translation": {"ja": "…", "en": "…"}}`. Their keys
+    /// become columns. Returns whether there is such an object.
     pub(crate) fn unpack_translations(&mut self) -> bool {
         let holds_texts = |value: &Value| {
             value.as_object().is_some_and(|object| object.len() > 1 && object.values().all(|text| text.is_string()))
@@ -178,7 +179,7 @@ impl DataTable {
         true
     }
 
-    /// Gives the values inside objects columns of their own: a path such as `message.body` stands for each.
+    /// Turns the values inside objects into columns, named by paths such as `message.body`.
     pub(crate) fn flatten(&mut self) {
         let is_object = |key: &String| {
             let mut values =
@@ -206,7 +207,7 @@ impl DataTable {
         self.sample.iter_mut().for_each(|row| row.set_fields(&self.layout.columns));
     }
 
-    /// The file and its format, in one line: `train.csv: CSV with a header, 2 columns (the file's name)`
+    /// Describes the file and its format in one line: `train.csv: CSV with a header, 2 columns (the file's name)`
     pub(crate) fn describe(&self) -> String {
         let TableLayout { path, format, header, columns } = &self.layout;
         let (n, in_all) = (columns.len(), format_count(columns.len() as u64, "column"));
@@ -269,7 +270,7 @@ impl DataTable {
         )
     }
 
-    /// What a JSON file is an array of.
+    /// Names the type of a JSON array.
     fn array_noun(&self) -> &'static str {
         match &self.reader {
             FormatReader::JsonArray(reader) => reader.elements.map_or("", ElementKind::array_noun),
@@ -277,7 +278,7 @@ impl DataTable {
         }
     }
 
-    /// Where a row is, for messages.
+    /// Returns the location of a row, for messages.
     pub(crate) fn location(&self, line: u64) -> SourceLocation {
         match &self.reader {
             FormatReader::Parquet(reader) => reader.location(line),
@@ -287,7 +288,8 @@ impl DataTable {
         }
     }
 
-    /// The next row, those of the sample first. After a row error reading may go on; after any other it must not.
+    /// Returns the next row, starting with the sample. Reading may continue after a row error, but not after any other
+    /// error.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
         let is_next = |(before, _): &(usize, DataError)| *before == self.given;
         if let Some((_, fault)) = if self.faults.front().is_some_and(is_next) { self.faults.pop_front() } else { None }
@@ -308,12 +310,12 @@ impl DataTable {
         Ok(Some(row))
     }
 
-    /// Counts a row error if rows may be skipped, else gives the error back.
+    /// Skips a row with an error if bad rows are skipped, else returns the error.
     pub(crate) fn skip_row(&mut self, error: DataError) -> Result<(), DataError> {
         skip_or_fail(error, &self.options, &mut self.skipped)
     }
 
-    /// What a row has where a column has no value: no such key, null, or else nothing, which is `empty`.
+    /// Describes a missing value for messages: no such key, null, or else `empty`.
     pub(crate) fn describe_missing(&self, record: &Record, column: usize, empty: impl Into<Box<str>>) -> Box<str> {
         let key = &self.layout.columns[column];
         match &record.object {
@@ -323,7 +325,7 @@ impl DataTable {
         }
     }
 
-    /// Checks that a text is a plain value and not too long.
+    /// Checks that a text is a plain value within the size limit.
     pub(crate) fn check_text(&self, record: &Record, role: ColumnRole, column: usize) -> Result<(), DataError> {
         self.check_scalar(record, role, column)?;
         let bytes = record.field(column).len() as u64;
@@ -339,7 +341,7 @@ impl DataTable {
         Ok(())
     }
 
-    /// Checks that the value of a column is no list or object.
+    /// Checks that the value of a column is not a list or an object.
     pub(crate) fn check_scalar(&self, record: &Record, role: ColumnRole, column: usize) -> Result<(), DataError> {
         match nested_value(&self.layout, record, column) {
             None => Ok(()),
@@ -369,7 +371,7 @@ impl DataTable {
     }
 }
 
-/// The first rows, and what is wrong among them if that is to be told in its place.
+/// The first rows, with the errors among them that are returned in place.
 #[derive(Default)]
 struct RowSample {
     rows: VecDeque<Record>,
@@ -377,8 +379,8 @@ struct RowSample {
 }
 
 impl RowSample {
-    /// Reads rows. An error ends it at once, so that it is seen before any work is done, unless it is to be told in its
-    /// place. Of a stream no more is waited for than the lines that have come, and one row.
+    /// Reads rows. The first error ends reading, so that it shows before any work is done, unless errors are returned
+    /// in place. For a live stream, waits only for the lines received so far, and for one row.
     fn read_rows(
         &mut self,
         reader: &mut FormatReader,
@@ -414,13 +416,13 @@ impl RowSample {
         Ok(())
     }
 
-    /// Whether the row at `at` names the columns of those below it.
+    /// Scores the row at `at` as the header of the rows below it.
     fn header_score(&self, at: usize, options: &ReadOptions) -> HeaderScore {
         let below: Vec<&[String]> = self.rows.iter().skip(at + 1).map(|row| row.fields.as_slice()).collect();
         header::score_header(self.rows.get(at).map_or(&[], |row| &row.fields), &below, options)
     }
 
-    /// Leaves out what stands above a sheet's table: rows of a single value, above one that names columns.
+    /// Drops titles above a sheet's table: rows with a single value above a row of names.
     fn drop_titles(&mut self, options: &ReadOptions) {
         let filled = |row: &Record| row.fields.iter().filter(|value| !value.trim().is_empty()).count();
         let titles = self.rows.iter().take(MAX_TITLE_ROWS + 1).take_while(|row| filled(row) == 1).count();
@@ -436,14 +438,14 @@ impl RowSample {
         }
     }
 
-    /// Takes the first row away, which holds names.
+    /// Removes the first row, which holds names.
     fn take_header(&mut self) -> Option<Record> {
         self.faults.iter_mut().for_each(|(before, _)| *before = before.saturating_sub(1));
         self.rows.pop_front()
     }
 }
 
-/// Counts a row error if rows may be skipped, else gives the error back.
+/// Skips a row with an error if bad rows are skipped, else returns the error.
 pub(crate) fn skip_or_fail(
     error: DataError,
     options: &ReadOptions,
@@ -458,14 +460,14 @@ pub(crate) fn skip_or_fail(
     }
 }
 
-/// The keys of all objects, in the order in which they first come.
+/// Returns the keys of all objects, in order of first occurrence.
 fn all_keys(rows: &VecDeque<Record>) -> Vec<String> {
     let mut seen = HashSet::new();
     let keys = rows.iter().filter_map(|row| row.object.as_ref()).flat_map(|object| object.keys());
     keys.filter(|key| seen.insert(key.as_str())).take(MAX_COLUMNS).cloned().collect()
 }
 
-/// The paths to the values inside an object that are no objects, in their order.
+/// Collects the paths to the values inside an object that are not objects.
 fn collect_paths(value: &Value, path: &str, depth: usize, found: &mut Vec<String>) {
     match value.as_object().filter(|object| depth > 0 && !object.is_empty()) {
         Some(object) => {
@@ -476,7 +478,7 @@ fn collect_paths(value: &Value, path: &str, depth: usize, found: &mut Vec<String
     }
 }
 
-/// Puts the keys of the object under `key` in its place.
+/// Replaces an object by its keys.
 fn unpack_object(row: &mut Record, key: &str) {
     let Some(object) = &mut row.object else { return };
     if let Some(Value::Object(inner)) = object.shift_remove(key) {

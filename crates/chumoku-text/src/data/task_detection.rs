@@ -1,4 +1,4 @@
-//! What a file is for: classes to tell apart, numbers to tell, words to label, pairs to translate, or text to continue.
+//! Detects the task that a file is for: classification, regression, tagging, translation or language modeling.
 
 use super::error::{ColumnRole, DataError};
 use super::files::DataFiles;
@@ -19,45 +19,49 @@ use super::table::DataTable;
 use crate::lang::wording::{join_names, quote};
 use crate::tr;
 
-/// What data is for: what a model can be trained to do with it. A classifier may be one of two kinds of model.
+/// The task that a model can be trained for on some data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrainingTask {
-    /// Give a text one of several labels.
+    /// Assign one of several labels to a text.
     Classify,
-    /// Give a text any number of labels.
+    /// Assign any number of labels to a text.
     Labels,
-    /// Give a text a number: a rating, a measure.
+    /// Predict a number for a text, such as a rating or a measure.
     Score,
-    /// Give each word of a text a label: names, parts of speech.
+    /// Assign a label to each word of a text, such as names or parts of speech.
     Tag,
-    /// Turn a text into another.
+    /// Translate a text into another.
     Translate,
     /// Continue a text.
     LanguageModel,
 }
 
-/// The task that data is for, and why.
+/// The detected task and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DetectedTask {
     /// The task.
     pub task: TrainingTask,
-    /// Why, for people: `source = column “ja” (its language), target = column “en” (its language)`.
+    /// The reason, for users: `source = column “ja” (its language), target = column “en” (its language)`.
     pub why: String,
 }
 
-/// Says what data is for.
+/// Detects the task that data is for.
 ///
-/// Two parallel files are pairs. In a table, two columns named as a pair (source and target, ja and en …) are one unless
-/// the target has few, repeated values; then comes a label, by name or by few, repeated values; two columns of text of
-/// like length without a label, and with no other column, are a pair too. Text without columns, or with one, is to be continued, and so is a file
-/// that is no table by name and holds neither.
+/// Two parallel files are pairs. A table is checked in this order:
+///
+/// 1. Two columns named as a pair (source and target, ja and en …) are one, unless the target has few, repeated values.
+/// 2. A label column is recognized by its name or by few, repeated values.
+/// 3. Two text columns of similar length are a pair if there is no label and no other column.
+///
+/// Text with one column or none is for language modeling. So is a file that is no table by name and has neither a pair
+/// nor a label.
 ///
 /// # Errors
 ///
-/// Whatever keeps the file from being read, and a table in which neither a pair nor a label nor one text can be found. Two
-/// columns of text that only other columns stand beside may be a title and its description as well as a pair.
+/// Errors that keep the file from being read, and a table without a clear pair, label or single text. Two text columns
+/// next to other columns are not clear: they may be a title and its description as well as a pair.
 pub fn detect_task(files: &DataFiles, options: &ReadOptions) -> Result<DetectedTask, DataError> {
     let path = match files {
         DataFiles::One(path) => path,
@@ -118,7 +122,7 @@ pub fn detect_task(files: &DataFiles, options: &ReadOptions) -> Result<DetectedT
             let next = describe_alternatives(&next);
             found(
                 TrainingTask::Labels,
-                tr!("several labels a text: {why}{next}", "テキストごとに複数のラベル：{why}{next}"),
+                tr!("several labels per text: {why}{next}", "テキストごとに複数のラベル：{why}{next}"),
             )
         }
         Ok(reading) => {
@@ -127,7 +131,7 @@ pub fn detect_task(files: &DataFiles, options: &ReadOptions) -> Result<DetectedT
                 Ok(columns) => columns,
                 Err(error) => return task_without_label(&table, &rows, &options, error),
             };
-            // With few rows, the label is the one other column.
+            // With few rows, the only other column is the label.
             let (label, why) = match &reading {
                 Some((LabelCandidate { form: LabelForm::Class(column), why }, _)) => (Some(*column), why.as_str()),
                 _ => (columns.label, columns.label_why),
@@ -144,7 +148,7 @@ pub fn detect_task(files: &DataFiles, options: &ReadOptions) -> Result<DetectedT
                     TrainingTask::Classify,
                     tr!("label = {title} ({why}){next}", "ラベル = {title}（{why}）{next}"),
                 ),
-                // They may be codes, or a rating by another name.
+                // The numbers may be codes, or a rating under another name.
                 true => found(
                     TrainingTask::Classify,
                     tr!(
@@ -158,11 +162,11 @@ pub fn detect_task(files: &DataFiles, options: &ReadOptions) -> Result<DetectedT
     }
 }
 
-/// The best reading of the label and those that come next; nothing where only a column that is left over can be it.
+/// Returns the best reading of the label and its alternatives. `None` if only the remaining column can be the label.
 ///
 /// # Errors
 ///
-/// No text, or readings that are about as likely.
+/// If there is no text, or if several readings are about equally likely.
 fn best_label_reading(
     layout: &TableLayout,
     rows: &[&Record],
@@ -177,7 +181,7 @@ fn best_label_reading(
     let texts: Vec<usize> = [Some(columns.text), columns.second].into_iter().chain(beside).flatten().collect();
     let found = chooser.choose_label_reading(&texts, label)?;
     Ok(found.map(|(reading, next)| {
-        // A name decides which column it is.
+        // The name decides which column it is.
         let why = if asked.is_none() && label.is_some() && matches!(reading.form, LabelForm::Class(_)) {
             columns.label_why.to_owned()
         } else {
@@ -187,7 +191,7 @@ fn best_label_reading(
     }))
 }
 
-/// The task of a table in which no label was found, or the error that says so.
+/// Returns the task of a table without a label, or the error that reports it.
 fn task_without_label(
     table: &DataTable,
     rows: &[&Record],
@@ -197,7 +201,7 @@ fn task_without_label(
     let (layout, missing) = (&table.layout, MissingValues::from_options(options));
     let found = |task, why: String| Ok(DetectedTask { task, why });
     let is_text = |c: &usize| ColumnProfile::of_column(layout, rows, *c, &missing).is_sentence_like();
-    // Prose may have a comma in each line.
+    // Prose may have a comma in every line.
     let is_guess = matches!(layout.format, Format::Csv { .. }) && !table.is_certain();
     let texts: Vec<usize> = (0..layout.columns.len()).filter(is_text).collect();
     match (texts.as_slice(), &error) {

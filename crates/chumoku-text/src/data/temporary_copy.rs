@@ -1,4 +1,5 @@
-//! Copies of streams in temporary files: as much as fits into memory, where the rows go next, and no line without an end.
+//! Copies streams to temporary files. The size of a stream is bounded by free memory, because the rows go there next,
+//! and no line may be endless.
 
 use super::error::{DataError, SourceLocation};
 use super::gzip::StreamFault;
@@ -10,25 +11,25 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 
-/// The most that is copied of a stream.
+/// The limits of a copy.
 #[derive(Clone, Copy, Debug)]
 struct CopyLimits {
-    /// Bytes.
+    /// Bytes of the whole stream.
     all: u64,
-    /// Bytes between two ends of lines.
+    /// Bytes of one line.
     line: u64,
 }
 
-/// A stream that fails where it shows no end.
+/// A reader that fails when the stream or a line exceeds its limit.
 struct BoundedReader<R> {
     input: R,
     limits: CopyLimits,
     total: u64,
-    /// Bytes of the line so far, and the number of the line.
+    /// Bytes of the current line so far, and its number.
     line: (u64, u64),
 }
 
-/// The reason why a stream is not copied further, as the source of an I/O error.
+/// The limit that was exceeded. Used as the source of an I/O error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UnboundedInput {
     Line(u64),
@@ -54,7 +55,7 @@ impl<R: Read> Read for BoundedReader<R> {
                 return Err(io::Error::other(UnboundedInput::Line(*number)));
             }
             if piece.ends_with(b"\n") || piece.ends_with(b"\r") {
-                // A line break of two bytes ends one line.
+                // `\r\n` ends one line, not two.
                 *number += u64::from(piece.ends_with(b"\n"));
                 *bytes = 0;
             }
@@ -66,11 +67,11 @@ impl<R: Read> Read for BoundedReader<R> {
     }
 }
 
-/// Copies a stream, called `path` in messages, to a temporary file, and goes back to the file's beginning.
+/// Copies a stream to a temporary file and rewinds the file. Messages call the stream `path`.
 ///
 /// # Errors
-/// If the stream cannot be read, is larger than free memory, or has a line without an end.
-/// If there is no room for the copy.
+/// If the stream cannot be read, is larger than free memory, or has an endless line. If the disk has no space for the
+/// copy.
 pub(super) fn to_temporary_file(path: &Path, input: impl Read) -> Result<File, DataError> {
     copy(path, input, CopyLimits { all: memory::available_bytes(), line: MAX_LINE_SCAN })
 }
@@ -105,7 +106,7 @@ mod tests {
     const LIMITS: CopyLimits = CopyLimits { all: 1 << 20, line: 1 << 16 };
 
     #[test]
-    fn a_stream_without_an_end_is_left() {
+    fn endless_streams_are_refused() {
         let path = Path::new("-");
         // As many bytes as are allowed, and one more.
         let rows = b"a row\r\n".repeat(1 << 20);
@@ -114,7 +115,7 @@ mod tests {
         assert!(all == rows[..1 << 20]);
         let error = copy(path, &rows[..(1 << 20) + 1], LIMITS).unwrap_err();
         assert!(matches!(error, DataError::EndlessStream { bytes: 1_048_576, .. }), "{error}");
-        // A line without an end, behind two that have one.
+        // An endless line after two complete ones.
         for end in ["\n", "\r\n"] {
             let start = format!("a{end}b{end}");
             let error = copy(path, start.as_bytes().chain(io::repeat(b'x')), LIMITS).unwrap_err();

@@ -1,12 +1,12 @@
-//! TSV. Real files come with two customs: quotes as plain characters (corpora, `cut`, `awk`), and quotes as in CSV
-//! (spreadsheets, pandas). The number of columns, which the first row fixes, decides row by row:
+//! Reads TSV. Files follow two conventions: quotes as ordinary characters (corpora, `cut`, `awk`), and quotes as in CSV
+//! (spreadsheets, pandas). The first row sets the number of columns, which decides for each row:
 //!
-//! 1. Fields that begin with a quote and close before a tab or the end of the line are taken out of their quotes, as
-//!    in CSV; all other quotes are plain characters. If the row then has the right number of columns, that is it.
-//! 2. Else, if plain tabs give the right number, every quote is a plain character.
-//! 3. Else, if columns are missing and a quote was left open, the row goes on through the next lines until the quote
-//!    closes with the right number of columns (a text with line breaks, as pandas writes it).
-//! 4. Else the row is an error.
+//! 1. Fields that start with a quote and close it before a tab or the end of the line are unquoted, as in CSV. All
+//!    other quotes are ordinary characters. If the row then has the right number of columns, it is accepted.
+//! 2. Otherwise, if plain tabs give the right number, every quote is an ordinary character.
+//! 3. Otherwise, if columns are missing and a quote is open, the row continues on the next lines. It ends where the
+//!    quote closes with the right number of columns (a text with line breaks, as pandas writes it).
+//! 4. Otherwise the row is an error.
 //!
 //! So an unbalanced quote never swallows rows, and the first row is always one line.
 
@@ -19,9 +19,9 @@ use super::lines::{LineReader, TextLine};
 use super::record::Record;
 use super::width::RowWidth;
 
-/// Lines a row may go on for.
+/// Most lines of a row.
 const MAX_JOINED_LINES: usize = 500;
-/// Bytes it may have then.
+/// Most bytes of a row that spans several lines.
 const MAX_JOINED_BYTES: usize = 1 << 20;
 
 /// Reads the rows of a TSV file.
@@ -59,7 +59,7 @@ impl TsvReader {
             }
         }
         let place = || {
-            // The tab in front of the first field too many, or the end of the line.
+            // The tab before the first extra field, or the end of the line.
             let extra = expected.and_then(|expected| line.text.match_indices('\t').nth(expected - 1));
             let at = extra.map_or(line.text.len(), |(at, _)| at + 1);
             self.lines.location(line.number).at_column(line.column(at))
@@ -68,7 +68,7 @@ impl TsvReader {
         Ok(Some(Record::from_fields(line.number, fields)))
     }
 
-    /// Tries rule 3; gives the lines back if it does not work out.
+    /// Tries rule 3. Gives the lines back if it fails.
     fn join_lines(&mut self, first: &TextLine, expected: usize) -> Result<Option<Vec<String>>, DataError> {
         let mut joined = format!("{}{}", first.text, first.ending);
         let mut taken: Vec<TextLine> = Vec::new();
@@ -93,16 +93,16 @@ impl TsvReader {
     }
 }
 
-/// A row cut into fields.
+/// A row split into fields.
 pub(crate) struct QuotedRow {
     pub(crate) fields: Vec<String>,
-    /// How many there are; of many more than expected only the first are kept in `fields`.
+    /// Number of fields. Extra fields are counted but not kept in `fields`.
     pub(crate) count: usize,
-    /// Whether one begins with a quote that does not close.
+    /// True if a field starts with a quote that does not close.
     has_open_quote: bool,
 }
 
-/// Cuts a row by rule 1.
+/// Splits a row by rule 1.
 pub(crate) fn split_quoted(row: &str, expected: Option<usize>) -> QuotedRow {
     let kept = expected.unwrap_or(MAX_COLUMNS);
     let mut cut = QuotedRow { fields: Vec::new(), count: 0, has_open_quote: false };
@@ -128,7 +128,7 @@ pub(crate) fn split_quoted(row: &str, expected: Option<usize>) -> QuotedRow {
     }
 }
 
-/// The value of a field from behind its opening quote, and what follows its closing one; `None` if no quote closes it.
+/// Returns the value after an opening quote and the text after the closing one. `None` if the quote does not close.
 fn unquote(rest: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut rest = rest;
@@ -146,7 +146,7 @@ fn unquote(rest: &str) -> Option<(String, &str)> {
     }
 }
 
-/// Whether a row with line breaks in it, below others of as many columns, reads back as these fields.
+/// Returns whether a row with line breaks reads back as these fields, below other rows with the same number of columns.
 pub(crate) fn reads_back(row: &str, fields: &[String]) -> bool {
     let input = Box::new(Cursor::new(row.as_bytes().to_vec()));
     let mut reader = TsvReader::new(LineReader::new(Path::new(""), input, 0, false));

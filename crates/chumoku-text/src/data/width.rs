@@ -4,21 +4,21 @@ use super::error::{DataError, SourceLocation};
 use super::limits::MAX_COLUMNS;
 use crate::lang::lang;
 
-/// The number of columns, which the first row of a table fixes for all others.
+/// The number of columns, which the first row sets for all others.
 #[derive(Default)]
 pub(crate) struct RowWidth {
-    /// The number, and the line that fixed it.
+    /// The number, and the line that set it.
     pub(crate) expected: Option<(usize, u64)>,
 }
 
 impl RowWidth {
-    /// Whether a line is no row: empty, or white space where there are several columns.
+    /// Returns whether a line is not a row: it is empty, or white space in a table with several columns.
     pub(crate) fn is_blank(&self, line: &str, delimiter: char) -> bool {
         let several = self.expected.is_some_and(|(columns, _)| columns > 1);
         line.is_empty() || (several && !line.contains(delimiter) && line.trim().is_empty())
     }
 
-    /// Checks a row of `found` columns, or takes it as the model if it is the first.
+    /// Checks the number of columns in a row. The first row sets it.
     pub(crate) fn check(
         &mut self,
         format: &'static str,
@@ -39,9 +39,9 @@ impl RowWidth {
                         "put a text that holds the delimiter in quotes",
                         "区切り文字を含むテキストは引用符で囲んでください",
                     ),
-                    ("JSON", true) => lang().pick("take out what is too much", "余分な値を取り除いてください"),
+                    ("JSON", true) => lang().pick("remove the extra values", "余分な値を取り除いてください"),
                     (_, true) => lang().pick("take the tabs out of the text", "テキストからタブを取り除いてください"),
-                    (_, false) => lang().pick("add what is missing", "足りない値を補ってください"),
+                    (_, false) => lang().pick("add the missing values", "足りない値を補ってください"),
                 },
             }),
             None if found > MAX_COLUMNS => Err(DataError::TooManyColumns { place: place(), limit: MAX_COLUMNS, found }),

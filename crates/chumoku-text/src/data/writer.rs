@@ -1,4 +1,4 @@
-//! Writing rows back as they came, with columns added: the output of `predict`.
+//! Writes rows back in their original form with added columns: the output of `predict`.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -10,29 +10,29 @@ use super::format::Format;
 use super::record::{Record, TableLayout, value_to_text};
 use super::tsv::reads_back;
 
-/// The form of the output.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OutputFormat {
-    /// CSV, TSV and JSONL as they came; plain text and fastText as TSV with a header; Parquet and JSON as
-    /// JSONL; Excel as CSV.
+    /// The input format. Plain text and fastText become TSV with a header, Parquet and JSON become JSONL, and Excel
+    /// becomes CSV.
     #[default]
     LikeInput,
-    /// The same with a byte order mark in front of CSV and TSV, from which Excel sees that they are UTF-8.
+    /// Like `LikeInput`, with a byte order mark before CSV and TSV, so that Excel recognizes UTF-8.
     LikeInputWithBom,
-    /// JSONL, whatever came.
+    /// JSONL for every input format.
     JsonLines,
 }
 
 /// Writes the rows of a file with added columns, so that reading them back gives the same fields.
 ///
-/// A header is written if the input had one. The output is UTF-8 with `\n` behind each row.
+/// A header is written if the input had one. The output is UTF-8, with `\n` after each row.
 pub struct RecordWriter<W: Write> {
     rows: RowSink<W>,
-    /// The names of the columns of the input, made unique for JSON.
+    /// The column names of the input, made unique for JSON.
     keys: Vec<String>,
     added: Vec<String>,
-    /// Rows written, the header not counted.
+    /// Number of rows written, without the header.
     written: u64,
 }
 
@@ -43,9 +43,9 @@ enum RowSink<W: Write> {
 }
 
 impl<W: Write> RecordWriter<W> {
-    /// A writer of rows laid out as `layout` says, with the columns `added` behind them; writes the header.
+    /// Creates a writer for rows with this layout, followed by the columns `added`, and writes the header.
     ///
-    /// An added column whose name the input already has is renamed (`label` → `predicted_label`).
+    /// An added column is renamed if the input has a column of that name (`label` → `predicted_label`).
     ///
     /// # Errors
     ///
@@ -88,14 +88,14 @@ impl<W: Write> RecordWriter<W> {
         Ok(writer)
     }
 
-    /// The names of the added columns, as they are written.
+    /// Returns the names of the added columns, as written.
     pub fn added(&self) -> &[String] {
         &self.added
     }
 
-    /// Counts rows that others write: those before the next one, where this writer has only some of a file's.
+    /// Counts rows that other writers write before the next one, if this writer has only part of a file.
     ///
-    /// The next row is then written as it would be behind them.
+    /// The next row is written as if those rows were before it.
     pub fn skip_rows(&mut self, rows: u64) {
         self.written += rows;
         if rows > 0 {
@@ -110,19 +110,19 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Writes one row; `values` belong to the added columns, in order.
+    /// Writes a row. `values` are those of the added columns, in order.
     ///
-    /// One that is null is left out of an object, and is an empty field elsewhere.
+    /// A null value is left out of an object, and is an empty field in other formats.
     ///
     /// # Errors
     ///
-    /// If the output cannot be written, or TSV cannot hold a field with a line break so that it reads back the same.
+    /// If the output cannot be written, or if a field with a line break would not read back from TSV.
     pub fn write(&mut self, record: &Record, values: &[Value]) -> Result<(), DataError> {
         self.written += 1;
         if let RowSink::Json(out) = &mut self.rows {
             let mut object = record.to_object(&self.keys);
             for (name, value) in self.added.iter().zip(values).filter(|(_, value)| !value.is_null()) {
-                // A key that came only after the sample may still be in the way.
+                // A key that first occurs after the sample may have the same name.
                 let name = unused_name(name, |name| object.contains_key(name));
                 object.insert(name, value.clone());
             }
@@ -136,7 +136,7 @@ impl<W: Write> RecordWriter<W> {
         match &mut self.rows {
             RowSink::Json(_) => Ok(()),
             RowSink::Csv(writer) => writer.write_record(fields).map_err(|error| {
-                // Made an `io::Error` as a whole, it would not say any more that the reader has gone.
+                // Converting the whole error to `io::Error` would lose the kind that reports a closed pipe.
                 let source = match error.into_kind() {
                     csv::ErrorKind::Io(source) => source,
                     other => io::Error::other(format!("{other:?}")),
@@ -154,7 +154,7 @@ impl<W: Write> RecordWriter<W> {
         }
     }
 
-    /// Hands on all that has been written.
+    /// Flushes the output.
     ///
     /// # Errors
     ///
@@ -168,11 +168,11 @@ impl<W: Write> RecordWriter<W> {
         flushed.map_err(|source| DataError::Write { source })
     }
 
-    /// Flushes and gives the output back.
+    /// Flushes and returns the output.
     ///
     /// # Errors
     ///
-    /// If the last of it cannot be written.
+    /// If the output cannot be flushed.
     pub fn finish(self) -> Result<W, DataError> {
         let flushed = |mut out: W| out.flush().map(|()| out);
         let result = match self.rows {
@@ -192,7 +192,7 @@ fn write_object(out: &mut impl Write, object: &Map<String, Value>) -> io::Result
     out.write_all(&line)
 }
 
-/// The fields between tabs; one that holds a tab or a line break or begins with a quote is put in quotes.
+/// Formats a row of TSV. Quotes fields that contain a tab or a line break, or that start with a quote.
 fn tsv_row(fields: &[String]) -> String {
     if let [field] = fields
         && field.is_empty()
@@ -206,7 +206,7 @@ fn tsv_row(fields: &[String]) -> String {
     fields.iter().map(quoted).collect::<Vec<_>>().join("\t")
 }
 
-/// `name`, or `predicted_name`, or `predicted_name_2` …: the first that is not taken.
+/// Returns the first unused name of `name`, `predicted_name`, `predicted_name_2` …
 fn unused_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let predicted = if name.starts_with("predicted_") { name.to_owned() } else { format!("predicted_{name}") };
     let numbered = (2_u64..).map(|n| format!("{predicted}_{n}"));
@@ -217,7 +217,8 @@ fn unused_name(name: &str, taken: impl Fn(&str) -> bool) -> String {
 /// The byte order mark in UTF-8.
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
-/// Puts a byte order mark in front of output that is to have one, or that begins with one, because a reader takes the first away.
+/// Writes a byte order mark before output that should have one, or that starts with one, because readers remove the
+/// first.
 struct BomWriter<W> {
     out: W,
     begun: Cell<bool>,
@@ -247,8 +248,9 @@ impl<W: Write> Write for BomWriter<W> {
     }
 }
 
-/// A field that no spreadsheet takes for a formula: an apostrophe, which spreadsheets do not show, before what would begin one
-/// (`=`, `+`, `-`, `@`, a tab, a carriage return). Numbers stay as they are. The service's page has the same rule.
+/// Makes a field safe for spreadsheets: adds an apostrophe, which they do not show, before a field that would start a
+/// formula. Such fields start with `=`, `+`, `-`, `@`, a tab or a carriage return. Numbers stay unchanged. The page of
+/// the service has the same rule.
 #[must_use]
 pub fn escape_formula(field: &str) -> String {
     let is_number = || field.parse::<f64>().is_ok_and(f64::is_finite);

@@ -1,12 +1,12 @@
-//! The language in which people are spoken to.
+//! The language of messages.
 //!
-//! A picture, a page or a table takes its [`Lang`] as an argument. Messages (errors, and what is said while a model
-//! trains) are made where the fault is found, far from whoever chose a language; they are in the language of the
-//! process, as with a locale: English unless the program calls [`set_lang`] when it starts.
+//! Pictures, pages and tables take a [`Lang`] argument. Errors and training messages are created far from the caller,
+//! so they use the language of the process, like a locale. It is English unless the program calls [`set_lang`] at
+//! startup.
 //!
 //! # Files
 //!
-//! - `clean`: texts of others made safe for messages
+//! - `clean`: makes text from users and files safe for messages
 //! - `wording`: quotes, lists and numbers in sentences
 
 mod clean;
@@ -17,7 +17,7 @@ use std::io::{self, ErrorKind};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The language people are spoken to in.
+/// The language of messages and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lang {
     /// English.
@@ -28,13 +28,13 @@ pub enum Lang {
 }
 
 impl Lang {
-    /// The language's code, as `--lang` and HTML write it.
+    /// The code of the language, as in `--lang` and HTML.
     #[must_use]
     pub fn code(self) -> &'static str {
         self.pick("en", "ja")
     }
 
-    /// The one of two texts that is in this language.
+    /// Returns the text for this language.
     #[must_use]
     pub fn pick<'a>(self, en: &'a str, ja: &'a str) -> &'a str {
         match self {
@@ -43,7 +43,7 @@ impl Lang {
         }
     }
 
-    /// A text between this language's quotation marks.
+    /// Puts a text between the quotation marks of this language.
     pub fn quoted(self, text: &str) -> String {
         match self {
             Self::En => format!("\"{text}\""),
@@ -51,19 +51,19 @@ impl Lang {
         }
     }
 
-    /// The language that the environment asks for: of `LC_ALL`, `LC_MESSAGES` and `LANG` the first that is set and not
-    /// empty, as POSIX has it.
+    /// Returns the language of the environment: the first of `LC_ALL`, `LC_MESSAGES` and `LANG` that is set and not
+    /// empty, as POSIX specifies.
     ///
-    /// English where that names a language we do not speak.
+    /// Returns English if that language is not supported.
     #[must_use]
     pub fn from_environment(variable: impl Fn(&str) -> Option<String>) -> Lang {
         Lang::from_user(variable, || None)
     }
 
-    /// The user's language: that of the environment, or, where it names none, the one of the system's settings.
+    /// Returns the user's language: from the environment or, if it names none, from the system settings.
     ///
-    /// Programs give [`std::env::var`] and `chumoku_kernels::system::user_language`: Windows and macOS have such settings, and
-    /// programs that are not started from a shell find no variables.
+    /// Callers pass [`std::env::var`] and `chumoku_kernels::system::user_language`. The settings matter on Windows and
+    /// macOS, and for programs that are not started from a shell and so have no such variables.
     #[must_use]
     pub fn from_user(variable: impl Fn(&str) -> Option<String>, settings: impl FnOnce() -> Option<String>) -> Lang {
         let set = |name| variable(name).filter(|value| !value.is_empty());
@@ -92,34 +92,34 @@ impl FromStr for Lang {
 
 static IS_JAPANESE: AtomicBool = AtomicBool::new(false);
 
-/// Makes `lang` the language of this process's messages.
+/// Sets the language of this process's messages.
 pub fn set_lang(lang: Lang) {
     IS_JAPANESE.store(lang == Lang::Ja, Ordering::Relaxed);
 }
 
-/// The language of this process's messages.
+/// Returns the language of this process's messages.
 #[must_use]
 pub fn lang() -> Lang {
     if IS_JAPANESE.load(Ordering::Relaxed) { Lang::Ja } else { Lang::En }
 }
 
-/// What the system said of a file or a pipe, in the language of the process, with the system's own number.
+/// Describes a system error in the language of the process, with the error number of the system.
 ///
-/// The standard library speaks English alone, and says nothing else than what its kind and number say.
+/// The standard library has English messages only. The kind and number of an error carry the same information.
 #[must_use]
 pub fn system_message(error: &io::Error) -> String {
     let known = match (lang(), error.kind()) {
         (Lang::En, _) => None,
-        (Lang::Ja, ErrorKind::NotFound) => Some("ファイルもフォルダもありません"),
+        (Lang::Ja, ErrorKind::NotFound) => Some("ファイルまたはフォルダが見つかりません"),
         (Lang::Ja, ErrorKind::PermissionDenied) => Some("アクセスが許可されていません"),
         (Lang::Ja, ErrorKind::AlreadyExists) => Some("すでに存在します"),
         (Lang::Ja, ErrorKind::IsADirectory) => Some("フォルダです"),
-        (Lang::Ja, ErrorKind::NotADirectory) => Some("途中にフォルダでないものがあります"),
+        (Lang::Ja, ErrorKind::NotADirectory) => Some("パスの途中にフォルダ以外のものがあります"),
         (Lang::Ja, ErrorKind::StorageFull) => Some("ディスクに空きがありません"),
         (Lang::Ja, ErrorKind::QuotaExceeded) => Some("割り当てられた容量を超えています"),
         (Lang::Ja, ErrorKind::ReadOnlyFilesystem) => Some("読み取り専用のファイルシステムです"),
         (Lang::Ja, ErrorKind::FileTooLarge) => Some("ファイルが大きすぎます"),
-        (Lang::Ja, ErrorKind::BrokenPipe) => Some("パイプの読み手がいません"),
+        (Lang::Ja, ErrorKind::BrokenPipe) => Some("パイプの読み取り側が閉じられています"),
         (Lang::Ja, ErrorKind::UnexpectedEof) => Some("途中で終わっています"),
         (Lang::Ja, ErrorKind::OutOfMemory) => Some("メモリが足りません"),
         (Lang::Ja, _) => None,
@@ -131,7 +131,7 @@ pub fn system_message(error: &io::Error) -> String {
     }
 }
 
-/// What was being done to a file, as a noun of the process's language: "reading", 読み込み.
+/// Returns the name of a file action in the process's language: "reading" or 読み込み.
 pub fn action(action: &'static str) -> &'static str {
     lang().pick(action, japanese_action(action))
 }
@@ -154,9 +154,10 @@ fn japanese_action(action: &'static str) -> &'static str {
     }
 }
 
-/// A message in the language of the process: the English and the Japanese format string, then their arguments.
+/// Formats a message in the language of the process. Takes the English and the Japanese format string, then their
+/// arguments.
 ///
-/// Both may name variables in braces, in the order that each language wants.
+/// Both strings may use named arguments in any order.
 ///
 /// ```
 /// let rows = 3;
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_environment_is_read_as_posix_reads_it() {
+    fn the_environment_is_read_as_posix_specifies() {
         let of = |set: &[(&str, &str)]| {
             Lang::from_environment(|name| set.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
         };
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_count_where_the_environment_is_silent() {
+    fn system_settings_apply_if_the_environment_is_empty() {
         let of = |lang: Option<&str>, settings: Option<&str>| {
             Lang::from_user(|name| lang.filter(|_| name == "LANG").map(str::to_owned), || settings.map(str::to_owned))
         };
@@ -205,7 +206,7 @@ mod tests {
         assert_eq!(of(Some("ja_JP.UTF-8"), Some("en-US")), Lang::Ja);
     }
 
-    /// The files of a folder and of those in it.
+    /// Collects the Rust files of a folder and its subfolders.
     fn sources(folder: &std::path::Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_done_to_a_file_has_a_japanese_name() {
+    fn every_file_action_has_a_japanese_name() {
         let mut files = Vec::new();
         for member in ["chumoku-text", "chumoku", "chumoku-view"] {
             let member = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(member);
@@ -229,7 +230,7 @@ mod tests {
             for start in ["Error::io(\"", "Error::writing(\"", "doing: \""] {
                 for (at, _) in file.match_indices(start) {
                     let verb = file[at + start.len()..].split('"').next().unwrap();
-                    // Leaked once for each of a few dozen: a name is 'static everywhere else.
+                    // `action` takes a `'static` name. The leak is a few dozen short strings.
                     let japanese = japanese_action(verb.to_owned().leak());
                     assert_ne!(japanese, verb, "say it in Japanese in `doing`");
                     seen += 1;

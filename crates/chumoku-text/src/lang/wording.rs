@@ -1,14 +1,14 @@
-//! Words for messages: quoting what a file holds, listing names, guessing what was meant.
+//! Wording of messages: quotes, lists of names, suggestions and numbers.
 
 use crate::lang::{is_harmful, lang};
 use crate::tr;
 
-/// Longest piece of a file that a message quotes, in characters.
+/// Longest excerpt that a message quotes, in characters.
 pub const MAX_QUOTED_CHARS: usize = 40;
 /// Most names that a message lists.
 const MAX_LISTED_NAMES: usize = 12;
 
-/// A piece of a file between quotation marks, on one line, cut to a readable length, control characters escaped.
+/// Quotes an excerpt of a file on one line, shortened, with control characters escaped.
 pub fn quote(text: &str) -> String {
     let mut out = String::from("“");
     let mut chars = text.chars();
@@ -26,7 +26,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// Quoted names with commas between them; a long list is cut and says how many more there are.
+/// Lists quoted names with commas. A long list ends with the number of names left out.
 pub fn list_names<S: AsRef<str>>(names: &[S]) -> String {
     let mut out = join_names(&names.iter().take(MAX_LISTED_NAMES).map(|name| quote(name.as_ref())).collect::<Vec<_>>());
     if let Some(more) = names.len().checked_sub(MAX_LISTED_NAMES).filter(|&more| more > 0) {
@@ -35,12 +35,12 @@ pub fn list_names<S: AsRef<str>>(names: &[S]) -> String {
     out
 }
 
-/// What a message lists, with the commas of its language between.
+/// Joins items with the comma of the process's language.
 pub fn join_names(names: &[String]) -> String {
     names.join(lang().pick(", ", "、"))
 }
 
-/// `; did you mean “x”?` when one of `names` is close to `wanted`, else nothing.
+/// Returns `; did you mean “x”?` if one of `names` is close to `wanted`, else an empty string.
 pub fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match nearest_name(wanted, names) {
         Some(name) => tr!("; did you mean {}?", "。{}のことですか", quote(name)),
@@ -48,9 +48,9 @@ pub fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) 
     }
 }
 
-/// The name closest to `wanted` by edit distance, letter case aside, if at most a third of its letters differ.
+/// Returns the name closest to `wanted` by edit distance, ignoring case, if at most a third of its letters differ.
 pub fn nearest_name<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Longer names are no slips of the finger, and the distance costs the product of the lengths.
+    // Longer names are not typos, and the distance costs the product of the lengths.
     const COMPARED: usize = 64;
     let folded = |name: &str| name.trim().chars().take(COMPARED).flat_map(char::to_lowercase).collect::<Vec<_>>();
     let wanted = folded(wanted);
@@ -64,7 +64,7 @@ pub fn nearest_name<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) 
         .map(|(_, name)| name)
 }
 
-/// Levenshtein distance, one row of the table at a time.
+/// The Levenshtein distance, computed one row of the table at a time.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, ca) in a.iter().enumerate() {
@@ -79,18 +79,18 @@ fn edit_distance(a: &[char], b: &[char]) -> usize {
     row[b.len()]
 }
 
-/// `1 row`, `2 rows`.
+/// Formats a count with its noun: `1 row`, `2 rows`.
 pub fn format_count(n: u64, singular: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {singular}s") }
 }
 
-/// A whole number with commas: `1,234,567`.
+/// Formats an integer with thousands separators: `1,234,567`.
 #[must_use]
 pub fn format_thousands(n: usize) -> String {
     format_thousands_wide(n as u128)
 }
 
-/// The same of a number of any size.
+/// [`format_thousands`] for a `u128`.
 #[must_use]
 pub fn format_thousands_wide(n: u128) -> String {
     let digits = n.to_string();
@@ -104,7 +104,7 @@ pub fn format_thousands_wide(n: u128) -> String {
     out
 }
 
-/// A size as people read it, never rounded down to the limit it exceeds.
+/// Formats a size in bytes. Rounds up, so that a size over a limit never reads as the limit.
 pub fn format_size(bytes: u64) -> String {
     const MEBI: u64 = 1 << 20;
     if bytes < MEBI {
@@ -114,7 +114,7 @@ pub fn format_size(bytes: u64) -> String {
     if bytes.is_multiple_of(MEBI) {
         return format!("{} MiB", bytes / MEBI);
     }
-    // Tenths, rounded up, so that one byte over 16 MiB does not read “16 MiB”.
+    // Tenths, rounded up: one byte over 16 MiB must not read “16 MiB”.
     let tenths = (bytes as f64 / MEBI as f64 * 10.0).ceil() as u64;
     format!("{}.{} MiB", tenths / 10, tenths % 10)
 }
@@ -124,13 +124,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quotes_stay_on_one_line_and_short() {
+    fn quotes_are_short_and_on_one_line() {
         assert_eq!(quote("a\nb\u{1b}[31m"), "“a\\nb\\u{1b}[31m”");
         assert_eq!(quote(&"x".repeat(41)), format!("“{}…”", "x".repeat(40)));
     }
 
     #[test]
-    fn the_nearest_name_is_a_slip_away() {
+    fn the_nearest_name_is_one_typo_away() {
         assert_eq!(nearest_name("reviw", ["stars", "review", "title"]), Some("review"));
         assert_eq!(nearest_name("LABEL", ["label"]), Some("label"));
         assert_eq!(nearest_name("colour", ["x", "sentiment"]), None);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_commas() {
+    fn numbers_have_thousands_separators() {
         assert_eq!([0, 999, 1000, 1234567].map(format_thousands), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(format_thousands_wide(1 << 64), "18,446,744,073,709,551,616");
     }

@@ -1,4 +1,4 @@
-//! BLEU: how many n-grams of the translations are in the references, and whether the translations are long enough.
+//! BLEU: the fraction of n-grams that occur in the references, with a penalty for translations that are too short.
 
 use super::tokens::BleuTokenizer;
 use super::{MetricError, check_lines, line_references, ngrams, version, words};
@@ -6,61 +6,61 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::AddAssign;
 
-/// The longest n-grams that BLEU counts.
+/// The longest n-gram that BLEU counts.
 pub const MAX_ORDER: usize = 4;
 
-/// Corpus BLEU, from 0 to 100, with letter case, smoothing `exp` and all four orders, as sacreBLEU computes it.
+/// Corpus BLEU from 0 to 100, case-sensitive, with smoothing `exp` and orders 1 to 4, as in sacreBLEU.
 ///
 /// ```text
 /// BLEU = BP · exp(¼ · Σₙ ln pₙ)      pₙ = 100 · matches / totals of n-grams, n = 1 … 4, over the whole corpus
 /// BP   = exp(1 − r / c) if c < r, else 1      c, r: lengths of the translations and of the references, in tokens
 /// ```
 ///
-/// An n-gram matches at most as often as it occurs in one of its line's references; the reference whose length is
-/// closest counts for r, the shorter of two. The k-th order without any match has pₙ = 100 / (2ᵏ · totals).
+/// An n-gram matches at most as often as it occurs in one of its line's references. The reference closest in length
+/// determines r, and the shorter one wins a tie. The k-th order without a match has pₙ = 100 / (2ᵏ · totals).
 ///
 /// Source: Papineni, Roukos, Ward and Zhu, "BLEU: a Method for Automatic Evaluation of Machine Translation" (2002);
 /// smoothing: Chen and Cherry, "A Systematic Comparison of Smoothing Techniques for Sentence-Level BLEU" (2014), method
 /// 3; details: Post, "A Call for Clarity in Reporting BLEU Scores" (2018).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bleu {
-    /// What counts as a token.
+    /// The tokenizer.
     pub tokenizer: BleuTokenizer,
 }
 
-/// What BLEU counts; the counts of lines add up to those of a corpus.
+/// N-gram counts. The counts of a corpus are the sums of those of its lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BleuCounts {
-    /// N-grams of the translations that are in the references, by order.
+    /// N-grams of the translations that occur in the references, by order.
     pub matches: [u64; MAX_ORDER],
     /// All n-grams of the translations, by order.
     pub totals: [u64; MAX_ORDER],
-    /// Tokens of the translations.
+    /// Number of tokens in the translations.
     pub hypothesis_length: u64,
-    /// Tokens of the references, of those closest in length.
+    /// Number of tokens in the references closest in length.
     pub reference_length: u64,
 }
 
-/// A BLEU score and its parts.
+/// A BLEU score and its components.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BleuScore {
     /// The score, from 0 to 100.
     pub score: f64,
-    /// The precisions by order, in per cent, after smoothing; all 0 if nothing matches.
+    /// The precisions by order, in percent, after smoothing. All are 0 if nothing matches.
     pub precisions: [f64; MAX_ORDER],
     /// The brevity penalty, from 0 to 1.
     pub brevity_penalty: f64,
-    /// What it was computed from.
+    /// The counts behind the score.
     pub counts: BleuCounts,
 }
 
 impl Bleu {
-    /// BLEU with tokens of this kind.
+    /// Creates the metric with a tokenizer.
     pub fn new(tokenizer: BleuTokenizer) -> Self {
         Bleu { tokenizer }
     }
 
-    /// Counts one line against its references.
+    /// Counts the n-grams of one line against its references.
     pub fn count<R: AsRef<str>>(&self, hypothesis: &str, references: &[R]) -> BleuCounts {
         let hypothesis = self.tokenizer.tokenize(hypothesis);
         let hypothesis: Vec<&str> = words(&hypothesis).collect();
@@ -89,10 +89,10 @@ impl Bleu {
 
     /// Scores a corpus.
     ///
-    /// `references` holds one set or more, each with one line for every hypothesis.
+    /// `references` holds one or more sets, each with one line for every hypothesis.
     ///
     /// # Errors
-    /// If there is no line, no set of references, or a set of another number of lines.
+    /// If there are no lines or no references, or if a set has another number of lines.
     pub fn corpus<H: AsRef<str>, R: AsRef<str>>(
         &self,
         hypotheses: &[H],
@@ -106,7 +106,8 @@ impl Bleu {
         Ok(counts.score())
     }
 
-    /// What a score with so many sets of references means, as sacreBLEU writes it; the version is our own.
+    /// Returns the signature of a score, as sacreBLEU writes it, for this number of reference sets. The version is
+    /// chumoku's.
     pub fn signature(&self, references: usize) -> String {
         let tokens = self.tokenizer.name();
         format!("nrefs:{references}|case:mixed|eff:no|tok:{tokens}|smooth:exp|{}", version())
@@ -114,10 +115,10 @@ impl Bleu {
 }
 
 impl BleuCounts {
-    /// The score of what was counted.
+    /// Computes the score from the counts.
     pub fn score(&self) -> BleuScore {
         let (length, reference) = (self.hypothesis_length as f64, self.reference_length as f64);
-        // Without any token the exponent is −∞ and the penalty 0.
+        // For an empty translation the exponent is −∞ and the penalty 0.
         let brevity_penalty = if length < reference { (1.0 - reference / length).exp() } else { 1.0 };
         let mut precisions = [0.0; MAX_ORDER];
         let mut score = 0.0;
@@ -134,9 +135,9 @@ impl BleuCounts {
                     *precision = 100.0 * matches as f64 / total as f64;
                 }
             }
-            // An order without n-grams has the logarithm −∞ and makes the score 0.
+            // An order without n-grams has the logarithm −∞, so the score is 0.
             let mean = (precisions.iter().map(|p: &f64| p.ln()).sum::<f64>() / MAX_ORDER as f64).exp();
-            // Rounding puts e^(ln 100) above 100.
+            // Rounding can put e^(ln 100) above 100.
             score = (brevity_penalty * mean).min(100.0);
         }
         BleuScore { score, precisions, brevity_penalty, counts: *self }

@@ -1,47 +1,47 @@
-//! chrF: how many sequences of characters translations and references share, which asks for no words.
+//! chrF: the character n-grams that translations and references share. It does not depend on word boundaries.
 
 use super::{MetricError, check_lines, is_space, line_references, ngrams, version};
 use std::fmt;
 
-/// The longest sequences of characters that count.
+/// The longest character n-gram that counts.
 const ORDER: usize = 6;
-/// Recall weighs this many times as much as precision.
+/// The weight of recall relative to precision.
 const BETA: f64 = 2.0;
 
-/// Corpus chrF2, from 0 to 100, with letter case and without white space, as sacreBLEU computes it.
+/// Corpus chrF2 from 0 to 100, case-sensitive and without white space, as in sacreBLEU.
 ///
 /// ```text
 /// chrF2 = 100 · (1 + β²) · P · R / (β² · P + R),   β = 2
 /// P, R: means over the orders 1 to 6 of  matches / n-grams of the translations,  matches / n-grams of the references
 /// ```
 ///
-/// Characters are Unicode code points, and an order counts if both sides have n-grams of it. Of several references of a
-/// line, the one with the highest score of its own counts.
+/// Characters are Unicode code points. An order counts if both sides have n-grams of it. If a line has several
+/// references, the one with the highest chrF counts.
 ///
 /// Source: Popović, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chrf;
 
-/// What chrF counts; the counts of lines add up to those of a corpus.
+/// N-gram counts. The counts of a corpus are the sums of those of its lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChrfCounts {
-    /// N-grams of the translations, of the references, and matches: by order.
+    /// For each order: n-grams of the translations, n-grams of the references, matches.
     orders: [[u64; 3]; ORDER],
 }
 
-/// A chrF score and its parts.
+/// A chrF score and its components.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChrfScore {
     /// The score, from 0 to 100.
     pub score: f64,
-    /// The mean precision, in per cent.
+    /// The mean precision, in percent.
     pub precision: f64,
-    /// The mean recall, in per cent.
+    /// The mean recall, in percent.
     pub recall: f64,
 }
 
 impl Chrf {
-    /// Counts one line against that of its references which it is closest to.
+    /// Counts the n-grams of one line against its closest reference.
     pub fn count<R: AsRef<str>>(&self, hypothesis: &str, references: &[R]) -> ChrfCounts {
         let characters = |text: &str| text.chars().filter(|&c| !is_space(c)).collect::<Vec<char>>();
         let hypothesis = characters(hypothesis);
@@ -60,10 +60,10 @@ impl Chrf {
 
     /// Scores a corpus.
     ///
-    /// `references` holds one set or more, each with one line for every hypothesis.
+    /// `references` holds one or more sets, each with one line for every hypothesis.
     ///
     /// # Errors
-    /// If there is no line, no set of references, or a set of another number of lines.
+    /// If there are no lines or no references, or if a set has another number of lines.
     pub fn corpus<H: AsRef<str>, R: AsRef<str>>(
         &self,
         hypotheses: &[H],
@@ -77,14 +77,15 @@ impl Chrf {
         Ok(sum.score())
     }
 
-    /// What a score with so many sets of references means, as sacreBLEU writes it; the version is our own.
+    /// Returns the signature of a score, as sacreBLEU writes it, for this number of reference sets. The version is
+    /// chumoku's.
     pub fn signature(&self, references: usize) -> String {
         format!("nrefs:{references}|case:mixed|eff:yes|nc:{ORDER}|nw:0|space:no|{}", version())
     }
 }
 
-/// The n-grams of a translation, of a reference, and those they share. Where the reference has none, those of the
-/// translation do not count.
+/// Counts the n-grams of a translation, of a reference, and those they share. If the reference has none of this order,
+/// the n-grams of the translation do not count.
 fn count_ngrams(hypothesis: &[char], reference: &[char], n: usize) -> [u64; 3] {
     let of = |characters: &[char]| (characters.len() + 1).saturating_sub(n) as u64;
     let reference_ngrams = ngrams(reference, n);
@@ -101,7 +102,7 @@ impl ChrfCounts {
         }
     }
 
-    /// The score of what was counted.
+    /// Computes the score from the counts.
     pub fn score(&self) -> ChrfScore {
         let (mut precision, mut recall, mut effective) = (0.0, 0.0, 0.0);
         for &[hypothesis, reference, matches] in &self.orders {

@@ -1,8 +1,8 @@
-//! How good translations are: corpus BLEU and chrF, the very numbers of sacreBLEU, with the signature that says which.
+//! Translation metrics: corpus BLEU and chrF with the numbers and signatures of sacreBLEU.
 //!
-//! A score of either metric means something only beside another of the same tokens, smoothing and references (Post,
-//! "A Call for Clarity in Reporting BLEU Scores", 2018). So a score is reported with its signature, and both follow
-//! sacreBLEU 2 in every detail, down to what counts as white space.
+//! Scores compare only if tokens, smoothing and references are the same (Post, "A Call for Clarity in Reporting BLEU
+//! Scores", 2018). So each score is reported with its signature. Both metrics follow sacreBLEU 2 in every detail,
+//! including the definition of white space.
 //!
 //! ```
 //! use chumoku_text::metrics::{Bleu, Chrf};
@@ -35,14 +35,14 @@ use crate::tr;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What keeps hypotheses from being compared with references.
+/// The errors of comparing hypotheses with references.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricError {
-    /// There is nothing to score.
+    /// There are no lines to score.
     #[error("{}", tr!("scoring translations: expected at least one line, found none", "翻訳を採点できません。行が 1 つもありません"))]
     NoLines,
-    /// There is nothing to compare with.
+    /// There are no references.
     #[error("{}", tr!("scoring translations: expected at least one set of references, found none", "翻訳を採点できません。参照訳がありません"))]
     NoReferences,
     /// The numbers of lines differ.
@@ -52,11 +52,11 @@ pub enum MetricError {
     Unpaired {
         /// Lines of the hypotheses.
         hypotheses: usize,
-        /// Lines of the references, of the first set that differs.
+        /// Number of lines in the first reference set that differs.
         references: usize,
-        /// The first line that has no partner, from 1.
+        /// The first line without a counterpart, from 1.
         line: usize,
-        /// The side it is on: `hypotheses`, or `references`, with its number where there are several sets.
+        /// The longer side: `hypotheses` or `references`, with the number of the set if there are several.
         longer: String,
     },
 }
@@ -79,27 +79,27 @@ fn check_lines<R>(hypotheses: usize, references: &[&[R]]) -> Result<(), MetricEr
     if hypotheses == 0 { Err(MetricError::NoLines) } else { Ok(()) }
 }
 
-/// The references of one line, one from each set.
+/// Returns the references of one line, one from each set.
 fn line_references<'a, R: AsRef<str>>(references: &[&'a [R]], line: usize) -> Vec<&'a str> {
     references.iter().map(|set| set[line].as_ref()).collect()
 }
 
-/// The last part of a signature: who computed the score.
+/// The last part of a signature: the program and its version.
 fn version() -> String {
     format!("version:chumoku-{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// White space as Python's `str.split` has it, which is Unicode's and four control characters more.
+/// White space as in Python's `str.split`: Unicode white space and four control characters.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }
 
-/// The pieces between white space.
+/// Splits a text at white space.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_space).filter(|word| !word.is_empty())
 }
 
-/// How often each sequence of `n` tokens occurs.
+/// Counts each n-gram of length `n`.
 fn ngrams<T: Eq + Hash>(tokens: &[T], n: usize) -> HashMap<&[T], u64> {
     let mut counts = HashMap::new();
     for ngram in tokens.windows(n) {

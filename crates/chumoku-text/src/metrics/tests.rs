@@ -1,4 +1,4 @@
-//! The metrics against sacreBLEU's numbers, what must hold of any text, and what must fail.
+//! Tests of the metrics: agreement with sacreBLEU, properties of arbitrary texts, and errors.
 
 use super::*;
 use proptest::prelude::*;
@@ -20,12 +20,12 @@ fn close(what: &str, found: f64, wanted: &Value) {
     assert!((found - wanted).abs() <= 1e-9, "{what}: {found} is not {wanted}");
 }
 
-/// A signature without its version.
+/// Removes the version from a signature.
 fn unversioned(signature: &str) -> &str {
     signature.rsplit_once("|version:").unwrap().0
 }
 
-/// The cases of the golden file: names, hypotheses, sets of references, and the case itself.
+/// Calls `check` for each case of the golden file: its name, hypotheses, reference sets and JSON.
 fn golden(check: impl Fn(&str, &[&str], &[&[&str]], &Value)) -> usize {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/metrics/translation.json");
     let file: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -39,7 +39,7 @@ fn golden(check: impl Fn(&str, &[&str], &[&[&str]], &Value)) -> usize {
 }
 
 #[test]
-fn bleu_is_sacrebleus() {
+fn bleu_matches_sacrebleu() {
     let cases = golden(|name, hypotheses, references, case| {
         for tokenizer in TOKENIZERS {
             let wanted = &case["bleu"][tokenizer.name()];
@@ -68,7 +68,7 @@ fn bleu_is_sacrebleus() {
 }
 
 #[test]
-fn chrf_is_sacrebleus() {
+fn chrf_matches_sacrebleu() {
     golden(|name, hypotheses, references, case| {
         let wanted = &case["chrf"]["0"];
         let found = Chrf.corpus(hypotheses, references).unwrap();
@@ -80,7 +80,7 @@ fn chrf_is_sacrebleus() {
 }
 
 #[test]
-fn lines_without_a_partner_are_an_error() {
+fn lines_without_a_counterpart_are_an_error() {
     let (two, three, none): ([&str; 2], [&str; 3], [&str; 0]) = (["a", "b"], ["a", "b", "c"], []);
     let bleu =
         |hypotheses: &[&str], references: &[&[&str]]| Bleu::default().corpus(hypotheses, references).unwrap_err();
@@ -111,7 +111,7 @@ fn a_line_without_references_matches_nothing() {
     assert_eq!(Chrf.count("a b", &[] as &[&str]).score().score, 0.0);
 }
 
-/// A line of the characters that the tokenizers care about.
+/// A line of characters that the tokenizers treat specially.
 fn line() -> impl Strategy<Value = String> {
     proptest::collection::vec(
         proptest::sample::select(" \u{3000}\t\u{1c}abcあ語。😊é0159.,-'\"&;!?()".chars().collect::<Vec<_>>()),
@@ -135,10 +135,10 @@ proptest! {
     }
 
     #[test]
-    fn a_text_is_its_own_best_translation(lines in proptest::collection::vec(line(), 1..6), other in line()) {
+    fn a_text_scores_100_against_itself(lines in proptest::collection::vec(line(), 1..6), other in line()) {
         let same: Vec<String> = lines.iter().map(|text| format!("{text} four more words here")).collect();
         let others = vec![other; same.len()];
-        // A second, worse reference takes nothing away.
+        // A second, worse reference does not lower the score.
         for sets in [vec![same.as_slice()], vec![others.as_slice(), same.as_slice()]] {
             let score = Bleu::default().corpus(&same, &sets).unwrap().score;
             prop_assert!((score - 100.0).abs() < 1e-9 && score <= 100.0, "BLEU {}", score);
@@ -161,8 +161,8 @@ proptest! {
     }
 
     #[test]
-    fn tokens_keep_every_character_but_space(text in line(), tail in line()) {
-        // Entities become characters, so the text has none of them.
+    fn tokenizers_keep_every_character_except_spaces(text in line(), tail in line()) {
+        // Entities become characters, so the text must not contain any.
         let text = format!("{text}{tail}").replace('&', "+");
         let kept = |text: &str| text.chars().filter(|&c| !is_space(c)).collect::<String>();
         for tokenizer in TOKENIZERS {

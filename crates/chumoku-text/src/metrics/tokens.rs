@@ -1,19 +1,20 @@
-//! The tokenizers of BLEU, which cut a line into the tokens that are counted.
+//! The tokenizers of BLEU.
 
 use super::is_space;
 
-/// What BLEU counts as a token. Scores with different tokenizers do not compare.
+/// The unit of tokens that BLEU counts. Scores with different tokenizers do not compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BleuTokenizer {
-    /// The tokenizer of WMT's `mteval-v13a`, for languages that put spaces between words.
+    /// The tokenizer of WMT's `mteval-v13a`, for languages with spaces between words.
     #[default]
     V13a,
-    /// Every character is a token: for Japanese and Chinese, where no dictionary decides what a word is.
+    /// One token per character, for Japanese and Chinese, where word boundaries depend on a dictionary.
     Char,
 }
 
-/// The marks that 13a always sets apart: those of ASCII except the apostrophe, comma, hyphen and full stop.
+/// Returns whether 13a always separates this character: ASCII punctuation except the apostrophe, comma, hyphen and
+/// period.
 fn is_punctuation(c: char) -> bool {
     matches!(c, '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/')
 }
@@ -23,7 +24,7 @@ fn is_period_or_comma(c: char) -> bool {
 }
 
 impl BleuTokenizer {
-    /// Its name in a signature.
+    /// The name of the tokenizer in a signature.
     pub fn name(self) -> &'static str {
         match self {
             BleuTokenizer::V13a => "13a",
@@ -31,7 +32,7 @@ impl BleuTokenizer {
         }
     }
 
-    /// The tokens of a line, with a space between each two.
+    /// Returns the tokens of a line, separated by spaces.
     pub fn tokenize(self, line: &str) -> String {
         let line = line.trim_end_matches(is_space);
         match self {
@@ -52,7 +53,7 @@ fn join_tokens<S: AsRef<str>>(tokens: impl Iterator<Item = S>) -> String {
     out
 }
 
-/// As `mteval-v13a` does it, and sacreBLEU after it, in the same order.
+/// Applies the rules of `mteval-v13a` in the order of sacreBLEU.
 fn v13a(line: &str) -> String {
     let line = line.replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
     let line = line.replace("&quot;", "\"").replace("&amp;", "&").replace("&lt;", "<").replace("&gt;", ">");
@@ -60,7 +61,7 @@ fn v13a(line: &str) -> String {
     for c in line.chars() {
         if is_punctuation(c) { text.extend([' ', c, ' ']) } else { text.push(c) }
     }
-    // The mark rule also widens the spaces around the line; how many there are does not matter.
+    // The punctuation rule also widens the spaces at both ends. Their number does not matter.
     text.push(' ');
     let text = separate_pairs(&text, |c| !c.is_ascii_digit(), is_period_or_comma, [false, true, true]);
     let text = separate_pairs(&text, is_period_or_comma, |c| !c.is_ascii_digit(), [true, true, false]);
@@ -68,8 +69,8 @@ fn v13a(line: &str) -> String {
     join_tokens(super::words(&String::from_iter(text)))
 }
 
-/// Sets neighbours apart: each pair that fits the two tests, from left to right without overlap, gets a space before,
-/// between or behind, as `spaces` says.
+/// Separates neighboring characters. Scans from left to right without overlap and puts spaces before, between or after
+/// each pair that satisfies both predicates.
 fn separate_pairs(
     text: &[char],
     first: impl Fn(char) -> bool,

@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Output files that appear complete or not at all.
 
 #![allow(clippy::disallowed_methods, reason = "this module is where files are opened to be written")]
 
@@ -13,33 +13,35 @@ use tempfile::NamedTempFile;
 use super::{InputFiles, rename};
 use crate::data::DataError;
 
-/// A file in the making: written beside its destination under a temporary name, flushed to disk and renamed by
-/// [`AtomicOutput::commit`]. Dropped without that, or killed, it leaves what was there before.
+/// An output file that replaces its destination in one step. It is written under a temporary name in the same folder,
+/// flushed to disk and renamed by [`AtomicOutput::commit`]. If it is dropped before that, or the process is killed, the
+/// old file stays.
 ///
-/// A file keeps its permissions, and a link goes on pointing to it. A device or a pipe is written to as it is: there is
-/// nothing to replace. On Windows a file that is read-only is not replaced, and one that another program has open may not be.
+/// The new file keeps the permissions of the old one, and symbolic links keep pointing to it. A device or a pipe is
+/// written to directly, because there is nothing to replace. On Windows, read-only files are not replaced, and files
+/// that another program has open may not be.
 pub struct AtomicOutput {
-    /// As the user named it.
+    /// The path, as the user gave it.
     path: PathBuf,
-    /// The file that it leads to.
+    /// The file to replace, with symbolic links resolved.
     destination: PathBuf,
     file: OutputTarget,
 }
 
-/// What is written to.
+/// The file or stream that receives the bytes.
 enum OutputTarget {
-    /// A file that takes the place of the other when it is whole.
+    /// A temporary file that replaces the destination on commit.
     Temporary(BufWriter<NamedTempFile>),
-    /// A device or a pipe.
+    /// A device or a pipe, written to directly.
     Stream(BufWriter<File>),
 }
 
 impl AtomicOutput {
-    /// Begins a file that is to replace `path`, in a program that reads `inputs`.
+    /// Starts a file that will replace `path`, in a program that reads `inputs`.
     ///
     /// # Errors
     ///
-    /// If `path` is one of `inputs` or a folder, or its folder cannot be written to.
+    /// If `path` is a folder or one of `inputs`, or if its folder is not writable.
     pub fn create(path: &Path, inputs: &InputFiles) -> Result<Self, DataError> {
         if path.is_dir() {
             return Err(write_error(path, io::ErrorKind::IsADirectory.into()));
@@ -62,11 +64,12 @@ impl AtomicOutput {
         let folder = folder_of(&place);
         let mut builder = tempfile::Builder::new();
         builder.prefix(".chumoku-").suffix(".tmp");
-        // An ordinary file, as the umask has it: temporary files of the crate are private, and marked as such on Windows.
+        // Creates an ordinary file that follows the umask. The temporary files of `tempfile` are private and marked as
+        // such on Windows.
         let file =
             builder.make_in(folder, |path| File::create_new(path)).map_err(|source| write_error(path, source))?;
         if let Some(there) = there {
-            // Not every file system knows permissions; the content counts more.
+            // Some file systems have no permissions. The content matters more.
             let _ = file.as_file().set_permissions(there.permissions());
         }
         Ok(AtomicOutput {
@@ -76,17 +79,17 @@ impl AtomicOutput {
         })
     }
 
-    /// Checks that [`AtomicOutput::create`] would open the file, and leaves everything as it was.
+    /// Checks that [`AtomicOutput::create`] would succeed, without changing anything.
     ///
     /// # Errors
     ///
-    /// As [`AtomicOutput::create`]. A device or a pipe is not opened, because its reader would see it end.
+    /// As [`AtomicOutput::create`]. A device or a pipe is not opened, because its reader would see the stream end.
     pub fn check(path: &Path, inputs: &InputFiles) -> Result<(), DataError> {
         let is_stream = std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir());
         if is_stream { Ok(()) } else { AtomicOutput::create(path, inputs).map(drop) }
     }
 
-    /// Writes a whole file, in a program that reads `inputs`.
+    /// Writes a complete file, in a program that reads `inputs`.
     ///
     /// # Errors
     ///
@@ -95,7 +98,7 @@ impl AtomicOutput {
         AtomicOutput::create(path, inputs)?.commit_with(bytes)
     }
 
-    /// Writes this to the file, and puts it in its place.
+    /// Writes the bytes and commits the file.
     ///
     /// # Errors
     ///
@@ -105,11 +108,11 @@ impl AtomicOutput {
         self.commit()
     }
 
-    /// Puts the file in its place.
+    /// Moves the file to its destination.
     ///
     /// # Errors
     ///
-    /// If it cannot be written out or renamed; what was there before is then still there.
+    /// If it cannot be written or renamed. The old file stays in that case.
     pub fn commit(self) -> Result<(), DataError> {
         let AtomicOutput { path, destination: place, file } = self;
         let finish = || -> io::Result<()> {
@@ -119,11 +122,11 @@ impl AtomicOutput {
             };
             let (file, mut temporary) = file.into_inner().map_err(io::IntoInnerError::into_error)?.into_parts();
             file.sync_all()?;
-            // Elsewhere than on Unix a file that is open gets no other name.
+            // Outside Unix, an open file cannot be renamed.
             drop(file);
             rename(&temporary, &place)?;
             temporary.disable_cleanup(true);
-            // The new name is on disk only when the folder is.
+            // The rename is durable only once the folder is synced.
             #[cfg(unix)]
             fs::File::open(folder_of(&place))?.sync_all()?;
             Ok(())
@@ -132,11 +135,11 @@ impl AtomicOutput {
     }
 }
 
-/// Checks that files can be written into a folder, which need not be there yet, and leaves everything as it was.
+/// Checks that files can be written into a folder, without changing anything. The folder need not exist yet.
 ///
 /// # Errors
 ///
-/// If it is a file, or neither it nor the folder in which it would be made can be written to.
+/// If the path is a file, or if neither the folder nor its nearest existing parent is writable.
 pub fn check_folder_writable(path: &Path) -> Result<(), DataError> {
     let mut parents = path.ancestors().filter(|parent| !parent.as_os_str().is_empty());
     let there = parents.find(|parent| parent.exists()).unwrap_or(Path::new("."));
@@ -155,7 +158,7 @@ fn write_error(path: &Path, source: io::Error) -> DataError {
     DataError::Output { path: path.to_owned(), doing: "writing the file", source: without_path(source) }
 }
 
-/// The error without the name of the file that `tempfile` adds, which says nothing to a user.
+/// Removes the path that `tempfile` adds to an error: users do not know the temporary file.
 fn without_path(source: io::Error) -> io::Error {
     let said = source.to_string();
     match said.split_once(" at path ") {
@@ -185,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_output_appears_whole_or_not_at_all() {
+    fn an_output_appears_complete_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
         std::fs::write(&path, "before").unwrap();
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_only_may_be_read_keeps_its_permissions_or_its_content() {
+    fn a_read_only_file_keeps_its_permissions_or_its_content() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.csv");
         std::fs::write(&path, "before").unwrap();
@@ -215,7 +218,7 @@ mod tests {
         };
         set(true);
         let written = AtomicOutput::write_file(&path, &InputFiles::empty(), b"after");
-        // On Unix the folder decides what may be replaced, on Windows the file.
+        // On Unix the folder's permissions decide about replacing, on Windows the file's.
         assert_eq!(written.is_err(), cfg!(windows), "{written:?}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), if cfg!(windows) { "before" } else { "after" });
         assert!(std::fs::metadata(&path).unwrap().permissions().readonly());
@@ -224,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_file_as_the_user_did() {
+    fn errors_name_the_file_as_the_user_gave_it() {
         let folder = tempfile::tempdir().unwrap();
-        // A part that no system takes for a folder.
+        // A file cannot be a parent folder on any system.
         std::fs::write(folder.path().join("file"), "x").unwrap();
         let path = folder.path().join("file").join("out.csv");
         let error = AtomicOutput::create(&path, &InputFiles::empty()).err().unwrap().to_string();
@@ -234,9 +237,9 @@ mod tests {
     }
 
     #[test]
-    fn paths_longer_than_old_limits_are_written_to() {
+    fn long_paths_are_written() {
         let folder = tempfile::tempdir().unwrap();
-        // Windows takes no more than 260 letters unless a program asks for more.
+        // Windows limits paths to 260 characters unless a program opts out.
         let deep = (0..6).fold(folder.path().to_owned(), |path, n| path.join(format!("{n}").repeat(60)));
         std::fs::create_dir_all(&deep).unwrap();
         let path = deep.join("表.csv");
@@ -250,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_input_is_not_replaced_and_a_folder_must_be_writable() {
+    fn inputs_are_not_replaced_and_folders_must_be_writable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("table.csv");
         std::fs::write(&path, "mine").unwrap();

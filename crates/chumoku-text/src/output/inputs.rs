@@ -1,4 +1,4 @@
-//! The files that a program reads.
+//! The input files of a program.
 
 use crate::data::DataFiles;
 use chumoku_kernels::system::FileId;
@@ -7,44 +7,45 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The files and folders that this process has read. Files that a command line names to be read come beside these.
+/// The files and folders that this process has read. Inputs on the command line are added to these.
 static READ_PATHS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Folders inside folders that are searched: a checkpoint of a trial in a model folder lies less deep.
+/// The depth of subfolders that are searched. The deepest case is a checkpoint of a trial in a model folder.
 const MAX_FOLDER_DEPTH: usize = 8;
 
 /// The files that a program reads, which no output may replace.
 ///
-/// Files are the same if the system says so, whatever their names: symbolic and hard links are seen through.
+/// Files are compared by their identity in the system, so symbolic and hard links count as the same file.
 #[derive(Clone, Debug, Default)]
 pub struct InputFiles {
     paths: Vec<PathBuf>,
 }
 
 impl InputFiles {
-    /// No input at all.
+    /// Creates an empty list.
     #[must_use]
     pub fn empty() -> InputFiles {
         InputFiles::default()
     }
 
-    /// The files of these paths: each a file, two parallel files as `a.ja,a.en`, or a folder with every file in it.
+    /// Creates a list from paths. Each is a file, two parallel files such as `a.ja,a.en`, or a folder with all its
+    /// files.
     pub fn from_paths<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> InputFiles {
         let mut inputs = InputFiles::empty();
         paths.into_iter().for_each(|path| inputs.add(path.as_ref()));
         inputs
     }
 
-    /// Notes a file or folder that this process reads, for [`Inputs::with_read`].
+    /// Records a file or folder that this process reads, for [`InputFiles::with_recorded`].
     pub fn record_read(path: &Path) {
         let mut read = READ_PATHS.lock().unwrap_or_else(PoisonError::into_inner);
-        // Temporary files come and go.
+        // Temporary files may be gone by now.
         read.retain(|path| path.exists());
         // The working directory may change.
         read.insert(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
     }
 
-    /// The same inputs, and everything that this process has read.
+    /// Adds everything that this process has read.
     #[must_use]
     pub fn with_recorded(mut self) -> InputFiles {
         self.paths.extend(READ_PATHS.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
@@ -59,16 +60,16 @@ impl InputFiles {
         }
     }
 
-    /// Tells whether writing to `output` would replace an input.
+    /// Returns whether writing to `output` would replace an input.
     #[must_use]
     pub fn contains(&self, output: &Path) -> bool {
         let Some(output) = file_id(output) else { return false };
         self.paths.iter().any(|path| path_contains(path, &output, MAX_FOLDER_DEPTH))
     }
 
-    /// Returns the input that standard output is written to, as in `chumoku predict … --input a.csv >> a.csv`.
+    /// Returns the input that is also standard output, as in `chumoku predict … --input a.csv >> a.csv`.
     ///
-    /// A file in the folder of a model is no such input: the folder may hold the results of other commands.
+    /// Files in a model folder do not count: the folder may hold results of other commands.
     #[must_use]
     pub fn opened_as_stdout(&self) -> Option<&Path> {
         let output = standard_output()?;
@@ -76,7 +77,7 @@ impl InputFiles {
     }
 }
 
-/// Tells whether a path is the file, or a folder that holds it.
+/// Returns whether a path is the file, or a folder that contains it.
 fn path_contains(path: &Path, file: &FileId, deepest: usize) -> bool {
     if path.is_dir() {
         let mut entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -85,7 +86,8 @@ fn path_contains(path: &Path, file: &FileId, deepest: usize) -> bool {
     file_id(path).as_ref() == Some(file)
 }
 
-/// The file that a path leads to. None where there is none, and for devices and pipes, which writing does not replace.
+/// Returns the identity of the file at a path. `None` if there is no file, and for devices and pipes, which writing
+/// does not replace.
 fn file_id(path: &Path) -> Option<FileId> {
     if !fs::metadata(path).is_ok_and(|found| found.is_file()) {
         return None;
@@ -93,7 +95,7 @@ fn file_id(path: &Path) -> Option<FileId> {
     FileId::from_path(path).ok()
 }
 
-/// The file that a shell has opened as standard output. None for terminals, devices and pipes.
+/// Returns the identity of the file behind standard output. `None` for terminals, devices and pipes.
 fn standard_output() -> Option<FileId> {
     #[cfg(unix)]
     use std::os::fd::AsFd;
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_folders_and_pairs_are_known_by_every_name() {
+    fn files_in_folders_and_pairs_are_recognized_by_every_name() {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
         fs::create_dir_all(at("model/checkpoints/step-1")).unwrap();
@@ -132,9 +134,9 @@ mod tests {
         {
             use std::os::unix::fs::symlink;
             symlink("table.csv", at("soft")).unwrap();
-            // As the folders of a download cache are: the model's file is a link.
+            // As in a download cache: the model's file is a link.
             symlink("../blob", at("model/model.safetensors")).unwrap();
-            // Links that lead back end the search nowhere.
+            // Cyclic and dangling links do not stop the search.
             symlink(".", at("model/again")).unwrap();
             symlink("nowhere", at("dangling")).unwrap();
             expected.extend(["soft", "blob"]);

@@ -1,17 +1,19 @@
-//! Every file that is written is opened here, and none replaces a file that is read.
+//! Output files. Every file is opened for writing here, and no output replaces an input.
 //!
-//! [`AtomicOutput`] opens a file that a user names. It takes the list of everything that the program reads ([`Inputs`]) and
-//! refuses to replace any of it. [`Inputs::at_standard_output`] tells whether a shell has opened one of them as the output.
+//! [`AtomicOutput`] opens a file that the user names. It takes the list of all inputs ([`InputFiles`]) and refuses to
+//! replace any of them. [`InputFiles::opened_as_stdout`] returns the input that the shell has opened as standard
+//! output.
 //!
-//! [`create_new`], [`open_existing_or_new`], [`rename`], [`remove_file`] and [`remove_folder`] are for files of the program's
-//! own, inside a folder that it has to itself. [`WorkFolder`] is such a folder for a while. All of them wait for programs that
-//! have a file open for a moment, which Windows neither replaces nor removes. `clippy.toml` refuses other ways.
+//! [`create_new`], [`open_existing_or_new`], [`rename`], [`remove_file`] and [`remove_folder`] are for files that the
+//! program creates in a folder of its own. [`WorkFolder`] is a temporary folder of that kind. All of these retry for a
+//! moment while other programs have a file open, because Windows neither replaces nor removes such files. `clippy.toml`
+//! rejects other ways of opening files.
 //!
 //! # Files
 //!
-//! - `atomic`: files that appear whole or not at all
-//! - `inputs`: files that a program reads
-//! - `own`: files and work folders of the program
+//! - `atomic`: output files that appear complete or not at all
+//! - `inputs`: input files of a program
+//! - `work_files`: files and work folders of the program
 
 mod atomic;
 mod inputs;

@@ -1,4 +1,4 @@
-//! Files and folders of the program's own, which no user names.
+//! Files and folders that the program creates for itself.
 
 #![allow(clippy::disallowed_methods, reason = "this module is where files are opened to be written")]
 
@@ -8,15 +8,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Creates a file that is not there yet, so that nothing is replaced.
+/// Creates a new file. It never replaces an existing one.
 ///
 /// # Errors
-/// If there is a file of this name, or the folder cannot be written to.
+/// If a file of this name exists, or the folder is not writable.
 pub fn create_new(path: &Path) -> io::Result<File> {
     File::create_new(path)
 }
 
-/// Opens a file for reading and writing with what it holds; creates it if it is not there.
+/// Opens a file for reading and writing and keeps its content. Creates it if it does not exist.
 ///
 /// # Errors
 /// If it cannot be opened or created.
@@ -24,7 +24,7 @@ pub fn open_existing_or_new(path: &Path) -> io::Result<File> {
     retry_while_in_use(|| OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path))
 }
 
-/// Gives a file or folder another name, and replaces a file that has this name.
+/// Renames a file or folder, replacing a file of the new name.
 ///
 /// # Errors
 /// If the system refuses.
@@ -40,7 +40,7 @@ pub fn remove_file(path: &Path) -> io::Result<()> {
     retry_while_in_use(|| fs::remove_file(path))
 }
 
-/// Removes a folder that holds nothing.
+/// Removes an empty folder.
 ///
 /// # Errors
 /// If the system refuses.
@@ -48,26 +48,27 @@ pub fn remove_folder(path: &Path) -> io::Result<()> {
     retry_while_in_use(|| fs::remove_dir(path))
 }
 
-/// Tells whether another program that has a file open may be why the system refuses.
+/// Returns whether the system may have refused because another program has the file open.
 ///
-/// Windows neither replaces nor removes files that others have open: virus scanners and indexers do so for a moment.
+/// Windows neither replaces nor removes open files. Virus scanners and indexers open files for a moment.
 fn is_in_use(error: &io::Error) -> bool {
     const ACCESS_DENIED: i32 = 5;
     const SHARING_VIOLATION: i32 = 32;
     const LOCK_VIOLATION: i32 = 33;
-    /// A file that was removed and is still open is in its folder until it is closed.
+    /// A removed file stays in its folder while it is open.
     const DIR_NOT_EMPTY: i32 = 145;
     const USER_MAPPED_FILE: i32 = 1224;
     let codes = [ACCESS_DENIED, SHARING_VIOLATION, LOCK_VIOLATION, DIR_NOT_EMPTY, USER_MAPPED_FILE];
     cfg!(windows) && error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// Repeats for about a second what fails because another program has a file open.
+/// Repeats an action for about a second while another program has a file open.
 fn retry_while_in_use<T>(act: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     retry_while(is_in_use, std::thread::sleep, act)
 }
 
-/// Repeats what fails while `is_in_use` says so, with pauses that double; at last the error says what to do.
+/// Repeats an action while `is_in_use` accepts its error, with pauses that double. The last error tells the user what
+/// to do.
 fn retry_while<T>(
     is_in_use: impl Fn(&io::Error) -> bool,
     mut pause: impl FnMut(Duration),
@@ -81,7 +82,7 @@ fn retry_while<T>(
         }
     }
     act().map_err(|error| match error.kind() {
-        // It may hold files of others.
+        // The folder may hold files of other programs.
         io::ErrorKind::DirectoryNotEmpty => error,
         _ if is_in_use(&error) => io::Error::new(
             io::ErrorKind::ResourceBusy,
@@ -94,41 +95,42 @@ fn retry_while<T>(
     })
 }
 
-/// The lock of a work folder, in which it lies.
+/// The name of the lock file inside a work folder.
 const LOCK_FILE: &str = "lock";
 
-/// A folder for files that are needed for a while, removed when this is dropped.
+/// A folder for temporary files, removed on drop.
 ///
-/// It lies where the results are written, where there is room. The process holds a lock in it, so the next
-/// [`WorkFolder::create`] in the same place removes the folder of a process that was killed.
+/// It lies in the output folder, where there is enough space. The process holds a lock inside it. The next
+/// [`WorkFolder::create`] in the same place removes folders whose process was killed.
 #[derive(Debug)]
 pub struct WorkFolder {
     path: PathBuf,
-    /// Locked while it is open.
+    /// Locked while open.
     lock: Option<File>,
 }
 
 impl WorkFolder {
-    /// What the names of work folders begin with.
+    /// The prefix of the names of work folders.
     pub const PREFIX: &str = ".chumoku-work-";
 
-    /// Makes a work folder inside `parent`, and removes those that killed processes left there.
+    /// Creates a work folder inside `parent` and removes those of killed processes.
     ///
     /// # Errors
-    /// If `parent` cannot be written to.
+    /// If `parent` is not writable.
     pub fn create(parent: &Path) -> io::Result<WorkFolder> {
         WorkFolder::remove_stale(parent);
         let folder = tempfile::Builder::new().prefix(WorkFolder::PREFIX).tempdir_in(parent)?;
-        // It is locked before it has its name: from then on others take a folder without a holder for that of a killed process.
+        // The lock is taken before the file gets its final name. From then on, other processes treat an unlocked folder
+        // as stale.
         let [beside, name] = ["lock.new", LOCK_FILE].map(|name| folder.path().join(name));
         let lock = create_new(&beside)?;
-        // A file system without locks: then folders of killed processes stay.
+        // If the file system has no locks, folders of killed processes stay.
         let _ = lock.try_lock();
         rename(&beside, &name)?;
         Ok(WorkFolder { path: folder.keep(), lock: Some(lock) })
     }
 
-    /// Removes the work folders in `parent` that no process holds.
+    /// Removes the work folders in `parent` that no process has locked.
     pub fn remove_stale(parent: &Path) {
         for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
             let is_folder = entry.file_type().is_ok_and(|found| found.is_dir());
@@ -138,7 +140,7 @@ impl WorkFolder {
         }
     }
 
-    /// Where it is.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -147,18 +149,18 @@ impl WorkFolder {
 
 impl Drop for WorkFolder {
     fn drop(&mut self) {
-        // Elsewhere than on Unix an open file cannot be removed.
+        // Outside Unix, an open file cannot be removed.
         drop(self.lock.take());
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes a work folder whose process has ended.
+/// Removes a work folder if its process has ended.
 fn remove_if_stale(folder: &Path) {
     let Ok(lock) = File::open(folder.join(LOCK_FILE)) else { return };
     match lock.try_lock() {
         Ok(()) => {
-            // No process takes the lock of another one's folder. Windows removes no folder with an open file.
+            // No process locks another's folder. Windows does not remove a folder that contains an open file.
             drop(lock);
             drop(fs::remove_dir_all(folder));
         }
@@ -171,10 +173,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_have_open_is_tried_again_for_a_while() {
+    fn actions_on_open_files_are_retried() {
         use std::cell::Cell;
         let busy = |error: &io::Error| error.raw_os_error() == Some(32);
-        // Fails so often, and tells what came of it, how often it was tried, and how long the pauses were.
+        // Fails `failures` times. Returns the result, the number of attempts and the total pause.
         let tried = |failures: u32, code: i32| {
             let (times, paused) = (Cell::new(0), Cell::new(Duration::ZERO));
             let act = || {
@@ -191,19 +193,19 @@ mod tests {
         let (result, times, _) = tried(11, 32);
         let error = result.unwrap_err();
         assert!(times == 11 && error.to_string().contains("another program may have it open"), "{error}");
-        // Other errors are not tried again.
+        // Other errors are not retried.
         let (result, times, paused) = tried(1, 2);
         assert_eq!((result.unwrap_err().raw_os_error(), times, paused), (Some(2), 1, Duration::ZERO));
     }
 
     #[test]
-    fn a_file_that_is_read_is_replaced_or_stays() {
+    fn an_open_file_is_replaced_or_stays() {
         let place = tempfile::tempdir().unwrap();
         let [old, new] = ["old", "new"].map(|name| place.path().join(name));
         fs::write(&old, "old").unwrap();
         fs::write(&new, "new").unwrap();
         let reader = File::open(&old).unwrap();
-        // Windows may refuse, by its version and the file system; then nothing has changed.
+        // Windows may refuse, depending on its version and the file system. If it does, nothing has changed.
         let replaced = rename(&new, &old);
         match &replaced {
             Ok(()) => assert_eq!(fs::read_to_string(&old).unwrap(), "new"),
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_work_folder_that_nobody_holds_is_removed_by_the_next() {
+    fn stale_work_folders_are_removed_by_the_next_one() {
         let place = tempfile::tempdir().unwrap();
         let mine = place.path().join("mine");
         fs::create_dir(&mine).unwrap();
@@ -234,7 +236,7 @@ mod tests {
         fs::create_dir_all(killed.join("checkpoints")).unwrap();
         fs::write(killed.join(LOCK_FILE), "").unwrap();
         fs::write(killed.join("checkpoints/state"), "x").unwrap();
-        // Without a lock it may be one that is being made, or no work folder at all.
+        // Without a lock file, the folder may still be under construction, or may not be a work folder.
         let unknown = place.path().join(format!("{}unknown", WorkFolder::PREFIX));
         fs::create_dir(&unknown).unwrap();
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a tokenizer.
+//! Tokenizer errors.
 
 use crate::lang::{action, system_message};
 use crate::tr;
@@ -8,15 +8,15 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenizerError {
-    /// What was given to train it, or what it holds, does not do.
+    /// The training texts or the tokenizer's content are not usable.
     #[error("{}", tr!("tokenizer: {}", "トークナイザー: {}", _0))]
     Invalid(String),
-    /// A file that cannot be used.
+    /// The content of a file is not usable.
     #[error("{}: {problem}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What was expected, what came, and what to do.
+        /// A message: what was expected, what was found, and what to do.
         problem: String,
     },
     /// A file that could not be read.
@@ -24,12 +24,12 @@ pub enum TokenizerError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         source: std::io::Error,
     },
 }
 
-/// What is said if the library that runs tokenizers fails at `doing` something.
+/// Creates the error for a failure of the `tokenizers` library in an action.
 pub(super) fn library_error(doing: &str) -> impl Fn(tokenizers::Error) -> TokenizerError + '_ {
     move |error| TokenizerError::Invalid(format!("{doing}: {error}"))
 }

@@ -1,8 +1,7 @@
-//! Where words begin in Japanese, which is written without spaces between them.
+//! Word boundaries in Japanese, which has no spaces between words.
 //!
-//! The words are those of ICU's dictionary, as ICU4X's segmenter finds them: at each place the longest that fits, so
-//! はとても is cut はと|て|も, now and then. This is for people who look at words. What a model reads is the tokenizer's
-//! alone.
+//! The segmenter of ICU4X takes the longest match in ICU's dictionary at each position, so はとても may become はと|て|も. This
+//! is for display only. It does not affect the tokens that a model reads.
 
 use icu_provider::{DataError, DataErrorKind, DataProvider, DataRequest, DataResponse};
 use icu_segmenter::WordSegmenter;
@@ -12,7 +11,8 @@ use icu_segmenter::provider::{
     SegmenterDictionaryAutoV2, SegmenterDictionaryExtendedV2,
 };
 
-/// Data of ICU4X for Japanese and Chinese. The dictionaries of Burmese, Khmer, Lao and Thai would add 1 MB to the program.
+/// ICU4X data for Japanese and Chinese only. The dictionaries for Burmese, Khmer, Lao and Thai would add 1 MB to the
+/// program.
 struct JapaneseData;
 
 macro_rules! load_from_icu4x {
@@ -37,19 +37,20 @@ impl DataProvider<SegmenterDictionaryExtendedV2> for JapaneseData {
     }
 }
 
-/// Whether a character belongs to Japanese: Chinese characters and kana, also of half width.
+/// Returns whether a character belongs to Japanese: kanji and kana, including half-width kana.
 pub(super) fn is_japanese(c: char) -> bool {
     matches!(u32::from(c),
         0x3005..=0x3007 | 0x3041..=0x3096 | 0x3099..=0x309F | 0x30A1..=0x30FA | 0x30FC..=0x30FF | 0x31F0..=0x31FF
         | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0xFF66..=0xFF9F | 0x20000..=0x3FFFF)
 }
 
-/// Whether a word cannot begin with this character: small kana, ん, the long mark, marks of voice.
+/// Returns whether no word starts with this character: small kana, ん, the long vowel mark and voicing marks.
 fn cannot_start_word(c: char) -> bool {
     "ぁぃぅぇぉっゃゅょゎんァィゥェォッャュョヮンーゝゞヽヾ々\u{3099}\u{309A}ｧｨｩｪｫｬｭｮｯｰﾞﾟ".contains(c)
 }
 
-/// Where words begin in a run of Japanese characters, in bytes, 0 first; nothing of an empty one.
+/// Returns the byte positions at which words start in a run of Japanese characters. The first is 0. Empty for an empty
+/// run.
 pub(super) fn word_starts(run: &str) -> Vec<usize> {
     let segmenter = WordSegmenter::try_new_dictionary_unstable(&JapaneseData, WordBreakOptions::default());
     let segmenter = segmenter.expect("the data are part of the program");
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_those_that_readers_know() {
+    fn familiar_words_are_segmented() {
         for expected in
             ["今年|最悪|の|旅行", "コーヒー|が", "半信半疑|で", "電話|の|応対|が", "朝食|バイキング|の|種類|が|豊富|で"]
         {
@@ -78,8 +79,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_dictionary_is_cut_too() {
-        // Nothing, what no word begins with, Chinese and what no list has; the first word begins where the run does.
+    fn text_outside_the_dictionary_is_segmented_too() {
+        // Empty text, characters that no word starts with, Chinese, and unlisted words. The first word always starts at
+        // 0.
         assert!(word_starts("").is_empty());
         for run in ["ー", "ﾟﾊﾟ", "ゝゝ", "んっ", "这部电影很好", "𠮷野家", "か\u{3099}く", "あ".repeat(5_000).as_str()]
         {

@@ -1,5 +1,5 @@
-//! The tokenizers of Marian's translators: SentencePiece cuts a text (`source.spm`, `target.spm`), and `vocab.json` numbers
-//! the pieces of both sides.
+//! Tokenizers of Marian translators: SentencePiece models (`source.spm`, `target.spm`) segment texts, and `vocab.json`
+//! assigns ids to the pieces of both sides.
 
 use super::error::TokenizerError as Error;
 use super::sentencepiece::{PieceSpan, SentencePieceModel, join_pieces, starts_word};
@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::path::Path;
 
 const UNKNOWN: &str = "<unk>";
-/// What is not written in a text.
+/// Tokens that are left out of decoded text.
 const SPECIAL_TOKENS: [&str; 3] = [UNKNOWN, "</s>", "<pad>"];
 
-/// Such a tokenizer.
+/// The tokenizer of one side of a Marian translator.
 #[derive(Clone, Debug)]
 pub(super) struct MarianTokenizer {
     pieces: SentencePieceModel,
@@ -24,7 +24,7 @@ pub(super) struct MarianTokenizer {
 }
 
 impl MarianTokenizer {
-    /// Reads both files, trusting nothing in them.
+    /// Reads and validates both files.
     ///
     /// # Errors
     /// If a file cannot be read or is damaged, or the vocabulary has no `<unk>`.
@@ -55,7 +55,7 @@ impl MarianTokenizer {
         self.tokens.get(&id).cloned().unwrap_or_default()
     }
 
-    /// The tokens of a text. What it begins with between `>>` and `<<` is one token: the language to translate into.
+    /// Encodes a text. A prefix between `>>` and `<<` names the target language and is one token.
     pub(super) fn encode(&self, text: &str) -> TokenSequence {
         let code = match text.starts_with(">>") {
             true => text.find("<<").map_or(0, |at| at + 2),
@@ -80,14 +80,14 @@ impl MarianTokenizer {
         encoded
     }
 
-    /// The text of tokens.
+    /// Decodes token ids.
     pub(super) fn decode(&self, ids: &[u32]) -> String {
         let pieces = ids.iter().filter_map(|id| self.tokens.get(id)).map(String::as_str);
         join_pieces(pieces.filter(|piece| !SPECIAL_TOKENS.contains(piece)))
     }
 }
 
-/// The tokens of a `vocab.json` by text, and by number.
+/// The ids of the tokens of a `vocab.json`, and the tokens by id.
 type VocabularyMaps = (HashMap<String, u32>, HashMap<u32, String>);
 
 fn parse_vocabulary(json: &[u8]) -> Result<VocabularyMaps, String> {
@@ -110,7 +110,7 @@ fn parse_vocabulary(json: &[u8]) -> Result<VocabularyMaps, String> {
         let id = id as u32;
         if tokens.insert(id, token.clone()).is_some() {
             return Err(tr!(
-                "token “{shown}” has number {id}, as another has",
+                "token “{shown}” has number {id}, which another token has too",
                 "トークン「{shown}」の番号 {id} は別のトークンと同じです"
             ));
         }

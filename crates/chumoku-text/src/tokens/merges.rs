@@ -1,4 +1,4 @@
-//! How byte-pair encoding cuts a text: merge by merge (Sennrich, Haddow and Birch 2016).
+//! The merges of byte-pair encoding, one by one (Sennrich, Haddow and Birch 2016).
 
 use super::error::TokenizerError as Error;
 use super::validated::ValidatedTokenizer;
@@ -9,40 +9,40 @@ use tokenizers::{
     Model, NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
 };
 
-/// A word, and the merges that make its tokens.
+/// A word and the merges that produce its tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MergedWord {
-    /// The word as the tokenizer reads it.
+    /// The word after normalization.
     pub text: String,
-    /// What it begins with: characters, or bytes of those that are in no token.
+    /// The initial symbols: characters, or the bytes of characters outside the vocabulary.
     pub symbols: Vec<String>,
     /// The merges, in order.
     pub merges: Vec<Merge>,
-    /// What is left when no merge applies any more.
+    /// The tokens after the last merge.
     pub tokens: Vec<String>,
 }
 
-/// Two symbols that become one.
+/// A merge of two adjacent symbols.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Merge {
-    /// Which of the symbols so far is the left one, from 0.
+    /// The position of the left symbol among the current symbols, from 0.
     pub at: usize,
-    /// The two.
+    /// The two symbols.
     pub pair: [String; 2],
-    /// What they become.
+    /// The merged symbol.
     pub joined: String,
-    /// When the merge was learnt, from 1: of all that apply the first is taken.
+    /// The rank of the merge in training, from 1. The lowest rank that applies is taken first.
     pub rank: usize,
 }
 
-/// A model of byte-pair encoding as its file says it.
+/// A byte-pair encoding model, as read from a file.
 struct BpeModel {
     ranks: HashMap<(String, String), usize>,
     vocabulary: HashMap<String, u32>,
     prefix: String,
     suffix: String,
     unknown: Option<String>,
-    /// Whether a word that is a token is one at once.
+    /// True if a word that is in the vocabulary becomes one token without merges.
     ignores_merges: bool,
     has_bytes: bool,
 }
@@ -70,7 +70,7 @@ impl BpeModel {
         })
     }
 
-    /// What a word begins with.
+    /// Splits a word into its initial symbols.
     fn initial_symbols(&self, word: &str) -> Vec<String> {
         let count = word.chars().count();
         let mut found = Vec::new();
@@ -108,7 +108,7 @@ impl BpeModel {
             });
             let Some((rank, at)) = ranked.min() else { break };
             let right = tokens.remove(at + 1);
-            // The prefix of what continues a word stands there once.
+            // The prefix of continuing symbols occurs only once in the merged symbol.
             let joined = format!("{}{}", tokens[at], right.strip_prefix(&self.prefix).unwrap_or(&right));
             let left = std::mem::replace(&mut tokens[at], joined.clone());
             merges.push(Merge { at, pair: [left, right], joined, rank });
@@ -117,10 +117,10 @@ impl BpeModel {
     }
 }
 
-/// How the tokenizer of a `tokenizer.json` cuts a text, word by word.
+/// Returns the merges with which a `tokenizer.json` encodes a text, word by word.
 ///
 /// # Errors
-/// If the file is none, or cuts in another way than by byte-pair encoding.
+/// If the file is not a tokenizer, or does not use byte-pair encoding.
 pub fn merges(json: &str, text: &str) -> Result<Vec<MergedWord>, Error> {
     let guarded = ValidatedTokenizer::from_json(json)?;
     let inner = &guarded.inner;
@@ -133,7 +133,7 @@ pub fn merges(json: &str, text: &str) -> Result<Vec<MergedWord>, Error> {
             "マージのあるバイト対符号化（BPE）が必要ですが、{kind} です"
         )));
     };
-    let doing = tr!("cutting a text into words", "文章を語に分ける");
+    let doing = tr!("splitting a text into words", "テキストの単語分割");
     let words = guarded.run(&doing, || {
         let mut normalised = NormalizedString::from(text);
         if let Some(normalizer) = inner.get_normalizer() {
@@ -150,11 +150,11 @@ pub fn merges(json: &str, text: &str) -> Result<Vec<MergedWord>, Error> {
         words.iter().filter(|word| !word.is_empty()).map(|word| merges.merge_word(word)).collect();
     for word in &found {
         let own = guarded.run(&doing, || inner.get_model().tokenize(&word.text))?;
-        // Unknown characters may be one token together.
+        // Several unknown characters may be one token.
         let is_same = own.iter().map(|token| &token.value).eq(&word.tokens);
         if !is_same && !own.iter().any(|token| Some(&token.value) == merges.unknown.as_ref()) {
             return Err(Error::Invalid(tr!(
-                "the tokens of {:?} are not those of its merges: the tokenizer cuts in another way",
+                "the tokens of {:?} are not those of its merges: the tokenizer splits texts differently",
                 "{:?} のトークンがマージの結果と一致しません。このトークナイザーは別の方法で分割します",
                 word.text
             )));
@@ -191,7 +191,7 @@ mod tests {
             let own: Vec<String> = tokenizer.encode(text).unwrap().ids.iter().map(|&id| tokenizer.token(id)).collect();
             assert_eq!(tokens, own, "{text}");
             for word in &words {
-                // Each merge is of two symbols that stand there, and of the least rank.
+                // Each merge joins two adjacent symbols.
                 let mut symbols = word.symbols.clone();
                 for merge in &word.merges {
                     assert_eq!(symbols[merge.at..merge.at + 2], merge.pair);
@@ -202,13 +202,13 @@ mod tests {
         }
         let film = merges(&json, "film").unwrap().remove(0);
         assert!(film.merges.len() >= 3 && film.tokens.len() <= 2, "{film:?}");
-        // What was learnt first stands first as long as it is there.
+        // Ranks count from 1.
         let ranks: Vec<usize> = film.merges.iter().map(|merge| merge.rank).collect();
         assert!(ranks.iter().all(|&rank| rank >= 1), "{ranks:?}");
     }
 
     #[test]
-    fn what_has_no_merges_says_so() {
+    fn tokenizers_without_merges_are_refused() {
         let json = trained(TokenizationUnit::Words).to_json().unwrap();
         assert!(merges(&json, "the film").unwrap_err().to_string().contains("byte-pair"));
         assert!(merges("{}", "the film").is_err());

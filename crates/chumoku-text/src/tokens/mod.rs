@@ -1,23 +1,23 @@
-//! From text to tokens, and from tokens back to the words of the text.
+//! Tokenizers: texts to tokens, and tokens back to text and words.
 //!
 //! # Files
 //!
-//! - `by_word`: many texts, each distinct word encoded once
-//! - `encoded`: a text as tokens
 //! - `error`: errors
-//! - `guarded`: published tokenizers, run without panics
 //! - `japanese`: Japanese word boundaries
-//! - `learn`: training a tokenizer
 //! - `marian`: tokenizers of Marian translators
 //! - `merges`: byte-pair merges one by one
 //! - `pattern`: cost check of regular expressions
 //! - `pipeline`: normalization and pre-tokenization
 //! - `pretrained`: `tokenizer.json` and `vocab.txt` of published models
 //! - `script`: scripts of a text
-//! - `sentence_pieces`: SentencePiece unigram models
+//! - `sentencepiece`: SentencePiece unigram models
+//! - `token_sequence`: the tokens of a text
 //! - `tokenizer`: text to tokens and back
 //! - `tokenizer_file`: validation of `tokenizer.json`
+//! - `training`: training a tokenizer
+//! - `validated`: validated tokenizers, run without panics
 //! - `windows`: long texts in windows
+//! - `word_cache`: many texts, each distinct word encoded once
 //! - `words`: tokens to words for display
 
 mod error;

@@ -1,34 +1,33 @@
-//! What a regular expression of a stranger's tokenizer may cost, judged before it is run.
+//! Bounds the cost of a regular expression from another's tokenizer before it runs.
 //!
-//! Expressions without look-around are run in a time that grows as the text does. The others backtrack: they are
-//! accepted where the ways to match at one place are few, or at most as the square of the length of a run of like
-//! characters. The usual expressions (GPT-2's and its successors', byte-level tokenizers') are well within that.
+//! Expressions without look-around run in linear time. All others backtrack. They are accepted if there are few ways to
+//! match at one position. The number may also grow with the square of the length of a run of similar characters. Common
+//! expressions (GPT-2 and its successors, byte-level tokenizers) stay well within these limits.
 
 use crate::tr;
 use fancy_regex::{Expr, Regex};
 
-/// Single characters that an expression stands for when every `{n}` is written out. Each may be a class with hundreds
-/// of states.
+/// Most single characters in an expression with every `{n}` expanded. Each may be a class with hundreds of states.
 const MAX_LEAVES: f64 = 2000.0;
-/// Ways to match at a place that do not depend on the text's length.
+/// Most ways to match at one position, apart from those that grow with the text.
 const MAX_WAYS: f64 = 10_000.0;
-/// The power of the text's length with which the ways may grow.
+/// The largest power of the text length with which the ways may grow.
 const MAX_DEGREE: f64 = 2.0;
 
-/// What was found of a part of an expression.
+/// The cost of part of an expression.
 #[derive(Clone, Copy)]
 struct PatternCost {
-    /// Characters that it matches at least.
+    /// The least number of characters that it matches.
     least: f64,
-    /// Single characters with every `{n}` written out.
+    /// Number of single characters with every `{n}` expanded.
     leaves: f64,
-    /// Ways to match at a place, but for those that grow with the text.
+    /// Ways to match at one position, apart from those that grow with the text.
     ways: f64,
-    /// Repetitions without end that follow one another: the ways grow with this power of the text's length.
+    /// Number of consecutive unbounded repetitions. The ways grow with this power of the text length.
     degree: f64,
-    /// Whether it must be matched by backtracking.
+    /// True if it needs backtracking.
     is_hard: bool,
-    /// Whether something that can match in several ways is repeated without end.
+    /// True if an unbounded repetition contains something that can match in several ways.
     is_explosive: bool,
 }
 
@@ -44,7 +43,7 @@ impl PatternCost {
         }
     }
 
-    /// One after the other.
+    /// The cost of this part followed by another.
     fn concat(self, next: PatternCost) -> PatternCost {
         PatternCost {
             least: self.least + next.least,
@@ -56,7 +55,7 @@ impl PatternCost {
         }
     }
 
-    /// One or the other.
+    /// The cost of this part or another.
     fn alternate(self, other: PatternCost) -> PatternCost {
         PatternCost {
             least: self.least.min(other.least),
@@ -105,15 +104,16 @@ fn pattern_cost(expression: &Expr) -> Option<PatternCost> {
         Expr::AtomicGroup(child) => PatternCost { is_hard: true, ..pattern_cost(child)? },
         Expr::LookAround(child, _) => PatternCost { least: 0.0, is_hard: true, ..pattern_cost(child)? },
         Expr::Repeat { child, lo, hi, .. } => pattern_cost(child)?.repeat(*lo, *hi),
-        // References, conditions and calls: no tokenizer's cuts need them, and their cost cannot be told.
+        // References, conditions and calls: tokenizers do not need them, and their cost is unknown.
         _ => return None,
     })
 }
 
-/// The characters that a pattern matches at least. `is_known` says that it is one of ours.
+/// Checks a pattern and returns the least number of characters that it matches. `is_known` skips the cost limits for
+/// built-in patterns.
 ///
 /// # Errors
-/// What is wrong with it, if it is no expression or could take for ever.
+/// If it is not a regular expression, or could run forever.
 pub(super) fn check_pattern(pattern: &str, is_known: bool) -> Result<usize, String> {
     let no_regex =
         |error: fancy_regex::Error| tr!("not a regular expression: {error}", "正規表現として読めません: {error}");
@@ -133,7 +133,7 @@ pub(super) fn check_pattern(pattern: &str, is_known: bool) -> Result<usize, Stri
         ));
     }
     if !is_known {
-        // What can be taken apart need not fit together: a range that ends before it begins.
+        // A pattern that parses may still be invalid, such as a range that ends before it begins.
         Regex::new(pattern).map_err(no_regex)?;
     }
     Ok(judged.least as usize)
@@ -144,7 +144,7 @@ mod tests {
     use super::check_pattern;
 
     #[test]
-    fn usual_patterns_pass() {
+    fn common_patterns_pass() {
         let patterns = [
             (r"\s+", 1),
             (r"[\s\S]", 1),
@@ -160,7 +160,7 @@ mod tests {
                 r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
                 1,
             ),
-            // Nested repetitions without look-around take a time that grows as the text does.
+            // Nested repetitions without look-around run in linear time.
             (r"(a+)+b", 2),
         ];
         for (pattern, least) in patterns {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_that_explode_are_refused() {
+    fn exponential_patterns_are_refused() {
         for pattern in [
             "(((",
             "[z-",

@@ -1,61 +1,61 @@
-//! What is done to texts before sub-words are merged, in the format of `tokenizer.json`.
+//! Normalization and pre-tokenization, in the format of `tokenizer.json`.
 //!
-//! Texts are normalised (white space as one `▁` before each word; to be understood also NFKC and lower case, to be written
-//! as they are) and cut: words of spaced scripts with their `▁`, numbers, punctuation, and runs of unspaced scripts
-//! (Japanese, Chinese, Thai …).
+//! Normalization writes white space as one `▁` before each word. Texts for classifiers also get NFKC and lowercase.
+//! Texts to be generated keep their characters. The pre-tokenizer splits into words of spaced scripts with their `▁`,
+//! numbers, punctuation, and runs of unspaced scripts (Japanese, Chinese, Thai …).
 
 use crate::Lang;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The token that every sequence starts with.
+/// The token at the start of every sequence.
 pub const CLS: &str = "[CLS]";
 /// The token between the two texts of a pair.
 pub const SEP: &str = "[SEP]";
 
-/// The token of all words that a tokenizer of words does not know.
+/// The token for all words outside the vocabulary of a word tokenizer.
 pub const UNK: &str = "[UNK]";
 
-/// What the tokens of a text are.
+/// The unit of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TokenizationUnit {
-    /// Parts of words: frequent words whole, rare ones in pieces.
+    /// Subwords: frequent words are whole, rare ones are split.
     Subwords,
     /// Characters.
     Characters,
-    /// Whole words, numbers digit by digit, punctuation; those not in the vocabulary are one token, `[UNK]`.
+    /// Whole words, single digits and punctuation. Words outside the vocabulary become one token, `[UNK]`.
     Words,
 }
 
 impl TokenizationUnit {
-    /// What they are called in files, which are English.
+    /// The name of the unit in files, which are in English.
     pub fn noun(self) -> &'static str {
         self.noun_in(Lang::En)
     }
 
-    /// What people call them.
+    /// The name of the unit for users.
     pub fn noun_in(self, lang: Lang) -> &'static str {
         match self {
-            TokenizationUnit::Subwords => lang.pick("parts of words", "サブワード"),
+            TokenizationUnit::Subwords => lang.pick("subwords", "サブワード"),
             TokenizationUnit::Characters => lang.pick("characters", "文字"),
             TokenizationUnit::Words => lang.pick("words", "単語"),
         }
     }
 }
 
-/// What is done to texts before they are cut.
+/// The normalization of texts before they are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NormalizationForm {
-    /// NFKC, lower case, and white space as one space: to be understood.
+    /// NFKC, lowercase, and runs of white space as one space: for classifiers.
     NfkcLowercase,
-    /// NFKC and white space as one space; digits one by one: to be turned into another text.
+    /// NFKC, and runs of white space as one space; digits one by one: for source texts of translators.
     Nfkc,
-    /// As they are, but for white space; digits one by one: to be written.
+    /// Unchanged except that runs of white space become one space; digits one by one: for target texts of translators.
     CollapsedSpaces,
-    /// As they are, each line end and space too; digits one by one: to be continued.
+    /// Unchanged, with every line end and space; digits one by one: for language models.
     Unchanged,
 }
 
@@ -67,24 +67,24 @@ impl NormalizationForm {
         NormalizationForm::Unchanged,
     ];
 
-    /// Whether `[CLS]` ends a text, as translators have it, or begins it.
+    /// Returns whether `[CLS]` ends a text, as in translators, instead of starting it.
     fn ends_with_cls(self) -> bool {
         matches!(self, NormalizationForm::Nfkc | NormalizationForm::CollapsedSpaces)
     }
 }
 
-/// The regular expression that cuts a text into characters. It means the same to `fancy-regex` and to Oniguruma, with which
-/// the Python package reads it: no groups with flags.
+/// The pattern that splits a text into characters. It has no groups with flags, so `fancy-regex` and Oniguruma, which
+/// the Python package uses, read it alike.
 const CHARACTER_PATTERN: &str = r"[\s\S]";
-/// The same as it was written before.
+/// The same pattern as earlier versions wrote it.
 const LEGACY_CHARACTER_PATTERN: &str = r"(?s:.)";
 
-/// The regular expression of the pieces that texts are cut into before merging, of the same means.
+/// Returns the pattern of the pre-tokenizer. `fancy-regex` and Oniguruma read it alike.
 fn split_pattern(form: NormalizationForm, unit: TokenizationUnit) -> String {
     if unit == TokenizationUnit::Characters {
         return CHARACTER_PATTERN.to_owned();
     }
-    // Runs are bounded, so that merging stays fast on a text that is one endless word.
+    // Bounded runs keep merging fast on a text that is one endless word.
     const UNSPACED: &str = r"\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}";
     [
         r"[\p{Han}々〆]{1,16}|[\p{Hiragana}ー]{1,32}|[\p{Katakana}ー]{1,32}".to_owned(),
@@ -92,7 +92,7 @@ fn split_pattern(form: NormalizationForm, unit: TokenizationUnit) -> String {
         format!(
             r"▁?['’]?(?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,64}}(?:['’](?:(?![{UNSPACED}])[\p{{L}}\p{{M}}]){{1,16}})*"
         ),
-        // Numbers that are written are made of digits, as every number is that training has not seen.
+        // Generated numbers are made of digits, because most numbers are not in the training texts.
         if form == NormalizationForm::NfkcLowercase { r"▁?\p{N}{1,4}" } else { r"▁?\p{N}" }.to_owned(),
         r"▁?[^▁\p{L}\p{M}\p{N}]{1,16}".to_owned(),
         r"▁".to_owned(),
@@ -100,18 +100,18 @@ fn split_pattern(form: NormalizationForm, unit: TokenizationUnit) -> String {
     .join("|")
 }
 
-/// Whether the regular expression makes every character a token.
+/// Returns whether the pattern makes every character a token.
 pub(super) fn splits_into_characters(pattern: &str) -> bool {
     [CHARACTER_PATTERN, LEGACY_CHARACTER_PATTERN].contains(&pattern)
 }
 
-/// Whether this program writes the regular expression, or did.
+/// Returns whether this or an earlier version of the program writes the pattern.
 pub(super) fn is_builtin_pattern(pattern: &str) -> bool {
     pattern == LEGACY_CHARACTER_PATTERN
         || NormalizationForm::ALL.iter().any(|&form| pattern == split_pattern(form, TokenizationUnit::Subwords))
 }
 
-/// How texts are normalised and cut, in the format of `tokenizer.json`.
+/// Returns the normalizer and pre-tokenizer in the format of `tokenizer.json`.
 pub(super) fn pipeline(form: NormalizationForm, unit: TokenizationUnit) -> Value {
     let folding = [json!({ "type": "NFKC" }), json!({ "type": "Lowercase" })];
     let spacing = [
@@ -121,7 +121,7 @@ pub(super) fn pipeline(form: NormalizationForm, unit: TokenizationUnit) -> Value
     let prepend = [json!({ "type": "Prepend", "prepend": "▁" })];
     let underscore = [json!({ "type": "Replace", "pattern": { "String": " " }, "content": "▁" })];
     let spaces_are_kept = form == NormalizationForm::Unchanged;
-    // A character needs no sign of the word's beginning.
+    // Characters need no mark at the start of a word.
     let is_prepended = !spaces_are_kept && unit != TokenizationUnit::Characters;
     let folding = match form {
         NormalizationForm::NfkcLowercase => &folding[..],
@@ -153,7 +153,7 @@ pub(super) fn pipeline(form: NormalizationForm, unit: TokenizationUnit) -> Value
     })
 }
 
-/// A special token, as `tokenizer.json` has it.
+/// Returns the entry of a special token in `tokenizer.json`.
 pub(super) fn special_token_entry(id: usize, content: &str) -> Value {
     json!({
         "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
@@ -161,8 +161,8 @@ pub(super) fn special_token_entry(id: usize, content: &str) -> Value {
     })
 }
 
-/// Adds to a `tokenizer.json` its special tokens, whose ids are their places, and where `[CLS]` goes: what the Python
-/// package makes of a text is then what the model is given.
+/// Adds the special tokens, with their positions as ids, and the place of `[CLS]` to a `tokenizer.json`. The Python
+/// package then produces the same sequences as this program.
 pub(super) fn add_special_tokens(json: &mut Value, names: &[&str], form: NormalizationForm) {
     json["added_tokens"] = names.iter().enumerate().map(|(id, content)| special_token_entry(id, content)).collect();
     let cls = |type_id: u32| json!({ "SpecialToken": { "id": CLS, "type_id": type_id } });
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_to_be_written_come_back() {
+    fn generated_text_is_restored() {
         let texts = ["The Film was GREAT on 20 Nov. 2026!", "２０２６年１１月２０日（金）、「よい」です。", "x"];
         let unit = TokenizationUnit::Subwords;
         let config =
@@ -213,15 +213,15 @@ mod tests {
                 }
             }
         }
-        // Each digit is a token of its own.
+        // Each digit is a token.
         let digits = tokenizer.encode("2026").unwrap();
         assert_eq!(digits.word_ids.iter().collect::<std::collections::HashSet<_>>().len(), 4);
-        // A sequence that stops within a character.
+        // A sequence that stops inside a character.
         assert_eq!(tokenizer.decode(&tokenizer.encode("🎉").unwrap().ids[..2]).unwrap(), "\u{FFFD}");
     }
 
     #[test]
-    fn sources_are_read_alike_in_every_width_but_not_in_every_case() {
+    fn source_texts_fold_width_but_not_case() {
         for unit in [TokenizationUnit::Subwords, TokenizationUnit::Characters] {
             let config = TokenizerConfig { vocab_size: 400, min_frequency: 1, form: NormalizationForm::Nfkc, unit };
             let tokenizer = TextTokenizer::train(&["Abc 2026 アイウ"], &config).unwrap();

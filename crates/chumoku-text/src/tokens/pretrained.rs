@@ -1,4 +1,4 @@
-//! The tokenizer of a pretrained model, as its makers published it: `tokenizer.json`, or BERT's `vocab.txt`.
+//! Tokenizers of pretrained models, as published: `tokenizer.json`, or BERT's `vocab.txt`.
 
 use super::error::{TokenizerError as Error, library_error};
 use super::pipeline::special_token_entry as special_token;
@@ -9,66 +9,66 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use tokenizers::PostProcessorWrapper;
 
-/// A text as the tokens that a pretrained model is given, those around it included.
+/// The tokens of a text for a pretrained model, including special tokens around it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Encoding {
     /// The token ids.
     pub ids: Vec<u32>,
-    /// Each token's kind: 0, or 1 in the second text of a pair.
+    /// The type of each token: 1 in the second text of a pair, else 0.
     pub type_ids: Vec<u32>,
-    /// Each token's bytes in the text; empty at 0 for a token that stands for none of it.
+    /// The byte range of each token in the text. Empty at 0 for special tokens.
     pub spans: Vec<(usize, usize)>,
-    /// Whether the token is one that the tokenizer puts around a text, such as `[CLS]`.
+    /// True for special tokens around the text, such as `[CLS]`.
     pub special_mask: Vec<bool>,
-    /// For each token the number of the unit that the text was cut into before merging.
+    /// For each token, the number of the word that the pre-tokenizer produced.
     pub word_ids: Vec<u32>,
-    /// Tokens of the text that were cut off its end, because there may be no more.
+    /// Number of tokens truncated at the end of the text.
     pub truncated: usize,
 }
 
-/// The tokens that a model is given around those of every text.
+/// The special tokens around every text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpecialTokens {
-    /// Before the text: `[CLS]`, say.
+    /// Tokens before the text, such as `[CLS]`.
     pub prefix: Vec<u32>,
-    /// Behind it: `[SEP]`, say.
+    /// Tokens after the text, such as `[SEP]`.
     pub suffix: Vec<u32>,
 }
 
 impl SpecialTokens {
-    /// Number of its tokens.
+    /// Number of special tokens.
     pub fn len(&self) -> usize {
         self.prefix.len() + self.suffix.len()
     }
 
-    /// Whether nothing stands around texts.
+    /// Returns whether there are no special tokens.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tokens of a text with those around it.
+    /// Adds the special tokens to those of a text.
     pub fn wrap(&self, ids: &[u32]) -> Vec<u32> {
         [&self.prefix, ids, &self.suffix].concat()
     }
 }
 
-/// A tokenizer that somebody else made.
+/// A tokenizer that was trained elsewhere.
 #[derive(Clone, Debug)]
 pub struct PretrainedTokenizer {
     guarded: ValidatedTokenizer,
 }
 
-/// How `vocab.txt` is to be read.
+/// The options for reading `vocab.txt`.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct WordPieceOptions {
-    /// Texts are written small first.
+    /// Convert texts to lowercase.
     pub lowercase: bool,
-    /// Accents are taken off letters; as `lowercase` unless it is set.
+    /// Strip accents from letters. Defaults to the value of `lowercase`.
     pub strip_accents: Option<bool>,
-    /// Each Chinese character is a word.
+    /// Split off each Chinese character as a word.
     pub split_chinese: bool,
 }
 
@@ -79,17 +79,17 @@ impl Default for WordPieceOptions {
 }
 
 impl PretrainedTokenizer {
-    /// Reads the text of a `tokenizer.json`, trusting nothing in it.
+    /// Reads and validates the text of a `tokenizer.json`.
     ///
-    /// Its settings of padding and truncation are passed over: they are the model's matter.
+    /// Its padding and truncation settings are ignored: the model decides about both.
     ///
     /// # Errors
-    /// If it is not one, or could take all memory or all time.
+    /// If it is not a tokenizer, or could use all memory or run forever.
     pub fn from_json(json: &str) -> Result<Self, Error> {
         Ok(PretrainedTokenizer { guarded: ValidatedTokenizer::from_json(json)? })
     }
 
-    /// Reads a `tokenizer.json`, trusting nothing in it.
+    /// Reads and validates a `tokenizer.json`.
     ///
     /// # Errors
     /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
@@ -97,7 +97,7 @@ impl PretrainedTokenizer {
         ValidatedTokenizer::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.guarded))
     }
 
-    /// Reads a `vocab.txt`: BERT's word pieces, one a line, numbered from 0.
+    /// Reads a `vocab.txt`: BERT's word pieces, one per line, with ids from 0.
     ///
     /// # Errors
     /// If the file cannot be read, or lacks `[UNK]`, `[CLS]` or `[SEP]`.
@@ -110,7 +110,7 @@ impl PretrainedTokenizer {
     }
 
     fn from_word_pieces(text: &str, options: WordPieceOptions) -> Result<Self, Error> {
-        // Of a piece that stands twice the last number holds, as in the program that wrote the file.
+        // If a piece occurs twice, its last id counts, as in the program that wrote the file.
         let vocab: Map<String, Value> =
             text.lines().enumerate().map(|(id, piece)| (piece.trim_end().to_owned(), id.into())).collect();
         let special = ["[CLS]", "[SEP]", "[UNK]", "[PAD]", "[MASK]"];
@@ -147,21 +147,21 @@ impl PretrainedTokenizer {
         Ok(PretrainedTokenizer { guarded: ValidatedTokenizer::from_json_value(file)? })
     }
 
-    /// The same for language models: a text that spells a special token is that token, as in transformers.
+    /// Parses special tokens that occur in texts, as transformers does for language models.
     #[must_use]
     pub fn parsing_special_tokens(mut self) -> Self {
         self.guarded.inner.set_encode_special_tokens(false);
         self
     }
 
-    /// The same, putting nothing around texts.
+    /// Removes the special tokens around texts.
     #[must_use]
     pub fn without_special_tokens(mut self) -> Self {
         self.guarded.inner.with_post_processor(None::<PostProcessorWrapper>);
         self
     }
 
-    /// The text of its `tokenizer.json`.
+    /// Returns the tokenizer as `tokenizer.json`.
     ///
     /// # Errors
     /// If it cannot be written as JSON.
@@ -174,31 +174,31 @@ impl PretrainedTokenizer {
         self.guarded.id_bound()
     }
 
-    /// The id of a token, as it stands in the vocabulary.
+    /// Returns the id of a token, spelled as in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.guarded.inner.token_to_id(token)
     }
 
-    /// The token of an id, as it stands in the vocabulary.
+    /// Returns the token of an id, spelled as in the vocabulary.
     pub fn token(&self, id: u32) -> String {
         self.guarded.inner.id_to_token(id).unwrap_or_default()
     }
 
-    /// The token of an id, to be shown: its text, where the vocabulary spells bytes and these are whole characters, else as
-    /// it stands there.
+    /// Returns a token for display. A byte-level token is decoded if its bytes are whole characters. Other tokens are
+    /// shown as in the vocabulary.
     pub fn display_token(&self, id: u32) -> String {
         self.guarded.display_token(id, self.guarded.is_byte_level())
     }
 
-    /// The tokens of a text with those around it, at most `most` in all: what is too long loses its end.
+    /// Encodes a text with its special tokens and truncates it to at most `max_tokens` tokens. Special tokens are kept.
     ///
     /// # Errors
-    /// If the tokenizer cannot cut the text.
+    /// If the tokenizer cannot encode the text.
     pub fn encode(&self, text: &str, max_tokens: usize) -> Result<Encoding, Error> {
         let whole = self.guarded.encode(text, true)?;
         let special: Vec<bool> = whole.get_special_tokens_mask().iter().map(|&mask| mask == 1).collect();
         let cut = special.len().saturating_sub(max_tokens);
-        // What is put before the text and behind it stays.
+        // The special tokens before and after the text are kept.
         let behind = special.iter().rev().take_while(|&&special| special).count();
         let end = special.len() - behind;
         let kept = (0..end.saturating_sub(cut)).chain(end..special.len());
@@ -214,10 +214,10 @@ impl PretrainedTokenizer {
         Ok(tokens)
     }
 
-    /// What the tokenizer puts around a text.
+    /// Returns the special tokens around a text.
     ///
     /// # Errors
-    /// If the tokenizer cannot cut a text.
+    /// If the tokenizer cannot encode a text.
     pub(super) fn special_tokens(&self) -> Result<SpecialTokens, Error> {
         let framed = self.encode("a", usize::MAX)?;
         let around = |special: &mut dyn Iterator<Item = &bool>| special.take_while(|&&special| special).count();
@@ -231,7 +231,7 @@ impl PretrainedTokenizer {
         self.guarded
     }
 
-    /// The tokens of many texts, on all threads.
+    /// Encodes many texts, on all threads.
     ///
     /// # Errors
     /// As for [`PretrainedTokenizer::encode`].
@@ -239,10 +239,10 @@ impl PretrainedTokenizer {
         texts.par_iter().map(|text| self.encode(text, max_tokens)).collect()
     }
 
-    /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
+    /// Decodes token ids. Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
-    /// If the tokenizer cannot put them together.
+    /// If the tokenizer cannot decode them.
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
         self.guarded.decode(ids)
     }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn word_pieces_are_cut_as_bert_cuts_them() {
+    fn word_pieces_match_bert() {
         let tokenizer = of(PIECES, WordPieceOptions::default());
         let tokens = tokenizer.encode("The films 日本, góod.", 512).unwrap();
         assert_eq!(tokens.ids, [2, 7, 5, 6, 10, 11, 1, 8, 9, 3]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_loses_its_end_and_keeps_its_frame() {
+    fn long_texts_are_truncated_and_keep_special_tokens() {
         let tokenizer = of(PIECES, WordPieceOptions::default());
         let tokens = tokenizer.encode("film the good film", 4).unwrap();
         assert_eq!((tokens.ids, tokens.truncated), (vec![2, 5, 7, 3], 2));
@@ -284,20 +284,20 @@ mod tests {
     }
 
     #[test]
-    fn without_its_frame_a_text_is_its_own_tokens() {
+    fn without_special_tokens_only_the_text_is_encoded() {
         let tokenizer = of(PIECES, WordPieceOptions::default()).without_special_tokens();
         assert_eq!(tokenizer.encode("The films", 512).unwrap().ids, [7, 5, 6]);
         assert!(tokenizer.encode("", 512).unwrap().ids.is_empty());
     }
 
     #[test]
-    fn a_text_that_spells_a_special_token_is_text() {
+    fn special_tokens_in_texts_are_ordinary_text() {
         let tokenizer = of(PIECES, WordPieceOptions::default());
         assert!(tokenizer.encode("[SEP]", 512).unwrap().ids[1..].iter().rev().skip(1).all(|&id| id != 3));
     }
 
     #[test]
-    fn the_file_written_reads_back() {
+    fn the_written_file_reads_back() {
         let tokenizer = of(PIECES, WordPieceOptions::default());
         let again = PretrainedTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap();
         assert_eq!(again.encode("the films", 9).unwrap(), tokenizer.encode("the films", 9).unwrap());
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_without_a_frame_are_refused() {
+    fn vocabularies_without_special_tokens_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vocab.txt");
         std::fs::write(&path, "[UNK]\n[CLS]\nfilm\n").unwrap();

@@ -1,7 +1,7 @@
-//! Which scripts a text is written in.
+//! The scripts of a text.
 
-/// Whether the character belongs to a script that is written without spaces between words: Han, Hiragana, Katakana,
-/// Thai, Lao, Khmer, Myanmar, Tibetan.
+/// Returns whether a character belongs to a script without spaces between words: Han, Hiragana, Katakana, Thai, Lao,
+/// Khmer, Myanmar or Tibetan.
 pub(crate) fn is_unspaced(c: char) -> bool {
     matches!(u32::from(c),
         0x0E00..=0x0EFF | 0x0F00..=0x0FFF | 0x1000..=0x109F | 0x1780..=0x17FF
@@ -9,7 +9,7 @@ pub(crate) fn is_unspaced(c: char) -> bool {
         | 0xF900..=0xFAFF | 0xFF66..=0xFF9F | 0x20000..=0x3FFFF)
 }
 
-/// The share of letters that belong to scripts written without spaces, over a sample of texts; 0 without letters.
+/// Returns the fraction of letters in scripts without spaces, in a sample of texts; 0 without letters.
 pub fn unspaced_fraction<'a>(texts: impl IntoIterator<Item = &'a str>) -> f64 {
     const SAMPLE: usize = 1_000_000;
     let (mut unspaced, mut letters) = (0u64, 0u64);
@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares() {
+    fn fractions_of_unspaced_letters() {
         assert_eq!(unspaced_fraction(["Hello, world 123"]), 0.0);
         assert_eq!(unspaced_fraction(["映画は、とてもよかった。ｶﾅ"]), 1.0);
         assert_eq!(unspaced_fraction(["ab映画"]), 0.5);

@@ -1,14 +1,14 @@
-//! A text as tokens.
+//! The tokens of a text.
 
-/// A text as tokens, without the leading `[CLS]`.
+/// The tokens of a text, without special tokens around it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TokenSequence {
     /// The token ids.
     pub ids: Vec<u32>,
-    /// Each token's bytes in the text.
+    /// The byte range of each token in the text.
     pub spans: Vec<(usize, usize)>,
-    /// For each token the number of the unit that the text was cut into before merging.
+    /// For each token, the number of the word that the pre-tokenizer produced.
     pub word_ids: Vec<u32>,
-    /// Whether each character is a token, by the tokenizer's design.
+    /// True if the tokenizer encodes every character as a token.
     pub is_character_level: bool,
 }

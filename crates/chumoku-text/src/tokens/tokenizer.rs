@@ -1,5 +1,5 @@
-//! A `tokenizer.json` at work: from texts to tokens and back. The file is one that [`super::learn`] made, or any other that
-//! Hugging Face's library reads.
+//! Encoding and decoding with a `tokenizer.json`, trained by [`super::training`] or made elsewhere for Hugging Face's
+//! library.
 
 use super::error::{TokenizerError as Error, library_error};
 use super::marian::MarianTokenizer;
@@ -19,28 +19,28 @@ use std::sync::Arc;
 use tokenizers::Model;
 use tokenizers::models::ModelWrapper;
 
-/// A tokenizer at work: one that was trained here, a [`PretrainedTokenizer`], or that of a Marian translator.
+/// A tokenizer: trained here, a [`PretrainedTokenizer`], or that of a Marian translator.
 #[derive(Clone, Debug)]
 pub struct TextTokenizer {
     engine: TokenizerEngine,
     special_tokens: SpecialTokens,
     is_by_character: bool,
-    /// The vocabulary spells bytes with letters of its own: `Ġ` is a space.
+    /// True if the vocabulary writes bytes as letters, such as `Ġ` for a space.
     spells_bytes: bool,
-    /// Where many texts may be cut word by word.
+    /// The cache for encoding by words, if the tokenizer allows it.
     by_word: Option<Arc<WordCache>>,
-    /// The token between the two texts of a pair; single texts only if there is none.
+    /// The token between the two texts of a pair. `None` if only single texts are read.
     between: Option<u32>,
-    /// Whether what stands beside a text is left out.
+    /// True if feature columns are left out.
     skips_beside: bool,
 }
 
-/// What cuts texts.
+/// The implementation behind a tokenizer.
 #[derive(Clone, Debug)]
 enum TokenizerEngine {
-    /// The library that reads a `tokenizer.json`.
+    /// The `tokenizers` library, which reads a `tokenizer.json`.
     Library(Box<ValidatedTokenizer>),
-    /// SentencePiece's cutting.
+    /// SentencePiece with Marian's vocabulary.
     SentencePiece(Arc<MarianTokenizer>),
 }
 
@@ -68,7 +68,7 @@ impl TokenizerEngine {
 }
 
 impl TextTokenizer {
-    /// What the tokens are of one that was trained here.
+    /// The unit of the tokens, for a tokenizer that was trained here.
     pub fn unit(&self) -> TokenizationUnit {
         match (self.is_by_character, self.unknown_id()) {
             (true, _) => TokenizationUnit::Characters,
@@ -77,10 +77,10 @@ impl TextTokenizer {
         }
     }
 
-    /// Reads the text of a `tokenizer.json`, trusting nothing in it.
+    /// Reads and validates the text of a `tokenizer.json`.
     ///
     /// # Errors
-    /// If it is not one, has no `[CLS]`, or could take all memory or all time.
+    /// If it is not a tokenizer, has no `[CLS]`, or could use all memory or run forever.
     pub fn from_json(json: &str) -> Result<Self, Error> {
         let guarded = ValidatedTokenizer::from_json(json)?;
         let inner = &guarded.inner;
@@ -94,7 +94,7 @@ impl TextTokenizer {
         let pattern = cutter["pattern"]["Regex"].as_str();
         let is_by_character = pattern.is_some_and(splits_into_characters);
         let normalizer = serde_json::to_value(inner.get_normalizer()).unwrap_or_default();
-        // Tokens that are added and not special may hold white space.
+        // Added tokens that are not special may contain white space.
         let are_special = inner.get_added_tokens_decoder().values().all(|token| token.special);
         let by_word = WordCache::for_pipeline(&normalizer, &cutter).filter(|_| are_special).map(Arc::new);
         let frame = SpecialTokens { prefix: vec![cls], suffix: Vec::new() };
@@ -110,10 +110,10 @@ impl TextTokenizer {
         })
     }
 
-    /// A tokenizer that somebody else made.
+    /// Wraps a pretrained tokenizer.
     ///
     /// # Errors
-    /// If it cannot cut a text.
+    /// If it cannot encode a text.
     pub fn from_pretrained(pretrained: PretrainedTokenizer) -> Result<Self, Error> {
         let frame = pretrained.special_tokens()?;
         let guarded = pretrained.into_validated();
@@ -130,11 +130,11 @@ impl TextTokenizer {
         })
     }
 
-    /// That of one side of a Marian translator, by its SentencePiece file and the numbers of all pieces (`vocab.json`);
-    /// nothing stands around a text.
+    /// Reads the tokenizer of one side of a Marian translator from its SentencePiece file and the ids of all pieces
+    /// (`vocab.json`). It adds no special tokens around a text.
     ///
     /// # Errors
-    /// If a file cannot be read, is damaged, or of a kind that this version does not read.
+    /// If a file cannot be read, is damaged, or has a kind that this version does not support.
     pub fn read_marian(pieces: &Path, vocabulary: &Path) -> Result<Self, Error> {
         let engine = TokenizerEngine::SentencePiece(Arc::new(MarianTokenizer::read(pieces, vocabulary)?));
         let frame = SpecialTokens::default();
@@ -149,7 +149,7 @@ impl TextTokenizer {
         })
     }
 
-    /// Reads a `tokenizer.json`, trusting nothing in it.
+    /// Reads and validates a `tokenizer.json`.
     ///
     /// # Errors
     /// If the file cannot be read, or as for [`TextTokenizer::from_json`].
@@ -157,7 +157,8 @@ impl TextTokenizer {
         ValidatedTokenizer::read(path, TextTokenizer::from_json, |found| found.engine.library_mut())
     }
 
-    /// The same tokenizer with further special tokens, which no text is cut into; their ids follow the last.
+    /// Returns the tokenizer with additional special tokens, whose ids follow the last one. Texts are never encoded
+    /// into them.
     ///
     /// # Errors
     /// If it cannot be written as JSON.
@@ -173,7 +174,7 @@ impl TextTokenizer {
         TextTokenizer::from_json(&file.to_string())
     }
 
-    /// The id of a token, as it stands in the vocabulary.
+    /// Returns the id of a token, spelled as in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
         match &self.engine {
             TokenizerEngine::Library(guarded) => guarded.inner.token_to_id(token),
@@ -181,7 +182,7 @@ impl TextTokenizer {
         }
     }
 
-    /// The text of its `tokenizer.json`.
+    /// Returns the tokenizer as `tokenizer.json`.
     ///
     /// # Errors
     /// If it cannot be written as JSON.
@@ -205,7 +206,7 @@ impl TextTokenizer {
         self.engine.vocabulary().values().max().map_or(0, |&id| id as usize + 1)
     }
 
-    /// SHA-256 of the tokens in the order of their ids, in hexadecimal digits.
+    /// The SHA-256 of the tokens in the order of their ids, in hexadecimal.
     pub fn vocabulary_sha256(&self) -> String {
         let vocabulary = self.engine.vocabulary();
         let mut tokens: Vec<(u32, &str)> = vocabulary.iter().map(|(token, &id)| (id, token.as_str())).collect();
@@ -219,7 +220,7 @@ impl TextTokenizer {
         crate::checksum::hex(hash.finalize())
     }
 
-    /// The id of the words that it does not know, if it is one of words.
+    /// The id for unknown words, if the tokens are words.
     pub fn unknown_id(&self) -> Option<u32> {
         match self.engine.library()?.inner.get_model() {
             ModelWrapper::WordLevel(words) => words.token_to_id(UNK),
@@ -227,25 +228,26 @@ impl TextTokenizer {
         }
     }
 
-    /// The id of `[CLS]`, or of whatever token stands before every text; 0 if none does.
+    /// The id of `[CLS]`, or of another token before every text; 0 if there is none.
     pub fn cls_id(&self) -> u32 {
         self.special_tokens.prefix.first().copied().unwrap_or(0)
     }
 
-    /// What stands around every text.
+    /// The special tokens around every text.
     pub fn special_tokens(&self) -> &SpecialTokens {
         &self.special_tokens
     }
 
-    /// The same tokenizer for [pairs](crate::pair): between the two texts it puts the token that it puts behind a text or, where
-    /// it puts none, `[SEP]`, if it has that, else the token before a text, which begins the second as it does the first.
+    /// Returns the tokenizer for [pairs](crate::pair). The separator between the two texts is the token after a text,
+    /// if there is one. Otherwise it is `[SEP]`, if the vocabulary has it. Otherwise it is the token before a text,
+    /// which then starts both.
     pub fn with_pair_separator(mut self) -> Self {
         let behind = self.special_tokens.suffix.first().copied();
         self.between = behind.or_else(|| self.id(SEP)).or_else(|| self.special_tokens.prefix.first().copied());
         self
     }
 
-    /// The same tokenizer for rows with what stands [beside](crate::beside) their texts, which it does not read.
+    /// Returns the tokenizer for rows with [feature columns](crate::feature_columns), which it ignores.
     pub fn ignoring_features(mut self) -> Self {
         self.skips_beside = true;
         self
@@ -256,10 +258,10 @@ impl TextTokenizer {
         self.between
     }
 
-    /// The tokens of a text, or of both texts of a pair with one between them, which stands for the separator.
+    /// Encodes a text, or both texts of a pair with the separator token between them.
     ///
     /// # Errors
-    /// If the tokenizer cannot cut the text (never for one that was trained here).
+    /// If the tokenizer cannot encode the text. A tokenizer that was trained here never fails.
     pub fn encode(&self, text: &str) -> Result<TokenSequence, Error> {
         let text = if self.skips_beside { feature_columns::text_of(text) } else { text };
         let (Some(between), Some((first, second))) = (self.between, pair::split(text)) else {
@@ -290,7 +292,7 @@ impl TextTokenizer {
         })
     }
 
-    /// The token ids of many texts, on all threads.
+    /// Returns the token ids of many texts, on all threads.
     ///
     /// # Errors
     /// As for [`TextTokenizer::encode`].
@@ -306,18 +308,18 @@ impl TextTokenizer {
         }
     }
 
-    /// Whether many texts are cut word by word.
+    /// Returns whether many texts are encoded by words.
     #[cfg(test)]
     pub(super) fn has_word_cache(&self) -> bool {
         self.by_word.is_some()
     }
 
-    /// The text of tokens.
+    /// Decodes token ids.
     ///
-    /// Bytes that are no UTF-8 become U+FFFD.
+    /// Bytes that are not UTF-8 become U+FFFD.
     ///
     /// # Errors
-    /// If the tokenizer cannot put them together (never for one that was trained here).
+    /// If the tokenizer cannot decode them. A tokenizer that was trained here never fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
         match &self.engine {
             TokenizerEngine::Library(guarded) => guarded.decode(ids),
@@ -325,8 +327,8 @@ impl TextTokenizer {
         }
     }
 
-    /// The token of an id, to be shown: as it stands in the vocabulary, or its text, where the vocabulary spells bytes and
-    /// these are whole characters.
+    /// Returns a token for display. A byte-level token is decoded if its bytes are whole characters. Other tokens are
+    /// shown as in the vocabulary.
     pub fn token(&self, id: u32) -> String {
         match &self.engine {
             TokenizerEngine::Library(guarded) => guarded.display_token(id, self.spells_bytes),
@@ -363,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_have_a_token_between_them() {
+    fn pairs_are_joined_by_the_separator_token() {
         let tokenizer = trained().with_special(&[SEP]).unwrap().with_pair_separator();
         let (first, second) = ("the food was good", "この映画");
         let pair = pair::join(first, second);
@@ -377,17 +379,17 @@ mod tests {
         let shifted: Vec<_> = b.spans.iter().map(|&(from, to)| (start + from, start + to)).collect();
         assert_eq!(both.spans[a.ids.len() + 1..], shifted);
         assert_eq!(tokenizer.encode_all(&[&pair, first]).unwrap(), [both.ids.clone(), a.ids]);
-        // Read again, it needs no other token.
+        // After reading the file again, no further token is added.
         let again = TextTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap().with_pair_separator();
         assert_eq!((again.vocab_size(), again.encode(&pair).unwrap()), (tokenizer.vocab_size(), both));
-        // Without a token of its own for it, the second text begins as the first does.
+        // Without `[SEP]`, the second text starts like the first.
         assert_eq!(trained().with_pair_separator().pair_separator(), Some(trained().cls_id()));
-        // A tokenizer of single texts reads the separator as it reads any character.
+        // A tokenizer of single texts reads the separator as an ordinary character.
         assert_eq!(trained().encode(&pair).unwrap().ids.iter().filter(|&&id| id == separator).count(), 0);
     }
 
     #[test]
-    fn what_stands_beside_a_text_is_left_out_where_columns_are_read() {
+    fn feature_columns_are_ignored() {
         let row = feature_columns::join("the food was good", &["good", "x"]);
         let plain = trained().encode("the food was good").unwrap();
         let tokenizer = trained().ignoring_features();
@@ -397,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_unknown_and_spans_lie_in_the_text() {
+    fn no_text_is_unknown_and_spans_lie_in_the_text() {
         let tokenizer = trained();
         assert_eq!(tokenizer.unknown_id(), None);
         let hard = [
@@ -425,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_spell_bytes_are_shown_as_text() {
+    fn byte_level_tokens_are_shown_as_text() {
         let vocab = json!({ "<s>": 0, "ĠParis": 1, "æĹ¥": 2, "æĹ": 3 });
         let file = json!({
             "version": "1.0", "normalizer": null, "post_processor": null,
@@ -437,7 +439,7 @@ mod tests {
         });
         let tokenizer = PretrainedTokenizer::from_json(&file.to_string()).unwrap();
         let tokenizer = TextTokenizer::from_pretrained(tokenizer).unwrap();
-        // What is no whole character, and what decoding leaves out, is shown as the vocabulary has it.
+        // Partial characters, and tokens that decoding leaves out, are shown as in the vocabulary.
         assert_eq!([0, 1, 2, 3].map(|id| tokenizer.token(id)), ["<s>", " Paris", "日", "æĹ"]);
     }
 
@@ -451,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn training_is_repeatable_and_json_reads_back() {
+    fn training_is_reproducible_and_json_reads_back() {
         let (a, b) = (trained(), trained());
         let json = a.to_json().unwrap();
         assert_eq!(json, b.to_json().unwrap());
@@ -462,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn special_tokens_that_are_added_change_no_text() {
+    fn added_special_tokens_change_no_text() {
         let tokenizer = trained();
         let added = tokenizer.with_special(&["[MASK]", "[PAD]"]).unwrap();
         let end = tokenizer.id_bound() as u32;
@@ -477,13 +479,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_one_endless_word_is_cut() {
+    fn an_endless_word_is_encoded() {
         let tokenizer = trained();
         let long = "あ".repeat(200_000);
         assert!(tokenizer.encode(&long).unwrap().ids.len() > 1_000);
     }
 
-    /// Every form of text with every unit that can be trained.
+    /// A tokenizer for each normalization form and unit.
     fn every_kind() -> Vec<(NormalizationForm, TokenizationUnit, TextTokenizer)> {
         let texts = ["the film was 12 great,\nthe film.", "この映画はとても良かった。この映画。"];
         let units = [TokenizationUnit::Subwords, TokenizationUnit::Characters, TokenizationUnit::Words];
@@ -495,7 +497,7 @@ mod tests {
         all.map(train).collect()
     }
 
-    /// All regular expressions of a file.
+    /// Collects all regular expressions of a file.
     fn regexes(value: &Value) -> Vec<String> {
         match value {
             Value::Array(values) => values.iter().flat_map(regexes).collect(),
@@ -514,8 +516,8 @@ mod tests {
             let found = regexes(&file);
             assert!(!found.is_empty(), "{form:?} {unit:?}");
             for regex in found {
-                // What both engines read alike: groups without a name or flags, classes without set operations,
-                // properties of Unicode, white space, counts.
+                // Both engines read alike: groups without names or flags, classes without set operations, Unicode
+                // properties, white space, and counts.
                 let mut rest = regex.as_str();
                 while let Some(at) = rest.find("(?") {
                     rest = &rest[at + 2..];
@@ -532,9 +534,9 @@ mod tests {
     }
 
     #[test]
-    fn the_template_gives_what_models_are_fed() {
+    fn the_template_matches_the_input_of_models() {
         for (form, unit, tokenizer) in every_kind() {
-            // As the Python package would be asked: with special tokens.
+            // As the Python package does, with special tokens.
             let asked = tokenizer
                 .engine
                 .library()
@@ -546,8 +548,8 @@ mod tests {
                 .to_vec();
             let (ids, cls) = (tokenizer.encode("the film 映画").unwrap().ids, [tokenizer.cls_id()]);
             let fed = match form {
-                // Classifiers and language models are given `[CLS]` first (`inference::pack`), sources of translators
-                // `[CLS]` last (`TextTranslator::read`), targets end with it (`PairBatch::push`).
+                // Classifiers and language models get `[CLS]` first (`inference::pack`). Sources of translators get it
+                // last (`TextTranslator::read`), and targets end with it (`PairBatch::push`).
                 NormalizationForm::NfkcLowercase | NormalizationForm::Unchanged => [&cls[..], &ids].concat(),
                 NormalizationForm::Nfkc | NormalizationForm::CollapsedSpaces => [&ids[..], &cls].concat(),
             };
@@ -559,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_earlier_versions_are_read() {
+    fn files_of_earlier_versions_are_read() {
         for (form, unit, tokenizer) in every_kind() {
             let mut file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
             if unit == TokenizationUnit::Characters {

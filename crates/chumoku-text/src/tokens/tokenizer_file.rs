@@ -1,6 +1,6 @@
-//! What a `tokenizer.json` may say. Folders come from strangers too, and the library that runs tokenizers trusts its
-//! file: on some it panics, on others it takes all memory or all time. Here a file is read before that library sees it,
-//! and what could harm is refused, with its place. What is sound is taken, whoever wrote it.
+//! Validates a `tokenizer.json`. Model folders may come from anyone, and the `tokenizers` library trusts its file: some
+//! files make it panic, use all memory or run forever. The file is checked before the library sees it. Harmful content
+//! is refused with its path in the file, and everything else is accepted.
 
 use super::pattern;
 use super::sentencepiece::character_map::CharacterMap;
@@ -10,33 +10,33 @@ use base64::prelude::{BASE64_STANDARD as BASE64, Engine};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Bytes of the largest file that is read; the largest in use have 40 million.
+/// Largest file that is read, in bytes. The largest in use has 40 million.
 pub(super) const MAX_FILE_BYTES: u64 = 64 << 20;
-/// One more than the largest number of a token.
+/// One more than the largest token id.
 pub(super) const MAX_IDS: u64 = 1 << 24;
-/// Bytes of a token.
+/// Longest token, in bytes.
 const MAX_TOKEN_BYTES: usize = 4096;
-/// Bytes of all added tokens together: an automaton is made of them that takes many times as much.
+/// Most bytes of all added tokens. The library builds an automaton from them that takes many times as much.
 const MAX_ADDED_BYTES: usize = 1 << 20;
-/// Bytes of a setting, such as a pattern.
+/// Longest setting, such as a pattern, in bytes.
 const MAX_SETTING_BYTES: usize = 4096;
-/// Bytes of what is put before or behind each word.
+/// Longest prefix or suffix of each word, in bytes.
 const MAX_AFFIX_BYTES: usize = 64;
-/// Normalizers, pre-tokenizers, decoders or post-processors in all.
+/// Most normalizers, pre-tokenizers, decoders or post-processors.
 const MAX_STEPS: usize = 64;
-/// Sequences within one another.
+/// Deepest nesting of sequences.
 const MAX_SEQUENCE_DEPTH: usize = 4;
-/// How many times as long a text may become before it is cut, or a token when it is written.
+/// The largest factor by which a text may grow before it is split, or a token when it is decoded.
 const MAX_GROWTH: f64 = 64.0;
 
-/// A normalizer, pre-tokenizer, decoder or post-processor, and where it stands.
+/// A normalizer, pre-tokenizer, decoder or post-processor, and its path in the file.
 struct PipelineStep<'a> {
     path: String,
     kind: &'a str,
     settings: &'a Map<String, Value>,
 }
 
-/// The start of a token or another text of the file, for a message.
+/// Quotes the start of a token or of another text of the file, for a message.
 fn quote_start(text: &str) -> String {
     let start: String = text.chars().take(30).collect();
     if start.len() < text.len() { format!("“{start}…”") } else { format!("“{start}”") }
@@ -47,12 +47,12 @@ fn expected_error(place: &str, what_en: &str, what_ja: &str) -> String {
     tr!("{place}: expected {what}", "{place}: {what}が必要です")
 }
 
-/// Makes ready what a file says for the library that runs it. `is_known` tells patterns that this program writes.
+/// Validates a file and prepares it for the library. `is_known` accepts the patterns that this program writes.
 ///
-/// How far texts are cut or filled up is taken out: that is the model's matter.
+/// Truncation and padding are removed, because the model decides about both.
 ///
 /// # Errors
-/// What is wrong, and where, in one line.
+/// A one-line message with the path in the file.
 pub(super) fn validate(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Result<(), String> {
     let Some(root) = file.as_object_mut() else {
         return Err(tr!("expected a JSON object", "JSON のオブジェクトが必要です"));
@@ -63,7 +63,7 @@ pub(super) fn validate(file: &mut Value, is_known: &dyn Fn(&str) -> bool) -> Res
         return Err(expected_error("model", "an object", "オブジェクト"));
     };
     if !model.contains_key("type") {
-        // So were the first files; the library would try every kind in turn.
+        // Early files have no type. Without one, the library would try every kind in turn.
         let kind = match model.get("vocab") {
             Some(Value::Array(_)) => "Unigram",
             _ if model.contains_key("merges") => "BPE",
@@ -108,7 +108,7 @@ fn check_growth(growth: f64, part: &PipelineStep<'_>) -> Result<(), String> {
     ))
 }
 
-/// The tokens and their numbers, if the model is sound.
+/// Returns the tokens and their ids if the model is valid.
 fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
     let text = |key: &str| model.get(key).and_then(Value::as_str);
     let kind = text("type").unwrap_or_default();
@@ -137,7 +137,7 @@ fn check_model(model: &Value) -> Result<HashMap<&str, u64>, String> {
             check_merges(&model["merges"], text("continuing_subword_prefix").unwrap_or_default(), &vocabulary)?;
         }
         "WordPiece" => {
-            // The time for a word grows as the square of this.
+            // The time for a word grows with the square of this number.
             if model.get("max_input_chars_per_word").and_then(Value::as_u64).is_none_or(|most| most > 400) {
                 return Err(expected_error("model.max_input_chars_per_word", "a number up to 400", "400 までの数"));
             }
@@ -217,14 +217,15 @@ fn parse_unigram_vocabulary(vocab: &Value) -> Result<HashMap<&str, u64>, String>
     Ok(found)
 }
 
-/// That each merge joins two tokens into a third. The library takes the prefix off the second without looking.
+/// Checks that each merge joins two tokens into a third. The library strips the prefix of the second token without
+/// checking.
 fn check_merges(merges: &Value, prefix: &str, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
     let Some(merges) = merges.as_array() else {
         return Err(expected_error("model.merges", "a list", "配列"));
     };
     for (rank, merge) in merges.iter().enumerate() {
         let pair = match merge {
-            // The first line of the older form.
+            // The first line of the older format.
             Value::String(line) if line.starts_with("#version") => continue,
             Value::String(line) => line.split_once(' '),
             Value::Array(pair) => match &pair[..] {
@@ -274,7 +275,7 @@ fn check_added_tokens<'a>(added: Option<&'a Value>, vocabulary: &mut HashMap<&'a
     Ok(())
 }
 
-/// The parts that are done one after the other, sequences of sequences laid flat.
+/// Returns the steps in order, with nested sequences flattened.
 fn pipeline_steps<'a>(root: &'a Map<String, Value>, key: &str, list: &str) -> Result<Vec<PipelineStep<'a>>, String> {
     fn collect<'a>(
         value: &'a Value,
@@ -334,21 +335,21 @@ fn check_setting_lengths(place: &str, value: &Value) -> Result<(), String> {
     }
 }
 
-/// How many times as many bytes a text may have after this part.
+/// The largest factor by which this step may increase the number of bytes.
 fn step_growth(part: &PipelineStep<'_>, is_known: &dyn Fn(&str) -> bool) -> Result<f64, String> {
     let PipelineStep { path: place, kind, settings } = part;
     if *kind == "Precompiled" {
         let map = settings.get("precompiled_charsmap").and_then(Value::as_str).and_then(|map| BASE64.decode(map).ok());
         let Some(map) = map else {
             let place = format!("{place}.precompiled_charsmap");
-            return Err(expected_error(&place, "a table of characters in base64", "base64 で書かれた文字の対応表"));
+            return Err(expected_error(&place, "a character map in base64", "base64 で書かれた文字の対応表"));
         };
         let growth = CharacterMap::new(&map).and_then(|map| map.max_growth());
         return growth.map_err(|problem| format!("{place}.{problem}"));
     }
     check_setting_lengths(place, &Value::Object((*settings).clone()))?;
     let text = |key: &str| settings.get(key).and_then(Value::as_str);
-    // Bytes that a match has at least, where there is a pattern.
+    // The least number of bytes that a match has, if there is a pattern.
     let pattern = settings.get("pattern");
     let matched = match (pattern.and_then(|p| p.get("String")), pattern.and_then(|p| p.get("Regex"))) {
         (Some(Value::String(text)), _) => text.len(),
@@ -357,7 +358,7 @@ fn step_growth(part: &PipelineStep<'_>, is_known: &dyn Fn(&str) -> bool) -> Resu
         _ => 1,
     };
     let replaced = |by: usize, bytes: usize| match bytes {
-        // Put in between all characters.
+        // An empty pattern inserts the replacement between all characters.
         0 => 1.0 + by as f64,
         _ => (by as f64 / bytes as f64).max(1.0),
     };
@@ -379,7 +380,7 @@ fn step_growth(part: &PipelineStep<'_>, is_known: &dyn Fn(&str) -> bool) -> Resu
     })
 }
 
-/// That the template of a text holds the text once, and that both name tokens that there are.
+/// Checks that the templates contain each text once, and that their special tokens are in the vocabulary.
 fn check_template(part: &PipelineStep<'_>, vocabulary: &HashMap<&str, u64>) -> Result<(), String> {
     let PipelineStep { path: place, settings, .. } = part;
     for (template, texts) in [("single", &["A"][..]), ("pair", &["A", "B"])] {

@@ -1,5 +1,5 @@
-//! Training a tokenizer on the user's texts: byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte fallback, so
-//! that no text holds anything unknown; or whole words.
+//! Trains tokenizers on the user's texts: byte-pair encoding (Sennrich, Haddow and Birch 2016) with byte fallback,
+//! which leaves no text unknown, or whole words.
 
 use super::error::TokenizerError as Error;
 use super::error::library_error;
@@ -16,27 +16,28 @@ use tokenizers::{
     NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, Tokenizer,
 };
 
-/// How to train a tokenizer.
+/// The settings of a new tokenizer.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenizerConfig {
-    /// The largest number of tokens wanted, the 257 fixed ones (`[CLS]` and all bytes) included.
+    /// The largest vocabulary, including the 257 fixed tokens (`[CLS]` and all bytes).
     pub vocab_size: usize,
-    /// Pairs rarer than this are not merged.
+    /// The minimum frequency of a pair that is merged.
     pub min_frequency: u64,
-    /// What is done to texts.
+    /// The normalization of texts.
     pub form: NormalizationForm,
-    /// What tokens are.
+    /// The unit of tokens.
     pub unit: TokenizationUnit,
 }
 
-/// The `most` most frequent characters of the normalised texts, the lower code first among equals; the others are
-/// left to the bytes. Chosen here because the trainer's own choice among equals changes from run to run.
+/// Returns the `most` most frequent characters of the normalized texts. Ties go to the lower code point. Other
+/// characters fall back to bytes. The library's trainer breaks ties differently in every run, so the alphabet is chosen
+/// here.
 fn frequent_characters(learner: &Tokenizer, texts: &[&str], most: usize) -> HashSet<char> {
     let mut counts: BTreeMap<char, u64> = BTreeMap::new();
     for text in texts {
         let mut normal = NormalizedString::from(*text);
         if let Some(normalizer) = learner.get_normalizer() {
-            // A text that cannot be normalised is told of when the trainer meets it.
+            // The trainer reports texts that cannot be normalized.
             let _ = normalizer.normalize(&mut normal);
         }
         normal.get().chars().for_each(|c| *counts.entry(c).or_default() += 1);
@@ -46,7 +47,7 @@ fn frequent_characters(learner: &Tokenizer, texts: &[&str], most: usize) -> Hash
     order.into_iter().take(most).map(|(c, _)| c).collect()
 }
 
-/// The `most` most frequent pieces that texts are cut into, the first in the alphabet among equals.
+/// Returns the `most` most frequent words of the pre-tokenizer. Ties go to the first in alphabetical order.
 fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) -> Result<Vec<String>, Error> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for text in texts {
@@ -68,7 +69,7 @@ fn frequent_words(learner: &Tokenizer, texts: &[&str], most: usize, least: u64) 
 }
 
 impl TextTokenizer {
-    /// A tokenizer of whole words.
+    /// Trains a tokenizer of whole words.
     fn train_words(texts: &[&str], config: &TokenizerConfig) -> Result<Self, Error> {
         let mut json = pipeline(config.form, config.unit);
         let learner = Tokenizer::from_str(&json.to_string()).map_err(library_error("preparing"))?;
@@ -80,10 +81,10 @@ impl TextTokenizer {
         TextTokenizer::from_json(&json.to_string())
     }
 
-    /// Trains on `texts`; the result depends on nothing else.
+    /// Trains a tokenizer on `texts`. The result depends only on the arguments.
     ///
     /// # Errors
-    /// If there is nothing to learn from.
+    /// If training fails, for example because the texts are empty.
     pub fn train(texts: &[&str], config: &TokenizerConfig) -> Result<Self, Error> {
         if config.unit == TokenizationUnit::Words {
             return TextTokenizer::train_words(texts, config);
@@ -92,7 +93,7 @@ impl TextTokenizer {
         let mut learner =
             Tokenizer::from_str(&pipeline(config.form, config.unit).to_string()).map_err(library_error("preparing"))?;
         let wanted = config.vocab_size.saturating_sub(FIXED).max(1);
-        // Characters are never merged: all of the vocabulary is alphabet.
+        // Characters are never merged, so the whole vocabulary is alphabet.
         let most = if config.unit == TokenizationUnit::Characters { wanted } else { (wanted / 2).max(64) };
         let alphabet = frequent_characters(&learner, texts, most);
         let mut trainer: TrainerWrapper = BpeTrainerBuilder::new()
@@ -107,7 +108,7 @@ impl TextTokenizer {
         let learned = learner.to_string(false).map_err(library_error("training"))?;
         let mut learned: Value = serde_json::from_str(&learned).map_err(|error| Error::Invalid(error.to_string()))?;
 
-        // Ids: [CLS], the 256 bytes, then what was learned, in its order.
+        // Ids: [CLS], the 256 bytes, then the learned tokens in their order.
         let mut tokens: Vec<(String, u64)> = learned["model"]["vocab"]
             .as_object()
             .map(|vocab| vocab.iter().map(|(token, id)| (token.clone(), id.as_u64().unwrap_or(0))).collect())
@@ -122,10 +123,10 @@ impl TextTokenizer {
         TextTokenizer::from_json(&learned.to_string())
     }
 
-    /// A vocabulary size that suits texts of so many characters: one for each 100 of a spaced script or each 60 of an
-    /// unspaced one, 1,000 to 16,000.
+    /// Suggests a vocabulary size for these texts: one token per 100 characters, or per 60 in scripts without spaces,
+    /// within 1,000 to 16,000.
     ///
-    /// Few tokens that are seen often generalise better than many rare ones.
+    /// A few frequent tokens generalize better than many rare ones.
     pub fn suitable_vocab_size(texts: &[&str]) -> usize {
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
         let per_token = if unspaced_fraction(texts.iter().copied()) > 0.3 { 60 } else { 100 };
@@ -155,7 +156,7 @@ mod tests {
         }
         let ids = tokenizer.encode("the cow saw the dog.").unwrap().ids;
         assert_eq!((ids.len(), ids[1]), (6, unknown));
-        // The frequent ones where there is no room for all; the same each time.
+        // The most frequent words stay if there is no room for all, and every run gives the same result.
         let small = TextTokenizer::train(&texts, &TokenizerConfig { vocab_size: 5, ..config }).unwrap();
         assert_eq!((small.vocab_size(), small.id_bound()), (5, 5));
         assert_ne!(small.encode("the").unwrap().ids, [unknown]);
@@ -167,7 +168,7 @@ mod tests {
 
     #[test]
     fn ties_among_characters_do_not_change_the_vocabulary() {
-        // Hundreds of characters that occur once each, and room for a few: which stay must not be chance.
+        // Hundreds of characters occur once each, with room for a few. The choice must not vary.
         let texts: Vec<String> =
             (0..40u32).map(|row| (0..20).filter_map(|i| char::from_u32(0x4E00 + 20 * row + i)).collect()).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! A stranger's tokenizer, run so that whatever its file says gives an answer or an error.
+//! Tokenizers made by others. Any file gives a result or an error, never a panic.
 
 use super::error::TokenizerError as Error;
 use super::pipeline::is_builtin_pattern;
@@ -11,61 +11,62 @@ use std::sync::Arc;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::{EncodeInput, Encoding, Tokenizer};
 
-/// A tokenizer of the library that runs them, its file vetted.
+/// A tokenizer of the `tokenizers` library whose file has been validated.
 #[derive(Clone, Debug)]
 pub(super) struct ValidatedTokenizer {
     pub(super) inner: Tokenizer,
-    /// The file it was read from.
+    /// The file that it was read from.
     path: Option<Arc<Path>>,
 }
 
-/// What is said where the library that runs tokenizers gave up without a word.
+/// The message if the `tokenizers` library panicked.
 fn inconsistent_tokenizer() -> String {
-    tr!("the tokenizer contradicts itself, so that it cannot be used", "トークナイザーの内容が矛盾していて使えません")
+    tr!("the tokenizer file is inconsistent and cannot be used", "トークナイザーの内容が矛盾していて使えません")
 }
 
-/// A message of another library as the part of a line.
+/// Shortens a message of another library to part of a line.
 fn one_line(message: &str) -> String {
     let words: Vec<&str> = message.split_whitespace().collect();
     words.join(" ").chars().take(300).collect()
 }
 
 impl ValidatedTokenizer {
-    /// The text of a `tokenizer.json`.
+    /// Reads the text of a `tokenizer.json`.
     ///
     /// # Errors
-    /// If it is not one, or could take all memory or all time.
+    /// If it is not a tokenizer, or could use all memory or run forever.
     pub(super) fn from_json(json: &str) -> Result<Self, Error> {
         let sound = || ValidatedTokenizer::load_value(serde_json::from_str(json).map_err(|error| error.to_string())?);
         ValidatedTokenizer::catch_panics(sound)
     }
 
-    /// The same, parsed.
+    /// [`ValidatedTokenizer::from_json`] for parsed JSON.
     pub(super) fn from_json_value(file: Value) -> Result<Self, Error> {
         ValidatedTokenizer::catch_panics(|| ValidatedTokenizer::load_value(file))
     }
 
     fn load_value(mut file: Value) -> Result<Tokenizer, String> {
         tokenizer_file::validate(&mut file, &is_builtin_pattern)?;
-        // By way of the text: parsing a value needs code of its own for every type, half a megabyte of it.
+        // Converts back to text first: parsing from a `Value` would instantiate code for every type, half a megabyte in
+        // all.
         let text = file.to_string();
         drop(file);
         Tokenizer::from_str(&text).map_err(|error| error.to_string())
     }
 
-    /// What the library does not expect of a file it panics on.
+    /// Runs the library and turns its panics on unexpected files into errors.
     fn catch_panics(sound: impl FnOnce() -> Result<Tokenizer, String>) -> Result<Self, Error> {
         let read = panics::catch_silently(sound).unwrap_or_else(|_| Err(inconsistent_tokenizer()));
         let mut inner = read.map_err(|problem| Error::Invalid(one_line(&problem)))?;
-        // A text that spells "[CLS]" is text.
+        // A text that contains "[CLS]" is ordinary text.
         inner.set_encode_special_tokens(true);
         Ok(ValidatedTokenizer { inner, path: None })
     }
 
-    /// What `parse` makes of the text of a file; from now on its errors name the file.
+    /// Reads a file and parses its text. Later errors of the tokenizer name the file.
     ///
     /// # Errors
-    /// If the file cannot be read, or as for `parse`.
+    /// If the file cannot be read, or if `parse` fails.
     pub(super) fn read<T>(
         path: &Path,
         parse: impl FnOnce(&str) -> Result<T, Error>,
@@ -93,7 +94,7 @@ impl ValidatedTokenizer {
         }
     }
 
-    /// What the library makes of `work` with this tokenizer. What it does not expect of its file it panics on.
+    /// Runs `work` with the library. A panic, which the library answers unexpected files with, becomes an error.
     pub(super) fn run<T>(&self, doing: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
         let answer = panics::catch_silently(work).unwrap_or_else(|_| Err(inconsistent_tokenizer().into()));
         answer.map_err(|error| {
@@ -105,24 +106,24 @@ impl ValidatedTokenizer {
         })
     }
 
-    /// The tokens of a text, with or without those that the file puts around it.
+    /// Encodes a text, with or without the special tokens that the file adds around it.
     pub(super) fn encode(&self, text: &str, special: bool) -> Result<Encoding, Error> {
-        let doing = || tr!("cutting a text into tokens", "文章をトークンに分ける");
+        let doing = || tr!("encoding a text", "テキストのエンコード");
         self.run(&doing(), || self.inner.encode(EncodeInput::from(text), special))
     }
 
-    /// The text of tokens. Bytes that are no UTF-8 become U+FFFD.
+    /// Decodes token ids. Bytes that are not UTF-8 become U+FFFD.
     pub(super) fn decode(&self, ids: &[u32]) -> Result<String, Error> {
-        self.run(&tr!("putting tokens together", "トークンを文章に戻す"), || self.inner.decode(ids, true))
+        self.run(&tr!("decoding tokens", "トークンのデコード"), || self.inner.decode(ids, true))
     }
 
-    /// Whether the vocabulary spells bytes with letters of its own: `Ġ` is a space.
+    /// Returns whether the vocabulary writes bytes as letters, such as `Ġ` for a space.
     pub(super) fn is_byte_level(&self) -> bool {
         matches!(self.inner.get_decoder(), Some(DecoderWrapper::ByteLevel(_)))
     }
 
-    /// The token of an id, to be shown: its text, where the vocabulary spells bytes and these are whole characters, else as
-    /// it stands there.
+    /// Returns a token for display. A byte-level token is decoded if its bytes are whole characters. Other tokens are
+    /// shown as in the vocabulary.
     pub(super) fn display_token(&self, id: u32, spells_bytes: bool) -> String {
         let text = spells_bytes.then(|| self.decode(&[id]).unwrap_or_default());
         let whole = text.filter(|text| !text.is_empty() && !text.contains('\u{FFFD}'));
@@ -135,8 +136,8 @@ impl ValidatedTokenizer {
     }
 }
 
-/// Each token's bytes in the text, at borders of characters. A tokenizer that puts in what the text does not hold counts
-/// past its characters, or its end.
+/// Returns the byte range of each token in the text, at character boundaries. A tokenizer that inserts characters may
+/// report offsets that are inside characters or past the end.
 pub(super) fn token_spans(encoding: &Encoding, text: &str) -> Vec<(usize, usize)> {
     let is_border = |&at: &usize| text.is_char_boundary(at);
     let whole = |&(start, end): &(usize, usize)| {

@@ -1,11 +1,11 @@
-//! Long texts are read whole, in windows.
+//! Splits long texts into windows.
 
 use std::ops::Range;
 
-/// Cuts `length` tokens into the fewest windows of at most `limit`, of nearly equal size and in order: nothing is left
-/// out and nothing read twice.
+/// Splits `length` tokens into the fewest windows of at most `limit` tokens. The windows are in order, have nearly
+/// equal sizes, and cover every token once.
 ///
-/// An empty text is one empty window.
+/// An empty text has one empty window.
 ///
 /// ```
 /// assert_eq!(chumoku_text::tokens::windows(10, 4), [0..4, 4..7, 7..10]);
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_cover_everything_once() {
+    fn windows_cover_every_token_once() {
         for length in 0..200 {
             for limit in 1..20 {
                 let windows = windows(length, limit);

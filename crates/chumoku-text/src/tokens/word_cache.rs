@@ -1,8 +1,8 @@
-//! Many texts cut word by word: each different word once.
+//! Encodes many texts word by word: each distinct word once.
 //!
-//! Where a tokenizer writes white space as one `▁` before each word and no token reaches over it, the tokens of a text are
-//! those of its words, one after another. Texts repeat their words, and to cut one costs a hundred times what it costs to
-//! find it again.
+//! Some tokenizers write white space as one `▁` before each word, and no token crosses it. Then the tokens of a text
+//! are those of its words in order. Texts repeat their words, and encoding a word costs a hundred times as much as
+//! looking it up.
 
 use super::error::TokenizerError as Error;
 use super::pipeline::{NormalizationForm, TokenizationUnit, pipeline};
@@ -11,22 +11,22 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Words that are kept from one call to the next.
+/// Most words kept between calls.
 const MAX_CACHED_WORDS: usize = 1 << 16;
-/// Bytes of the longest word that is kept: longer ones, such as sentences without spaces, hardly come again.
+/// Longest word that is kept, in bytes. Longer ones, such as sentences without spaces, rarely repeat.
 const MAX_CACHED_WORD_BYTES: usize = 64;
 
 type CachedWords = HashMap<Box<str>, Box<[u32]>>;
 
-/// The token ids of words that were cut before.
+/// A cache of the token ids of words.
 #[derive(Debug, Default)]
 pub(super) struct WordCache {
     words: RwLock<Arc<CachedWords>>,
 }
 
 impl WordCache {
-    /// For a tokenizer that normalises and cuts as these parts of its `tokenizer.json` say; `None` where its tokens could
-    /// reach over white space, or depend on what stands beyond it.
+    /// Creates a cache for a tokenizer with these parts of its `tokenizer.json`. Returns `None` if its tokens might
+    /// cross white space or depend on the text beyond it.
     pub(super) fn for_pipeline(normalizer: &Value, pre_tokenizer: &Value) -> Option<WordCache> {
         let forms = [NormalizationForm::NfkcLowercase, NormalizationForm::Nfkc, NormalizationForm::CollapsedSpaces];
         let ours = forms
@@ -36,16 +36,16 @@ impl WordCache {
         ours.into_iter().any(is_one).then(WordCache::default)
     }
 
-    /// The token ids of texts, on all threads; `encode` cuts a word that stands alone.
+    /// Returns the token ids of texts, on all threads. `encode` encodes a single word.
     ///
     /// # Errors
-    /// If a word cannot be cut.
+    /// If a word cannot be encoded.
     pub(super) fn encode_all(
         &self,
         texts: &[&str],
         encode: impl Fn(&str) -> Result<Vec<u32>, Error> + Sync,
     ) -> Result<Vec<Vec<u32>>, Error> {
-        // No lock is held while threads wait for each other: one that waits may take up another call of this.
+        // No lock is held while rayon threads wait: a waiting thread may enter this function again.
         let known = Arc::clone(&self.words.read().unwrap_or_else(PoisonError::into_inner));
         let each = texts.par_iter().fold(HashSet::new, |mut new, text| {
             let is_new = |word: &&str| word.len() <= MAX_CACHED_WORD_BYTES && !known.contains_key(*word);
@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// Tokenizers of every kind that cuts by words.
+    /// One tokenizer for each configuration that encodes by words.
     fn tokenizers() -> Vec<TextTokenizer> {
         let texts = ["the film was good, don't you think? 2026", "a\u{a8}b ガラス 日本語 the films", "x ▁ y ▁▁z"];
         let units = [(TokenizationUnit::Subwords, 300), (TokenizationUnit::Words, 20)];
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn expect_equal(tokenizer: &TextTokenizer, texts: &[&str]) {
-        // Twice: words that are new, and words that are known.
+        // Two rounds: new words, then cached words.
         for _ in 0..2 {
             let found = tokenizer.encode_all(texts).unwrap();
             for (text, ids) in texts.iter().zip(found) {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_the_tokens_of_their_words() {
+    fn texts_have_the_tokens_of_their_words() {
         let texts = [
             "",
             " ",
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_cut_whole() {
+    fn other_tokenizers_encode_whole_texts() {
         for (form, unit) in [
             (NormalizationForm::Unchanged, TokenizationUnit::Subwords),
             (NormalizationForm::NfkcLowercase, TokenizationUnit::Characters),
@@ -149,7 +149,7 @@ mod tests {
             assert!(!tokenizer.has_word_cache());
             expect_equal(&tokenizer, &[" the  film ", "日本"]);
         }
-        // A token that was added by hand may reach over white space.
+        // A token that was added by hand may cross white space.
         let mut file: Value = serde_json::from_str(&tokenizers()[0].to_json().unwrap()).unwrap();
         let id = file["model"]["vocab"].as_object().unwrap().len();
         file["added_tokens"].as_array_mut().unwrap().push(json!({
@@ -159,7 +159,7 @@ mod tests {
         let tokenizer = TextTokenizer::from_json(&file.to_string()).unwrap();
         assert!(!tokenizer.has_word_cache());
         expect_equal(&tokenizer, &["see the film now"]);
-        // One step that sees beyond a word is enough.
+        // One step that looks beyond a word rules out the cache.
         let mut ours = pipeline(NormalizationForm::NfkcLowercase, TokenizationUnit::Words);
         assert!(WordCache::for_pipeline(&ours["normalizer"], &ours["pre_tokenizer"]).is_some());
         ours["normalizer"]["normalizers"].as_array_mut().unwrap().push(json!({ "type": "NFD" }));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn not_every_word_is_kept() {
+    fn the_cache_is_bounded() {
         let by_word = WordCache::default();
         let texts: Vec<String> = (0..MAX_CACHED_WORDS + 1).map(|i| format!("w{i} w")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_the_tokens_of_its_words(texts in prop::collection::vec("([\\p{any}]|[ \u{a8}▁'a-zA-Z0-9\u{300}-\u{310}\u{3000}]){0,12}", 1..6)) {
+        fn any_text_has_the_tokens_of_its_words(texts in prop::collection::vec("([\\p{any}]|[ \u{a8}▁'a-zA-Z0-9\u{300}-\u{310}\u{3000}]){0,12}", 1..6)) {
             thread_local! { static TOKENIZERS: Vec<TextTokenizer> = tokenizers(); }
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
             TOKENIZERS.with(|tokenizers| tokenizers.iter().for_each(|tokenizer| expect_equal(tokenizer, &texts)));

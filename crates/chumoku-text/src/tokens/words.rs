@@ -1,32 +1,31 @@
-//! From sub-word tokens to the words that a reader knows.
+//! Groups tokens into words for display.
 
 use super::japanese::{is_japanese, word_starts};
 use super::script::is_unspaced;
 use super::token_sequence::TokenSequence;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A word of a text, and the tokens that it is made of.
+/// A word of a text and its tokens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WordSpan {
-    /// Its bytes in the text.
+    /// Its byte range in the text.
     pub bytes: std::ops::Range<usize>,
-    /// Its tokens, by number in the text.
+    /// The range of its tokens.
     pub tokens: std::ops::Range<usize>,
 }
 
-/// Joins tokens to words, as a reader counts them: a word of a spaced script, a number, a run of punctuation, and of
-/// Japanese the words of a dictionary.
+/// Groups tokens into words: words of spaced scripts, numbers, runs of punctuation, and dictionary words in Japanese.
 ///
-/// What is shown of a word is all of the text from its beginning to that of the next, but for white space at its ends,
-/// so that nothing of the text is in no word.
+/// A word's range ends where the next word starts, without white space at its ends. So every visible character belongs
+/// to a word.
 ///
-/// Tokens are never cut: where one crosses the border of two words, both are one. In other scripts without spaces (Thai,
-/// Lao, Khmer, Burmese) each token is a word, and of a tokenizer of characters each character, but nowhere are parts of one
-/// character as readers see it (a letter and its marks, an emoji of several) two words.
+/// Tokens are never split: if one crosses a word boundary, both words become one. In other unspaced scripts (Thai, Lao,
+/// Khmer, Burmese) each token is a word. With a character tokenizer each character is. Grapheme clusters, such as a
+/// letter with its marks or an emoji sequence, stay together.
 pub fn word_spans(text: &str, encoded: &TokenSequence) -> Vec<WordSpan> {
     let borders = WordBoundaries::new(text, encoded.is_character_level);
     let mut words: Vec<WordSpan> = Vec::new();
-    // How far the text is read by the tokens so far, and the unit of the last.
+    // The end of the text covered so far, and the word id of the last token.
     let (mut read, mut last) = (0, 0);
     for (i, (&unit, &(start, end))) in encoded.word_ids.iter().zip(&encoded.spans).enumerate() {
         let joins = start < read || !borders.is_boundary(start, last != unit);
@@ -50,7 +49,7 @@ pub fn word_spans(text: &str, encoded: &TokenSequence) -> Vec<WordSpan> {
             word.bytes = word.bytes.start + front..word.bytes.end - back;
         }
     }
-    // A space token that stands alone (before a run of an unspaced script) belongs to what follows.
+    // A space token on its own, before a run of an unspaced script, belongs to the next word.
     let mut joined: Vec<WordSpan> = Vec::with_capacity(words.len());
     let mut waiting: Option<usize> = None;
     for mut word in words {
@@ -72,26 +71,26 @@ pub fn word_spans(text: &str, encoded: &TokenSequence) -> Vec<WordSpan> {
     joined
 }
 
-/// Where a text may be cut into words.
+/// The positions at which a text may be split into words.
 struct WordBoundaries {
-    /// For each byte what begins there.
+    /// For each byte, the kind of boundary before it.
     kinds: Vec<BoundaryKind>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
 enum BoundaryKind {
-    /// Nothing: the middle of a character, or of a Japanese word.
+    /// No boundary: inside a character or a Japanese word.
     Inside,
-    /// A character of a script that is written with spaces, or the first of one without: a word, if a unit does.
+    /// A word boundary if the pre-tokenizer splits here: in spaced scripts, and at the start of an unspaced run.
     WordStart,
-    /// A word, if a token does.
+    /// A word boundary if a token starts here.
     TokenStart,
 }
 
 impl WordBoundaries {
     fn new(text: &str, is_by_character: bool) -> WordBoundaries {
         let mut kinds = vec![BoundaryKind::Inside; text.len() + 1];
-        // The first character after others of an unspaced script.
+        // True after a character of an unspaced script.
         let mut before = false;
         for (at, grapheme) in text.grapheme_indices(true) {
             let unspaced = grapheme.chars().any(is_unspaced);
@@ -110,7 +109,7 @@ impl WordBoundaries {
         while at < text.len() {
             let rest = &text[at..];
             let run = rest.find(|c| !is_japanese(c)).unwrap_or(rest.len());
-            // Of the middle of a run only the beginnings of words stay borders.
+            // Inside a Japanese run, only the starts of words stay boundaries.
             let beginnings = word_starts(&rest[..run]);
             let mut next = beginnings.iter().map(|begin| at + begin).peekable();
             for (byte, kind) in kinds.iter_mut().enumerate().take(at + run).skip(at) {
@@ -125,7 +124,8 @@ impl WordBoundaries {
         WordBoundaries { kinds }
     }
 
-    /// Whether a word may begin at this byte, where a token does; `is_unit`: a unit too.
+    /// Returns whether a word may start at this byte, where a token starts. `is_unit` says that the pre-tokenizer
+    /// splits here too.
     fn is_boundary(&self, at: usize, is_unit: bool) -> bool {
         match self.kinds.get(at) {
             Some(BoundaryKind::TokenStart) => true,
@@ -168,7 +168,7 @@ mod tests {
                 assert!(pair[0].bytes.end <= pair[1].bytes.start, "{text:?} {words:?}");
             }
         }
-        // A mark of the word's beginning is no word beside its first letter.
+        // A word-start mark and the first letter after it are one word.
         let rare = TextTokenizer::train(
             &["私は猫", "犬は私", "猫と犬"],
             &TokenizerConfig {
@@ -184,7 +184,7 @@ mod tests {
         };
         assert_eq!(shown("私は猫"), ["私", "は", "猫"]);
         let text = "最悪の旅行。ﾊﾟﾝは二度と";
-        // Tokens of one character each, and yet words; half-width marks stay with their letters.
+        // Single-character tokens are grouped into words. Half-width voicing marks stay with their letters.
         assert_eq!(shown(text), ["最悪", "の", "旅行", "。", "ﾊﾟﾝ", "は", "二度と"]);
         let text = "Unbelievable film!";
         let words = word_spans(text, &tokenizer.encode(text).unwrap());
@@ -193,8 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn what_no_token_stands_for_is_shown_with_its_neighbour() {
-        // A tokenizer of somebody else may drop what stands before, between and behind tokens.
+    fn text_without_tokens_belongs_to_a_neighboring_word() {
+        // Other tokenizers may drop text before, between and after tokens.
         let encoded = |spans: &[(usize, usize)]| TokenSequence {
             ids: vec![7; spans.len()],
             spans: spans.to_vec(),
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(shown(" *a ", &[(2, 3)]), ["*a"]);
     }
 
-    /// What a reader sees of a text: all but white space.
+    /// The visible characters of a text: everything except white space.
     fn seen(text: &str) -> String {
         text.split_whitespace().collect()
     }
@@ -231,7 +231,7 @@ mod tests {
         .collect()
     });
 
-    /// That the words of a text, put together again, are the text, and that each token is of one word.
+    /// Checks that the words of a text together contain all of it, and that each token belongs to one word.
     fn check(tokenizer: &TextTokenizer, text: &str) {
         let encoded = tokenizer.encode(text).unwrap();
         let words = word_spans(text, &encoded);
@@ -241,7 +241,7 @@ mod tests {
         assert!(words.windows(2).all(|two| two[0].bytes.end <= two[1].bytes.start), "{text:?} {words:?}");
         let tokens: Vec<usize> = words.iter().flat_map(|word| word.tokens.clone()).collect();
         assert_eq!(tokens, Vec::from_iter(0..encoded.ids.len()), "{text:?} {words:?}");
-        // No character is in two words.
+        // No character is split between two words.
         let begins: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).collect();
         for word in words.iter().filter(|word| !text[word.bytes.clone()].trim().is_empty()) {
             assert!(begins.binary_search(&word.bytes.start).is_ok(), "{text:?} {words:?}");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_text_vanishes() {
+    fn no_character_is_lost() {
         let hard = [
             "ﾊﾟｿｺﾝは最悪ﾃﾞｽ",
             "ｶﾞｷﾞｸﾞ ｱｲｳ",
@@ -273,7 +273,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn words_together_are_the_text(text in concat!(
+        fn words_together_contain_the_text(text in concat!(
             "([ｦ-ﾟ]|[ぁ-ゖァ-ヶー\u{3099}\u{309A}]|[一-龠々]|[a-zA-Z0-9]|[ａ-ｚ０-９]|[\u{300}-\u{36f}]|",
             "[ﬀ-ﬆ㌀-㍗①-⑳½]|[\u{1F600}-\u{1F64F}\u{200D}\u{FE0F}\u{1F1E6}-\u{1F1FF}]|[ก-๛]|[ \n\u{3000}.,!、。…]|.){0,24}"
         )) {

@@ -1,4 +1,4 @@
-// The findings of a checkup: by kind, searched, a part of them at a time.
+// The findings of a checkup: filtered by kind, searched, and shown in portions.
 (() => {
   const root = document.documentElement, box = document.getElementById('doctor');
   const D = JSON.parse(document.getElementById('doctor-data').textContent);
@@ -6,20 +6,20 @@
   const T = {
     en: {
       size: (rows, labels) => `${rows} rows, ${labels} classes.`,
-      noise: (share, wrong) => ` About ${share} % of the labels (${wrong} rows) are wrong in the eyes of models that have not seen their texts.`,
+      noise: (share, wrong) => ` Models that were not trained on these texts suggest that about ${share} % of the labels (${wrong} rows) are wrong.`,
       alarms: (n) => ` About ${n} of those listed as likely wrong are expected to be false alarms.`,
-      weak: (doubted, n) => ` No label is called likely wrong: the models doubt ${doubted} labels, but about ${n} of these would be false alarms.`,
-      unjudged: ' Labels are not judged: models of the other rows know no more of them than how often each occurs.',
+      weak: (doubted, n) => ` No label is listed as likely wrong: the models doubt ${doubted} labels, but about ${n} of these would be false alarms.`,
+      unjudged: ' Labels are not judged: models trained on the other rows learned nothing but how often each label occurs.',
       all: 'everything', find: 'Search texts, labels and reasons', line: 'line', label: 'label', text: 'text, and why', score: 'score',
-      shown: (n, all) => `${n} of ${all}`, more: 'Show more', none: 'Nothing was found.', part: { data: '', test: 'test: ', unlabelled: 'unlabelled: ' },
-      cut: `Of each kind the first ${D.most} are on this page; doctor.csv has all.`,
+      shown: (n, all) => `${n} of ${all}`, more: 'Show more', none: 'Nothing was found.', part: { data: '', test: 'test: ', unlabelled: 'unlabeled: ' },
+      cut: `This page shows the first ${D.most} of each kind; doctor.csv has all.`,
     },
     ja: {
       size: (rows, labels) => `${rows} 行、${labels} クラス。`,
-      noise: (share, wrong) => `ラベルの約 ${share} %（${wrong} 行）が、そのテキストを学習に使っていないモデルから見て誤りです。`,
+      noise: (share, wrong) => `ラベルの約 ${share} %（${wrong} 行）は、そのテキストを学習に使っていないモデルによれば誤りです。`,
       alarms: (n) => `誤りらしいとするラベルのうち、約 ${n} 個は誤報と見込まれます。`,
       weak: (doubted, n) => `誤りらしいラベルは挙げません。モデルは ${doubted} 個のラベルを疑いますが、約 ${n} 個は誤報と見込まれます。`,
-      unjudged: 'ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。',
+      unjudged: 'ラベルの正誤は判定していません。ほかの行で学習したモデルが、各ラベルの頻度しか学べなかったためです。',
       all: 'すべて', find: 'テキスト・ラベル・理由を検索', line: '行', label: 'ラベル', text: 'テキストと理由', score: 'スコア',
       shown: (n, all) => `${all} 件中 ${n} 件`, more: 'さらに表示', none: '該当するものはありません。', part: { data: '', test: 'テスト：', unlabelled: 'ラベルなし：' },
       cut: `このページには各種類の先頭 ${D.most} 件があります。すべては doctor.csv に。`,
@@ -58,7 +58,7 @@
   });
   bar.append(...buttons.map(([, button]) => button));
   input.addEventListener('input', () => set({ find: input.value }));
-  // Letters in the field are no commands of the page.
+  // Letters typed into the field are not shortcuts.
   input.addEventListener('keydown', e => e.stopPropagation());
   more.addEventListener('click', () => { S.most += PART; list(); });
 

@@ -1,4 +1,5 @@
-//! What is wrong with a labelled file, as one page: every finding to filter and search, and which labels are taken for which.
+//! The page of a checkup of a labeled file: all findings, which can be filtered and searched, and a confusion map of
+//! labels.
 
 use crate::figure::{Content, Figure, Heatmap, PageWidget, figures_page};
 use crate::html::escape_script_json;
@@ -7,22 +8,22 @@ use chumoku::lang::{Lang, show_controls_in_text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Findings of a kind on the page; the table has all.
+/// Maximum number of findings of a kind on the page; the table holds all.
 const MAX_FINDINGS: usize = 2_000;
-/// Labels of the map.
+/// Maximum number of labels in the confusion map.
 const MAX_LABELS: usize = 20;
-/// Characters of a text on the page.
+/// Maximum number of characters of a text on the page.
 const MAX_CHARACTERS: usize = 2_000;
 
-/// The page of a checkup, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
-/// asks nothing of the network.
+/// Returns the page of a checkup in English and Japanese; it starts in `lang`. Like
+/// [`figures_to_html`](crate::figures_to_html), it sends no request.
 ///
 /// A link may end in `#kind=duplicate&find=soup`.
 #[must_use]
 pub fn doctor_to_html(given: &Given, checkup: &Checkup, lang: Lang) -> String {
     let name = given.dataset.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let title = |lang: Lang| match lang {
-        Lang::En => format!("What is wrong with {name}"),
+        Lang::En => format!("Problems found in {name}"),
         Lang::Ja => format!("{name} の検査結果"),
     };
     let data = escape_script_json(&page_data(given, checkup).to_string());
@@ -34,7 +35,7 @@ pub fn doctor_to_html(given: &Given, checkup: &Checkup, lang: Lang) -> String {
     figures_page(&title(lang), &figures, player, lang)
 }
 
-/// What the page's script reads.
+/// Returns the data for the page's script.
 fn page_data(given: &Given, checkup: &Checkup) -> Value {
     let both = [Lang::En, Lang::Ja].map(|lang| checkup.findings(given, lang));
     let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
@@ -83,7 +84,8 @@ fn finding_json(en: &Finding, ja: &Finding) -> Value {
     })
 }
 
-/// Of each given label the share that probably is another, for the labels with the most noise.
+/// The confusion map of the labels with the most noise: the share of each given label's rows that probably have another
+/// label.
 fn label_noise_figure(checkup: &Checkup, title: String, lang: Lang) -> Figure {
     let mut of_label: BTreeMap<u32, f64> = (0..).take(checkup.labels.len()).map(|label| (label, 0.0)).collect();
     for pair in &checkup.noise.pairs {
@@ -101,13 +103,13 @@ fn label_noise_figure(checkup: &Checkup, title: String, lang: Lang) -> Figure {
     let share = |given: usize, likely: usize| shares.get(&[labels[given], labels[likely]]).copied().unwrap_or(0.0);
     let names: Vec<&str> = labels.iter().map(|&label| &checkup.labels[label as usize][..]).collect();
     let axes = match lang {
-        Lang::En => ["the label that is given", "the likely label"],
+        Lang::En => ["given label", "likely label"],
         Lang::Ja => ["付いているラベル", "推定されるラベル"],
     };
     let (subtitle, note) = match lang {
         Lang::En => (
-            "Of the texts with a label, the share that probably belongs to another",
-            "Estimated by confident learning (Northcutt, Jiang and Chuang 2021) from models that have not seen the texts.",
+            "Share of each label's texts that probably have another label",
+            "Estimated by confident learning (Northcutt, Jiang and Chuang 2021) from models that were not trained on the texts.",
         ),
         Lang::Ja => (
             "各ラベルのテキストのうち、別のラベルが正しいと推定される割合",

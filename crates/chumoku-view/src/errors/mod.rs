@@ -1,4 +1,4 @@
-//! What a predictor gets wrong, for people to read: the surest errors, grouped by the words that caused them.
+//! Errors of a predictor: the most confident ones, grouped by the words that caused them.
 //!
 //! # Files
 //!
@@ -15,21 +15,21 @@ use crate::phrases::translate_phrase;
 use chumoku::explain::{Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, WrongAnswer};
 use chumoku::lang::{Lang, show_controls};
 
-/// Confusions that are named in a list.
+/// Maximum number of confusions in the list.
 const MAX_CONFUSIONS: usize = 10;
 
-/// How many rows are wrong.
+/// States how many rows are wrong.
 fn accuracy_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
     let (wrong, rows, accuracy) = (errors.wrong, errors.rows, 100.0 * errors.accuracy);
     match (errors.kind, lang) {
         (ErrorKind::Labels, Lang::En) => {
-            format!("{wrong} of {rows} rows have other labels than their own: {accuracy:.1} % are right.")
+            format!("{wrong} of {rows} rows have wrong labels: {accuracy:.1} % are right.")
         }
         (ErrorKind::Labels, Lang::Ja) => {
             format!("{rows} 行中 {wrong} 行でラベルが一致しません（完全一致 {accuracy:.1} %）。")
         }
         (ErrorKind::Numbers, Lang::En) => {
-            format!("{wrong} of {rows} true numbers lie outside of their intervals: {accuracy:.1} % lie inside.")
+            format!("{wrong} of {rows} true numbers lie outside their intervals: {accuracy:.1} % lie inside.")
         }
         (ErrorKind::Numbers, Lang::Ja) => {
             format!("{rows} 行中 {wrong} 行で真の値が区間の外です（区間内 {accuracy:.1} %）。")
@@ -40,22 +40,22 @@ fn accuracy_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
     }
 }
 
-/// What is shown, and how effects were found.
+/// States which errors are shown and how effects were measured.
 fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
     let (shown, method, unit) =
         (errors.errors.len(), translate_phrase(lang, &errors.method), translate_phrase(lang, &errors.unit));
     let mut said = match (errors.kind, lang) {
         (ErrorKind::Numbers, Lang::En) => format!(
-            "The {shown} that are furthest off by their intervals, by the words that caused them: those whose effect away from the true \
-             number is at least half of the strongest in their text. {method}: {unit}; +: away from the true number."
+            "The {shown} largest errors relative to their intervals, grouped by the words that caused them: words whose effect away from the \
+             true number is at least half of the strongest in their text. {method}: {unit}; +: away from the true number."
         ),
         (ErrorKind::Numbers, Lang::Ja) => format!(
             "区間の幅に比べて誤差の大きい {shown} 件を、原因となった語（予測を真の値から遠ざける影響が、そのテキストで最大の影響の半分以上の語）\
              ごとに示します。{method}：{unit}。＋は真の値から遠ざける語。"
         ),
         (_, Lang::En) => format!(
-            "The {shown} surest, by the words that caused them: those whose effect towards the wrong answer is at least half of the \
-             strongest in their text. {method}: {unit}; +: towards the wrong answer."
+            "The {shown} most confident errors, grouped by the words that caused them: words whose effect towards the wrong answer is at \
+             least half of the strongest in their text. {method}: {unit}; +: towards the wrong answer."
         ),
         (_, Lang::Ja) => format!(
             "確信度の高い {shown} 件を、原因となった語（誤答を支持する影響が、そのテキストで最大の影響の半分以上の語）ごとに示します。\
@@ -64,14 +64,14 @@ fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
     };
     if errors.is_network_alone {
         said += lang.pick(
-            " Effects are those on the network by itself; the answers have a part of n-grams too.",
+            " Effects are on the network by itself; the answers also depend on n-grams.",
             "影響はネットワーク単独のもので、予測には n-gram も加わっています。",
         );
     }
     said
 }
 
-/// How many errors a word caused.
+/// Heading of a group: a word and the number of errors that it caused.
 fn group_heading(group: &ErrorGroup, lang: Lang) -> String {
     let (word, count) = (lang.quoted(&show_controls(&group.word)), group.errors.len());
     match lang {
@@ -80,18 +80,18 @@ fn group_heading(group: &ErrorGroup, lang: Lang) -> String {
     }
 }
 
-/// How many errors have no word in common with another.
+/// Heading of the errors that share no word with another error.
 fn ungrouped_heading(errors: &ErrorAnalysis, lang: Lang) -> String {
     let count = errors.alone.len();
     match lang {
-        Lang::En if count == 1 => "Alone: 1 error".into(),
-        Lang::En => format!("Alone: {count} errors"),
+        Lang::En if count == 1 => "No word in common: 1 error".into(),
+        Lang::En => format!("No word in common: {count} errors"),
         Lang::Ja => format!("共通の語がないもの：{count} 件"),
     }
 }
 
-/// What is true and what was told, or of a label alone what is wrong with it; of a number the number, or where it `is_brief` which way it
-/// is off.
+/// Returns the true value and the answer. For one label of a multi-label model the second text says what is wrong. For
+/// a number it is the number, or the direction of the error if `is_brief`.
 fn truth_and_answer(told: &WrongAnswer, is_brief: bool, lang: Lang) -> [String; 2] {
     match told {
         WrongAnswer::Class { truth, answer, .. } => [truth, answer].map(|label| show_controls(label)),
@@ -108,15 +108,15 @@ fn truth_and_answer(told: &WrongAnswer, is_brief: bool, lang: Lang) -> [String; 
     }
 }
 
-/// What is wrong with a label.
+/// Names the error of a label: missed or wrongly assigned.
 fn label_error_name(missed: bool, lang: Lang) -> &'static str {
     match missed {
         true => lang.pick("missed", "付け忘れ"),
-        false => lang.pick("not there", "余分"),
+        false => lang.pick("extra", "余分"),
     }
 }
 
-/// Both sides with what stands between them.
+/// Joins the true value and the answer with a separator.
 fn joined_pair([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
     match kind {
         ErrorKind::Labels => format!("{truth}: {answer}"),
@@ -125,21 +125,21 @@ fn joined_pair([truth, answer]: &[String; 2], kind: ErrorKind) -> String {
     }
 }
 
-/// How sure the model was of an error; of a number, its interval and how far it is off by that.
+/// States the model's confidence in an error; for a number, its interval and the error relative to it.
 fn confidence_text(told: &WrongAnswer, lang: Lang) -> String {
     match told {
         WrongAnswer::Class { probability, .. } | WrongAnswer::Label { probability, .. } => {
             format!("{:.1} %", 100.0 * probability)
         }
         WrongAnswer::Number { low, high, off, .. } => match lang {
-            Lang::En => format!("{low} to {high}; error {off:.1} × its longer side"),
+            Lang::En => format!("{low} to {high}; error {off:.1} × the longer side"),
             Lang::Ja => format!("{low}〜{high}、誤差は長いほうの片側の {off:.1} 倍"),
         },
         _ => String::new(),
     }
 }
 
-/// What is true and told of some errors, the most frequent first.
+/// Counts the pairs of true value and answer among some errors, most frequent first.
 fn confusion_counts(errors: &ErrorAnalysis, own: &[usize], lang: Lang) -> Vec<([String; 2], usize)> {
     let mut found: Vec<([String; 2], usize)> = Vec::new();
     for error in own.iter().map(|&i| &errors.errors[i]) {
@@ -153,7 +153,7 @@ fn confusion_counts(errors: &ErrorAnalysis, own: &[usize], lang: Lang) -> Vec<([
     found
 }
 
-/// The share of a class's rows that were taken for another.
+/// The share of a class's rows that were predicted as another class.
 fn error_rate(confusion: &Confusion) -> f32 {
     confusion.rows as f32 / confusion.of.max(1) as f32
 }

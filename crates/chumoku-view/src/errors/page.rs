@@ -1,4 +1,4 @@
-//! Errors as one page.
+//! The page of errors.
 
 use super::{
     accuracy_sentence, confidence_text, confusion_counts, error_rate, group_heading, joined_pair, label_error_name,
@@ -12,17 +12,17 @@ use chumoku::lang::{Lang, show_controls_in_text};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Classes of the map.
+/// Maximum number of classes in the confusion map.
 const MAX_LABELS: usize = 20;
-/// Words of a text on the page.
+/// Maximum number of words of a text on the page.
 const MAX_WORDS: usize = 2_000;
 
-/// The page of a model's errors, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
-/// asks nothing of the network.
+/// Returns the page of a model's errors in English and Japanese; it starts in `lang`. Like
+/// [`figures_to_html`](crate::figures_to_html), it sends no request.
 #[must_use]
 pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
     let title = |lang: Lang| match lang {
-        Lang::En => format!("The surest errors of {}", errors.model),
+        Lang::En => format!("Most confident errors of {}", errors.model),
         Lang::Ja => format!("{} の確信度の高い誤り", errors.model),
     };
     let mut element = String::from("<section id=\"errors\">\n");
@@ -43,7 +43,7 @@ pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
         };
         let note = say(&|lang| {
             lang.pick(
-                "Colours by the strongest word of each text; point at a word for its number.",
+                "Colors are relative to the strongest word of each text; point at a word for its number.",
                 "色は各テキストで最大の影響を基準とします。語にポインターを合わせると数値を表示します。",
             )
             .to_owned()
@@ -62,7 +62,7 @@ pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
             "<details open><summary>{} <span class=\"pairs\">",
             say(&|lang| group_heading(group, lang))
         );
-        // The same pairs whatever the language, and as many.
+        // The pairs and their number are the same in both languages.
         let said = [Lang::En, Lang::Ja].map(|lang| confusion_counts(errors, &group.errors, lang));
         for (place, (_, count)) in said[0].iter().enumerate() {
             let pair = bilingual_unless_names(errors.kind, lang, &|lang| {
@@ -96,12 +96,12 @@ pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
     figures_page(&title(lang), &[[Lang::En, Lang::Ja].map(figure)], player, lang)
 }
 
-/// What is said in both languages, or of classes, which have names alone and no words, once.
+/// Returns a text in both languages, or once if it consists of class names only.
 fn bilingual_unless_names(kind: ErrorKind, lang: Lang, said: &dyn Fn(Lang) -> String) -> String {
     if kind == ErrorKind::Classes { said(lang) } else { bilingual_html(lang, said) }
 }
 
-/// A name, whichever way it is written.
+/// Isolates a name from the writing direction of the text around it.
 fn isolated_name(name: &str) -> String {
     format!("<bdi>{name}</bdi>")
 }
@@ -143,7 +143,7 @@ fn error_article(errors: &ErrorAnalysis, place: usize, lang: Lang, element: &mut
     element.push_str("</p></article>\n");
 }
 
-/// Of each label the share of the rows that have it that missed it, and of the others that were given it.
+/// The error rates of each label: the share of its rows that missed it, and the share of the other rows that got it.
 fn label_errors_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
     let shown = &errors.labels[..errors.labels.len().min(MAX_LABELS)];
     let values: Vec<Option<f32>> = shown
@@ -157,7 +157,7 @@ fn label_errors_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Fig
     let axis = |name: &str, labels: Vec<String>| FigureAxis { name: name.into(), labels, is_numbered: false };
     let (subtitle, note) = match lang {
         Lang::En => (
-            "Of the rows that have a label the share that missed it, and of the others the share that was given it",
+            "Share of a label's rows that missed it, and share of the other rows that got it",
             "All rows of the file, not the surest errors alone.",
         ),
         Lang::Ja => (
@@ -171,8 +171,8 @@ fn label_errors_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Fig
         notes: vec![note.into()],
         content: Content::Heatmap(Heatmap {
             caption: String::new(),
-            rows: axis(lang.pick("the label", "ラベル"), shown.iter().map(|of| of.label.clone()).collect()),
-            columns: axis(lang.pick("the error", "誤り"), kinds),
+            rows: axis(lang.pick("label", "ラベル"), shown.iter().map(|of| of.label.clone()).collect()),
+            columns: axis(lang.pick("error", "誤り"), kinds),
             values,
             scale: ColorScale::for_shares(usize::MAX, [top].iter()),
         }),
@@ -182,10 +182,8 @@ fn label_errors_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Fig
 
 /// Predicted numbers over true ones.
 fn scatter_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
-    let subtitle = lang.pick(
-        "Predicted numbers over true ones; the line is where they are equal",
-        "真の値と予測。線の上では両者が等しい",
-    );
+    let subtitle =
+        lang.pick("Predicted over true numbers; they are equal on the line", "真の値と予測。線の上では両者が等しい");
     Figure {
         title,
         subtitle: subtitle.into(),
@@ -195,7 +193,7 @@ fn scatter_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
     }
 }
 
-/// Of each class the share that was taken for another, for the classes with the most errors.
+/// The confusion map of the classes with the most errors.
 fn confusion_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure {
     let mut of_label: BTreeMap<&str, usize> = BTreeMap::new();
     for confusion in &errors.confusions {
@@ -212,12 +210,12 @@ fn confusion_figure(errors: &ErrorAnalysis, title: String, lang: Lang) -> Figure
         errors.confusions.iter().find(is_it).map_or(0.0, error_rate)
     };
     let axes = match lang {
-        Lang::En => ["the true class", "the answer"],
+        Lang::En => ["true class", "answer"],
         Lang::Ja => ["正解のクラス", "予測したクラス"],
     };
     let (subtitle, note) = match lang {
         Lang::En => (
-            "Of the rows of each class, the share that was taken for another",
+            "Share of each class's rows that were predicted as another class",
             "All rows of the file, not the surest errors alone.",
         ),
         Lang::Ja => (

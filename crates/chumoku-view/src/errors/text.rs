@@ -1,4 +1,4 @@
-//! Errors on a terminal.
+//! Errors in a terminal.
 
 use super::{
     MAX_CONFUSIONS, accuracy_sentence, confidence_text, confusion_counts, error_rate, group_heading, joined_pair,
@@ -10,17 +10,17 @@ use crate::width::{align_right, display_width, truncate, wrap};
 use chumoku::explain::{ErrorAnalysis, WrongAnswer};
 use chumoku::lang::{Lang, show_controls};
 
-/// Lines of a text that are shown; of a longer one, what is around its strongest words.
+/// Maximum number of lines of a text; longer texts show only what is around the strongest words.
 const MAX_LINES: usize = 5;
-/// Words around a strong one that are shown of a long text.
+/// Number of words shown on each side of a strong word of a long text.
 const CONTEXT_WORDS: usize = 10;
-/// Confusions of a group that are named.
+/// Maximum number of confusions named for a group.
 const MAX_PAIRS: usize = 3;
 
-/// Writes how many rows are wrong, the most frequent confusions, and the surest errors by the words that caused them. No line is
-/// wider than `options.width`.
+/// Writes the accuracy, the most frequent confusions, and the most confident errors by the words that caused them. No
+/// line is wider than `options.width`.
 ///
-/// A word that caused an error has its effect behind it; on terminals with colours all strong words have one.
+/// A word that caused an error is followed by its effect. In a terminal with colors this holds for all strong words.
 #[must_use]
 pub fn render_errors(errors: &ErrorAnalysis, options: &TerminalOptions) -> String {
     let lang = options.lang;
@@ -76,7 +76,7 @@ pub fn render_errors(errors: &ErrorAnalysis, options: &TerminalOptions) -> Strin
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// How often each label was missed or wrongly given, for so many of them.
+/// Writes how often each label was missed or wrongly assigned, for at most `most` labels.
 fn label_error_lines(
     errors: &ErrorAnalysis,
     [width, most]: [usize; 2],
@@ -88,7 +88,7 @@ fn label_error_lines(
         return;
     }
     lines.push(String::new());
-    let heading = lang.pick("  missed  not there  label", "付け忘れ   余分  ラベル");
+    let heading = lang.pick("  missed      extra  label", "付け忘れ   余分  ラベル");
     lines.push(paint.strong(&truncate(heading, width)));
     for of in errors.labels.iter().take(most) {
         let counts = if lang == Lang::En { [8, 9] } else { [8, 5] };
@@ -110,7 +110,7 @@ fn label_error_lines(
     }
 }
 
-/// One error: its place, what is true and what was told, and how surely, then its text.
+/// Writes one error: its number, true value, answer and confidence, then its text.
 fn error_lines(
     errors: &ErrorAnalysis,
     [width, place]: [usize; 2],
@@ -127,7 +127,7 @@ fn error_lines(
         (joined_pair(&truth_and_answer(&error.answer, false, lang), errors.kind), confidence_text(&error.answer, lang));
     let room = width.saturating_sub(display_width(&front) + 2 + display_width(&sure));
     if matches!(error.answer, WrongAnswer::Number { .. }) && display_width(&pair) > room {
-        // Both sides are short, and the interval is not.
+        // Both values are short; the interval is long.
         lines.push(format!("{front}{}", truncate(&pair, width.saturating_sub(display_width(&front)))));
         lines.push(format!("     {}", truncate(&sure, width - 5)));
     } else {
@@ -141,7 +141,7 @@ fn error_lines(
         let near = |i: usize| causes.iter().take(3).any(|&cause| cause.abs_diff(i) <= CONTEXT_WORDS);
         let near: Vec<usize> = all.into_iter().filter(|&i| near(i)).collect();
         shown = fill_lines(&pieces, &near, width - 5);
-        // Words that are nearly as wide as the terminal.
+        // Words may be almost as wide as the terminal.
         shown.truncate(3 * MAX_LINES);
     }
     lines.extend(shown.into_iter().map(|line| format!("     {line}")));

@@ -1,4 +1,4 @@
-//! Numbers along an axis.
+//! Curves: numbers along an axis.
 
 use super::heatmap::FigureAxis;
 use super::table::FigureTable;
@@ -9,26 +9,26 @@ use serde_json::{Value, json};
 /// Curves over one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curves {
-    /// The axis, and its places.
+    /// The axis and its labels.
     pub x: FigureAxis,
-    /// What the numbers are.
+    /// Name of the numbers.
     pub y: String,
-    /// Each curve's name, and a number at each place.
+    /// The name of each curve and its number at each place.
     pub series: Vec<(String, Vec<f32>)>,
-    /// Whether the numbers are drawn by their logarithm; all are then above 0.
+    /// True for a logarithmic scale; all numbers must then be above 0.
     pub is_logarithmic: bool,
-    /// The least and the most at each place of each curve, drawn as bars; empty for curves without a spread.
+    /// Minimum and maximum at each place of each curve, drawn as bars; empty for curves without a spread.
     pub spread: Vec<Vec<[f32; 2]>>,
 }
 
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 300.0;
-/// The side of a point with a spread.
+/// Side length of a point that has a spread.
 const POINT_SIZE: f64 = 7.0;
-/// Powers of ten that a logarithmic axis spans at most to have ticks between them.
+/// Maximum span, in powers of ten, of a logarithmic axis with ticks between the powers.
 const MAX_MINOR_TICK_DECADES: i32 = 4;
 
-/// A round step of which `span` has about five.
+/// Returns a round step that divides `span` into about five parts.
 pub(super) fn round_step(span: f64) -> f64 {
     let raw = (span / 5.0).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(raw.log10().floor());
@@ -40,7 +40,7 @@ impl Curves {
         if self.is_logarithmic { f64::from(y).max(f64::MIN_POSITIVE).log10() } else { f64::from(y) }
     }
 
-    /// A number to four decimals, with its spread.
+    /// Formats a number with four decimals, and its spread if it has one.
     fn value_text(&self, series: usize, place: usize) -> String {
         let number = four_decimals(self.series[series].1[place].into());
         match self.spread.get(series).and_then(|bars| bars.get(place)).map(|bar| bar.map(|y| four_decimals(y.into()))) {
@@ -49,7 +49,7 @@ impl Curves {
         }
     }
 
-    /// The ends of an axis that holds these numbers, and its ticks with their labels.
+    /// Returns the ends of an axis for these numbers, and its ticks with labels.
     fn ticks(&self, low: f64, high: f64) -> ([f64; 2], Vec<(f64, String)>) {
         if !self.is_logarithmic {
             let by = round_step(high - low);
@@ -61,7 +61,7 @@ impl Curves {
         }
         let powers = low.floor() as i32..=high.ceil() as i32;
         let digits: &[u32] = if powers.end() - powers.start() <= MAX_MINOR_TICK_DECADES { &[1, 2, 5] } else { &[1] };
-        // By way of the text: ten to a negative power is not exact.
+        // Parsed from text, because powers with negative exponents are not exact.
         let numbers = powers.flat_map(|power| digits.iter().map(move |digit| format!("{digit}e{power}")));
         let numbers = numbers.filter_map(|text| text.parse::<f64>().ok());
         let ticks: Vec<(f64, String)> = numbers.map(|x| (x.log10(), x.to_string())).collect();
@@ -74,7 +74,7 @@ impl Curves {
         self.draw_in_range(None, HEIGHT, place, canvas)
     }
 
-    /// Over this range of numbers, or that which they have, so high.
+    /// Draws the curves at this height, over `range` or, without one, the range of the numbers.
     pub(super) fn draw_in_range(
         &self,
         range: Option<[f64; 2]>,
@@ -88,7 +88,7 @@ impl Curves {
         let (low, high) = all.filter(|y| y.is_finite()).fold((f64::MAX, f64::MIN), |(a, b), y| (a.min(y), b.max(y)));
         let (low, high) = match low {
             _ if low < high => (low, high),
-            // Nothing is drawn below what is never below 0.
+            // Numbers that are never below 0 have an axis that starts at 0.
             0.0 => (0.0, 1.0),
             _ => (low.min(0.0) - 1.0, high.max(0.0) + 1.0),
         };

@@ -1,4 +1,4 @@
-//! A text in colours of what each word does to an answer.
+//! A text in colors of the effect of each word on an answer.
 
 use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
@@ -10,23 +10,24 @@ use chumoku::explain::{HighlightedWord, json_number};
 use chumoku::lang::show_controls;
 use serde_json::{Value, json};
 
-/// A text, word by word, with what each does to an answer.
+/// A text with the effect of each word on an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColoredText {
-    /// The words, in the order of the text.
+    /// The words in text order.
     pub words: Vec<HighlightedWord>,
-    /// What blue stands for, and orange.
+    /// Meanings of blue and of orange.
     pub legend: [String; 2],
 }
 
 const WIDTH: f64 = 720.0;
-/// Words of a text that has a number below each; of a longer one, those whose effect is at least a quarter of the largest.
+/// Maximum length of a text with a number below each word. In longer texts only words with at least a quarter of the
+/// largest effect have one.
 const MAX_NUMBERED_WORDS: usize = 60;
 /// Height of a number.
 const NUMBER_HEIGHT: f64 = 10.0;
-/// Height of a word's colour.
+/// Height of a colored word.
 const WORD_HEIGHT: f64 = 22.0;
-/// Columns of a word.
+/// Maximum width of a word in columns.
 const MAX_WORD_WIDTH: usize = 48;
 
 fn format_signed(x: f32) -> String {
@@ -40,19 +41,19 @@ impl ColoredText {
         if most > 0.0 { word.effect.unwrap_or(0.0) / most } else { 0.0 }
     }
 
-    /// Whether a word's number stands beside it.
+    /// Returns whether the number of a word is shown.
     fn has_number(&self, word: &HighlightedWord) -> bool {
         word.effect.is_some() && (self.words.len() <= MAX_NUMBERED_WORDS || self.relative_effect(word).abs() >= 0.25)
     }
 
     pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
         let mut y = self.draw_scale([x0, y0 + 4.0], canvas) + 16.0;
-        // Each word with its place in its line, and that line's end.
+        // Each word with its place on the line and the end of the line.
         let mut lines: Vec<Vec<(usize, f64, f64)>> = vec![Vec::new()];
         let (mut x, mut right) = (x0, x0 + 300.0);
         for (i, word) in self.words.iter().enumerate() {
             let Some(effect) = word.effect else {
-                // The second text of a pair begins below the first.
+                // The second text of a pair starts below the first.
                 lines.extend([vec![(i, x0, WIDTH)], Vec::new()]);
                 x = x0;
                 continue;
@@ -112,7 +113,7 @@ impl ColoredText {
         [right, y - 6.0]
     }
 
-    /// The scale; its lower end.
+    /// Draws the color scale; returns its lower edge.
     fn draw_scale(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> f64 {
         const PARTS: usize = 17;
         let (most, part) = (largest_effect(&self.words), 14.0);
@@ -140,7 +141,7 @@ impl ColoredText {
         y0 + 28.0
     }
 
-    /// Lines of a terminal: the text, and behind strong words their number.
+    /// Returns lines for a terminal: the text, with numbers after strong words.
     pub(super) fn lines(&self, width: usize, paint: TerminalPaint) -> Vec<String> {
         let pieces =
             styled_words(&self.words, |i| self.relative_effect(&self.words[i]).abs() >= 0.25, (width - 2, paint));

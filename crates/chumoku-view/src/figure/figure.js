@@ -3,7 +3,7 @@
   addEventListener('error', e => { root.dataset.error = e.message; });
   document.addEventListener('securitypolicyviolation', () => { root.dataset.violations = 1; });
   const dark = matchMedia('(prefers-color-scheme: dark)'), themes = ['auto', 'light', 'dark'];
-  // The page around has the heading, the languages and the theme.
+  // The surrounding page has the heading, the languages and the theme.
   if (isFramed) root.dataset.framed = 'figures';
   const state = { lang: root.lang, theme: 'auto' };
   const show = () => {
@@ -14,7 +14,7 @@
     document.dispatchEvent(new Event('shown'));
     $('theme').title = { auto: 'system · 自動', light: 'light · ライト', dark: 'dark · ダーク' }[state.theme];
   };
-  // Other keys of the address are left as they are.
+  // Other keys of the link stay unchanged.
   const keep = keys => {
     const p = linked();
     for (const [key, value] of Object.entries(keys)) p.set(key, value);

@@ -7,7 +7,7 @@
   const SVG = document.querySelector('svg').namespaceURI;
   const T = {
     en: {
-      title: place => `The film: ${place}`, play: '▶ Play', pause: '❚❚ Pause', frame: 'frame', head: 'head', keys: 'keys: the words looked at', queries: 'queries: the words that look',
+      title: place => `The film: ${place}`, play: '▶ Play', pause: '❚❚ Pause', frame: 'frame', head: 'head', keys: 'keys: words that are looked at', queries: 'queries: words that look',
       at: ([epoch, step], i) => `frame ${i + 1} of ${count}: epoch ${epoch}, step ${step}`, place: head => `layer ${D.layer + 1}, head ${head + 1}`,
       cell: (a, b, x) => `${a} → ${b}: ${x} %`, help: 'Keys: space plays and pauses, ← and → step, Home and End go to the first and the last frame.',
       pooled: 'A cell shows the largest of several weights.', some: `${count} of ${D.recorded} recorded frames.`,
@@ -19,12 +19,12 @@
       pooled: '1 マスは、まとめた重みのうち最大の値を表します。', some: `記録された ${D.recorded} コマのうち ${count} コマ。`,
     },
   };
-  // Signs that have no shape, or that turn what follows around, must not act on the page's own sentences.
+  // Invisible and direction-changing characters must not affect the page's own sentences.
   const plain = text => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '␣').replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd') || '␣';
   const clip = text => { const c = [...plain(text)]; return c.length > 16 ? c.slice(0, 15).join('') + '…' : c.join(''); };
   const names = [D.rows, D.columns].map(words => words.map((word, i) => `${i + 1} ${clip(word)}`));
   const decoded = new Map();
-  // (frames, rows, columns); NaN where a word cannot look.
+  // (frames, rows, columns); NaN for masked keys.
   function weights(head) {
     if (!decoded.has(head)) {
       const raw = atob(document.querySelector(`.film-head[data-head="${head}"]`).textContent);
@@ -46,7 +46,7 @@
     return node;
   };
 
-  // ---- what is there ----
+  // ---- elements ----
   const button = el('button', { type: 'button', className: 'play' });
   const slider = el('input', { type: 'range', min: 1, max: count, step: 1, id: 'film-frame' });
   const select = el('select', { id: 'film-head' }, ...D.tops.map((_, head) => el('option', { value: head })));
@@ -61,7 +61,7 @@
   let cells = [], timer = 0;
   const lang = () => T[root.lang] || T.en;
 
-  // ---- the picture: made anew for a language or a head, and only coloured anew for a frame ----
+  // ---- the picture: rebuilt for a language or a head, only recolored for a frame ----
   function draw() {
     const t = lang(), top = D.tops[S.head], most = Math.max(n, m);
     const cell = most <= 12 ? 44 : most <= 24 ? 34 : most <= 40 ? 20 : 13, size = Math.min(13, Math.max(9, cell * .8));
@@ -118,7 +118,7 @@
     slider.value = S.frame + 1;
     slider.setAttribute('aria-valuetext', where);
     said.textContent = where;
-    // While it plays, a reader's voice would never come to an end.
+    // While the film plays, a screen reader would never stop speaking.
     said.setAttribute('aria-live', S.playing ? 'off' : 'polite');
     button.textContent = S.playing ? t.pause : t.play;
     picture.firstChild.setAttribute('aria-label', `${t.place(S.head)}, ${where}`);
@@ -127,7 +127,7 @@
     if (seen[seen.length - 1] !== S.frame + 1) { seen.push(S.frame + 1); root.dataset.seen = seen.slice(-500).join(); }
   }
 
-  // ---- what moves it ----
+  // ---- controls ----
   const keep = () => {
     const p = linked();
     p.set('head', S.head + 1);
@@ -135,7 +135,7 @@
     p.delete('play');
     link(p);
   };
-  // All of it in eight seconds, but no frame for less than a tenth of a second or more than 0.8; slower without fading.
+  // The whole film takes eight seconds, each frame between 0.1 and 0.8 seconds; slower without fading.
   const pause = () => still.matches ? 1000 : Math.min(800, Math.max(100, 8000 / count));
   const go = frame => { S.frame = Math.min(count - 1, Math.max(0, frame)); colour(); if (!S.playing) keep(); };
   function stop() {
@@ -161,7 +161,7 @@
   slider.addEventListener('input', () => step(Number(slider.value) - 1));
   select.addEventListener('change', () => { S.head = Number(select.value); draw(); keep(); });
   addEventListener('keydown', e => {
-    // Elements that have these keys for themselves keep them.
+    // Elements with their own use of these keys keep them.
     if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest?.('button, input, select, summary, .wide, .picture')) return;
     const to = { ArrowLeft: S.frame - 1, ArrowRight: S.frame + 1, Home: 0, End: count - 1 }[e.key];
     if (e.key === ' ') turn(); else if (to !== undefined) step(to); else return;

@@ -1,4 +1,4 @@
-//! Numbers by rows and columns: the heatmap.
+//! Heatmaps: numbers by rows and columns.
 
 use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
@@ -9,19 +9,19 @@ use crate::width::{display_width, truncate, wrap};
 use chumoku::lang::show_controls;
 use serde_json::{Value, json};
 
-/// The rows or the columns of a map.
+/// The rows or the columns of a heatmap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FigureAxis {
-    /// What they are.
+    /// Name of the axis.
     pub name: String,
-    /// Each of them.
+    /// Label of each row or column.
     pub labels: Vec<String>,
-    /// Whether they are numbered from 1, as words are, which may stand in a text twice.
+    /// True if labels are numbered from 1. Words are, because a text may contain a word twice.
     pub is_numbered: bool,
 }
 
 impl FigureAxis {
-    /// One of them by its number, if it has one, and its name.
+    /// Returns a label, with its number if the axis is numbered.
     pub(super) fn label_of(&self, index: usize) -> String {
         match self.is_numbered {
             true => format!("{} {}", index + 1, self.labels[index]),
@@ -29,41 +29,43 @@ impl FigureAxis {
         }
     }
 
-    /// What they are, in a word.
+    /// Returns the name without its explanation.
     fn short_name(&self) -> &str {
         self.name.split([':', '：']).next().unwrap_or_default()
     }
 }
 
-/// What the numbers of a map mean, and with it their colours.
+/// Meaning of the numbers of a heatmap; it determines their colors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ColorScale {
-    /// Shares of attention, in colours from 0 to this: 1, so that pictures compare, unless all are small.
+    /// Shares of attention, colored from 0 to this maximum. It is 1 to make pictures comparable, unless all shares are
+    /// small.
     Share(f32),
-    /// Numbers with a sign, shown up to this size.
+    /// Signed numbers, colored up to this absolute value.
     Signed(f32),
 }
 
-/// Numbers by rows and columns. Row 1 is on top.
+/// Numbers by rows and columns. Row 1 is at the top.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heatmap {
-    /// What it is, where there are several.
+    /// Caption in a figure of several heatmaps.
     pub caption: String,
-    /// The rows: of attention the queries, the words that look.
+    /// The rows: the queries of attention.
     pub rows: FigureAxis,
-    /// The columns: of attention the keys, the words that are looked at.
+    /// The columns: the keys of attention.
     pub columns: FigureAxis,
-    /// The numbers, row by row; none where there is nothing, as where a key cannot be seen.
+    /// The numbers, row by row; `None` for absent ones, such as masked keys.
     pub values: Vec<Option<f32>>,
-    /// What they mean.
+    /// The color scale.
     pub scale: ColorScale,
 }
 
-/// Columns of a name.
+/// Width of a label in columns.
 const MAX_LABEL_WIDTH: usize = 16;
 
 impl ColorScale {
-    /// Of shares between so many words: of many words each gets little, and all would look alike beside 1.
+    /// Returns the scale of shares among this number of words. Shares of many words are small: on a scale up to 1 they
+    /// would all look alike.
     pub(crate) fn for_shares<'a>(words: usize, shares: impl Iterator<Item = &'a f32>) -> ColorScale {
         const FEW: usize = 24;
         match words <= FEW {
@@ -74,9 +76,9 @@ impl ColorScale {
 }
 
 impl Heatmap {
-    /// Returns a confusion map: the share of each label's rows that go to each other label.
+    /// Returns a confusion map: the share of each label's rows that belong to each other label.
     ///
-    /// `axes` name the given labels and those that they are taken for.
+    /// `axes` holds the names of the rows and the columns.
     pub(crate) fn from_confusions(labels: &[&str], axes: [&str; 2], share: impl Fn(usize, usize) -> f32) -> Heatmap {
         let value = |i: usize, j: usize| (i != j).then(|| share(i, j));
         let n = labels.len();
@@ -96,13 +98,13 @@ impl Heatmap {
         }
     }
 
-    /// The number of a row and a column.
+    /// Returns the number at a row and a column.
     #[must_use]
     pub fn value(&self, row: usize, column: usize) -> Option<f32> {
         self.values[row * self.columns.labels.len() + column]
     }
 
-    /// The colour of a number, and that of text on it.
+    /// Returns the color of a number and of text on it.
     pub(super) fn cell_colors(&self, value: f32) -> [Paint; 2] {
         match self.scale {
             ColorScale::Share(top) => [Paint::Share(value / top), Paint::TextOnShare(value / top)],
@@ -113,17 +115,17 @@ impl Heatmap {
         }
     }
 
-    /// A number in a cell.
+    /// Formats a number for a cell.
     fn cell_text(&self, value: f32) -> String {
         match self.scale {
             ColorScale::Share(_) => short_weight(value),
             ColorScale::Signed(_) if !value.is_finite() => four_decimals(f64::from(value)),
             ColorScale::Signed(_) => {
-                // The 0 before the point alone: that of 10.05 counts.
+                // Only the 0 before the decimal point is dropped: 10.05 keeps its zero.
                 let text = format!("{value:+.2}").replace("+0.", "+.").replace("-0.", "-.").replace('-', "−");
                 match text.strip_suffix(".00") {
                     Some(_) if value.abs() < 0.005 => "0".into(),
-                    // Three digits would not fit beside the sign.
+                    // Three digits and a sign would not fit.
                     Some(whole) => whole.into(),
                     None => text,
                 }
@@ -131,7 +133,7 @@ impl Heatmap {
         }
     }
 
-    /// What a cell says.
+    /// Describes a cell in a sentence.
     pub(super) fn cell_sentence(&self, row: usize, column: usize, value: f32, lang: Lang) -> String {
         let [query, key] = [(&self.rows, row), (&self.columns, column)].map(|(axis, i)| axis.label_of(i));
         let percent = f64::from(value) * 100.0;
@@ -142,10 +144,10 @@ impl Heatmap {
         }
     }
 
-    /// Draws it from a place on; returns where it ends.
+    /// Draws the heatmap from a place on; returns its lower right corner.
     pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
         let [n, m] = [self.rows.labels.len(), self.columns.labels.len()];
-        // Numbers stand in cells as long as they can be read.
+        // Cells show numbers while these are legible.
         let cell = match n.max(m) {
             0..=12 => 44.0,
             13..=24 => 36.0,
@@ -154,7 +156,7 @@ impl Heatmap {
         };
         let has_numbers = cell >= 36.0;
         let label_size = TEXT_SIZE.min(cell * 0.8).max(6.0);
-        // Of many narrow rows, every so many have a name that can be read.
+        // Labels of narrow rows are thinned out until they are legible.
         let every = (label_size * 1.1 / cell).ceil().max(1.0) as usize;
         let name = |axis: &FigureAxis, i: usize| truncate(&show_controls(&axis.label_of(i)), MAX_LABEL_WIDTH + 3);
         let widest = |axis: &FigureAxis| {
@@ -200,11 +202,11 @@ impl Heatmap {
         }
         let x = left + width + 28.0;
         let bottom = self.draw_scale([x, top], height.clamp(120.0, 240.0), canvas);
-        // Names of the last columns lean out to the right.
+        // Slanted labels of the last columns extend to the right.
         [(x + 60.0).max(left + width + column_room * 0.6), bottom.max(top + height)]
     }
 
-    /// The scale: of shares from 0 to where their colours end, of numbers with a sign as far below 0 as above.
+    /// Draws the color scale: from 0 for shares, symmetric around 0 for signed numbers.
     pub(super) fn draw_scale(&self, [x, top]: [f64; 2], height: f64, canvas: &mut Canvas<'_>) -> f64 {
         const STEPS: usize = 48;
         let [low, high] = match self.scale {
@@ -250,10 +252,10 @@ impl Heatmap {
         FigureTable { caption: self.caption.clone(), head, rows: rows.collect() }
     }
 
-    /// Lines of a terminal: per cent, or hundredths with their sign.
+    /// Returns lines for a terminal: percentages, or signed hundredths.
     pub(super) fn lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
         let paint = TerminalPaint::new(depth);
-        // What has no number of its own is named by its place, from 0.
+        // Unnumbered rows and columns are numbered from 0.
         let words = [&self.rows, &self.columns].map(|axis| {
             let name = |label: &String| if axis.is_numbered { show_controls(label) } else { String::new() };
             axis.labels.iter().map(name).collect::<Vec<String>>()
@@ -334,7 +336,7 @@ impl Heatmap {
     }
 }
 
-/// A weight in a cell: two decimals without the 0 before them.
+/// Formats a weight for a cell: two decimals without the leading 0.
 fn short_weight(weight: f32) -> String {
     match weight {
         w if w.is_nan() => "NaN".into(),
@@ -349,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_cells_are_short_and_right() {
+    fn cell_numbers_are_short_and_correct() {
         let axis = FigureAxis { name: String::new(), labels: vec!["a".into()], is_numbered: false };
         let map = |scale| Heatmap {
             caption: String::new(),

@@ -1,4 +1,4 @@
-//! Many small maps beside each other: all heads of a model, or one head as it learns.
+//! Heatmap grids: many small heatmaps side by side, such as all heads of a model or one head during training.
 
 use super::heatmap::{ColorScale, Heatmap};
 use super::{Canvas, Lang};
@@ -7,21 +7,21 @@ use crate::terminal::{ColorDepth, Painter as Colour};
 use crate::width::{align_left, truncate, wrap};
 use chumoku::lang::show_controls;
 
-/// Maps of one kind, in an order that says something.
+/// Several heatmaps in a meaningful order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatmapGrid {
-    /// The maps, each with its caption.
+    /// The heatmaps with their captions.
     pub maps: Vec<Heatmap>,
-    /// How many stand in a row; as many as look well where it is 0.
+    /// Number of heatmaps in a row; 0 chooses it from their number.
     pub columns: usize,
 }
 
-/// Size of a small map.
+/// Side length of a small heatmap.
 const SIDE: f64 = 132.0;
-/// Cells along a side of a small map: more are pooled, by their largest.
+/// Maximum number of cells along a side of a small heatmap: larger ones are max-pooled.
 pub(crate) const MAX_CELLS_PER_SIDE: usize = 64;
 
-/// Cells along a side of a map in a terminal.
+/// Maximum number of cells along a side of a heatmap in a terminal.
 const MAX_TERMINAL_CELLS: usize = 24;
 
 fn any_larger(maps: &[Heatmap], most: usize) -> bool {
@@ -32,13 +32,13 @@ fn pooling_sentence(lang: Lang) -> &'static str {
     lang.pick("A dot shows the largest of several weights.", "1 点は、まとめた重みのうち最大の値を表します。")
 }
 
-/// What must be said of maps that are pooled in a picture.
+/// Returns the note for heatmaps that are pooled in a picture, if any is.
 pub(crate) fn pooling_note(maps: &[Heatmap], lang: Lang) -> Option<String> {
     any_larger(maps, MAX_CELLS_PER_SIDE).then(|| pooling_sentence(lang).to_owned())
 }
 
-/// A map of at most so many rows and columns: the largest of what falls together, for a mean would hide the very peaks
-/// that one looks for.
+/// Pools a heatmap to at most `most` rows and columns. It takes the maximum, because a mean would hide the peaks that
+/// readers look for.
 pub(crate) fn max_pooled(map: &Heatmap, most: usize) -> (usize, usize, Vec<Option<f32>>) {
     let [n, m] = [map.rows.labels.len(), map.columns.labels.len()];
     let [rows, columns] = [n.min(most), m.min(most)];
@@ -72,7 +72,7 @@ impl HeatmapGrid {
                 match value {
                     None => canvas.items.push(SceneItem::Rect { area, fill: Paint::GuideLine, says: String::new() }),
                     Some(value) => {
-                        // What is pooled is of several words and says so in a note.
+                        // A pooled cell covers several words; the note says so.
                         let is_whole = rows == map.rows.labels.len() && columns == map.columns.labels.len();
                         let says = if is_whole { map.cell_sentence(i, j, *value, canvas.lang) } else { String::new() };
                         canvas.items.push(SceneItem::Rect { area, fill: map.cell_colors(*value)[0], says });
@@ -89,7 +89,7 @@ impl HeatmapGrid {
         [right + 64.0, bottom]
     }
 
-    /// Small maps of shades or colours, as many beside each other as fit.
+    /// Returns lines of small shaded or colored heatmaps, as many side by side as fit.
     pub(super) fn lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
         let paint = Colour::new(depth);
         let most = ((width - 2) / 2).min(MAX_TERMINAL_CELLS);
@@ -125,7 +125,7 @@ impl HeatmapGrid {
             }
             lines.push(String::new());
         }
-        // Of larger maps a note says it whatever the form.
+        // Larger heatmaps have a note in every form.
         if any_larger(&self.maps, most) && !any_larger(&self.maps, MAX_CELLS_PER_SIDE) {
             lines.extend(wrap(pooling_sentence(lang), width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
         }
@@ -133,7 +133,7 @@ impl HeatmapGrid {
     }
 }
 
-/// A number's sign, two columns wide.
+/// Returns the sign of a number in two columns.
 fn signed_cell(x: f32) -> &'static str {
     match x {
         x if x >= 0.005 => "++",

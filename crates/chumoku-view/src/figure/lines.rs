@@ -1,4 +1,4 @@
-//! Lines between words: who looks at whom, from a threshold on.
+//! Lines between words: attention weights at or above a threshold.
 
 use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals, json_numbers};
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 /// Lines between words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttentionLines {
-    /// The words that look, and those that are looked at.
+    /// The query words and the key words.
     pub words: [Vec<String>; 2],
-    /// The weights, row by row; none where a word cannot be seen.
+    /// The weights, row by row; `None` where a key is masked.
     pub weights: Vec<Option<f32>>,
-    /// The smallest weight that has a line.
+    /// The smallest weight that is drawn.
     pub threshold: f32,
 }
 
 impl AttentionLines {
-    /// The lines, strongest first: from, to, and weight.
+    /// Returns the lines, strongest first: query, key, and weight.
     #[must_use]
     pub fn visible_lines(&self) -> Vec<(usize, usize, f32)> {
         let columns = self.words[1].len().max(1);
@@ -47,12 +47,12 @@ impl AttentionLines {
         let soft = |at: [f64; 2], text: &str| SceneText::new(at, text, 12.0, Paint::SecondaryText);
         canvas.text(soft([left - 10.0, y0 + 8.0], headings[0]).with_anchor(TextAnchor::End));
         canvas.text(soft([right + 10.0, y0 + 8.0], headings[1]));
-        // The strongest lie on top.
+        // Strong lines are drawn last, on top of the others.
         for (from, to, weight) in self.visible_lines().into_iter().rev() {
             let says = format!("{} {} → {} {}: {:.2} %", from + 1, name(0, from), to + 1, name(1, to), 100.0 * weight);
             let ends = [left, y(from) - 4.5, right, y(to) - 4.5];
             let width = 0.6 + 4.4 * f64::from(weight.clamp(0.0, 1.0));
-            // From a colour on that can be seen on paper.
+            // Light colors are left out: they would be invisible on paper.
             canvas.items.push(SceneItem::Line { ends, stroke: Paint::Share(0.2 + 0.8 * weight), width, says });
         }
         for (side, x, anchor) in [(0, left - 10.0, TextAnchor::End), (1, right + 10.0, TextAnchor::Start)] {
@@ -60,7 +60,7 @@ impl AttentionLines {
                 canvas.text(SceneText::new([x, y(i)], name(side, i), TEXT_SIZE, Paint::Text).with_anchor(anchor));
             }
         }
-        // What each word gives most, in numbers.
+        // The largest weight of each word in numbers.
         let shown = self.visible_lines();
         let numbers_at = right + 10.0 + room(1) + 24.0;
         let heading = canvas.lang.pick("strongest line of each word", "各語の最も強い線");

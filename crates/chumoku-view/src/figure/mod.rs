@@ -1,19 +1,19 @@
-//! Pictures before any form of them: a [`Figure`] holds words and numbers, and everything that shows it is made from it:
-//! text for a terminal, tables, JSON, a page, and a [`Scene`](super::Scene) that is drawn as SVG, PNG and PDF.
+//! Figures: a [`Figure`] holds words and numbers, and every form is made from it. The forms are text for a terminal,
+//! tables, JSON, a page, and a [`Scene`](super::Scene) that is drawn as SVG, PNG and PDF.
 //!
 //! # Files
 //!
 //! - `curves`: numbers along an axis
 //! - `effects`: a text colored by effects
+//! - `heatmap`: heatmaps
+//! - `heatmap_grid`: many small heatmaps
 //! - `lines`: lines between words
-//! - `map`: heatmap
-//! - `page`: figures as a page
-//! - `panels`: several curves over one axis
-//! - `products`: one score in depth
+//! - `page`: pages of figures
+//! - `panels`: curves in panels
 //! - `scatter`: predicted and true numbers
-//! - `sheet`: many small heatmaps
-//! - `table`: tables
-//! - `tree`: a search tree
+//! - `score_breakdown`: the terms of one score
+//! - `search_tree`: search trees
+//! - `table`: tables of numbers
 
 mod curves;
 mod effects;
@@ -49,46 +49,46 @@ use chumoku::lang::Lang;
 use chumoku::lang::show_controls_in_text;
 use serde_json::{Map as Object, Value};
 
-/// A picture before any form of it.
+/// A picture, independent of its form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What it is.
+    /// Title.
     pub title: String,
-    /// What it is of.
+    /// Subtitle: the text or model that the figure is about.
     pub subtitle: String,
-    /// What must be said beside it: how to read it, and whether it is derived.
+    /// Notes: how to read the figure, and whether its numbers are derived.
     pub notes: Vec<String>,
-    /// What it shows.
+    /// Numbers and words.
     pub content: Content,
-    /// The language of what is said.
+    /// Language of all texts.
     pub lang: Lang,
 }
 
-/// What a figure shows.
+/// The content of a figure.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Content {
-    /// Numbers by rows and columns.
+    /// A heatmap.
     Heatmap(Heatmap),
-    /// Many maps beside each other.
+    /// Many heatmaps side by side.
     HeatmapGrid(HeatmapGrid),
     /// Lines between words.
     Lines(AttentionLines),
-    /// Numbers along an axis.
+    /// Curves along an axis.
     Curves(Curves),
-    /// How one score comes about.
+    /// The terms of one score.
     ScoreBreakdown(ScoreBreakdown),
     /// Predicted numbers over true ones.
     Scatter(Scatter),
-    /// A text in colours of what its words do.
+    /// A text in colors of the effects of its words.
     ColoredText(ColoredText),
-    /// Curves below each other.
+    /// Curves in panels, one below the other.
     Panels(CurvePanels),
-    /// What was considered, step by step.
+    /// The tree of a search.
     SearchTree(SearchTree),
 }
 
-/// Where parts of a picture are put.
+/// The items of a picture while it is drawn.
 struct Canvas<'a> {
     items: &'a mut Vec<SceneItem>,
     lang: Lang,
@@ -100,18 +100,18 @@ impl Canvas<'_> {
     }
 }
 
-/// Height of plain text.
+/// Height of ordinary text.
 const TEXT_SIZE: f64 = 13.0;
-/// Room around a picture.
+/// Margin around a picture.
 const MARGIN: f64 = 24.0;
 
-/// About how wide a text is drawn. Fonts differ; this is on the wide side.
+/// Estimates the drawn width of a text. Fonts differ; the estimate is generous.
 fn estimated_text_width(text: &str, size: f64) -> f64 {
     display_width(text) as f64 * size * 0.58
 }
 
 impl Figure {
-    /// The picture.
+    /// Draws the figure.
     #[must_use]
     pub fn scene(&self) -> Scene {
         let [title, subtitle] = [&self.title, &self.subtitle].map(|text| show_controls_in_text(text));
@@ -152,7 +152,7 @@ impl Figure {
         }
     }
 
-    /// Every number in tables, to four decimals.
+    /// Returns tables of all numbers, with four decimals.
     #[must_use]
     pub fn tables(&self) -> Vec<FigureTable> {
         match &self.content {
@@ -168,7 +168,7 @@ impl Figure {
         }
     }
 
-    /// Text for a terminal; no line is wider than it says.
+    /// Returns text for a terminal; no line is wider than `options.width`.
     #[must_use]
     pub fn to_text(&self, options: &TerminalOptions) -> String {
         let width = options.width.max(40);
@@ -196,7 +196,7 @@ impl Figure {
         lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    /// What it says and every number, exactly.
+    /// Returns all texts and every exact number.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = Object::new();
@@ -219,7 +219,7 @@ impl Figure {
     }
 }
 
-/// A number to four decimals; what is not finite as what it is.
+/// Formats a number with four decimals; NaN and infinities keep their names.
 fn four_decimals(x: f64) -> String {
     match x {
         x if x.is_nan() => "NaN".into(),

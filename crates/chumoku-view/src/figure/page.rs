@@ -1,4 +1,4 @@
-//! Figures as one page that works from disk, in both languages, light and dark.
+//! Pages of figures: they open from disk, in English and Japanese, light and dark.
 
 use super::Figure;
 use super::table::FigureTable;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("figure.css");
 const SCRIPT: &str = concat!(include_str!("../framed.js"), include_str!("figure.js"));
 
-/// What a page has above its figures: an element, and the script and style sheet that work it.
+/// An interactive element above the figures of a page, with its script and style sheet.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PageWidget<'a> {
     pub(crate) element: &'a str,
@@ -18,22 +18,23 @@ pub(crate) struct PageWidget<'a> {
     pub(crate) style: &'a str,
 }
 
-/// A page of figures, each given in English and in Japanese; the page can switch, and starts in `lang`.
+/// Returns a page of figures, each given in English and in Japanese. The page can switch between them and starts in
+/// `lang`.
 ///
-/// Behind each picture stands a table of its numbers. It asks nothing of the network, and nothing in it but its own
-/// script can run.
+/// Each picture has a table of its numbers. The page sends no request, and its content security policy allows only its
+/// own script.
 #[must_use]
 pub fn figures_to_html(title: &str, figures: &[[Figure; 2]], lang: Lang) -> String {
     figures_page(title, figures, PageWidget::default(), lang)
 }
 
-/// The script and the style sheet of such a page.
+/// Returns the script and the style sheet of such a page.
 pub(crate) fn page_sources(player: PageWidget<'_>) -> [String; 2] {
     let script = (SCRIPT.to_owned() + player.script).replace("\r\n", "\n");
     [script, (STYLE.to_owned() + player.style).replace("\r\n", "\n") + &ColorMode::style()]
 }
 
-/// A page of figures, below what moves.
+/// Returns a page with a widget above its figures.
 pub(crate) fn figures_page(title: &str, figures: &[[Figure; 2]], player: PageWidget<'_>, lang: Lang) -> String {
     let [script, style] = page_sources(player);
     let title = escape_markup(title);

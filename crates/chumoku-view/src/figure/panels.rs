@@ -1,4 +1,4 @@
-//! Several curves below each other, over the same axis.
+//! Curve panels: several sets of curves, one below the other, over the same axis.
 
 use super::curves::Curves;
 use super::table::FigureTable;
@@ -6,14 +6,14 @@ use super::{Canvas, TEXT_SIZE};
 use crate::picture::{Paint, SceneText};
 use serde_json::{Value, json};
 
-/// Curves below each other; all from 0 to 1.
+/// Curves in panels, one below the other; all numbers lie between 0 and 1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurvePanels {
-    /// What each shows, and its curves.
+    /// The title and the curves of each panel.
     pub panels: Vec<(String, Curves)>,
 }
 
-/// Height of one of them.
+/// Height of a panel.
 const PANEL_HEIGHT: f64 = 200.0;
 
 impl CurvePanels {

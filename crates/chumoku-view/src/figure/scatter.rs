@@ -7,7 +7,7 @@ use super::{Lang, four_decimals};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use serde_json::{Value, json};
 
-/// A point for each text: its true number to the right, the predicted one upwards.
+/// One point for each text: the true number on the x-axis, the predicted number on the y-axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scatter {
     /// True and predicted numbers.
@@ -15,12 +15,12 @@ pub struct Scatter {
 }
 
 const SIDE: f64 = 360.0;
-/// Points that are drawn; of more, evenly spaced ones.
+/// Maximum number of drawn points; more are thinned evenly.
 const MAX_POINTS: usize = 3000;
-/// Rows and columns of the picture on a terminal.
+/// Rows and columns of the picture in a terminal.
 const GRID: [usize; 2] = [12, 48];
 
-/// A round number between two others, with as many digits as a step needs; of many digits a power of ten.
+/// Formats a tick with the digits that the step `by` needs; numbers of many digits use a power of ten.
 fn format_tick(value: f64, by: f64) -> String {
     if value != 0.0 && !(1e-3..1e6).contains(&by) {
         let digits = (value.abs().log10().floor() - by.log10().floor()).max(0.0);
@@ -31,7 +31,7 @@ fn format_tick(value: f64, by: f64) -> String {
 }
 
 impl Scatter {
-    /// Round ends of both axes, and the step between ticks.
+    /// Returns the ends of both axes, rounded, and the step between ticks.
     fn axis_range(&self) -> [f64; 3] {
         let all = self.points.iter().flatten().filter(|x| x.is_finite());
         let (low, high) = all.fold((f64::MAX, f64::MIN), |(low, high), &x| (low.min(x), high.max(x)));
@@ -43,7 +43,7 @@ impl Scatter {
     pub(super) fn draw(&self, [x0, y0]: [f64; 2], canvas: &mut Canvas<'_>) -> [f64; 2] {
         let [low, high, by] = self.axis_range();
         let (left, top) = (x0 + 56.0, y0 + 18.0);
-        // Ratings stand on the edges otherwise.
+        // Adds a margin, so that ratings do not lie on the border.
         let inset = 34.0;
         let place = |value: f64| inset + (SIDE - 2.0 * inset) * (value - low) / (high - low);
         let soft = |at: [f64; 2], text: String| SceneText::new(at, text, 12.0, Paint::SecondaryText);
@@ -72,7 +72,7 @@ impl Scatter {
         let every = self.points.len().div_ceil(MAX_POINTS).max(1);
         for (i, &[truth, predicted]) in self.points.iter().enumerate().step_by(every) {
             if truth.is_finite() && predicted.is_finite() {
-                // The golden ratio spreads whatever number of points evenly.
+                // The golden ratio spreads any number of points evenly.
                 let aside = spread * ((i as f64 * 0.618_033_988_749_895).fract() - 0.5);
                 let (x, y) = (left + place(truth) + aside, top + SIDE - place(predicted));
                 let area = [x - 1.4, y - 1.4, 2.8, 2.8];
@@ -82,8 +82,8 @@ impl Scatter {
         [left + SIDE, top + SIDE + 40.0]
     }
 
-    /// By how much points of equal true numbers are spread to the sides, so that they do not cover each other: less than the
-    /// smallest distance between two.
+    /// Returns the horizontal jitter that keeps points of equal true numbers from covering each other. It is less than
+    /// the smallest distance between two true numbers.
     fn jitter_width(&self) -> f64 {
         let mut truth: Vec<f64> = self.points.iter().map(|[truth, _]| *truth).filter(|x| x.is_finite()).collect();
         truth.sort_by(f64::total_cmp);
@@ -92,7 +92,7 @@ impl Scatter {
         if (2..=12).contains(&truth.len()) { 0.5 * gap } else { 0.0 }
     }
 
-    /// Lines of a terminal: the more points, the darker.
+    /// Returns lines for a terminal; darker cells hold more points.
     pub(super) fn lines(&self, width: usize, lang: Lang) -> Vec<String> {
         const SHADES: [char; 6] = ['·', '░', '▒', '▓', '█', '█'];
         let [low, high, by] = self.axis_range();
@@ -108,7 +108,7 @@ impl Scatter {
         let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
         let shade = |n: usize| match n {
             0 => ' ',
-            // By the root, so that single points beside crowds are seen.
+            // The square root keeps single points visible beside dense regions.
             n => SHADES[((n as f64 / most).sqrt() * 5.0) as usize],
         };
         let [truth, predicted] = match lang {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn points_stand_where_their_numbers_are() {
+    fn points_are_drawn_at_their_numbers() {
         let scene = figure(vec![[1.0, 1.0], [5.0, 5.0], [5.0, 1.0]]).scene();
         let areas: Vec<[f64; 4]> = scene
             .items
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_shows_where_most_are() {
+    fn terminal_cells_with_more_points_are_darker() {
         let mut points = vec![[1.0, 1.0]; 100];
         points.push([5.0, 4.9]);
         let text = figure(points).to_text(&TerminalOptions::default());
@@ -185,7 +185,7 @@ mod tests {
         assert!(top.ends_with('·') && top.chars().count() > 50, "{text}");
         assert!(bottom.contains("│█"), "{text}");
         assert!(lines.last().unwrap().is_empty() || text.contains("true number"), "{text}");
-        // Nothing to draw is no reason to fail.
+        // An empty figure must not fail.
         for points in [vec![], vec![[f64::NAN, 1.0]], vec![[2.0, 2.0]]] {
             let figure = figure(points);
             assert!(figure.to_text(&TerminalOptions::default()).contains('└'));

@@ -1,4 +1,4 @@
-//! One head in depth: how a score comes about from a query and a key, and a weight from the scores of a row.
+//! The terms of one score: products of a query and a key, and the weight from the scores of a row.
 
 use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
@@ -9,59 +9,59 @@ use serde_json::{Value, json};
 
 /// A query and a key, their products, and the weights of the query's row.
 ///
-/// `score = scale · Σ q_d k_d − slope · distance`, `weight = exp(score − max) / Σ exp(score − max)` (Vaswani et al. 2017,
-/// equation 1), in f64.
+/// `score = scale · Σ q_d k_d − slope · distance`, `weight = exp(score − max) / Σ exp(score − max)` (Vaswani et al.
+/// 2017, equation 1), in f64.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScoreBreakdown {
-    /// The token that looks, and the one that is looked at.
+    /// The query token and the key token.
     pub tokens: [String; 2],
-    /// The query, one number a dimension.
+    /// The query: one number for each dimension.
     pub query: Vec<f32>,
     /// The key.
     pub key: Vec<f32>,
-    /// The factor of the sum of products.
+    /// Factor of the sum of products.
     pub scale: f64,
-    /// What ALiBi takes off.
+    /// Distance penalty of ALiBi.
     pub alibi_penalty: f64,
-    /// The query's row.
+    /// All keys of the query's row.
     pub row: Vec<KeyScore>,
-    /// Which of the row the key is.
+    /// Index of the key in the row.
     pub chosen: usize,
 }
 
-/// A token that is looked at.
+/// A key of a row, with its score and weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyScore {
     /// The token.
     pub token: String,
     /// Its score.
     pub score: f64,
-    /// exp(score − the row's largest).
+    /// `exp(score − max)`, with the maximum score of the row.
     pub exponential: f64,
     /// Its weight.
     pub weight: f64,
 }
 
-/// Rows of a table in a picture; the rest is in the tables.
+/// Maximum number of table rows in a picture; the tables hold all.
 const MAX_DRAWN_ROWS: usize = 40;
-/// Room between columns of a picture.
+/// Space between columns of a picture.
 const COLUMN_GAP: f64 = 16.0;
 /// Length of the longest bar.
 const MAX_BAR: f64 = 60.0;
 
-/// The name of a row as it is drawn.
+/// Shortens the name of a row for the picture.
 fn short_name(name: &str) -> String {
     truncate(&show_controls(name), 18)
 }
 
-/// Where the columns of a table stand in a picture: names begin at the left, numbers end where their column does.
+/// Positions of the columns of a table in a picture. Names are left-aligned, numbers right-aligned.
 struct TableColumns {
     left: f64,
     ends: Vec<f64>,
 }
 
 impl TableColumns {
-    /// Each as wide as what is widest in it. A name with nothing in the first columns may run on into them.
+    /// Fits each column to its widest cell. The name of a row without numbers may extend into the first columns.
     fn fit(table: &FigureTable, left: f64) -> TableColumns {
         let widest = |texts: &mut dyn Iterator<Item = &str>| {
             texts.map(|text| estimated_text_width(text, TEXT_SIZE)).fold(0.0, f64::max)
@@ -84,7 +84,7 @@ impl TableColumns {
     }
 }
 
-/// The first rows, none where there are more, and the last.
+/// Returns the first rows, `None` if rows are left out, and the last rows.
 fn first_and_last(first: Vec<usize>, last: &[usize]) -> Vec<Option<usize>> {
     let more = first.len() > MAX_DRAWN_ROWS;
     let first = first.into_iter().take(MAX_DRAWN_ROWS).map(Some);
@@ -92,19 +92,19 @@ fn first_and_last(first: Vec<usize>, last: &[usize]) -> Vec<Option<usize>> {
 }
 
 impl ScoreBreakdown {
-    /// The product of each dimension.
+    /// Returns the product of each dimension.
     #[must_use]
     pub fn products(&self) -> Vec<f64> {
         self.query.iter().zip(&self.key).map(|(q, k)| f64::from(*q) * f64::from(*k)).collect()
     }
 
-    /// The score of the query and the key.
+    /// Returns the score of the query and the key.
     #[must_use]
     pub fn score(&self) -> f64 {
         self.scale * self.products().iter().sum::<f64>() - self.alibi_penalty
     }
 
-    /// The sum, and how it becomes the score.
+    /// Returns the sum of the products and the terms that turn it into the score.
     fn sums(&self, lang: Lang) -> Vec<(String, f64)> {
         let sum: f64 = self.products().iter().sum();
         let mut sums = vec![("q·k".to_owned(), sum), (format!("× {}", four_decimals(self.scale)), self.scale * sum)];
@@ -128,7 +128,7 @@ impl ScoreBreakdown {
         };
         let left = TableColumns::fit(&products, x0);
         row(&left, y0 + 10.0, &products.head[0], &products.head[1..], Paint::SecondaryText);
-        // The sums are what the products are for, and the chosen key what the picture is of.
+        // The sums and the chosen key are highlighted.
         let dimensions = self.products().len();
         let left_rows =
             first_and_last((0..dimensions).collect(), &(dimensions..products.rows.len()).collect::<Vec<_>>());

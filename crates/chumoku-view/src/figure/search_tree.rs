@@ -1,4 +1,4 @@
-//! A tree that grows from left to right: what was considered at each step, and what became of it.
+//! Search trees that grow from left to right: the candidates of each step, and the outcome of each.
 
 use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
@@ -8,46 +8,46 @@ use crate::width::{align_left, align_right, truncate};
 use chumoku::lang::show_controls;
 use serde_json::{Value, json};
 
-/// What became of a node.
+/// Outcome of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeOutcome {
-    /// It was left.
+    /// Dropped.
     Dropped,
-    /// It was gone on from.
+    /// Expanded in the next step.
     Expanded,
-    /// Something ended there.
+    /// Finished here.
     Finished,
-    /// The best of what was found ended there.
+    /// Finished here as the best result.
     Best,
 }
 
-/// A node of a tree.
+/// A candidate of the search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeNode {
-    /// The node before it, one of those before it in the list.
+    /// Index of the previous candidate, which is earlier in the list.
     pub parent: Option<usize>,
-    /// Its column, from 0.
+    /// Step, from 0.
     pub step: usize,
-    /// What it is.
+    /// Text of the token.
     pub name: String,
-    /// Its own probability.
+    /// Probability of the token.
     pub probability: f64,
-    /// ln p up to it.
+    /// Sum of ln p up to this token.
     pub log_probability: f64,
-    /// What an end is ranked by.
+    /// Ranking score of a finished candidate.
     pub score: Option<f64>,
-    /// What became of it.
+    /// Outcome of the candidate.
     pub outcome: NodeOutcome,
 }
 
-/// A tree, its nodes step by step.
+/// A search tree, its nodes in the order of steps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchTree {
-    /// The nodes, those of a step beside each other, the best first.
+    /// The nodes; those of a step are adjacent, the best first.
     pub nodes: Vec<TreeNode>,
 }
 
-/// Columns of a token.
+/// Maximum width of a token in columns.
 const MAX_TOKEN_WIDTH: usize = 16;
 const STEP_WIDTH: f64 = 132.0;
 const NODE_SIZE: [f64; 2] = [104.0, 36.0];
@@ -62,7 +62,7 @@ fn format_log_probability(x: f64) -> String {
 }
 
 impl SearchTree {
-    /// Each node's row within its step.
+    /// Returns the row of each node within its step.
     fn row_of_nodes(&self) -> Vec<usize> {
         let mut rows = Vec::with_capacity(self.nodes.len());
         let mut counts: Vec<usize> = Vec::new();
@@ -74,7 +74,7 @@ impl SearchTree {
         rows
     }
 
-    /// The nodes on the way to the best of what was found.
+    /// Marks the nodes on the path to the best result.
     fn is_on_best_path(&self) -> Vec<bool> {
         let mut found = vec![false; self.nodes.len()];
         let mut next = self.nodes.iter().position(|node| node.outcome == NodeOutcome::Best);
@@ -141,7 +141,7 @@ impl SearchTree {
         [right.max(x0 + estimated_text_width("step 1", 11.0)), bottom]
     }
 
-    /// Lines of a terminal: the tree from its root, each node behind the one that it follows.
+    /// Returns lines for a terminal: the tree from its root, each node below its predecessor.
     pub(super) fn lines(&self, width: usize, paint: TerminalPaint, lang: Lang) -> Vec<String> {
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         let mut roots = Vec::new();
@@ -151,7 +151,7 @@ impl SearchTree {
                 None => roots.push(i),
             }
         }
-        // Two columns a step, as far as they leave room for the rest.
+        // Two columns of indentation for each step, as far as the width allows.
         let wide = if width < 60 { MAX_TOKEN_WIDTH / 2 } else { MAX_TOKEN_WIDTH };
         let deepest = width.saturating_sub(31 + wide) / 2;
         let mut lines = Vec::new();
@@ -197,7 +197,7 @@ impl SearchTree {
         lines.push(String::new());
         let legend = match lang {
             Lang::En => {
-                "✓ gone on from; ■ ended; ★ the best; numbers: the token's probability, ln p of all so far, an end's score"
+                "✓ continued; ■ finished; ★ best; numbers: probability of the token, ln p so far, score of a finished candidate"
             }
             Lang::Ja => {
                 "✓ 続けた候補、■ 終わった候補、★ 最良。数値はトークンの確率、そこまでの ln p、終わった候補のスコア"

@@ -1,26 +1,26 @@
-//! Numbers in a table: for whoever cannot see the picture, and for terminals.
+//! Tables of numbers: the alternative to a picture for screen readers and terminals.
 
 use super::Lang;
 use crate::terminal::Painter;
 use crate::width::{align_left, align_right, display_width, truncate, wrap};
 use chumoku::lang::show_controls;
 
-/// A table of words and numbers.
+/// A table of names and numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureTable {
-    /// What it holds.
+    /// Title of the table.
     pub caption: String,
-    /// The names of all columns, that of the row names first.
+    /// The column headings; the first is that of the row names.
     pub head: Vec<String>,
-    /// Each row's name, and its cells.
+    /// The name and the cells of each row.
     pub rows: Vec<(String, Vec<String>)>,
 }
 
-/// Columns of a terminal that a name takes at most.
+/// Maximum width of a name in columns of a terminal.
 const MAX_NAME_WIDTH: usize = 18;
 
 impl FigureTable {
-    /// Lines of a terminal. Columns that do not fit are left out, and counted.
+    /// Returns lines for a terminal. Columns that do not fit are left out and counted.
     pub(super) fn lines(&self, width: usize, paint: Painter, lang: Lang) -> Vec<String> {
         let name = |text: &str| truncate(&show_controls(text), MAX_NAME_WIDTH);
         let names = self.rows.iter().map(|(name, _)| name.as_str()).chain(self.head.first().map(String::as_str));

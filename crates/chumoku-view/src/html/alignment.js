@@ -1,26 +1,26 @@
-// The page of a translation. Joined after page.js and lines.js.
+// The page of a translation. Follows page.js and lines.js in the script.
 const text = (tag, textContent, className) => el(tag, className ? { textContent, className } : { textContent });
-// The two sides: q, the translation that asks, and k, the source that is looked at.
+// The two sides: q, the translation (queries), and k, the source (keys).
 const words = { q: D.target_words, k: D.source_words }, names = { q: words.q.map(w => plain(w.text)), k: words.k.map(w => plain(w.text)) };
 const m = names.q.length, n = names.k.length, rows = [...names.q.keys()], columns = [...names.k.keys()];
 const NOTHING = { values: new Float32Array(m * n), rough: false, max: 0 };
 const arrayOf = ({ layer, head }) => matrix('weights', layer, head) || NOTHING;
 const isSmall = m * n * D.ranking.length <= 4e5;
-// The head that is chosen; place() opens it.
+// The chosen head; place() opens it.
 let now = NOTHING;
 const weight = (q, k) => now.values[q * n + k];
 const effect = (q, k) => D.effects[q]?.[k] ?? NaN;
 const isEffect = () => S.view === 'effect';
 const value = (q, k) => isEffect() ? effect(q, k) : weight(q, k);
 const most = of => columns.reduce((best, k) => of(k) > (best < 0 ? -Infinity : of(best)) ? k : best, -1);
-// None where leaving any word out costs next to nothing.
+// Null if leaving any word out costs almost nothing.
 const needed = rows.map(q => D.needed?.[q] ?? -1);
 const effectMax = D.effects.flat().reduce((a, x) => Math.max(a, Math.abs(x) || 0), 0) || 1;
-// A large alignment is not to wait until every head has been opened.
+// A large alignment must not wait until every head has been decoded.
 const ceiling = () => isEffect() ? effectMax : m * n * D.ranking.length > 4e6 ? 1 : largest('weights') || 1;
 const WITHOUT = new Map((D.without || []).map(w => [`${w.layer},${w.head}`, w]));
 
-// ---- state, and its copy in the address ----
+// ---- state, and its copy in the link ----
 const VIEWS = ['attention', 'effect', 'lines'], LEAST = 10;
 const SORTS = ['agreement', 'mass', 'entropy', 'end', 'strongest'].filter(sort => D.ranking.every(r => known(r[sort])));
 const CHOICES = { lang: ['en', 'ja'], theme: THEMES, view: VIEWS, sort: SORTS };
@@ -31,10 +31,10 @@ function readHash() {
   const asked = r => r.layer === fromOne(p.get('layer'), D.layers) && r.head === fromOne(p.get('head'), D.heads);
   ({ layer: S.layer, head: S.head } = D.ranking.find(asked) || D.ranking.find(first) || D.ranking[0]);
   for (const name in CHOICES) if (CHOICES[name].includes(p.get(name))) S[name] = p.get(name);
-  // Links of older pages say `show`.
+  // Links of older pages use `show`.
   if (VIEWS.includes(p.get('show'))) S.view = p.get('show');
   S.step = fromOne(p.get('step'), m) + 1 || m;
-  // Without a word to show, the first; while the translation grows, the newest.
+  // The first word by default; while the translation grows, the newest.
   S.q = p.has('target') || p.has('source') ? fromOne(p.get('target'), m) : S.step < m ? S.step - 1 : 0;
   S.k = fromOne(p.get('source'), n);
   S.least = fromOne(p.get('least'), 50) + 1 || LEAST;
@@ -47,7 +47,7 @@ function writeHash() {
 }
 let T, hover = null, cells;
 
-// ---- numbers and colours ----
+// ---- numbers and colors ----
 const odds = log => known(log) ? percent(Math.min(1, Math.exp(log)), 1) : '–';
 const brief = x => !known(x) ? '' : isEffect() ? (Math.abs(x) < .05 ? '' : x.toFixed(1).replace('-', '−')) : percent(x);
 function heat(node, x) {
@@ -55,9 +55,9 @@ function heat(node, x) {
   classList.toggle('heat', known(x));
   classList.toggle('for', isOdds && x >= 0);
   classList.toggle('against', isOdds && x < 0);
-  // Dark or light digits, whichever can be read better.
+  // Dark or light digits, whichever has more contrast.
   classList.toggle('full', t > (isOdds ? .36 : .5));
-  // The colours go from nothing to the middle one, and from there to the last.
+  // Colors go from zero to the middle color, and from there to the last.
   style.setProperty('--mid-share', percent(Math.min(1, 2 * t), 1) + '%');
   style.setProperty('--end-share', percent(Math.max(0, 2 * t - 1), 1) + '%');
 }
@@ -103,7 +103,7 @@ function table() {
   root.dataset.table = isEffect() ? 'effect' : `${S.layer + 1},${S.head + 1}`;
 }
 
-// ---- the heads in their order, the most first ----
+// ---- the heads, largest value first ----
 const ordered = () => [...D.ranking].sort((a, b) => b[S.sort] - a[S.sort] || (S.sort === 'agreement' ? b.mass - a.mass : 0));
 let order = D.ranking;
 const rank = () => order.findIndex(r => r.layer === S.layer && r.head === S.head);
@@ -122,7 +122,7 @@ function heads() {
     const canvas = el('canvas', { width, height });
     jobs.push(() => {
       const image = new ImageData(width, height), { data } = image, { values } = arrayOf(r);
-      // The largest weight under a dot, for a mean would hide the very peaks that one looks for.
+      // A dot shows the largest of its weights, because a mean would hide the peaks.
       for (const q of rows) for (const k of columns) {
         const dot = 4 * (Math.floor(q * dots) * width + Math.floor(k * dots));
         data.set([...colour, Math.max(data[dot + 3], 255 * values[q * n + k] / top)], dot);
@@ -174,7 +174,7 @@ function tiles() {
   }
 }
 const at = () => hover || S;
-// What the word that is held or pointed at gets from, or gives to, the words of the other line.
+// Weights between the selected word and the words of the other line.
 function refresh(aloud) {
   const lit = at(), other = lit.q >= 0 ? 'k' : lit.k >= 0 ? 'q' : '';
   for (const side in names) [...$(side).children].forEach((tile, i) => {
@@ -193,7 +193,7 @@ function refresh(aloud) {
   if (S.view === 'lines') lines.drawSoon();
 }
 
-// ---- what is said of a cell or a word ----
+// ---- sentences about a cell or a word ----
 function sentence({ q, k }) {
   const say = (side, i) => T.quote(clip(names[side][i])), p = D.log_probabilities[q], show = isEffect() ? 'effect' : 'attention', about = now.rough ? '≈ ' : '';
   const shareOf = isEffect() ? x => 'ln p ' + signed(-x) : x => share(x, 1, now.rough);
@@ -218,7 +218,7 @@ const lines = makeLines($('lines-stage'), {
   hold: (side, i) => pick(side ? -1 : Math.min(i, S.step - 1), side ? i : -1),
 });
 
-// ---- the translation as it grows: only the first words of it, and the newest of them lit ----
+// ---- the growing translation: only its first words, the newest highlighted ----
 let playing = 0;
 function grow() {
   rows.forEach(q => {
@@ -262,7 +262,7 @@ function pick(q, k, aloud = true) {
 function reveal() {
   for (const side in names) {
     const box = $(side), tile = box.children[S[side]];
-    // What lies under the pointer must not move.
+    // Elements under the pointer must not move.
     if (tile && !box.matches(':hover')) box.scrollTop = tile.offsetTop - box.offsetTop - box.clientHeight / 2;
   }
   if (S.q < 0 && S.k < 0) return;
@@ -300,7 +300,7 @@ $('stage').addEventListener('keydown', e => {
 });
 
 // ---- the rest of the page ----
-// What shows the head and the view that are chosen.
+// Elements that show the chosen head and view.
 function place() {
   now = arrayOf(S);
   max = ceiling();

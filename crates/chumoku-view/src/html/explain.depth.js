@@ -1,6 +1,6 @@
-// One head in depth: the score of a query and a key, number by number, and the softmax of the query's row.
+// The breakdown of one score: products of a query and a key, and the softmax of the query's row.
 const pieces = D.pieces.map(p => plain(p.text)), firstPiece = word => Math.max(0, D.pieces.findIndex(p => p.word === word));
-// The scores of a query's row, in f64, from the f32 queries and keys; NaN where the query cannot look.
+// The scores of a query's row, in f64, from the f32 queries and keys; NaN for masked keys.
 function rowOf(Q, K, width, i) {
   const slope = D.depth.slopes?.[S.layer]?.[S.head] ?? 0, scores = pieces.map((_, j) => {
     if (D.causal && j > i) return NaN;
@@ -68,7 +68,7 @@ function inDepth(change) {
 $('depth-query').addEventListener('change', e => { inDepth({ from: Number(e.target.value) }); });
 $('depth-key').addEventListener('change', e => { inDepth({ to: Number(e.target.value) }); });
 $('depth-order').addEventListener('change', e => { inDepth({ order: e.target.value }); });
-// Arrow keys: up and down the query, left and right the key.
+// Up and down arrows change the query, left and right arrows the key.
 $('depth').addEventListener('keydown', e => {
   if (/SELECT|BUTTON/.test(e.target.tagName)) return;
   const { from, to } = S, go = { ArrowUp: [from - 1, to], ArrowDown: [from + 1, to], ArrowLeft: [from, to - 1], ArrowRight: [from, to + 1] }[e.key];

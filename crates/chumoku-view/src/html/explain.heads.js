@@ -1,17 +1,17 @@
-// All heads as small pictures, in an order of the reader's choice; what a head does; the prediction without it.
+// All heads as small pictures in a chosen order, the role of a head, and the prediction without it.
 const STATISTICS = new Map((D.head_statistics || []).map(s => [`${s.layer},${s.head}`, s]));
 const WITHOUT = new Map((D.without || []).map(w => [`${w.layer},${w.head}`, w]));
 const statisticsOf = ({ l, h }) => STATISTICS.get(`${l},${h}`);
 const withoutOf = ({ l, h }) => WITHOUT.get(`${l},${h}`);
 const HEADS = Array.from({ length: D.layers * D.heads }, (_, i) => ({ l: Math.floor(i / D.heads), h: i % D.heads }));
 
-// ---- orders: the figure by which heads are sorted, the most first, and how it is written ----
+// ---- orders: the number that sorts the heads, largest first, and its format ----
 const ROLES = ['sink', 'pairwise', 'local', 'distant', 'mixed'];
 const chanceOf = D.probabilities.findIndex(p => p.label === D.label);
-// What is predicted with all heads, in the order of the classes: by the network itself, where the whole stands beside.
+// The prediction with all heads, in the order of the classes: that of the network alone if it belongs to an ensemble.
 const ownOf = w => w.whole ? D.probabilities.map(p => D.parts.attention.find(own => own.label === p.label)?.probability ?? NaN) : D.probabilities.map(p => p.probability);
 const cosine = x => known(x) ? x.toFixed(4) : '–';
-// By how much the probability of what is predicted changes without the head; of an encoder, the cosine.
+// The change of the predicted probability without the head; for an encoder, of the cosine.
 const effectOf = head => { const w = withoutOf(head); return w && known(w.similarity) ? w.similarity - D.similarity : w && chanceOf >= 0 ? w.probabilities[chanceOf] - ownOf(w)[chanceOf] : NaN; };
 const share0 = x => percent(x) + ' %';
 const SORTS = {
@@ -29,16 +29,16 @@ function figure(sort, head) {
   return known(x) ? x : -Infinity;
 }
 const figureText = (sort, head) => SORTS[sort].field ? SORTS[sort].text(statisticsOf(head)?.[SORTS[sort].field]) : SORTS[sort].text(head);
-// Of equal heads the earlier comes first.
+// Ties keep the order of the heads.
 const ordered = () => HEADS.map(head => [figure(S.sort, head), head]).sort(([a], [b]) => b === a ? 0 : b - a).map(([, head]) => head);
 
-// ---- small pictures: each head's canvas is kept, and painted anew when its colours change ----
+// ---- small pictures: each head keeps its canvas, which is repainted when its colors change ----
 const POOL = 64, DOTS = n <= POOL ? n * Math.floor(POOL / n) : POOL;
 const canvases = HEADS.map(() => el('canvas', { width: DOTS, height: DOTS, 'aria-hidden': 'true' }));
 let painted = '';
 function paintThumb(canvas, { l, h }, css) {
   const { values } = arrayOf('weights', l, h), max = ceiling('weights', l, h), lut = LUTS[theme()], image = new ImageData(DOTS, DOTS);
-  // The largest weight under a dot, for a mean would hide the very peaks that one looks for.
+  // A dot shows the largest of its weights, because a mean would hide the peaks.
   let seen = values;
   if (n > POOL) {
     seen = new Float32Array(POOL * POOL);
@@ -48,7 +48,7 @@ function paintThumb(canvas, { l, h }, css) {
   const side = Math.min(n, POOL), wide = DOTS / side, hatch = rgbOf(css.hatch);
   for (let y = 0, at = 0; y < DOTS; y++) for (let x = 0; x < DOTS; x++, at += 4) {
     const q = Math.floor(y / wide), k = Math.floor(x / wide);
-    // Hatched where no word of the dot can be seen; the rest of the hatching is the page's own colour.
+    // Hatched if all words of the dot are masked; the gaps have the color of the page.
     if (isMasked(q, k)) { if ((x + y) % 4 === 0) image.data.set([...hatch, 255], at); } else image.data.set([...lut[shade(seen[q * side + k], max)].c, 255], at);
   }
   canvas.getContext('2d').putImageData(image, 0, 0);
@@ -59,7 +59,7 @@ function paintThumbs() {
   if (stamp === painted) return;
   painted = stamp;
   const css = colours();
-  // Those that are in sight first.
+  // Visible pictures first.
   const jobs = ordered().map(head => () => paintThumb(canvases[head.l * D.heads + head.h], head, css));
   inSlices(jobs, HEADS.length * square <= 4e5);
 }
@@ -122,7 +122,7 @@ function about() {
     return;
   }
   const odds = x => percent(x, 1) + ' %', all = ownOf(w), before = all[chanceOf], after = w.probabilities[chanceOf];
-  // What the network said by itself may not be what the whole predicts.
+  // The network's own prediction may differ from that of the ensemble.
   const first = D.probabilities[all.reduce((best, x, i) => x > all[best] ? i : best, 0)].label, own = w.whole && !D.number ? first : D.label;
   const say = (from, to, a, b, p, o) => from === to ? T.offSame(a, odds(p), odds(o), signed(100 * (o - p), 1)) : T.offChanges(a, b, odds(p), odds(o));
   const place = D.probabilities.findIndex(p => p.label === own), named = label => T.q(clip(plain(label)));

@@ -1,14 +1,14 @@
-// The heatmap: the large picture of a head's weights, of its weights times values, or of a layer's rollout.
+// The heatmap: the large picture of a head's weights, its weights times values, or a layer's rollout.
 const n = D.words.length, square = n * n, scores = D.attribution.scores;
 const names = D.words.map(w => plain(w.text));
 
-// ---- what the picture shows ----
+// ---- contents of the picture ----
 const KINDS = { heatmap: 'weights', lines: 'weights', depth: 'weights', values: 'value_weighted', rollout: 'rollout' };
 const NOTHING = { values: new Float32Array(square), rough: false, max: 0 };
 const arrayOf = (name, l, h) => matrix(name, l, name === 'rollout' ? undefined : h) || NOTHING;
 const shown = () => arrayOf(KINDS[S.view], S.layer, S.head);
 const isMasked = (q, k) => D.causal && k > q, seenBy = q => D.causal ? q + 1 : n;
-// The number at which the colours end.
+// The number at the end of the color scale.
 const ceiling = (name, l, h) => (S.scale === 'one' ? 1 : S.scale === 'head' ? arrayOf(name, l, h).max : largest(name)) || 1;
 const ceilingNow = () => ceiling(KINDS[S.view], S.layer, S.head);
 const shade = (x, max) => { const t = Math.min(1, Math.max(0, x / max || 0)); return Math.round(255 * (S.root ? Math.sqrt(t) : t)); };
@@ -21,12 +21,12 @@ const indexWidth = widthOf(String(n)) + 8;
 function geometry(width) {
   const left = Math.ceil(labelMax + indexWidth + 18), flat = Math.ceil(labelMax * .71) + 8;
   const cell = Math.floor(Math.min(46, Math.max(18, (width - left - flat - 4) / n)));
-  // Narrow columns need headings that lean less, or they would run into each other.
+  // Narrow columns need steeper headings, which would overlap otherwise.
   const lean = cell < 24 ? Math.PI / 3 : Math.PI / 4;
   const rise = Math.ceil(labelMax * Math.sin(lean)) + 8, over = Math.ceil(labelMax * Math.cos(lean)) + 8;
   return { left, head: rise + 26, cell, lean, width: left + n * cell + over + 4, height: rise + 26 + n * cell + 2 };
 }
-// Where there can be no weight: lines across, which no colour of the scale has.
+// Masked keys are hatched, unlike any color of the scale.
 function hatching(ctx, css) {
   const tile = el('canvas', { width: 6, height: 6 }), pen = tile.getContext('2d');
   pen.fillStyle = css.card; pen.fillRect(0, 0, 6, 6);
@@ -91,7 +91,7 @@ function paint(ctx, g, view, css) {
   ctx.save();
   ctx.beginPath(); ctx.rect(left - 6, 0, view.w, up - 2); ctx.clip();
   ctx.textBaseline = 'middle'; ctx.textAlign = 'left';
-  // Narrow columns have room for every fifth number, or the tenth.
+  // Narrow columns have space for every fifth or tenth number.
   const every = [1, 5, 10].find(m => m * cell > indexWidth + 2) || 20;
   for (let k = Math.max(0, k0 - Math.ceil(up / cell)); k < k1; k++) {
     const lit = S.word === k || (at && at.k === k);
@@ -121,7 +121,7 @@ function save() {
   const g = geometry(900), ratio = 2, canvas = document.createElement('canvas'), isRollout = S.view === 'rollout';
   const title = [T.layerShort(S.layer + 1), ...isRollout ? [] : [T.headShort(S.head + 1)], ...S.view === 'heatmap' ? [] : [T.views[S.view]], D.model].join(' · ');
   const pad = 20, extra = 70, w = Math.max(g.width, 420) + 2 * pad, h = g.height + 2 * pad + extra;
-  // Browsers give up on canvases somewhat above this.
+  // Browsers fail on canvases somewhat larger than this.
   if (w * h * ratio * ratio > 2.4e8 || Math.max(w, h) * ratio > 16000) { $('readout').textContent = T.tooLarge; return; }
   canvas.width = w * ratio; canvas.height = h * ratio;
   const ctx = canvas.getContext('2d'), css = colours();
@@ -154,7 +154,7 @@ function under(e) {
   const cellAt = (p, edge, scroll) => Math.floor((p - edge + scroll) / G.cell);
   let k = x >= G.left ? cellAt(x, G.left, stage.scrollLeft) : -1;
   const q = y >= G.head ? cellAt(y, G.head, stage.scrollTop) : -1;
-  // Column headings lean to the right, so that what is pointed at lies further left.
+  // Column headings lean to the right, so the column under the pointer is further left.
   if (y < G.head) k = Math.floor((x - Math.max(0, G.head - 22 - y) / Math.tan(G.lean) - G.left + stage.scrollLeft) / G.cell);
   const ok = i => i >= 0 && i < n ? i : -1;
   return { x, y, q: ok(q), k: ok(k), inRows: x < G.left, inColumns: y < G.head };
@@ -203,7 +203,7 @@ function reveal() {
   if (S.view === 'lines') return lines.reveal();
   if (!G || (S.query < 0 && S.word < 0)) return;
   const [q, k] = S.query < 0 ? [S.word, S.word] : [S.query, S.key];
-  // Some cells around it stay in sight too.
+  // Some neighboring cells stay visible too.
   const near = (scroll, size, at) => Math.min(at - 3 * G.cell, Math.max(scroll, at + 4 * G.cell - size));
   stage.scrollLeft = near(stage.scrollLeft, stage.clientWidth - G.left - 4, k * G.cell);
   stage.scrollTop = near(stage.scrollTop, stage.clientHeight - G.head - 4, q * G.cell);

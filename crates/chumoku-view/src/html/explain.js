@@ -1,10 +1,10 @@
-// The page of an explanation: its state, its words, its table, and what holds them together. Joined last.
-// ---- state, and its copy in the address ----
+// The page of an explanation: state, words, table and controls. The last file of the script.
+// ---- state, and its copy in the link ----
 const VIEWS = Object.keys(KINDS), hasView = { heatmap: true, lines: true, depth: !!D.depth && hasMap('queries') && hasMap('keys'), values: hasMap('value_weighted'), rollout: hasMap('rollout') };
 const isLarge = n > 128, isModel = D.kind === 'language_model';
-// An encoder predicts nothing: a text is held against another, or against itself.
+// An encoder predicts nothing: a text is compared with another, or with itself.
 const isEncoder = D.kind === 'encoder', isItself = isEncoder && D.label === D.text;
-// A large text is not to wait for the largest of all heads, which are then all to be opened.
+// A large text must not wait for the maximum over all heads, which requires decoding all of them.
 const SCALE = isLarge ? 'head' : 'all', LEAST = 10;
 const S = { lang: root.lang === 'ja' ? 'ja' : 'en' };
 function readHash() {
@@ -48,7 +48,7 @@ function writeHash() {
   put('table', Number($('numbers-fold').open), 0);
   link(p);
 }
-// The tokens to look at in depth, where none are named: those of the cell, or of the word that is held.
+// Default tokens of the breakdown: those of the selected cell or word.
 function startDepth() {
   const word = S.query >= 0 ? S.query : S.word, last = pieces.length - 1;
   if (S.from < 0) S.from = word >= 0 ? firstPiece(word) : Math.min(1, last);
@@ -72,7 +72,7 @@ function tiles() {
     tile.addEventListener('click', () => hold(i));
     return tile;
   }));
-  // Words after those that are read at a time cannot be held: there is no attention of them to show.
+  // Words beyond the input length cannot be selected, because they have no attention.
   $('beyond').replaceChildren(...beyond.map(({ text, score, whole }, i) => el('span', { class: 'tile', title: T.tile(plain(text), n + i + 1, both(score, whole)) },
     el('span', { class: 'up' }, barOf(score)), el('bdi', { class: 'word', text: clip(plain(text)) }), el('span', { class: 'score', text: both(score, whole) }))));
   $('beyond').dir = flows(D.text);
@@ -80,7 +80,7 @@ function tiles() {
   $('beyond-note').textContent = T.beyond(beyond.length);
   strips();
 }
-// Under each word, the colour of what it gets from the word that is held or pointed at.
+// Each word is underlined in the color of its weight from the selected word.
 function strips() {
   const q = S.word >= 0 ? S.word : hover ? hover.q ?? -1 : S.query, { values } = shown(), max = q < 0 ? 1 : ceilingNow(), lut = LUTS[theme()];
   const all = $('tiles').children;
@@ -90,7 +90,7 @@ function strips() {
   }
 }
 
-// ---- what is said of a cell or a word ----
+// ---- sentences about a cell or a word ----
 const rankIn = (row, k) => 1 + row.reduce((c, x) => c + (x > row[k] ? 1 : 0), 0);
 const named = (i, self) => i === self ? T.self : T.q(clip(names[i]));
 const isDerived = () => S.view === 'values' || S.view === 'rollout';
@@ -140,11 +140,11 @@ function holdLine(side, i) {
   letGo(); strips(); read(true); draw(); writeHash();
 }
 
-// ---- the table: the same numbers for those who do not see the picture, and for copying ----
+// ---- the table: the same numbers for screen readers and for copying ----
 let tabled = '';
 function table() {
   const stamp = [S.view, S.layer, S.head, S.lang, S.view === 'lines' && S.least].join();
-  // A large table is made only when it is looked at.
+  // A large table is built only when it is opened.
   if (S.view === 'depth' || stamp === tabled || !($('numbers-fold').open || n <= 60)) return;
   tabled = stamp;
   const { values, rough } = shown(), isLines = S.view === 'lines', pairs = isLines && lines.list();
@@ -176,7 +176,7 @@ function classes() {
   const heading = D.parts ? [el('thead', {}, el('tr', {}, el('th', { 'aria-label': T.classHead }), el('td', { 'aria-hidden': 'true' }), ...headings))] : [];
   $('classes').replaceChildren(...isModel ? [el('caption', { text: T.likeliest })] : [], ...heading, el('tbody', {}, ...rows));
 }
-// What stands beside the text: each column's value and its effect, with a bar to either side.
+// Feature columns: value and effect of each, with a bar to either side.
 function columns() {
   const all = D.columns || [], most = all.reduce((m, c) => Math.max(m, Math.abs(c.effect)), 0) || 1;
   $('columns-card').hidden = !all.length;
@@ -189,7 +189,7 @@ function columns() {
     return el('tr', {}, el('th', { scope: 'row' }, el('bdi', { text: plain(c.name) })), el('td', {}, el('bdi', { text: c.said[S.lang] })), el('td', { text: signed(c.effect) }), el('td', { class: 'diverging', 'aria-hidden': 'true' }, fill));
   })));
 }
-// What shows the head and the view that are chosen.
+// Elements that show the chosen head and view.
 function place() {
   const isPicture = S.view !== 'lines' && S.view !== 'depth';
   $('attention-title').textContent = T.attention;
@@ -204,7 +204,7 @@ function place() {
   $('picture').hidden = !isPicture;
   $('lines').hidden = S.view !== 'lines';
   $('depth').hidden = S.view !== 'depth';
-  // In depth, the tables are the picture, and they say what is chosen.
+  // In the breakdown the tables are the picture, and they show the choice.
   $('readout').hidden = $('numbers-fold').hidden = S.view === 'depth';
   $('least').value = S.least;
   $('least-now').textContent = S.least + ' %';
@@ -220,7 +220,7 @@ function draw() {
   root.dataset.drawn ??= Math.round(performance.now());
 }
 const drawSoon = soon(draw);
-// Everything about the head and the view, which is all that changes with them.
+// Redraws everything that depends on the head and the view.
 function present(aloud) {
   place(); about(); markThumb(); strips();
   if (S.view === 'depth') depth(); else { legend(); read(aloud); draw(); table(); }
@@ -256,7 +256,7 @@ function show() {
   $('label').textContent = isModel ? T.q(plain(D.label)) : isItself ? '' : isEncoder ? cosine(D.similarity) : D.number ? D.said_number[S.lang] : D.label;
   const chance = D.probabilities.find(p => p.label === D.label);
   $('chance').textContent = chance && !D.number ? `${percent(chance.probability, 1)} %` : '';
-  // The two texts of a pair below each other.
+  // The two texts of a pair, one below the other.
   $('text').textContent = texts.join('\n');
   $('against').hidden = $('target').hidden = !isEncoder || isItself;
   $('target').textContent = isEncoder ? D.label : '';
@@ -280,7 +280,7 @@ function show() {
   $('keys-help').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => el('kbd', { text: k }))), el('dd', { text: what })]));
   $('pieces').replaceChildren(...names.map((_, w) => el('span', {}, el('small', { text: w + 1 }), ...(piecesOf[w] || []).map(text => el('code', { text })))));
   classes(); tiles(); columns();
-  // A model without attention has nothing more to show.
+  // Models without attention have no further cards.
   $('attention-card').hidden = !D.layers;
   if (!D.layers) { $('numbers-fold').hidden = true; return; }
   present(); thumbs();

@@ -1,5 +1,5 @@
-// Words in two columns, and a line for each weight that is large enough, on one canvas that draws only what is visible.
-// `model` says what there is to draw:
+// Words in two columns with a line for each weight above the threshold, on a canvas that draws only the visible part.
+// `model` describes the drawing:
 //   names [left, right], special [left, right], numbers() the weights (rows on the left), rough(), least() the smallest
 //   that is drawn, chosen() { side, i } or null, row(q) 'shown' | 'new' | 'none', titles() of the columns,
 //   pick(side, i), hover({ side, i } or null)
@@ -10,7 +10,7 @@ function makeLines(stage, model) {
   const wordWidths = labels.map(list => Math.ceil(Math.max(40, ...list.map(widthOf))));
   let size, found = { numbers: null };
 
-  // The weights to draw, as q * columns + k, in levels from faint to strong; found anew when they change.
+  // The weights to draw, as q * columns + k, in levels from faint to strong; updated when they change.
   function edges() {
     const numbers = model.numbers(), least = model.least();
     if (found.numbers === numbers && found.least === least) return found;
@@ -45,7 +45,7 @@ function makeLines(stage, model) {
     ctx.beginPath(); ctx.rect(0, head, view.w, view.h); ctx.clip();
     ctx.strokeStyle = css.accent;
     let drawn = 0;
-    // The lines of the chosen word last, so that they lie above the others.
+    // Lines of the chosen word are drawn last, above the others.
     for (const own of chosen ? [false, true] : [true]) {
       levels.forEach((level, at) => {
         const weight = (at + .5) / LEVELS;
@@ -66,7 +66,7 @@ function makeLines(stage, model) {
     for (const side of [0, 1]) for (let i = limit[0]; i < Math.min(limit[1], model.names[side].length); i++) {
       const y = Y(i), isChosen = chosen && chosen.side === side && chosen.i === i, state = side ? 'shown' : model.row(i);
       if (!isIn(y) || state === 'none') continue;
-      // What the chosen word gives to this one, or gets from it.
+      // The weight between the chosen word and this one.
       const x = chosen && chosen.side !== side ? numbers[side ? chosen.i * columns + i : i * columns + chosen.i] : NaN, isLinked = x >= model.least();
       ctx.textAlign = side ? 'left' : 'right';
       ctx.font = `${isChosen || isLinked || state === 'new' ? '650 ' : ''}${LABEL}px ${font}`;
@@ -77,7 +77,7 @@ function makeLines(stage, model) {
       ctx.font = `${isLinked ? 12 : 11}px ${font}`;
       ctx.fillStyle = isLinked ? css.ink : css.soft;
       ctx.textAlign = side ? 'right' : 'left';
-      // Its share, where there is one to be read; else its number in the text.
+      // The word's share if it is legible, otherwise its number in the text.
       ctx.fillText(isLinked ? (model.rough() ? '≈' : '') + percent(x, 1) + ' %' : i + 1, side ? width - 4 : 4, y);
     }
     ctx.restore();

@@ -1,4 +1,4 @@
-//! An explanation or an alignment as one page: a file that opens from disk and asks nothing of the network.
+//! The pages of explanations and alignments: files that open from disk and send no request.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Map, Value};
@@ -51,21 +51,21 @@ const ALIGNMENT_PAGE: PageTemplate = PageTemplate {
 
 /// Writes an explanation as one HTML page in the given language; the page can switch to the other.
 ///
-/// `first` is the layer and head, from 0, that it shows first.
+/// `first` is the layer and head, from 0, that are shown at the start.
 ///
-/// The page holds everything it needs. Its content security policy names the one script and the one style
-/// sheet by their hashes and allows nothing else: no request, no other script, not even an inline style. The
-/// explanation stands in it as JSON, the arrays beside it as base64, each head by itself, so that a page need not read what
-/// is not looked at. Numbers are little-endian f32, the very numbers that were given. Of a large text, weights of all heads
-/// but the first shown are bytes (1 is 255), which the page says; what is derived, and queries and keys of other heads, are
-/// left out. The same explanation and language give the same bytes.
+/// The page is self-contained. Its content security policy allows only its own script and style sheet, by their hashes:
+/// no request, no other script, not even an inline style. The explanation is embedded as JSON. Its arrays are base64 in
+/// separate elements, one for each head, so that the script decodes only what is shown. Numbers are exact little-endian
+/// f32. For long texts, the weights of all heads but the first are bytes (1 is 255), and the page says so. Derived
+/// numbers, and queries and keys of the other heads, are then left out. The same explanation and language give the same
+/// bytes.
 ///
-/// A link may end in `#layer=2&head=1&lang=ja`, with layers, heads and words counted from 1; `word`, `query`
-/// and `key`, `view`, `sort`, `off`, `theme`, `scale`, `root` and `table` are the other keys.
+/// A link may end in `#layer=2&head=1&lang=ja`, with layers, heads and words counted from 1. Other keys are `word`,
+/// `query`, `key`, `view`, `sort`, `off`, `theme`, `scale`, `root` and `table`.
 ///
 /// # Panics
 ///
-/// If the explanation does not fit together; see [`Explanation::validate`].
+/// If the explanation is inconsistent; see [`Explanation::validate`].
 #[must_use]
 pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> String {
     if let Err(error) = explanation.validate() {
@@ -75,8 +75,8 @@ pub fn to_html(explanation: &Explanation, first: [usize; 2], lang: Lang) -> Stri
     EXPLAIN_PAGE.page(lang, &page_data(explanation, first), &elements)
 }
 
-/// Writes an alignment as one HTML page, as [`to_html`] does an explanation: offline, with every layer and head; `first`,
-/// from 0, are shown first.
+/// Writes an alignment as one HTML page with every layer and head, in the same way as [`to_html`]. `first` is the layer
+/// and head, from 0, that are shown at the start.
 ///
 /// A link may end in `#layer=2&head=1&lang=ja`; `target` and `source` (words), `view`, `sort`, `step`, `off`, `show`,
 /// `theme` and `table` are the other keys.
@@ -90,18 +90,18 @@ pub fn alignment_to_html(alignment: &Alignment, first: [usize; 2], lang: Lang) -
     ALIGNMENT_PAGE.page(lang, &escape_script_json(&Value::Object(fields).to_string()), &maps.elements)
 }
 
-/// The style sheet of these pages: colours for light and dark, cards, tables, tabs. Other pages of the house begin with it.
+/// Returns the style sheet that Chumoku's pages share: light and dark colors, cards, tables, tabs.
 #[must_use]
 pub fn shared_style() -> &'static str {
     EXPLAIN_PAGE.style
 }
 
-/// The hashes of the scripts, and of the style sheets, of [`to_html`], [`alignment_to_html`] and
-/// [`tagged_to_html`](crate::tagged_to_html), as a content security policy writes them. A page that shows these in frames
-/// without an address of their own hands its policy on to them, and must allow them.
+/// Returns the hashes of the scripts and of the style sheets of [`to_html`], [`alignment_to_html`] and
+/// [`tagged_to_html`](crate::tagged_to_html), in the form of a content security policy. A page that embeds these pages
+/// in `srcdoc` frames passes its own policy on to them and must allow these hashes.
 ///
-/// Such a frame's name is `chumoku:` and the end of a link; the page inside then shows no heading of its own, and says in
-/// messages `{"chumoku": {"height": …}}` how high it is and in `{"chumoku": {"link": …}}` what it shows.
+/// The name of such a frame is `chumoku:` and the end of a link. The embedded page then shows no heading of its own. It
+/// reports its height in messages `{"chumoku": {"height": …}}`, and its state in `{"chumoku": {"link": …}}`.
 #[must_use]
 pub fn framed_hashes() -> [Vec<String>; 2] {
     let hashes = |part: fn(&PageTemplate) -> &'static str| {
@@ -114,7 +114,8 @@ pub fn framed_hashes() -> [Vec<String>; 2] {
     all
 }
 
-/// The deletion and insertion curves as pictures in both languages, if they were measured; the script shows one, in its place.
+/// Returns the deletion and insertion curves as pictures in both languages, if they were measured. The script places
+/// the one to show.
 fn curve_pictures(explanation: &Explanation, first: Lang) -> String {
     let picture = |lang: Lang| {
         let scene = explanation.curves(lang)?.scene();
@@ -129,10 +130,11 @@ fn first_head_fields([layer, head]: [usize; 2]) -> [(String, Value); 2] {
     [("first_layer".to_owned(), layer.into()), ("first_head".to_owned(), head.into())]
 }
 
-/// Numbers that a page holds exactly: more are bytes where pictures are made of them, or left out.
+/// Maximum count of numbers that a page holds exactly. Larger arrays are stored as bytes if they are only drawn, or
+/// left out.
 const MAX_EXACT_NUMBERS: usize = 1 << 20;
 
-/// Arrays beside a page's data, each an element of base64.
+/// Arrays of a page, one base64 element each.
 #[derive(Default)]
 struct ArrayElements {
     elements: String,
@@ -149,7 +151,7 @@ impl ArrayElements {
         );
     }
 
-    /// Maps of `size` numbers, one for each layer and head, or each layer where there is no head.
+    /// Adds arrays of `size` numbers, one for each layer and head, or one for each layer without `heads`.
     fn add_exact(&mut self, name: &str, numbers: &[f32], size: usize, heads: Option<usize>) {
         for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
             let [layer, head] = heads.map_or([index, 0], |heads| [index / heads, index % heads]);
@@ -157,7 +159,8 @@ impl ArrayElements {
         }
     }
 
-    /// The weights of every head: exact, unless they are many; then all but the first shown are bytes.
+    /// Adds the weights of every head: exact, unless there are too many; then all but those of the first head are
+    /// bytes.
     fn add_weights(&mut self, numbers: &[f32], size: usize, heads: usize, first: [usize; 2]) {
         for (index, map) in numbers.chunks_exact(size.max(1)).enumerate() {
             let [layer, head] = [index / heads, index % heads];
@@ -196,12 +199,12 @@ fn array_elements(e: &Explanation, first: [usize; 2]) -> String {
 }
 
 impl PageTemplate {
-    /// The page with its data, JSON that may stand inside a script element.
+    /// Returns the page with its data, which is JSON that is safe inside a script element.
     fn page(&self, lang: Lang, data: &str, maps: &str) -> String {
-        // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+        // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
         let [template, style, script] = [self.template, self.style, self.script].map(|text| text.replace("\r\n", "\n"));
         let mut page = String::with_capacity(template.len() + style.len() + script.len() + data.len() + maps.len());
-        // The template is cut once, so that a text with a placeholder in it stays a text.
+        // The template is split once, so a placeholder inside a text stays text.
         for (i, part) in template.split("@@").enumerate() {
             match part {
                 _ if i % 2 == 0 => page.push_str(part),
@@ -219,12 +222,12 @@ impl PageTemplate {
     }
 }
 
-/// Numbers as little-endian f32.
+/// Returns numbers as little-endian f32.
 pub(crate) fn f32_bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// The explanation as JSON that may stand inside a script element.
+/// Returns the explanation as JSON that is safe inside a script element.
 fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
     let mut fields = explanation.fields();
     for empty in ["attention", "derived"] {
@@ -236,7 +239,7 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
             .map(|lang| (lang.code().to_owned(), phrases::truncation_note(lang, cut, explanation.kind).into()));
         fields.insert("cut".to_owned(), Value::Object(both.into_iter().collect()));
     }
-    // What is written from right to left must not turn the sentence around it.
+    // Right-to-left text must not change the direction of the sentence around it.
     let words: Vec<String> =
         explanation.words.iter().map(|word| format!("\u{2068}{}\u{2069}", show_controls(&word.text))).collect();
     let statistics = explanation.head_statistics().into_iter().map(|head| {
@@ -292,8 +295,8 @@ fn page_data(explanation: &Explanation, first: [usize; 2]) -> String {
 
 /// Makes JSON safe inside a script element.
 ///
-/// `</script>` would end the element and `<!--` change how its end is found. All these characters stand only
-/// within JSON's strings, where `\u` says the same.
+/// `</script>` would end the element, and `<!--` would change where it ends. These characters occur only inside JSON
+/// strings, where `\u` escapes mean the same.
 pub(crate) fn escape_script_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -322,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_programs_are_small_and_keep_their_rules() {
+    fn scripts_are_small_and_use_no_forbidden_functions() {
         let banned = [
             "innerHTML",
             "outerHTML",
@@ -346,13 +349,13 @@ mod tests {
             for word in banned {
                 assert!([template, style, script].iter().all(|text| !text.contains(word)), "{word}");
             }
-            // A script element ends at the first of these, wherever it stands.
+            // The first of these ends a script element, wherever it occurs.
             assert!(!script.contains("</") && !script.contains("<!--") && !style.contains("</"));
         }
     }
 
     #[test]
-    fn json_cannot_end_its_element() {
+    fn json_cannot_end_its_script_element() {
         let hostile = "</script><!--<script>&\u{2028}\u{2029}\\";
         let json = serde_json::to_string(hostile).expect("a string");
         let escaped = escape_script_json(&json);

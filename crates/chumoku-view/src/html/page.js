@@ -1,13 +1,13 @@
-// What the pages of an explanation and of an alignment share: elements, numbers, arrays, colours, links, tabs.
-// Every file of a page runs in one script, in the order in which html.rs joins them.
+// Shared parts of the pages of explanations and alignments: elements, numbers, arrays, colors, links, tabs.
+// All files of a page run in one script, in the order of html/mod.rs.
 const root = document.documentElement;
-// Anything that goes wrong is written where a test (or a curious reader) can see it.
+// Errors are written to an attribute, where tests and curious readers can see them.
 const tally = name => { root.dataset[name] = Number(root.dataset[name] || 0) + 1; };
 addEventListener('error', e => { tally('errors'); root.dataset.error = e.message; });
 document.addEventListener('securitypolicyviolation', () => tally('violations'));
 
 const $ = id => document.getElementById(id);
-// The only way text comes into the page: as text, never as markup.
+// Text enters the page only here: as text, never as markup.
 function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -22,10 +22,10 @@ function el(tag, props = {}, ...children) {
 const D = JSON.parse($('data').textContent);
 
 // ---- texts and numbers ----
-// Signs that have no shape, or that reverse what follows, must not act on the page's own sentences.
+// Invisible and direction-changing characters must not affect the page's own sentences.
 const plain = text => text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '␣').replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd').replace(/^(?=\p{M})/u, '◌') || '␣';
 const clip = (s, m = 40) => { const c = [...s]; return c.length > m ? c.slice(0, m - 1).join('') + '…' : s; };
-// A word written from right to left must not turn the sentence around it.
+// A right-to-left word must not change the direction of the sentence around it.
 const RTL = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/g;
 const isolated = w => w.search(RTL) < 0 ? w : `\u2068${w}\u2069`;
 const flows = text => (text.match(RTL) || []).length > (text.match(/[A-Za-z]/g) || []).length ? 'rtl' : 'ltr';
@@ -34,13 +34,13 @@ const isKana = text => /[\u3040-\u30ff]/.test(text);
 const known = x => x !== null && x !== undefined && Number.isFinite(x);
 const percent = (x, digits = 0) => known(x) ? (100 * x).toFixed(digits) : '–';
 const signed = (x, digits = 2) => !known(x) ? '–' : Math.abs(x) < .5 * 10 ** -digits ? (0).toFixed(digits) : (x > 0 ? '+' : '−') + Math.abs(x).toFixed(digits);
-// For tables: with a sign that a spreadsheet reads, and no minus before a zero.
+// For tables: with an ASCII minus, which spreadsheets read, and no minus before zero.
 const fixed = x => known(x) ? (Math.abs(x) < .00005 ? 0 : x).toFixed(4) : '–';
 // The fewest digits that name the same f32.
 const exact = x => { for (let d = 1; d < 10; d++) { const s = x.toPrecision(d); if (Math.fround(Number(s)) === x) return String(Number(s)); } return String(x); };
 const within = (i, count) => Math.min(count - 1, Math.max(0, i));
 
-// ---- arrays: each is an element of its own, and decoded when it is first looked at ----
+// ---- arrays: each has its own element and is decoded on first use ----
 const MAPS = new Map();
 const mapName = (name, layer, head) => [name, layer, head ?? ''].join();
 for (const node of document.querySelectorAll('.map')) MAPS.set(mapName(node.dataset.name, node.dataset.layer, node.dataset.head), node);
@@ -50,10 +50,10 @@ function bytesOf(base64) {
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
   return bytes;
 }
-// Least recently used first; only so many numbers are kept.
+// Least recently used first; the cache is limited by the count of numbers.
 const decoded = new Map(), largestOf = new Map(), KEPT = 16e6;
 let keptCount = 0;
-// The array of this name, and whether it is rough: a byte a number, right to 0.002. Null where the file has none.
+// The array of this name, and whether it is rough: one byte for each number, accurate to 0.002. Null if the file has none.
 function matrix(name, layer, head) {
   const id = mapName(name, layer, head), node = MAPS.get(id);
   if (!node) return null;
@@ -84,17 +84,17 @@ function matrix(name, layer, head) {
   return found;
 }
 const hasMap = name => [...MAPS.keys()].some(id => id.startsWith(name + ','));
-// The largest number of all arrays of a name: those not yet opened have to be.
+// The largest number of all arrays of a name, which must all be decoded.
 function largest(name) {
   let max = 0;
   for (const node of MAPS.values()) if (node.dataset.name === name) max = Math.max(max, largestOf.get(node) ?? matrix(name, node.dataset.layer, node.dataset.head).max);
   return max;
 }
-// A number of an array as it may be said: a rough one with three digits, and a sign that says so.
+// The text of a number: rough ones have three digits and a sign.
 const share = (x, digits, rough) => (rough ? '≈ ' : '') + percent(x, rough ? Math.min(1, digits) : digits) + ' %';
 const cellText = (x, rough) => rough ? '≈' + x.toFixed(3) : x.toFixed(4);
 
-// Work that can wait, in slices that leave room for what the reader does. A later call replaces an earlier one.
+// Runs background work in slices, so the page stays responsive. A later call replaces an earlier one.
 let slices = 0;
 function inSlices(jobs, isSmall) {
   const mine = ++slices, later = self.requestIdleCallback ? run => requestIdleCallback(run, { timeout: 300 }) : run => setTimeout(run, 16);
@@ -106,7 +106,7 @@ function inSlices(jobs, isSmall) {
   if (isSmall) run(); else { delete root.dataset.thumbs; later(run); }
 }
 
-// ---- colours: one scale for attention, light to dark or dark to light ----
+// ---- colors: one scale for attention, light to dark or dark to light ----
 const SCALES = {
   light: ['#f3f6f4', '#c6e4da', '#7fc5b9', '#37959a', '#1d5f78', '#1a2c52'],
   dark: ['#1f262f', '#1c445c', '#206f80', '#3c9d93', '#86c8a0', '#e6f2b8'],
@@ -134,7 +134,7 @@ function colours() {
   return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), line: get('line'), hatch: get('hatch') };
 }
 
-// ---- canvases: as large as what is visible, over a space as large as the whole ----
+// ---- canvases: as large as the visible part, over a space as large as the whole picture ----
 const font = getComputedStyle(document.body).fontFamily;
 const measurer = document.createElement('canvas').getContext('2d');
 const LABEL = 13;
@@ -148,13 +148,13 @@ function fitText(text, width) {
   while (c.length && widthOf(c.join('') + '…') > width) c.pop();
   return c.join('') + '…';
 }
-// Makes room for a picture of this size and returns what of it is visible, and where to draw that.
+// Reserves space for a picture of this size; returns the visible part and where to draw it.
 function viewport(stage, size) {
   const [space] = stage.children, [canvas] = space.children, room = stage.parentElement.clientWidth;
   const limit = Math.max(420, Math.min(860, innerHeight - 140));
   space.style.width = size.width + 'px';
   space.style.height = size.height + 'px';
-  // The scroll bar's room is kept out of the width so that short texts need none.
+  // The scroll bar does not count for the width, so short texts need none.
   stage.style.height = Math.min(size.height + (size.width > room ? 16 : 0), limit) + 'px';
   stage.style.width = Math.min(room, size.width + (size.height > limit ? 16 : 0)) + 'px';
   const view = { w: Math.min(stage.clientWidth, size.width), h: Math.min(stage.clientHeight, size.height), x: stage.scrollLeft, y: stage.scrollTop };
@@ -171,12 +171,12 @@ function viewport(stage, size) {
 const soon = act => { let asked = false; return () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; act(); }); } }; };
 
 // ---- links ----
-// Counted from 1 in links, from 0 here; -1 where there is none.
+// Links count from 1, the script from 0; -1 stands for none.
 const fromOne = (text, count) => { const i = /^\d{1,6}$/.test(text || '') ? Number(text) - 1 : -1; return i < count ? i : -1; };
-// The page around has the heading, and says what was predicted.
+// The surrounding page has the heading and the prediction.
 if (isFramed) root.dataset.framed = D.kind || 'translator';
 
-// ---- tabs: arrow keys, Home and End go from one to the next that is there ----
+// ---- tabs: arrow keys, Home and End move between the visible ones ----
 function makeTabs(list, names, choose) {
   for (const name of names) $('view-' + name).addEventListener('click', () => choose(name));
   list.addEventListener('keydown', e => {
@@ -198,7 +198,7 @@ function markTabs(list, chosen) {
   }
 }
 
-// ---- before and after, for what a head does when it is switched off ----
+// ---- before and after switching a head off ----
 // Rows of [text, before, after, change]; the chosen one is marked.
 function compareTable(table, headings, rows, chosen) {
   table.replaceChildren(el('thead', {}, el('tr', {}, ...headings.map(text => el('th', { scope: 'col', text })))),
@@ -206,7 +206,7 @@ function compareTable(table, headings, rows, chosen) {
       el('th', { scope: 'row', title: clip(name, 200) }, el('bdi', { text: clip(name) })), el('td', { text: before }), el('td', { text: after }), el('td', { class: change.startsWith('−') ? 'less' : change.startsWith('+') ? 'more' : '', text: change })))));
 }
 
-// What the promise of the footer rests on: nothing was asked for.
+// Verifies the promise of the footer: no requests were made.
 addEventListener('load', () => {
   root.dataset.requests = performance.getEntriesByType('resource').length;
   root.dataset.ready = '1';

@@ -1,4 +1,4 @@
-//! From a scene to files: SVG and PDF whose letters are outlines, so that they look the same everywhere, and PNG.
+//! Scenes as files: SVG and PDF with letters as outlines, which look the same everywhere, and PNG.
 
 use super::letters::text_outlines;
 use super::paint::{Paint, Theme, hex};
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tiny_skia::{FillRule, Path as Outline, PathBuilder, PathSegment, Pixmap, Point, Stroke, Transform};
 
-/// Families with Japanese forms of the letters that Chinese and Japanese share, the best first.
+/// Font families with Japanese glyph variants of shared Han characters, preferred first.
 const JAPANESE: [&str; 12] = [
     "Noto Sans JP",
     "Noto Sans CJK JP",
@@ -28,42 +28,42 @@ const JAPANESE: [&str; 12] = [
     "Noto Serif CJK JP",
 ];
 
-/// Families for everything else.
+/// Font families for all other scripts.
 const LATIN: [&str; 6] = ["Inter", "Noto Sans", "DejaVu Sans", "Liberation Sans", "Helvetica", "Arial"];
 
-/// The tables that hold outlines: TrueType's, and the two versions of CFF.
+/// Font tables that hold outlines: TrueType, CFF and CFF2.
 const OUTLINES: [&[u8]; 3] = [b"glyf", b"CFF ", b"CFF2"];
 
-/// The fonts of this machine. Finding them takes longer than a picture, so find them once.
+/// The fonts of this machine. Loading them takes longer than drawing a picture, so load them once.
 #[derive(Clone, Debug)]
 pub struct Fonts {
     families: Arc<Database>,
-    /// Names of families, the preferred ones first.
+    /// Family names, preferred first.
     order: Vec<String>,
 }
 
 impl Fonts {
-    /// The fonts that are installed.
+    /// Loads the installed fonts.
     ///
     /// # Errors
-    /// If there are none.
+    /// If no font is installed.
     pub fn installed() -> Result<Fonts> {
         let mut families = Database::new();
         families.load_system_fonts();
         Fonts::from_database(families)
     }
 
-    /// The fonts of one file alone.
+    /// Loads the fonts of one file only.
     ///
     /// # Errors
-    /// If it holds none.
+    /// If the file holds no font.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Fonts> {
         let mut families = Database::new();
         families.load_font_data(bytes);
         Fonts::from_database(families)
     }
 
-    /// The font of a file before all others; those that are installed have what it lacks.
+    /// Loads a font file and prefers it over the installed fonts, which supply missing glyphs.
     ///
     /// # Errors
     /// If the file cannot be read or holds no font with outlines.
@@ -96,8 +96,8 @@ impl Fonts {
         let order: Vec<String> = known.chain(other).collect();
         if order.is_empty() {
             return Err(Error::Setting(tr!(
-                "no font is installed, so no picture can be drawn: install one (with Japanese in it, Noto Sans CJK JP, \
-                 say), or name a font's file with --font, or write the page with --html, which needs none",
+                "no font is installed, so no picture can be drawn: install one (Noto Sans CJK JP, \
+                 for example, includes Japanese), pass a font file with --font, or write a page with --html, which needs no font",
                 "フォントがないので図を描けません。フォント（Noto Sans CJK JP など、日本語のあるもの）を入れるか、--font \
                  でフォントのファイルを指定するか、フォントの要らない --html でページを書き出してください"
             )));
@@ -105,7 +105,7 @@ impl Fonts {
         Ok(Fonts { families: Arc::new(families), order })
     }
 
-    /// Returns the shapes that draw a scene, the hindmost first.
+    /// Returns the shapes of a scene from back to front.
     fn shapes(&self, scene: &Scene) -> Result<Vec<PathShape>> {
         let texts = scene.items.iter().filter_map(|item| match item {
             SceneItem::Text(text) => Some(visible_text(text)),
@@ -137,10 +137,10 @@ impl Fonts {
         Ok(shapes)
     }
 
-    /// The scene as SVG whose letters are outlines: it needs no font where it is shown.
+    /// Returns the scene as SVG with letters as outlines, which needs no font where it is shown.
     ///
     /// # Errors
-    /// If no font has a letter of it: which.
+    /// If no font has a glyph for a letter; the error names the letters.
     pub fn svg(&self, scene: &Scene) -> Result<String> {
         let mut svg = scene.svg_start("");
         for PathShape { path, colour, width } in self.shapes(scene)? {
@@ -156,18 +156,18 @@ impl Fonts {
         Ok(svg)
     }
 
-    /// The scene as PDF of one page, whose letters are outlines.
+    /// Returns the scene as a one-page PDF with letters as outlines.
     ///
     /// # Errors
-    /// If no font has a letter of it: which.
+    /// If no font has a glyph for a letter; the error names the letters.
     pub fn pdf(&self, scene: &Scene) -> Result<Vec<u8>> {
         Ok(pdf::pdf_page(scene, &self.shapes(scene)?))
     }
 
-    /// The scene as PNG, so many times as large as it says.
+    /// Returns the scene as PNG, enlarged by `scale`.
     ///
     /// # Errors
-    /// If no font has a letter of it, or it is too large to draw.
+    /// If no font has a glyph for a letter, or the picture is too large.
     pub fn png(&self, scene: &Scene, scale: f64) -> Result<Vec<u8>> {
         let shapes = self.shapes(scene)?;
         let [width, height] = [scene.width, scene.height].map(|x| (x * scale).ceil());
@@ -197,18 +197,18 @@ impl Fonts {
     }
 }
 
-/// Returns a text with the characters that pictures show.
+/// Returns a text with the characters that pictures can show.
 fn visible_text(text: &SceneText) -> SceneText {
     SceneText { text: drawable_text(&text.text, ColorMode::Fixed).replace(char::is_control, " "), ..text.clone() }
 }
 
-/// Returns a filled rectangle: left, top, width, height; `None` if it has no area.
+/// Returns a filled rectangle from left, top, width and height; `None` if it has no area.
 fn rectangle([x, y, w, h]: [f64; 4], fill: Paint) -> Option<PathShape> {
     let area = tiny_skia::Rect::from_xywh(x as f32, y as f32, w as f32, h as f32)?;
     Some(PathShape { path: PathBuilder::from_rect(area), colour: fill.rgb(Theme::Light), width: None })
 }
 
-/// Returns straight lines of one width, from x, y to x, y.
+/// Returns straight lines of one width; each element of `ends` is x, y of the start and of the end.
 fn lines(ends: impl IntoIterator<Item = [f64; 4]>, stroke: Paint, width: f64) -> Option<PathShape> {
     let mut path = PathBuilder::new();
     for [x1, y1, x2, y2] in ends.into_iter().map(|ends| ends.map(|x| x as f32)) {
@@ -218,7 +218,7 @@ fn lines(ends: impl IntoIterator<Item = [f64; 4]>, stroke: Paint, width: f64) ->
     Some(PathShape { path: path.finish()?, colour: stroke.rgb(Theme::Light), width: Some(width as f32) })
 }
 
-/// Returns the attribute `d` of SVG's element `path`, in hundredths.
+/// Returns the attribute `d` of an SVG `path`, rounded to hundredths.
 fn path_data(path: &Outline) -> String {
     let mut data = String::new();
     let mut add = |command: char, points: &[Point]| {
@@ -241,7 +241,7 @@ fn path_data(path: &Outline) -> String {
     data
 }
 
-/// Takes the fonts away whose letters are bitmaps alone, as those of some emoji fonts are: nothing would be drawn for them.
+/// Removes fonts that have only bitmaps, as some emoji fonts do: their letters could not be drawn.
 fn remove_bitmap_fonts(families: &mut Database) {
     let bitmaps: Vec<ID> = families
         .faces()
@@ -253,7 +253,7 @@ fn remove_bitmap_fonts(families: &mut Database) {
     }
 }
 
-/// Whether a font file says that its font of this index has outlines (OpenType, chapter "Table Directory").
+/// Returns whether the font with this index has outlines (OpenType, chapter "Table Directory").
 fn has_outlines(file: &[u8], index: u32) -> bool {
     let number = |at: usize| Some(u32::from_be_bytes(file.get(at..at + 4)?.try_into().ok()?) as usize);
     let font = match file.starts_with(b"ttcf") {

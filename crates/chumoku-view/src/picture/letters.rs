@@ -1,4 +1,4 @@
-//! Letters as outlines: a font for each letter, shaping, and the place of each glyph on its line.
+//! Letters as outlines: font selection for each letter, shaping, and the position of each glyph on its line.
 
 use super::scene::{SceneText, TextAnchor};
 use chumoku::{Error, Result, tr};
@@ -11,20 +11,20 @@ use tiny_skia::{Path, PathBuilder, Transform};
 use unicode_bidi::{BidiInfo, Level};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A letter (a grapheme cluster) and whether it is bold: what a font is chosen for.
+/// A grapheme cluster and whether it is bold: the key of font selection.
 type StyledGrapheme<'a> = (&'a str, bool);
 
-/// Returns the outline of each text, in the plane of its scene; `None` where nothing of it can be seen.
+/// Returns the outline of each text in the coordinates of its scene; `None` if nothing is visible.
 ///
-/// A letter is drawn in the first of `families` that has it, else in the first font of the database that does.
+/// A letter is drawn in the first of `families` that covers it, or else in the first font of the database that does.
 ///
 /// # Errors
-/// If no font has a letter, with the letters.
+/// If no font covers a letter; the error names the letters.
 pub(super) fn text_outlines(fonts: &Database, families: &[String], texts: &[&SceneText]) -> Result<Vec<Option<Path>>> {
     let letters: BTreeSet<StyledGrapheme<'_>> =
         texts.iter().flat_map(|text| text.text.graphemes(true).map(|letter| (letter, text.is_bold))).collect();
     let chosen = choose_fonts(fonts, families, letters)?;
-    // The files of the fonts, which faces refer to.
+    // The font files, which the faces borrow.
     let ids: BTreeSet<ID> = chosen.values().copied().collect();
     let files: Vec<(ID, Vec<u8>, u32)> =
         ids.into_iter().filter_map(|id| fonts.with_face_data(id, |data, index| (id, data.to_vec(), index))).collect();
@@ -90,13 +90,13 @@ fn choose_fonts<'a>(
     )))
 }
 
-/// Whether a font has every character of a letter that has a shape of its own.
+/// Returns whether a font covers every visible character of a grapheme.
 fn covers_grapheme(face: &Face<'_>, letter: &str) -> bool {
     letter.chars().filter(|&c| !is_ignorable(c)).all(|c| face.glyph_index(c).is_some_and(|glyph| glyph.0 != 0))
 }
 
-/// Whether a character has no shape: it selects, joins or directs others (Unicode, Default_Ignorable_Code_Point), or is a
-/// control character.
+/// Returns whether a character is invisible: it selects, joins or directs others (Unicode,
+/// Default_Ignorable_Code_Point), or is a control character.
 fn is_ignorable(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -105,7 +105,7 @@ fn is_ignorable(c: char) -> bool {
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Returns the outline of a text where its scene has it.
+/// Returns the outline of a text at its position in the scene.
 fn text_outline(
     text: &SceneText,
     chosen: &BTreeMap<StyledGrapheme<'_>, ID>,
@@ -141,7 +141,7 @@ fn text_outline(
     line.path.finish()?.transform(place)
 }
 
-/// Cuts a range of a text into the longest parts of one font.
+/// Splits a range of a text into the longest runs of one font.
 fn font_runs(
     text: &SceneText,
     range: Range<usize>,
@@ -159,14 +159,14 @@ fn font_runs(
     parts
 }
 
-/// Glyphs on a base line that begins at the origin; y grows downwards.
+/// Glyphs on a baseline that starts at the origin; y points down.
 struct GlyphLine {
     path: PathBuilder,
     width: f32,
 }
 
 impl GlyphLine {
-    /// Shapes a part of one font and direction, and puts its glyphs behind those that are there.
+    /// Shapes a run of one font and direction, and appends its glyphs.
     fn add(&mut self, face: &Face<'_>, text: &str, direction: Direction, size: f32) {
         let mut buffer = UnicodeBuffer::new();
         buffer.push_str(text);
@@ -184,7 +184,7 @@ impl GlyphLine {
     }
 }
 
-/// Draws a glyph, whose y grows upwards, at its place.
+/// Draws a glyph, whose y points up, at its position.
 struct GlyphPen<'a> {
     path: &'a mut PathBuilder,
     origin: [f32; 2],

@@ -1,25 +1,25 @@
-//! What colour a part of a picture has, by what it means: so that a page can show it light or dark.
+//! Colors by meaning, which allow a page to switch between light and dark.
 
-/// A colour: red, green, blue.
+/// A color: red, green, blue.
 pub type Rgb = [u8; 3];
 
-/// What is painted.
+/// The meaning of a color.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Paint {
-    /// What is behind everything.
+    /// Background.
     Background,
-    /// Text to be read first.
+    /// Primary text.
     Text,
-    /// Text to be read second.
+    /// Secondary text.
     SecondaryText,
-    /// Lines that only guide the eye.
+    /// Guide lines.
     GuideLine,
-    /// A share, from nothing, 0, to all, 1.
+    /// A share between 0 and 1.
     Share(f32),
     /// Text on a share.
     TextOnShare(f32),
-    /// A number with a sign, by the largest there is: −1 to 1.
+    /// A signed number between −1 and 1, relative to the largest absolute value.
     Signed(f32),
     /// Text on a number with a sign.
     TextOnSigned(f32),
@@ -27,16 +27,16 @@ pub enum Paint {
     Series(usize),
 }
 
-/// Dark on light, or light on dark.
+/// Light or dark theme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
-    /// For paper.
+    /// Light background, for paper.
     Light,
-    /// For dark screens.
+    /// Dark background, for screens.
     Dark,
 }
 
-/// From nothing to all. Lightness alone carries the order, so that every kind of colour blindness keeps it.
+/// Colors from 0 to 1. Lightness alone carries the order, which every kind of color blindness preserves.
 const SHARE_COLORS: [[Rgb; 6]; 2] = [
     [
         [0xf1, 0xf5, 0xf3],
@@ -56,13 +56,13 @@ const SHARE_COLORS: [[Rgb; 6]; 2] = [
     ],
 ];
 
-/// From −1 by 0 to 1: orange and blue, which every kind of colour blindness keeps apart.
+/// Colors from −1 through 0 to 1: orange and blue, which remain distinct under every kind of color blindness.
 const SIGNED_COLORS: [[Rgb; 5]; 2] = [
     [[0xa6, 0x49, 0x00], [0xee, 0xb0, 0x78], [0xf6, 0xf5, 0xf2], [0x8f, 0xb8, 0xe3], [0x1d, 0x55, 0x9c]],
     [[0xff, 0xb9, 0x70], [0x9c, 0x58, 0x1f], [0x1f, 0x26, 0x2f], [0x33, 0x64, 0x9e], [0x9c, 0xc6, 0xff]],
 ];
 
-/// Curves, told apart by hue and lightness (Okabe and Ito's colours).
+/// Colors of curves, distinct in hue and lightness (Okabe and Ito's palette).
 const SERIES_COLORS: [[Rgb; 6]; 2] = [
     [
         [0x00, 0x72, 0xb2],
@@ -84,7 +84,7 @@ const SERIES_COLORS: [[Rgb; 6]; 2] = [
 
 const INK_COLORS: [Rgb; 2] = [[0x17, 0x21, 0x2b], [0xe6, 0xea, 0xef]];
 
-/// A place between colours that are evenly apart.
+/// Interpolates between evenly spaced colors.
 fn interpolate(colours: &[Rgb], share: f32) -> Rgb {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
     let place = share * (colours.len() - 1) as f32;
@@ -96,7 +96,7 @@ fn interpolate(colours: &[Rgb], share: f32) -> Rgb {
     })
 }
 
-/// How light a colour looks, 0 to 1 (WCAG 2).
+/// Relative luminance of a color, 0 to 1 (WCAG 2).
 fn luminance(colour: Rgb) -> f32 {
     let [r, g, b] = colour.map(|x| {
         let x = f32::from(x) / 255.0;
@@ -105,9 +105,9 @@ fn luminance(colour: Rgb) -> f32 {
     0.2126 * r + 0.7152 * g + 0.0722 * b
 }
 
-/// Dark or light, whichever stands out more.
+/// Returns black or white, whichever has more contrast.
 fn readable_on(colour: Rgb) -> Rgb {
-    // Black and white: of any colour one of the two has a contrast of 4.5 or more.
+    // One of black and white has a contrast of at least 4.5 with every color.
     let [dark, light] = [[0; 3], [0xff; 3]];
     let against = |other: Rgb| {
         let [a, b] = [luminance(colour), luminance(other)];
@@ -117,7 +117,7 @@ fn readable_on(colour: Rgb) -> Rgb {
 }
 
 impl Paint {
-    /// The colour.
+    /// Returns the color in a theme.
     #[must_use]
     pub fn rgb(self, theme: Theme) -> Rgb {
         let at = usize::from(theme == Theme::Dark);
@@ -134,7 +134,7 @@ impl Paint {
         }
     }
 
-    /// The name under which a page's style sheet has it; scales have [`STEPS`] of them.
+    /// Returns the class name in a page's style sheet. Scales have [`SCALE_STEPS`] classes.
     pub(crate) fn class(self) -> String {
         let step = |share: f32| (share.clamp(0.0, 1.0) * (SCALE_STEPS - 1) as f32).round() as usize;
         match self {
@@ -150,7 +150,7 @@ impl Paint {
         }
     }
 
-    /// Every class that a page may need, with what it stands for.
+    /// Returns every paint that has a class in the style sheet.
     pub(crate) fn classes() -> impl Iterator<Item = Paint> {
         let share = |step: usize| step as f32 / (SCALE_STEPS - 1) as f32;
         let scales = (0..SCALE_STEPS).flat_map(move |step| {
@@ -162,7 +162,7 @@ impl Paint {
     }
 }
 
-/// Steps of a scale in a page.
+/// Steps of a color scale on a page.
 const SCALE_STEPS: usize = 65;
 
 pub(crate) fn hex([r, g, b]: Rgb) -> String {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_is_darker_on_paper_and_lighter_on_dark_screens() {
+    fn larger_shares_are_darker_on_light_and_lighter_on_dark() {
         for i in 0..50 {
             let [less, more] = [i, i + 1].map(|i| Paint::Share(i as f32 / 50.0));
             assert!(luminance(more.rgb(Theme::Light)) < luminance(less.rgb(Theme::Light)), "{i}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn text_can_be_read_on_every_step() {
+    fn text_is_readable_on_every_color_step() {
         for theme in [Theme::Light, Theme::Dark] {
             for paint in Paint::classes() {
                 let (back, text) = match paint {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_told_apart() {
+    fn class_names_are_unique() {
         let mut names: Vec<String> = Paint::classes().map(Paint::class).collect();
         let count = names.len();
         names.sort();

@@ -1,4 +1,4 @@
-//! A picture as PDF of one page: its shapes and the outlines of its letters, as vectors.
+//! A picture as a one-page PDF: shapes and letter outlines as vectors.
 
 use super::scene::Scene;
 use super::shape::PathShape;
@@ -31,7 +31,7 @@ fn draw_path(path: &Path, content: &mut Content) {
                 last = [p.x, p.y];
             }
             PathSegment::QuadTo(c, p) => {
-                // The same curve with two control points, each two thirds of the way to the one.
+                // The same curve with two control points, each two thirds of the way to the single one.
                 let toward = |from: f32, to: f32| from + (to - from) * 2.0 / 3.0;
                 content.cubic_to(
                     toward(last[0], c.x),
@@ -54,11 +54,11 @@ fn draw_path(path: &Path, content: &mut Content) {
     }
 }
 
-/// The page; a point of the scene is a point of the page. The same scene gives the same bytes.
+/// Returns the PDF; a point of the scene is a point of the page. The same scene gives the same bytes.
 pub(super) fn pdf_page(scene: &Scene, shapes: &[PathShape]) -> Vec<u8> {
     let [width, height] = [scene.width, scene.height].map(|x| x as f32);
     let mut content = Content::new();
-    // y grows upwards in a PDF.
+    // In a PDF, y points up.
     content.transform([1.0, 0.0, 0.0, -1.0, 0.0, height]);
     draw_shapes(shapes, &mut content);
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());

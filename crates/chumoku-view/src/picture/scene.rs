@@ -1,21 +1,21 @@
-//! A picture before it is drawn: shapes and texts in a plane, from which SVG, PNG, PDF and pages are made alike.
+//! A picture before it is drawn: shapes and texts in a plane. SVG, PNG, PDF and pages are made from it.
 
 use super::paint::{Paint, Theme, hex};
 use crate::escape_markup;
 use std::fmt::Write;
 
-/// Where a text stands beside its place.
+/// Alignment of a text relative to its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextAnchor {
-    /// It begins there.
+    /// The text starts there.
     Start,
-    /// Its middle is there.
+    /// The text is centered there.
     Middle,
-    /// It ends there.
+    /// The text ends there.
     End,
 }
 
-/// A shape or a text. Lengths are points; y grows downwards.
+/// A shape or a text. Lengths are in points; y points down.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SceneItem {
@@ -23,22 +23,22 @@ pub enum SceneItem {
     Rect {
         /// Left, top, width, height.
         area: [f64; 4],
-        /// Its colour.
+        /// Its color.
         fill: Paint,
-        /// What it shows, for whoever points at it or cannot see it.
+        /// Text for tooltips and screen readers.
         says: String,
     },
-    /// A hatched rectangle: what is not there, as against what is 0.
+    /// A hatched rectangle, for absent numbers as opposed to 0.
     Hatched([f64; 4]),
     /// A straight line.
     Line {
         /// From x, y to x, y.
         ends: [f64; 4],
-        /// Its colour.
+        /// Its color.
         stroke: Paint,
         /// Its width.
         width: f64,
-        /// What it shows, for whoever points at it or cannot see it.
+        /// Text for tooltips and screen readers.
         says: String,
     },
     /// A text on one line.
@@ -48,30 +48,30 @@ pub enum SceneItem {
 /// A text on one line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SceneText {
-    /// Its place, on the base line.
+    /// Position on the baseline.
     pub at: [f64; 2],
-    /// What it says.
+    /// The characters.
     pub text: String,
-    /// Its height.
+    /// Font size.
     pub size: f64,
-    /// Its colour.
+    /// Color.
     pub fill: Paint,
-    /// Where it stands.
+    /// Horizontal alignment.
     pub anchor: TextAnchor,
-    /// By how many degrees it is turned, clockwise.
+    /// Rotation in degrees, clockwise.
     pub turned: f64,
-    /// Whether it is bold.
+    /// True for bold text.
     pub is_bold: bool,
 }
 
 impl SceneText {
-    /// Plain text that begins at a place.
+    /// Creates ordinary text that starts at a position.
     #[must_use]
     pub fn new(at: [f64; 2], text: impl Into<String>, size: f64, fill: Paint) -> SceneText {
         SceneText { at, text: text.into(), size, fill, anchor: TextAnchor::Start, turned: 0.0, is_bold: false }
     }
 
-    /// The same, standing elsewhere.
+    /// Returns the text with another alignment.
     #[must_use]
     pub fn with_anchor(self, anchor: TextAnchor) -> SceneText {
         SceneText { anchor, ..self }
@@ -91,18 +91,18 @@ pub struct Scene {
     pub width: f64,
     /// Its height.
     pub height: f64,
-    /// What it shows, in a sentence.
+    /// A sentence that describes the picture.
     pub description: String,
-    /// What is in it, the hindmost first.
+    /// Its items from back to front.
     pub items: Vec<SceneItem>,
 }
 
-/// How colours are written.
+/// Representation of colors in SVG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ColorMode {
-    /// As they are.
+    /// Fixed color values.
     Fixed,
-    /// As classes of a page's style sheet, which has them light and dark.
+    /// Classes of the page's style sheet, which defines them for light and dark.
     Classes,
 }
 
@@ -110,20 +110,20 @@ impl ColorMode {
     fn attribute(self, property: &str, paint: Paint) -> String {
         match self {
             ColorMode::Fixed => format!("{property}=\"{}\"", hex(paint.rgb(Theme::Light))),
-            // A line's class has its own name, for a stroke is no fill.
+            // Lines have classes of their own, because a stroke is no fill.
             ColorMode::Classes if property == "stroke" => format!("class=\"l{}\"", paint.class()),
             ColorMode::Classes => format!("class=\"{}\"", paint.class()),
         }
     }
 
-    /// The style sheet of all classes.
+    /// Returns the style rules of all classes.
     pub(crate) fn style() -> String {
         let mut style = String::new();
         for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
             for paint in Paint::classes() {
                 let (class, colour) = (paint.class(), hex(paint.rgb(theme)));
                 let _ = writeln!(style, "{prefix}.{class}{{fill:{colour}}}");
-                // Text is never a line.
+                // Text colors need no rule for strokes.
                 if !matches!(paint, Paint::TextOnShare(_) | Paint::TextOnSigned(_)) {
                     let _ = writeln!(style, "{prefix}.l{class}{{stroke:{colour}}}");
                 }
@@ -133,14 +133,14 @@ impl ColorMode {
     }
 }
 
-/// How far apart the lines of hatching are.
+/// Distance between the lines of hatching.
 const HATCH_SPACING: f64 = 5.0;
 
-/// The lines that hatch a rectangle, from lower left to upper right, cut at its borders.
+/// Returns the lines that hatch a rectangle, from lower left to upper right, clipped at its borders.
 pub(super) fn hatching([x, y, w, h]: [f64; 4]) -> impl Iterator<Item = [f64; 4]> {
     let count = ((w + h) / HATCH_SPACING).ceil() as usize;
     (1..count).map(move |i| {
-        // x + y of the line, from the upper left corner on.
+        // x + y along the line, relative to the upper left corner.
         let sum = i as f64 * HATCH_SPACING;
         let [from, to] = [[(sum - h).max(0.0), sum.min(h)], [sum.min(w), (sum - w).max(0.0)]];
         [x + from[0], y + from[1], x + to[0], y + to[1]]
@@ -152,7 +152,8 @@ fn title_element(says: &str) -> String {
 }
 
 impl Scene {
-    /// Returns the picture as SVG with text elements, in the viewer's sans-serif font. Pointing at a shape shows its number.
+    /// Returns the picture as SVG with text elements in the viewer's sans-serif font. Shapes have tooltips with their
+    /// numbers.
     #[must_use]
     pub fn to_svg(&self) -> String {
         self.to_svg_with("system-ui, sans-serif", ColorMode::Fixed)
@@ -172,7 +173,7 @@ impl Scene {
         )
     }
 
-    /// The picture as SVG whose texts are texts, in `family` if one is given.
+    /// Returns the picture as SVG with text elements, in `family` if one is given.
     pub(crate) fn to_svg_with(&self, family: &str, colours: ColorMode) -> String {
         let paper = colours.attribute("fill", Paint::Background);
         let mut svg = self.svg_start(family);
@@ -235,9 +236,9 @@ impl SceneItem {
     }
 }
 
-/// A text as it is drawn: few fonts have the pictures of control characters, which stand for what has no shape. Nor have
-/// they flags, which are pairs of letters of their own (🇯🇵 is J and P): a picture shows the letters, as systems without
-/// flags do. A page is drawn with its reader's fonts.
+/// Replaces characters that few fonts can draw: pictures of control characters become dots. Flags, which are pairs of
+/// regional letters (🇯🇵 is J and P), become plain letters in pictures, as on systems without flags. Pages keep flags,
+/// because they use their reader's fonts.
 pub(super) fn drawable_text(text: &str, colours: ColorMode) -> String {
     const FIRST: char = '\u{1f1e6}';
     text.chars()

@@ -3,7 +3,7 @@
 use super::paint::Rgb;
 use tiny_skia::Path;
 
-/// A path of one colour, filled, or drawn as a line of a width.
+/// A path of one color, filled or stroked with a width.
 pub(super) struct PathShape {
     pub(super) path: Path,
     pub(super) colour: Rgb,

@@ -1,4 +1,4 @@
-//! Why a tagger marked what it marked, for people to read: each span by the words and by the features that speak for it.
+//! Explanations of a tagger's spans: the words and the features that support each span.
 //!
 //! # Files
 //!
@@ -17,37 +17,37 @@ use crate::phrases::translate_phrase;
 use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, LabelComparison, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
-/// Columns of a span's text in a sentence.
+/// Maximum width of a span's text within a sentence.
 const MAX_SPAN_WIDTH: usize = 40;
-/// Spans and words of a map.
+/// Maximum numbers of spans and words in the map.
 const MAX_MAP_SIZE: [usize; 2] = [40, 120];
 
-/// How many spans there are.
+/// Heading with the number of spans.
 fn heading(tagged: &TaggedText, lang: Lang) -> String {
     let model = show_controls_in_text(&tagged.model);
     match (lang, tagged.spans.len(), &tagged.spans[..]) {
         (Lang::En, 1, [span]) if !span.is_found => format!("A span that {model} does not mark"),
-        (Lang::Ja, 1, [span]) if !span.is_found => format!("{model} が示さないスパン"),
+        (Lang::Ja, 1, [span]) if !span.is_found => format!("{model} が検出しないスパン"),
         (Lang::En, 0, _) => format!("{model} marks nothing in this text"),
-        (Lang::Ja, 0, _) => format!("{model} がこのテキストで示すスパンはありません"),
+        (Lang::Ja, 0, _) => format!("{model} がこのテキストで検出するスパンはありません"),
         (Lang::En, 1, _) => format!("Why {model} marks this span"),
-        (Lang::Ja, 1, _) => format!("{model} がこのスパンを示す理由"),
+        (Lang::Ja, 1, _) => format!("{model} がこのスパンを検出する理由"),
         (Lang::En, n, _) => format!("Why {model} marks these {n} spans"),
-        (Lang::Ja, n, _) => format!("{model} が {n} 個のスパンを示す理由"),
+        (Lang::Ja, n, _) => format!("{model} が {n} 個のスパンを検出する理由"),
     }
 }
 
-/// How effects were found.
+/// States how effects were measured.
 fn method_sentence(tagged: &TaggedText, lang: Lang) -> String {
     let (method, unit) = (translate_phrase(lang, &tagged.method), translate_phrase(lang, &tagged.unit));
     let token = tagged.hidden_by.as_ref().map(|token| show_controls(token));
     match (lang, token) {
         (Lang::En, None) => format!(
-            "{method}: {unit}: every feature that looks at it is dropped, those of its neighbours too. + (blue): the word speaks for \
+            "{method}: {unit}: every feature that looks at it is dropped, those of its neighbors too. + (blue): the word speaks for \
              the span; - (orange): against it."
         ),
         (Lang::En, Some(token)) => format!(
-            "{method}: {unit}: of the random field, every feature that looks at it is dropped, those of its neighbours too; the network \
+            "{method}: {unit}: of the random field, every feature that looks at it is dropped, those of its neighbors too; the network \
              reads {token} in its place. + (blue): the word speaks for the span; - (orange): against it."
         ),
         (Lang::Ja, None) => format!(
@@ -60,7 +60,7 @@ fn method_sentence(tagged: &TaggedText, lang: Lang) -> String {
     }
 }
 
-/// A span with its kind.
+/// Formats a span with its label.
 fn span_name(text: &str, label: &str, lang: Lang) -> String {
     format!(
         "{} {}",
@@ -69,7 +69,7 @@ fn span_name(text: &str, label: &str, lang: Lang) -> String {
     )
 }
 
-/// What each half says by itself; nothing where there is one.
+/// States the probability from each ensemble member; `None` if there is only one.
 fn member_sentence(span: &ExplainedSpan, lang: Lang) -> Option<String> {
     let (network, crf) = (span.network.as_ref()?, span.crf.as_ref()?);
     let [network, crf] = [network, crf].map(|half| 100.0 * half.probability);
@@ -79,12 +79,12 @@ fn member_sentence(span: &ExplainedSpan, lang: Lang) -> Option<String> {
     })
 }
 
-/// What the span is held against, and by how much it is ahead.
+/// States the alternative that the span is compared with, and the difference of the scores.
 fn comparison_sentence(span: &ExplainedSpan, comparison: &LabelComparison, lang: Lang) -> String {
     let spans: Vec<String> =
         comparison.spans.iter().map(|found| span_name(&found.text, &found.span.label, lang)).collect();
     let spans = match spans.is_empty() {
-        true => lang.pick("nothing marked", "印なし").to_owned(),
+        true => lang.pick("nothing marked", "スパンなし").to_owned(),
         false => spans.join(lang.pick(", ", "、")),
     };
     let label = lang.quoted(&crate::truncate(&show_controls_in_text(&span.span.span.label), MAX_SPAN_WIDTH));
@@ -93,7 +93,7 @@ fn comparison_sentence(span: &ExplainedSpan, comparison: &LabelComparison, lang:
         (Lang::En, true) => format!("Against the likeliest labels without {label} there ({spans})"),
         (Lang::En, false) => format!("Against the labels that the model gives ({spans})"),
         (Lang::Ja, true) => format!("そこに{label}のない最有力のラベル（{spans}）との差"),
-        (Lang::Ja, false) => format!("モデルが答えるラベル（{spans}）との差"),
+        (Lang::Ja, false) => format!("モデルが予測するラベル（{spans}）との差"),
     };
     said += &match lang {
         Lang::En => {
@@ -110,7 +110,7 @@ fn comparison_sentence(span: &ExplainedSpan, comparison: &LabelComparison, lang:
     said + lang.pick(".", "。")
 }
 
-/// What a feature sees.
+/// Names a feature and its value.
 fn feature_name(feature: &FeatureEffect, lang: Lang) -> String {
     let place = feature.at.map_or(0, |[first, _]| first);
     let near = |of_itself: [&'static str; 2], others: [[&'static str; 2]; 4]| match place {
@@ -132,43 +132,43 @@ fn feature_name(feature: &FeatureEffect, lang: Lang) -> String {
         "lower" => near(
             ["in small letters", "小文字で"],
             [
-                ["second word before", "2 つ前の語"],
-                ["word before", "前の語"],
-                ["word behind", "次の語"],
-                ["second word behind", "2 つ次の語"],
+                ["word before the previous", "2 つ前の語"],
+                ["previous word", "前の語"],
+                ["next word", "次の語"],
+                ["word after the next", "2 つ後の語"],
             ],
         ),
         "shape" => near(
             ["shape", "字形"],
             [
-                ["shape of the second word before", "2 つ前の語の字形"],
-                ["shape of the word before", "前の語の字形"],
-                ["shape of the word behind", "次の語の字形"],
-                ["shape of the second word behind", "2 つ次の語の字形"],
+                ["shape of the word before the previous", "2 つ前の語の字形"],
+                ["shape of the previous word", "前の語の字形"],
+                ["shape of the next word", "次の語の字形"],
+                ["shape of the word after the next", "2 つ後の語の字形"],
             ],
         ),
-        "before-word" => ["word before, and itself", "前の語と自身"],
-        "word-behind" => ["itself, and word behind", "自身と次の語"],
-        "shapes" => ["shapes of the word before, and itself", "前の語と自身の字形"],
-        "shapes-behind" => ["shapes of itself, and the word behind", "自身と次の語の字形"],
-        "three-shapes" => ["shapes from the word before to that behind", "前の語から次の語までの字形"],
-        "before-shape" => ["word before, and own shape", "前の語と自身の字形"],
-        "behind-shape" => ["word behind, and own shape", "次の語と自身の字形"],
+        "before-word" => ["previous word and this word", "前の語と自身"],
+        "word-behind" => ["this word and next word", "自身と次の語"],
+        "shapes" => ["shapes of previous and this word", "前の語と自身の字形"],
+        "shapes-behind" => ["shapes of this and next word", "自身と次の語の字形"],
+        "three-shapes" => ["shapes of previous, this and next word", "前の語から次の語までの字形"],
+        "before-shape" => ["previous word and own shape", "前の語と自身の字形"],
+        "behind-shape" => ["next word and own shape", "次の語と自身の字形"],
         "begins" => ["begins with", "先頭"],
         "ends" => ["ends in", "末尾"],
-        "ends-before" => ["word before ends in", "前の語の末尾"],
-        "ends-behind" => ["word behind ends in", "次の語の末尾"],
+        "ends-before" => ["previous word ends in", "前の語の末尾"],
+        "ends-behind" => ["next word ends in", "次の語の末尾"],
         "characters" => ["characters", "文字"],
         "classes" => ["classes of characters", "文字種"],
         "run" => ["run of one class", "同じ文字種の連なり"],
-        "run-place" => ["run of one class, and place in it", "連なりとその中の位置"],
-        "place" => ["class, and place in its run", "文字種と連なりの中の位置"],
+        "run-place" => ["run of one class, and position in it", "連なりとその中の位置"],
+        "place" => ["class, and position in its run", "文字種と連なりの中の位置"],
         "left" => ["class, and characters left in its run", "文字種と連なりの残りの文字数"],
-        "place-left" => ["class, place in its run, characters left", "文字種、連なりの中の位置、残りの文字数"],
-        "run-before" => ["run before", "前の連なり"],
-        "run-behind" => ["run behind", "次の連なり"],
-        "run-behind-class" => ["class, and run behind", "文字種と次の連なり"],
-        "run-before-class" => ["class, and run before", "文字種と前の連なり"],
+        "place-left" => ["class, position in its run, characters left", "文字種、連なりの中の位置、残りの文字数"],
+        "run-before" => ["previous run", "前の連なり"],
+        "run-behind" => ["next run", "次の連なり"],
+        "run-behind-class" => ["class and next run", "文字種と次の連なり"],
+        "run-before-class" => ["class and previous run", "文字種と前の連なり"],
         "run-ends" => ["class, and how its run ends", "文字種と連なりの末尾"],
         other => return format!("{other} {}", lang.quoted(&show_controls(&feature.value))),
     };
@@ -177,7 +177,7 @@ fn feature_name(feature: &FeatureEffect, lang: Lang) -> String {
     format!("{}{range}{}{}", lang.pick(en, ja), lang.pick(" ", ""), lang.quoted(&show_controls(&value)))
 }
 
-/// How many letters a word has, all of them capitals or not; the last number that is told apart stands for more.
+/// Names a feature of word length: the number of letters, all capitals or not. The last number stands for it and more.
 fn length_feature_name(feature: &FeatureEffect, lang: Lang) -> String {
     let (count, is_capitals) = (&feature.value, feature.feature == "capitals");
     let is_last = count == if is_capitals { "4" } else { "12" };
@@ -194,7 +194,7 @@ fn length_feature_name(feature: &FeatureEffect, lang: Lang) -> String {
     }
 }
 
-/// Which words of a span's two labellings differ, each with its labels: with the span, and without.
+/// Lists the words with different labels with and without the span.
 fn changed_labels(against: &LabelComparison, lang: Lang) -> String {
     let one = |at: &TransitionEffect| {
         let [label, other] =
@@ -204,7 +204,7 @@ fn changed_labels(against: &LabelComparison, lang: Lang) -> String {
     against.transitions.iter().filter_map(one).collect::<Vec<String>>().join(lang.pick(", ", "、"))
 }
 
-/// Which words have something of the span.
+/// Marks the words that overlap the span.
 fn words_in_span(tagged: &TaggedText, span: &ExplainedSpan) -> Vec<bool> {
     let byte = |at: usize| tagged.text.char_indices().nth(at).map_or(tagged.text.len(), |(byte, _)| byte);
     let own = byte(span.span.span.start)..byte(span.span.span.end);
@@ -217,7 +217,7 @@ fn words_in_span(tagged: &TaggedText, span: &ExplainedSpan) -> Vec<bool> {
     span.words.iter().map(is_inside).collect()
 }
 
-/// The picture: of one span the text in colours of what each word does to it, of several a map of spans by words.
+/// The picture of the effects: for one span the text in colors, for several a heatmap of spans by words.
 #[must_use]
 pub fn tagged_figure(tagged: &TaggedText, lang: Lang) -> Figure {
     let title = heading(tagged, lang);

@@ -12,16 +12,16 @@ use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Spans on the page.
+/// Maximum number of spans on the page.
 const MAX_SPANS: usize = 200;
-/// Words of a text in each: all of a short text, else those around the span.
+/// Maximum number of words shown for a span; long texts show those around it.
 const MAX_WORDS: usize = 120;
-/// Features of a span in its table.
+/// Maximum number of features in the table of a span.
 const MAX_FEATURES: usize = 30;
 
-/// The page of a tagger's spans, in English and Japanese, starting in `lang`; like [`figures_to_html`](crate::figures_to_html) it
-/// asks nothing of the network. With the `attention` of its encoder it has all heads, the head that is named (layer and
-/// head, from 0), and rollout.
+/// Returns the page of a tagger's spans in English and Japanese; it starts in `lang`. Like
+/// [`figures_to_html`](crate::figures_to_html), it sends no request. With the `attention` of the tagger's encoder it
+/// also shows all heads, the head at the given layer and index (from 0), and rollout.
 ///
 /// # Panics
 /// If there is no such head.
@@ -45,7 +45,7 @@ pub fn tagged_to_html(tagged: &TaggedText, attention: Option<(&Explanation, [usi
         };
         let note = say(&|lang| {
             lang.pick(
-                "Colours by the strongest word for each span, which is underlined; point at a word for its number.",
+                "Colors are relative to the strongest word for each span, which is underlined; point at a word for its number.",
                 "色は各スパン（下線）で最大の影響を基準とします。語にポインターを合わせると数値を表示します。",
             )
             .to_owned()
@@ -82,7 +82,7 @@ fn style() -> String {
     include_str!("tagged.css").to_owned() + &effect_styles()
 }
 
-/// The script and the style sheet of such a page.
+/// Returns the script and the style sheet of such a page.
 pub(crate) fn tagged_page_sources() -> [String; 2] {
     page_sources(PageWidget { style: &style(), ..PageWidget::default() })
 }
@@ -97,7 +97,7 @@ fn span_article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: L
             (Lang::En, true) => format!("characters {start}:{end}"),
             (Lang::Ja, true) => format!("文字 {start}:{end}"),
             (Lang::En, false) => format!("characters {start}:{end}, not marked"),
-            (Lang::Ja, false) => format!("文字 {start}:{end}（示されない）"),
+            (Lang::Ja, false) => format!("文字 {start}:{end}（検出されない）"),
         }
     });
     let (number, percent) = (i + 1, 100.0 * found.probability);
@@ -110,7 +110,7 @@ fn span_article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: L
     let behind = |i: usize| {
         let halves = [&span.network, &span.crf].map(|half| half.as_ref().and_then(|half| half.effects.get(i)));
         match halves {
-            // In signs that both languages know.
+            // In abbreviations that work in both languages.
             [Some(network), Some(crf)] => format!(" (NN {network:+.2}, CRF {crf:+.2})"),
             _ => String::new(),
         }
@@ -132,14 +132,14 @@ fn span_article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: L
     element.push_str("</article>\n");
 }
 
-/// The words that are shown, of those that are the span or not.
+/// Returns the range of words to show around the words of the span.
 fn visible_words(own: &[bool]) -> Range<usize> {
     let first = own.iter().position(|is_own| *is_own).unwrap_or(0);
     let start = first.saturating_sub(MAX_WORDS / 2).min(own.len().saturating_sub(MAX_WORDS));
     start..(start + MAX_WORDS).min(own.len())
 }
 
-/// Every part of a difference, which they add up to.
+/// The table of all terms of a difference of scores, with their sum.
 fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
     let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
     let pick = |en: &'static str, ja: &'static str| say(&move |lang| lang.pick(en, ja).to_owned());
@@ -147,7 +147,7 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         pick("at the word", "語"),
         pick("label with the span", "このスパンでのラベル"),
         pick("held against", "比較対象のラベル"),
-        pick("what is seen", "見るもの"),
+        pick("feature", "特徴"),
         pick("effect", "影響"),
     ];
     let class = |at: usize| if at == 3 { " class=\"said\"" } else { "" };
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_words_around_a_span_are_shown_and_no_more() {
+    fn only_words_around_the_span_are_shown() {
         let own = |n: usize, at: usize| (0..n).map(|i| i == at).collect::<Vec<bool>>();
         assert_eq!(visible_words(&own(50, 49)), 0..50);
         assert_eq!(visible_words(&own(1000, 500)), 440..560);

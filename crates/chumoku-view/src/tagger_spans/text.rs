@@ -1,4 +1,4 @@
-//! Explained spans on a terminal.
+//! Explained spans in a terminal.
 
 use super::{
     changed_labels, comparison_sentence, feature_name, heading, member_sentence, method_sentence, span_name,
@@ -10,21 +10,21 @@ use crate::width::{align_left, align_right, truncate, wrap};
 use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, TaggedText};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
-/// Spans that are shown.
+/// Maximum number of spans.
 const MAX_SPANS: usize = 10;
-/// Features of a span that are shown.
+/// Maximum number of features of a span.
 const MAX_FEATURES: usize = 8;
-/// Lines of a text that are shown; of a longer one, what is around the span and the strongest words.
+/// Maximum number of lines of a text; longer texts show only what is around the span and the strongest words.
 const MAX_LINES: usize = 4;
-/// Words around these that are shown of a long text.
+/// Number of words shown on each side of these in a long text.
 const CONTEXT_WORDS: usize = 8;
-/// Columns of a word.
+/// Maximum width of a word in columns.
 const MAX_WORD_WIDTH: usize = 16;
-/// Lines of labels that differ.
+/// Maximum number of lines of changed labels.
 const MAX_LABEL_LINES: usize = 3;
 
-/// Writes why each span is marked: the words that speak for it, with the strongest numbers behind them, and the features of the
-/// random field. No line is wider than `options.width`.
+/// Writes why each span is marked: the text with the strongest effects in numbers, and the features of the random
+/// field. No line is wider than `options.width`.
 #[must_use]
 pub fn render_tagged(tagged: &TaggedText, options: &TerminalOptions) -> String {
     let lang = options.lang;
@@ -40,7 +40,7 @@ pub fn render_tagged(tagged: &TaggedText, options: &TerminalOptions) -> String {
         );
         let hint = lang.pick(
             "--span START:END:LABEL asks why a span is not marked.",
-            "--span 始点:終点:ラベル で、スパンを示さない理由を表示できます。",
+            "--span 始点:終点:ラベル で、スパンを検出しない理由を表示できます。",
         );
         lines.extend(wrap(hint, width - 2).iter().map(|line| format!("  {}", paint.quiet(line))));
     } else {
@@ -78,7 +78,7 @@ fn span_lines(
     let said = truncate(&span_name(&found.text, &found.span.label, lang), room);
     lines.push(paint.strong(&format!("{front}{said}{behind}")));
 
-    // The words, with numbers behind the strongest.
+    // The words, with numbers after the strongest.
     let strongest = largest_effect(&span.words);
     let level =
         |word: &HighlightedWord| if strongest > 0.0 { word.effect.unwrap_or(0.0).abs() / strongest } else { 0.0 };
@@ -116,7 +116,7 @@ fn span_lines(
     }
 }
 
-/// A feature: its effect, the word that has it, and what is seen.
+/// Formats a feature: its effect, its word, and its name.
 fn feature_line(feature: &FeatureEffect, width: usize, paint: Painter, lang: Lang) -> String {
     let word = align_left(&truncate(&show_controls(&feature.word), MAX_WORD_WIDTH), MAX_WORD_WIDTH);
     let effect = align_right(&format!("{:+.2}", feature.effect), 7);

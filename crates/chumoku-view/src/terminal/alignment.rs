@@ -1,4 +1,4 @@
-//! An alignment as text for a terminal.
+//! An alignment in a terminal.
 
 use super::TerminalOptions;
 use super::cells::{filled_bar, largest_in_order, max_width, percent, rounded_top};
@@ -11,15 +11,15 @@ use chumoku::explain::{AlignedHead, Alignment};
 use chumoku::lang::{show_controls, show_controls_in_text};
 
 const MIN_WIDTH: usize = 40;
-/// Widest word before a row.
+/// Maximum width of a row label.
 const MAX_LABEL: usize = 14;
-/// Heads of which the list tells.
+/// Maximum number of heads in the list.
 const MAX_HEADS: usize = 8;
 
-/// Writes source and translation, the heads by how well they align, and where each word of the translation looks in one
-/// of them: the one that is asked for (layer and head from 0) or, without, the best.
+/// Writes source and translation, the heads by their agreement, and the attention of each translated word in one head.
+/// The head is `place` (layer and head from 0), or the best one.
 ///
-/// No line is wider than `options.width`, and without colour there is no escape sequence in it.
+/// No line is wider than `options.width`, and without color the text has no escape sequence.
 ///
 /// # Panics
 /// If there is no such layer or head.
@@ -58,7 +58,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
     for (head, name) in a.ranking.iter().zip(&names).take(MAX_HEADS) {
         let filled = filled_bar(head.agreement, bar);
         let filled = format!("{}{}", paint.positive(&filled), " ".repeat(bar - display_width(&filled)));
-        // What shuffled rows reach too is marked.
+        // Values that shuffled rows reach too are marked.
         let mark = if head.aligns { "" } else { "~" };
         let numbers = [format!("{mark}{} %", percent(head.agreement)), format!("{} %", percent(head.mass))];
         let [first, second] = [0, 1].map(|i| align_right(&numbers[i], columns[i]));
@@ -111,7 +111,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
     more.iter().for_each(|text| note(&mut line, text));
     note(&mut line, &phrases::joining_note(lang, &a.joining));
 
-    // Of the words that depend most on a word of the source.
+    // The words that depend most on a source word.
     line("");
     line(&paint.strong(phrases::needed_words_heading(lang)));
     let effect = |row: usize| a.needed_source_word(row).and_then(|key| a.effects[row][key]).unwrap_or(0.0);
@@ -166,17 +166,17 @@ mod tests {
     }
 
     #[test]
-    fn the_best_head_is_shown_and_all_lines_fit() {
+    fn best_head_is_shown_and_lines_fit() {
         for (lang, layer) in [(Lang::En, "layer 1, head 2"), (Lang::Ja, "第 1 層、ヘッド 2")] {
             for width in [40, 80] {
                 let options = TerminalOptions { width, lang, ..TerminalOptions::default() };
                 let text = render_alignment(&example(), None, &options);
                 assert!(text.lines().all(|line| display_width(line) <= width), "{text}");
-                // Of two words a shuffle agrees as well: the best head is marked as chance.
+                // With two words a shuffle agrees equally often, so the best head is marked as chance.
                 let first = text.lines().find(|line| line.contains(" ~100 %")).unwrap();
                 assert!(first.contains(layer), "{text}");
                 assert!(first.find(" ~100 %") < first.find(" 80 %"), "agreement, then weight: {text}");
-                // Rows are the translation's words: "A" looks at "a".
+                // Rows are the words of the translation: "A" attends to "a".
                 let row = text.lines().find(|line| line.trim_start().starts_with("2 A")).unwrap();
                 assert!(row.contains("90"), "{text}");
             }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_source_is_shown_in_parts() {
+    fn long_sources_are_split_into_panels() {
         let mut alignment = example();
         let word = alignment.source_words[0].clone();
         alignment.source_words = vec![word; 60];

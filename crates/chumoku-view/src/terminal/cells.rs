@@ -1,12 +1,12 @@
-//! What both heatmaps, and pictures of them, share: percents, bars, words that stand on end.
+//! Shared parts of the heatmaps: percentages, bars, vertical words.
 
 use crate::width::display_width;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Tallest word over a column, in lines.
+/// Maximum height of a vertical word in lines.
 const MAX_HEADING: usize = 9;
 
-/// The `count` items with the largest values, in their old order.
+/// Returns the `count` items with the largest values, in their original order.
 pub(crate) fn largest_in_order(items: &[usize], count: usize, value: impl Fn(usize) -> f32) -> Vec<usize> {
     let mut sorted = items.to_vec();
     sorted.sort_by(|&a, &b| value(b).total_cmp(&value(a)));
@@ -19,25 +19,25 @@ pub(crate) fn max_width(texts: &[String]) -> usize {
     texts.iter().map(|text| display_width(text)).max().unwrap_or(0)
 }
 
-/// A weight in percent, without the sign.
+/// Formats a weight in percent without the percent sign.
 pub(crate) fn percent(weight: f32) -> String {
     if weight.is_finite() {
-        // Without the absolute value a tiny negative sum would read "-0".
+        // A tiny negative sum would otherwise read "-0".
         format!("{:.0}", (100.0 * weight).round().abs())
     } else {
         "nan".to_owned()
     }
 }
 
-/// The first round number at or above the largest weight, as a weight.
+/// Returns the first round number, as a weight, that is not below the largest weight.
 pub(crate) fn rounded_top(most: f32) -> f32 {
     let steps = [1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0];
-    // Half a percent of grace, for what rounds to the number shown.
+    // Half a percent of tolerance for weights that round to the displayed number.
     let top = steps.into_iter().find(|step| most * 100.0 < step + 0.5).unwrap_or(100.0);
     top / 100.0
 }
 
-/// A bar of a share of `width` columns, in eighths of a column; something is always seen of what is not zero.
+/// Returns a bar for a share of `width` columns, in eighths of a column. Any share above zero is visible.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -58,14 +58,14 @@ pub(crate) fn filled_bar(share: f32, width: usize) -> String {
     bar
 }
 
-/// A word standing on end, a line a grapheme, cut to the tallest allowed.
+/// Returns a word as vertical text, one grapheme a line, truncated to the maximum height.
 pub(crate) fn vertical_word(word: &str, cell: usize) -> Vec<String> {
     let mut signs: Vec<String> = word
         .graphemes(true)
         .map(|grapheme| match grapheme {
-            // The long-vowel mark lies in horizontal text and stands in vertical text.
+            // The long-vowel mark is horizontal in horizontal text and vertical in vertical text.
             "ー" => "｜".to_owned(),
-            // Wider than the column: some scripts join letters into one wide sign.
+            // Wider than the column: some scripts join letters into one wide grapheme.
             wide if display_width(wide) >= cell => "…".to_owned(),
             other => other.to_owned(),
         })
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bars_fill_their_share() {
+    fn bar_lengths_match_shares() {
         assert_eq!(filled_bar(0.0, 10), "");
         assert_eq!(filled_bar(0.0001, 10), "▏");
         assert_eq!(filled_bar(0.5, 5), "██▌");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn tops_are_round_and_never_below() {
+    fn scale_tops_are_round_and_not_below_the_maximum() {
         assert_eq!(rounded_top(0.004), 0.01);
         assert_eq!(rounded_top(0.38), 0.4);
         assert_eq!(rounded_top(0.404), 0.4, "shown as 40");
@@ -101,14 +101,14 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_keep_their_order() {
+    fn largest_items_keep_their_order() {
         let values = [0.1, 0.9, 0.3, 0.9];
         assert_eq!(largest_in_order(&[0, 1, 2, 3], 2, |i| values[i]), [1, 3]);
         assert_eq!(largest_in_order(&[0, 1, 2, 3], 3, |i| values[i]), [1, 2, 3]);
     }
 
     #[test]
-    fn words_stand_on_end() {
+    fn words_are_written_vertically() {
         assert_eq!(vertical_word("コーヒー", 3), ["コ", "｜", "ヒ", "｜"]);
         assert_eq!(vertical_word("e\u{301}a", 3), ["e\u{301}", "a"]);
         assert_eq!(vertical_word("internationally", 3).len(), MAX_HEADING);

@@ -1,32 +1,32 @@
-//! Colour on a terminal: how much of it there is, the scale for weights, and text that can be read on it.
+//! Terminal colors: the color depth, the scale for weights, and readable text on it.
 
-/// How many colours a terminal shows.
+/// Number of colors that a terminal shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ColorDepth {
-    /// No colour and no other escape sequence.
+    /// No color and no other escape sequence.
     #[default]
     None,
-    /// The sixteen colours that every terminal has.
+    /// The sixteen standard colors.
     Ansi16,
-    /// The palette of 256.
+    /// The palette of 256 colors.
     Ansi256,
-    /// Any 24-bit colour.
+    /// Any 24-bit color.
     TrueColor,
 }
 
 impl ColorDepth {
-    /// Finds what to use from whether the output is a terminal and from the environment.
+    /// Detects the color depth from the environment and from whether the output is a terminal.
     ///
-    /// `NO_COLOR` (any value but an empty one) turns colour off before all else. `FORCE_COLOR` and
-    /// `CLICOLOR_FORCE` turn it on where the output is no terminal; `FORCE_COLOR=2` and `3` also say how many.
-    /// Then `CLICOLOR=0`, `TERM=dumb`, `COLORTERM` and `TERM` have their usual meaning.
+    /// A non-empty `NO_COLOR` turns color off and overrides everything else. `FORCE_COLOR` and `CLICOLOR_FORCE` turn
+    /// color on for output that is not a terminal; `FORCE_COLOR=2` and `3` also set the depth. `CLICOLOR=0`,
+    /// `TERM=dumb`, `COLORTERM` and `TERM` then have their usual meaning.
     #[must_use]
     pub fn detect(is_terminal: bool, env: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         if set("NO_COLOR").is_some() {
             return Self::None;
         }
-        // An empty FORCE_COLOR counts as set, as it does elsewhere.
+        // An empty `FORCE_COLOR` counts as set, as in other programs.
         let force = env("FORCE_COLOR");
         match force.as_deref() {
             Some("0" | "false") => return Self::None,
@@ -46,7 +46,7 @@ impl ColorDepth {
         if colours == "truecolor" || colours == "24bit" || term.ends_with("-direct") {
             return Self::TrueColor;
         }
-        // Windows Terminal sets no COLORTERM, and Windows no TERM.
+        // Windows Terminal does not set COLORTERM, and Windows does not set TERM.
         if set("WT_SESSION").is_some() {
             return Self::TrueColor;
         }
@@ -60,10 +60,10 @@ impl ColorDepth {
     }
 }
 
-/// Anchors of the scale from nothing to most, dark to light, evenly spaced in lightness.
+/// Anchors of the scale from zero to the maximum, dark to light, evenly spaced in lightness.
 ///
-/// Lightness alone carries the order, so that it survives every kind of colour blindness; the page's dark
-/// theme has the same anchors.
+/// Lightness alone carries the order, so every kind of color blindness preserves it. The page's dark theme has the same
+/// anchors.
 const SCALE_COLORS: [[u8; 3]; 6] = [
     [0x1b, 0x21, 0x2b],
     [0x1c, 0x44, 0x5c],
@@ -73,16 +73,16 @@ const SCALE_COLORS: [[u8; 3]; 6] = [
     [0xe6, 0xf2, 0xb8],
 ];
 
-/// The same scale in the palette of 256.
+/// The same scale in the palette of 256 colors.
 const SCALE_256: [u8; 7] = [235, 23, 30, 36, 78, 150, 193];
 
-/// The same scale in sixteen colours: background and readable foreground.
+/// The same scale in sixteen colors: background and readable foreground.
 const SCALE_16: [[u8; 2]; 4] = [[40, 97], [44, 97], [46, 30], [103, 30]];
 
-/// Signs for the scale where there is no colour.
+/// Signs of the scale without color.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
 
-/// Puts colour on text, as much as the terminal shows.
+/// Adds color to text, as far as the terminal supports it.
 #[derive(Clone, Copy)]
 pub(crate) struct Painter {
     depth: ColorDepth,
@@ -93,7 +93,7 @@ impl Painter {
         Self { depth }
     }
 
-    /// Whether there are no colours, so that numbers stand apart by space alone.
+    /// Returns whether there are no colors, so only space separates numbers.
     pub(crate) fn is_plain(self) -> bool {
         self.depth == ColorDepth::None
     }
@@ -106,14 +106,14 @@ impl Painter {
         }
     }
 
-    /// A heading.
+    /// Formats a heading.
     pub(crate) fn strong(self, text: &str) -> String {
         self.with_codes("1", text)
     }
 
-    /// What may be read second.
+    /// Formats secondary text.
     pub(crate) fn quiet(self, text: &str) -> String {
-        // "Faint" is missing on some terminals and too faint on others; grey is neither, where there is one.
+        // "Faint" is missing on some terminals and too faint on others; gray avoids both where it exists.
         match self.depth {
             ColorDepth::None => text.to_owned(),
             ColorDepth::Ansi16 => self.with_codes("2", text),
@@ -122,7 +122,7 @@ impl Painter {
         }
     }
 
-    /// What speaks for the class: blue.
+    /// Formats a positive effect: blue.
     pub(crate) fn positive(self, text: &str) -> String {
         match self.depth {
             ColorDepth::None => text.to_owned(),
@@ -132,7 +132,7 @@ impl Painter {
         }
     }
 
-    /// What speaks against it: orange.
+    /// Formats a negative effect: orange.
     pub(crate) fn negative(self, text: &str) -> String {
         match self.depth {
             ColorDepth::None => text.to_owned(),
@@ -142,7 +142,7 @@ impl Painter {
         }
     }
 
-    /// A number with a sign, at a place between −1 and 1: blue above 0, orange below.
+    /// Colors a number by a level between −1 and 1: blue above 0, orange below.
     pub(crate) fn signed(self, level: f32, text: &str) -> String {
         match level {
             x if x > 0.005 => self.positive(text),
@@ -151,12 +151,12 @@ impl Painter {
         }
     }
 
-    /// A small cell without a number, two columns wide, at a place on the scale, 0 to 1.
+    /// Returns a cell without a number, two columns wide, for a level from 0 to 1.
     pub(crate) fn shade(self, level: f32) -> String {
         match self.depth {
             ColorDepth::None => {
                 let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };
-                // What is little is not nothing.
+                // A small share must stay visible.
                 let least = usize::from(level >= 0.02);
                 SHADES[nearest_step(level, SHADES.len()).max(least)].to_string().repeat(2)
             }
@@ -164,9 +164,9 @@ impl Painter {
         }
     }
 
-    /// A cell of the heatmap at a place on the scale, 0 to 1.
+    /// Returns a heatmap cell for a level from 0 to 1.
     ///
-    /// Without colour the spaces before the digits become shade signs.
+    /// Without color the spaces before the digits become shade signs.
     pub(crate) fn cell(self, level: f32, text: &str) -> String {
         let level = if level.is_finite() { level.clamp(0.0, 1.0) } else { 0.0 };
         match self.depth {
@@ -194,7 +194,7 @@ impl Painter {
     }
 }
 
-/// The step of `steps` equal ones, 0 for nothing, nearest to a level.
+/// Returns the nearest of `steps` equal steps; step 0 stands for zero.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -205,7 +205,7 @@ fn nearest_step(level: f32, steps: usize) -> usize {
     (level * (steps - 1) as f32).round() as usize
 }
 
-/// The colour of a level.
+/// Returns the color of a level.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -222,13 +222,13 @@ fn scale_color(level: f32) -> [u8; 3] {
     })
 }
 
-/// Whether dark text reads better on a colour than light text, by contrast as WCAG defines it.
+/// Returns whether dark text has more contrast than light text on a color, as WCAG defines contrast.
 fn needs_dark_text(r: u8, g: u8, b: u8) -> bool {
     let linear = |channel: u8| {
         let c = f32::from(channel) / 255.0;
         if c <= 0.040_45 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
     };
-    // At this luminance the contrast against black equals the contrast against white.
+    // At this luminance the contrasts with black and with white are equal.
     0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b) > 0.179
 }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn detects_what_the_environment_says() {
+    fn color_depth_follows_the_environment() {
         use ColorDepth::{Ansi16, Ansi256, None, TrueColor};
         let term = |t| ("TERM", t);
         assert_eq!(detect(true, &[term("xterm")]), Ansi16);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_grows_lighter_all_the_way() {
+    fn scale_lightness_increases_monotonically() {
         let brightness = |level| {
             let [r, g, b] = scale_color(level).map(f32::from);
             0.2126 * r + 0.7152 * g + 0.0722 * b
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colour_shades_stand_before_the_digits() {
+    fn shades_precede_digits_without_color() {
         let paint = Painter::new(ColorDepth::None);
         assert_eq!(paint.cell(0.0, "  0"), "  0");
         assert_eq!(paint.cell(0.5, " 37"), "▒37");

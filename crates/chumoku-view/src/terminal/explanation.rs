@@ -1,4 +1,4 @@
-//! An explanation as text for a terminal.
+//! An explanation in a terminal.
 
 use super::TerminalOptions;
 use super::cells::{filled_bar, largest_in_order, max_width, rounded_top};
@@ -12,30 +12,31 @@ use chumoku::lang::{show_controls, show_controls_in_text};
 
 const MIN_WIDTH: usize = 40;
 
-/// More words than this are not all shown: the heatmap would fill several screens.
+/// Maximum number of words in the heatmap; more would fill several screens.
 const MAX_WORDS: usize = 60;
 
-/// Most classes shown with their probabilities.
+/// Maximum number of classes with probabilities.
 const MAX_CLASSES: usize = 6;
 
-/// Widest word before a row.
+/// Maximum width of a row label.
 const MAX_LABEL: usize = 14;
 
-/// Most heads of which is said what they do.
+/// Maximum number of heads whose roles are listed.
 const MAX_ROLES: usize = 16;
 
-/// Words of which a sentence says where they look.
+/// Maximum number of words whose attention is described in a sentence.
 const MAX_SENTENCES: usize = 4;
 
-/// Writes the prediction, the effect of each word, and the heatmap of one layer and head, or that there is none.
+/// Writes the prediction, the effect of each word, and the heatmap of one layer and head, or a note that the model has
+/// no attention.
 ///
-/// `layer` and `head` count from 0; the text counts them, and the words, from 1. No line is wider than
-/// `options.width`, and without colour there is no escape sequence in it. The heatmap's cells are
-/// `round(100 · weight)`; without colour, `**` stands for 100.
+/// `layer` and `head` count from 0; the text counts them, and the words, from 1. No line is wider than `options.width`,
+/// and without color the text has no escape sequence. The heatmap's cells are `round(100 · weight)`; without color,
+/// `**` stands for 100.
 ///
 /// # Panics
 ///
-/// If the explanation has no such layer or head, or does not fit together ([`Explanation::validate`]).
+/// If the explanation has no such layer or head, or is inconsistent ([`Explanation::validate`]).
 #[must_use]
 pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &TerminalOptions) -> String {
     assert!(
@@ -88,7 +89,7 @@ impl ExplanationWriter<'_> {
         self.write_line(&text);
     }
 
-    /// Running text, broken into lines, two columns in from the left.
+    /// Writes wrapped text, indented by two columns.
     fn write_prose(&mut self, text: &str, paint: impl Fn(&str) -> String) {
         for line in wrap(text, self.width - 2) {
             self.write_line(&format!("  {}", paint(&line)));
@@ -102,7 +103,7 @@ impl ExplanationWriter<'_> {
 
     fn write_prediction(&mut self) {
         let (e, lang) = (self.explanation, self.lang);
-        // The label may be long; the number after it must show.
+        // A long label is truncated, so that the number after it stays visible.
         let percent = e.probabilities.iter().find(|p| p.label == e.label);
         let percent = percent.map_or(String::new(), |p| format!("  {:.1} %", p.probability * 100.0));
         let number = e.number.map(|number| phrases::number_with_interval(lang, number));
@@ -118,7 +119,7 @@ impl ExplanationWriter<'_> {
         };
         self.out.push_str(&self.paint.strong(&title));
         self.out.push('\n');
-        // Of classes in a tree: the answer goes by these.
+        // For classes in a tree: the path to the answer.
         if e.levels.len() > 1 {
             let node = |node: &LabelProbability| {
                 format!("{} {:.1} %", show_controls_in_text(&node.label), node.probability * 100.0)
@@ -140,7 +141,7 @@ impl ExplanationWriter<'_> {
         }
     }
 
-    /// The beginning of a text, in quotation marks.
+    /// Writes the beginning of a text in quotation marks.
     fn write_quoted(&mut self, sign: &str, text: &str) {
         let lines = wrap(&format!("{sign}{}", self.lang.quoted(&show_controls_in_text(text))), self.width - 2);
         for line in lines.iter().take(3) {
@@ -151,12 +152,12 @@ impl ExplanationWriter<'_> {
         }
     }
 
-    /// The classes with bars; where the predictor has two halves, what each says by itself.
+    /// Writes the classes with bars and, for an ensemble, the probabilities from each member.
     fn write_probabilities(&mut self) {
         let (e, paint) = (self.explanation, self.paint);
         let first = match e.number {
             None => 0,
-            // Of many thresholds those around the one that is asked about.
+            // Many thresholds are reduced to those around the threshold in question.
             Some(_) => {
                 let asked = e.probabilities.iter().position(|p| p.label == e.label).unwrap_or_default();
                 asked.saturating_sub(MAX_CLASSES / 2).min(e.probabilities.len().saturating_sub(MAX_CLASSES))
@@ -168,7 +169,7 @@ impl ExplanationWriter<'_> {
         let headings = phrases::member_headings(self.lang, e.layers > 0);
         let column = headings.map(|h| display_width(h).max(7) + 2);
         let room = self.width - 2 - label_width - 1;
-        // On a narrow screen the bar needs the halves' place.
+        // On a narrow terminal the members' columns replace the bar.
         let parts = e.parts.as_ref().filter(|_| room >= column.iter().sum::<usize>() + 6);
         let columns = if parts.is_some() { 3 } else { 1 };
         let bar = room - column[..columns].iter().sum::<usize>();
@@ -201,7 +202,7 @@ impl ExplanationWriter<'_> {
             );
             self.write_note(&more);
         }
-        // Of a threshold at even odds there is no decision to share.
+        // A threshold with a probability of one half has no decision to share.
         if let (Some(parts), [first, second, ..], None) = (&e.parts, &e.probabilities[..], e.number) {
             let classes = [if e.exclusive { &first.label } else { &e.label }, &second.label];
             let classes = classes.map(|label| truncate(&show_controls_in_text(label), 24));
@@ -216,11 +217,11 @@ impl ExplanationWriter<'_> {
         }
     }
 
-    /// Each word with its score and a bar to the right (for the class) or to the left (against it).
+    /// Writes each word with its effect and a bar: to the right for the class, to the left against it.
     fn write_effects(&mut self) {
         let (e, lang) = (self.explanation, self.lang);
         let class = show_controls_in_text(&e.attribution.class);
-        // A text that is compared with stands above.
+        // A text that is compared with another was shown above.
         let class = if e.similarity.is_some() { truncate(&class, 40) } else { class };
         self.write_heading(&phrases::effect_heading(lang, e, &class));
         self.write_note(&phrases::effect_note(lang, e, &class));
@@ -235,7 +236,7 @@ impl ExplanationWriter<'_> {
         if let Some(curves) = &attribution.curves {
             self.write_note(&phrases::curves_note(lang, curves, &class));
         }
-        // The words that are read at a time, then those after.
+        // First the words of the first window, then the rest.
         let n = e.words.len();
         let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {
             Some(word) => (show_controls(&word.text), word.score, word.whole),
@@ -250,7 +251,7 @@ impl ExplanationWriter<'_> {
         }
         self.write_line("");
 
-        // Short texts get one wide column, longer ones as many as fit, read downwards.
+        // Short texts get one wide column, longer ones as many as fit, filled downwards.
         let most = (self.width / if attribution.whole.is_some() { 44 } else { 36 }).max(1);
         let columns = if shown.len() <= 14 { 1 } else { most };
         let rows = shown.len().div_ceil(columns);
@@ -265,8 +266,8 @@ impl ExplanationWriter<'_> {
         }
     }
 
-    /// One word's score, `width` columns wide, with so many columns for its place and its text; beside it that of the whole
-    /// predictor, if there are two.
+    /// Formats the effect of a word in `width` columns, with the widths of its index and its text. The effect on the
+    /// whole ensemble follows, if there is one.
     fn effect_cell(
         &self,
         i: usize,
@@ -279,7 +280,7 @@ impl ExplanationWriter<'_> {
         let digits = if self.explanation.similarity.is_some() { 3 } else { 2 };
         let number = |score: f32| {
             let number = format!("{score:>+7.digits$}");
-            // A sign would say more than the digits do.
+            // A sign would claim more than the digits.
             let is_zero = number.chars().all(|c| " +-0.".contains(c));
             if is_zero { format!("{:>7.digits$}", 0.0) } else { number }
         };
@@ -289,7 +290,7 @@ impl ExplanationWriter<'_> {
         let half = width.saturating_sub(2 + index + 1 + label + 1 + digits + 1) / 2;
         let length = if top > 0.0 { score.abs() / top } else { 0.0 };
         let (before, after) = if score < 0.0 {
-            // Blocks grow from the left only, so a bar to the left has whole ones.
+            // Block characters fill from the left only, so a bar to the left has whole blocks.
             let n = filled_bar(length, half).chars().filter(|&c| c == '█').count();
             let bar = self.paint.negative(&"█".repeat(n));
             (format!("{}{bar}", " ".repeat(half - n)), " ".repeat(half))
@@ -309,7 +310,7 @@ impl ExplanationWriter<'_> {
         line + &" ".repeat(width.saturating_sub(used))
     }
 
-    /// Each column beside the text with its value, its effect and a bar.
+    /// Writes each feature column with its value, its effect and a bar.
     fn write_feature_columns(&mut self) {
         let (e, lang) = (self.explanation, self.lang);
         let columns = &e.columns;
@@ -323,7 +324,7 @@ impl ExplanationWriter<'_> {
         let most = self.width / 4;
         let names: Vec<String> =
             columns.iter().map(|column| truncate(&show_controls_in_text(&column.name), most)).collect();
-        // What a value is taken for must show behind a long one.
+        // The interpretation of a value must stay visible after a long value.
         let shown = |column: &ColumnEffect| {
             let value = truncate(&show_controls_in_text(&column.value), most.saturating_sub(10));
             truncate(&phrases::column_value(lang, &ColumnEffect { value, ..column.clone() }), most)
@@ -362,7 +363,7 @@ impl ExplanationWriter<'_> {
             self.write_note(phrases::causal_note(lang));
         }
 
-        // Three columns hold "100"; numbers over the columns need one more to stay apart past 99.
+        // "100" takes three columns; column numbers above 99 need one more to stay apart.
         let cell = if n > 99 { 4 } else { 3 };
         let label = max_width(&self.words).min(MAX_LABEL).max(display_width(phrases::heatmap_corner(lang)) - 3);
         let gutter = 2 + self.index_width() + 1 + label + 2;
@@ -370,7 +371,7 @@ impl ExplanationWriter<'_> {
         let received = e.received(layer, head);
         let (shown, rest) = if n > MAX_WORDS {
             let all: Vec<usize> = (0..n).collect();
-            // The column for all others stands apart by one.
+            // The column of all other keys is set apart by one space.
             let fit = (self.width - gutter - 1) / cell;
             (largest_in_order(&all, fit - 1, |i| received[i]), true)
         } else {
@@ -420,7 +421,7 @@ impl ExplanationWriter<'_> {
         self.write_roles();
     }
 
-    /// What each head does.
+    /// Writes the role of each head.
     fn write_roles(&mut self) {
         if self.explanation.words.len() < 3 {
             return;
@@ -438,7 +439,7 @@ impl ExplanationWriter<'_> {
         }
     }
 
-    /// Where the special token and the words that matter most look.
+    /// Writes the most attended words of the special token and of the words with the largest effects.
     fn write_sentences(&mut self, layer: usize, head: usize) {
         let e = self.explanation;
         if e.words.len() < 2 {

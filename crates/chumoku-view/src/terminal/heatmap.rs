@@ -1,4 +1,4 @@
-//! A block of weights for a terminal: words standing on end over the columns, and a line for each row.
+//! A heatmap for a terminal: vertical words above the columns, and a line for each row.
 
 use super::cells::{percent, vertical_word};
 use super::color::{ColorDepth, Painter};
@@ -6,13 +6,13 @@ use crate::phrases;
 use crate::width::{align_left, align_right, display_width};
 use chumoku::lang::Lang;
 
-/// What stands for 100 where it would run into the number before it.
+/// The sign that replaces 100 where it would touch the previous number.
 pub(crate) const FULL_SIGN: &str = "**";
 
-/// What stands where a column cannot be seen.
+/// The sign of a masked key.
 const UNSEEN_SIGN: &str = "·";
 
-/// A number with its sign, in hundredths.
+/// Formats a signed number in hundredths.
 fn hundredths(x: f32) -> String {
     match (100.0 * x).round() {
         0.0 => "0".into(),
@@ -20,32 +20,32 @@ fn hundredths(x: f32) -> String {
     }
 }
 
-/// A block of a heatmap's columns.
+/// A block of columns of a heatmap.
 pub(crate) struct HeatmapPanel<'a> {
-    /// Of the rows (queries), and of the columns (keys); safe to print.
+    /// Words of the rows (queries) and of the columns (keys), safe to print.
     pub(crate) words: [&'a [String]; 2],
-    /// The weight of a row and a column; none where the column cannot be seen.
+    /// Returns the weight of a row and a column; `None` for a masked key.
     pub(crate) weight: &'a dyn Fn(usize, usize) -> Option<f32>,
     pub(crate) rows: &'a [usize],
     pub(crate) keys: &'a [usize],
-    /// The heading of a last column that sums the keys that are not shown, if any are.
+    /// Heading of the last column, which sums all hidden keys; `None` if no key is hidden.
     pub(crate) rest_heading: Option<&'a str>,
-    /// Columns of a cell.
+    /// Width of a cell in columns.
     pub(crate) cell_width: usize,
-    /// Columns of a row's word.
+    /// Width of a row label in columns.
     pub(crate) label_width: usize,
     /// The weight at the top of the scale.
     pub(crate) scale_top: f32,
-    /// What stands between the two axes.
+    /// Text between the two axes.
     pub(crate) corner: &'a str,
-    /// The number of the first row and column: 1, or 0 where they are numbers themselves.
+    /// Number of the first row and column: 1 for words, 0 for axes of numbers.
     pub(crate) first_number: usize,
-    /// Whether numbers have a sign: they are then written in hundredths, with it.
+    /// True for signed numbers, which are written in hundredths with a sign.
     pub(crate) is_signed: bool,
 }
 
 impl HeatmapPanel<'_> {
-    /// The lines of the block.
+    /// Returns the lines of the block.
     pub(crate) fn lines(&self, paint: Painter) -> Vec<String> {
         let mut lines = Vec::new();
         let [row_words, key_words] = self.words;
@@ -55,7 +55,7 @@ impl HeatmapPanel<'_> {
             self.keys.iter().map(|&k| vertical_word(&key_words[k], self.cell_width)).collect();
         let height = standing.iter().map(Vec::len).max().unwrap_or(0);
         for line in 0..height {
-            // Words end where their numbers begin.
+            // Words end just above their numbers.
             let signs: String = standing
                 .iter()
                 .map(|word| match (line + word.len()).checked_sub(height) {
@@ -102,7 +102,8 @@ impl HeatmapPanel<'_> {
     }
 }
 
-/// The scale from 0 to `top`, in which `most` is the largest weight: a line, and what does not fit into it.
+/// Returns the scale from 0 to `top` and a note on the largest weight `most`. The note is separate if it does not fit
+/// on the line.
 pub(crate) fn legend(
     lang: Lang,
     colour: ColorDepth,
@@ -122,7 +123,7 @@ pub(crate) fn legend(
     if shades && percent(most).len() >= cell {
         largest += &phrases::full_sign_note(lang, FULL_SIGN);
     }
-    // The bar, in colour, is 20 columns wide and not as wide as its text is long.
+    // The colored bar is 20 columns wide, less than the length of its text.
     let used = 2 + display_width(word) + 4 + if shades { 7 } else { 20 } + 6;
     if used + 1 + display_width(&largest) <= width {
         (Some(format!("{scale} {largest}")), None)

@@ -1,10 +1,10 @@
-//! Explanations and alignments as text for a terminal, and the colours of one.
+//! Explanations and alignments in a terminal, and terminal colors.
 //!
 //! # Files
 //!
 //! - `alignment`: alignments
 //! - `cells`: percentages, bars and vertical words
-//! - `colour`: terminal colors
+//! - `color`: terminal colors
 //! - `explanation`: explanations
 //! - `heatmap`: heatmaps
 
@@ -23,15 +23,15 @@ pub(crate) use heatmap::{HeatmapPanel, legend};
 
 use chumoku::lang::Lang;
 
-/// How to write an explanation for a terminal.
+/// Options of terminal output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TerminalOptions {
-    /// Columns of the terminal. Taken as 40 where it is less.
+    /// Width of the terminal in columns; the minimum is 40.
     pub width: usize,
-    /// How many colours it shows.
+    /// Color depth of the terminal.
     pub colour: ColorDepth,
-    /// The language of all that is said.
+    /// Language of the output.
     pub lang: Lang,
 }
 

@@ -1,4 +1,4 @@
-//! From what is given to the steps of attention.
+//! The steps of attention, built from the inputs.
 
 use super::example::WorkedExample;
 use super::operation::{Operation, RotaryAngles, StepId};
@@ -13,10 +13,10 @@ use chumoku::tr;
 use ndarray::Array2;
 
 impl WorkedExample {
-    /// All steps that follow from what is given (Vaswani et al. 2017, sections 3.1 and 3.2).
+    /// Builds all steps that follow from the inputs (Vaswani et al. 2017, sections 3.1 and 3.2).
     ///
     /// # Errors
-    /// What does not fit what.
+    /// If inputs do not fit each other; the error says which.
     pub(crate) fn program(&self) -> Result<Program, String> {
         let heads = self.head_counts()?;
         let mut build = ProgramBuilder { example: self, program: Program::default(), heads };
@@ -25,7 +25,8 @@ impl WorkedExample {
         Ok(build.program)
     }
 
-    /// How many heads there are: as many as were said, or as have matrices of their own.
+    /// Returns the numbers of query heads and key heads: from the options, or from the number of matrices for each
+    /// head.
     fn head_counts(&self) -> Result<[usize; 2], String> {
         use Quantity::{K, Q, ScaledScores, Scores, V, Weights};
         let mut heads = self.options.num_heads;
@@ -49,7 +50,7 @@ impl WorkedExample {
     }
 }
 
-/// That there is not a matrix for each head.
+/// Returns the error that there is not one matrix for each head.
 fn head_count_error(name: &str, expected: usize, found: usize) -> String {
     tr!(
         "inputs.{name}: expected {expected} matrices, one for each head, found {found}",
@@ -58,7 +59,7 @@ fn head_count_error(name: &str, expected: usize, found: usize) -> String {
 }
 
 impl ProgramBuilder<'_> {
-    /// The step of what is given for a head.
+    /// Returns the step of an input of a head.
     fn head_input(&mut self, quantity: Quantity, head: Option<usize>) -> Result<Option<StepId>, String> {
         let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
         let (name, expected) = (quantity.name(), self.heads[0]);
@@ -69,7 +70,7 @@ impl ProgramBuilder<'_> {
         Ok(Some(self.program.add_given(quantity, head, matrices[head.unwrap_or(0)].clone())))
     }
 
-    /// Queries, keys or values: given, in one or for each head, or projected.
+    /// Returns queries, keys or values: given as a whole or for each head, or projected.
     fn query_key_value(
         &mut self,
         result: Quantity,
@@ -121,7 +122,7 @@ impl ProgramBuilder<'_> {
         self.add_classes(row.or(last))
     }
 
-    /// Attention; the last of its steps, if it comes to an output.
+    /// Adds attention. Returns the step of its output, if it has one.
     fn add_attention(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
         use Quantity::{BK, BO, BQ, BV, K, Memory, Output, Q, V, WK, WO, WQ, WV};
         let options = &self.example.options;
@@ -175,7 +176,7 @@ impl ProgramBuilder<'_> {
         self.add_residual_and_norm(x, output, NormSite::Attention, [Quantity::Residual, Quantity::FinalNorm]).map(Some)
     }
 
-    /// X, or the embeddings and what their positions add.
+    /// Returns X, or the sum of embeddings and positions.
     fn model_input(&mut self) -> Result<Option<StepId>, String> {
         if let Some(x) = self.whole_input(Quantity::X)? {
             return Ok(Some(x));
@@ -190,7 +191,7 @@ impl ProgramBuilder<'_> {
         Ok(Some(self.program.add_computed(Quantity::X, None, Operation::Sum([embeddings, positions]))?))
     }
 
-    /// The weights of a head.
+    /// Adds the attention weights of a head.
     fn add_weights(&mut self, head: Option<usize>, pair: Option<(StepId, StepId)>) -> Result<Option<StepId>, String> {
         use Quantity::{
             BiasedScores, Largest, MaskedScores, NormalizedK, NormalizedQ, RotatedK, RotatedQ, ScaledScores,
@@ -224,7 +225,7 @@ impl ProgramBuilder<'_> {
                 if q.1 != k.1 {
                     let [(a, b), (c, d)] = [q, k];
                     return Err(tr!(
-                        "Q is {a}×{b} and K {c}×{d}: expected as many columns of both, to multiply Q by Kᵀ",
+                        "Q is {a}×{b} and K {c}×{d}: expected the same number of columns, to multiply Q by Kᵀ",
                         "Q は {a}×{b}、K は {c}×{d} です。Q と Kᵀ を掛けるには列の数が同じでなければなりません"
                     ));
                 }
@@ -272,7 +273,7 @@ impl ProgramBuilder<'_> {
         Ok(Some(self.program.add_computed(Weights, head, Operation::DivideByRowSums { of: exponentials, sums })?))
     }
 
-    /// What becomes of keys; of those that heads share it is computed once.
+    /// Adds a step that depends on keys only; heads with shared keys share it.
     fn key_step(&mut self, quantity: Quantity, head: Option<usize>, operation: Operation) -> Result<StepId, String> {
         let is_same = |step: &ProgramStep| step.quantity == quantity && step.operation == operation;
         match self.program.steps().iter().position(is_same) {
@@ -281,7 +282,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// γ of the norms of each head's queries and keys, where they have it; all heads share them.
+    /// Returns γ of the norms of a head's queries and keys, if they have them; all heads share them.
     fn head_norms(&mut self, [of_queries, of_keys]: [usize; 2]) -> Result<[Option<StepId>; 2], String> {
         let mut gamma = |quantity, columns, of: Quantity| match self.program.find(quantity, None) {
             Some(id) => Ok(Some(id)),
@@ -290,7 +291,7 @@ impl ProgramBuilder<'_> {
         Ok([gamma(Quantity::GammaQ, of_queries, Quantity::Q)?, gamma(Quantity::GammaK, of_keys, Quantity::K)?])
     }
 
-    /// What a step of position turns each pair of a head by, if positions turn them.
+    /// Returns the angles by which one position rotates each pair of a head, for rotary positions.
     fn rotary_angles(&mut self, width: usize) -> Result<Option<RotaryAngles>, String> {
         let (base, has_speeds) = (self.example.options.rotary, self.example.inputs.contains_key(&Quantity::Speeds));
         if base.is_none() && !has_speeds {
@@ -326,7 +327,7 @@ impl ProgramBuilder<'_> {
         Ok(speeds.map(RotaryAngles::Given))
     }
 
-    /// What is added to the scaled scores of a head.
+    /// Returns the matrix that is added to the scaled scores of a head.
     fn score_bias(&self, head: Option<usize>, shape: (usize, usize)) -> Result<Option<Array2<f64>>, String> {
         let options = &self.example.options;
         let mut sum: Option<Array2<f64>> = None;
@@ -355,7 +356,7 @@ impl ProgramBuilder<'_> {
         Ok(sum)
     }
 
-    /// Which keys each query sees, unless it is all.
+    /// Returns which keys each query sees; `None` if it sees all.
     fn visible_keys(&self, shape: (usize, usize)) -> Result<Option<Array2<bool>>, String> {
         let options = &self.example.options;
         let mut seen = options.causal.map(|diagonal| {
@@ -370,7 +371,7 @@ impl ProgramBuilder<'_> {
             seen = Some(seen.map_or(mask.clone(), |seen| seen & mask));
         }
         if let Some(window) = options.window {
-            // A query's own place is where causality puts it.
+            // A query's own position depends on the alignment of the causal mask.
             let offset = match options.causal {
                 Some(CausalAlignment::BottomRight) => shape.1 as isize - shape.0 as isize,
                 _ => 0,
@@ -382,7 +383,7 @@ impl ProgramBuilder<'_> {
         Ok(seen)
     }
 
-    /// As many words as rows and columns.
+    /// Checks that there are as many words as rows and columns.
     fn check_token_counts(&self) -> Result<(), String> {
         let steps = self.program.steps();
         let rows = |names: &[Quantity]| steps.iter().find(|step| names.contains(&step.quantity)).map(|s| s.value.dim());

@@ -1,4 +1,4 @@
-//! The gradients of the loss, from the loss back to what is given: a rule for each operation.
+//! Gradients of the loss with respect to every step back to the inputs: one rule for each operation.
 
 use super::operation::{EntrywiseFunction, NormGradient, Operation, StepId};
 use super::program::{Program, ProgramStep};
@@ -10,26 +10,27 @@ use chumoku::tr;
 use ndarray::Array2;
 use std::collections::HashMap;
 
-/// What the gradient of something made of a step adds to the step's own.
+/// A term of a step's gradient, from one operation that reads the step.
 #[derive(Clone, Debug)]
 enum GradientTerm {
     /// `A Bᵀ`.
     Product([StepId; 2]),
-    /// The gradient itself.
+    /// The gradient of the result itself.
     Same(StepId),
-    /// What stands in the columns from here on: of a step whose columns were shared out to heads.
+    /// The columns of the gradient from this index on, for a step whose columns are split among heads.
     Columns(usize, StepId),
-    /// Something else, which is a step of its own where there are other parts.
+    /// Any other operation. It becomes a step of its own if there are other terms.
     Other(Operation),
 }
 
 impl Program {
-    /// Adds the gradient of the loss with respect to every step that it follows from (Rumelhart, Hinton and Williams 1986).
+    /// Adds the gradient of the loss with respect to every step that the loss depends on (Rumelhart, Hinton and
+    /// Williams 1986).
     ///
-    /// Where the loss follows from a step by what has no steps here, the gradient that is `arriving` at that step is given.
+    /// If the path from a step to the loss is not part of the program, `arriving` gives that step and its gradient.
     ///
     /// # Errors
-    /// If there is no loss and nothing arrives, or it follows by an operation that has no rule here.
+    /// If there is no loss and no arriving gradient, or an operation on the path has no rule.
     pub(super) fn add_gradients(&mut self, arriving: Option<(StepId, &Array2<f64>)>) -> Result<(), String> {
         let mut parts: HashMap<StepId, Vec<(StepId, GradientTerm)>> = HashMap::new();
         let mut last = arriving.map(|(id, _)| id);
@@ -39,7 +40,7 @@ impl Program {
             self.find(Quantity::Target, None),
             self.find(Quantity::Logits, None),
         ) {
-            // Of softmax and cross-entropy together: (p − y)/n.
+            // The gradient of softmax and cross-entropy together: (p − y)/n.
             let over = self.value(target).nrows() as f64;
             let first = Operation::Difference { of: [probabilities, target], over };
             parts.insert(logits, vec![(probabilities, GradientTerm::Other(first))]);
@@ -47,13 +48,13 @@ impl Program {
         }
         let Some(last) = last else {
             return Err(tr!(
-                "gradients: expected a loss to go back from; give inputs.target and what the logits follow from",
-                "勾配: 出発点となる損失が必要です。inputs.target と、ロジットが導ける値を与えてください"
+                "gradients: expected a loss; give inputs.target and the inputs of the logits",
+                "勾配: 出発点となる損失が必要です。inputs.target と、ロジットを計算できる入力を与えてください"
             ));
         };
-        // The gradient of a recurrent network's output that does not come through later tokens.
+        // The gradient of a recurrent network's output without the contribution of later tokens.
         let mut above = None;
-        // What a step is made of stands before it.
+        // Operands precede the steps that read them.
         for id in (0..=last).rev() {
             let gradient = match arriving.filter(|(at, _)| *at == id) {
                 Some((_, matrix)) => {
@@ -74,8 +75,8 @@ impl Program {
         Ok(())
     }
 
-    /// The parts of a step's gradient with what comes through later tokens, of what a recurrent network hands on; `above` is the
-    /// gradient of its output without that.
+    /// Adds the contribution of later tokens to the gradient terms of a recurrent network's output or cell state.
+    /// `above` is the gradient of the output without that contribution.
     fn add_recurrent_terms(
         &mut self,
         id: StepId,
@@ -93,7 +94,7 @@ impl Program {
             *above = Some(own);
             parts = vec![(id, GradientTerm::Same(own))];
         }
-        // H follows from C: its gradient comes before.
+        // H depends on C, so its gradient is computed first.
         let Some(gradient) = *above else { return Err(self.no_rule_error(id)) };
         parts.insert(
             0,
@@ -105,12 +106,12 @@ impl Program {
         Ok(parts)
     }
 
-    /// All parts of a step's gradient together, each with the step that it comes through.
+    /// Combines the terms of a step's gradient, each with the step that it comes from.
     fn sum_terms(&mut self, id: StepId, mut parts: Vec<(StepId, GradientTerm)>) -> Result<Operation, String> {
         if let [(_, GradientTerm::Other(operation))] = &parts[..] {
             return Ok(operation.clone());
         }
-        // The last that were made of a step come first.
+        // The last readers come first.
         parts.reverse();
         let (mut pairs, mut added, mut columns) = (Vec::new(), Vec::new(), Vec::new());
         for (through, part) in parts {
@@ -138,7 +139,7 @@ impl Program {
         }
     }
 
-    /// What a step's gradient adds to those of the steps that it is made of.
+    /// Returns the gradient terms of the operands of a step with gradient `g`.
     fn gradient_terms(&mut self, id: StepId, g: StepId) -> Result<Vec<(StepId, GradientTerm)>, String> {
         use GradientTerm::{Other, Product, Same};
         Ok(match &self.step(id).operation.clone() {
@@ -169,7 +170,7 @@ impl Program {
                 all.iter().map(part).collect()
             }
             Operation::Scale { of, factor } => vec![(*of, Other(Operation::Scale { of: g, factor: *factor }))],
-            // Where nothing is seen the weight is 0, and so is its gradient.
+            // Masked keys have the weight 0 and the gradient 0.
             Operation::Mask { of, .. } | Operation::AddBias { of, .. } => vec![(*of, Same(g))],
             Operation::DivideByRowSums { of: exponentials, .. } => match &self.step(*exponentials).operation {
                 Operation::Exp { of, .. } => {
@@ -197,7 +198,7 @@ impl Program {
             Operation::UnitLength(of) => {
                 vec![(*of, Other(Operation::UnitGradient { of: *of, unit: id, gradient: g }))]
             }
-            // The other way round.
+            // Rotates in the opposite direction.
             Operation::Rotary { of, angles, is_back } => {
                 vec![(*of, Other(Operation::Rotary { of: g, angles: *angles, is_back: !is_back }))]
             }
@@ -210,7 +211,7 @@ impl Program {
                 self.curve_terms(id, *of, g, EntrywiseFunction::Activation(*activation))?
             }
             Operation::Tanh(of) => self.curve_terms(id, *of, g, EntrywiseFunction::Tanh)?,
-            // Y = σ(A + B) or tanh(A + B), of some columns of both.
+            // Y = σ(A + B) or tanh(A + B), over a range of columns of both.
             Operation::Gate { terms, width, is_tanh } => {
                 let inside = Operation::GateGradient { gate: id, gradient: g, is_tanh: *is_tanh };
                 let inside = self.add_derived(id, StepKind::Inside, "", inside)?;
@@ -232,7 +233,7 @@ impl Program {
                 let parts = pairs.iter().copied().flat_map(both);
                 parts.map(|(of, other)| (of, Other(Operation::Hadamard([g, other])))).collect()
             }
-            // Row t of H′ is row t − 1 of H, which has its gradient already; the first is h_0.
+            // Row t of H′ is row t − 1 of H, whose gradient is already complete; the first row is h_0.
             Operation::Recurrence(before) => {
                 let first = Operation::Pool { of: g, ways: vec![Pooling::First] };
                 before.first[usize::from(before.is_state)].iter().map(|id| (*id, Other(first.clone()))).collect()
@@ -253,7 +254,7 @@ impl Program {
         })
     }
 
-    /// The parts of what an entrywise function was applied to.
+    /// Returns the gradient terms of an entrywise function.
     fn curve_terms(
         &mut self,
         id: StepId,
@@ -267,8 +268,8 @@ impl Program {
         Ok(vec![(of, GradientTerm::Other(Operation::Hadamard([g, slope])))])
     }
 
-    /// The parts of what was normalised, and of γ and β: Y = γ ∘ X̂ + β with the rows X̂ that `bare` comes to, so that
-    /// dβ = Σᵢ dY and dγ = Σᵢ dY ∘ X̂ (Ba, Kiros and Hinton 2016; Zhang and Sennrich 2019).
+    /// Returns the gradient terms of a normalized step and of γ and β: Y = γ ∘ X̂ + β, where the operation `bare`
+    /// computes the rows X̂. Then dβ = Σᵢ dY and dγ = Σᵢ dY ∘ X̂ (Ba, Kiros and Hinton 2016; Zhang and Sennrich 2019).
     fn norm_terms(
         &mut self,
         id: StepId,
@@ -287,7 +288,7 @@ impl Program {
         Ok(of_beta.into_iter().chain(of_gamma).chain([of]).collect())
     }
 
-    /// Softmax's Jacobian of the row of which most is seen, the first of several.
+    /// Adds the Jacobian of softmax for the row with the most visible keys, the first of several.
     fn add_jacobian(&mut self, shares: StepId) -> Result<(), String> {
         let rows = self.value(shares).rows();
         let seen = rows.into_iter().map(|row| row.iter().filter(|x| **x != 0.0).count()).enumerate();
@@ -299,8 +300,8 @@ impl Program {
     fn no_rule_error(&self, id: StepId) -> String {
         let name = self.step(id).quantity.name();
         tr!(
-            "gradients: expected steps that have one; {name} is computed by something that has none here (hard attention, or several \
-             ways of pooling)",
+            "gradients: {name} is computed by an operation without a gradient rule (hard attention, or several \
+             poolings)",
             "勾配: {name} の計算（ハードアテンション、または複数のプーリング）には、勾配を求める規則がありません"
         )
     }

@@ -1,4 +1,4 @@
-//! Worked examples that come with the program: those of the folder `worked` beside `src`.
+//! Built-in worked examples: the files of the folder `worked` next to `src`.
 
 use super::example::WorkedExample;
 use chumoku::lang::wording::did_you_mean;
@@ -39,15 +39,15 @@ const EXAMPLES: [(&str, &str); 26] = examples![
     "waves",
 ];
 
-/// The names of the built-in worked examples.
+/// Returns the names of the built-in worked examples.
 pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     EXAMPLES.iter().map(|(name, _)| *name)
 }
 
-/// A built-in worked example.
+/// Returns a built-in worked example.
 ///
 /// # Errors
-/// If there is none of the name: the names.
+/// If no example has this name; the error lists the names.
 pub fn builtin(name: &str) -> Result<WorkedExample> {
     let Some((_, text)) = EXAMPLES.iter().find(|(known, _)| *known == name) else {
         let names: Vec<&str> = builtin_names().collect();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_can_be_read() {
+    fn all_examples_parse() {
         for name in builtin_names() {
             let example = builtin(name).unwrap();
             assert!(!example.title.is_empty() && !example.source.is_empty(), "{name}");

@@ -1,18 +1,18 @@
-//! What a worked example says of itself, in one language or in both.
+//! Captions of worked examples, in one language or in both.
 
 use chumoku::Lang;
 
-/// A title, or where something was published; in Japanese too where its file has it so.
+/// A title or source, with its Japanese translation if the file has one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Caption {
-    /// As it stands for every language that has no text of its own; in Japanese where there is nothing else.
+    /// The text for all languages without a translation; Japanese if the file has no other.
     pub text: String,
-    /// The same in Japanese.
+    /// The Japanese translation.
     pub japanese: Option<String>,
 }
 
 impl Caption {
-    /// The text for those who read this language.
+    /// Returns the text in a language.
     #[must_use]
     pub fn in_lang(&self, lang: Lang) -> &str {
         match (lang, &self.japanese) {
@@ -21,7 +21,7 @@ impl Caption {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether the caption is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()

@@ -1,9 +1,9 @@
-//! Whether the numbers of a worked example are true, and where they first go wrong.
+//! Checks the claims of a worked example, and finds where they first go wrong.
 //!
-//! A claim holds if it is within half a unit of its last printed digit. What does not hold may still follow from the
-//! claims before it, as they were printed: if one of those is wrong, the error was made there; if not, nobody made one,
-//! and what is left is that they were rounded. What follows from rounded numbers is not one number but an interval,
-//! which is computed with interval arithmetic and is never too narrow (`belief.rs`).
+//! A claim holds if it is within half a unit of its last printed digit. Any other claim may still follow from the
+//! previous claims as printed. If one of those is wrong, the error was made there. If none is, nobody made an error,
+//! and rounding explains the difference. The consequences of rounded numbers are intervals, computed with interval
+//! arithmetic, which is never too narrow (`implications.rs`).
 
 use super::example::WorkedExample;
 use super::implications::{ClaimMatrix, Implications, Verdict};
@@ -21,34 +21,34 @@ use serde::Serialize;
 /// The claimed number that is furthest from the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WorstNumber {
-    /// Its place: row and column from 0, after the head where each has its own; empty for a single figure.
+    /// Row and column from 0, preceded by the head if each head has its own matrix; empty for a single number.
     pub index: Vec<usize>,
-    /// As it was printed.
+    /// The printed text.
     pub claimed: String,
-    /// What it should be.
+    /// The true value.
     #[serde(rename = "true")]
     pub truth: f64,
-    /// What it should be after the steps before as claimed, where that is something else.
+    /// The value that follows from the previous claims, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from_claims: Option<f64>,
 }
 
-/// What is to be said of a step.
+/// Verdict on a claim.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClaimResult {
-    /// The claim's name.
+    /// Name of the claim.
     pub name: String,
-    /// Whether it is true.
+    /// The verdict.
     pub verdict: Verdict,
-    /// How many numbers are claimed.
+    /// Number of claimed numbers.
     pub claimed: usize,
-    /// How many of them are wrong or inherited.
+    /// Number of wrong or inherited numbers.
     pub wrong: usize,
-    /// How many of them are not true to the last digit because the steps before were rounded.
+    /// Number of numbers that are off in the last digit because previous steps were rounded.
     pub rounded: usize,
-    /// The number that is furthest from the truth, if one is not true: a wrong one before others.
+    /// The number furthest from the truth, if any is not true; wrong numbers take precedence.
     pub worst: Option<WorstNumber>,
-    /// Rows of claimed weights that do not sum to 1, nor would without rounding.
+    /// Rows of claimed weights whose sum is not 1, even allowing for rounding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub row_sums: Vec<RowSum>,
 }
@@ -56,16 +56,16 @@ pub struct ClaimResult {
 /// The sum of a row of claimed weights.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RowSum {
-    /// The row from 0, after the head where each has its own.
+    /// The row from 0, preceded by the head if each head has its own matrix.
     pub index: Vec<usize>,
-    /// What the printed numbers sum to.
+    /// The sum of the printed numbers.
     pub sum: f64,
 }
 
-/// What is to be said of a worked example.
+/// Result of checking a worked example.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CheckReport {
-    /// Whether no claim is wrong or inherited: each holds, or follows from what was rounded.
+    /// True if no claim is wrong or inherited: each holds or follows from rounded numbers.
     pub ok: bool,
     /// The claims, in the order of the computation.
     pub steps: Vec<ClaimResult>,
@@ -75,7 +75,7 @@ impl WorkedExample {
     /// Checks every claimed number.
     ///
     /// # Errors
-    /// If the matrices do not fit each other, or a claim is about what does not follow from them.
+    /// If the matrices do not fit each other, or a claim names a quantity that does not follow from them.
     pub fn check(&self) -> Result<CheckReport, String> {
         if !self.size_claims.is_empty() {
             return Ok(self.check_size_claims());
@@ -83,7 +83,7 @@ impl WorkedExample {
         if self.claims.is_empty() {
             return Err(tr!(
                 "no claims: expected the key “claims” with at least one of Q, K, V, scores, …",
-                "主張がありません。Q、K、V、scores などを一つ以上書いたキー “claims” が必要です"
+                "検算する値の記載がありません。Q、K、V、scores などを一つ以上書いたキー “claims” が必要です"
             ));
         }
         let program = self.program_for_claims()?;
@@ -110,7 +110,8 @@ impl WorkedExample {
             };
             let step = match ids.iter().zip(claim).all(is_own) {
                 true => check_claim(&believed, &program, what, &ids, &claims),
-                // Another claim is about the same step: one head's output may be called heads, concat and output.
+                // Another claim is about the same step: the output of a single head may be claimed as heads, concat and
+                // output.
                 false => {
                     let mut claims = claims.clone();
                     ids.iter().zip(claim).for_each(|(&id, matrix)| claims[id] = Some(matrix));
@@ -132,7 +133,7 @@ impl CheckReport {
 }
 
 impl WorkedExample {
-    /// Holds the figures of an example of sizes against the truth.
+    /// Checks the claims of an example about sizes.
     fn check_size_claims(&self) -> CheckReport {
         let step = |SizeClaim { name, claim, truth }: &SizeClaim| {
             let holds = claim.agrees_with(*truth);
@@ -151,7 +152,7 @@ impl WorkedExample {
         CheckReport::new(self.size_claims.iter().map(step).collect())
     }
 
-    /// The steps that claims are about: with gradients and a step of the optimizer, if any is about those.
+    /// Builds the steps that claims refer to, including gradients and the optimizer step if claims need them.
     fn program_for_claims(&self) -> Result<Program, String> {
         let mut program = self.program()?;
         let kinds = || self.claims.iter().map(|(kind, ..)| *kind);
@@ -162,8 +163,8 @@ impl WorkedExample {
             let Some(optimizer) = &self.optimizer else {
                 let name = claim_name(*kind, *quantity);
                 return Err(tr!(
-                    "claims.{name}: expected the key “optimizer” too, the settings of the step (an empty object for the usual \
-                     ones)",
+                    "claims.{name}: expected the key “optimizer” too, the settings of the step (an empty object for the \
+                     defaults)",
                     "claims.{name}: 更新の設定を示すキー “optimizer” も必要です（既定値でよければ空のオブジェクト）"
                 ));
             };
@@ -172,7 +173,7 @@ impl WorkedExample {
         Ok(program)
     }
 
-    /// The steps that a claim is about, one for each of its matrices.
+    /// Returns the steps that a claim refers to, one for each of its matrices.
     fn claimed_steps(
         &self,
         program: &Program,
@@ -191,7 +192,7 @@ impl WorkedExample {
             ))
         };
         let mut ids = if claim.len() > 1 { of_heads(quantity) } else { whole(quantity).unwrap_or_default() };
-        // One head's output, or the heads side by side, may already be the output.
+        // The output of a single head, or the concatenated heads, may be the output.
         let is_last =
             |id: StepId| matches!(program.step(id).operation, Operation::WeightedSum(_) | Operation::Concat(_));
         let is_of_heads = kind == StepKind::Value && matches!(quantity, Quantity::HeadOutput | Quantity::Concat);
@@ -215,8 +216,8 @@ impl WorkedExample {
             }
             if kind != StepKind::Value {
                 return Err(tr!(
-                    "claims.{name}: expected a quantity whose gradient the trace has (softmax is taken as a whole) and, of a step of \
-                     training, a parameter or what follows from one; {} is none of these here",
+                    "claims.{name}: expected a quantity whose gradient the trace has (softmax counts as a whole) or, after a \
+                     training step, a parameter or a quantity that follows from one; {} is none of these here",
                     "claims.{name}: 勾配がトレースにある値（ソフトマックスは全体で一つ。更新については、パラメータかそこから導かれる値）が\
                      必要ですが、ここでは {} はどれでもありません",
                     quantity.name()
@@ -250,12 +251,12 @@ impl WorkedExample {
     }
 }
 
-/// The name of a claim.
+/// Returns the name of a claim.
 pub(super) fn claim_name(kind: StepKind, quantity: Quantity) -> String {
     kind.claim_prefix().unwrap_or_default().to_owned() + quantity.name()
 }
 
-/// What is to be said of a claim.
+/// Returns the verdict on a claim.
 fn check_claim(
     implications: &Implications,
     program: &Program,
@@ -288,7 +289,7 @@ fn check_claim(
             if verdict == Verdict::Holds {
                 continue;
             }
-            // What is wrong here counts before what was wrong already, and that before what was rounded.
+            // Wrong numbers take precedence over inherited ones, and these over rounded ones.
             let distance = (printed.value - truth).abs();
             let rank = (verdict, if distance.is_nan() { f64::INFINITY } else { distance });
             if found.worst.is_none() || rank > largest {
@@ -309,8 +310,8 @@ fn check_claim(
     found
 }
 
-/// What a row of printed weights sums to, if rounding does not explain that it is not 1. A row that sees nothing has
-/// weights 0.
+/// Returns the sum of a row of printed weights if it is not 1 even allowing for rounding. A row without visible keys
+/// has the weights 0.
 fn unexpected_sum(row: &[Option<PrintedNumber>]) -> Option<f64> {
     let row: Vec<&PrintedNumber> = row.iter().map(Option::as_ref).collect::<Option<_>>()?;
     let sum: f64 = row.iter().map(|x| x.value).sum();
@@ -333,8 +334,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_from_what_it_causes() {
-        // Q is wrong; scores follow from it as claimed; scaled are wrong by themselves; weights are true.
+    fn errors_are_distinguished_from_their_consequences() {
+        // Q is wrong, scores follow from it as claimed, scaled is wrong by itself, and weights are true.
         let checked = check(
             r#"{"inputs": {"X": [[1, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]]},
                 "claims": {"Q": [[1, 2], [3, 5]], "scores": [[1, 2], [3, 5]],
@@ -350,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_are_filled_with_what_follows() {
+    fn gaps_are_filled_with_implied_numbers() {
         let checked = check(
             r#"{"inputs": {"Q": [[2, 0], [0, 2]], "K": [[1, 0], [0, 1]], "V": [[1, 2, 3], [4, 5, 6]]},
                 "claims": {"scores": [[3, null], [null, null]], "scaled": [["2.12", 0], [0, "1.41"]],

@@ -1,4 +1,4 @@
-//! What follows a layer in a classifier: logits, probabilities, and the loss of a target.
+//! The classifier after a layer: logits, probabilities, and the loss of a target.
 
 use super::operation::{Operation, StepId};
 use super::program_builder::{ProgramBuilder, shape_error};
@@ -7,8 +7,8 @@ use chumoku::tr;
 use ndarray::ArrayView1;
 
 impl ProgramBuilder<'_> {
-    /// A linear layer to the classes, softmax and cross-entropy, as far as they are asked for, of the text's one row or of
-    /// each token's.
+    /// Adds a linear layer to the classes, softmax and cross-entropy, as far as the example has them. Their input is
+    /// the text's single row or the row of each token.
     pub(super) fn add_classes(&mut self, of: Option<StepId>) -> Result<(), String> {
         use Quantity::{
             ClassB, ClassExponentials, ClassLargest, ClassSums, ClassW, LogProbabilities, Logits, Loss, Probabilities,
@@ -23,7 +23,7 @@ impl ProgramBuilder<'_> {
         }
         if has(Logits) && has(ClassW) {
             return Err(tr!(
-                "inputs.logits and inputs.W_class: expected one of both",
+                "inputs.logits and inputs.W_class: expected only one of the two",
                 "inputs.logits と inputs.W_class: どちらか一つだけが必要です"
             ));
         }
@@ -37,7 +37,7 @@ impl ProgramBuilder<'_> {
             },
             _ if has_weights => {
                 return Err(tr!(
-                    "inputs.W_class: expected what it is multiplied with: an output, pooled or not, or hidden with \
+                    "inputs.W_class: expected an input to multiply: an output, pooled or not, or hidden with \
                      options.pooling",
                     "inputs.W_class: 掛ける相手（出力、それをプーリングした値、または hidden と options.pooling）が必要です"
                 ));
@@ -70,7 +70,7 @@ impl ProgramBuilder<'_> {
             let expected = tr!("{}×{}", "{}×{} ", shape.0, shape.1);
             return Err(shape_error("target", matrix, &expected, Logits.name(), shape));
         }
-        // Shares have the digits that they were printed with.
+        // The target shares have the digits that they were printed with.
         let is_shared = |row: ArrayView1<'_, f64>| row.iter().all(|&x| x >= 0.0) && (row.sum() - 1.0).abs() <= 5e-3;
         if let Some((i, row)) = matrix.rows().into_iter().enumerate().find(|(_, row)| !is_shared(*row)) {
             let found: Vec<String> = row.iter().map(f64::to_string).collect();

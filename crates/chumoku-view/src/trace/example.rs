@@ -1,4 +1,4 @@
-//! Worked examples from files: what is given, and what is claimed to follow.
+//! Worked examples from files: inputs and claims.
 
 use super::caption::Caption;
 use super::matrices::{Claim, orient_list, read_numbers, require_complete};
@@ -14,28 +14,28 @@ use std::collections::HashMap;
 use std::io::Read;
 use std::path::Path;
 
-/// A worked example of attention: matrices, and what someone says follows from them.
+/// A worked example of attention: matrices, and claims about what follows from them.
 ///
-/// `docs/worked-examples.md` describes the file.
+/// `docs/worked-examples.md` describes the file format.
 #[derive(Clone, Debug, Default)]
 pub struct WorkedExample {
-    /// What it is called.
+    /// Title.
     pub title: Caption,
-    /// Where it was published.
+    /// The publication that the example comes from.
     pub source: Caption,
     /// The words of the queries.
     pub tokens: Vec<String>,
-    /// The words of the keys: those of the queries unless it is set.
+    /// The words of the keys; by default those of the queries.
     pub key_tokens: Vec<String>,
-    /// The names of the classes, where it ends in some.
+    /// The names of the classes of a classifier.
     pub classes: Vec<String>,
     pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
     pub(crate) options: ExampleOptions,
-    /// In the order of a trace, what of which quantity each is about.
+    /// Kind, quantity and numbers of each claim, in the order of a trace.
     pub(crate) claims: Vec<(StepKind, Quantity, Claim)>,
-    /// How its parameters take a step down their gradients, if they do.
+    /// The settings of the optimizer step, if there is one.
     pub(crate) optimizer: Option<AdamWSettings>,
-    /// Of an example of sizes.
+    /// The claims of an example about sizes.
     pub(crate) size_claims: Vec<SizeClaim>,
 }
 
@@ -56,10 +56,11 @@ const KEYS: [&str; 13] = [
 ];
 
 impl WorkedExample {
-    /// Reads a file, or standard input if it is called `-`.
+    /// Reads a file, or standard input for the path `-`.
     ///
     /// # Errors
-    /// If it cannot be read, or is no worked example: where, what was expected, and what was found.
+    /// If the file cannot be read or is not a worked example; the error names the place, the expectation and the
+    /// finding.
     pub fn open(path: &Path) -> Result<WorkedExample> {
         let bytes = match path.as_os_str() == "-" {
             true => {
@@ -83,10 +84,10 @@ impl WorkedExample {
         WorkedExample::parse(text.trim_start_matches('\u{feff}')).map_err(fault)
     }
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the text is not a worked example; the error says why.
     pub fn parse(text: &str) -> Result<WorkedExample, String> {
         let file = JsonObject::read(text, "", &KEYS)?;
         let names: Vec<&str> = Quantity::all().map(Quantity::name).collect();
@@ -141,8 +142,8 @@ impl WorkedExample {
                 let Some(text) = claims.raw_value(name) else { continue };
                 if *kind == StepKind::Value && example.inputs.contains_key(quantity) {
                     return Err(tr!(
-                        "claims.{name}: {name} is given in inputs; a claim is about what follows",
-                        "claims.{name}: {name} は inputs で与えられています。主張できるのは、そこから導かれる値です"
+                        "claims.{name}: {name} is given in inputs; claims are about quantities that follow",
+                        "claims.{name}: {name} は inputs で与えられています。claims に書けるのは、そこから導かれる値です"
                     ));
                 }
                 let claim = orient_list(*quantity, read_numbers(text, &format!("claims.{name}"))?);

@@ -1,4 +1,4 @@
-//! One number of a step, term by term.
+//! Expansions: one number of a step, term by term.
 
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
 use super::printed_number::Scalar;
@@ -8,20 +8,20 @@ use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 use ndarray::Array2;
 
-/// How one number came about.
+/// The computation of one number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expansion {
-    /// Its row and column, from 0.
+    /// Row and column, from 0.
     pub index: [usize; 2],
-    /// Its letter.
+    /// Symbol of the matrix.
     pub symbol: String,
-    /// What is done.
+    /// The expression.
     pub form: ExpansionForm,
-    /// The number.
+    /// The result.
     pub result: f64,
 }
 
-/// An arithmetic expression of numbers.
+/// An arithmetic expression.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ExpansionForm {
@@ -29,7 +29,7 @@ pub enum ExpansionForm {
     Products {
         /// The factors of each term.
         terms: Vec<[f64; 2]>,
-        /// What is added at the end.
+        /// The bias, added at the end.
         bias: Option<f64>,
     },
     /// `a + b + …`.
@@ -40,9 +40,9 @@ pub enum ExpansionForm {
     Tanh(f64),
     /// `σ(a + b)`, or `tanh(a + b)`.
     Gate {
-        /// What is added.
+        /// The summands.
         terms: [f64; 2],
-        /// Whether it is tanh.
+        /// True for tanh, false for σ.
         is_tanh: bool,
     },
     /// `ln(a)`.
@@ -56,24 +56,24 @@ pub enum ExpansionForm {
     },
     /// `(a − b) / n`.
     Difference([f64; 2], f64),
-    /// `a · (b − c)`: of a softmax's gradient c is the sum of all shares of a row times their gradients.
+    /// `a · (b − c)`: in the gradient of softmax, c is the sum over the row of shares times their gradients.
     SoftmaxGradient([f64; 3]),
-    /// `g · y · (1 − y)`, or `g · (1 − y²)`: the gradient of what is inside a gate y.
+    /// `g · y · (1 − y)`, or `g · (1 − y²)`: the gradient at the input of a gate with output y.
     GateGradient {
         /// g and y.
         of: [f64; 2],
-        /// Whether y is a tanh.
+        /// True if y is a tanh, false if it is a σ.
         is_tanh: bool,
     },
-    /// What an activation makes of a: `max(0, a)`, say.
+    /// An activation of a, such as `max(0, a)`.
     Activation(Activation, f64),
     /// `a / √n`.
     OverSqrt(f64, usize),
     /// `a / b`.
     Quotient(f64, f64),
-    /// `a · cos θ ± b · sin θ`, with the sign and the angle in radians.
+    /// `a · cos θ ± b · sin θ`, with a sign and an angle in radians.
     Rotation {
-        /// The two numbers that are turned.
+        /// The rotated pair.
         pair: [f64; 2],
         /// −1 for the first of a pair, 1 for the second.
         sign: f64,
@@ -98,37 +98,37 @@ pub enum ExpansionForm {
         /// γ.
         gamma: Option<f64>,
     },
-    /// `[a > 0]`, of relu.
+    /// `[a > 0]`, the derivative of relu.
     IsPositive(f64),
     /// `1 − tanh²(a)`.
     TanhDerivative(f64),
-    /// `Φ(a) + a · φ(a)`, of gelu.
+    /// `Φ(a) + a · φ(a)`, the derivative of gelu.
     GeluDerivative(f64),
-    /// `s · (1 + a · (1 − s))` with `s = 1 / (1 + exp(−a))`, of silu.
+    /// `s · (1 + a · (1 − s))` with `s = 1 / (1 + exp(−a))`, the derivative of silu.
     SiluDerivative(f64),
-    /// `(g − centre − x · along) / √(spread + ε)`: the gradient of what was normalised to x.
+    /// `(g − center − x · along) / √(spread + ε)`: the gradient of a normalization with the result x.
     NormGradient {
-        /// g, x and what the mean of g·x is.
+        /// g, x and the mean of g·x.
         of: [f64; 3],
-        /// The mean of g, where the mean was taken off.
+        /// The mean of g, if the normalization subtracts the mean.
         centre: Option<f64>,
         /// The variance or the mean square, and ε.
         under: [f64; 2],
     },
-    /// `(g − u · along) / length`: the gradient of what was divided by its length.
+    /// `(g − u · along) / length`: the gradient of a division by the length.
     UnitGradient([f64; 4]),
-    /// `a · (1 − a)` of one share, or `−a · b` of two.
+    /// `a · (1 − a)` for one share, or `−a · b` for two.
     Jacobian(f64, Option<f64>),
     /// `rate · m / (√v + ε)`.
     Update([f64; 4]),
 }
 
-/// A number is expanded that stands among the first rows and columns, so that it is seen in every form.
+/// An expanded number is in the first rows and columns, which every form shows.
 const CORNER_SIZE: usize = 6;
-/// By how much of itself a number is larger, so that which is does not hang on the last digit of an exponential.
+/// Relative margin of a larger number, so that the choice does not depend on the last digit of an exponential.
 const TIE_MARGIN: f64 = 1e-9;
 
-/// Expands the number of a step that has most to show: the largest finite one of the corner, the first of several.
+/// Expands one number of a step: the largest finite one in the corner, the first of several.
 pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let step = program.step(id);
     let corner = step.value.indexed_iter().filter(|((i, j), x)| *i < CORNER_SIZE && *j < CORNER_SIZE && x.is_finite());
@@ -155,7 +155,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             bias: bias.map(|bias| of(bias)[[0, column]]),
         },
         Operation::WeightedSum([a, b]) => {
-            // A share of 0 takes nothing, whatever stands there.
+            // A share of 0 contributes nothing, whatever its value is.
             let mut terms = products(*a, &|k| of(*b)[[k, column]]);
             terms.retain(|[share, value]| *share != 0.0 || value.is_finite());
             ExpansionForm::Products { terms, bias: None }
@@ -262,7 +262,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         }
         Operation::Log(a) => ExpansionForm::Logarithm(of(*a)[at]),
         Operation::CrossEntropy { target, logarithms } => {
-            // A share of 0 takes nothing: of a one-hot target one term is left.
+            // A share of 0 contributes nothing: a one-hot target leaves one term.
             let terms = of(*target).iter().zip(of(*logarithms)).map(|(share, x)| [*share, *x]);
             let terms = terms.filter(|[share, _]| *share != 0.0).collect();
             ExpansionForm::NegativeMean { terms, over: of(*target).nrows() as f64 }
@@ -319,7 +319,7 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     Some(Expansion { index: [row, column], symbol: step.symbol(), form, result: step.value[at] })
 }
 
-/// A number of the gradient of what was normalised.
+/// Returns the expression of a number of a normalization's gradient.
 fn norm_gradient_form(program: &Program, made: &NormGradient, at: (usize, usize)) -> ExpansionForm {
     let [x, plain, gradient] = [made.of, made.plain, made.gradient].map(|id| program.value(id).row(at.0));
     let n = x.len() as f64;
@@ -333,17 +333,17 @@ fn norm_gradient_form(program: &Program, made: &NormGradient, at: (usize, usize)
     }
 }
 
-/// How numbers and signs are written.
+/// Spelling of numbers and signs.
 pub(super) struct ExpansionFormat<'a> {
     pub(super) number: &'a dyn Fn(f64) -> String,
     pub(super) is_latex: bool,
     pub(super) lang: Lang,
-    /// Most terms that are written; the others are counted.
+    /// Maximum number of written terms; the others are counted.
     pub(super) terms: usize,
 }
 
 impl Expansion {
-    /// The letter with its place, counted from 1.
+    /// Returns the symbol of the number with its row and column, counted from 1.
     pub(super) fn element_symbol(&self, is_latex: bool) -> String {
         let [row, column] = self.index.map(|i| i + 1);
         match is_latex {
@@ -352,7 +352,7 @@ impl Expansion {
         }
     }
 
-    /// The expression, without the result.
+    /// Returns the expression without the result.
     pub(super) fn expression_text(&self, spelling: &ExpansionFormat<'_>) -> String {
         let ExpansionFormat { number, is_latex, lang, terms: most } = *spelling;
         let [times, minus, root] = match is_latex {
@@ -363,7 +363,7 @@ impl Expansion {
             true => format!("\\underbrace{{\\cdots}}_{{{count}}}"),
             false => more_terms_note(lang, count),
         };
-        // A negative number after a sign stands in brackets.
+        // A negative number after a sign is put in parentheses.
         let signed = |x: f64| if x < 0.0 { format!("({})", number(x)) } else { number(x) };
         let braced = |x: String| if is_latex { format!("{{{x}}}") } else { x };
         let joined = |parts: Vec<String>| {
@@ -515,7 +515,7 @@ impl Expansion {
         }
     }
 
-    /// The expression worked out: what is shown can be recomputed.
+    /// Evaluates the expression.
     #[must_use]
     pub fn evaluate(&self) -> f64 {
         match &self.form {
@@ -569,7 +569,7 @@ impl Expansion {
     }
 }
 
-/// Terms of a sum that are not written.
+/// States how many terms of a sum are left out.
 fn more_terms_note(lang: Lang, count: usize) -> String {
     match lang {
         Lang::En => format!("… ({count} more)"),

@@ -7,7 +7,7 @@ use super::sublayer::NormSite;
 use chumoku::nn::NormOrder;
 use chumoku::tr;
 
-/// What attention begins with: where one of these is given, X alone is not what a feed-forward network is given.
+/// Inputs of attention: with any of these, X alone is not the input of the feed-forward network.
 pub(super) const ATTENTION_INPUTS: [Quantity; 9] = [
     Quantity::WQ,
     Quantity::WK,
@@ -21,8 +21,8 @@ pub(super) const ATTENTION_INPUTS: [Quantity; 9] = [
 ];
 
 impl ProgramBuilder<'_> {
-    /// The feed-forward network, which follows attention or, where there is none, the input; the last of all steps so far
-    /// (Vaswani et al. 2017, section 3.3; Shazeer 2020).
+    /// Adds the feed-forward network after attention or, without attention, after the input. Returns the last step so
+    /// far (Vaswani et al. 2017, section 3.3; Shazeer 2020).
     pub(super) fn add_feed_forward(
         &mut self,
         x: Option<StepId>,
@@ -37,7 +37,7 @@ impl ProgramBuilder<'_> {
             return match self.feed_forward_request() {
                 None => Ok(attention),
                 Some(found) => Err(tr!(
-                    "{found}: expected inputs.W_1 too, with which the feed-forward network begins",
+                    "{found}: expected inputs.W_1 too, the first weights of the feed-forward network",
                     "{found}: フィードフォワードネットワークの始まりである inputs.W_1 も必要です"
                 )),
             };
@@ -45,13 +45,13 @@ impl ProgramBuilder<'_> {
         let is_alone = !ATTENTION_INPUTS.into_iter().any(has);
         let Some(from) = attention.or(x.filter(|_| is_alone)) else {
             return Err(tr!(
-                "inputs.W_1: expected what the feed-forward network is given: an output of attention, or X alone",
+                "inputs.W_1: expected an input of the feed-forward network: an output of attention, or X alone",
                 "inputs.W_1: フィードフォワードネットワークに与える値（アテンションの出力、または X だけ）が必要です"
             ));
         };
         let Some(activation) = options.activation else {
             return Err(tr!(
-                "inputs.W_1: expected options.activation, \"relu\", say, to say what follows the first linear layer",
+                "inputs.W_1: expected options.activation, such as \"relu\", for the first linear layer",
                 "inputs.W_1: 1 つ目の線形層の後の活性化関数を示す options.activation（\"relu\" など）が必要です"
             ));
         };
@@ -78,7 +78,7 @@ impl ProgramBuilder<'_> {
             return match has(B2) || options.norm_2.is_some() {
                 false => Ok(Some(last)),
                 true => Err(tr!(
-                    "inputs.W_2: expected the weights of the second linear layer, which b_2 and the residual connection follow",
+                    "inputs.W_2: expected the weights of the second linear layer, before b_2 and the residual connection",
                     "inputs.W_2: b_2 と残差接続の前に来る 2 つ目の線形層の重み行列が必要です"
                 )),
             };
@@ -86,7 +86,7 @@ impl ProgramBuilder<'_> {
         self.add_residual_and_norm(Some(from), output, NormSite::FeedForward, [Residual2, FinalNorm2]).map(Some)
     }
 
-    /// The first thing that is said of a feed-forward network, W_1 aside.
+    /// Returns the first input or option, except W_1, that asks for a feed-forward network.
     fn feed_forward_request(&self) -> Option<String> {
         use Quantity::{B1, B2, BGate, Beta2, Gamma2, W2, WGate};
         let options = &self.example.options;

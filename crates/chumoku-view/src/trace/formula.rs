@@ -1,4 +1,4 @@
-//! How a step follows, as formulas are written.
+//! The formulas of steps.
 
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
 use super::program::Program;
@@ -11,13 +11,13 @@ use chumoku_kernels::Activation;
 pub struct Formula {
     /// For terminals and pages: `S = Q Kᵀ`.
     pub text: String,
-    /// For LaTeX's mathematics: `S = Q K^{\top}`.
+    /// For LaTeX math: `S = Q K^{\top}`.
     pub latex: String,
 }
 
-/// A letter as LaTeX writes it.
+/// Returns a symbol in LaTeX.
 pub(super) fn latex_symbol(symbol: &str) -> String {
-    // Something of a letter: what comes through another, what it is after a step, an operator in front of it.
+    // A modified symbol: restricted to a path, after a step, or with an operator in front.
     if let Some((of, through)) = symbol.split_once('|') {
         return format!("{}|_{{{}}}", latex_symbol(of), latex_symbol(through));
     }
@@ -27,7 +27,7 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
     if let Some((operator, of)) = symbol.strip_suffix(')').and_then(|symbol| symbol.split_once('(')) {
         return format!("{}({})", latex_symbol(operator), latex_symbol(of));
     }
-    // A gradient: a d before the letter itself.
+    // A gradient has a d in front of its symbol.
     if let Some(of) = symbol.strip_prefix('d').filter(|of| !of.is_empty()) {
         return format!("\\mathrm{{d}}{}", latex_symbol(of));
     }
@@ -63,7 +63,7 @@ pub(super) fn latex_symbol(symbol: &str) -> String {
     }
 }
 
-/// A number as LaTeX writes it.
+/// Returns a number in LaTeX.
 pub(super) fn latex_number(text: &str) -> String {
     let text = text.replace('∞', "\\infty ").replace("NaN", "\\mathrm{NaN}");
     match text.split_once('e') {
@@ -72,14 +72,14 @@ pub(super) fn latex_number(text: &str) -> String {
     }
 }
 
-/// A factor as people write it: one over the root of a whole number, where it is that.
+/// Returns n if a factor is 1/√n for a whole number n.
 pub(super) fn inverse_sqrt_of(factor: f64) -> Option<usize> {
     let n = (factor.powi(-2)).round();
     let is_root = (1.0..1e9).contains(&n) && factor > 0.0 && (factor - n.sqrt().recip()).abs() < 1e-15 * 4.0;
     is_root.then_some(n as usize)
 }
 
-/// The formula of a step, unless it is given.
+/// Returns the formula of a step; `None` for an input.
 pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
     let name = |id: &StepId| program.step(*id).symbol();
     let step = program.step(id);
@@ -354,7 +354,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
     Some(Formula { text, latex })
 }
 
-/// What an activation is, in both spellings.
+/// Returns the definition of an activation, in both spellings.
 fn activation_formula(activation: Activation) -> [&'static str; 2] {
     match activation {
         Activation::Relu => ["max(0, {0})", "\\max(0, {0})"],
@@ -371,12 +371,12 @@ fn activation_formula(activation: Activation) -> [&'static str; 2] {
     }
 }
 
-/// A setting: a small one by its power of ten.
+/// Formats a setting; small ones as a power of ten.
 fn format_setting(x: f64) -> String {
     if x != 0.0 && x.abs() < 1e-3 { format!("{x:e}") } else { x.to_string() }
 }
 
-/// What a derivative is, in both spellings.
+/// Returns a derivative, in both spellings.
 fn derivative_formula(curve: EntrywiseFunction) -> [&'static str; 2] {
     match curve {
         EntrywiseFunction::Tanh => ["1 − tanh²({0})", "1 - \\tanh^2({0})"],
@@ -396,7 +396,7 @@ fn derivative_formula(curve: EntrywiseFunction) -> [&'static str; 2] {
     }
 }
 
-/// The gradient of what is normalised.
+/// Returns the gradient of a normalization, in both spellings.
 fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [String; 2] {
     let NormGradient { of, plain, gamma, gradient, is_rms, .. } = made;
     let mut letters = [*of, *plain, *gradient].map(|id| program.step(id).symbol()).to_vec();
@@ -417,9 +417,9 @@ fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [
     fill_templates(own, &letters, [&text, &latex])
 }
 
-/// Puts letters in their places, in both spellings: `{0}` is the first.
+/// Fills symbols into the templates of both spellings: `{0}` is the first symbol.
 fn fill_templates(own: &str, letters: &[String], [text, latex]: [&str; 2]) -> [String; 2] {
-    // In one pass: a letter may itself hold braces and a digit.
+    // In one pass, because a symbol may itself contain braces and a digit.
     let put = |pattern: &str, spelt: &dyn Fn(&str) -> String| {
         let mut done = String::new();
         let mut rest = pattern;

@@ -1,4 +1,4 @@
-//! A matrix as a table of texts: labels, numbers, and what of them is shown.
+//! Matrices as tables of texts: labels, and the numbers that are shown.
 
 use super::quantity::MatrixAxis;
 use super::trace_steps::{Trace, TraceStep};
@@ -10,16 +10,16 @@ use ndarray::Array2;
 pub(super) struct NumberGrid {
     pub(super) rows: Vec<String>,
     pub(super) columns: Vec<String>,
-    /// The numbers, as many as are shown.
+    /// The numbers that are shown.
     pub(super) cells: Vec<Vec<String>>,
-    /// Whether rows or columns are left out.
+    /// True where rows or columns are left out.
     pub(super) is_cut: [bool; 2],
     /// Rows and columns of the whole matrix.
     pub(super) size: [usize; 2],
 }
 
 impl NumberGrid {
-    /// At most so many rows and columns of a step's matrix.
+    /// Creates the table of at most `most` rows and columns of a step's matrix.
     pub(super) fn new(trace: &Trace, step: &TraceStep, most: [usize; 2], digits: usize) -> NumberGrid {
         let size = [step.value.nrows(), step.value.ncols()];
         let shown = [size[0].min(most[0]), size[1].min(most[1])];
@@ -35,10 +35,10 @@ impl NumberGrid {
     }
 }
 
-/// Columns of a terminal that a word takes at most.
+/// Maximum width of a word in columns of a terminal.
 const MAX_LABEL_WIDTH: usize = 24;
 
-/// What a row or column is called: its number, and its word where it has one.
+/// Returns the label of a row or column: its number, and its word if it has one.
 pub(super) fn label(trace: &Trace, axis: MatrixAxis, index: usize) -> String {
     let words = match axis {
         MatrixAxis::Queries => &trace.tokens,
@@ -53,8 +53,8 @@ pub(super) fn label(trace: &Trace, axis: MatrixAxis, index: usize) -> String {
     }
 }
 
-/// Writes the numbers of a matrix: all whole where they are, else all with as many decimals, before a power of ten where the
-/// largest is very large or so small that no more than a digit would be seen.
+/// Returns a function that formats the numbers of a matrix. Whole numbers have no decimals if all numbers are whole.
+/// Very large matrices, and those too small for the number of decimals, use a power of ten.
 pub(super) fn number_format(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64) -> String + use<> {
     let whole = matrix.iter().all(|x| !x.is_finite() || (x.fract() == 0.0 && x.abs() < 1e9));
     let far = needs_exponent(matrix, digits);
@@ -66,14 +66,14 @@ pub(super) fn number_format(matrix: &Array2<f64>, digits: usize) -> impl Fn(f64)
     }
 }
 
-/// Whether the largest of a matrix's numbers is very large, or hardly seen with so many decimals. What is left of numbers that
-/// cancel each other is none of these.
+/// Returns whether a matrix needs exponents: its largest number is very large, or hardly visible with this number of
+/// decimals. Remainders of cancellation do not count.
 pub(super) fn needs_exponent(matrix: &Array2<f64>, digits: usize) -> bool {
     let largest = matrix.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
     largest >= 1e9 || (largest > 1e-15 && largest < 10f64.powi(1 - digits as i32))
 }
 
-/// With so many decimals, and no minus before nothing.
+/// Formats a number with fixed decimals and no minus before zero.
 fn format_fixed(x: f64, digits: usize) -> String {
     let text = format!("{x:.digits$}");
     match text.strip_prefix('-') {
@@ -82,7 +82,7 @@ fn format_fixed(x: f64, digits: usize) -> String {
     }
 }
 
-/// A number in an expression: whole numbers stay whole, small ones keep their digits.
+/// Formats a number within an expression: whole numbers stay whole, and small ones keep their digits.
 pub(super) fn format_plain(x: f64, digits: usize) -> String {
     if !x.is_finite() {
         return format_non_finite(x);
@@ -96,7 +96,7 @@ pub(super) fn format_plain(x: f64, digits: usize) -> String {
     format_fixed(x, digits)
 }
 
-/// What is not finite.
+/// Formats NaN and infinities.
 pub(super) fn format_non_finite(x: f64) -> String {
     if x.is_nan() { "NaN".into() } else { if x > 0.0 { "∞" } else { "-∞" }.into() }
 }

@@ -1,5 +1,5 @@
-//! A trace as one page that opens from disk: no request, English and Japanese by a switch, and numbers that are given can
-//! be changed.
+//! The page of a trace, which opens from disk and sends no request. It switches between English and Japanese, and the
+//! reader can change the given numbers.
 
 use super::caption::Caption;
 use super::grid::NumberGrid;
@@ -12,27 +12,27 @@ use chumoku::lang::show_controls_in_text;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("trace.css");
-/// Computes the steps again when a number is changed.
+/// Recomputes the steps when a number changes.
 const SCRIPT: [&str; 2] = [include_str!("operations.js"), include_str!("trace.js")];
 
-/// Terms of a sum that are shown.
+/// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 64;
-/// Columns more than which are printed smaller.
+/// Matrices with more columns are printed smaller.
 const MAX_NORMAL_COLUMNS: usize = 14;
 
-/// A text on one line, as markup.
+/// Escapes a text on one line.
 fn escape_line(text: &str) -> String {
     escape_markup(&show_controls_in_text(text))
 }
 
-/// A formula, or part of one, as markup: what stands after `_`, and the number of a head in brackets, is lowered.
+/// Formats a formula as markup: text after `_` and the number of a head in brackets become subscripts.
 fn with_subscripts(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['_', '[']) {
         let (before, after) = rest.split_at(at);
         out.push_str(&escape_markup(before));
-        // A transposed matrix is no part of its index.
+        // The transposition sign is not part of the subscript.
         let is_index = |c: char| c.is_alphanumeric() && c != 'ᵀ';
         let index = |text: &str| text.len() - text.trim_start_matches(is_index).len();
         let (mut parts, mut left) = (Vec::new(), after);
@@ -58,12 +58,12 @@ fn with_subscripts(text: &str) -> String {
     out + &escape_markup(rest)
 }
 
-/// A sentence in both languages, of which the page shows one.
+/// Returns a sentence in both languages; the page shows one.
 fn bilingual_html(say: impl Fn(Lang) -> String) -> String {
     [Lang::En, Lang::Ja].map(|lang| in_language(lang, &escape_line(&say(lang)))).concat()
 }
 
-/// A caption, in the language that is chosen where it has one of each.
+/// Returns a caption in each of its languages.
 fn caption_html(caption: &Caption) -> String {
     match caption.japanese {
         Some(_) => bilingual_html(|lang| caption.in_lang(lang).to_owned()),
@@ -71,19 +71,19 @@ fn caption_html(caption: &Caption) -> String {
     }
 }
 
-/// Markup that is shown where its language is chosen.
+/// Returns markup that is shown in one language only.
 fn in_language(lang: Lang, markup: &str) -> String {
     format!("<span class=\"t\" lang=\"{}\">{markup}</span>", lang.code())
 }
 
 impl Trace {
-    /// The trace as an HTML page.
+    /// Returns the trace as an HTML page.
     ///
-    /// Its content security policy allows nothing but its own style sheet and its own script, which computes all steps again
-    /// when somebody changes a number that is given. A page of very many numbers has no script.
+    /// Its content security policy allows only its own style sheet and its own script, which recomputes all steps when
+    /// the reader changes a given number. A page with very many numbers has no script.
     #[must_use]
     pub fn to_html(&self, options: &TraceOptions) -> String {
-        // Browsers turn CR LF into LF before they hash; a checkout may have done the reverse.
+        // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
         let style = STYLE.replace("\r\n", "\n");
         let program = self.program_json(options.digits, MAX_TERMS);
         let script = format!("(() => {{\n{}}})();\n", SCRIPT.concat()).replace("\r\n", "\n");
@@ -181,7 +181,7 @@ impl Trace {
         let grid = NumberGrid::new(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
         let more = if grid.is_cut[1] { "<td class=\"more\">…</td>" } else { "" };
-        // What may be too wide for the screen is reached by the keyboard, and has the name of its step.
+        // Wide tables can be scrolled with the keyboard; they are labeled by the title of their step.
         let _ = writeln!(
             out,
             "<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" aria-labelledby=\"{}-title\"><table>",
@@ -226,7 +226,7 @@ impl Trace {
                 bilingual_html(|lang| words::truncation_note(lang, shown, grid.size))
             );
         }
-        // The script writes all but the letter.
+        // The script writes everything but the symbol.
         let expanded = |lang: Lang| {
             let text = step.expanded([options.digits, MAX_TERMS], false, lang)?;
             let rest = text.strip_prefix(&step.symbol).unwrap_or(&text);
@@ -258,7 +258,7 @@ impl Trace {
 }
 
 impl TraceStep {
-    /// Its place on the page: what all heads have and what one has bear the same name.
+    /// Returns the step's ID on the page, with the head and the kind, because steps of all heads and kinds share names.
     pub(super) fn anchor(&self) -> String {
         let own = match self.head {
             Some(head) => format!("{}-{}", self.name(), head + 1),
@@ -267,7 +267,7 @@ impl TraceStep {
         match self.kind {
             StepKind::Value => own,
             StepKind::Gradient => format!("d-{own}"),
-            // Of which there may be several.
+            // There may be several of these.
             StepKind::GradientPart => format!("part-{}", self.id),
             kind => format!("{}-{own}", kind.name()),
         }
@@ -279,7 +279,7 @@ mod tests {
     use super::with_subscripts;
 
     #[test]
-    fn indices_are_lowered() {
+    fn indices_become_subscripts() {
         let cases = [
             ("S_scaled[1] = S[1] / √2", "S<sub>scaled,1</sub> = S<sub>1</sub> / √2"),
             ("[H[1] … H[8]]", "[H<sub>1</sub> … H<sub>8</sub>]"),

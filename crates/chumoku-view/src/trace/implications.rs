@@ -1,7 +1,7 @@
-//! What is true if every claim is taken for what it says.
+//! Implications of printed numbers.
 //!
-//! Printed numbers were rounded, so what follows from them is no number but an [`Interval`]; and what follows from a
-//! wrong one is not its author's second error, so that each number remembers whether it comes of one.
+//! Printed numbers are rounded, so their consequences are [`Interval`]s instead of numbers. A consequence of a wrong
+//! number is not a second error, so each implied number records whether it depends on an error.
 
 use super::operation::{Operation, StepId};
 use super::printed_number::{Interval, PrintedNumber, Scalar};
@@ -11,7 +11,7 @@ use chumoku_kernels::Activation;
 use ndarray::Array2;
 use serde::Serialize;
 
-/// What is believed of a number: all that it may be, and whether it comes of an error.
+/// An implied number: its possible values, and whether it depends on an error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImpliedNumber {
     pub(super) range: Interval,
@@ -23,7 +23,7 @@ impl ImpliedNumber {
         ImpliedNumber { range, is_misled: a.is_misled || b.is_misled }
     }
 
-    /// Whether it is 0, and comes of no error.
+    /// Returns whether the number is 0 and depends on no error.
     fn is_sound_zero(self) -> bool {
         self.range.is_zero() && !self.is_misled
     }
@@ -40,7 +40,7 @@ impl Scalar for ImpliedNumber {
         ImpliedNumber::combine(self.range.sub(other.range), self, other)
     }
     fn mul(self, other: ImpliedNumber) -> ImpliedNumber {
-        // With 0 a wrong number does nothing.
+        // A factor of 0 makes a wrong number irrelevant.
         let is_misled = (self.is_misled && !other.is_sound_zero()) || (other.is_misled && !self.is_sound_zero());
         ImpliedNumber { range: self.range.mul(other.range), is_misled }
     }
@@ -72,7 +72,7 @@ impl Scalar for ImpliedNumber {
         ImpliedNumber { range: self.range.square(), ..self }
     }
     fn mul_share(self, value: ImpliedNumber) -> ImpliedNumber {
-        // Whoever claims a share of 0 leaves the value out.
+        // A claimed share of 0 excludes the value.
         if self.range.is_zero() { self } else { self.mul(value) }
     }
     fn is_first_largest(row: &[ImpliedNumber], j: usize) -> ImpliedNumber {
@@ -91,38 +91,38 @@ impl Scalar for ImpliedNumber {
     }
 }
 
-/// What is to be said of the claimed numbers of a step, from the best to the worst.
+/// Verdict on the claimed numbers of a step, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// All are true.
+    /// All numbers are true.
     Holds,
-    /// They follow from the steps before as printed, which were rounded: nobody made an error.
+    /// The numbers follow from the previous steps as printed, which were rounded: nobody made an error.
     Rounded,
-    /// They follow from the steps before as claimed, but those were wrong.
+    /// The numbers follow from the previous steps as claimed, but those were wrong.
     Inherited,
-    /// They are wrong, and follow from nothing before.
+    /// The numbers are wrong and follow from no previous claim.
     Wrong,
 }
 
-/// The claim about a step, if there is one.
+/// The claim about a step, if any.
 pub(super) type ClaimMatrix<'a> = Option<&'a Array2<Option<PrintedNumber>>>;
 
-/// What follows from claims, and what is to be said of them.
+/// The implications of claims, and the verdicts on them.
 pub(super) struct Implications {
-    /// What follows from the claims before each step.
+    /// The value of each step that the claims before it imply.
     pub(super) implied: Vec<Array2<ImpliedNumber>>,
-    /// What is to be said of each number that is claimed.
+    /// The verdict on each claimed number.
     pub(super) verdicts: Vec<Array2<Option<Verdict>>>,
 }
 
 impl Implications {
     pub(super) fn compute(program: &Program, claims: &[ClaimMatrix<'_>]) -> Implications {
-        // A token of a recurrent network follows from the one before it, in a step that stands further down: each pass
-        // takes what is claimed one token further.
+        // Each token of a recurrent network depends on the previous one, whose row belongs to a later step. Each pass
+        // carries the claims one token further.
         let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::Recurrence(_)));
         let mut passes = tokens.map(|step| step.value.nrows()).max().unwrap_or(1);
-        // Gradients go back from the last token to the first, once what they are made of is there.
+        // Gradients flow from the last token to the first, once their operands are known.
         if program.steps().iter().any(|step| matches!(step.operation, Operation::RecurrenceGradient(_))) {
             passes *= 2;
         }
@@ -169,7 +169,7 @@ impl Implications {
                     Verdict::Holds => implied.range.extended_to(truth),
                     Verdict::Rounded | Verdict::Inherited => implied.range,
                 };
-                // After rounding, what follows from a wrong number may look true: it still comes of an error.
+                // After rounding, a consequence of a wrong number may look true, but it still depends on an error.
                 let is_misled = implied.is_misled || found == Verdict::Wrong;
                 belief[at] = ImpliedNumber { range: printed.range(source), is_misled };
                 verdict[at] = Some(found);
@@ -182,7 +182,7 @@ impl Implications {
     }
 }
 
-/// What is to be said of a number.
+/// Returns the verdict on a printed number.
 fn judge(printed: &PrintedNumber, truth: f64, implied: ImpliedNumber) -> Verdict {
     match implied.range.can_round_to(printed) {
         _ if printed.agrees_with(truth) => Verdict::Holds,
@@ -192,10 +192,10 @@ fn judge(printed: &PrintedNumber, truth: f64, implied: ImpliedNumber) -> Verdict
     }
 }
 
-/// What follows for a step from what is believed of those before it.
+/// Returns the value of a step that the previous steps imply.
 ///
-/// A softmax whose parts nobody printed is taken as a whole: part by part, each score would count as if it could be
-/// one number above the fraction's bar and another below it.
+/// A softmax without claims about its parts is computed as a whole. Computed part by part, one score could have
+/// different values in numerator and denominator.
 fn implied_matrix(
     program: &Program,
     id: StepId,
@@ -224,7 +224,7 @@ fn implied_matrix(
     }
 }
 
-/// Each row from a row; what is no number makes the row none.
+/// Computes each row from a row of operands. A NaN makes the whole row NaN.
 fn map_rows(of: &Array2<ImpliedNumber>, compute: impl Fn(&[Interval]) -> Vec<Interval>) -> Array2<ImpliedNumber> {
     let mut found = of.clone();
     for mut row in found.rows_mut() {
@@ -234,7 +234,7 @@ fn map_rows(of: &Array2<ImpliedNumber>, compute: impl Fn(&[Interval]) -> Vec<Int
         let computed = if is_odd { vec![Interval::of(f64::NAN); ranges.len()] } else { compute(&ranges) };
         for (belief, range) in row.iter_mut().zip(computed) {
             *belief = match belief.is_nothing() {
-                // What is not seen is nothing, whatever the others are.
+                // A masked key has the weight 0, whatever the other numbers are.
                 true => ImpliedNumber { range: Interval::of(0.0), ..*belief },
                 false => ImpliedNumber { range, is_misled },
             };
@@ -243,7 +243,7 @@ fn map_rows(of: &Array2<ImpliedNumber>, compute: impl Fn(&[Interval]) -> Vec<Int
     found
 }
 
-/// `exp(x − largest of the row)`: x counts as itself among the numbers of which the largest is taken.
+/// Computes `exp(x − row max)`; x itself takes part in the maximum.
 fn row_exponentials(row: &[Interval]) -> Vec<Interval> {
     let largest_of_others = |end: fn(&Interval) -> f64| {
         let best = (0..row.len()).reduce(|best, j| if end(&row[j]) > end(&row[best]) { j } else { best });
@@ -256,14 +256,14 @@ fn row_exponentials(row: &[Interval]) -> Vec<Interval> {
     (0..row.len()).map(|i| Interval { low: below(row[i].low, highs(i)), high: below(row[i].high, lows(i)) }).collect()
 }
 
-/// `exp(x) / Σ exp`, with the largest taken off first.
+/// Computes `exp(x) / Σ exp`, after subtracting the maximum.
 fn row_softmax(row: &[Interval]) -> Vec<Interval> {
     let most = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(x.high));
     let exp = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };
     row_shares(&row.iter().map(|x| [exp(x.low), exp(x.high)]).collect::<Vec<_>>())
 }
 
-/// `x / Σ x`: smallest where x is and the others are largest. Parts below 0 count as 0.
+/// Computes `x / Σ x`: smallest for the smallest x and the largest others. Numbers below 0 count as 0.
 fn row_shares(row: &[[f64; 2]]) -> Vec<Interval> {
     let part = |x: &[f64; 2]| x.map(|x| x.max(0.0));
     let sums = row.iter().map(part).fold([0.0; 2], |sums, x| [sums[0] + x[0], sums[1] + x[1]]);
@@ -279,10 +279,10 @@ fn row_shares(row: &[[f64; 2]]) -> Vec<Interval> {
 mod tests {
     use super::*;
 
-    /// Of numbers drawn from the intervals, all that comes of them is within those computed, and they are no wider than
-    /// what the ends make.
+    /// All results for numbers from the intervals lie within the computed intervals, which are no wider than the
+    /// results at the ends.
     #[test]
-    fn rows_hold_all_results_and_no_more_than_the_ends_make() {
+    fn row_intervals_are_tight() {
         let random = chumoku_kernels::Philox::new(5, 5);
         let mut count = 0;
         let mut next = || {
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_weighs_nothing_and_what_is_no_number_spreads() {
+    fn masked_keys_have_weight_zero_and_nan_spreads() {
         let belief = |range| ImpliedNumber { range, is_misled: false };
         let nothing = Interval::of(f64::NEG_INFINITY);
         let row = ndarray::array![

@@ -1,4 +1,4 @@
-//! A trace as JSON: every number.
+//! Traces as JSON, with every number.
 
 use super::expansion::{Expansion, ExpansionForm};
 use super::grid::format_plain;
@@ -9,7 +9,7 @@ use chumoku::lang::Lang;
 use ndarray::Array2;
 use serde_json::{Value, json};
 
-/// A number; what JSON has no number for is a text, as in worked examples.
+/// Returns a number; numbers that JSON cannot represent are texts, as in worked examples.
 pub(super) fn json_number(x: f64) -> Value {
     match x {
         x if x.is_finite() => x.into(),
@@ -24,10 +24,9 @@ pub(super) fn json_matrix(value: &Array2<f64>) -> Value {
 }
 
 impl Trace {
-    /// The trace as JSON, with every number of every step.
+    /// Returns the trace as JSON, with every number of every step.
     ///
-    /// `steps[i].matrix` is nested `[row][column]`; NaN and the infinities are the texts
-    /// `nan`, `inf` and `-inf`.
+    /// `steps[i].matrix` is nested as `[row][column]`. NaN and the infinities are the texts `nan`, `inf` and `-inf`.
     #[must_use]
     pub fn to_json(&self, lang: Lang) -> Value {
         let agreements = self.agreements.iter().map(|agreement| {

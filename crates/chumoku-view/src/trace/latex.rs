@@ -1,4 +1,4 @@
-//! A trace as a LaTeX document.
+//! Traces as LaTeX documents.
 
 use super::formula::{latex_number, latex_symbol};
 use super::grid::NumberGrid;
@@ -8,7 +8,7 @@ use super::words;
 use chumoku::lang::show_controls_in_text;
 use std::fmt::Write;
 
-/// A text that means nothing to LaTeX.
+/// Escapes the special characters of LaTeX.
 fn escape_latex(text: &str) -> String {
     let mut out = String::new();
     for c in show_controls_in_text(text).chars() {
@@ -20,7 +20,7 @@ fn escape_latex(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            // LuaTeX takes it for what it could not read.
+            // LuaTeX uses this character for unreadable input.
             '\u{fffd}' => out.push('?'),
             '✓' => out.push_str("$\\checkmark$"),
             'γ' => out.push_str("$\\gamma$"),
@@ -30,7 +30,7 @@ fn escape_latex(text: &str) -> String {
             '×' => out.push_str("$\\times$"),
             '√' => out.push_str("$\\surd$"),
             '…' => out.push_str("\\dots{}"),
-            // Few fonts have them.
+            // Few fonts have these characters.
             '₀'..='₉' => out.push_str(&format!("$_{}$", u32::from(c) - u32::from('₀'))),
             c => out.push(c),
         }
@@ -38,17 +38,17 @@ fn escape_latex(text: &str) -> String {
     out
 }
 
-/// What is wider than the page is drawn smaller.
+/// Formulas wider than the page are scaled down.
 const FIT_TO_PAGE: &str = "\\usepackage{graphicx}\n\\newsavebox{\\whole}\n\\newcommand{\\fitted}[1]{\\sbox{\\whole}{$\\displaystyle #1$}%\n\
                       \\ifdim\\wd\\whole>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox{\\whole}}\\else\\usebox{\\whole}\\fi}\n";
 
-/// Terms of a sum that are shown.
+/// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 6;
 
 impl Trace {
-    /// The trace as a LaTeX document.
+    /// Returns the trace as a LaTeX document.
     ///
-    /// Where it holds Japanese it is for LuaLaTeX; else any LaTeX will do.
+    /// A document with Japanese text needs LuaLaTeX; otherwise any LaTeX will do.
     #[must_use]
     pub fn to_latex(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;

@@ -1,4 +1,4 @@
-//! A trace as Markdown, with formulas as GitHub and most other readers show them.
+//! Traces as Markdown, with formulas in the syntax of GitHub and most other viewers.
 
 use super::grid::NumberGrid;
 use super::text::{TraceDepth, TraceOptions};
@@ -8,7 +8,7 @@ use crate::escape_char;
 use chumoku::lang::show_controls_in_text;
 use std::fmt::Write;
 
-/// A text that means nothing to Markdown, in a table or out of it.
+/// Escapes the special characters of Markdown, including those of tables.
 fn escape_markdown(text: &str) -> String {
     let mut out = String::new();
     for c in show_controls_in_text(text).chars() {
@@ -27,11 +27,11 @@ fn escape_markdown(text: &str) -> String {
     out
 }
 
-/// Terms of a sum that are shown.
+/// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 12;
 
 impl Trace {
-    /// The trace as Markdown.
+    /// Returns the trace as Markdown.
     #[must_use]
     pub fn to_markdown(&self, options: &TraceOptions) -> String {
         let TraceOptions { depth, lang, digits, size, .. } = *options;

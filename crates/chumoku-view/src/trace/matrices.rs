@@ -1,4 +1,4 @@
-//! Matrices as files write them.
+//! Matrices in files of worked examples.
 
 use super::printed_number::PrintedNumber;
 use super::quantity::Quantity;
@@ -8,20 +8,20 @@ use chumoku::tr;
 use ndarray::Array2;
 use serde_json::value::RawValue;
 
-/// The numbers claimed of a quantity, a matrix for each head; none where nothing is claimed.
+/// The claimed numbers of a quantity, one matrix for each head; `None` for numbers without a claim.
 pub(crate) type Claim = Vec<Array2<Option<PrintedNumber>>>;
 
-/// Entries of one, two or three dimensions.
+/// Nested lists of one, two or three levels.
 pub(super) struct NestedMatrices<T> {
     pub(super) matrices: Vec<Array2<T>>,
-    /// Whether it was written as a single list.
+    /// True if the file has a single list.
     is_list: bool,
 }
 
-/// Most numbers of a matrix: more is no worked example, and no machine's memory is to be filled by a file.
+/// Maximum count of numbers of a matrix. More is no worked example, and a file must not exhaust the memory.
 const MAX_NUMBERS: usize = 1 << 24;
 
-/// Reads matrices of what `of` says; `entry` reads one of them, from its text.
+/// Reads nested lists. `of` names the entries, and `entry` parses one of them.
 pub(super) fn read_nested<T>(
     text: &str,
     place: &str,
@@ -100,7 +100,7 @@ pub(super) fn read_nested<T>(
     Ok(NestedMatrices { matrices, is_list: false })
 }
 
-/// A number as a file writes it: plain, or as a text, which keeps its last zeros.
+/// Reads a number: a JSON number, or a text that keeps trailing zeros.
 pub(super) fn read_number(text: &str) -> Result<PrintedNumber, String> {
     match text.starts_with('"') {
         true => PrintedNumber::parse(&serde_json::from_str::<String>(text).map_err(|error| error.to_string())?),
@@ -108,14 +108,14 @@ pub(super) fn read_number(text: &str) -> Result<PrintedNumber, String> {
     }
 }
 
-/// Numbers, with gaps.
+/// Reads numbers with gaps.
 pub(super) fn read_numbers(text: &str, place: &str) -> Result<NestedMatrices<Option<PrintedNumber>>, String> {
     read_nested(text, place, lang().pick("numbers", "数値"), |text| {
         if text == "null" { Ok(None) } else { read_number(text).map(Some) }
     })
 }
 
-/// A list stands for a column of what has one number a row, and for a row of everything else.
+/// Turns a single list into a column for quantities with one number a row, and into a row for all others.
 pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<PrintedNumber>>) -> Claim {
     match numbers.is_list
         && matches!(quantity, Quantity::ScoreSums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
@@ -125,7 +125,7 @@ pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<Pri
     }
 }
 
-/// A matrix that is given, in which nothing is left open.
+/// Returns a matrix without gaps, as inputs require.
 pub(super) fn require_complete(matrix: Array2<Option<PrintedNumber>>, place: &str) -> Result<Array2<f64>, String> {
     if let Some(((i, j), _)) = matrix.indexed_iter().find(|(_, entry)| entry.is_none()) {
         return Err(tr!(

@@ -1,4 +1,4 @@
-//! What must be given for a step to follow, and is not.
+//! Inputs that a claimed quantity needs and that are missing.
 
 use super::example::WorkedExample;
 use super::options::MaskOption;
@@ -7,7 +7,7 @@ use chumoku::nn::NormOrder;
 use chumoku::tr;
 
 impl WorkedExample {
-    /// Advice to someone who claims a quantity that does not follow: what to give, without what was given.
+    /// Returns advice for a claim about a quantity that does not follow: the missing inputs.
     pub(super) fn missing_advice(&self, quantity: Quantity) -> String {
         let missing = self.missing_inputs(quantity);
         let heads = self.options.num_heads;
@@ -24,7 +24,7 @@ impl WorkedExample {
         }
     }
 
-    /// What is to be given so that scores follow.
+    /// Returns the inputs that scores need and that are missing.
     pub(super) fn missing_for_scores(&self) -> Vec<String> {
         self.missing_inputs(Quantity::ScaledScores)
     }
@@ -33,7 +33,7 @@ impl WorkedExample {
         self.inputs.contains_key(&quantity)
     }
 
-    /// What is missing for a quantity, each with what may be given in its place.
+    /// Returns the missing inputs of a quantity, each with its alternatives.
     fn missing_inputs(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
             Activated, BiasedScores, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassLargest,
@@ -56,7 +56,7 @@ impl WorkedExample {
             let (own, name) = (own.name(), weight.name());
             let and = tr!("{source} and {name}", "{source} と {name}");
             vec![match (has_source, self.has_input(weight)) {
-                // What is there with its weight follows.
+                // A projection follows if its source and its weight exist.
                 (true, true) => return Vec::new(),
                 (true, false) => or(name.into(), own),
                 (false, true) => or(source.into(), own),
@@ -118,7 +118,7 @@ impl WorkedExample {
             }
             ScaledScores => self.missing_inputs(Scores),
             BiasedScores | MaskedScores | Largest | ScoreExponentials if self.has_input(Weights) => {
-                vec![tr!("scores or scaled in place of weights", "weights の代わりに scores か scaled")]
+                vec![tr!("scores or scaled instead of weights", "weights の代わりに scores か scaled")]
             }
             BiasedScores => {
                 let is_added = options.alibi.is_some() || matches!(options.mask, Some(MaskOption::Additive(_)));
@@ -154,7 +154,7 @@ impl WorkedExample {
                     Gate | Gated => &[W1, WGate],
                     _ => &[W1, W2],
                 };
-                // What is given of the first layer is given after something that it is to be applied to.
+                // An example with W_1 already has an input for it.
                 let x = if has_x || self.has_input(W1) { Vec::new() } else { vec!["X".to_owned()] };
                 let weights =
                     weights.iter().flat_map(|weight| option(self.has_input(*weight), weight.name())).collect();

@@ -1,53 +1,53 @@
-//! Worked examples: attention, and the feed-forward network behind it, in numbers, step by step.
+//! Worked examples: attention and the feed-forward network after it, in numbers, step by step.
 //!
-//! A [`WorkedExample`] is what is given and what is claimed; its program (`program.rs`, `operation.rs`) is every step
-//! from the input to the output, computed in f64. [`WorkedExample::check`] holds claims against it, and
-//! [`WorkedExample::trace`] shows it: as text, Markdown, LaTeX or JSON.
+//! A [`WorkedExample`] holds inputs and claims. Its program (`program.rs`, `operation.rs`) is every step from the input
+//! to the output, computed in f64. [`WorkedExample::check`] checks claims against it, and [`WorkedExample::trace`]
+//! shows it as text, Markdown, LaTeX or JSON.
 //!
 //! # Files
 //!
+//! - `attention_steps`: the steps of attention
 //! - `backward`: gradient rules of each operation
-//! - `belief`: consequences of printed numbers
-//! - `build`: the steps of attention
-//! - `builder`: a program under construction
-//! - `builtin`: examples in the program
-//! - `caption`: titles of examples
-//! - `cells`: spreadsheet formulas
+//! - `builtin`: built-in examples
+//! - `caption`: titles and sources of examples
 //! - `check`: claims against true numbers
 //! - `classes`: logits, probabilities and loss
-//! - `example`: the file of an example
+//! - `example`: files of examples
 //! - `expansion`: one number, term by term
 //! - `feed_forward`: the feed-forward network
-//! - `figures`: examples about sizes
 //! - `formula`: formulas of steps
-//! - `grid`: matrices as tables
+//! - `grid`: matrices as tables of texts
 //! - `html`: pages
+//! - `implications`: implications of printed numbers
 //! - `json`: JSON
-//! - `kind`: quantity, gradient or moment
 //! - `latex`: LaTeX
-//! - `live`: pages that recompute
 //! - `markdown`: Markdown
 //! - `matrices`: matrices in files
-//! - `missing`: inputs that were not given
+//! - `missing`: missing inputs
 //! - `model`: traces of models
 //! - `model_loss`: gradients of a model's loss
-//! - `number`: printed numbers and their intervals
 //! - `object`: JSON objects with known keys
 //! - `operands`: operands of an operation
 //! - `operation`: each operation, for numbers and intervals
 //! - `optimizer`: a step of AdamW
 //! - `options`: options of an example
+//! - `printed_number`: printed numbers and their intervals
 //! - `program`: the steps in order
+//! - `program_builder`: a program under construction
 //! - `quantity`: names and shapes of matrices
+//! - `recompute`: programs for pages that recompute
 //! - `recurrence`: the recurrence of RNN, LSTM and GRU
 //! - `recurrent`: the steps of recurrent networks
 //! - `report`: results of a check in words
-//! - `shown`: a trace, independent of its form
-//! - `sublayer`: residual connection and norm
-//! - `text`: terminal
+//! - `size_claims`: claims about sizes
+//! - `spreadsheet_formulas`: spreadsheet formulas
+//! - `step_kind`: quantity, gradient or moment
+//! - `sublayer`: residual connections and norms
+//! - `text`: traces in a terminal
+//! - `text_vector`: last norm, pooling, dense layer
+//! - `trace_steps`: traces, independent of their form
 //! - `traced_loss`: descriptions of gradients
-//! - `vector`: final norm, pooling, dense layer
-//! - `words`: words in both languages
+//! - `words`: sentences in both languages
 //! - `xlsx`: spreadsheets
 
 mod attention_steps;

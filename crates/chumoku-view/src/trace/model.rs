@@ -1,5 +1,5 @@
-//! Traces of models: the numbers of one attention while it reads a text, of the feed-forward network behind it and of what
-//! the model answers, and how far the model's own are from them.
+//! Traces of models: one attention layer during the reading of a text, the feed-forward network after it and the
+//! model's answer. They include the differences from the model's own numbers.
 
 use super::example::WorkedExample;
 use super::model_loss::{add_gradients, add_step, gradient_differences, traced_loss};
@@ -12,14 +12,14 @@ use chumoku::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array2, Zip};
 
-/// A record, as worked examples have it.
+/// Converts a record of a model to a worked example.
 trait ToWorkedExample {
     fn example(&self) -> WorkedExample;
     fn agreement(&self, precision: Precision) -> Result<Agreement, String>;
 }
 
 impl ToWorkedExample for ForwardTrace {
-    /// The record as an example to be worked.
+    /// Returns the record as a worked example.
     fn example(&self) -> WorkedExample {
         let of = &self.attention;
         let m = &of.matrices;
@@ -72,7 +72,7 @@ impl ToWorkedExample for ForwardTrace {
             give(Quantity::GammaQ, &row(queries));
             give(Quantity::GammaK, &row(keys));
         }
-        // Angles that were slowed down follow from no base.
+        // Scaled angles follow from no single base.
         let speeds = m.rotary_speeds.as_ref().filter(|_| m.options.rotary_scaling.is_some());
         if let Some(speeds) = speeds {
             give(Quantity::Speeds, &row(speeds));
@@ -123,7 +123,7 @@ impl ToWorkedExample for ForwardTrace {
         example
     }
 
-    /// How far the model's own numbers are from those worked out.
+    /// Returns the largest differences between the model's numbers and the computed ones.
     fn agreement(&self, precision: Precision) -> Result<Agreement, String> {
         let mut program = self.example().program()?;
         let mut of_gradients = Vec::new();
@@ -176,7 +176,7 @@ impl ToWorkedExample for ForwardTrace {
     }
 }
 
-/// What a classifier makes of its last layer, as worked examples have it.
+/// Adds the answer of a classifier to the worked example of its last layer.
 fn add_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
     let RecordedAnswer { labels, follows_attention: is_behind, record } = answer;
     let mut give = |quantity, matrix: &Array2<f64>| example.inputs.insert(quantity, vec![matrix.clone()]);
@@ -193,7 +193,7 @@ fn add_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
         norm.beta.iter().for_each(|own| drop(give(beta, own)));
         (if norm.beta.is_some() { NormKind::Layer } else { NormKind::Rms }, norm.epsilon)
     };
-    // Behind another layer come those that are not traced.
+    // After other layers, the answer also depends on layers that are not traced.
     let last =
         record.norm.as_ref().filter(|_| *is_behind).map(|own| norm([Quantity::LastGamma, Quantity::LastBeta], own));
     let of_dense = record.dense.as_ref().and_then(|dense| dense.norm.as_ref());
@@ -212,7 +212,7 @@ fn add_answer(example: &mut WorkedExample, answer: &RecordedAnswer) {
     (options.dense_tanh, options.dense_activation) = (activation == Some(None), activation.flatten());
 }
 
-/// The probabilities of logits.
+/// Returns the probabilities of logits.
 fn softmax_rows(logits: &Array2<f64>) -> Array2<f64> {
     let most = logits.fold(f64::NEG_INFINITY, |most, x| most.max(*x));
     let exponentials = logits.mapv(|x| (x - most).exp());
@@ -221,11 +221,11 @@ fn softmax_rows(logits: &Array2<f64>) -> Array2<f64> {
 }
 
 impl Trace {
-    /// Every step of one attention of a model; `name` is what the model is called. Where the record has a loss, its gradients
-    /// follow, and a step of AdamW on one matrix.
+    /// Returns every step of one attention layer of a model; `name` is the name of the model. If the record has a loss,
+    /// gradients and an AdamW step of one matrix follow.
     ///
     /// # Errors
-    /// If the attention is of a kind that worked examples do not have.
+    /// If worked examples do not support this kind of attention.
     pub fn from_model(attention: RecordedAttention, name: &str) -> Result<Trace> {
         let fault =
             |problem: String| Error::Setting(tr!("tracing the model: {problem}", "モデルのトレース: {problem}"));

@@ -1,5 +1,5 @@
-//! The gradients of a model's loss, added to the steps of its trace: from the loss or, below the last layer, from what arrives
-//! there from above.
+//! The gradients of a model's loss for the steps of its trace: from the loss or, below the last layer, from the
+//! gradient that arrives from above.
 
 use super::optimizer::AdamWSettings;
 use super::program::Program;
@@ -10,34 +10,34 @@ use super::traced_loss::TracedLoss;
 use chumoku::explain::{AnswerGradients, ForwardTrace, RecordedLoss};
 use ndarray::Array2;
 
-/// The matrix that takes a step.
+/// The parameter whose update is shown.
 const UPDATED_PARAMETER: Quantity = Quantity::WQ;
 
-/// What the layer comes to: the last of its steps.
+/// Returns the last step of the layer.
 fn last_step(program: &Program) -> Option<usize> {
     let ends = [Quantity::FinalNorm2, Quantity::Residual2, Quantity::FinalNorm, Quantity::Residual];
     ends.into_iter().find_map(|quantity| program.find(quantity, None))
 }
 
-/// Adds the gradients of a loss to the steps of what a model computed.
+/// Adds the gradients of a loss to the steps of a model's trace.
 ///
 /// # Errors
-/// If something was computed by an operation that has no rule.
+/// If a step has an operation without a gradient rule.
 pub(super) fn add_gradients(program: &mut Program, of: &ForwardTrace, loss: &RecordedLoss) -> Result<(), String> {
-    // From the last layer on everything is there, up to the loss.
+    // With the last layer, every step up to the loss exists.
     let is_whole = of.answer.as_ref().is_some_and(|answer| answer.follows_attention);
     let arriving = last_step(program).filter(|_| !is_whole).map(|id| (id, &loss.layer.output));
     program.add_gradients(arriving)
 }
 
-/// The same, and a step of AdamW on one matrix.
+/// Adds the gradients and an AdamW step of one matrix.
 pub(super) fn add_step(program: &mut Program, of: &ForwardTrace, loss: &RecordedLoss) -> Result<(), String> {
     add_gradients(program, of, loss)?;
     program.add_optimizer_step(&AdamWSettings::for_parameter(&loss.step, UPDATED_PARAMETER))
 }
 
-/// By how much the gradients of the model's own backward pass differ from those worked out, relative to the largest number of
-/// each. Those of biases are left out: that of keys is 0 but for rounding.
+/// Returns the differences between the gradients of the model's backward pass and the computed ones, relative to the
+/// largest number of each. Biases are left out: the gradient of the key bias is 0 except for rounding.
 pub(super) fn gradient_differences(program: &Program, loss: &RecordedLoss) -> Vec<(&'static str, f64)> {
     let own = &loss.layer;
     let [queries, keys, values] = &own.attention.weights;
@@ -68,7 +68,8 @@ pub(super) fn gradient_differences(program: &Program, loss: &RecordedLoss) -> Ve
         if worked.dim() != own.dim() {
             return Some((quantity.name(), f64::INFINITY));
         }
-        // Where the gradient is 0, what the model has is rounding, which is told beside the other gradients.
+        // For a zero gradient the model has only rounding noise, which is compared with the size of the other
+        // gradients.
         let is_zero = worked.iter().all(|x| x.abs() <= 1e-12 * most);
         let largest = if is_zero { most } else { largest_of(own) };
         let off = worked.iter().zip(own).map(|(a, b)| (a - b).abs());
@@ -78,7 +79,7 @@ pub(super) fn gradient_differences(program: &Program, loss: &RecordedLoss) -> Ve
     all.into_iter().filter_map(off).collect()
 }
 
-/// What is to be said of the gradients of a trace.
+/// Describes the gradients of a trace.
 pub(super) fn traced_loss(trace: &Trace, loss: &RecordedLoss) -> TracedLoss {
     let is_arriving = |step: &&TraceStep| step.kind == StepKind::Gradient && step.formula.is_none();
     let is_partial = |step: &&TraceStep| step.kind == StepKind::Gradient && step.quantity == Quantity::Memory;

@@ -1,4 +1,4 @@
-//! JSON objects whose keys are known, and whose values are kept as they are written.
+//! JSON objects with known keys, whose values keep their original text.
 
 use chumoku::lang::lang;
 use chumoku::lang::wording::{did_you_mean, quote};
@@ -8,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The keys and values of a JSON object, as they are written.
+/// The keys and raw values of a JSON object.
 pub(super) struct JsonObject<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for JsonObject<'a> {
@@ -31,10 +31,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for JsonObject<'a> {
     }
 }
 
-/// The keys that are known; of hundreds, which are numbered, the first and the last.
+/// Lists the known keys; hundreds of numbered keys are given as a range.
 fn known_keys(known: &[&str]) -> String {
     match known {
-        [first, .., last] if known.len() > 40 => tr!("{first} to {last}", "{first} から {last} まで"),
+        [first, .., last] if known.len() > 40 => tr!("{first}, …, {last}", "{first}、…、{last}"),
         _ => known.join(", "),
     }
 }
@@ -42,9 +42,9 @@ fn known_keys(known: &[&str]) -> String {
 impl<'a> JsonObject<'a> {
     pub(super) fn read(text: &'a str, place: &str, known: &[&str]) -> Result<JsonObject<'a>, String> {
         let object: JsonObject<'a> = serde_json::from_str(text).map_err(|error| match place {
-            // The position is that in the file.
+            // The position refers to the file.
             "" => {
-                tr!("not JSON as a worked example is written: {error}", "計算例の JSON として正しくありません: {error}")
+                tr!("not a worked example in JSON: {error}", "計算例の JSON として正しくありません: {error}")
             }
             _ => tr!(
                 "{place}: expected an object {{ … }}, found {}",
@@ -57,14 +57,14 @@ impl<'a> JsonObject<'a> {
             if !known.contains(&key.as_str()) {
                 let hint = did_you_mean(key, known.iter().copied());
                 return Err(tr!(
-                    "unknown key {}{within}{hint}; known are {}",
+                    "unknown key {}{within}{hint}; known keys: {}",
                     "{within}不明なキー {} があります{hint}。使えるキーは {} です",
                     quote(key),
                     known_keys(known)
                 ));
             }
             if object.0[..i].iter().any(|(other, _)| other == key) {
-                return Err(tr!("the key {}{within} stands there twice", "{within}キー {} が二つあります", quote(key)));
+                return Err(tr!("the key {}{within} occurs twice", "{within}キー {} が重複しています", quote(key)));
             }
         }
         Ok(object)
@@ -75,7 +75,7 @@ impl<'a> JsonObject<'a> {
         found.filter(|value| *value != "null")
     }
 
-    /// A value of a plain kind; what is expected is said in English and in Japanese.
+    /// Reads a value with serde. `en` and `ja` describe the expected value.
     pub(super) fn value<T: Deserialize<'a>>(
         &self,
         key: &str,

@@ -1,17 +1,17 @@
-//! What an operation is made of.
+//! Operands of operations.
 
 use super::operation::{NormGradient, Operation, RotaryAngles, StepId};
 use super::recurrence::{Recurrence, RecurrenceGradient};
 
 impl Operation {
-    /// The same operation of other steps.
+    /// Returns the same operation with other operands.
     pub(super) fn map_operands(&self, other: impl Fn(StepId) -> StepId) -> Operation {
         let mut own = self.clone();
         own.operands_mut().into_iter().for_each(|id| *id = other(*id));
         own
     }
 
-    /// The steps that it is made of.
+    /// Returns the operands.
     pub(super) fn operands_mut(&mut self) -> Vec<&mut StepId> {
         match self {
             Operation::Given => Vec::new(),

@@ -1,4 +1,4 @@
-//! The operations of a worked example, each defined once, for numbers and for intervals of numbers.
+//! The operations of a worked example, each defined once for numbers and intervals.
 
 use super::printed_number::Scalar;
 use super::recurrence::{Recurrence, RecurrenceGradient, logistic};
@@ -10,19 +10,19 @@ use std::ops::Range;
 /// The number of a step in its [`Program`](super::Program).
 pub(crate) type StepId = usize;
 
-/// What a step of position turns each pair of a head's numbers by.
+/// The angles by which one position rotates each pair of a head's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum RotaryAngles {
     /// `base^(−2i/width)`.
     Base(f64),
-    /// As a step says.
+    /// Given by a step.
     Given(StepId),
 }
 
-/// How a step's matrix follows from those of steps before it.
+/// The computation of a step's matrix from those of previous steps.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Operation {
-    /// It is given.
+    /// A given matrix.
     Given,
     /// `A + B`, entry by entry.
     Sum([StepId; 2]),
@@ -30,64 +30,64 @@ pub(crate) enum Operation {
     Hadamard([StepId; 2]),
     /// `A B + b`, with a row `b` that is added to each row.
     Product { factors: [StepId; 2], bias: Option<StepId> },
-    /// `A B` with the shares A of the rows of B; a share of 0 takes nothing, whatever stands there.
+    /// `A B`, where A holds shares of the rows of B. A share of 0 contributes nothing, whatever the value is.
     WeightedSum([StepId; 2]),
     /// `A Bᵀ`.
     ProductTransposed([StepId; 2]),
     /// `Aᵀ B`.
     TransposedProduct([StepId; 2]),
-    /// `A Bᵀ + C Dᵀ + … + E + …`: what the gradients of all that was made of a step come to.
+    /// `A Bᵀ + C Dᵀ + … + E + …`: the sum of the gradient terms of a step.
     ProductsTransposed { pairs: Vec<[StepId; 2]>, added: Vec<StepId> },
     /// `(A − B) / over`.
     Difference { of: [StepId; 2], over: f64 },
-    /// `A ∘ (G − Σⱼ A ∘ G)` of shares A and their gradient G: of each row, softmax's Jacobian times g.
+    /// `A ∘ (G − Σⱼ A ∘ G)` for shares A and their gradient G: softmax's Jacobian of each row times g.
     SoftmaxGradient { shares: StepId, gradient: StepId },
-    /// The one row of A divided by `over`, in each row.
+    /// The single row of A divided by `over`, in each row.
     BroadcastRow { of: StepId, rows: usize, over: f64 },
     /// The sum of each column.
     ColumnSums(StepId),
-    /// Some columns of A: those of a head.
+    /// A range of columns of A: those of a head.
     Columns { of: StepId, range: Range<usize> },
-    /// Each pair of columns i and i + half turned by its angle, once for each position (Su et al. 2021); `is_back` turns
-    /// the other way.
+    /// Each pair of columns i and i + half, rotated by its angle times the position (Su et al. 2021). `is_back` rotates
+    /// in the opposite direction.
     Rotary { of: StepId, angles: RotaryAngles, is_back: bool },
     /// `factor · A`.
     Scale { of: StepId, factor: f64 },
-    /// `A + bias`, a number for each pair of query and key.
+    /// `A + bias`, with a number for each pair of query and key.
     AddBias { of: StepId, bias: Array2<f64> },
     /// A where `seen`, −∞ elsewhere.
     Mask { of: StepId, seen: Array2<bool> },
-    /// The largest number of each row.
+    /// The maximum of each row.
     RowMax(StepId),
-    /// `exp(A − row's largest)`, 0 throughout where nothing is seen; without `largest`, `exp(A)`.
+    /// `exp(A − row max)`, 0 for a row without visible keys; without `largest`, `exp(A)`.
     Exp { of: StepId, largest: Option<StepId> },
     /// The sum of each row.
     RowSums(StepId),
-    /// `A / row's sum`, 0 where the sum is.
+    /// `A / row sum`, 0 where the sum is 0.
     DivideByRowSums { of: StepId, sums: StepId },
-    /// 1 at the first largest number of a row, 0 elsewhere.
+    /// 1 at the first maximum of a row, 0 elsewhere.
     OneHot(StepId),
-    /// Side by side.
+    /// The matrices side by side.
     Concat(Vec<StepId>),
     /// `γ (x − mean)/√(variance + ε) + β` for each row (Ba, Kiros and Hinton 2016).
     LayerNorm { of: StepId, gamma: Option<StepId>, beta: Option<StepId>, epsilon: f64 },
     /// `γ x/√(mean(x²) + ε)` for each row (Zhang and Sennrich 2019).
     RmsNorm { of: StepId, gamma: Option<StepId>, epsilon: f64 },
-    /// One row of all rows, in each of these ways, side by side.
+    /// The rows pooled to one row in each of these ways, side by side.
     Pool { of: StepId, ways: Vec<Pooling> },
-    /// An activation of each entry.
+    /// An activation, entry by entry.
     Activation { of: StepId, activation: Activation },
     /// `tanh(A)`.
     Tanh(StepId),
-    /// What each token is given by the one before it.
+    /// The state that each token receives from the previous one.
     Recurrence(Recurrence),
-    /// `σ(A + B)` or `tanh(A + B)`, of so many columns of both from these on.
+    /// `σ(A + B)` or `tanh(A + B)`, for `width` columns of each, from the given index on.
     Gate { terms: [(StepId, usize); 2], width: usize, is_tanh: bool },
     /// `A ∘ B + C ∘ D`, or `(1 − A) ∘ B + C ∘ D`.
     GatedSum { pairs: [[StepId; 2]; 2], is_complement: bool },
-    /// What gradient each token is handed by the one after it.
+    /// The gradient that each token receives from the next one.
     RecurrenceGradient(RecurrenceGradient),
-    /// `G ∘ Y ∘ (1 − Y)`, or `G ∘ (1 − Y²)`: of what is inside a gate Y, σ or tanh, with its gradient G.
+    /// `G ∘ Y ∘ (1 − Y)`, or `G ∘ (1 − Y²)`: the gradient at the input of a gate Y, σ or tanh, with the gradient G.
     GateGradient { gate: StepId, gradient: StepId, is_tanh: bool },
     /// `(1 − A) ∘ G`.
     ComplementProduct([StepId; 2]),
@@ -95,24 +95,24 @@ pub(crate) enum Operation {
     DifferenceProduct { gradient: StepId, of: [StepId; 2] },
     /// `ln(A)`.
     Log(StepId),
-    /// `−Σ T ∘ L / rows` of targets T and the logarithms L of probabilities, one number; a share of 0 takes nothing.
+    /// `−Σ T ∘ L / rows` for targets T and log-probabilities L: one number. A share of 0 contributes nothing.
     CrossEntropy { target: StepId, logarithms: StepId },
-    /// Each row divided by its length; a row of nothing stays one.
+    /// Each row divided by its length; a zero row stays zero.
     UnitLength(StepId),
-    /// The derivative of an activation at each entry.
+    /// The derivative of an entrywise function.
     ActivationDerivative { of: StepId, curve: EntrywiseFunction },
-    /// `(G γ − mean(G γ) − x̂ mean(G γ x̂)) / √(variance + ε)` for each row of what is normalised to x̂, with the gradient G
-    /// of the result; of RMS normalisation without the first mean, and with the mean square for the variance.
+    /// `(G γ − mean(G γ) − x̂ mean(G γ x̂)) / √(variance + ε)` for each row with the normalized row x̂ and the gradient
+    /// G of the result. RMS normalization has no first mean, and the mean square instead of the variance.
     NormGradient(NormGradient),
     /// `Σᵢ A ∘ B`: the sum of each column of a product.
     ColumnDotProducts([StepId; 2]),
-    /// The one row G in the row that pooling took a column from, 0 elsewhere.
+    /// The single row G in the row that pooling took a column from, 0 elsewhere.
     PoolingGradient { of: StepId, gradient: StepId, way: Pooling },
-    /// `(G − U Σⱼ U ∘ G) / ‖A‖` for each row of A, which is U when divided by its length.
+    /// `(G − U Σⱼ U ∘ G) / ‖A‖` for each row of A, where U is A divided by its length.
     UnitGradient { of: StepId, unit: StepId, gradient: StepId },
-    /// `diag(a) − a aᵀ` of one row a of shares: softmax's Jacobian.
+    /// `diag(a) − a aᵀ` for one row a of shares: softmax's Jacobian.
     SoftmaxJacobian { shares: StepId, row: usize },
-    /// `keep · M + (1 − keep) · G`, or of G², with nothing for M where there is none.
+    /// `keep · M + (1 − keep) · G`, or the same with G²; M is 0 without `before`.
     Moment { before: Option<StepId>, gradient: StepId, keep: f64, is_square: bool },
     /// `M / (1 − keep^step)`.
     BiasCorrection { of: StepId, keep: f64, step: u32 },
@@ -122,15 +122,15 @@ pub(crate) enum Operation {
     AdamWStep { of: StepId, update: StepId, rate: f64, weight_decay: f64 },
 }
 
-/// What a normalisation's gradient is made of.
+/// Operands of a normalization's gradient.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NormGradient {
-    /// What was normalised.
+    /// The input of the normalization.
     pub(crate) of: StepId,
-    /// What it became before γ and β.
+    /// The normalized input before γ and β.
     pub(crate) plain: StepId,
     pub(crate) gamma: Option<StepId>,
-    /// Of what came of it.
+    /// The gradient of the result.
     pub(crate) gradient: StepId,
     pub(crate) epsilon: f64,
     pub(crate) is_rms: bool,
@@ -144,7 +144,7 @@ pub(crate) enum EntrywiseFunction {
 }
 
 impl Operation {
-    /// Rows and columns of the result, from those of the operands.
+    /// Returns rows and columns of the result, from those of the operands.
     pub(crate) fn dim(&self, of: impl Fn(StepId) -> (usize, usize)) -> (usize, usize) {
         match self {
             Operation::Given => (0, 0),
@@ -200,7 +200,7 @@ impl Operation {
         }
     }
 
-    /// The result, from what the operands are. The shapes fit: [`Program`](super::Program) sees to that.
+    /// Computes the result from the operands. [`Program`](super::Program) ensures that the shapes fit.
     pub(crate) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(StepId) -> ArrayView2<'a, S>) -> Array2<S> {
         match self {
             Operation::Given => unreachable!("what is given is not computed"),
@@ -431,7 +431,7 @@ fn map_entries<S: Scalar>(a: ArrayView2<'_, S>, f: impl Fn((usize, usize), S) ->
     Array2::from_shape_fn(a.dim(), |at| f(at, a[at]))
 }
 
-/// One number from each row.
+/// Reduces each row to one number.
 fn fold_rows<S: Scalar>(a: ArrayView2<'_, S>, first: S, f: impl Fn(S, S) -> S) -> Array2<S> {
     Array2::from_shape_fn((a.nrows(), 1), |(i, _)| a.row(i).iter().fold(first, |found, x| f(found, *x)))
 }
@@ -442,7 +442,7 @@ fn product<S: Scalar>(a: ArrayView2<'_, S>, b: ArrayView2<'_, S>) -> Array2<S> {
     })
 }
 
-/// As [`product`], without what has a share of 0: what is masked never shows.
+/// Like [`product`], but skips shares of 0, so that masked values never show.
 fn weighted_sum<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>) -> Array2<S> {
     Array2::from_shape_fn((shares.nrows(), values.ncols()), |(i, j)| {
         let terms = shares.row(i).into_iter().zip(values.column(j));
@@ -463,7 +463,7 @@ fn rotate_pairs<S: Scalar>(a: ArrayView2<'_, S>, speed: impl Fn(usize) -> f64) -
     })
 }
 
-/// One row of all rows; of none it is 0.
+/// Pools all rows to one; without rows it is 0.
 fn pool_rows<S: Scalar>(a: ArrayView2<'_, S>, way: Pooling) -> Array2<S> {
     let count = a.nrows() as f64;
     let over = |count: f64| move |column: Vec<S>| column.into_iter().fold(S::of(0.0), S::add).div(S::of(count));

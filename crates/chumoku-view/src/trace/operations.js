@@ -1,8 +1,8 @@
 'use strict';
-// Computes the steps of a trace: each operation as operation.rs has it, in the same order.
+// Computes the steps of a trace: the operations of operation.rs, in the same order.
 const real = x => ({ nan: NaN, inf: Infinity, '-inf': -Infinity })[x] ?? x;
 
-// Matrices are lists of rows.
+// Matrices are arrays of rows.
 const sum = (n, f) => { let s = 0; for (let k = 0; k < n; k++) s += f(k); return s; };
 const each = (a, f) => a.map((row, i) => row.map((x, j) => f(x, i, j)));
 const grid = (n, m, f) => Array.from({ length: n }, (_, i) => Array.from({ length: m }, (_, j) => f(i, j)));
@@ -48,13 +48,13 @@ const pools = {
   first: c => c[0], last: c => c[c.length - 1], max: most, mean: c => total(c) / c.length,
   mean_sqrt_length: c => total(c) / Math.sqrt(c.length),
 };
-// Where pooling takes a column from.
+// The row that pooling takes a column from.
 const taken = { first: () => 0, last: c => c.length - 1, max: first };
 const normed = (a, gamma, beta, centre, under) => a.map(row => {
   const m = centre ? total(row) / row.length : 0, root = Math.sqrt(under(row.map(x => x - m)));
   return row.map((x, j) => { let y = (x - m) / root; if (gamma) y *= gamma[0][j]; return beta ? y + beta[0][j] : y; });
 });
-// The gradient of a row that was normalised: what is taken off, and the root that it is divided by.
+// The gradient of a normalized row: the subtracted mean, and the root that divides it.
 const normGradient = ([a, x, g, gamma], { epsilon, rms }, i) => {
   const n = a[i].length, own = g[i].map((y, j) => gamma ? y * gamma[0][j] : y);
   return { own, centre: rms ? 0 : total(own) / n, along: sum(n, j => own[j] * x[i][j]) / n,
@@ -67,7 +67,7 @@ const angle = ([a, given], { speeds, sign }, i, j) => {
   return { t: i * (sign * (given ? given[0][pair] : speeds[pair])), other: a[i][j < half ? j + half : pair], side: j < half ? -1 : 1 };
 };
 
-// A recurrent network, token by token: recurrence.rs.
+// A recurrent network, token by token, as in recurrence.rs.
 const tokens = ([sums, weight, bias, h0, c0], cell) => {
   const n = weight.length, all = f => Array.from({ length: n }, (_, j) => f(j));
   let before = [h0 ? h0[0] : all(() => 0), c0 ? c0[0] : all(() => 0)];
@@ -92,10 +92,10 @@ const tokens = ([sums, weight, bias, h0, c0], cell) => {
     return token;
   });
 };
-// What a recurrent network hands from each token to the next.
+// The state that each token receives from the previous one.
 const recurrence = (of, { cell, state }) => tokens(of, cell).map(token => token.before[state ? 1 : 0]);
 const ofTanh = (y, d) => d * (1 - y * y), ofLogistic = (y, d) => d * y * (1 - y);
-// And what gradient from each to the one before.
+// The gradient that each token receives from the next one.
 const later = (of, { cell, state }) => {
   const weight = of[1], given = of[5], n = weight.length, nothing = () => Array(n).fill(0), found = [];
   let handed = [nothing(), nothing()];

@@ -1,4 +1,4 @@
-//! A step of AdamW: from the gradients of parameters to what they are after it.
+//! A step of AdamW: from gradients to updated parameters.
 
 use super::matrices::{read_numbers, require_complete};
 use super::object::JsonObject;
@@ -11,23 +11,23 @@ use chumoku_kernels::AdamW;
 use ndarray::Array2;
 use std::collections::HashMap;
 
-/// The settings of a step, and what was remembered before it.
+/// Settings of a step, and the moments before it.
 #[derive(Clone, Debug)]
 pub(crate) struct AdamWSettings {
     learning_rate: f64,
-    /// How much of either moment is kept.
+    /// Decay rates of the two moments.
     keep: [f64; 2],
     epsilon: f64,
     weight_decay: f64,
-    /// Which step it is, from 1.
+    /// Number of the step, from 1.
     step: u32,
-    /// The moments before it, where they are not 0.
+    /// The moments before the step, if they are not 0.
     before: HashMap<(StepKind, Quantity), Array2<f64>>,
-    /// The only parameter that takes it, where others do not; what the new one comes to is not computed then.
+    /// The only parameter that is updated, if not all are; the loss after the step is then not computed.
     only: Option<Quantity>,
 }
 
-/// What a setting must be, and how that is said in English and in Japanese.
+/// A condition on a setting, with its descriptions in English and Japanese.
 type SettingRange = (fn(f64) -> bool, &'static str, &'static str);
 
 const KEYS: [&str; 8] = ["learning_rate", "beta1", "beta2", "epsilon", "weight_decay", "step", "m", "v"];
@@ -95,7 +95,7 @@ impl AdamWSettings {
         })
     }
 
-    /// The step of one parameter alone.
+    /// Returns the settings of a step that updates one parameter only.
     pub(super) fn for_parameter(step: &AdamW, only: Quantity) -> AdamWSettings {
         AdamWSettings {
             learning_rate: step.learning_rate,
@@ -110,11 +110,12 @@ impl AdamWSettings {
 }
 
 impl Program {
-    /// Adds a step of AdamW for each parameter that has a gradient (Loshchilov and Hutter 2019), and the steps to the loss
-    /// with the new ones; or of one parameter alone. Vectors do not decay.
+    /// Adds an AdamW step for each parameter that has a gradient (Loshchilov and Hutter 2019), or for one parameter
+    /// only. Without this restriction the steps to the loss are computed again with the new parameters. Weight decay
+    /// applies to matrices only.
     ///
     /// # Errors
-    /// If a moment has another shape than its parameter, or there is none of it.
+    /// If a moment has another shape than its parameter, or belongs to none.
     pub(super) fn add_optimizer_step(&mut self, optimizer: &AdamWSettings) -> Result<(), String> {
         let is_parameter = |id: &StepId| {
             let step = self.step(*id);
@@ -151,7 +152,7 @@ impl Program {
         Ok(())
     }
 
-    /// The step of one parameter.
+    /// Adds the step of one parameter.
     fn add_adamw_step(&mut self, optimizer: &AdamWSettings, id: StepId, gradient: StepId) -> Result<StepId, String> {
         let AdamWSettings { learning_rate: rate, keep, epsilon, weight_decay, step, .. } = *optimizer;
         let quantity = self.step(id).quantity;

@@ -1,4 +1,4 @@
-//! How a worked example is computed: its options.
+//! Options of worked examples: how attention and the other layers are computed.
 
 use super::matrices::{NestedMatrices, read_nested, read_number};
 use super::object::JsonObject;
@@ -9,7 +9,7 @@ use chumoku::tr;
 use chumoku_kernels::{Activation, RecurrentCell};
 use ndarray::Array2;
 
-/// Where causality counts from.
+/// Alignment of the causal mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CausalAlignment {
     /// Query i sees the keys up to i.
@@ -18,67 +18,67 @@ pub(crate) enum CausalAlignment {
     BottomRight,
 }
 
-/// Who may see what.
+/// Restriction on the keys that queries see.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum MaskOption {
-    /// Where it is true, the key is seen.
+    /// The key is visible where the entry is true.
     Visible(Array2<bool>),
-    /// Is added to the scaled scores.
+    /// Numbers that are added to the scaled scores.
     Additive(Array2<f64>),
 }
 
-/// How attention is computed.
+/// Options of the computation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ExampleOptions {
     pub(crate) scale: Option<f64>,
     pub(crate) beta: Option<f64>,
-    /// Factors of the scores of each head: a trained β.
+    /// Factors of the scores of each head: a learned β.
     pub(crate) head_factors: Option<Vec<f64>>,
     pub(crate) causal: Option<CausalAlignment>,
     pub(crate) mask: Option<MaskOption>,
-    /// A query sees keys at most so far away.
+    /// Maximum distance of the keys that a query sees.
     pub(crate) window: Option<usize>,
     pub(crate) hard: bool,
     pub(crate) num_heads: usize,
     pub(crate) num_key_heads: Option<usize>,
     pub(crate) head_dim: Option<usize>,
     pub(crate) subtract_max: bool,
-    /// Whether its input is added to what attention comes to, and to what the feed-forward network comes to.
+    /// True if the inputs of attention and of the feed-forward network are added to their outputs.
     pub(crate) residual: bool,
-    /// Where layer normalisation stands; with it there is a residual connection.
+    /// Position of the layer normalization of attention; it implies a residual connection.
     pub(crate) norm: Option<NormOrder>,
-    /// Whether it is RMS normalisation.
+    /// True if the normalization of attention is RMS normalization.
     pub(crate) rms_norm: bool,
     pub(crate) epsilon: f64,
-    /// What the feed-forward network applies to its first layer.
+    /// Activation after the first linear layer of the feed-forward network.
     pub(crate) activation: Option<Activation>,
-    /// Where the normalisation of the feed-forward network stands; with it there is a residual connection.
+    /// Position of the normalization of the feed-forward network; it implies a residual connection.
     pub(crate) norm_2: Option<NormOrder>,
-    /// Whether it is RMS normalisation.
+    /// True if the normalization of the feed-forward network is RMS normalization.
     pub(crate) rms_norm_2: bool,
-    /// Its ε, if it is another.
+    /// ε of that normalization, if it differs.
     pub(crate) epsilon_2: Option<f64>,
-    /// The normalisation behind the last layer, if there is one, and its ε, if it is another.
+    /// The normalization after the last layer, if any, and its ε, if it differs.
     pub(crate) last_norm: Option<NormKind>,
     pub(crate) epsilon_last: Option<f64>,
-    /// The base of rotary positions.
+    /// Base of rotary positions.
     pub(crate) rotary: Option<f64>,
-    /// What ALiBi takes off the score for each step of distance, a number for each head.
+    /// ALiBi's distance penalty: one slope for each head.
     pub(crate) alibi: Option<Vec<f64>>,
-    /// ε of the RMS norm of each head's queries and keys, if they have one.
+    /// ε of the RMS normalization of each head's queries and keys, if there is one.
     pub(crate) head_norm_epsilon: Option<f64>,
-    /// The cell of a recurrent network, in the place of attention.
+    /// The cell of a recurrent network, which replaces attention.
     pub(crate) cell: Option<RecurrentCell>,
-    /// How one row is made of the last ones: these, side by side.
+    /// The poolings whose results are concatenated to one row.
     pub(crate) pooling: Vec<Pooling>,
-    /// Whether the dense layer after pooling ends with tanh.
+    /// True if the dense layer after pooling ends with tanh.
     pub(crate) dense_tanh: bool,
-    /// What else is applied to it.
+    /// The activation of the dense layer, if it is not tanh.
     pub(crate) dense_activation: Option<Activation>,
-    /// The normalisation behind that, if there is one, and its ε, if it is another.
+    /// The normalization of the dense layer, if any, and its ε, if it differs.
     pub(crate) dense_norm: Option<NormKind>,
     pub(crate) epsilon_dense: Option<f64>,
-    /// Whether that row is divided by its length.
+    /// True if the pooled row is divided by its length.
     pub(crate) unit_length: bool,
 }
 
@@ -120,7 +120,7 @@ impl Default for ExampleOptions {
     }
 }
 
-/// A mask is all true and false, or all numbers.
+/// Reads a mask, which has only booleans or only numbers.
 fn read_mask(text: &str) -> Result<MaskOption, String> {
     fn one<T>(read: NestedMatrices<T>) -> Result<Array2<T>, String> {
         let mut matrices = read.matrices;
@@ -134,7 +134,7 @@ fn read_mask(text: &str) -> Result<MaskOption, String> {
         })
     }
     let entries = lang().pick("entries", "要素");
-    // Which of both it is: what stands first decides.
+    // The first entry decides between the two.
     let first = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
     if first.starts_with("true") || first.starts_with("false") {
         let entry = |text: &str| match text {
@@ -201,7 +201,7 @@ const OPTION_KEYS: [&str; 30] = [
     "unit_length",
 ];
 
-/// Values of options.
+/// Readers for the values of options.
 impl JsonObject<'_> {
     pub(super) fn number(&self, key: &str) -> Result<Option<f64>, String> {
         let found: Option<f64> = self.value(key, "options.", ["a number", "数値"])?;

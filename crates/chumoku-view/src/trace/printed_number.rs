@@ -1,9 +1,9 @@
-//! Numbers as they are printed, and the intervals that rounding leaves open.
+//! Printed numbers, and the intervals of values that rounding allows.
 
 use chumoku_kernels::{Activation, activation_backward, activation_forward};
 use std::fmt;
 
-/// What steps are computed with: numbers, or [`Interval`]s of them.
+/// A number type of computations: f64 or [`Interval`].
 pub(crate) trait Scalar: Copy {
     fn of(x: f64) -> Self;
     fn add(self, other: Self) -> Self;
@@ -13,33 +13,33 @@ pub(crate) trait Scalar: Copy {
     fn exp(self) -> Self;
     fn sqrt(self) -> Self;
     fn tanh(self) -> Self;
-    /// Its natural logarithm: −∞ of 0.
+    /// The natural logarithm: −∞ for 0.
     fn ln(self) -> Self;
-    /// What an activation makes of it.
+    /// Applies an activation.
     fn activated(self, activation: Activation) -> Self;
-    /// The derivative of an activation there.
+    /// The derivative of an activation.
     fn slope(self, activation: Activation) -> Self;
-    /// The larger of the two; NaN if either is.
+    /// The maximum; NaN if either number is.
     fn max(self, other: Self) -> Self;
-    /// Its square.
+    /// The square.
     fn square(self) -> Self {
         self.mul(self)
     }
-    /// A share of a value: of 0 it is 0, whatever the value.
+    /// A share times a value: 0 for the share 0, whatever the value is.
     fn mul_share(self, value: Self) -> Self {
         if self.is_zero() { Self::of(0.0) } else { self.mul(value) }
     }
-    /// 1 if the number at `j` is the first of the largest of a row, −∞ aside, and 0 if not.
+    /// Returns 1 if the number at `j` is the first maximum of a row and not −∞, otherwise 0.
     fn is_first_largest(row: &[Self], j: usize) -> Self {
         let seen = (0..row.len()).filter(|&j| !row[j].is_nothing());
         let best = seen.reduce(|best, j| if row[j].middle() > row[best].middle() { j } else { best });
         Self::of(if best == Some(j) { 1.0 } else { 0.0 })
     }
-    /// Whether it is surely −∞.
+    /// Returns whether the number is certainly −∞.
     fn is_nothing(self) -> bool;
-    /// Whether it is surely 0.
+    /// Returns whether the number is certainly 0.
     fn is_zero(self) -> bool;
-    /// The number itself, the middle of an interval.
+    /// The number itself, or the midpoint of an interval.
     fn middle(self) -> f64;
 }
 
@@ -95,8 +95,8 @@ impl Scalar for f64 {
     }
 }
 
-/// All numbers from `low` to `high`: what a printed number may have been before it was rounded, and what follows from it.
-/// Every operation gives an interval that holds all results, and possibly more (Moore 1966).
+/// All numbers from `low` to `high`: the possible values of a printed number before rounding, and those of its
+/// consequences. Every operation returns an interval that contains all results, and possibly more (Moore 1966).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Interval {
     pub(crate) low: f64,
@@ -108,12 +108,12 @@ impl Interval {
         Interval { low: middle - half_width, high: middle + half_width }
     }
 
-    /// The smallest interval that holds it and a number.
+    /// Returns the smallest interval that contains this one and a number.
     pub(crate) fn extended_to(self, x: f64) -> Interval {
         Interval { low: self.low.min(x), high: self.high.max(x) }
     }
 
-    /// Whether some number of the interval rounds to `printed`.
+    /// Returns whether some number of the interval rounds to `printed`.
     pub(crate) fn can_round_to(self, printed: &PrintedNumber) -> bool {
         if self.low.is_nan() || self.high.is_nan() || printed.value.is_nan() {
             return printed.value.is_nan();
@@ -124,7 +124,7 @@ impl Interval {
     }
 }
 
-/// What a product of f64 may be off by.
+/// The rounding error of a product of f64.
 fn rounding_error(x: f64) -> f64 {
     if x.is_finite() { 1e-12 * (1.0 + x.abs()) } else { 0.0 }
 }
@@ -159,17 +159,17 @@ impl Scalar for Interval {
         Interval { low: self.low.tanh(), high: self.high.tanh() }
     }
     fn ln(self) -> Interval {
-        // Rounding may have left an end below 0, where no probability is.
+        // Rounding may have moved an end below 0, which no probability can be.
         Interval { low: f64::max(self.low, 0.0).ln(), high: self.high.ln() }
     }
     fn activated(self, activation: Activation) -> Interval {
-        // It falls up to one place, where it is lowest, and rises from there.
+        // The activation falls to its minimum and rises from there.
         let [low, high] = [self.low, self.high].map(|x| x.activated(activation));
         let lowest = minimum_point(activation).filter(|x| (self.low..=self.high).contains(x));
         hull([low, high, lowest.map_or(low, |x| x.activated(activation)), high])
     }
     fn slope(self, activation: Activation) -> Interval {
-        // Between the places where it is lowest and highest it only rises or falls.
+        // The derivative is monotonic between its minimum and its maximum.
         let [low, high] = [self.low, self.high].map(|x| x.slope(activation));
         let turns = max_derivative_point(activation).map_or([f64::NAN; 2], |x| [-x, x]);
         let inner = turns.map(|x| if (self.low..=self.high).contains(&x) { x.slope(activation) } else { low });
@@ -180,11 +180,11 @@ impl Scalar for Interval {
     }
     fn square(self) -> Interval {
         let square = self.mul(self);
-        // Both factors are one number, so that their product is none below 0.
+        // Both factors are the same number, so the product is never below 0.
         Interval { low: if square.low < 0.0 { 0.0 } else { square.low }, high: square.high }
     }
     fn is_first_largest(row: &[Interval], j: usize) -> Interval {
-        // Whether a number may be the first of the largest, for all that the others may be.
+        // Considers whether the number may be the first maximum, for all possible values of the others.
         let may = |j: usize| {
             let beats = |k: usize| if k < j { row[j].high > row[k].low } else { row[j].high >= row[k].low };
             !row[j].is_nothing() && (0..row.len()).filter(|&k| k != j && !row[k].is_nothing()).all(beats)
@@ -207,11 +207,11 @@ impl Scalar for Interval {
     }
 }
 
-/// Where an activation is lowest, if it does not rise throughout. An error in its last digits is none in the value: the
-/// curve is flat there.
+/// Returns the minimum point of an activation, if it is not monotonic. An error in the last digits does not change the
+/// minimum, because the curve is flat there.
 ///
-/// x Φ(x) falls where Φ(x)/φ(x) < −x, and the left side rises with x. x σ(u(x)) falls where −x u′(x) σ(−u(x)) > 1, and the
-/// left side falls as x rises to 0.
+/// x Φ(x) falls where Φ(x)/φ(x) < −x, and the left side rises with x. x σ(u(x)) falls where −x u′(x) σ(−u(x)) > 1, and
+/// the left side falls as x rises to 0.
 fn minimum_point(activation: Activation) -> Option<f64> {
     Some(match activation {
         Activation::Gelu => -0.751_791_524_694,
@@ -221,10 +221,10 @@ fn minimum_point(activation: Activation) -> Option<f64> {
     })
 }
 
-/// Where the derivative of an activation is highest, if it turns; it is lowest as far on the other side of 0, as
-/// f′(x) + f′(−x) = 1. An error in the last digits is none in the value.
+/// Returns the point where the derivative of an activation is largest, if there is one. The derivative is smallest at
+/// the mirrored point, because f′(x) + f′(−x) = 1. An error in the last digits does not change the value.
 ///
-/// Of gelu f″ is φ(x) (2 − x²).
+/// For gelu, f″ is φ(x) (2 − x²).
 fn max_derivative_point(activation: Activation) -> Option<f64> {
     Some(match activation {
         Activation::Gelu => std::f64::consts::SQRT_2,
@@ -244,22 +244,22 @@ fn hull(ends: [f64; 4]) -> Interval {
     }
 }
 
-/// A number with the digits that someone printed.
+/// A number with its printed digits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PrintedNumber {
-    /// As it was printed.
+    /// The printed text.
     pub text: String,
-    /// What the digits say.
+    /// The value of the digits.
     pub value: f64,
-    /// What one more in the last digit would add: 0.01 for `0.50`, 1 for `3`.
+    /// The unit of the last digit: 0.01 for `0.50`, 1 for `3`.
     pub unit: f64,
 }
 
 impl PrintedNumber {
-    /// Reads a decimal number: `-1.50`, `2e-3`, `inf`, `NaN`; a typographic minus will do.
+    /// Parses a decimal number: `-1.50`, `2e-3`, `inf`, `NaN`. A typographic minus is allowed.
     ///
     /// # Errors
-    /// What was expected, if it is no number.
+    /// If the text is not a number; the error states what was expected.
     pub fn parse(text: &str) -> Result<PrintedNumber, String> {
         let plain = text.trim().replace('\u{2212}', "-");
         let found = chumoku::lang::wording::quote(text);
@@ -284,12 +284,12 @@ impl PrintedNumber {
         Ok(PrintedNumber { text: plain, value, unit })
     }
 
-    /// Half a unit of the last digit, and what f64 may be off by.
+    /// Half a unit of the last digit, plus the rounding error of f64.
     fn tolerance(&self) -> f64 {
         self.unit / 2.0 * (1.0 + 1e-9) + if self.value.is_finite() { rounding_error(self.value) } else { 0.0 }
     }
 
-    /// Whether the number is what `truth` rounds to: within half a unit of the last digit.
+    /// Returns whether `truth` rounds to the printed number: it is within half a unit of the last digit.
     pub fn agrees_with(&self, truth: f64) -> bool {
         if self.value.is_finite() && truth.is_finite() {
             return (self.value - truth).abs() <= self.tolerance();
@@ -297,8 +297,8 @@ impl PrintedNumber {
         self.value == truth || (self.value.is_nan() && truth.is_nan())
     }
 
-    /// What the number may have been: all that rounds to it. A whole number is no rounded one as a rule: it is itself,
-    /// or what rounds to it of `source`, which is what it should be.
+    /// Returns the possible values before rounding. A whole number is usually exact: the interval contains only the
+    /// number itself and the part of `source`, its expected value, that rounds to it.
     pub(crate) fn range(&self, source: Interval) -> Interval {
         if !self.value.is_finite() {
             return Interval::of(self.value);
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_digit_decides() {
+    fn tolerance_is_half_a_unit_of_the_last_digit() {
         let number = |text: &str| PrintedNumber::parse(text).unwrap();
         assert_eq!((number("0.50").value, number("0.50").unit), (0.5, 0.01));
         assert_eq!((number(" \u{2212}3 ").value, number("-3").unit), (-3.0, 1.0));
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// erf by its series (Abramowitz and Stegun 7.1.5), for numbers around 0.
+    /// Computes erf by its series (Abramowitz and Stegun 7.1.5), for numbers around 0.
     fn erf(x: f64) -> f64 {
         let mut power = x;
         let mut sum = 0.0;
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn activations_of_intervals_reach_their_lowest_number_and_no_further() {
+    fn activations_of_intervals_reach_their_minimum() {
         let wide = Interval { low: -3.0, high: 1.0 };
         let cases = [
             (Activation::Relu, 0.0, 1.0),
@@ -373,7 +373,7 @@ mod tests {
         for (activation, low, high) in cases {
             let found = wide.activated(activation);
             assert!((found.low - low).abs() < 1e-10 && (found.high - high).abs() < 1e-10, "{activation:?}: {found:?}");
-            // On either side of the lowest number the ends are the ends.
+            // On one side of the minimum, the ends of the interval map to the ends of the result.
             for side in [Interval { low: -3.0, high: -2.0 }, Interval { low: 0.5, high: 1.0 }] {
                 let found = side.activated(activation);
                 let mut ends = [side.low, side.high].map(|x| x.activated(activation));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn slopes_of_intervals_reach_what_is_steepest_and_no_further() {
+    fn derivatives_of_intervals_reach_their_extremes() {
         for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
             let found = Interval { low: -6.0, high: 5.0 }.slope(activation);
             let all = (-60_000..=50_000).map(|i| (f64::from(i) / 10_000.0).slope(activation));
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn intervals_hold_all_results() {
+    fn intervals_contain_all_results() {
         let random = chumoku_kernels::Philox::new(3, 5);
         let mut count = 0;
         let mut next = || {
@@ -438,7 +438,7 @@ mod tests {
             }
         }
         assert_eq!(Interval { low: -1.0, high: 2.0 }.square(), Interval { low: 0.0, high: 4.0 });
-        // Of two that may both be the largest each may be it; of equal ones it is the first.
+        // If two numbers may both be the maximum, each may be it; among equal ones it is the first.
         let row = [
             Interval::around(1.0, 0.1),
             Interval::around(1.1, 0.1),
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_not_taken_for_rounded_ones() {
+    fn whole_numbers_are_treated_as_exact() {
         let range = |text: &str, truth| PrintedNumber::parse(text).unwrap().range(Interval::of(truth));
         assert_eq!(range("2", 5.0), Interval::of(2.0));
         assert_eq!(range("2", 2.25), Interval { low: 2.0, high: 2.25 });

@@ -1,4 +1,4 @@
-//! The steps of a worked example, in order, each with its matrix.
+//! The steps of a worked example in order, each with its matrix.
 
 use super::operation::{Operation, StepId};
 use super::quantity::Quantity;
@@ -6,31 +6,31 @@ use super::step_kind::StepKind;
 use chumoku::memory;
 use ndarray::Array2;
 
-/// What a number of a step takes in the end: itself, once more where it is shown, and its interval where it is checked.
+/// Estimated bytes of memory for each number: its value, a copy for display, and an interval for checking.
 const BYTES_PER_NUMBER: f64 = 64.0;
 
-/// A step: what it is, how it follows, and its matrix.
+/// A step: its quantity, its operation, and its matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramStep {
     pub(crate) quantity: Quantity,
-    /// The head, from 0, where each has its own.
+    /// The head, from 0, if each head has its own.
     pub(crate) head: Option<usize>,
     pub(crate) kind: StepKind,
-    /// What else its letter names: the letter of another step, or a number.
+    /// Qualifier of the symbol: the symbol of another step, or a number.
     pub(crate) qualifier: String,
     pub(crate) operation: Operation,
     pub(crate) value: Array2<f64>,
 }
 
 impl ProgramStep {
-    /// Its letter, with the number of its head.
+    /// Returns the symbol with the number of its head.
     pub(crate) fn symbol(&self) -> String {
         let head = self.head.map_or(String::new(), |head| format!("[{}]", head + 1));
         self.kind.symbol(&(self.quantity.symbol().to_owned() + &head), &self.qualifier)
     }
 }
 
-/// Steps, each computed from those before it, in f64.
+/// Steps, each computed from previous ones, in f64.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Program {
     steps: Vec<ProgramStep>,
@@ -49,23 +49,23 @@ impl Program {
         &self.steps[id].value
     }
 
-    /// The step of a quantity, of a head where each has its own.
+    /// Returns the step of a quantity, and of a head if each has its own.
     pub(crate) fn find(&self, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
         self.find_kind(StepKind::Value, quantity, head)
     }
 
-    /// The step that is this of a quantity, of a head where each has its own.
+    /// Returns the step of a quantity and a kind, and of a head if each has its own.
     pub(super) fn find_kind(&self, kind: StepKind, quantity: Quantity, head: Option<usize>) -> Option<StepId> {
         let is_it = |step: &ProgramStep| step.kind == kind && step.quantity == quantity && step.head == head;
         self.steps.iter().position(is_it)
     }
 
-    /// What is given.
+    /// Adds a given matrix.
     pub(crate) fn add_given(&mut self, quantity: Quantity, head: Option<usize>, value: Array2<f64>) -> StepId {
         self.add_given_kind(StepKind::Value, quantity, head, value)
     }
 
-    /// What is given, and is this of a quantity.
+    /// Adds a given matrix of another kind than the quantity itself.
     pub(super) fn add_given_kind(
         &mut self,
         kind: StepKind,
@@ -78,10 +78,10 @@ impl Program {
         self.steps.len() - 1
     }
 
-    /// Computes a step. The operands must fit: who builds a program checks what it is given.
+    /// Computes and adds a step. The caller ensures that the operands fit.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If there is not enough memory.
     pub(crate) fn add_computed(
         &mut self,
         quantity: Quantity,
@@ -91,10 +91,10 @@ impl Program {
         self.add_step(quantity, head, (StepKind::Value, String::new()), operation)
     }
 
-    /// Computes something of a step: its gradient, say. Its letter may name something else too.
+    /// Computes and adds a step that is derived from another, such as its gradient. `qualifier` is added to its symbol.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If there is not enough memory.
     pub(super) fn add_derived(
         &mut self,
         of: StepId,

@@ -1,4 +1,4 @@
-//! A program while it is built, and what all its parts are built with.
+//! A program under construction, and the helpers that all its parts share.
 
 use super::example::WorkedExample;
 use super::operation::{Operation, StepId};
@@ -7,15 +7,15 @@ use super::quantity::Quantity;
 use chumoku::tr;
 use ndarray::Array2;
 
-/// A program while it is built.
+/// A program under construction.
 pub(super) struct ProgramBuilder<'a> {
     pub(super) example: &'a WorkedExample,
     pub(super) program: Program,
-    /// Of queries, and of keys and values.
+    /// Numbers of heads of the queries, and of the keys and values.
     pub(super) heads: [usize; 2],
 }
 
-/// Names what two matrices that do not fit are.
+/// Returns the error that an input does not fit another matrix.
 pub(super) fn shape_error(
     name: &str,
     found: &Array2<f64>,
@@ -37,7 +37,7 @@ impl ProgramBuilder<'_> {
         self.program.value(id).dim()
     }
 
-    /// The step of what is given whole.
+    /// Returns the step of an input that has one matrix for all heads.
     pub(super) fn whole_input(&mut self, quantity: Quantity) -> Result<Option<StepId>, String> {
         let Some(matrices) = self.example.inputs.get(&quantity) else { return Ok(None) };
         let [matrix] = &matrices[..] else {
@@ -50,7 +50,8 @@ impl ProgramBuilder<'_> {
         Ok(Some(self.program.add_given(quantity, None, matrix.clone())))
     }
 
-    /// A row that is added to, or multiplied with, each row of a matrix of so many columns.
+    /// Returns the step of an input with one row, which is added to or multiplied with each row of a matrix of this
+    /// width.
     pub(super) fn row_input(
         &mut self,
         quantity: Quantity,
@@ -69,7 +70,7 @@ impl ProgramBuilder<'_> {
         Ok(Some(id))
     }
 
-    /// `source · weight + bias`, if the weight is given.
+    /// Adds `source · weight + bias`, if the weight is given.
     pub(super) fn project(
         &mut self,
         source: StepId,

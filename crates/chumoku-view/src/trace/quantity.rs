@@ -1,4 +1,4 @@
-//! What the matrices of a worked example are: names, shapes in letters, titles.
+//! The matrices of a worked example: names, shapes in letters, titles.
 
 use chumoku::lang::Lang;
 
@@ -109,25 +109,30 @@ pub(crate) enum Quantity {
 
 use Quantity::*;
 
-/// The quantities in the order of a trace: their names in files, their letters in formulas, and their titles.
+/// The quantities in the order of a trace: names in files, symbols in formulas, and titles.
 const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (Embeddings, "embeddings", "X_E", ("Embeddings", "埋め込み")),
     (Positions, "positions", "P", ("Positional encoding", "位置エンコーディング")),
     (X, "X", "X", ("Input", "入力")),
     (InputW, "W_x", "W_x", ("Weights of the inputs, by gate", "入力の重み行列（ゲートごと）")),
     (InputB, "b_x", "b_x", ("Bias of the inputs", "入力のバイアス")),
-    (InputSums, "x_sums", "A_x", ("What the inputs add, by gate", "入力による分（ゲートごと）")),
-    (HiddenW, "W_h", "W_h", ("Weights of the output before, by gate", "一つ前の出力の重み行列（ゲートごと）")),
-    (HiddenB, "b_h", "b_h", ("Bias of the output before", "一つ前の出力のバイアス")),
+    (InputSums, "x_sums", "A_x", ("Contribution of the inputs, by gate", "入力による分（ゲートごと）")),
+    (HiddenW, "W_h", "W_h", ("Weights of the previous output, by gate", "一つ前の出力の重み行列（ゲートごと）")),
+    (HiddenB, "b_h", "b_h", ("Bias of the previous output", "一つ前の出力のバイアス")),
     (FirstHidden, "h_0", "h_0", ("Output before the first token", "最初のトークンの前の出力")),
     (FirstState, "c_0", "c_0", ("Cell state before the first token", "最初のトークンの前のセル状態")),
-    (Previous, "h_previous", "H′", ("Output of the token before", "一つ前のトークンの出力")),
-    (HiddenSums, "h_sums", "A_h", ("What the output before adds, by gate", "一つ前の出力による分（ゲートごと）")),
+    (Previous, "h_previous", "H′", ("Output of the previous token", "一つ前のトークンの出力")),
+    (
+        HiddenSums,
+        "h_sums",
+        "A_h",
+        ("Contribution of the previous output, by gate", "一つ前の出力による分（ゲートごと）"),
+    ),
     (InputGate, "i", "i", ("Input gate", "入力ゲート")),
     (ForgetGate, "f", "f", ("Forget gate", "忘却ゲート")),
     (NewContent, "g", "g", ("New content", "新しい内容")),
     (OutputGate, "o", "o", ("Output gate", "出力ゲート")),
-    (PreviousState, "c_previous", "C′", ("Cell state of the token before", "一つ前のトークンのセル状態")),
+    (PreviousState, "c_previous", "C′", ("Cell state of the previous token", "一つ前のトークンのセル状態")),
     (CellState, "c", "C", ("Cell state", "セル状態")),
     (CellTanh, "c_tanh", "C_tanh", ("tanh of the cell state", "セル状態の tanh")),
     (ResetGate, "r", "r", ("Reset gate", "リセットゲート")),
@@ -136,20 +141,15 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
         CandidateSums,
         "n_sums",
         "A_n",
-        ("What the output before adds to the new content", "一つ前の出力が新しい内容に加える分"),
+        ("Contribution of the previous output to the new content", "一つ前の出力が新しい内容に加える分"),
     ),
-    (
-        ResetSums,
-        "reset",
-        "A_r",
-        ("The same, as far as the reset gate lets it through", "そのうちリセットゲートが通す分"),
-    ),
+    (ResetSums, "reset", "A_r", ("The same, times the reset gate", "そのうちリセットゲートが通す分")),
     (Candidate, "n", "n", ("New content", "新しい内容")),
     (StepOutput, "h", "H", ("Output of each token", "各トークンの出力")),
-    (Memory, "memory", "X_KV", ("What keys and values are made from", "キーとバリューの元")),
-    (NormGamma, "gamma", "γ", ("Factors of the normalisation", "正規化のスケール（γ）")),
-    (NormBeta, "norm_beta", "β", ("Offsets of the normalisation", "正規化のシフト（β）")),
-    (Norm, "norm", "N", ("Layer normalisation", "層正規化")),
+    (Memory, "memory", "X_KV", ("Input of keys and values", "キーとバリューの入力")),
+    (NormGamma, "gamma", "γ", ("Factors of the normalization", "正規化のスケール（γ）")),
+    (NormBeta, "norm_beta", "β", ("Offsets of the normalization", "正規化のシフト（β）")),
+    (Norm, "norm", "N", ("Layer normalization", "層正規化")),
     (WQ, "W_Q", "W_Q", ("Weights of the queries", "クエリの重み行列")),
     (BQ, "b_Q", "b_Q", ("Bias of the queries", "クエリのバイアス")),
     (WK, "W_K", "W_K", ("Weights of the keys", "キーの重み行列")),
@@ -159,20 +159,20 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (Q, "Q", "Q", ("Queries", "クエリ")),
     (K, "K", "K", ("Keys", "キー")),
     (V, "V", "V", ("Values", "バリュー")),
-    (GammaQ, "gamma_Q", "γ_Q", ("Factors of the normalisation of queries", "クエリの正規化のスケール（γ）")),
-    (GammaK, "gamma_K", "γ_K", ("Factors of the normalisation of keys", "キーの正規化のスケール（γ）")),
-    (NormalizedQ, "normalised_Q", "Q_n", ("Queries, normalised", "正規化したクエリ")),
-    (NormalizedK, "normalised_K", "K_n", ("Keys, normalised", "正規化したキー")),
+    (GammaQ, "gamma_Q", "γ_Q", ("Factors of the normalization of queries", "クエリの正規化のスケール（γ）")),
+    (GammaK, "gamma_K", "γ_K", ("Factors of the normalization of keys", "キーの正規化のスケール（γ）")),
+    (NormalizedQ, "normalised_Q", "Q_n", ("Queries, normalized", "正規化したクエリ")),
+    (NormalizedK, "normalised_K", "K_n", ("Keys, normalized", "正規化したキー")),
     (Speeds, "rotary_speeds", "ω", ("Angles of one step of position", "位置 1 つ分の回転角")),
-    (RotatedQ, "rotated_Q", "Q′", ("Queries, turned by position", "位置で回転したクエリ")),
-    (RotatedK, "rotated_K", "K′", ("Keys, turned by position", "位置で回転したキー")),
+    (RotatedQ, "rotated_Q", "Q′", ("Queries, rotated by position", "位置で回転したクエリ")),
+    (RotatedK, "rotated_K", "K′", ("Keys, rotated by position", "位置で回転したキー")),
     (Scores, "scores", "S", ("Scores", "スコア")),
     (ScaledScores, "scaled", "S_scaled", ("Scaled scores", "スケーリングしたスコア")),
     (BiasedScores, "biased", "S_biased", ("Scores with biases", "バイアスを加えたスコア")),
     (MaskedScores, "masked", "S_masked", ("Masked scores", "マスクしたスコア")),
     (Largest, "max", "m", ("Largest score of each row", "各行の最大値")),
-    (ScoreExponentials, "exponentials", "E", ("Exponentials", "指数")),
-    (ScoreSums, "sums", "z", ("Sums of the exponentials", "指数の和")),
+    (ScoreExponentials, "exponentials", "E", ("Exponentials", "指数関数値")),
+    (ScoreSums, "sums", "z", ("Sums of the exponentials", "指数関数値の和")),
     (Weights, "weights", "A", ("Attention weights", "アテンションの重み")),
     (HeadOutput, "heads", "H", ("Output of the head", "ヘッドの出力")),
     (Concat, "concat", "C", ("Heads side by side", "ヘッドの連結")),
@@ -180,10 +180,10 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (BO, "b_O", "b_O", ("Bias of the output", "出力のバイアス")),
     (Output, "output", "O", ("Output", "出力")),
     (Residual, "residual", "R", ("Residual connection", "残差接続")),
-    (FinalNorm, "final_norm", "Y", ("Layer normalisation", "層正規化")),
-    (Gamma2, "gamma_2", "γ_2", ("Factors of the second normalisation", "2 つ目の正規化のスケール（γ）")),
-    (Beta2, "norm_beta_2", "β_2", ("Offsets of the second normalisation", "2 つ目の正規化のシフト（β）")),
-    (Norm2, "norm_2", "N_2", ("Second layer normalisation", "2 つ目の層正規化")),
+    (FinalNorm, "final_norm", "Y", ("Layer normalization", "層正規化")),
+    (Gamma2, "gamma_2", "γ_2", ("Factors of the second normalization", "2 つ目の正規化のスケール（γ）")),
+    (Beta2, "norm_beta_2", "β_2", ("Offsets of the second normalization", "2 つ目の正規化のシフト（β）")),
+    (Norm2, "norm_2", "N_2", ("Second layer normalization", "2 つ目の層正規化")),
     (W1, "W_1", "W_1", ("Weights of the first linear layer", "1 つ目の線形層の重み行列")),
     (B1, "b_1", "b_1", ("Bias of the first linear layer", "1 つ目の線形層のバイアス")),
     (
@@ -206,10 +206,10 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
         ("Feed-forward network, second linear layer", "フィードフォワードネットワーク、2 つ目の線形層"),
     ),
     (Residual2, "residual_2", "R_2", ("Second residual connection", "2 つ目の残差接続")),
-    (FinalNorm2, "final_norm_2", "Y_2", ("Second layer normalisation", "2 つ目の層正規化")),
-    (LastGamma, "gamma_last", "γ_L", ("γ of the normalisation behind the last layer", "最後の層の後の正規化の γ")),
-    (LastBeta, "norm_beta_last", "β_L", ("β of the normalisation behind the last layer", "最後の層の後の正規化の β")),
-    (LastNorm, "last_norm", "Y_L", ("Normalisation behind the last layer", "最後の層の後の正規化")),
+    (FinalNorm2, "final_norm_2", "Y_2", ("Second layer normalization", "2 つ目の層正規化")),
+    (LastGamma, "gamma_last", "γ_L", ("γ of the normalization after the last layer", "最後の層の後の正規化の γ")),
+    (LastBeta, "norm_beta_last", "β_L", ("β of the normalization after the last layer", "最後の層の後の正規化の β")),
+    (LastNorm, "last_norm", "Y_L", ("Normalization after the last layer", "最後の層の後の正規化")),
     (Hidden, "hidden", "L", ("Vectors after the last layer", "最後の層を出たベクトル")),
     (Pooled, "pooled", "p", ("Pooling", "プーリング")),
     (DenseW, "W_dense", "W_D", ("Weights of the dense layer", "全結合層の重み行列")),
@@ -217,23 +217,23 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (Dense, "dense", "D", ("Dense layer", "全結合層")),
     (DenseTanh, "dense_tanh", "D′", ("Activation of the dense layer", "全結合層の活性化")),
     (DenseActivated, "dense_activated", "D_f", ("Activation of the dense layer", "全結合層の活性化")),
-    (DenseGamma, "gamma_dense", "γ_D", ("γ of the dense layer’s normalisation", "全結合層の正規化の γ")),
-    (DenseBeta, "norm_beta_dense", "β_D", ("β of the dense layer’s normalisation", "全結合層の正規化の β")),
-    (DenseNorm, "dense_norm", "D_n", ("Normalisation of the dense layer", "全結合層の正規化")),
+    (DenseGamma, "gamma_dense", "γ_D", ("γ of the dense layer’s normalization", "全結合層の正規化の γ")),
+    (DenseBeta, "norm_beta_dense", "β_D", ("β of the dense layer’s normalization", "全結合層の正規化の β")),
+    (DenseNorm, "dense_norm", "D_n", ("Normalization of the dense layer", "全結合層の正規化")),
     (Vector, "vector", "v", ("Vector of the text", "テキストのベクトル")),
     (ClassW, "W_class", "W_C", ("Weights of the classes", "クラスの重み行列")),
     (ClassB, "b_class", "b_C", ("Bias of the classes", "クラスのバイアス")),
     (Logits, "logits", "Z", ("Logits", "ロジット")),
     (ClassLargest, "class_max", "m_C", ("Largest logit", "ロジットの最大値")),
-    (ClassExponentials, "class_exponentials", "E_C", ("Exponentials of the logits", "ロジットの指数")),
-    (ClassSums, "class_sums", "z_C", ("Sum of the exponentials of the logits", "ロジットの指数の和")),
+    (ClassExponentials, "class_exponentials", "E_C", ("Exponentials of the logits", "ロジットの指数関数値")),
+    (ClassSums, "class_sums", "z_C", ("Sum of the exponentials of the logits", "ロジットの指数関数値の和")),
     (Probabilities, "probabilities", "P_C", ("Probabilities of the classes", "クラスの確率")),
     (Target, "target", "T", ("Target", "正解")),
     (LogProbabilities, "log_probabilities", "L_C", ("Logarithms of the probabilities", "確率の対数")),
     (Loss, "loss", "ℒ", ("Cross-entropy loss", "交差エントロピー損失")),
 ];
 
-// The place of a quantity in the table is its number.
+// The index of a quantity in the table is its discriminant.
 const _: () = {
     let mut i = 0;
     while i < QUANTITIES.len() {
@@ -242,55 +242,55 @@ const _: () = {
     }
 };
 
-/// How long an axis is, in letters.
+/// The length of an axis, by its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MatrixAxis {
-    /// Tokens that ask.
+    /// Number of query tokens.
     Queries,
-    /// Tokens that are asked.
+    /// Number of key tokens.
     Keys,
     /// Width of the model.
     Model,
-    /// Width of what keys and values are made from.
+    /// Width of the input of keys and values.
     Memory,
-    /// Width of queries and keys: of one head where it has its own.
+    /// Width of queries and keys: that of one head if each head has its own.
     KeyWidth,
     /// Width of queries and keys of one head.
     HeadWidth,
-    /// Pairs of numbers that positions turn, of one head.
+    /// Rotated pairs of numbers of one head.
     Pairs,
     /// Width of values.
     ValueWidth,
-    /// Width inside the feed-forward network.
+    /// Inner width of the feed-forward network.
     Inner,
-    /// Width of what is pooled of all tokens.
+    /// Width of the pooled row.
     Pooled,
     /// Width of the text's vector.
     Vector,
-    /// What is classified: the text where its rows are pooled, else each token.
+    /// Number of classified items: one text if rows are pooled, otherwise each token.
     Answers,
     /// The classes.
     Classes,
-    /// Width of a recurrent network's output.
+    /// Width of the output of a recurrent network.
     State,
-    /// The same for all gates of a recurrent network.
+    /// The same width for all gates of a recurrent network.
     Gates,
     /// One number.
     One,
 }
 
 impl Quantity {
-    /// All of them, in the order of a trace.
+    /// Returns all quantities in the order of a trace.
     pub(crate) fn all() -> impl Iterator<Item = Quantity> {
         QUANTITIES.iter().map(|facts| facts.0)
     }
 
-    /// Its name in files.
+    /// Returns the name in files.
     pub(crate) fn name(self) -> &'static str {
         QUANTITIES[self as usize].1
     }
 
-    /// Whether training changes it.
+    /// Returns whether training changes the quantity.
     pub(super) fn is_parameter(self) -> bool {
         self.is_matrix()
             || matches!(
@@ -319,27 +319,27 @@ impl Quantity {
             )
     }
 
-    /// Whether it is a parameter of two dimensions, which decays.
+    /// Returns whether the quantity is a two-dimensional parameter, to which weight decay applies.
     pub(super) fn is_matrix(self) -> bool {
         matches!(self, InputW | HiddenW | WQ | WK | WV | WO | W1 | WGate | W2 | DenseW | ClassW)
     }
 
-    /// Whether it is shown once more after a step of training.
+    /// Returns whether the quantity is shown again after a training step.
     pub(super) fn is_shown_after(self) -> bool {
         self.is_parameter() || matches!(self, Logits | Probabilities | Loss)
     }
 
-    /// The quantity of a name.
+    /// Returns the quantity with a name.
     pub(crate) fn from_name(name: &str) -> Option<Quantity> {
         Quantity::all().find(|quantity| quantity.name() == name)
     }
 
-    /// Its letter in formulas.
+    /// Returns the symbol in formulas.
     pub(crate) fn symbol(self) -> &'static str {
         QUANTITIES[self as usize].2
     }
 
-    /// Its axes.
+    /// Returns the axes.
     pub(crate) fn axes(self) -> [MatrixAxis; 2] {
         match self {
             Embeddings | Positions | X | Norm | Output | Residual | FinalNorm | Norm2 | FeedForward | Residual2
@@ -392,7 +392,7 @@ impl Quantity {
         }
     }
 
-    /// What it is called.
+    /// Returns the title.
     pub(crate) fn title(self, lang: Lang) -> &'static str {
         let (en, ja) = QUANTITIES[self as usize].3;
         lang.pick(en, ja)

@@ -1,4 +1,4 @@
-//! What a page needs to compute a trace again when a number that is given is changed.
+//! Programs of traces for pages that recompute them when the reader changes a given number.
 
 use super::formula::inverse_sqrt_of;
 use super::json::{json_matrix, json_number};
@@ -10,12 +10,12 @@ use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 use serde_json::{Map, Value, json};
 
-/// Most numbers of a trace whose page computes it again.
+/// Maximum count of numbers of a trace that its page recomputes.
 const MAX_NUMBERS: usize = 60_000;
 
 impl Trace {
-    /// The steps of all heads in order, those that are shown with their place on the page; none of so many numbers that a
-    /// page would take long.
+    /// Returns the steps of all heads in order; displayed steps have their ID on the page. Returns `None` if
+    /// recomputing this count of numbers would slow the page down.
     pub(super) fn program_json(&self, digits: usize, terms: usize) -> Option<Value> {
         let mut steps: Vec<(&TraceStep, bool)> = self.steps.iter().map(|step| (step, true)).collect();
         steps.extend(self.others.iter().map(|step| (step, false)));
@@ -64,7 +64,7 @@ fn activation_name(activation: Activation) -> Option<&'static str> {
     })
 }
 
-/// The name of an operation, its operands, and its other settings.
+/// The name of an operation in the script, its operands, and its other settings.
 type NamedOperation = (&'static str, Vec<Option<StepId>>, Map<String, Value>);
 
 fn operation_json(operation: &Operation, columns: usize) -> Option<NamedOperation> {
@@ -183,7 +183,7 @@ fn operation_json(operation: &Operation, columns: usize) -> Option<NamedOperatio
     Some((name, of, settings))
 }
 
-/// The operands of a recurrence, and its other settings.
+/// Returns the operands of a recurrence and its other settings.
 fn recurrence_json(
     Recurrence { cell, sums, weight, bias, first: [h, c], is_state }: &Recurrence,
 ) -> (Vec<Option<StepId>>, Value) {

@@ -1,23 +1,23 @@
-//! The recurrence of an RNN, LSTM or GRU, for numbers and for intervals: what each token is given by the one before it, and
-//! what gradient by the one after it.
+//! The recurrence of RNN, LSTM and GRU, for numbers and intervals. Each token receives a state from the previous token
+//! and a gradient from the next.
 
 use super::printed_number::Scalar;
 use super::quantity::Quantity;
 use chumoku_kernels::RecurrentCell;
 use ndarray::{Array2, ArrayView2};
 
-/// What each token is given by the one before it; steps by their number.
+/// The state that each token receives from the previous one; fields hold step numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recurrence {
     pub(crate) cell: RecurrentCell,
-    /// Those of the inputs, by gate: X W_x + b_x.
+    /// The sums of the inputs by gate: X W_x + b_x.
     pub(crate) sums: usize,
     /// The recurrent weights and their bias.
     pub(crate) weight: usize,
     pub(crate) bias: Option<usize>,
-    /// h_0 and c_0; 0 where they are not given.
+    /// h_0 and c_0, which default to 0.
     pub(crate) first: [Option<usize>; 2],
-    /// Whether it is C′ and not H′.
+    /// True if the result is C′ instead of H′.
     pub(crate) is_state: bool,
 }
 
@@ -28,24 +28,24 @@ pub(super) fn logistic<S: Scalar>(x: S) -> S {
 }
 
 impl Recurrence {
-    /// The quantity whose rows it has, one later.
+    /// Returns the quantity whose rows are shifted by one token.
     pub(super) fn source_quantity(&self) -> Quantity {
         if self.is_state { Quantity::CellState } else { Quantity::StepOutput }
     }
 
-    /// What hands it on: H′ or C′.
+    /// Returns the quantity of the result: H′ or C′.
     pub(super) fn result_quantity(&self) -> Quantity {
         if self.is_state { Quantity::PreviousState } else { Quantity::Previous }
     }
 
-    /// What each token is given.
+    /// Computes the state that each token receives.
     pub(super) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Array2<S> {
         let which = usize::from(self.is_state);
         let hidden = value(self.weight).nrows();
         rows(self.tokens(value).iter().map(|token| &token.before[which]), hidden)
     }
 
-    /// The recurrence as `chumoku_kernels::Cell` describes it.
+    /// Runs the recurrence that `chumoku_kernels::Cell` describes.
     fn tokens<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Vec<TokenState<S>> {
         let (sums, weight) = (value(self.sums), value(self.weight));
         let hidden = weight.nrows();
@@ -100,11 +100,11 @@ impl Recurrence {
     }
 }
 
-/// What a recurrent network computes at one token.
+/// The computation of a recurrent network at one token.
 struct TokenState<S> {
-    /// h and c of the token before.
+    /// h and c of the previous token.
     before: [Vec<S>; 2],
-    /// What h adds to each gate: h W_h + b_h.
+    /// The contribution of h to each gate: h W_h + b_h.
     recurrent_sums: Vec<S>,
     /// The gates, in PyTorch's order.
     gates: Vec<Vec<S>>,
@@ -113,13 +113,14 @@ struct TokenState<S> {
 }
 
 impl<S: Scalar> TokenState<S> {
-    /// The gradients of what it was given, from that of its h and what of that of its c does not come through h.
+    /// Returns the gradients of the previous h and c, from the gradient of h and the part of c's gradient that does not
+    /// come through h.
     fn backward(&self, cell: RecurrentCell, weight: ArrayView2<'_, S>, dh: &[S], later: &[S]) -> [Vec<S>; 2] {
         let hidden = dh.len();
         let one = S::of(1.0);
         let of_tanh = |y: S, d: S| d.mul(one.sub(y.square()));
         let of_logistic = |y: S, d: S| d.mul(y).mul(one.sub(y));
-        // Of what is inside each gate as far as it comes of h, and of what else was given.
+        // The gradients at the inputs of the gates, split by their origin in h and elsewhere.
         let mut inside = vec![S::of(0.0); weight.ncols()];
         let [mut straight, mut of_state] = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
         for (j, &d) in dh.iter().enumerate() {
@@ -152,12 +153,12 @@ impl<S: Scalar> TokenState<S> {
     }
 }
 
-/// The gradient that each token's H, or C, is handed by the token after it; 0 of the last.
+/// The gradient of each token's H or C that comes from the next token; 0 for the last token.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RecurrenceGradient {
-    /// What H, or C, was handed on by.
+    /// The recurrence that passed H or C on.
     pub(crate) recurrence: Recurrence,
-    /// The gradient of H that does not come through later tokens.
+    /// The gradient of H without the contribution of later tokens.
     pub(crate) gradient: usize,
 }
 
@@ -177,7 +178,7 @@ impl RecurrenceGradient {
     }
 }
 
-/// A matrix of rows.
+/// Returns a matrix with these rows.
 fn rows<'a, S: Scalar + 'a>(rows: impl ExactSizeIterator<Item = &'a Vec<S>>, width: usize) -> Array2<S> {
     let mut found = Array2::from_elem((rows.len(), width), S::of(0.0));
     found

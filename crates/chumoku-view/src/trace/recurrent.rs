@@ -1,7 +1,8 @@
 //! The steps of a recurrent network: RNN, LSTM and GRU, every token a row of each matrix.
 //!
-//! What a token is given by the one before it stands in a matrix of its own, H′ (and C′ of an LSTM): the rows of H, one token
-//! later. It is computed first, by the whole recurrence; then every gate follows for all tokens at once, and H in the end.
+//! The state that a token receives from the previous one has a matrix of its own. H′ holds the rows of H shifted by one
+//! token, and C′ those of an LSTM's C. The whole recurrence computes it first. Every gate then follows for all tokens
+//! at once, and finally H.
 
 use super::feed_forward::ATTENTION_INPUTS;
 use super::operation::{Operation, StepId};
@@ -12,8 +13,8 @@ use chumoku::tr;
 use chumoku_kernels::RecurrentCell;
 
 impl ProgramBuilder<'_> {
-    /// A recurrent network over the tokens, if one is asked for; its outputs (Elman 1990; Hochreiter and Schmidhuber 1997; Cho et
-    /// al. 2014).
+    /// Adds a recurrent network over the tokens, if the example has one. Returns the step of its outputs (Elman 1990;
+    /// Hochreiter and Schmidhuber 1997; Cho et al. 2014).
     pub(super) fn add_recurrent(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
         use Quantity::{FirstHidden, FirstState, HiddenB, HiddenSums, HiddenW, InputB, InputSums, InputW, Previous};
         let has = |quantity: &Quantity| self.example.inputs.contains_key(quantity);
@@ -22,7 +23,7 @@ impl ProgramBuilder<'_> {
             return match own.iter().find(|quantity| has(quantity)) {
                 None => Ok(None),
                 Some(found) => Err(tr!(
-                    "inputs.{}: expected options.cell, \"lstm\", say, to say what the recurrent network is",
+                    "inputs.{}: expected options.cell, such as \"lstm\", for the kind of recurrent network",
                     "inputs.{}: 再帰型ネットワークの種類を示す options.cell（\"lstm\" など）が必要です",
                     found.name()
                 )),
@@ -58,7 +59,7 @@ impl ProgramBuilder<'_> {
         };
         let (Some(sums), Some(weight)) = (sums, self.whole_input(HiddenW)?) else {
             return Err(tr!(
-                "options.cell: expected X, W_x and W_h (the weights of the inputs, and of the output before)",
+                "options.cell: expected X, W_x and W_h (the weights of the inputs and of the previous output)",
                 "options.cell: X、W_x、W_h（入力の重み行列と、一つ前の出力の重み行列）が必要です"
             ));
         };
@@ -95,7 +96,7 @@ impl ProgramBuilder<'_> {
         .map(Some)
     }
 
-    /// The gates of an LSTM, its cell state and its output.
+    /// Adds the gates of an LSTM, its cell state and its output.
     fn add_lstm(&mut self, before: Recurrence, gate: impl Fn(usize, bool) -> Operation) -> Result<StepId, String> {
         use Quantity::{CellState, CellTanh, ForgetGate, InputGate, NewContent, OutputGate, PreviousState, StepOutput};
         let input = self.program.add_computed(InputGate, None, gate(0, false))?;
@@ -113,7 +114,7 @@ impl ProgramBuilder<'_> {
         self.program.add_computed(StepOutput, None, Operation::Hadamard([output, tanh]))
     }
 
-    /// The gates of a GRU, and its output.
+    /// Adds the gates of a GRU and its output.
     fn add_gru(
         &mut self,
         [sums, of_state, previous]: [StepId; 3],

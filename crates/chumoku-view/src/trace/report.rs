@@ -1,4 +1,4 @@
-//! What checking found, in words.
+//! Reports of checked claims, in words.
 
 use super::check::{CheckReport, ClaimResult, RowSum, WorstNumber};
 use super::example::WorkedExample;
@@ -12,22 +12,22 @@ use chumoku::lang::{Lang, lang};
 use chumoku::tr;
 use std::fmt::Write;
 
-/// Columns of a report.
+/// Width of a report in columns.
 const WIDTH: usize = 80;
 
 impl CheckReport {
-    /// The first claim that is wrong by itself.
+    /// Returns the first claim that is wrong by itself.
     #[must_use]
     pub fn first_wrong(&self) -> Option<&ClaimResult> {
         self.steps.iter().find(|step| step.verdict == Verdict::Wrong)
     }
 
-    /// A report for people, in the language of the process: a line or two for each claim, none wider than 80 columns.
+    /// Returns a report in the language of the process: one or two lines for each claim, at most 80 columns wide.
     #[must_use]
     pub fn to_text(&self, file: &str, example: &WorkedExample) -> String {
         let lang = lang();
         let mut out = String::new();
-        // What goes on below a heading is indented, so that the next file's stands out.
+        // Lines below a heading are indented, so that the heading of the next file stands out.
         let heading =
             if example.title.is_empty() { file.to_owned() } else { format!("{file}: {}", example.title.in_lang(lang)) };
         for (i, line) in wrap(&show_controls_in_text(&heading), WIDTH - 2).iter().enumerate() {
@@ -58,11 +58,11 @@ impl CheckReport {
         out
     }
 
-    /// How many claims are what, and what the words mean.
+    /// Returns the number of claims by verdict, and the meanings of the verdicts.
     fn summary(&self) -> Vec<String> {
         let count = |verdict| self.steps.iter().filter(|step| step.verdict == verdict).count();
         let (all, holding, rounded) = (self.steps.len(), count(Verdict::Holds), count(Verdict::Rounded));
-        let claims = if all == 1 { tr!("1 claim", "主張 1 件") } else { tr!("{all} claims", "主張 {all} 件") };
+        let claims = if all == 1 { tr!("1 claim", "記載 1 件") } else { tr!("{all} claims", "記載 {all} 件") };
         let mut said = match (holding == all, rounded) {
             (true, _) => tr!("{claims}: all hold", "{claims}: すべて正しい"),
             (_, 0) => tr!("{claims}: {holding} of {all} hold", "{claims}: {all} 件のうち {holding} 件が正しい"),
@@ -83,20 +83,20 @@ impl CheckReport {
         if rounded > 0 {
             lines.push(tr!(
                 "rounded: follows from earlier steps as printed (rounded); not an error",
-                "丸め: 直前までの印刷された（丸められた）値から導ける。誤りではない"
+                "丸め: 前の段の丸められた値からは正しく計算されている（誤りではない）"
             ));
         }
         if count(Verdict::Inherited) > 0 {
             lines.push(tr!(
                 "inherited: follows from earlier steps as claimed, which were wrong",
-                "引き継ぎ: 誤っている前の手順の値から導ける"
+                "引き継ぎ: 前の段の誤った値からは正しく計算されている"
             ));
         }
         lines
     }
 }
 
-/// Lines of a text, so far to the right.
+/// Appends wrapped and indented lines.
 fn wrap_lines(out: &mut String, indent: usize, text: &str) {
     for line in wrap(&show_controls_in_text(text), WIDTH - indent) {
         let _ = writeln!(out, "{}{line}", " ".repeat(indent));
@@ -104,7 +104,7 @@ fn wrap_lines(out: &mut String, indent: usize, text: &str) {
 }
 
 impl Verdict {
-    /// A word or two, in the language given.
+    /// Returns the verdict in a word or two.
     fn word(self, lang: Lang) -> &'static str {
         match self {
             Verdict::Holds => lang.pick("holds", "正しい"),
@@ -116,21 +116,21 @@ impl Verdict {
 }
 
 impl WorkedExample {
-    /// Where a claim is furthest from the truth, and by what, in the language of the process.
+    /// Describes the claimed number that is furthest from the truth, in the language of the process.
     #[must_use]
     pub fn describe_worst(&self, name: &str, worst: &WorstNumber) -> String {
         let WorstNumber { index, claimed, truth, from_claims } = worst;
         let digits = |x: f64| format_like(x, claimed);
         let implied = from_claims.map_or(String::new(), |x| {
             let x = digits(x);
-            tr!(", from the earlier claims {x}", "、前の主張からは {x}")
+            tr!(", from the earlier claims {x}", "、前の記載からは {x}")
         });
         let place = if index.is_empty() { String::new() } else { self.element_position(name, index) + ": " };
         let truth = digits(*truth);
-        tr!("{place}claimed {claimed}, true {truth}{implied}", "{place}主張 {claimed}、正しくは {truth}{implied}")
+        tr!("{place}claimed {claimed}, true {truth}{implied}", "{place}記載 {claimed}、正しくは {truth}{implied}")
     }
 
-    /// What a row of weights sums to, in the language of the process.
+    /// States the sum of a row of weights, in the language of the process.
     fn describe_row_sum(&self, name: &str, RowSum { index, sum }: &RowSum) -> String {
         let (head, row) = match index[..] {
             [head, row] => (tr!("head {}, ", "ヘッド {}、", head + 1), row),
@@ -140,8 +140,8 @@ impl WorkedExample {
         tr!("{head}{row} sums to {sum}, not to 1", "{head}{row}の和は {sum}（1 ではない）")
     }
 
-    /// The place of a number: its row and column, with their words, after the head where there are three indices; of
-    /// one index, the row.
+    /// Names the place of a number: its row and column, with their words. Three indices start with the head; a single
+    /// index is a row.
     pub(super) fn element_position(&self, name: &str, index: &[usize]) -> String {
         let claimed = StepKind::all().find_map(|kind| Quantity::from_name(name.strip_prefix(kind.claim_prefix()?)?));
         let axes = claimed.map_or([MatrixAxis::One; 2], Quantity::axes);
@@ -170,14 +170,14 @@ impl WorkedExample {
     }
 }
 
-/// A number with two digits more than a printed one.
+/// Formats a number with two digits more than a printed one.
 pub(super) fn format_like(x: f64, printed: &str) -> String {
     let unit = PrintedNumber::parse(printed).map_or(1e-4, |printed| printed.unit);
     if !x.is_finite() {
         return x.to_string();
     }
     if unit >= 1.0 {
-        // A whole number stays one.
+        // A whole number stays whole.
         let short = format!("{x:.4}");
         return short.trim_end_matches('0').trim_end_matches('.').to_owned();
     }

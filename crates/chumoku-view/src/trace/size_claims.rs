@@ -1,4 +1,4 @@
-//! Examples of sizes: how many parameters a network has, what it costs, how long the waves of its positions are.
+//! Claims about sizes: parameters and cost of a network, and wavelengths of positional encodings.
 
 use super::object::JsonObject;
 use super::printed_number::PrintedNumber;
@@ -35,7 +35,7 @@ const COUNT_KEYS: [&str; 24] = [
     "pre_norm",
 ];
 
-/// A number of a network, such as its parameters, that is claimed, and what it is.
+/// A claimed number of a network, such as its parameters, and the true value.
 #[derive(Clone, Debug)]
 pub(crate) struct SizeClaim {
     pub(crate) name: String,
@@ -43,7 +43,7 @@ pub(crate) struct SizeClaim {
     pub(crate) truth: f64,
 }
 
-/// The claimed figures, if the file is about sizes.
+/// Reads the claims of a file about sizes; `None` for a file of matrices.
 pub(super) fn size_claims(file: &JsonObject<'_>) -> Result<Option<Vec<SizeClaim>>, String> {
     let (count, positions) = (file.raw_value("count"), file.raw_value("positions"));
     let truths = match (count, positions, file.raw_value("inputs")) {
@@ -61,7 +61,7 @@ pub(super) fn size_claims(file: &JsonObject<'_>) -> Result<Option<Vec<SizeClaim>
     let claims = file.raw_value("claims").ok_or_else(|| {
         tr!(
             "no claims: expected the key “claims” with the figures that are stated",
-            "主張がありません。述べられている数値を書いたキー “claims” が必要です"
+            "検算する値の記載がありません。述べられている数値を書いたキー “claims” が必要です"
         )
     })?;
     let raw = JsonObject::read(claims, "claims", &known)?;
@@ -78,13 +78,13 @@ pub(super) fn size_claims(file: &JsonObject<'_>) -> Result<Option<Vec<SizeClaim>
     if found.is_empty() {
         return Err(tr!(
             "no claims: expected at least one figure in “claims”",
-            "主張がありません。“claims” には数値が一つ以上必要です"
+            "検算する値の記載がありません。“claims” には数値が一つ以上必要です"
         ));
     }
     Ok(Some(found))
 }
 
-/// What a network costs: the parameters of each of its steps, all of them, and its multiply–adds.
+/// Returns the counts of a network: the parameters of each step, all parameters, and the multiply–adds.
 fn network_counts(text: &str) -> Result<Vec<(String, f64)>, String> {
     let file = JsonObject::read(text, "count", &COUNT_KEYS)?;
     let size = |key: &str| file.value::<usize>(key, "count.", ["a whole number", "0 以上の整数"]);
@@ -143,7 +143,7 @@ fn network_counts(text: &str) -> Result<Vec<(String, f64)>, String> {
         let name = if step.part.is_empty() { step.name.into() } else { format!("{} {}", step.part, step.name) };
         truths.push((name.replace([' ', ','], "_"), step.parameters as f64 * step.times as f64));
     }
-    // Sizes are at most 2^30 each, as counting has found.
+    // Sizes are at most 2^30 each; counting has checked that.
     let input = [config.batch, config.length, config.d_model].map(|size| size as f64).iter().product();
     truths.extend([
         ("parameters".into(), count.parameters as f64),
@@ -153,8 +153,8 @@ fn network_counts(text: &str) -> Result<Vec<(String, f64)>, String> {
     Ok(truths)
 }
 
-/// The wavelength 2π · base^(2i/d) of each pair i of the sinusoidal encoding's dimensions 2i and 2i + 1 (Vaswani et al.
-/// 2017, section 3.5).
+/// Returns the wavelength 2π · base^(2i/d) of each pair i of dimensions 2i and 2i + 1 of the sinusoidal encoding
+/// (Vaswani et al. 2017, section 3.5).
 fn encoding_wavelengths(text: &str) -> Result<Vec<(String, f64)>, String> {
     let file = JsonObject::read(text, "positions", &["d_model", "base"])?;
     let d_model: usize = file.value("d_model", "positions.", ["a whole number", "整数"])?.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The formulas of a spreadsheet: how each cell follows from others.
+//! Spreadsheet formulas: how each cell follows from others.
 
 use super::formula::inverse_sqrt_of;
 use super::grid::format_non_finite;
@@ -9,17 +9,17 @@ use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 use std::collections::HashMap;
 
-/// The column of the first number; labels stand before it.
+/// The column of the first number; labels come before it.
 pub(super) const FIRST_COLUMN: u16 = 1;
-/// Most terms of a sum that is written out: a formula has at most 8,192 characters.
+/// Maximum number of terms of a written-out sum: a formula has at most 8,192 characters.
 const MAX_TERMS: usize = 100;
 
-/// The name of a cell, rows and columns counted from 0: `B4`.
+/// Returns the name of a cell, such as `B4`; rows and columns count from 0.
 fn cell(row: u32, column: u16) -> String {
     rust_xlsxwriter::utility::row_col_to_cell(row, column)
 }
 
-/// A number as a formula writes it: an f64 as text keeps all its digits.
+/// Writes a number in a formula. An f64 as text keeps all its digits.
 fn number_literal(x: f64) -> String {
     match x.abs() {
         _ if !x.is_finite() => format!("\"{}\"", format_non_finite(x)),
@@ -28,7 +28,7 @@ fn number_literal(x: f64) -> String {
     }
 }
 
-/// Where the numbers of a step stand.
+/// Position of the numbers of a step.
 #[derive(Clone, Copy)]
 pub(super) struct CellBlock {
     pub(super) sheet: usize,
@@ -37,10 +37,10 @@ pub(super) struct CellBlock {
     pub(super) columns: usize,
 }
 
-/// A [`Block`] as the formulas of some sheet name it.
+/// A [`CellBlock`] with the sheet prefix that formulas of the current sheet need.
 struct BlockReference {
     block: CellBlock,
-    /// The name of the sheet, where it is another.
+    /// Prefix with the name of the sheet; empty for the current sheet.
     prefix: String,
 }
 
@@ -66,22 +66,22 @@ impl BlockReference {
     }
 }
 
-/// What a cell reads of a step: a number, a row or a column of it.
+/// An input of a cell: a number, a row, a column or all of a step.
 #[derive(Clone, Copy)]
 struct CellInput {
     id: StepId,
     row: Option<usize>,
     column: Option<usize>,
-    /// Whether −∞ is passed over, as what is not seen.
+    /// True if −∞ is skipped as a masked key.
     is_masked: bool,
 }
 
-/// Where everything stands, seen from one of the sheets.
+/// The positions of all steps, seen from one of the sheets.
 pub(super) struct SheetLayout<'a> {
     pub(super) steps: HashMap<StepId, &'a TraceStep>,
     pub(super) blocks: HashMap<StepId, CellBlock>,
     pub(super) names: [&'static str; 2],
-    /// The sheet whose formulas are made.
+    /// The sheet whose formulas are written.
     pub(super) sheet: usize,
 }
 
@@ -95,13 +95,13 @@ impl SheetLayout<'_> {
         Some(BlockReference { block, prefix })
     }
 
-    /// What a computed cell says; none of what is given.
+    /// Returns the formula of a computed cell, with a fallback for inputs that are texts; `None` for a given number.
     pub(super) fn guarded_formula(&self, step: &TraceStep, i: usize, j: usize) -> Option<String> {
         let (formula, truth) = (self.formula(step, i, j)?, step.value[[i, j]]);
         let reads = cell_inputs(&step.operation, i, j);
         let all_numbers = reads.iter().all(|read| self.is_number(read));
         Some(match &step.operation {
-            // A share of 0 takes nothing, whatever stands there.
+            // A share of 0 contributes nothing, whatever its value is.
             Operation::WeightedSum([shares, values])
                 if !all_numbers && self.is_number(&reads[0]) && step_rows(self, *values) <= MAX_TERMS =>
             {
@@ -111,14 +111,14 @@ impl SheetLayout<'_> {
                     format!("IF({share}=0,0,{share}*{value})")
                 };
                 let terms: Vec<String> = (0..values.block.rows).map(term).collect();
-                // What reads a text takes something of it now, which is not finite.
+                // A share of a value that is text contributes a number that is not finite.
                 let came = if truth.is_finite() { f64::NAN } else { truth };
                 format!("IFERROR({},{})", terms.join("+"), number_literal(came))
             }
-            // Says by itself that there is none.
+            // These formulas handle missing values themselves.
             Operation::RowMax(_) | Operation::Log(_) if all_numbers => formula,
             _ if all_numbers && (truth.is_finite() || reads.is_empty()) => formula,
-            // Too large for a number, or 0/0.
+            // Overflow, or 0/0.
             _ if all_numbers => format!("IFERROR({formula},{})", number_literal(truth)),
             _ => {
                 let guards = reads.iter().filter_map(|read| self.input_condition(read)).collect::<Vec<_>>().join(",");
@@ -128,7 +128,7 @@ impl SheetLayout<'_> {
         })
     }
 
-    /// The sum beside a row of weights.
+    /// Returns the formula of the sum next to a row of weights.
     pub(super) fn row_sum_formula(&self, step: &TraceStep, i: usize, sum: f64) -> String {
         let Some(own) = self.reference(step.id) else { return number_literal(sum) };
         let range = own.row_range(i);
@@ -138,7 +138,7 @@ impl SheetLayout<'_> {
         }
     }
 
-    /// Whether all that is read are numbers to a spreadsheet.
+    /// Returns whether all inputs are numbers in a spreadsheet.
     fn is_number(&self, read: &CellInput) -> bool {
         let Some(step) = self.steps.get(&read.id) else { return true };
         let is_number = |x: &f64| x.is_finite() || (read.is_masked && *x == f64::NEG_INFINITY);
@@ -150,7 +150,7 @@ impl SheetLayout<'_> {
         }
     }
 
-    /// What is true once all that is read are numbers.
+    /// Returns the condition that all inputs are numbers.
     fn input_condition(&self, read: &CellInput) -> Option<String> {
         let from = self.reference(read.id)?;
         let (range, count) = match (read.row, read.column) {
@@ -165,7 +165,7 @@ impl SheetLayout<'_> {
         })
     }
 
-    /// What a cell is computed by, if all that it reads are numbers; none of what is given.
+    /// Returns the formula of a cell whose inputs are numbers; `None` for a given number.
     fn formula(&self, step: &TraceStep, i: usize, j: usize) -> Option<String> {
         let block = |id: &StepId| self.reference(*id);
         let bias = |id: &StepId| Some(format!("+{}", block(id)?.qualified_cell(0, j)));
@@ -240,7 +240,7 @@ impl SheetLayout<'_> {
             Operation::AddBias { of, bias } if bias[[i, j]].is_finite() => {
                 format!("{}+({})", block(of)?.qualified_cell(i, j), number_literal(bias[[i, j]]))
             }
-            // What is not seen is no number in a spreadsheet, and MAX and SUM pass over it.
+            // A masked key is text in a spreadsheet, and MAX and SUM skip it.
             Operation::AddBias { .. } => number_literal(step.value[[i, j]]),
             Operation::Mask { of, seen } if seen[[i, j]] => block(of)?.qualified_cell(i, j),
             Operation::Mask { .. } => number_literal(f64::NEG_INFINITY),
@@ -287,13 +287,13 @@ impl SheetLayout<'_> {
                     Activation::Relu => format!("MAX(0,{x})"),
                     Activation::Gelu => format!("{x}/2*(1+ERF({x}/SQRT(2)))"),
                     Activation::GeluTanh => format!("{x}/2*(1+TANH(SQRT(2/PI())*({x}+0.044715*{x}^3)))"),
-                    // No number is as large as what the exponential of a larger one would be.
+                    // The exponential of a larger number would overflow.
                     Activation::Silu => format!("{x}/(1+EXP(MIN(-{x},700)))"),
                     _ => number_literal(step.value[[i, j]]),
                 }
             }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.qualified_cell(i, j)),
-            // The row before of what it is given from, which stands further down.
+            // The previous row of its source, which is a step further down.
             Operation::Recurrence(before) => match (i.checked_sub(1), before.first[usize::from(before.is_state)]) {
                 (None, None) => number_literal(0.0),
                 (None, Some(id)) => block(&id)?.qualified_cell(0, j),
@@ -302,7 +302,7 @@ impl SheetLayout<'_> {
                     block(&self.steps.values().find(is_it)?.id)?.qualified_cell(row, j)
                 }
             },
-            // The row after, likewise.
+            // The next row, likewise.
             Operation::RecurrenceGradient(_) if i + 1 == step.value.nrows() => number_literal(0.0),
             Operation::RecurrenceGradient(later) => {
                 let by = later.recurrence.result_quantity();
@@ -329,7 +329,7 @@ impl SheetLayout<'_> {
                     format!("{}+{}", block(a)?.qualified_cell(i, from + j), block(b)?.qualified_cell(i, other + j));
                 match is_tanh {
                     true => format!("TANH({sum})"),
-                    // No number is as large as what the exponential of a larger one would be.
+                    // The exponential of a larger number would overflow.
                     false => format!("1/(1+EXP(MIN(-({sum}),700)))"),
                 }
             }
@@ -343,7 +343,7 @@ impl SheetLayout<'_> {
                 let first = if *is_complement { format!("(1-{a})") } else { a };
                 format!("{first}*{b}+{c}*{d}")
             }
-            // Of 0 there is no logarithm in a spreadsheet.
+            // A spreadsheet has no logarithm of 0.
             Operation::Log(of) => {
                 let x = block(of)?.qualified_cell(i, j);
                 format!("IF({x}=0,\"-∞\",LN({x}))")
@@ -362,7 +362,7 @@ impl SheetLayout<'_> {
                     format!("IF({share}=0,0,{share}*{x})")
                 };
                 let terms: Vec<String> = (0..rows * columns).map(term).collect();
-                // What was to come and had no probability.
+                // A target class had the probability 0.
                 format!("IFERROR(-({})/{rows},{})", terms.join("+"), number_literal(f64::INFINITY))
             }
             Operation::UnitLength(of) => {
@@ -461,12 +461,12 @@ impl SheetLayout<'_> {
         })
     }
 
-    /// A cell of the gradient of what was normalised.
+    /// Returns the formula of a cell of a normalization's gradient.
     fn norm_gradient_formula(&self, made: &NormGradient, i: usize, j: usize) -> Option<String> {
         let block = |id: StepId| self.reference(id);
         let (from, plain, g) = (block(made.of)?.row_range(i), block(made.plain)?, block(made.gradient)?);
         let (own, row) = (g.qualified_cell(i, j), g.row_range(i));
-        // The row of what the normalised row was multiplied with, and its number here.
+        // The row of factors that the normalized row was multiplied by, and the factor of this cell.
         let [row, own] = match made.gamma {
             Some(gamma) => {
                 let gamma = block(gamma)?;
@@ -486,7 +486,7 @@ impl SheetLayout<'_> {
     }
 }
 
-/// The derivative of a function at a cell.
+/// Returns the formula of a function's derivative.
 fn derivative_formula(curve: EntrywiseFunction, x: &str) -> Option<String> {
     Some(match curve {
         EntrywiseFunction::Tanh => format!("1-TANH({x})^2"),
@@ -506,7 +506,7 @@ fn derivative_formula(curve: EntrywiseFunction, x: &str) -> Option<String> {
     })
 }
 
-/// What a cell computes with. These that copy one, whatever it holds, compute with nothing.
+/// Returns the inputs that a cell computes with. Operations that only copy a cell have none.
 fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
     let numbers = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: false };
     let masked = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: true };
@@ -552,7 +552,8 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             vec![numbers(of, row, None)]
         }
         Operation::Pool { of, ways } => {
-            // Without the width of what is pooled, which is not known here, all of it is read where there are several.
+            // With several poolings the column depends on their width, which is not known here, so everything counts as
+            // input.
             vec![numbers(of, None, column.filter(|_| ways.len() == 1))]
         }
         Operation::LayerNorm { of, gamma, beta, .. } => {
@@ -601,7 +602,7 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
     }
 }
 
-/// How many rows a step has.
+/// Returns the number of rows of a step.
 fn step_rows(layout: &SheetLayout<'_>, id: StepId) -> usize {
     layout.blocks.get(&id).map_or(0, |block| block.rows)
 }

@@ -1,8 +1,8 @@
-//! What the matrix of a step is: a quantity itself, its gradient, or something else that is computed of it.
+//! Kinds of steps: a quantity itself, its gradient, or another matrix derived from it.
 
 use chumoku::lang::Lang;
 
-/// What a step's matrix is.
+/// The meaning of a step's matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StepKind {
@@ -10,37 +10,37 @@ pub enum StepKind {
     Value,
     /// The gradient of the loss with respect to it, of the same shape.
     Gradient,
-    /// What of that gradient comes through one of the steps that were made of it.
+    /// A term of that gradient: the part that comes through one of the steps that read the quantity.
     GradientPart,
-    /// What it is before its normalisation multiplies it by γ and adds β.
+    /// A normalized quantity before γ and β.
     Plain,
-    /// The derivative of an activation at each number that it was applied to.
+    /// The derivative of an activation at each of its inputs.
     Derivative,
-    /// The gradient of the sum that a gate is the σ, or tanh, of.
+    /// The gradient at the input of a gate: the sum before σ or tanh.
     Inside,
-    /// The derivatives of one row of a softmax with respect to each number that it was made of.
+    /// The derivatives of one row of a softmax with respect to each of its inputs.
     Jacobian,
-    /// The running mean of a parameter's gradients before a step of AdamW.
+    /// The first moment of a parameter's gradients before a step of AdamW.
     FirstMomentBefore,
-    /// The running mean of their squares before it.
+    /// The second moment before the step.
     SecondMomentBefore,
-    /// The running mean after it.
+    /// The first moment after the step.
     FirstMoment,
-    /// The running mean of squares after it.
+    /// The second moment after the step.
     SecondMoment,
-    /// The running mean, corrected for its start at 0.
+    /// The bias-corrected first moment.
     CorrectedFirst,
-    /// The running mean of squares, corrected for its start at 0.
+    /// The bias-corrected second moment.
     CorrectedSecond,
-    /// What the step takes off a parameter, weight decay aside.
+    /// The update of a parameter without weight decay.
     Update,
-    /// What it is after the step.
+    /// The quantity after the step.
     After,
 }
 
 use StepKind::*;
 
-/// The kinds in the order of a trace: their names in files, and what precedes the title of a quantity.
+/// The kinds in the order of a trace: name in files, and prefix of a quantity's title.
 const STEP_KINDS: [(StepKind, &str, (&str, &str)); 15] = [
     (Value, "value", ("", "")),
     (Gradient, "gradient", ("Gradient: ", "勾配：")),
@@ -67,7 +67,7 @@ const STEP_KINDS: [(StepKind, &str, (&str, &str)); 15] = [
     (After, "after", ("After the step: ", "更新後：")),
 ];
 
-// The place of a kind in the table is its number.
+// The index of a kind in the table is its discriminant.
 const _: () = {
     let mut i = 0;
     while i < STEP_KINDS.len() {
@@ -77,17 +77,17 @@ const _: () = {
 };
 
 impl StepKind {
-    /// All of them, in the order of a trace.
+    /// Returns all kinds in the order of a trace.
     pub(super) fn all() -> impl Iterator<Item = StepKind> {
         STEP_KINDS.iter().map(|facts| facts.0)
     }
 
-    /// Its name in files.
+    /// Returns the name in files.
     pub(super) fn name(self) -> &'static str {
         STEP_KINDS[self as usize].1
     }
 
-    /// What stands before the name of a quantity to claim this of it; none of what cannot be claimed.
+    /// Returns the prefix of a quantity's name in a claim about this kind; `None` if the kind cannot be claimed.
     pub(super) fn claim_prefix(self) -> Option<&'static str> {
         Some(match self {
             Value => "",
@@ -103,12 +103,12 @@ impl StepKind {
         })
     }
 
-    /// Whether it is of a step of AdamW.
+    /// Returns whether the kind belongs to a step of AdamW.
     pub(super) fn is_of_optimizer(self) -> bool {
         matches!(self, FirstMoment | SecondMoment | CorrectedFirst | CorrectedSecond | Update | After)
     }
 
-    /// The letter of a quantity, made that of this; `through` is what else it names.
+    /// Returns the symbol of this kind for the symbol of a quantity; `qualifier` is added to it.
     pub(super) fn symbol(self, letter: &str, through: &str) -> String {
         match self {
             Value => letter.to_owned(),
@@ -132,7 +132,7 @@ impl StepKind {
         }
     }
 
-    /// What the title of a quantity is preceded by.
+    /// Returns the prefix of a quantity's title.
     pub(super) fn title_prefix(self, lang: Lang) -> &'static str {
         let (en, ja) = STEP_KINDS[self as usize].2;
         lang.pick(en, ja)

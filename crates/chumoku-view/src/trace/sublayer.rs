@@ -1,4 +1,4 @@
-//! What stands around each part of a layer: a residual connection and a normalisation; and the normalisations behind layers.
+//! Residual connections and normalizations around the sublayers, and the normalizations after the layers.
 
 use super::operation::{Operation, StepId};
 use super::options::ExampleOptions;
@@ -7,25 +7,25 @@ use super::quantity::Quantity;
 use chumoku::nn::{NormKind, NormOrder};
 use chumoku::tr;
 
-/// What has a normalisation: the parts of a layer, each with its residual connection, and what follows layers.
+/// A place of a normalization: a sublayer with its residual connection, or after the layers.
 #[derive(Clone, Copy)]
 pub(super) enum NormSite {
     Attention,
     FeedForward,
-    /// All layers.
+    /// After all layers.
     Layers,
     /// The dense layer after pooling.
     Dense,
 }
 
-/// The normalisation of a part.
+/// Settings of the normalization at a place.
 struct NormSettings {
     order: Option<NormOrder>,
     is_rms: bool,
     epsilon: f64,
     /// γ and β.
     parameters: [Quantity; 2],
-    /// The options that say where it stands, or that it is there, and whether it is RMS normalisation.
+    /// The options for its position, or its presence, and for RMS normalization.
     names: [&'static str; 2],
 }
 
@@ -65,7 +65,7 @@ impl NormSite {
 }
 
 impl ProgramBuilder<'_> {
-    /// That what is given of a part's normalisation fits together.
+    /// Checks that inputs and options of a normalization fit together.
     pub(super) fn check_norm(&self, part: NormSite) -> Result<(), String> {
         let has = |quantity| self.example.inputs.contains_key(&quantity);
         let norm = part.settings(&self.example.options);
@@ -74,14 +74,14 @@ impl ProgramBuilder<'_> {
         if let NormSite::Layers | NormSite::Dense = part {
             if norm.order.is_none() && (has(gamma) || has(beta)) {
                 return Err(tr!(
-                    "{gamma_name} and {beta_name}: expected options.{order}, \"layer\" or \"rms\", to say which normalisation \
-                     they belong to",
+                    "{gamma_name} and {beta_name}: expected options.{order}, \"layer\" or \"rms\", for the kind of \
+                     normalization",
                     "{gamma_name} と {beta_name}: 正規化の種類を示す options.{order}（\"layer\" か \"rms\"）が必要です"
                 ));
             }
             if norm.is_rms && has(beta) {
                 return Err(tr!(
-                    "options.{order}: expected no {beta_name}, which RMS normalisation does not have",
+                    "options.{order}: expected no {beta_name}, which RMS normalization does not have",
                     "options.{order}: RMS 正規化に {beta_name} はありません"
                 ));
             }
@@ -89,14 +89,14 @@ impl ProgramBuilder<'_> {
         }
         if norm.order.is_none() && (has(gamma) || has(beta)) {
             return Err(tr!(
-                "{gamma_name} and {beta_name}: expected options.{order}, \"pre\" or \"post\", to say where they belong",
+                "{gamma_name} and {beta_name}: expected options.{order}, \"pre\" or \"post\", for their position",
                 "{gamma_name} と {beta_name}: どこに置くかを示す options.{order}（\"pre\" か \"post\"）が必要です"
             ));
         }
         if norm.is_rms && (norm.order.is_none() || has(beta)) {
             return Err(tr!(
-                "options.{rms}: expected options.{order}, \"pre\" or \"post\", to say where it belongs, and no {beta_name}, \
-                 which RMS normalisation does not have",
+                "options.{rms}: expected options.{order}, \"pre\" or \"post\", for its position, and no {beta_name}, \
+                 which RMS normalization does not have",
                 "options.{rms}: どこに置くかを示す options.{order}（\"pre\" か \"post\"）が必要です。RMS 正規化に {beta_name} は\
                  ありません"
             ));
@@ -104,7 +104,7 @@ impl ProgramBuilder<'_> {
         Ok(())
     }
 
-    /// The normalisation of a part.
+    /// Adds a normalization.
     pub(super) fn add_norm(&mut self, of: StepId, result: Quantity, part: NormSite) -> Result<StepId, String> {
         let norm = part.settings(&self.example.options);
         let (columns, name) = (self.shape(of).1, self.program.step(of).quantity.name());
@@ -119,7 +119,7 @@ impl ProgramBuilder<'_> {
         self.program.add_computed(result, None, operation)
     }
 
-    /// What was given to a part added to what it came to, and normalised, as far as that is asked for.
+    /// Adds a residual connection and a normalization around a sublayer, as far as the options ask for them.
     pub(super) fn add_residual_and_norm(
         &mut self,
         x: Option<StepId>,
@@ -136,7 +136,7 @@ impl ProgramBuilder<'_> {
             let [x, output] = [x, output].map(|id| self.program.step(id).quantity.name());
             let name = residual.name();
             return Err(tr!(
-                "{name}: {x} is {a}×{b} and {output} {c}×{d}: expected the same of both, to add them",
+                "{name}: {x} is {a}×{b} and {output} {c}×{d}: expected equal shapes, to add them",
                 "{name}: {x} は {a}×{b}、{output} は {c}×{d} です。足し合わせるには同じ形でなければなりません"
             ));
         }

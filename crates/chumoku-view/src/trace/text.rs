@@ -1,4 +1,4 @@
-//! A trace in a terminal.
+//! Traces in a terminal.
 
 use super::expansion::ExpansionFormat;
 use super::formula::latex_number;
@@ -9,7 +9,7 @@ use crate::terminal::Painter;
 use crate::{ColorDepth, Lang, align_left, align_right, display_width, truncate, wrap};
 use chumoku::lang::show_controls_in_text;
 
-/// How much of a trace is shown.
+/// Amount of detail of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TraceDepth {
@@ -21,21 +21,21 @@ pub enum TraceDepth {
     All,
 }
 
-/// How a trace is shown.
+/// Options of the display of a trace.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct TraceOptions {
-    /// How much is shown.
+    /// Amount of detail.
     pub depth: TraceDepth,
-    /// The language of what is said.
+    /// Language of the texts.
     pub lang: Lang,
-    /// Decimals.
+    /// Number of decimals.
     pub digits: usize,
-    /// Most rows and columns of a matrix; a terminal shows as many columns as fit.
+    /// Maximum numbers of rows and columns of a matrix; a terminal shows as many columns as fit.
     pub size: usize,
-    /// Columns of the terminal.
+    /// Width of the terminal in columns.
     pub width: usize,
-    /// How many colours the terminal shows.
+    /// Color depth of the terminal.
     pub colour: ColorDepth,
 }
 
@@ -52,21 +52,21 @@ impl Default for TraceOptions {
     }
 }
 
-/// Terms of a sum that a terminal shows.
+/// Maximum number of displayed terms of a sum.
 const MAX_TERMS: usize = 8;
-/// Lines of a long source that are shown.
+/// Maximum number of lines of a long source.
 const MAX_SOURCE_LINES: usize = 3;
-/// Lines are indented by so much.
+/// Indentation of lines.
 const INDENT: usize = 3;
-/// Widest name before a row.
+/// Maximum width of a row label.
 const MAX_LABEL_WIDTH: usize = 16;
-/// Widest name over a column, unless its numbers are wider.
+/// Maximum width of a column label, unless its numbers are wider.
 const MAX_HEADING_WIDTH: usize = 10;
-/// A line of the overview is broken in two rather than leave a formula less than this.
+/// Minimum width of a formula in the overview; narrower lines are broken in two.
 const MIN_FORMULA_WIDTH: usize = 12;
 
 impl TraceStep {
-    /// Its shape in letters and in numbers.
+    /// Returns the shape in letters and in numbers.
     pub(super) fn shape(&self) -> String {
         self.shape_parts().join(" = ")
     }
@@ -76,7 +76,7 @@ impl TraceStep {
         [format!("{rows} × {columns}"), format!("{} × {}", self.value.nrows(), self.value.ncols())]
     }
 
-    /// How one of its numbers came about: with so many digits, and at most so many terms.
+    /// Returns the expansion of a number with the given digits, and at most the given number of terms.
     pub(super) fn expanded(&self, [digits, terms]: [usize; 2], is_latex: bool, lang: Lang) -> Option<String> {
         let expansion = self.expansion.as_ref()?;
         let number = |x: f64| {
@@ -90,7 +90,7 @@ impl TraceStep {
         Some(format!("{} = {} = {result}", expansion.element_symbol(is_latex), expansion.expression_text(&spelling)))
     }
 
-    /// The smallest and the largest of its finite numbers.
+    /// Returns the smallest and the largest finite number.
     fn range(&self) -> Option<[f64; 2]> {
         let finite = self.value.iter().copied().filter(|x| x.is_finite());
         finite.fold(None, |range, x| Some(range.map_or([x, x], |[low, high]: [f64; 2]| [low.min(x), high.max(x)])))
@@ -98,9 +98,9 @@ impl TraceStep {
 }
 
 impl Trace {
-    /// The trace as text; no line is wider than `options.width`, which is at least 40.
+    /// Returns the trace as text. No line is wider than `options.width`, which is at least 40.
     ///
-    /// Without colour there is no escape sequence in it, and colour changes nothing else.
+    /// Without color the text has no escape sequence, and color changes nothing else.
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
         let TraceOptions { lang, colour, .. } = *options;
@@ -135,7 +135,7 @@ impl Trace {
         out.text
     }
 
-    /// A step with its matrix.
+    /// Writes a step with its matrix.
     fn write_step(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut LineWriter) {
         let TraceOptions { lang, digits, .. } = *options;
         let heading = format!("{}. {}", index + 1, step.title(lang));
@@ -160,7 +160,7 @@ impl Trace {
                 false => out.marked("!", &check.to_text(lang), Painter::negative, Painter::negative),
             }
         }
-        // Of as many words as there are rows shown.
+        // As many words as displayed rows.
         let mut looks = words::top_attention_sentences(lang, self, step);
         let more = looks.len().saturating_sub(options.size);
         looks.truncate(options.size);
@@ -184,7 +184,7 @@ impl Trace {
             })
             .collect();
         let (dots, all) = (3, out.width - INDENT);
-        // Of a long number nothing may be missing, so that its row's name gives way.
+        // A long number must stay complete, so the row label is truncated.
         let label_width = grid.rows.iter().map(|label| display_width(label)).max().unwrap_or(0);
         let label_width = label_width.min(MAX_LABEL_WIDTH).min(all.saturating_sub(widths[0] + dots));
         let room = all - label_width - dots;
@@ -222,7 +222,7 @@ impl Trace {
         }
     }
 
-    /// All steps, a line each.
+    /// Writes all steps, one line each.
     fn write_overview(&self, depth: TraceDepth, options: &TraceOptions, out: &mut LineWriter) {
         let (lang, paint) = (options.lang, out.paint);
         out.line("");
@@ -243,13 +243,10 @@ impl Trace {
         };
         let digits = (self.steps.len().to_string().len() + 1).max(3);
         for (i, (step, tail)) in self.steps.iter().zip(&tails).enumerate() {
-            let formula = step
-                .formula
-                .as_ref()
-                .map_or_else(|| format!("{} {}", step.symbol, step.given_text(lang)), |formula| formula.text.clone());
+            let formula = step.formula.as_ref().map_or_else(|| step.given_symbol(lang), |formula| formula.text.clone());
             let number = paint.quiet(&align_right(&format!("{}.", i + 1), digits));
             let room = out.width.saturating_sub(digits + 1 + display_width(tail) + 2);
-            // A line stays a line where it can: the tail is what cannot be left out.
+            // Steps stay on one line if possible: the formula is truncated, and the tail is kept.
             if room >= MIN_FORMULA_WIDTH.min(display_width(&formula)) {
                 out.line(&format!("{number} {}  {}", align_left(&formula, room), paint.quiet(tail.trim_end())));
             } else {
@@ -263,18 +260,18 @@ impl Trace {
     }
 }
 
-/// Two texts a line, each to the right of its column, with something between them.
+/// Aligns two columns of texts and puts `between` between them.
 fn align_columns(parts: Vec<[String; 2]>, between: &str) -> Vec<String> {
     let widest = [0, 1].map(|k| parts.iter().map(|part| display_width(&part[k])).max().unwrap_or(0));
     parts.iter().map(|[a, b]| format!("{}{between}{}", align_right(a, widest[0]), align_right(b, widest[1]))).collect()
 }
 
-/// The colours of a matrix's numbers.
+/// Colors of the numbers of a matrix.
 struct CellColors {
     paint: Painter,
-    /// The largest share; none of what are no shares.
+    /// The largest share; `None` if the numbers are no shares.
     most: Option<f64>,
-    /// Whether −∞ is what it should be.
+    /// True if −∞ is an expected value.
     is_masking: bool,
 }
 
@@ -289,7 +286,7 @@ impl CellColors {
         }
     }
 
-    /// A number: shares by their size, what is no number standing out.
+    /// Colors a number: shares by size, unexpected NaN and infinities highlighted.
     fn cell(&self, x: f64, text: &str) -> String {
         match self.most {
             _ if self.paint.is_plain() => text.to_owned(),
@@ -310,12 +307,12 @@ fn range(lang: Lang, [low, high]: [String; 2]) -> String {
     }
 }
 
-/// Text without colour.
+/// Returns a text without color.
 fn uncolored(_: Painter, text: &str) -> String {
     text.to_owned()
 }
 
-/// Text that grows line by line.
+/// A writer of wrapped lines.
 struct LineWriter {
     text: String,
     width: usize,
@@ -334,7 +331,7 @@ impl LineWriter {
         }
     }
 
-    /// A text after a sign of its own.
+    /// Writes a wrapped text after a sign.
     fn marked(
         &mut self,
         mark: &str,

@@ -1,4 +1,4 @@
-//! What follows the last layer: its normalisation, and one row of the rows that it comes to.
+//! Steps after the last layer: its normalization, pooling, and the dense layer.
 
 use super::operation::{Operation, StepId};
 use super::program_builder::ProgramBuilder;
@@ -7,20 +7,20 @@ use super::sublayer::NormSite;
 use chumoku::tr;
 
 impl ProgramBuilder<'_> {
-    /// The last step, normalised if that is asked for.
+    /// Adds the normalization after the last layer, if the options ask for it.
     pub(super) fn add_last_norm(&mut self, last: Option<StepId>) -> Result<Option<StepId>, String> {
         self.check_norm(NormSite::Layers)?;
         match (self.example.options.last_norm, last) {
             (None, _) => Ok(last),
             (Some(_), Some(of)) => self.add_norm(of, Quantity::LastNorm, NormSite::Layers).map(Some),
             (Some(_), None) => Err(tr!(
-                "options.last_norm: expected what is normalised: an output of attention or of a feed-forward network",
+                "options.last_norm: expected an output of attention or of a feed-forward network to normalize",
                 "options.last_norm: 正規化する値（アテンションかフィードフォワードネットワークの出力）が必要です"
             )),
         }
     }
 
-    /// One row of the last ones: pooled, put through a dense layer, and divided by its length, as far as that is asked for.
+    /// Adds pooling, the dense layer and the division by the length, as far as the options ask for them.
     pub(super) fn add_text_vector(&mut self, last: Option<StepId>) -> Result<Option<StepId>, String> {
         let options = &self.example.options;
         let hidden = self.whole_input(Quantity::Hidden)?;
@@ -31,8 +31,8 @@ impl ProgramBuilder<'_> {
             return match asks || !options.pooling.is_empty() {
                 false => Ok(None),
                 true => Err(tr!(
-                    "options.pooling: expected how rows become one (\"mean\", say), and hidden or what an output follows from",
-                    "options.pooling: 行を一つにまとめる方法（\"mean\" など）と、hidden か、出力が導ける値が必要です"
+                    "options.pooling: expected a pooling (such as \"mean\"), and hidden or the inputs of an output",
+                    "options.pooling: 行を一つにまとめる方法（\"mean\" など）と、hidden か、出力を計算できる入力が必要です"
                 )),
             };
         };
@@ -45,7 +45,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// The dense layer, what is applied to it, and its normalisation.
+    /// Adds the dense layer, its activation and its normalization.
     fn add_dense(&mut self, row: StepId) -> Result<StepId, String> {
         use Quantity::{Dense, DenseActivated, DenseB, DenseNorm, DenseTanh, DenseW};
         let options = &self.example.options;
@@ -58,7 +58,7 @@ impl ProgramBuilder<'_> {
         }
         if options.dense_tanh && options.dense_activation.is_some() {
             return Err(tr!(
-                "options.dense_tanh and options.dense_activation: expected one of both",
+                "options.dense_tanh and options.dense_activation: expected only one of the two",
                 "options.dense_tanh と options.dense_activation: どちらか一つだけが必要です"
             ));
         }
@@ -75,7 +75,7 @@ impl ProgramBuilder<'_> {
         }
     }
 
-    /// The first thing that is said of a dense layer, W_dense aside.
+    /// Returns the first input or option, except W_dense, that asks for a dense layer.
     fn dense_request(&self) -> Option<&'static str> {
         let options = &self.example.options;
         let said = [

@@ -1,14 +1,14 @@
-// Writes the numbers of a trace as grid.rs and expansion.rs do, and computes all again when one that is given is changed.
+// Formats the numbers of a trace as grid.rs and expansion.rs do, and recomputes them when an input changes.
 const $ = id => document.getElementById(id);
 const program = JSON.parse($('program').textContent), { digits, terms: MOST } = program;
 
-// Decimals as Rust rounds them: what lies in the middle goes to the even digit.
+// Rounds decimals as Rust does: ties go to the even digit.
 const decimals = (x, write, n) => {
   const sign = x < 0 ? '-' : '', a = Math.abs(x), text = write(a, n);
   const [exact, power] = write(a, Math.min(100, n + 60)).split('e');
   const point = exact.indexOf('.') + 1, after = exact.slice(point + n);
   if (!/^50*$/.test(after)) return sign + text;
-  // The digits as they stand are the lower neighbour; the upper one is what browsers write.
+  // The truncated digits are the lower neighbor; browsers write the upper one.
   const lower = n ? exact.slice(0, point + n) : exact.slice(0, point - 1);
   return sign + (/[02468]$/.test(lower) ? lower + (power ? 'e' + power : '') : text);
 };
@@ -28,7 +28,7 @@ const plain = x => {
   return Math.abs(x) >= 1e9 || Math.abs(x) < 0.5 * 10 ** -digits ? scientific(x, 2).replace('.00e', 'e') : fixed(x);
 };
 
-// One number of a step, term by term, as expansion.rs has it.
+// One number of a step, term by term, as in expansion.rs.
 const signed = x => x < 0 ? `(${plain(x)})` : plain(x);
 const joined = (parts, lang) => {
   if (parts.length <= MOST) return parts.join(' + ');
@@ -130,7 +130,7 @@ const expansions = {
     : products([[kept, w[i][j]]], -d[i][j]),
 };
 
-// What the page shows of each step.
+// The displayed parts of each step.
 const values = [], steps = program.steps;
 for (const step of steps) {
   const box = step.at && $(step.at);
@@ -181,7 +181,7 @@ const mark = (cell, isBad) => { cell.classList.toggle('bad', isBad); cell.setAtt
 const edit = (step, i, j, cell) => {
   const text = cell.textContent.trim().replace('\u2212', '-'), row = step.entered[i];
   row[j] = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text) ? Number(text) : NaN;
-  // The shares of classes count once they sum to 1.
+  // The shares of a target are used only if they sum to 1.
   const isShared = row.every(x => x >= 0) && Math.abs(total(row) - 1) <= 5e-3;
   const isFine = step.shares ? isShared : Number.isFinite(row[j]);
   for (const [k, own] of step.cells[i].entries()) if (step.shares || k === j) mark(own, !isFine);
@@ -195,7 +195,7 @@ const setUp = (step, cell, i, j) => {
   cell.contentEditable = 'plaintext-only';
   cell.setAttribute('role', 'textbox');
   cell.setAttribute('aria-label', `${step.name} ${i + 1}, ${j + 1}`);
-  // Tab reaches the first cell of a matrix, arrows the others.
+  // Tab reaches the first cell of a matrix, arrow keys the others.
   cell.tabIndex = i + j ? -1 : 0;
   cell.addEventListener('focus', () => {
     if (cell.classList.contains('bad')) return;

@@ -1,4 +1,4 @@
-//! A trace: the steps of a program as they are shown, whatever the form.
+//! Traces: the steps of a program as they are shown, independent of the form.
 
 use super::caption::Caption;
 use super::example::WorkedExample;
@@ -14,112 +14,112 @@ use chumoku::lang::Lang;
 use chumoku_kernels::RecurrentCell;
 use ndarray::Array2;
 
-/// Attention and the feed-forward network behind it, computed step by step; of one head where there are several.
+/// Attention and the feed-forward network after it, computed step by step. Of several heads, a trace shows one.
 ///
-/// Rows are tokens and columns their numbers, or queries and keys. All numbers are f64.
+/// Rows are tokens, and columns their numbers, or rows are queries and columns keys. All numbers are f64.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// What it is called: a worked example's title, or a model's name.
+    /// Title of the worked example, or name of the model.
     pub title: Caption,
-    /// Where in a model it is; none of a worked example.
+    /// Place within a model; `None` for a worked example.
     pub place: Option<HeadLocation>,
-    /// Where it comes from.
+    /// Source of the worked example.
     pub source: Caption,
     /// The words of the queries.
     pub tokens: Vec<String>,
     /// The words of the keys.
     pub key_tokens: Vec<String>,
-    /// The names of the classes, where it ends in some.
+    /// The names of the classes of a classifier.
     pub classes: Vec<String>,
-    /// The steps, in order.
+    /// The displayed steps, in order.
     pub steps: Vec<TraceStep>,
-    /// The steps of the other heads, and those after a step of training that are not shown, in order: what a spreadsheet and
-    /// a page compute the rest from.
+    /// The steps of the other heads and the hidden steps after a training step, in order. Spreadsheets and pages need
+    /// them for their computations.
     pub others: Vec<TraceStep>,
-    /// How far a model's own numbers are from these.
+    /// Differences between a model's own numbers and these, by precision.
     pub agreements: Vec<Agreement>,
-    /// What of a text was read, where it is not all.
+    /// The part of a long text that the model read.
     pub cut: Option<Truncation>,
-    /// What the gradients of a model's trace are of, where it has some.
+    /// Description of the gradients of a model's trace, if it has them.
     pub loss: Option<TracedLoss>,
 }
 
 /// A step of a [`Trace`].
 #[derive(Clone, Debug)]
 pub struct TraceStep {
-    /// Its number among all, those not shown too.
+    /// Number among all steps, including hidden ones.
     pub(super) id: StepId,
     pub(super) quantity: Quantity,
-    /// Whether it is a quantity itself or the gradient of the loss with respect to it.
+    /// The meaning of the matrix: the quantity itself, its gradient, or another kind.
     pub kind: StepKind,
-    /// The head, from 0, where each has its own.
+    /// The head, from 0, if each head has its own.
     pub head: Option<usize>,
-    /// Its letter in formulas.
+    /// Symbol in formulas.
     pub symbol: String,
-    /// Its shape in letters.
+    /// Shape in letters.
     pub shape_letters: [String; 2],
     /// The matrix.
     pub value: Array2<f64>,
-    /// How it follows; none if it is given.
+    /// The formula; `None` for an input.
     pub formula: Option<Formula>,
-    /// One of its numbers, term by term.
+    /// One of the numbers, term by term.
     pub expansion: Option<Expansion>,
-    /// What can be said of it as a whole.
+    /// Properties that were checked on the whole matrix.
     pub checks: Vec<TraceCheck>,
     pub(super) operation: Operation,
 }
 
-/// Something that holds of a matrix, or does not.
+/// A checked property of a matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceCheck {
-    /// What it is.
+    /// The property.
     pub kind: CheckKind,
-    /// What was found.
+    /// The deviation or count that was found.
     pub value: f64,
-    /// Whether it is as it should be.
+    /// True if the property holds.
     pub holds: bool,
 }
 
-/// What is checked of a matrix.
+/// A property of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CheckKind {
-    /// Each row sums to 1: by how much it differs at most.
+    /// Each row sums to 1; the value is the largest deviation.
     RowsSumToOne,
-    /// Rows that see nothing and weigh nothing: how many.
+    /// Rows without visible keys; the value is their number.
     EmptyRows,
-    /// The largest exponential of each row is 1: by how much it differs at most.
+    /// The largest exponential of each row is 1; the value is the largest deviation.
     LargestIsOne,
-    /// Each row has the mean 0 and the variance 1 before γ and β: by how much it differs at most.
+    /// Each row has mean 0 and variance 1 before γ and β; the value is the largest deviation.
     Normalised,
-    /// Each row's mean square is 1 before γ: by how much it differs at most.
+    /// Each row has the mean square 1 before γ; the value is the largest deviation.
     RmsNormalised,
-    /// Each row has the length 1: by how much it differs at most.
+    /// Each row has the length 1; the value is the largest deviation.
     UnitLength,
-    /// Numbers that are not finite, which were given: how many.
+    /// Given numbers that are not finite; the value is their number.
     NotFinite,
 }
 
-/// How far a model's own numbers are from those of a trace.
+/// Differences between a model's own numbers and those of a trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
-    /// How exactly the model multiplies: a level of precision.
+    /// The precision of the model's matrix products.
     pub precision: String,
     /// The largest difference of each quantity, by its name.
     pub largest_differences: Vec<(&'static str, f64)>,
-    /// The largest difference of the gradient of each, by its name, relative to the largest number of that gradient; nothing
-    /// where there are no gradients.
+    /// The largest difference of each gradient, by the quantity's name, relative to the largest number of that
+    /// gradient. Empty if there are no gradients.
     pub largest_gradient_differences: Vec<(&'static str, f64)>,
 }
 
 impl TraceStep {
-    /// Its name, as in the files of worked examples.
+    /// Returns the name in files of worked examples.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.quantity.name()
     }
 
-    /// What it is called.
+    /// Returns the title.
     #[must_use]
     pub fn title(&self, lang: Lang) -> String {
         let title = self.kind.title_prefix(lang).to_owned() + self.quantity.title(lang);
@@ -129,7 +129,7 @@ impl TraceStep {
         }
     }
 
-    /// Whether its rows are the weights of keys.
+    /// Returns whether the rows are attention weights.
     pub(super) fn is_weights(&self) -> bool {
         self.quantity == Quantity::Weights && self.kind == StepKind::Value
     }
@@ -137,11 +137,11 @@ impl TraceStep {
     pub(super) fn axes(&self) -> [MatrixAxis; 2] {
         match (self.quantity, &self.operation) {
             (_, Operation::SoftmaxJacobian { .. }) => [MatrixAxis::Keys; 2],
-            // What is classified is the text, unless every token is.
+            // A classifier has one row for the text or, without pooling, one for each token.
             (quantity, _) if quantity.axes()[0] == MatrixAxis::Answers => {
                 [if self.value.nrows() == 1 { MatrixAxis::One } else { MatrixAxis::Queries }, quantity.axes()[1]]
             }
-            // Without W_O the output is as wide as the values.
+            // Without W_O the output has the width of the values.
             (Quantity::Output, Operation::WeightedSum(_) | Operation::Concat(_)) => Quantity::HeadOutput.axes(),
             _ => self.quantity.axes(),
         }
@@ -149,19 +149,19 @@ impl TraceStep {
 }
 
 impl WorkedExample {
-    /// All steps that follow from the inputs; of several heads, those of the one given (from 0).
+    /// Returns all steps that follow from the inputs. Of several heads it shows the given one (from 0).
     ///
     /// # Errors
-    /// If the matrices do not fit each other, or there is no such head.
+    /// If the matrices do not fit each other, or the head does not exist.
     pub fn trace(&self, head: usize) -> Result<Trace, String> {
         self.trace_with(head, |_| Ok(()))
     }
 
-    /// The same, and then the gradients of the loss with respect to every step that it follows from, from the loss back to
-    /// what is given; and, where the example has an optimizer, its step for each parameter and the loss after it.
+    /// Returns the steps of [`WorkedExample::trace`], followed by the gradients of the loss with respect to every step
+    /// that it depends on. If the example has an optimizer, its step for each parameter and the loss after it follow.
     ///
     /// # Errors
-    /// As [`WorkedExample::trace`], and if there is no loss, or a step that it follows from has no rule for its gradient.
+    /// If [`WorkedExample::trace`] fails, there is no loss, or a step that the loss depends on has no gradient rule.
     pub fn trace_backward(&self, head: usize) -> Result<Trace, String> {
         self.trace_with(head, |program| {
             program.add_gradients(None)?;
@@ -169,7 +169,7 @@ impl WorkedExample {
         })
     }
 
-    /// The steps and what `more` adds to them.
+    /// Returns the steps and those that `more` adds to them.
     pub(super) fn trace_with(
         &self,
         head: usize,
@@ -193,8 +193,8 @@ impl WorkedExample {
         let heads = program.steps().iter().filter_map(|step| step.head).max().map_or(1, |last| last + 1);
         if head >= heads {
             return Err(chumoku::tr!(
-                "head {}: expected 1 to {heads}",
-                "ヘッド {}: ヘッドは 1 から {heads} までです",
+                "head {}: expected at most {heads}",
+                "ヘッド {}: {heads} 以下でなければなりません",
                 head + 1
             ));
         }
@@ -207,9 +207,9 @@ impl WorkedExample {
         let group = heads / key_heads.max().unwrap_or(0).clamp(1, heads);
         let of_keys = |quantity| matches!(quantity, Quantity::K | Quantity::V);
         let is_shown = |step: &ProgramStep| match step.head {
-            // Of what is computed again after a step of training what it comes to is enough.
+            // Only the results of the steps that are repeated after a training step are shown.
             _ if step.kind == StepKind::After && !step.quantity.is_shown_after() => false,
-            // Turned keys bear the number of the first head that reads them.
+            // Rotated keys have the number of the first head that reads them.
             Some(own) if step.quantity == Quantity::RotatedK => own / group == head / group,
             Some(own) if of_keys(step.quantity) => own == head / group,
             Some(own) => own == head,
@@ -234,7 +234,7 @@ impl WorkedExample {
     }
 }
 
-/// A step as it is shown.
+/// Returns a step in its displayed form.
 fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
     let ProgramStep { quantity, head, kind, operation, value, .. } = program.step(id);
     let mut shown = TraceStep {
@@ -250,7 +250,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
         checks: trace_checks(program, id),
         operation: operation.clone(),
     };
-    // Queries and keys are the same tokens unless something says otherwise.
+    // Queries and keys are the same tokens unless the example says otherwise.
     let has_memory = program.find(Quantity::Memory, None).is_some();
     let is_wide =
         |step: &ProgramStep| step.quantity.axes() == [MatrixAxis::Queries, MatrixAxis::Keys] && !step.value.is_square();
@@ -291,7 +291,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
     shown
 }
 
-/// Of sums of f64 numbers around 1.
+/// Tolerance for sums of f64 numbers around 1.
 const TOLERANCE: f64 = 1e-9;
 
 fn trace_checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
@@ -331,7 +331,7 @@ fn trace_checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
             for (row, from) in plain.rows().into_iter().zip(program.value(*of).rows()) {
                 let [square, before] =
                     [row, from].map(|row| row.iter().map(|x| x * x).sum::<f64>() / row.len().max(1) as f64);
-                // ε takes its share of the mean square.
+                // ε reduces the mean square.
                 let off = (square - before / (before + epsilon)).abs();
                 differs = if off.is_nan() { f64::NAN } else { differs.max(off) };
             }
@@ -345,7 +345,7 @@ fn trace_checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
             for (row, from) in plain.rows().into_iter().zip(input.rows()) {
                 let n = row.len() as f64;
                 let [mean, square] = [row.sum() / n, row.iter().map(|x| x * x).sum::<f64>() / n];
-                // ε takes its share of the variance.
+                // ε reduces the variance.
                 let centre = from.sum() / n;
                 let variance = from.iter().map(|x| (x - centre) * (x - centre)).sum::<f64>() / n;
                 let row = mean.abs().max((square - variance / (variance + epsilon)).abs());
@@ -367,7 +367,7 @@ fn trace_checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
     found
 }
 
-/// Whether −∞ is what it should be.
+/// Returns whether −∞ is an expected value of the operation.
 pub(super) fn is_masking(operation: &Operation) -> bool {
     matches!(operation, Operation::Mask { .. } | Operation::RowMax(_) | Operation::AddBias { .. } | Operation::Log(_))
 }

@@ -1,26 +1,28 @@
-//! What the gradients of a model's trace are of, and the step that a matrix takes at its end, in words.
+//! Descriptions of the gradients of a model's trace, and of the AdamW step at its end.
 
 use chumoku::explain::LossTarget;
 use chumoku::lang::{Lang, show_controls};
 use chumoku_kernels::AdamW;
 
-/// What the gradients of a model's trace are of.
+/// The loss whose gradients a model's trace shows.
 #[derive(Clone, Debug)]
 pub struct TracedLoss {
-    /// What is to be predicted.
+    /// The prediction target.
     pub target: LossTarget,
-    /// The loss, as the model computed it.
+    /// The loss that the model computed.
     pub value: f64,
-    /// The letter of the gradient that is given, as it arrives from what lies above; none where all are shown from the loss on.
+    /// Symbol of the given gradient that arrives from the layers above; `None` if the trace contains every step up to
+    /// the loss.
     pub arriving: Option<String>,
-    /// The letter of the gradient of what others read too, of which the part that comes through this attention is shown.
+    /// Symbol of the gradient of an input that other layers read too. The trace shows only the part through this
+    /// attention.
     pub partial: Option<String>,
-    /// The letter of the matrix that takes a step, and the settings of the step.
+    /// Symbol of the updated matrix, and the settings of the step.
     pub step: (String, AdamW),
 }
 
 impl TracedLoss {
-    /// Some sentences.
+    /// Describes the loss and the step in a few sentences.
     #[must_use]
     pub fn to_text(&self, lang: Lang) -> String {
         let TracedLoss { target, value, arriving, partial, step: (matrix, adamw) } = self;
@@ -30,30 +32,30 @@ impl TracedLoss {
             Lang::En => {
                 let of = match target {
                     LossTarget::Class(_, label) => format!(
-                        "the cross-entropy of the class “{}” ({value:.4}), by the network alone, without dropout, smoothing of \
-                         labels or weights of classes",
+                        "the cross-entropy of the class “{}” ({value:.4}), by the network alone, without dropout, label \
+                         smoothing or class weights",
                         show_controls(label)
                     ),
                     LossTarget::NextTokens => format!(
                         "the mean cross-entropy of the text’s tokens, each after those before it ({value:.4}), without dropout"
                     ),
                     LossTarget::Translation => format!(
-                        "the mean cross-entropy of the translation’s tokens ({value:.4}), without dropout or smoothing of labels"
+                        "the mean cross-entropy of the translation’s tokens ({value:.4}), without dropout or label smoothing"
                     ),
                 };
                 let mut text = format!("Gradients are of {of}.");
                 if let Some(letter) = arriving {
                     text += &format!(
-                        " {letter} is given: it is what arrives from all that lies above, as the model’s own backward pass \
-                         computes it."
+                        " {letter} is given: it arrives from the layers above, as computed by the model’s own backward \
+                         pass."
                     );
                 }
                 if let Some(letter) = partial {
-                    text += &format!(" {letter} is what comes through this attention; other layers read the same.");
+                    text += &format!(" {letter} is the part through this attention; other layers read the same input.");
                 }
                 text + &format!(
-                    " At the end {matrix} takes the first step of AdamW, with the settings that training has by default \
-                         ({settings}); other parameters take theirs likewise."
+                    " At the end {matrix} takes the first step of AdamW, with the default settings of training \
+                         ({settings}); other parameters are updated in the same way."
                 )
             }
             Lang::Ja => {
@@ -74,7 +76,7 @@ impl TracedLoss {
                 let mut text = of;
                 if let Some(letter) = arriving {
                     text += &format!(
-                        "{letter} は与えられた値で、上にある層すべてを通って届く勾配（モデル自身の逆伝播の値）。"
+                        "{letter} は入力として与えた勾配で、上の層すべてを通って届いたもの（モデル自身の逆伝播の値）。"
                     );
                 }
                 if let Some(letter) = partial {

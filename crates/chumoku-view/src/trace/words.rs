@@ -1,16 +1,16 @@
-//! What traces say, in English and Japanese.
+//! Sentences of traces in English and Japanese.
 
 use super::step_kind::StepKind;
 use super::trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 use chumoku::lang::Lang;
 
-/// A difference or a tolerance: two digits say enough.
+/// Formats a difference or a tolerance with two digits.
 pub(super) fn two_digits(x: f64) -> String {
     if x == 0.0 { "0".into() } else { format!("{x:.1e}") }
 }
 
 impl Trace {
-    /// What it is of: a worked example's title, or a model's name and the head.
+    /// Returns the heading: a worked example's title, or a model's name and the head.
     #[must_use]
     pub fn heading(&self, lang: Lang) -> String {
         match self.place {
@@ -21,7 +21,7 @@ impl Trace {
 }
 
 impl TraceCheck {
-    /// A sentence.
+    /// Returns a sentence about the property.
     #[must_use]
     pub fn to_text(&self, lang: Lang) -> String {
         let (x, n) = (two_digits(self.value), self.value as usize);
@@ -34,7 +34,7 @@ impl TraceCheck {
             (CheckKind::EmptyRows, Lang::En, _) => format!("{n} rows see nothing: their weights are 0"),
             (CheckKind::EmptyRows, Lang::Ja, _) => format!("何も見えない行が {n} 行あり、重みはすべて 0"),
             (CheckKind::LargestIsOne, Lang::En, true) => "the largest of each row is 1, so nothing overflows".into(),
-            (CheckKind::LargestIsOne, Lang::Ja, true) => "各行の最大値は 1 なので桁あふれしない".into(),
+            (CheckKind::LargestIsOne, Lang::Ja, true) => "各行の最大値は 1 なのでオーバーフローしない".into(),
             (CheckKind::LargestIsOne, Lang::En, false) => format!("the largest of a row differs from 1 by {x}"),
             (CheckKind::LargestIsOne, Lang::Ja, false) => format!("行の最大値が 1 と {x} 異なる"),
             (CheckKind::Normalised, Lang::En, true) => {
@@ -65,17 +65,25 @@ impl TraceCheck {
 }
 
 impl TraceStep {
-    /// What is said where a step has no formula.
+    /// Returns the label of a step without a formula.
     pub(super) fn given_text(&self, lang: Lang) -> &'static str {
         match self.kind {
-            StepKind::Gradient => lang.pick("given: what arrives from above", "与えられた値（上の層から届く）"),
-            _ => lang.pick("given", "与えられた値"),
+            StepKind::Gradient => lang.pick("given: arrives from above", "入力、上の層から届く勾配"),
+            _ => lang.pick("given", "入力"),
+        }
+    }
+
+    /// Returns the symbol of a step without a formula, with its label.
+    pub(super) fn given_symbol(&self, lang: Lang) -> String {
+        match lang {
+            Lang::En => format!("{} {}", self.symbol, self.given_text(lang)),
+            Lang::Ja => format!("{}（{}）", self.symbol, self.given_text(lang)),
         }
     }
 }
 
 impl Agreement {
-    /// A sentence.
+    /// Returns a sentence about the differences.
     #[must_use]
     pub fn to_text(&self, lang: Lang) -> String {
         let precision = &self.precision;
@@ -98,7 +106,7 @@ impl Agreement {
     }
 }
 
-/// What of a matrix is shown, where it is not all.
+/// States which part of a matrix is shown.
 pub(super) fn truncation_note(lang: Lang, shown: [usize; 2], size: [usize; 2]) -> String {
     let [rows, columns] = shown;
     let [all_rows, all_columns] = size;
@@ -108,7 +116,7 @@ pub(super) fn truncation_note(lang: Lang, shown: [usize; 2], size: [usize; 2]) -
     }
 }
 
-/// What is said of numbers that are rounded.
+/// States the rounding of displayed numbers.
 pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
     match lang {
         Lang::En => format!("Numbers are computed in double precision and shown with {digits} decimals."),
@@ -116,7 +124,7 @@ pub(super) fn rounding_note(lang: Lang, digits: usize) -> String {
     }
 }
 
-/// Words of which it is not said where they look.
+/// States how many words have no sentence about their attention.
 pub(super) fn more_words_note(lang: Lang, count: usize) -> String {
     match lang {
         Lang::En if count == 1 => "and 1 more word".into(),
@@ -125,25 +133,25 @@ pub(super) fn more_words_note(lang: Lang, count: usize) -> String {
     }
 }
 
-/// What can be done with a page.
+/// Explains how to change numbers on a page.
 pub(super) fn editing_note(lang: Lang) -> &'static str {
     lang.pick(
-        "Numbers with a dotted underline are given: change one, and all that follows from it is computed again. While numbers \
-         are changed, the checks below the steps are hidden.",
-        "点線の下線が付いた数値は与えられた値です。書き換えると、そこから導かれる値がすべて計算し直されます。書き換えている間は、\
-         各手順の下の検査は表示しません。",
+        "Numbers with a dotted underline are inputs: change one, and everything that follows from it is recomputed. The checks \
+         below the steps are hidden after a change.",
+        "点線の下線が付いた数値は入力です。書き換えると、そこから導かれる値がすべて計算し直されます。書き換えた後は、\
+         各手順の下の検査を表示しません。",
     )
 }
 
-/// What is said of an entry that is none.
+/// Explains an invalid entry.
 pub(super) fn invalid_entry_note(lang: Lang) -> &'static str {
     lang.pick(
-        "An entry is not a number (such as -0.5), or a target does not sum to 1: nothing was computed with it.",
+        "An entry is not a number (such as -0.5), or a target does not sum to 1, so it was not used.",
         "数値（-0.5 など）でない入力か、和が 1 でない正解があり、計算には使っていません。",
     )
 }
 
-/// What a word looks at most, for a step of weights: for its first row.
+/// Returns sentences about the most attended words of the first row of weights.
 pub(super) fn top_attention_sentences(lang: Lang, trace: &Trace, step: &TraceStep) -> Vec<String> {
     if !step.is_weights() || trace.tokens.is_empty() {
         return Vec::new();

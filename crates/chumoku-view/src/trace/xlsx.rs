@@ -1,4 +1,4 @@
-//! A trace as a spreadsheet whose formulas are live: change a number that is given, and everything follows.
+//! Traces as spreadsheets with formulas: a changed input changes everything that follows from it.
 
 use super::grid::{format_non_finite, needs_exponent};
 use super::operation::Operation;
@@ -13,20 +13,20 @@ use chumoku::{Error, Result};
 use rust_xlsxwriter::{Format, FormatAlign, Formula, Workbook, Worksheet, XlsxError};
 use std::collections::HashMap;
 
-/// The row of the first step's title.
+/// Row of the first step's title.
 const FIRST_STEP_ROW: u32 = 4;
-/// Columns that a sheet can have.
+/// Maximum number of columns of a sheet.
 const MAX_COLUMNS: usize = 16_384;
-/// Rows that a sheet can have.
+/// Maximum number of rows of a sheet.
 const MAX_ROWS: usize = 1_048_576;
-/// Most numbers of a spreadsheet. Each takes about half a kilobyte while the file is made, and several times that in
-/// the program that opens it.
+/// Maximum count of numbers of a spreadsheet. Each takes about half a kilobyte while the file is written, and several
+/// times that in the program that opens it.
 const MAX_CELLS: usize = 8_000_000;
-/// With more numbers than this the weights of the feed-forward network, most of them, are left out: the file would take
-/// more than ten seconds to make.
+/// With more numbers, the weights of the feed-forward network, which are most of them, are left out: writing the file
+/// would take more than ten seconds.
 const MAX_CELLS_WITH_WEIGHTS: usize = 4_000_000;
 
-/// The sheet of the head that is shown, and that of the others, or of all that is not shown in other forms.
+/// Returns the names of the sheet of the displayed head, and of the sheet of the other heads or hidden steps.
 fn sheet_names(lang: Lang, others: &[TraceStep]) -> [&'static str; 2] {
     let rest = match others.iter().any(|step| step.kind == StepKind::After) {
         true => lang.pick("Other steps", "ほかの手順"),
@@ -36,15 +36,15 @@ fn sheet_names(lang: Lang, others: &[TraceStep]) -> [&'static str; 2] {
 }
 
 impl Trace {
-    /// The trace as an .xlsx file: given numbers as numbers, all others as formulas of them with their results.
+    /// Returns the trace as an .xlsx file: inputs as numbers, all others as formulas with their results.
     ///
-    /// The head that is shown stands on the first sheet, the others on a second. A spreadsheet knows neither NaN nor
-    /// the infinities: they stand there as texts, and a formula that reads one says what came of it when the file was
-    /// made, until there is a number in its place. Of a large layer the weights of the feed-forward network are left out;
-    /// what they make stands there as numbers then, and the sheet says so.
+    /// The displayed head is on the first sheet, the others on a second. Spreadsheets have no NaN and no infinities, so
+    /// these are texts. A formula that reads one shows the result from the time of writing until the text is replaced
+    /// by a number. For large layers the weights of the feed-forward network are left out; their products are then
+    /// constant numbers, and the sheet says so.
     ///
     /// # Errors
-    /// If there are more numbers than a sheet, or a program that opens it, can hold.
+    /// If there are more numbers than a sheet, or a spreadsheet program, can hold.
     pub fn to_xlsx(&self, options: &TraceOptions) -> Result<Vec<u8>> {
         let is_there = self.included_steps();
         for steps in [&self.steps, &self.others] {
@@ -76,7 +76,7 @@ impl Trace {
         })
     }
 
-    /// Which steps have their numbers in the spreadsheet.
+    /// Returns which steps the spreadsheet includes.
     fn included_steps(&self) -> impl Fn(&TraceStep) -> bool + use<> {
         let all: usize = self.steps.iter().chain(&self.others).map(|step| step.value.len()).sum();
         move |step| {
@@ -119,7 +119,7 @@ impl Trace {
             sheet.write_with_format(1, 0, show_controls_in_text(self.source.in_lang(lang)), &quiet)?;
             sheet.write_with_format(2, 0, self.sheet_note(lang, index), &quiet)?;
             for (i, step) in steps.iter().enumerate() {
-                // Of what no other form shows there are no numbers to go by.
+                // Steps that other forms hide have no number.
                 let number = if index == 0 { format!("{}. ", i + 1) } else { String::new() };
                 let (title, top) = (format!("{number}{}", step.title(lang)), tops[&step.id]);
                 sheet.write_with_format(top, 0, title, &strong)?;
@@ -128,7 +128,7 @@ impl Trace {
                     true => self.write_block(sheet, &layout, step, options)?,
                     false => {
                         let said = match step.kind {
-                            StepKind::Value => lang.pick("given, and left out here", "与えられた値（ここでは省略）"),
+                            StepKind::Value => lang.pick("given, and left out here", "入力（ここでは省略）"),
                             _ => lang.pick("left out here", "ここでは省略"),
                         };
                         sheet.write_with_format(top + 1, FIRST_COLUMN, said, &quiet)?;
@@ -139,12 +139,12 @@ impl Trace {
         workbook.save_to_buffer()
     }
 
-    /// What is said at the top of a sheet.
+    /// Returns the note at the top of a sheet.
     fn sheet_note(&self, lang: Lang, sheet: usize) -> String {
         let cut = self.cut.map_or(String::new(), |cut| cut.describe(lang) + " ");
         let given = lang.pick(
-            "Yellow cells are given: change one, and all that follows from it changes.",
-            "黄色のセルは与えられた値。書き換えると、そこから先の値がすべて変わる。",
+            "Yellow cells are inputs: change one, and everything that follows from it changes.",
+            "黄色のセルは入力。書き換えると、そこから先の値がすべて変わる。",
         );
         let is_of_heads = self.others.iter().all(|step| step.kind != StepKind::After);
         let [shown, others] = sheet_names(lang, &self.others);
@@ -169,15 +169,15 @@ impl Trace {
         };
         let is_whole = self.steps.iter().all(self.included_steps());
         let left_out = lang.pick(
-            " The weights of the feed-forward network are left out, because there are too many: what they make stands \
-             here as numbers, which do not change.",
+            " The weights of the feed-forward network are left out, because there are too many: their products are \
+             constant numbers here.",
             "フィードフォワードネットワークの重みは多すぎるので省略し、それとの積は変化しない数値として示す。",
         );
         let loss = self.loss.as_ref().map_or(String::new(), |loss| loss.to_text(lang) + lang.pick(" ", ""));
         cut + &loss + given + &other + if is_whole { "" } else { left_out }
     }
 
-    /// A step: its formula, its labels and its numbers.
+    /// Writes a step: its formula, its labels and its numbers.
     fn write_block(
         &self,
         sheet: &mut Worksheet,
@@ -231,7 +231,7 @@ impl Trace {
 }
 
 impl TraceStep {
-    /// Whether all its numbers are whole, as given ones often are.
+    /// Returns whether all numbers are whole, as inputs often are.
     fn is_whole(&self) -> bool {
         self.value.iter().all(|x| !x.is_finite() || x.fract() == 0.0)
     }

@@ -1,4 +1,4 @@
-//! The gradients of a trace: against differences of the loss, in numbers worked by hand, and in every form.
+//! Gradients of traces: compared with finite differences of the loss, with hand-computed numbers, and in every form.
 
 use crate::common::layers::{layers, recurrents, stepped};
 use chumoku_kernels::{AdamW, adamw_step};
@@ -30,7 +30,8 @@ fn review() -> Value {
     file
 }
 
-/// The first rules: heads, biases, masks, W_O, residual sums, positions, and losses of texts and of tokens.
+/// Examples for the first rules: heads, biases, masks, W_O, residual sums, positions, and losses of texts and of
+/// tokens.
 fn files() -> Vec<Value> {
     let heads = json!({
         "inputs": {
@@ -58,7 +59,7 @@ fn files() -> Vec<Value> {
 }
 
 #[test]
-fn gradients_are_what_differences_of_the_loss_come_to() {
+fn gradients_match_finite_differences() {
     for file in files().into_iter().chain(layers()).chain(recurrents()) {
         let trace = trace(&file, 0);
         let mut compared = 0;
@@ -89,7 +90,7 @@ fn gradients_are_what_differences_of_the_loss_come_to() {
 }
 
 #[test]
-fn a_gradient_is_named_after_what_it_is_of_in_every_form() {
+fn gradients_are_named_after_their_quantity_in_every_form() {
     let trace = trace(&review(), 0);
     let formulas: Vec<&str> = trace
         .steps
@@ -128,7 +129,7 @@ fn a_gradient_is_named_after_what_it_is_of_in_every_form() {
     let html = trace.to_html(&options);
     assert_eq!(html.matches("id=\"d-W_Q\"").count(), 1);
     assert_eq!(html.matches("id=\"W_Q\"").count(), 1);
-    // The index ends before the sign of the transposed.
+    // The subscript ends before the transposition sign.
     assert!(html.contains("dp = dZ W<sub>C</sub>") && !html.contains("ᵀ</sub>"), "{html}");
     let all = trace.to_json(Lang::En);
     let last = all["steps"].as_array().unwrap().last().unwrap();
@@ -137,7 +138,7 @@ fn a_gradient_is_named_after_what_it_is_of_in_every_form() {
 }
 
 #[test]
-fn each_rule_is_written_as_people_write_it() {
+fn gradient_formulas_use_standard_notation() {
     let formulas = |file: &Value| -> Vec<String> {
         let trace = trace(file, 0);
         trace.steps.iter().filter_map(|s| s.formula.as_ref().map(|formula| formula.text.clone())).collect()
@@ -177,7 +178,7 @@ fn each_rule_is_written_as_people_write_it() {
 }
 
 #[test]
-fn the_jacobian_times_the_gradient_is_the_gradient_of_the_scores() {
+fn softmax_jacobian_times_gradient_is_score_gradient() {
     let trace = trace(&review(), 0);
     let of = |kind: StepKind, name: &str| {
         let step = trace.steps.iter().find(|s| s.kind == kind && s.name() == name);
@@ -192,7 +193,7 @@ fn the_jacobian_times_the_gradient_is_the_gradient_of_the_scores() {
 }
 
 #[test]
-fn the_step_of_adamw_is_that_of_the_kernels_and_takes_the_loss_down() {
+fn adamw_step_matches_the_kernels_and_reduces_the_loss() {
     let file = stepped();
     let trace = trace(&file, 0);
     let of = |kind: StepKind, name: &str| trace.steps.iter().find(|s| s.kind == kind && s.name() == name);
@@ -228,7 +229,7 @@ fn the_step_of_adamw_is_that_of_the_kernels_and_takes_the_loss_down() {
         }
     }
     assert_eq!(compared, 3 * (file["inputs"].as_object().unwrap().len() - 2));
-    // The loss after it is that of the new parameters.
+    // The loss after the step is that of the new parameters.
     let mut new = file.clone();
     for (name, own) in new["inputs"].as_object_mut().unwrap() {
         if let Some(step) = of(StepKind::After, name) {
@@ -256,7 +257,7 @@ fn the_step_of_adamw_is_that_of_the_kernels_and_takes_the_loss_down() {
 }
 
 #[test]
-fn what_is_wrong_with_an_optimizer_is_said() {
+fn invalid_optimizer_settings_are_reported() {
     let said = |optimizer: Value| {
         let mut file = review();
         file["optimizer"] = optimizer;
@@ -279,9 +280,9 @@ fn what_is_wrong_with_an_optimizer_is_said() {
     }
 }
 
-/// A claim of each number of a step, as it is printed, and one of them another.
+/// Claims every printed number of a step, with one of them altered.
 #[test]
-fn claims_on_gradients_and_on_the_step_are_checked_as_others() {
+fn claims_about_gradients_and_steps_are_checked() {
     let file = stepped();
     let trace = trace(&file, 0);
     let names = [
@@ -296,7 +297,7 @@ fn claims_on_gradients_and_on_the_step_are_checked_as_others() {
     let mut claimed = 0;
     for (kind, prefix) in names {
         for step in trace.steps.iter().filter(|step| step.kind == kind && step.head.is_none()) {
-            // All in one file are computed in a moment: a file for each takes longer.
+            // One file with all claims is computed in a moment; a file for each claim takes longer.
             if claimed > 12 && !["W_1", "X", "loss"].contains(&step.name()) {
                 continue;
             }
@@ -324,10 +325,10 @@ fn claims_on_gradients_and_on_the_step_are_checked_as_others() {
 }
 
 #[test]
-fn what_follows_from_a_wrong_gradient_is_inherited_and_from_a_rounded_one_rounded() {
+fn wrong_and_rounded_gradients_affect_later_verdicts() {
     let mut file = review();
     file["optimizer"] = json!({ "learning_rate": 0.1, "weight_decay": 0 });
-    // P_C − T is (0.22427, −0.22427), and pᵀ that 0.8302 and 1.8395 times as much: 0.18618, 0.41255.
+    // P_C − T is (0.22427, −0.22427), and pᵀ multiplies it by 0.8302 and 1.8395: 0.18618, 0.41255.
     let verdicts = |claims: Value| -> Vec<(String, Verdict)> {
         let mut file = file.clone();
         file["claims"] = claims;
@@ -343,7 +344,7 @@ fn what_follows_from_a_wrong_gradient_is_inherited_and_from_a_rounded_one_rounde
     // 1.8395 · 0.22 is 0.4047.
     assert_eq!(of("0.405"), named(Verdict::Holds, Verdict::Rounded));
     assert_eq!(of("0.505"), named(Verdict::Holds, Verdict::Wrong));
-    // The wrong sign, and what follows from it.
+    // The wrong sign, and its consequences.
     let inherited =
         verdicts(json!({ "dlogits": [["-0.22", "0.22"]], "dW_class": [["-0.183", "0.183"], ["-0.405", "0.405"]],
         "new_W_class": [["-0.9", "0.9"], ["0.6", "-0.1"]] }));
@@ -369,17 +370,17 @@ fn what_follows_from_a_wrong_gradient_is_inherited_and_from_a_rounded_one_rounde
 }
 
 #[test]
-fn what_has_no_gradient_here_is_said() {
+fn missing_gradients_are_reported() {
     let said = |file: &Value| WorkedExample::parse(&file.to_string()).unwrap().trace_backward(0).unwrap_err();
     let mut file = review();
     file["options"]["hard"] = json!(true);
-    assert!(said(&file).contains("weights is computed by something that has none here"), "{}", said(&file));
+    assert!(said(&file).contains("weights is computed by an operation without a gradient rule"), "{}", said(&file));
     file["inputs"].as_object_mut().unwrap().remove("target");
     assert!(said(&file).contains("give inputs.target"), "{}", said(&file));
 }
 
 #[test]
-fn gradients_go_back_through_time_as_they_are_written() {
+fn recurrent_gradient_formulas_use_standard_notation() {
     let has = |file: &Value, expected: &[&str]| {
         let trace = trace(file, 0);
         let found: Vec<&str> = trace.steps.iter().filter_map(|s| s.formula.as_ref().map(|f| &f.text[..])).collect();
@@ -428,7 +429,7 @@ fn gradients_go_back_through_time_as_they_are_written() {
             "dH′ = dA_h W_hᵀ + dH′|H",
         ],
     );
-    // The step of AdamW goes on with the new parameters, from token to token.
+    // The AdamW step continues with the new parameters, from token to token.
     has(&all[3], &["W_h⁺ = (1 − 0.1 · 0.1) · W_h − Δ(W_h)", "b_h⁺ = b_h − Δ(b_h)"]);
     let after = trace(&all[3], 0);
     let of = |kind: StepKind, name: &str| after.steps.iter().find(|s| s.kind == kind && s.name() == name).unwrap();
@@ -449,9 +450,9 @@ fn gradients_go_back_through_time_as_they_are_written() {
     }
 }
 
-/// Truncated at any token the gradients would be others.
+/// Truncation at any token would give other gradients.
 #[test]
-fn every_token_hands_its_gradient_to_the_one_before() {
+fn gradients_flow_from_each_token_to_the_previous() {
     for file in recurrents() {
         let trace = trace(&file, 0);
         let of = |kind: StepKind, name: &str| {
@@ -478,7 +479,7 @@ fn every_token_hands_its_gradient_to_the_one_before() {
 }
 
 #[test]
-fn claims_on_gradients_through_time_are_checked_as_others() {
+fn claims_about_recurrent_gradients_are_checked() {
     let mut claimed = 0;
     for file in recurrents() {
         let trace = trace(&file, 0);
@@ -504,13 +505,13 @@ fn claims_on_gradients_through_time_are_checked_as_others() {
             let checked = checked.unwrap_or_else(|problem| panic!("{problem}"));
             (checked.ok, checked.steps.into_iter().map(|step| (step.name, step.verdict)).collect::<Vec<_>>())
         };
-        // All at once hold.
+        // All claims together hold.
         let claims: serde_json::Map<String, Value> =
             all.iter().map(|(name, step)| (name.clone(), json!(rows(&step.value)))).collect();
         let (ok, found) = verdicts(Value::Object(claims.clone()));
         assert!(ok && found.len() == all.len(), "{found:?}");
         claimed += found.len();
-        // A wrong one alone is wrong.
+        // A single altered claim is wrong.
         for name in ["dW_h", "dh_previous", "dh"] {
             let (_, step) = all.iter().find(|(own, _)| own == name).unwrap();
             let mut wrong = rows(&step.value);

@@ -1,5 +1,5 @@
-//! Calculations by hand: each step is computed from the numbers printed before it, and rounded. Nobody who does that
-//! makes an error, and of one who does, the step is found.
+//! Hand calculations: each step is computed from the previous printed numbers and rounded. Correct calculations must
+//! raise no error, and an error must be found in its step.
 
 use chumoku_kernels::Philox;
 use chumoku_view::trace::{CheckReport, ClaimResult, Verdict, WorkedExample};
@@ -9,7 +9,7 @@ use std::fmt::Write;
 type Matrix = Vec<Vec<f64>>;
 type Values = HashMap<&'static str, Matrix>;
 
-/// Numbers drawn one after the other.
+/// A stream of random numbers.
 struct Draw {
     random: Philox,
     count: u64,
@@ -33,7 +33,7 @@ impl Draw {
         self.unit() < share
     }
 
-    /// Numbers as people choose them: multiples of a half, or of a tenth.
+    /// Returns numbers as people choose them: multiples of a half or of a tenth.
     fn matrix(&mut self, rows: usize, columns: usize, unit: f64) -> Matrix {
         let mut number = || (self.unit() * 4.0 / unit - 2.0 / unit).round() * unit;
         (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
@@ -54,7 +54,7 @@ fn transposed(a: &Matrix) -> Matrix {
     (0..a[0].len()).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
-/// A number from each row.
+/// Reduces each row to one number.
 fn rows(a: &Matrix, f: impl Fn(&[f64]) -> f64) -> Matrix {
     a.iter().map(|row| vec![f(row)]).collect()
 }
@@ -69,7 +69,7 @@ fn normalised(a: &Matrix) -> Matrix {
     a.iter().map(row).collect()
 }
 
-/// The pairs (i, i + half) turned by position · 100^(−2i/width).
+/// Rotates the pairs (i, i + half) by position · 100^(−2i/width).
 fn turned(a: &Matrix) -> Matrix {
     let half = a[0].len() / 2;
     map(a, |position, j, x| {
@@ -79,7 +79,7 @@ fn turned(a: &Matrix) -> Matrix {
     })
 }
 
-/// A step: its name, and how it follows from those before it.
+/// A step: its name, and its computation from previous steps.
 type Step = (&'static str, Box<dyn Fn(&Values) -> Matrix>);
 
 /// An example with its steps.
@@ -160,7 +160,7 @@ impl Example {
         Example { inputs, options, steps }
     }
 
-    /// Every step; `goes_on` says, of a step and its numbers, which ones are used from there on.
+    /// Computes every step; `goes_on` maps the numbers of a step to those that the next steps use.
     fn compute(&self, mut goes_on: impl FnMut(usize, &Matrix) -> Matrix) -> Values {
         let mut values: Values = self.inputs.iter().cloned().collect();
         for (k, (name, step)) in self.steps.iter().enumerate() {
@@ -176,11 +176,11 @@ fn printed(x: f64, decimals: usize) -> String {
     if x.is_finite() { format!("{x:.decimals$}") } else { "-inf".into() }
 }
 
-/// What someone wrote down: of each step the printed numbers, or nothing.
+/// A hand calculation: the printed numbers of each step, if any.
 struct Hand {
     decimals: usize,
     is_printed: Vec<bool>,
-    /// Of what is printed, whether the printed numbers are used from there on, and not those in the calculator.
+    /// True if the next steps use the printed numbers instead of the exact ones.
     is_copied: Vec<bool>,
 }
 
@@ -191,8 +191,8 @@ impl Hand {
         Hand { decimals, is_printed, is_copied: (0..steps).map(|_| draw.is(0.85)).collect() }
     }
 
-    /// Whether enough of the numbers is left to go on with: where exponentials are all rounded to next to nothing, somebody
-    /// would divide by 0, or by what rounding makes of it, and any weight would follow.
+    /// Returns whether the rounded numbers allow the calculation to continue. If all exponentials round to almost zero,
+    /// the division by their sum is meaningless.
     fn can_go_on(&self, example: &Example) -> bool {
         let claims = self.work(example, None);
         let least = 20.0 * 10f64.powi(-(self.decimals as i32));
@@ -207,7 +207,7 @@ impl Hand {
         })
     }
 
-    /// Works the example out; in one step an error is made: that is added to a number.
+    /// Works the example out. With `error`, a number is added to one entry of a step.
     fn work(&self, example: &Example, error: Option<(usize, [usize; 2], f64)>) -> Vec<Option<Vec<Vec<String>>>> {
         let mut claims = vec![None; example.steps.len()];
         example.compute(|k, own| {
@@ -227,7 +227,7 @@ impl Hand {
         claims
     }
 
-    /// By how much the number of a step may change for the rounding of what was printed before it.
+    /// Returns the change of a step's number that the rounding of previous numbers can explain.
     fn explained(&self, example: &Example, draw: &mut Draw, step: usize, [i, j]: [usize; 2]) -> f64 {
         let half = 0.5 * 10f64.powi(-(self.decimals as i32));
         let mut ends = [f64::INFINITY, f64::NEG_INFINITY];
@@ -271,7 +271,7 @@ fn wrong(checked: &CheckReport) -> Vec<&str> {
 }
 
 #[test]
-fn nobody_who_rounds_is_blamed() {
+fn rounding_is_not_called_an_error() {
     let mut draw = Draw::new(31);
     let mut rounded = 0;
     for trial in 0..1_000 {
@@ -291,19 +291,19 @@ fn nobody_who_rounds_is_blamed() {
             rounded += usize::from(checked.steps.iter().any(|step| step.verdict == Verdict::Rounded));
         }
     }
-    // Without a word of its own for it, all of these would be called wrong.
+    // Without a verdict of its own, all of these would be called wrong.
     assert!(rounded > 1_500, "{rounded}");
 }
 
 #[test]
-fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
+fn thousand_hand_errors_are_found_in_their_steps() {
     let mut draw = Draw::new(32);
     let mut steps: HashMap<&str, usize> = HashMap::new();
     for trial in 0..1_000 {
         let decimals = 2 + trial % 3;
         let unit = 10f64.powi(-(decimals as i32));
-        // What the rounding of the numbers before may do, several times over, and more; away from the truth, so that
-        // the error is none that puts another right.
+        // Several times the effect of rounding the previous numbers, and more. The error points away from the truth, so
+        // that it cannot cancel another.
         let (example, hand, step, at, by) = loop {
             let example = Example::draw(&mut draw);
             let step = draw.below(example.steps.len());
@@ -318,7 +318,7 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
             }
             let size = 6.0 * hand.explained(&example, &mut draw, step, at) + unit * (3.0 + 400.0 * draw.unit());
             let honest: f64 = hand.work(&example, None)[step].as_ref().unwrap()[at[0]][at[1]].parse().unwrap();
-            // Nobody writes down a negative exponential and goes on.
+            // Nobody continues with a negative exponential.
             let is_positive = ["exponentials", "sums"].contains(&name);
             let by = if honest < own && !is_positive { -size } else { size };
             if size.is_finite() {
@@ -336,7 +336,7 @@ fn of_a_thousand_errors_by_hand_each_is_found_in_its_step_and_no_other() {
         }
         *steps.entry(name).or_default() += 1;
     }
-    // Each kind of step had its errors.
+    // Every kind of step had errors.
     assert_eq!(steps.len(), 17, "{steps:?}");
     assert!(steps.values().all(|&count| count >= 10), "{steps:?}");
 }
@@ -352,7 +352,7 @@ fn verdicts(checked: &CheckReport) -> Vec<(&str, Verdict)> {
 use Verdict::{Holds, Inherited, Rounded, Wrong};
 
 #[test]
-fn what_follows_from_a_rounded_number_is_no_error() {
+fn consequences_of_rounding_are_not_errors() {
     // 1.156 · 3 = 3.468, and 1.16 · 3 = 3.48.
     let file = r#"{"inputs": {"Q": [["1.156"]], "K": [[1]]}, "options": {"scale": 3},
         "claims": {"scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
@@ -363,20 +363,20 @@ fn what_follows_from_a_rounded_number_is_no_error() {
     assert_eq!((step.claimed, step.wrong, step.rounded), (1, 0, 1));
     let worst = step.worst.as_ref().unwrap();
     assert!((worst.truth - 3.468).abs() < 1e-12 && worst.from_claims.is_none(), "{worst:?}");
-    // What no rounding explains is wrong: 1.165 · 3 = 3.495, which may be 3.50.
+    // An error that rounding cannot explain is wrong: 1.165 · 3 = 3.495, which may be 3.50.
     assert_eq!(verdicts(&of(&file.replace("3.48", "3.50")))[1], ("scaled", Rounded));
     assert_eq!(verdicts(&of(&file.replace("3.48", "3.51")))[1], ("scaled", Wrong));
     assert_eq!(verdicts(&of(&file.replace("3.48", "3.47")))[1], ("scaled", Holds));
     // Without the rounded number before it, it follows from nothing.
     assert_eq!(verdicts(&of(&file.replace(r#""scores": [["1.16"]], "#, ""))), [("scaled", Wrong)]);
-    // And from a wrong one it is inherited.
+    // After a wrong number it is inherited.
     let wrong = of(&file.replace("1.16", "1.20").replace("3.48", "3.60"));
     assert_eq!(verdicts(&wrong), [("scores", Wrong), ("scaled", Inherited)]);
 }
 
 #[test]
-fn a_row_is_not_misled_by_another() {
-    // Row 1 of the scores is wrong and row 2 rounded; so with what follows from each.
+fn errors_do_not_spread_between_rows() {
+    // Row 1 of the scores is wrong and row 2 rounded; the same holds for their consequences.
     let file = r#"{"inputs": {"Q": [["1.156"], ["1.156"]], "K": [[1]]}, "options": {"scale": 3},
         "claims": {"scores": [["1.36"], ["1.16"]], "scaled": [["4.08"], ["3.48"]]}}"#;
     let checked = of(file);
@@ -387,19 +387,20 @@ fn a_row_is_not_misled_by_another() {
         [0, 0],
         "what is inherited counts before what is rounded"
     );
-    // A wrong number that is multiplied with 0 misleads nobody.
+    // A wrong number multiplied by 0 has no consequences.
     let file = r#"{"inputs": {"Q": [["1.156", 0]], "W_K": [[1, 0], [0, 1]], "X": [[1, 2]]}, "options": {"scale": 3},
         "claims": {"K": [[1, 7]], "scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
     assert_eq!(verdicts(&of(file)), [("K", Wrong), ("scores", Holds), ("scaled", Rounded)]);
-    // Nor does it where it stands on the other side of the product.
+    // The same holds for the other side of the product.
     let file = r#"{"inputs": {"K": [["1.156", 0]], "W_Q": [[1, 0], [0, 1]], "X": [[1, 2]]}, "options": {"scale": 3},
         "claims": {"Q": [[1, 7]], "scores": [["1.16"]], "scaled": [["3.48"]]}}"#;
     assert_eq!(verdicts(&of(file)), [("Q", Wrong), ("scores", Holds), ("scaled", Rounded)]);
 }
 
 #[test]
-fn a_number_is_not_two_numbers_above_and_below_the_bar() {
-    // 10.0 may be 9.95 to 10.05 in both places, so a weight is 0.475 to 0.525. Step by step it could be 0.41 to 0.61.
+fn softmax_uses_one_value_for_numerator_and_denominator() {
+    // 10.0 may be 9.95 to 10.05 in both places, so a weight is between 0.475 and 0.525. Step by step it could be 0.41
+    // to 0.61.
     let file = |claims: &str| {
         format!(
             r#"{{"inputs": {{"Q": [[10]], "K": [[1], [1]]}}, "options": {{"scale": 1}}, "claims": {{"scaled": [["10.0", "10.0"]], {claims}}}}}"#
@@ -408,18 +409,18 @@ fn a_number_is_not_two_numbers_above_and_below_the_bar() {
     let last = |claims: &str| of(&file(claims)).steps.last().unwrap().verdict;
     assert_eq!(last(r#""weights": [["0.52", "0.48"]]"#), Rounded);
     assert_eq!(last(r#""weights": [["0.55", "0.45"]]"#), Wrong);
-    // The largest is one of the numbers themselves: no exponential is above 1.
+    // The maximum is one of the numbers, so no exponential is above 1.
     assert_eq!(last(r#""exponentials": [["0.91", "1.00"]]"#), Rounded);
     assert_eq!(last(r#""exponentials": [["1.10", "1.00"]]"#), Wrong);
-    // A printed exponential is one number in its share too.
+    // A printed exponential is the same number in its share.
     let shares = |weights: &str| last(&format!(r#""exponentials": [["1.0", "1.0"]], "weights": {weights}"#));
     assert_eq!(shares(r#"[["0.52", "0.48"]]"#), Rounded);
     assert_eq!(shares(r#"[["0.55", "0.45"]]"#), Wrong);
 }
 
 #[test]
-fn whole_numbers_follow_from_rounded_ones_too() {
-    // 2.45 is printed as 2.5; 4 · 2.5 = 10, though 4 · 2.45 = 9.8; going on from 10, or from 9.9.
+fn whole_numbers_may_follow_from_rounded_ones() {
+    // 2.45 is printed as 2.5. 4 · 2.5 = 10, although 4 · 2.45 = 9.8; the calculation continues from 10 or from 9.9.
     let file = r#"{"inputs": {"Q": [["2.45"]], "K": [[1], [4]], "W_V": [[1]], "X": [[1], [1]]}, "options": {"scale": 2},
         "claims": {"scores": [["2.5", "9.4"]], "scaled": [[5, "LAST"]]}}"#;
     assert_eq!(verdicts(&of(&file.replace("LAST", "19")))[1], ("scaled", Inherited));
@@ -430,8 +431,8 @@ fn whole_numbers_follow_from_rounded_ones_too() {
 }
 
 #[test]
-fn ties_that_rounding_makes_are_seen_either_way() {
-    // 1.004 and 1.001 are both printed as 1.00: the first of two equal ones is then the largest.
+fn ties_caused_by_rounding_allow_either_maximum() {
+    // 1.004 and 1.001 are both printed as 1.00, and the first of two equal numbers is the maximum.
     let file = r#"{"inputs": {"Q": [["1.001", "1.004"]], "K": [[1, 0], [0, 1]], "V": [[1], [2]]}, "options": {"scale": 1, "hard": true},
         "claims": {"scaled": [["1.00", "1.00"]], "weights": [[1, 0]], "output": [[1]]}}"#;
     assert_eq!(verdicts(&of(file)), [("scaled", Holds), ("weights", Rounded), ("output", Rounded)]);
@@ -442,7 +443,7 @@ fn ties_that_rounding_makes_are_seen_either_way() {
 }
 
 #[test]
-fn weights_that_do_not_sum_to_one_are_noted() {
+fn weights_with_wrong_sums_are_noted() {
     let file = |weights: &str| {
         format!(
             r#"{{"inputs": {{"scaled": [[0, 0], [1, 1], [0, 0]]}}, "options": {{"mask": [[true, true], [true, true], [false, false]]}},
@@ -455,7 +456,7 @@ fn weights_that_do_not_sum_to_one_are_noted() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].index, [0]);
     assert!((found[0].sum - 1.1).abs() < 1e-9);
-    // Wrong, but a share of everything; or rounded; or nothing that is stated in full.
+    // Wrong numbers that sum to 1, rounded numbers, and incomplete rows raise no note.
     for weights in [
         r#"[["0.60", "0.40"], ["0.50", "0.50"], [0, 0]]"#,
         r#"[["0.60", "0.41"], ["0.50", "0.50"], [0, 0]]"#,
@@ -465,7 +466,7 @@ fn weights_that_do_not_sum_to_one_are_noted() {
     }
     // Whole numbers are exact.
     assert_eq!(sums(r#"[[1, 1], ["0.50", "0.50"], [0, 0]]"#)[0].sum, 2.0, "though 1 may stand for 0.5");
-    // Of two heads the head is said.
+    // With two heads, the head is named.
     let heads = r#"{"inputs": {"Q": [[0, 0]], "K": [[0, 0], [0, 0]]}, "options": {"num_heads": 2},
         "claims": {"weights": [[["0.5", "0.5"]], [["0.5", "0.9"]]]}}"#;
     let example = WorkedExample::parse(heads).unwrap();
@@ -476,7 +477,7 @@ fn weights_that_do_not_sum_to_one_are_noted() {
 }
 
 #[test]
-fn two_names_of_one_step_are_checked_each_by_itself() {
+fn two_names_of_a_step_are_checked_separately() {
     let file =
         r#"{"inputs": {"Q": [[0]], "K": [[0], [0]], "V": [[1], [3]]}, "claims": {"heads": [[5]], "output": [[2]]}}"#;
     assert_eq!(verdicts(&of(file)), [("heads", Wrong), ("output", Holds)]);
@@ -485,7 +486,7 @@ fn two_names_of_one_step_are_checked_each_by_itself() {
 }
 
 #[test]
-fn nothing_is_asked_for_that_was_given() {
+fn advice_does_not_ask_for_given_inputs() {
     let advice = |inputs: &str, options: &str, claim: &str| {
         let file = format!(r#"{{"inputs": {{{inputs}}}, "options": {{{options}}}, "claims": {{"{claim}": [[1]]}}}}"#);
         let problem = WorkedExample::parse(&file).unwrap().check().unwrap_err();
@@ -505,7 +506,7 @@ fn nothing_is_asked_for_that_was_given() {
         (r#""Q": [[1]], "K": [[1]]"#, r#""mask": [[true]]"#, "biased", "give options.mask of numbers"),
         (r#""Q": [[1]], "K": [[1]]"#, r#""hard": true"#, "exponentials", "give options.hard as false"),
         (r#""Q": [[1]], "K": [[1]]"#, r#""subtract_max": false"#, "max", "give options.subtract_max as true"),
-        (r#""weights": [[1]]"#, "", "exponentials", "give scores or scaled in place of weights"),
+        (r#""weights": [[1]]"#, "", "exponentials", "give scores or scaled instead of weights"),
         (r#""scores": [[1]]"#, "", "weights", "give options.d_k"),
         (r#""Q": [[1]], "K": [[1]]"#, "", "rotated_Q", "give options.rotary_base"),
         (r#""Q": [[1]], "K": [[1]], "V": [[1]]"#, "", "residual", "give X"),

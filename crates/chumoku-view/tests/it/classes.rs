@@ -1,4 +1,4 @@
-//! What follows a layer in a classifier: logits, probabilities and loss, against the kernels' cross-entropy.
+//! Classifiers after a layer: logits, probabilities and loss, compared with the cross-entropy of the kernels.
 
 use chumoku_kernels::{CrossEntropy, cross_entropy};
 use chumoku_view::trace::{Trace, Verdict, WorkedExample, builtin};
@@ -13,7 +13,7 @@ fn value<'a>(trace: &'a Trace, name: &str) -> &'a Array2<f64> {
 }
 
 #[test]
-fn the_loss_is_that_of_the_kernels() {
+fn loss_matches_the_kernels() {
     // Labels 2 and 0 of three classes, for each of two tokens.
     let text = r#"{"classes": ["a", "b", "c"], "inputs": {"X": [[1, -2], [0.5, 3]], "W_Q": [[1, 2], [0, 1]],
         "W_K": [[1, 0], [1, 1]], "W_V": [[1, 0], [0, 1]], "W_class": [[1, -1, 0], [0.25, 0.5, 2]], "b_class": [0, 0.5, -1],
@@ -25,7 +25,7 @@ fn the_loss_is_that_of_the_kernels() {
     let loss = cross_entropy(logits.as_slice().unwrap(), &[2, 0], &options, &mut gradient).unwrap();
     let own = value(&trace, "loss")[[0, 0]];
     assert!((own - loss).abs() < 1e-12, "{own} {loss}");
-    // The gradient is (p − y)/n, so that the probabilities are the kernels' too.
+    // The gradient is (p − y)/n, so the probabilities also equal those of the kernels.
     let (p, y) = (value(&trace, "probabilities"), value(&trace, "target"));
     for ((p, y), g) in p.iter().zip(y).zip(gradient) {
         assert!(((p - y) / 2.0 - g).abs() < 1e-12, "{p} {y} {g}");
@@ -36,7 +36,7 @@ fn the_loss_is_that_of_the_kernels() {
 }
 
 #[test]
-fn a_wrong_loss_is_found_and_what_follows_from_rounded_numbers_is_not_wrong() {
+fn wrong_losses_are_found_and_rounded_ones_are_not_wrong() {
     assert!(builtin("review-loss").unwrap().check().unwrap().ok);
     let verdict = |claim: &str| {
         let text = format!(
@@ -52,9 +52,9 @@ fn a_wrong_loss_is_found_and_what_follows_from_rounded_numbers_is_not_wrong() {
 }
 
 #[test]
-fn a_head_is_checked_in_numbers_worked_by_hand() {
-    // (6, 8)/√50, whose first entry the dense layer doubles; of (1.697, −1.131) relu leaves the first, and its mean square
-    // is half its own.
+fn classifier_head_matches_hand_computed_numbers() {
+    // The dense layer doubles the first entry of (6, 8)/√50. relu keeps the first of (1.697, −1.131), and the mean
+    // square of the result is half its square.
     let file = |claims: &str| {
         format!(
             r#"{{"inputs": {{"weights": [[1]], "V": [[6, 8]], "gamma_last": [1, 1], "W_dense": [[2, 0], [0, -1]],
@@ -77,7 +77,7 @@ fn a_head_is_checked_in_numbers_worked_by_hand() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn inconsistent_inputs_are_reported() {
     let cases = [
         (r#""b_class": [1]"#, "", "inputs.b_class: expected inputs.W_class too"),
         (r#""W_class": [[1]], "target": [[1, 0]]"#, "", "inputs.target is 1×2: expected 1×1, as logits is 1×1"),
@@ -94,7 +94,7 @@ fn what_does_not_fit_is_said() {
             "a sum of 1 (1 for the right class and 0 for the others, say), found -1, 2",
         ),
         (r#""logits": [[1, 2], [2, 1]], "target": [[0.5, 0.5], [0, 0]]"#, "", "inputs.target, row 2: "),
-        (r#""W_class": [[1]], "logits": [[1]]"#, "", "inputs.logits and inputs.W_class: expected one of both"),
+        (r#""W_class": [[1]], "logits": [[1]]"#, "", "inputs.logits and inputs.W_class: expected only one of the two"),
     ];
     for (inputs, keys, said) in cases {
         let text = format!(r#"{{{keys}"inputs": {{"weights": [[1]], "V": [[2]], {inputs}}}}}"#);
@@ -105,7 +105,7 @@ fn what_does_not_fit_is_said() {
         (r#""dense_norm": "rms""#, "", "options.dense_norm: expected inputs.W_dense too"),
         (r#""dense_norm": "batch""#, "", "options.dense_norm: expected \"layer\" or \"rms\", found"),
         (r#""dense_activation": "tanh""#, "", "options.dense_activation: expected \"relu\", "),
-        (r#""dense_tanh": true, "dense_activation": "relu""#, r#", "W_dense": [[1]]"#, "expected one of both"),
+        (r#""dense_tanh": true, "dense_activation": "relu""#, r#", "W_dense": [[1]]"#, "expected only one of the two"),
         (r#""num_heads": 1"#, r#", "gamma_last": [1]"#, "gamma_last and norm_beta_last: expected options.last_norm"),
         (r#""last_norm": "rms""#, r#", "norm_beta_last": [1]"#, "options.last_norm: expected no norm_beta_last"),
     ] {

@@ -1,6 +1,6 @@
-//! The page of a checkup in a real browser: nothing is asked for, both languages, filters and search.
+//! The page of a checkup in a real browser: no requests, both languages, filters and search.
 //!
-//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes. Screenshots are in
+//! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes. Screenshots are in
 //! `target/screenshots/`.
 
 use crate::common::browser::{open, visit};
@@ -29,14 +29,14 @@ fn page(lang: Lang) -> String {
     doctor_to_html(&given, &checkup, lang)
 }
 
-/// The attribute of the page's root.
+/// An attribute of the page's root element.
 fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
     let tag = dom.split_once("<html")?.1.split('>').next()?;
     tag.split_once(&format!(" {name}=\""))?.1.split('"').next()
 }
 
 #[test]
-fn a_page_of_findings_asks_nothing_and_can_be_filtered() {
+fn findings_page_sends_no_request_and_can_be_filtered() {
     for (lang, hash, shown, words) in [
         (Lang::En, "kind=conflict", "2", ["the same text: line 6", "rows, 2 classes"]),
         (Lang::En, "lang=ja&kind=encoding&theme=dark", "1", ["<ins><bdi>The café has", "8 行、2 クラス"]),
@@ -58,8 +58,8 @@ fn a_page_of_findings_asks_nothing_and_can_be_filtered() {
 }
 
 #[test]
-fn buttons_and_the_field_choose_what_is_listed() {
-    // The page's own policy lets no other script run, so the test has one of its own.
+fn buttons_and_search_field_filter_the_list() {
+    // The page's own policy blocks other scripts, so the test adds one of its own after removing the policy.
     let drive = "<script>addEventListener('load', () => { const box = document.getElementById('doctor'); \
                  [...box.querySelectorAll('.bar button')].find(b => b.textContent.startsWith('the same')).click(); \
                  const field = box.querySelector('input'); field.value = 'us.'; field.dispatchEvent(new Event('input')); \

@@ -1,4 +1,5 @@
-//! `docs/errata.md` is what the checker finds in `crates/chumoku-view/worked`. `CHUMOKU_UPDATE=1` writes the page anew.
+//! Compares `docs/errata.md` with the checker's findings in `crates/chumoku-view/worked`. `CHUMOKU_UPDATE=1` rewrites
+//! the page.
 
 use chumoku_view::trace::{Verdict, builtin, builtin_names};
 use std::fmt::Write;
@@ -41,7 +42,7 @@ fn page() -> String {
 }
 
 #[test]
-fn the_errata_are_what_the_checker_finds() {
+fn errata_page_matches_the_checker() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errata.md");
     let page = page();
     if std::env::var_os("CHUMOKU_UPDATE").is_some() {

@@ -1,6 +1,6 @@
-//! Errors as a page in a real browser, and on a terminal.
+//! The page of errors in a real browser, and errors in a terminal.
 //!
-//! Needs Chromium or Chrome on the path; without one the test of the page says so loudly and passes.
+//! Needs Chromium or Chrome on the path. Without one, the test of the page prints a notice and passes.
 
 use crate::common::browser::visit;
 use chumoku::explain::{
@@ -51,7 +51,7 @@ fn errors() -> ErrorAnalysis {
     }
 }
 
-/// The same, of labels that were missed and wrongly given.
+/// The same errors for missed and wrongly assigned labels.
 fn of_labels() -> ErrorAnalysis {
     let mut errors = errors();
     let label = |missed| WrongAnswer::Label { label: "<b>food".into(), missed, probability: 0.987 };
@@ -60,7 +60,7 @@ fn of_labels() -> ErrorAnalysis {
     ErrorAnalysis { kind: ErrorKind::Labels, confusions: vec![], labels: vec![of], ..errors }
 }
 
-/// The same, of numbers.
+/// The same errors for numbers.
 fn of_numbers() -> ErrorAnalysis {
     let mut errors = errors();
     let number = |truth| WrongAnswer::Number { truth, score: 2.5, low: 2.0, high: 3.25, off: 3.0 };
@@ -68,11 +68,11 @@ fn of_numbers() -> ErrorAnalysis {
     ErrorAnalysis { kind: ErrorKind::Numbers, confusions: vec![], points: vec![[4.75, 2.5], [0.25, 2.5]], ..errors }
 }
 
-/// What labels and numbers have in place of classes, with the names of labels as text; and without any error.
+/// Labels and numbers replace classes, names of labels are plain text, and a page without errors works.
 #[test]
-fn pages_of_labels_and_numbers_ask_nothing_and_speak_both_languages() {
+fn pages_of_labels_and_numbers_send_no_request_in_both_languages() {
     for (errors, expected) in [
-        (of_labels(), ["not there", "余分", "付け忘れ", "3 of 40 rows have other labels"]),
+        (of_labels(), ["extra", "余分", "付け忘れ", "3 of 40 rows have wrong labels"]),
         (of_numbers(), ["too low", "低すぎる", "2 to 3.25", "3 of 40 true numbers lie outside"]),
     ] {
         let page = errors_to_html(&errors, Lang::En);
@@ -99,7 +99,7 @@ fn pages_of_labels_and_numbers_ask_nothing_and_speak_both_languages() {
 }
 
 #[test]
-fn a_terminal_shows_labels_and_numbers_within_its_width() {
+fn terminal_shows_labels_and_numbers_within_its_width() {
     for (lang, width) in [(Lang::En, 80), (Lang::Ja, 80), (Lang::En, 50)] {
         let mut options = chumoku_view::TerminalOptions::default();
         (options.width, options.lang) = (width, lang);
@@ -110,21 +110,19 @@ fn a_terminal_shows_labels_and_numbers_within_its_width() {
     }
     let options = chumoku_view::TerminalOptions::default();
     let labels = render_errors(&of_labels(), &options);
-    for expected in [
-        "       1          2  <b>food  (12 rows have it)",
-        "1. line 7: <b>food: not there  98.7 %",
-        "<b>food: missed 1",
-    ] {
+    for expected in
+        ["       1          2  <b>food  (12 rows have it)", "1. line 7: <b>food: extra  98.7 %", "<b>food: missed 1"]
+    {
         assert!(labels.contains(expected), "{expected}: {labels}");
     }
     let numbers = render_errors(&of_numbers(), &options);
-    for expected in ["too low 1", "too high 1", "1. line 7: 4.75 → 2.5  2 to 3.25; error 3.0 × its longer side"] {
+    for expected in ["too low 1", "too high 1", "1. line 7: 4.75 → 2.5  2 to 3.25; error 3.0 × the longer side"] {
         assert!(numbers.contains(expected), "{expected}: {numbers}");
     }
 }
 
 #[test]
-fn a_page_of_errors_asks_nothing_and_speaks_both_languages() {
+fn errors_page_sends_no_request_in_both_languages() {
     for (lang, hash, words) in [
         (Lang::En, "", ["3 of 40 rows are wrong: accuracy 92.5 %.", "\"not\": 2 errors"]),
         (Lang::En, "lang=ja&theme=dark", ["40 行中 3 行が誤り", "「not」：2 件"]),
@@ -151,14 +149,14 @@ fn a_page_of_errors_asks_nothing_and_speaks_both_languages() {
 }
 
 #[test]
-fn a_terminal_shows_each_error_within_its_width() {
+fn terminal_shows_each_error_within_its_width() {
     for (lang, width) in [(Lang::En, 80), (Lang::Ja, 80), (Lang::En, 50)] {
         let mut options = chumoku_view::TerminalOptions::default();
         (options.width, options.lang) = (width, lang);
         let text = render_errors(&errors(), &options);
         assert!(text.lines().all(|line| line.width() <= width), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
-        // The cause has its number, and of a long text what is around it is shown.
+        // The word that caused an error has a number, and a long text shows what is around that word.
         for expected in ["not(+2.00)", "Not(+1.00)", "word200(+3.00)", "word195", "word210", "98.7 %"] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
@@ -167,7 +165,9 @@ fn a_terminal_shows_each_error_within_its_width() {
         assert!(render_errors(&errors(), &options).contains("\u{1b}[94mnot(+2.00)\u{1b}[0m"));
     }
     let english = render_errors(&errors(), &chumoku_view::TerminalOptions::default());
-    for expected in ["\"not\": 2 errors", "Alone: 1 error", "(25 % of 12)", "2. line 9: <b>positive → negative"] {
+    for expected in
+        ["\"not\": 2 errors", "No word in common: 1 error", "(25 % of 12)", "2. line 9: <b>positive → negative"]
+    {
         assert!(english.contains(expected), "{expected}: {english}");
     }
     let none = ErrorAnalysis {

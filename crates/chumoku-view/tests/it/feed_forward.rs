@@ -1,5 +1,5 @@
-//! The feed-forward network of a trace: in numbers worked by hand, against the kernels, and up to the hidden states of
-//! published models.
+//! The feed-forward network of a trace: compared with hand-computed numbers, with the kernels, and with the hidden
+//! states of published models.
 
 use chumoku::{TextClassifier, TextGenerator};
 use chumoku_kernels::{Activation, activation_forward, gated_forward};
@@ -19,7 +19,7 @@ fn wrong(checked: &CheckReport) -> Vec<&str> {
     checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 
-/// Two tokens through a gated network with every bias, a residual sum and an RMS norm behind it.
+/// Two tokens through a gated network with every bias, a residual connection and an RMS norm after it.
 fn by_hand() -> Value {
     json!({
         "inputs": {
@@ -46,7 +46,7 @@ fn by_hand() -> Value {
 }
 
 #[test]
-fn a_network_is_checked_in_numbers_worked_by_hand() {
+fn feed_forward_matches_hand_computed_numbers() {
     let right = check(&by_hand());
     assert!(right.ok && right.steps.iter().all(|step| step.verdict == Verdict::Holds), "{right:?}");
     let names: Vec<&str> = right.steps.iter().map(|step| step.name.as_str()).collect();
@@ -60,7 +60,7 @@ fn a_network_is_checked_in_numbers_worked_by_hand() {
             assert_eq!(wrong(&check(&file)), [name], "{file}");
         }
     }
-    // The second norm has an ε of its own, or the first one's: 6.5/√(42.25 + 42.25) is √½.
+    // The second norm has an ε of its own or uses the first one's: 6.5/√(42.25 + 42.25) is √½.
     for option in ["epsilon", "epsilon_2"] {
         let mut file = by_hand();
         file["options"].as_object_mut().unwrap().remove("epsilon_2");
@@ -68,19 +68,19 @@ fn a_network_is_checked_in_numbers_worked_by_hand() {
         file["claims"]["final_norm_2"] = json!([["1.4142", "0.7071"], [null, null]]);
         assert!(check(&file).ok, "{option}: {file}");
     }
-    // What was wrong before is not wrong once more: −0.17 is what gelu makes of a wrong −0.75.
+    // An earlier error is not counted again: −0.17 is gelu of a wrong −0.75.
     let gelu = json!({ "inputs": { "X": [[1]], "W_1": [[1]] }, "options": { "activation": "gelu" },
         "claims": { "inner": [["-0.75"]], "activated": [["-0.17"]] } });
     let checked = check(&gelu);
     assert_eq!((wrong(&checked), checked.steps[1].verdict), (vec!["inner"], Verdict::Inherited));
-    // 1.156 printed as 1.2 may have been anything that max(0, x) W_2 makes 3.6.
+    // 1.156 printed as 1.2 may be any number for which max(0, x) W_2 rounds to 3.6.
     let rounded = json!({ "inputs": { "X": [["1.156"]], "W_1": [[1]], "W_2": [[3]] }, "options": { "activation": "relu" },
         "claims": { "inner": [["1.2"]], "feed_forward": [["3.6"]] } });
     assert_eq!(check(&rounded).steps[1].verdict, Verdict::Rounded);
 }
 
 #[test]
-fn every_activation_does_what_its_name_says() {
+fn activations_match_their_names() {
     for (name, expected) in [
         ("relu", ["0.0000", "0.0000", "0.0000", "1.0000"]),
         ("gelu", ["-0.0455", "-0.1587", "0.0000", "0.8413"]),
@@ -94,7 +94,7 @@ fn every_activation_does_what_its_name_says() {
 }
 
 #[test]
-fn a_network_follows_attention_with_a_norm_of_its_own() {
+fn feed_forward_after_attention_has_its_own_norm() {
     // One token attends to itself: (3, 4) + (3, 4). The mean square of (6, 8) is 50.
     let file = |options: Value| {
         json!({ "inputs": { "X": [[3, 4]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]], "W_V": [[1, 0], [0, 1]],
@@ -111,13 +111,13 @@ fn a_network_follows_attention_with_a_norm_of_its_own() {
         json!({ "residual": [[6, 8]], "norm_2": [["0.8485", "1.1314"]], "inner": [["1.9799"]],
             "residual_2": [["7.9799", "6.0201"]] }),
     );
-    // A layer norm makes (−1, 1) of it, whatever the first norm is; the activation makes nothing of 0.
+    // A layer norm turns it into (−1, 1), whatever the first norm is, and the activation keeps 0 at 0.
     with(
         json!({ "norm": "post", "rms_norm": true, "epsilon": 0, "norm_2": "pre", "activation": "silu" }),
         json!({ "final_norm": [["0.8485", "1.1314"]], "norm_2": [["-1.0000", "1.0000"]], "inner": [["0.0000"]],
             "feed_forward": [["0.0000", "0.0000"]], "residual_2": [["0.8485", "1.1314"]] }),
     );
-    // Without a norm and a residual connection there is the network alone, and its rows are pooled.
+    // Without a norm and a residual connection only the network remains, and its rows are pooled.
     with(
         json!({ "activation": "relu", "pooling": "mean" }),
         json!({ "output": [[3, 4]], "inner": [[7]], "feed_forward": [[7, -7]], "pooled": [[7, -7]] }),
@@ -131,18 +131,14 @@ fn a_network_follows_attention_with_a_norm_of_its_own() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn inconsistent_inputs_are_reported() {
     let cases = [
         (r#"{"X": [[1]], "W_1": [[1]]}"#, "{}", "inputs.W_1: expected options.activation"),
-        (
-            r#"{"W_1": [[1]]}"#,
-            r#"{"activation": "relu"}"#,
-            "inputs.W_1: expected what the feed-forward network is given",
-        ),
+        (r#"{"W_1": [[1]]}"#, r#"{"activation": "relu"}"#, "inputs.W_1: expected an input of the feed-forward network"),
         (
             r#"{"X": [[1]], "W_Q": [[1]], "W_1": [[1]]}"#,
             r#"{"activation": "relu"}"#,
-            "expected what the feed-forward network is given: an output of attention, or X alone",
+            "expected an input of the feed-forward network: an output of attention, or X alone",
         ),
         (
             r#"{"X": [[1]]}"#,
@@ -158,7 +154,7 @@ fn what_does_not_fit_is_said() {
         (
             r#"{"X": [[1]], "W_1": [[1]], "norm_beta_2": [1]}"#,
             r#"{"activation": "relu", "norm_2": "pre", "rms_norm_2": true}"#,
-            "options.rms_norm_2: expected options.norm_2, \"pre\" or \"post\", to say where it belongs, and no norm_beta_2",
+            "options.rms_norm_2: expected options.norm_2, \"pre\" or \"post\", for its position, and no norm_beta_2",
         ),
         (
             r#"{"X": [[1]], "W_1": [[1], [2]]}"#,
@@ -193,7 +189,7 @@ fn what_does_not_fit_is_said() {
         (
             r#"{"X": [[1]], "W_1": [[1]], "W_2": [[1, 2]]}"#,
             r#"{"activation": "relu", "norm_2": "post"}"#,
-            "residual_2: X is 1×1 and feed_forward 1×2: expected the same of both, to add them",
+            "residual_2: X is 1×1 and feed_forward 1×2: expected equal shapes, to add them",
         ),
         (r#"{"X": [[1]], "W_3": [[1]]}"#, "{}", "unknown key “W_3” in inputs"),
         (
@@ -240,7 +236,7 @@ fn step<'a>(trace: &'a Trace, name: &str) -> &'a TraceStep {
 }
 
 #[test]
-fn steps_are_what_the_kernels_compute() {
+fn steps_match_the_kernels() {
     let mut random = Random::new(5);
     let mut matrix = |rows: usize, columns: usize| -> Vec<Vec<f64>> {
         (0..rows).map(|_| (0..columns).map(|_| 3.0 * random.number()).collect()).collect()
@@ -272,7 +268,7 @@ fn steps_are_what_the_kernels_compute() {
     assert_eq!(chumoku::nn::ACTIVATIONS[0].1, Activation::Gelu);
 }
 
-/// A published model of the golden files, with words as tokens: "t7" is number 7.
+/// A published model of the golden files, with words as tokens: "t7" is token 7.
 fn folder(name: &str) -> tempfile::TempDir {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name);
     let folder = tempfile::tempdir().unwrap();
@@ -290,7 +286,7 @@ fn folder(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn layers_of_published_models_end_at_their_hidden_states() {
+fn layers_of_published_models_match_their_hidden_states() {
     // The activation, and whether the network is gated.
     let cases = [
         ("bert_classifier", "gelu(U) = U/2 · (1 + erf(U/√2))", false),
@@ -325,12 +321,12 @@ fn layers_of_published_models_end_at_their_hidden_states() {
         assert!(layers > 1, "{name}");
         for layer in 0..layers {
             let record = record(layer);
-            // What a layer is said to come to is what the next one is given, to the last bit.
+            // The output of a layer is the input of the next, to the last bit.
             let own = &record.exact.attention;
             assert!(before.is_none_or(|before| before == own.x), "{name}, layer {layer}");
             before = own.feed_forward.as_ref().map(|network| network.output.clone());
             let trace = Trace::from_model(record, name).unwrap();
-            // What the network answers follows the layer.
+            // The model's answer follows the last layer.
             let of_layer = |step: &&TraceStep| ["residual_2", "final_norm_2"].contains(&step.name());
             let last = trace.steps.iter().rev().find(of_layer).unwrap();
             let is_post = last.name() == "final_norm_2";
@@ -340,7 +336,7 @@ fn layers_of_published_models_end_at_their_hidden_states() {
                 if has_answer { "probabilities" } else { last.name() },
                 "{name}"
             );
-            // The last layer of those with norms before is followed by one more, which the hidden states have.
+            // In pre-norm models one more norm follows the last layer, and the hidden states include it.
             if is_post || layer + 1 < layers {
                 let hidden = hidden(layer + 1);
                 let largest = hidden.iter().fold(0.0f64, |most, x| most.max(x.abs()));
@@ -361,7 +357,7 @@ fn layers_of_published_models_end_at_their_hidden_states() {
                 for (p, own) in found.iter().zip(own) {
                     assert!((p.ln() - f64::from(*own)).abs() < 1e-5, "{name}, layer {layer}: {p}, ln {own}");
                 }
-                // The last layer's norm comes to the hidden states, and where another layer follows they are given.
+                // The last layer's norm gives the hidden states; the input of a following layer is given.
                 let is_behind = layer + 1 == layers;
                 let last = if is_post { last.name() } else { "last_norm" };
                 let row = step(&trace, "pooled").formula.as_ref().unwrap();
@@ -376,7 +372,7 @@ fn layers_of_published_models_end_at_their_hidden_states() {
             assert_eq!(trace.steps.iter().any(|step| step.name() == "gated"), is_gated, "{name}");
             assert_eq!(trace.steps.iter().any(|step| step.name() == "norm_2"), !is_post, "{name}");
             assert!(trace.steps.iter().flat_map(|step| &step.checks).all(|check| check.holds), "{name}");
-            // The first layer of ModernBERT has the second norm alone.
+            // The first layer of ModernBERT has only the second norm.
             let has_first = trace.steps.iter().any(|step| step.name() == "norm" || step.name() == "final_norm");
             assert_eq!(has_first, !(name == "modernbert_classifier" && layer == 0), "{name}");
         }

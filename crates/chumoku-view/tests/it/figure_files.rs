@@ -1,4 +1,5 @@
-//! Figures as SVG with outlines, PNG and PDF: everything where the scene has it, letters that a font has.
+//! Figures as SVG with outlines, PNG and PDF: every item at its place in the scene, and every letter from a font that
+//! covers it.
 
 use crate::common::figures::{assert_near, figures};
 use chumoku_view::{ExplanationFigures as _, Fonts, Lang, Paint, Scene, SceneItem, SceneText, Theme, figures_to_html};
@@ -19,7 +20,7 @@ fn every_figure_becomes_svg_png_and_pdf() {
             }
             Err(error) => panic!("{error}"),
         };
-        // Letters are outlines, so that no font is needed where it is shown.
+        // Letters are outlines, so no font is needed where the file is shown.
         assert!(!svg.contains("<text") && svg.contains("<path"), "{}", figure.title);
         let png = fonts.png(&scene, 1.0).unwrap();
         let size = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
@@ -34,12 +35,12 @@ fn every_figure_becomes_svg_png_and_pdf() {
 }
 
 #[test]
-fn what_no_font_has_is_named() {
+fn letters_without_a_font_are_named() {
     let Ok(fonts) = Fonts::installed() else {
         eprintln!("SKIPPED: no fonts are installed");
         return;
     };
-    // A private letter is in no font.
+    // No font covers a private-use character.
     let figure = crate::common::example(&["x\u{10fffd}"], 1, 1).heatmap(0, 0, Lang::En);
     for problem in [
         fonts.svg(&figure.scene()).unwrap_err(),
@@ -48,7 +49,7 @@ fn what_no_font_has_is_named() {
     ] {
         assert!(problem.to_string().contains("U+10FFFD"), "{problem}");
     }
-    // Nor is it if it is the beginning of a letter whose other signs cannot be seen, as in flags of regions.
+    // The same holds at the start of a grapheme whose other characters are invisible, as in flags of regions.
     let figure = crate::common::example(&["x\u{10fffd}\u{fe0f}"], 1, 1).heatmap(0, 0, Lang::En);
     assert!(fonts.svg(&figure.scene()).unwrap_err().to_string().contains("U+10FFFD U+FE0F"));
     assert!(Fonts::from_bytes(b"no font".to_vec()).is_err());
@@ -57,9 +58,9 @@ fn what_no_font_has_is_named() {
     assert!(Fonts::from_file(file.path()).unwrap_err().to_string().contains("no font"));
 }
 
-/// Emoji fonts whose letters are bitmaps draw nothing, so they count as not having a letter.
+/// Emoji fonts with bitmap glyphs draw nothing, so they count as not covering a letter.
 #[test]
-fn a_font_of_bitmaps_is_no_font() {
+fn bitmap_fonts_are_ignored() {
     let mut installed = fontdb::Database::new();
     installed.load_system_fonts();
     let one = |face: &fontdb::FaceInfo| installed.with_face_data(face.id, |data, _| data.to_vec());
@@ -69,7 +70,7 @@ fn a_font_of_bitmaps_is_no_font() {
     };
     let mut bitmaps = font;
     for outlines in [b"glyf", b"CFF ", b"CFF2"] {
-        // Where fonts name their tables, within the first kilobytes.
+        // The names of font tables are within the first kilobytes.
         let directory: Vec<usize> =
             (0..bitmaps.len().min(4096) - 4).filter(|&at| &bitmaps[at..at + 4] == outlines).collect();
         directory.iter().for_each(|&at| bitmaps[at..at + 4].copy_from_slice(b"CBDT"));
@@ -81,7 +82,7 @@ fn a_font_of_bitmaps_is_no_font() {
     assert!(problem.contains("no font with outlines"), "{problem}");
 }
 
-/// A picture of one rectangle, and of words that stand upright: from (50, 150) upwards.
+/// A scene of one rectangle and a vertical text from (50, 150) upwards.
 fn scene() -> Scene {
     let upright = SceneText { turned: -90.0, ..SceneText::new([50.0, 150.0], "HHHH", 20.0, Paint::Text) };
     let area = [10.0, 20.0, 30.0, 40.0];
@@ -93,7 +94,7 @@ fn scene() -> Scene {
     }
 }
 
-/// The outlines that a PDF fills, where they lie on its page: [left, bottom, right, top], with their colours.
+/// Returns the filled outlines of a PDF at their positions on the page, [left, bottom, right, top], with their colors.
 fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
     let start = b"stream\n";
     let at = pdf.windows(start.len()).position(|bytes| bytes == start).expect("a stream") + start.len();
@@ -112,7 +113,7 @@ fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
             "q" => saved.push(transform),
             "Q" => transform = saved.pop().expect("a state"),
             "cm" => {
-                // The new one acts first: [a b c d e f] of ISO 32000, 8.3.4.
+                // The new matrix applies first: [a b c d e f] of ISO 32000, 8.3.4.
                 let ([a, b, c, d, e, f], t) = (<[f32; 6]>::try_from(&*operands).expect("six numbers"), transform);
                 let turn = |x: f32, y: f32| [x * t[0] + y * t[2], x * t[1] + y * t[3]];
                 let ([x, y], [z, w], [e, f]) = (turn(a, b), turn(c, d), turn(e, f));
@@ -141,7 +142,7 @@ fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
 }
 
 #[test]
-fn a_pdf_has_everything_where_the_scene_has_it() {
+fn pdf_items_are_at_their_scene_positions() {
     let Ok(fonts) = Fonts::installed() else {
         eprintln!("SKIPPED: no fonts are installed");
         return;
@@ -153,19 +154,19 @@ fn a_pdf_has_everything_where_the_scene_has_it() {
         let first = areas.next().expect("a shape of this colour");
         areas.fold(first, |a, b| [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])])
     };
-    // y grows upwards in a PDF: 200 − 20 − 40 to 200 − 20.
+    // In a PDF y points up: 200 − 20 − 40 to 200 − 20.
     for (found, expected) in of(Paint::Signed(1.0)).into_iter().zip([10.0, 140.0, 40.0, 180.0]) {
         assert_near(found.into(), expected, 0.01);
     }
     assert_eq!(of(Paint::Background), [0.0, 0.0, 100.0, 200.0]);
-    // Four upright letters: from 50 points above the page's foot upwards, and left of where they begin.
+    // Four vertical letters: from 50 points above the bottom of the page upwards, and left of their start.
     let [left, bottom, right, top] = of(Paint::Text);
     assert!((34.0..50.0).contains(&left) && (49.0..51.0).contains(&right), "{left} to {right}");
     assert!((50.0..54.0).contains(&bottom) && (80.0..130.0).contains(&top), "{bottom} to {top}");
 }
 
 #[test]
-fn a_png_is_as_many_times_as_large_as_it_is_asked_for() {
+fn png_size_follows_the_scale() {
     let Ok(fonts) = Fonts::installed() else {
         eprintln!("SKIPPED: no fonts are installed");
         return;
@@ -197,9 +198,9 @@ fn a_png_is_as_many_times_as_large_as_it_is_asked_for() {
     assert!(fonts.png(&Scene { width: 10_000.0, height: 1.0, ..scene() }, 2.0).is_ok());
 }
 
-/// A flag is a pair of letters of their own, which few fonts have: a picture shows the letters.
+/// A flag is a pair of regional letters, which few fonts have: a picture shows the letters.
 #[test]
-fn flags_are_drawn_as_their_letters() {
+fn flags_are_drawn_as_letters() {
     let Ok(fonts) = Fonts::installed() else {
         eprintln!("SKIPPED: no fonts are installed");
         return;
@@ -210,7 +211,7 @@ fn flags_are_drawn_as_their_letters() {
     };
     assert_eq!(drawn("🇯🇵 🇦🇿"), drawn("JP AZ"));
     assert_ne!(drawn("🇯🇵"), drawn("JQ"));
-    // In a page it is its reader's fonts that draw it.
+    // A page uses its reader's fonts.
     let figure = crate::common::example(&["🇯🇵"], 1, 1).heatmap(0, 0, Lang::En);
     assert!(figures_to_html("", &[[figure.clone(), figure]], Lang::En).contains("🇯🇵"));
 }

@@ -1,4 +1,4 @@
-//! Figures: every number in every form is the array's, to the digits shown.
+//! Figures: every number in every form equals the array's, to the digits shown.
 
 use crate::common::figures::{alignment, assert_near, causal, figures};
 use crate::common::terminal;
@@ -16,14 +16,14 @@ fn maps(figure: &Figure) -> Vec<&Heatmap> {
     }
 }
 
-/// What stands in the cells of tables, row by row.
+/// Returns the cells of tables, row by row.
 fn numbers(figure: &Figure) -> Vec<Option<f64>> {
     let cells = figure.tables().into_iter().flat_map(|table| table.rows).flat_map(|(_, cells)| cells);
     cells.filter(|cell| !cell.is_empty()).map(|cell| cell.parse().ok()).collect()
 }
 
 #[test]
-fn figures_hold_the_arrays() {
+fn figures_contain_the_arrays() {
     let e = crate::common::english();
     let n = e.words.len();
     let Content::Heatmap(map) = e.heatmap(1, 2, Lang::En).content else { panic!("a map") };
@@ -40,14 +40,14 @@ fn figures_hold_the_arrays() {
     let Content::Heatmap(map) = a.heatmap(0, 1, Lang::En).content else { panic!("a map") };
     assert_eq!((map.rows.labels.len(), map.columns.labels.len()), (3, 4));
     assert_eq!(map.value(2, 1), Some(a.row(0, 1, 2)[1]));
-    // A causal model's later keys are no numbers.
+    // Later keys of a causal model are absent.
     let deep = causal();
     let Content::Heatmap(map) = deep.heatmap(0, 0, Lang::En).content else { panic!("a map") };
     assert_eq!((map.value(1, 2), map.value(2, 1)), (None, Some(deep.row(0, 0, 2)[1])));
 }
 
 #[test]
-fn tables_say_every_number() {
+fn tables_contain_every_number() {
     for lang in [Lang::En, Lang::Ja] {
         for figure in figures(lang) {
             let mut found = numbers(&figure).into_iter();
@@ -94,7 +94,7 @@ fn tables_say_every_number() {
                     }
                 }
                 Content::Lines(lines) => {
-                    // The other cell of a line names a word.
+                    // The other cell of a row holds a word.
                     for (.., weight) in lines.visible_lines() {
                         assert!(found.next().expect("a word").is_none());
                         assert_near(found.next().flatten().expect("a share"), f64::from(weight), 0.000_05);
@@ -124,7 +124,7 @@ fn tables_say_every_number() {
 }
 
 #[test]
-fn json_holds_every_number_exactly() {
+fn json_contains_every_exact_number() {
     for figure in figures(Lang::En) {
         let json = figure.to_json();
         assert_eq!(json["title"], figure.title.as_str());
@@ -177,9 +177,9 @@ fn json_holds_every_number_exactly() {
 }
 
 #[test]
-fn scores_in_depth_become_the_weights_of_the_head() {
+fn score_breakdowns_match_the_head_weights() {
     for causal in [false, true] {
-        // Each word is one token, so that weights between words are those between tokens.
+        // Each word is one token, so weights between words are weights between tokens.
         let e = crate::common::deep(&["a", "few", "short", "words"], causal);
         assert_eq!(e.pieces.len(), e.words.len());
         for (layer, head, query, key) in [(0, 0, 3, 1), (1, 2, 4, 4), (1, 0, 2, 0)] {
@@ -198,7 +198,7 @@ fn scores_in_depth_become_the_weights_of_the_head() {
 }
 
 #[test]
-fn lines_are_those_above_the_threshold_strongest_first() {
+fn lines_above_the_threshold_are_sorted_by_weight() {
     let e = crate::common::english();
     let Content::Lines(lines) = e.lines(1, 1, 0.1, Lang::En).content else { panic!("lines") };
     let shown = lines.visible_lines();
@@ -209,7 +209,7 @@ fn lines_are_those_above_the_threshold_strongest_first() {
 }
 
 #[test]
-fn heads_stand_in_the_order_asked_for() {
+fn heads_follow_the_requested_order() {
     let e = crate::common::english();
     let statistics = e.head_statistics();
     let order = |order: HeadOrder| -> Vec<usize> {
@@ -219,7 +219,7 @@ fn heads_stand_in_the_order_asked_for() {
             let (layer, head) = name[1..].split_once("·H").unwrap();
             (layer.parse::<usize>().unwrap() - 1) * e.heads + head.parse::<usize>().unwrap() - 1
         };
-        // Each map is of the head that it names.
+        // Each heatmap belongs to the head in its caption.
         for map in &sheet.maps {
             let (layer, head) = (index(map) / e.heads, index(map) % e.heads);
             assert_eq!(map.value(2, 5), Some(e.row(layer, head, 2)[5]));
@@ -242,20 +242,20 @@ fn heads_stand_in_the_order_asked_for() {
 }
 
 #[test]
-fn a_difference_is_of_the_words_that_both_have() {
+fn differences_cover_shared_words() {
     let [a, b] = ["it was good", "it was not good"].map(|text| {
         let words: Vec<&str> = text.split(' ').collect();
         crate::common::example(&words, 1, 2)
     });
     let Content::Heatmap(map) = a.difference([0, 1], &b, [0, 0], Lang::En).unwrap().content else { panic!("a map") };
     assert_eq!(map.rows.labels, ["[CLS]", "it", "was", "good"]);
-    // “good” is word 3 of one and word 4 of the other.
+    // “good” is word 3 of one text and word 4 of the other.
     assert_eq!(map.value(3, 2), Some(b.row(0, 0, 4)[2] - a.row(0, 1, 3)[2]));
     let same = a.difference([0, 0], &a, [0, 0], Lang::Ja).unwrap();
     assert!(maps(&same)[0].values.iter().all(|x| *x == Some(0.0)));
 }
 
-/// The texts of a scene.
+/// Returns the texts of a scene.
 fn texts(figure: &Figure) -> Vec<(String, [f64; 2])> {
     let scene = figure.scene();
     scene
@@ -266,7 +266,7 @@ fn texts(figure: &Figure) -> Vec<(String, [f64; 2])> {
 }
 
 #[test]
-fn scenes_show_each_number_in_its_cell_and_hatch_what_is_none() {
+fn cells_show_numbers_and_absent_ones_are_hatched() {
     for figure in figures(Lang::En) {
         let Content::Heatmap(map) = &figure.content else { continue };
         let scene = figure.scene();
@@ -335,7 +335,7 @@ fn nothing_is_drawn_outside_a_scene() {
 }
 
 #[test]
-fn terminals_show_every_cell_within_their_width() {
+fn terminal_heatmaps_show_every_cell_within_their_width() {
     for lang in [Lang::En, Lang::Ja] {
         for figure in figures(lang) {
             for width in [80, 120] {
@@ -381,7 +381,7 @@ fn terminals_show_every_cell_within_their_width() {
 }
 
 #[test]
-fn of_many_words_the_scale_ends_above_the_largest_share() {
+fn scale_of_many_words_ends_above_the_largest_share() {
     let few = crate::common::english().heatmap(0, 0, Lang::En);
     assert_eq!(maps(&few)[0].scale, ColorScale::Share(1.0));
     let many = crate::common::many(60);
@@ -392,13 +392,13 @@ fn of_many_words_the_scale_ends_above_the_largest_share() {
     let at_the_end =
         figure.scene().items.iter().any(|item| matches!(item, SceneItem::Text(text) if text.text == top.to_string()));
     assert!(at_the_end, "the scale says where it ends");
-    // All maps of a sheet have one scale.
+    // All heatmaps of a grid share one scale.
     let grid = many.grid(HeadOrder::Layer, Lang::En);
     assert!(maps(&grid).windows(2).all(|two| two[0].scale == two[1].scale));
 }
 
 #[test]
-fn a_causal_model_sees_a_word_and_those_before_it() {
+fn causal_models_attend_only_to_earlier_words() {
     let e = causal();
     let figures =
         [e.heatmap(1, 0, Lang::En), e.value_weighted(0, 1, Lang::En).unwrap(), e.rollout(1, Lang::En).unwrap()];
@@ -413,7 +413,7 @@ fn a_causal_model_sees_a_word_and_those_before_it() {
 }
 
 #[test]
-fn small_maps_say_where_they_stand_and_their_figure() {
+fn small_heatmaps_show_their_head_and_figure() {
     let e = crate::common::english();
     for (name, order) in HeadOrder::ALL {
         let Content::HeatmapGrid(sheet) = e.grid(order, Lang::En).content else { panic!("a sheet") };
@@ -448,7 +448,7 @@ fn small_maps_say_where_they_stand_and_their_figure() {
 }
 
 #[test]
-fn differences_say_which_is_taken_from_which() {
+fn differences_name_minuend_and_subtrahend() {
     let [a, b] = ["it was good", "it was not good"].map(|text| {
         let words: Vec<&str> = text.split(' ').collect();
         crate::common::example(&words, 1, 2)
@@ -466,7 +466,7 @@ fn differences_say_which_is_taken_from_which() {
 }
 
 #[test]
-fn rows_of_an_alignment_are_the_translation_and_its_heads_keep_their_places() {
+fn alignment_rows_are_the_translation() {
     let mut a = alignment();
     (a.layers, a.attention) = (2, (0..48).map(|i| [0.1, 0.2, 0.3, 0.4][(i * 7 + i / 4) % 4]).collect());
     a.ranking = a.rank_heads();
@@ -490,7 +490,7 @@ fn rows_of_an_alignment_are_the_translation_and_its_heads_keep_their_places() {
 }
 
 #[test]
-fn scales_run_from_the_least_below_to_the_most_above() {
+fn scales_run_from_bottom_to_top() {
     for figure in figures(Lang::En) {
         let Some(map) = maps(&figure).first().copied() else { continue };
         let scene = figure.scene();
@@ -520,7 +520,7 @@ fn scales_run_from_the_least_below_to_the_most_above() {
 }
 
 #[test]
-fn narrow_terminals_are_not_overrun() {
+fn lines_fit_narrow_terminals() {
     let many: Vec<String> = (0..30).map(|i| format!("word{i}")).collect();
     let many = crate::common::example(&many.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2);
     for lang in [Lang::En, Lang::Ja] {
@@ -536,7 +536,7 @@ fn narrow_terminals_are_not_overrun() {
 }
 
 #[test]
-fn what_is_pooled_says_so_in_every_form() {
+fn pooling_is_noted_in_every_form() {
     let says = |notes: &str| notes.contains("the largest of several weights");
     for (words, is_pooled, picture) in [(23, false, false), (24, true, false), (63, true, false), (64, true, true)] {
         let texts: Vec<String> = (0..words).map(|i| format!("w{i}")).collect();
@@ -556,7 +556,7 @@ fn what_is_pooled_says_so_in_every_form() {
 }
 
 #[test]
-fn pooled_maps_keep_their_peaks_in_their_places() {
+fn pooled_heatmaps_keep_their_peaks() {
     let texts: Vec<String> = (0..127).map(|i| format!("w{i}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let mut e = crate::common::example(&texts, 1, 1);
@@ -574,7 +574,7 @@ fn pooled_maps_keep_their_peaks_in_their_places() {
     assert_eq!(peak.len(), 1);
     assert_near(peak[0].0[0], x0 + 50.0 * side, 1e-6);
     assert_near(peak[0].0[1], y0 + 5.0 * side, 1e-6);
-    // Of three rows and 128 columns the columns alone are pooled.
+    // With three rows and 128 columns, only the columns are pooled.
     let mut a = alignment();
     (a.source_words, a.heads) = (e.words.clone(), 1);
     a.attention = vec![0.001; 3 * 128];
@@ -593,7 +593,7 @@ fn pooled_maps_keep_their_peaks_in_their_places() {
 }
 
 #[test]
-fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_key() {
+fn large_breakdowns_still_show_sums_and_chosen_key() {
     let deep = causal();
     let Some(Figure { content: Content::ScoreBreakdown(small), .. }) = deep.products(0, 0, [3, 1], Lang::En) else {
         panic!()
@@ -618,7 +618,7 @@ fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_k
         let score = format!("{:.4}", large.score());
         assert!(all.iter().any(|t| t.text == score), "{score}");
         assert!(all.iter().any(|t| t.text == "…"));
-        // The chosen row alone stands out.
+        // Only the chosen row is highlighted.
         let marked: Vec<&str> = all.iter().filter(|t| t.fill == Paint::Series(0)).map(|t| t.text.as_str()).collect();
         assert_eq!(marked[0], format!("{} t{chosen}", chosen + 1));
         assert_eq!(marked.len(), 4);
@@ -627,7 +627,7 @@ fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_k
                 let d: usize = says.split(':').next().unwrap().parse().unwrap();
                 let product = large.products()[d - 1];
                 assert_eq!(product < 0.0, *part < 0.0);
-                // To the left of the middle what is below 0, to the right what is above.
+                // Values below 0 extend to the left of the middle, values above 0 to the right.
                 let middle = scene
                     .items
                     .iter()
@@ -645,7 +645,7 @@ fn a_picture_of_many_dimensions_and_tokens_still_shows_the_sums_and_the_chosen_k
 }
 
 #[test]
-fn thresholds_are_named_as_they_were_given() {
+fn thresholds_are_shown_as_given() {
     for (threshold, expected) in [(0.1, "from 10 %"), (0.29, "from 29 %"), (0.57, "from 57 %"), (0.005, "from 0.5 %")] {
         let note = crate::common::english().lines(0, 0, threshold, Lang::En).notes.concat();
         assert!(note.contains(expected), "{note}");
@@ -653,7 +653,7 @@ fn thresholds_are_named_as_they_were_given() {
 }
 
 #[test]
-fn lines_run_from_the_word_that_looks() {
+fn lines_start_at_the_query_word() {
     let a = alignment();
     let figure = a.lines(0, 1, 0.35, Lang::En);
     let Content::Lines(lines) = &figure.content else { panic!("lines") };
@@ -686,7 +686,7 @@ fn lines_run_from_the_word_that_looks() {
 }
 
 #[test]
-fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
+fn curves_and_ticks_match_their_values() {
     let figure = PositionalEncoding::sinusoidal(20, 16).wavelength_figure(Lang::En).unwrap();
     let scene = figure.scene();
     let ends: Vec<[f64; 4]> = scene
@@ -698,14 +698,14 @@ fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
         })
         .collect();
     assert_eq!(ends.len(), 7);
-    // Higher is smaller y, and each pair repeats after √10 times as many positions: a straight line.
+    // Larger values have a smaller y, and each pair repeats after √10 times as many positions: a straight line.
     assert!(ends.iter().all(|[_, y1, _, y2]| y1 > y2));
     assert_near(ends[0][1] - ends[0][3], ends[6][1] - ends[6][3], 1e-4);
-    // Ticks at powers of ten; the first wavelength, 6.28, is between 1 and 10.
+    // Ticks are at powers of ten; the first wavelength, 6.28, is between 1 and 10.
     let y = |tick: &str| texts(&figure).into_iter().find(|(text, _)| text == tick).unwrap().1[1] - 4.0;
     assert!(y("1") > ends[0][1] && ends[0][1] > y("10"));
     assert!(y("10000") > ends[6][3] && ends[6][3] > y("100000"));
-    // Over few powers of ten there are ticks between them: of 6.28 to 628 from 5 to 1000.
+    // Over a few powers of ten there are ticks between them: for 6.28 to 628, from 5 to 1000.
     let figure = PositionalEncoding::rotary(9, 6, Some(1000.0)).unwrap().wavelength_figure(Lang::En).unwrap();
     let texts: Vec<String> = texts(&figure).into_iter().map(|(text, _)| text).collect();
     for tick in ["5", "10", "20", "50", "100", "200", "500", "1000"] {
@@ -715,19 +715,19 @@ fn curves_rise_where_numbers_do_and_ticks_name_their_values() {
 }
 
 #[test]
-fn a_page_of_figures_holds_every_table_in_both_languages_and_runs_nothing_else() {
+fn figures_page_has_tables_in_both_languages_and_one_script() {
     let [english, japanese] = [Lang::En, Lang::Ja].map(figures);
     let pairs: Vec<[Figure; 2]> = english.into_iter().zip(japanese).map(|(en, ja)| [en, ja]).collect();
     let page = figures_to_html("a <title>", &pairs, Lang::Ja);
     assert!(page.contains("<html lang=\"ja\">") && page.contains("a &lt;title&gt;"));
     assert_eq!(page.matches("<svg").count(), 2 * pairs.len());
-    // Before the script runs, and without it, one language is seen.
+    // Before the script runs, and without it, one language is visible.
     let hidden = ["en", "ja"].map(|code| page.matches(&format!("data-lang=\"{code}\" hidden>")).count());
     // The figures, and the heading.
     assert_eq!(hidden, [pairs.len() + 1, 0]);
     assert_eq!(page.matches("</script>").count(), 1);
     assert!(page.contains("default-src 'none'; script-src 'sha256-") && !page.contains("unsafe-inline"));
-    // Inline styles would be refused by the page's own policy.
+    // The page's own policy would block inline styles.
     assert!(!page.contains(" style=") && !page.contains("<img"));
     let cells: Vec<&str> = page.split("<td>").skip(1).map(|cell| cell.split("</td>").next().unwrap()).collect();
     let expected: Vec<String> = pairs
@@ -747,14 +747,14 @@ fn a_page_of_figures_holds_every_table_in_both_languages_and_runs_nothing_else()
     };
     for (cell, expected) in cells.iter().zip(&expected) {
         let plain: String = expected.chars().map(visible).collect();
-        // A mark alone has a circle to stand on.
+        // A combining mark without a letter has a dotted circle.
         let cell = unescaped(cell);
         let is_mark = plain.chars().all(|c| ('\u{300}'..='\u{36f}').contains(&c)) && !plain.is_empty();
         assert_eq!(cell, if is_mark { format!("\u{25cc}{plain}") } else { plain });
     }
 }
 
-/// What would steer a terminal, end a line or turn the text around, as a sign that can be seen.
+/// Replaces characters that would control a terminal, end a line or change the direction by visible signs.
 fn visible(c: char) -> char {
     match c {
         '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap(),
@@ -767,14 +767,14 @@ fn visible(c: char) -> char {
 }
 
 #[test]
-fn no_text_of_a_score_in_depth_stands_on_another() {
+fn texts_of_score_breakdowns_do_not_overlap() {
     for lang in [Lang::En, Lang::Ja] {
         for words in [&["a"][..], &["incomprehensibilities", "understand", "日本語の長い単語です"]] {
             let deep = crate::common::deep(words, true);
             let last = deep.pieces.len() - 1;
             let figure = deep.products(1, 2, [last, 0], lang).expect("a key that is seen");
             let scene = figure.scene();
-            // About as wide as they are drawn; wide letters are twice as wide as narrow ones.
+            // The estimated width; wide letters are twice as wide as narrow ones.
             let extents: Vec<([f64; 3], &str)> = scene
                 .items
                 .iter()
@@ -795,7 +795,7 @@ fn no_text_of_a_score_in_depth_stands_on_another() {
     }
 }
 
-/// Each coloured word of a scene of effects: its place, its colour, and what it says.
+/// Returns each colored word of a scene of effects: its area, its color, and its tooltip.
 fn coloured(figure: &Figure) -> Vec<([f64; 4], Paint, String)> {
     let scene = figure.scene();
     let of = |item: SceneItem| match item {
@@ -806,14 +806,14 @@ fn coloured(figure: &Figure) -> Vec<([f64; 4], Paint, String)> {
 }
 
 #[test]
-fn effects_stand_in_the_order_of_the_text_each_in_its_colour() {
+fn effects_follow_text_order_with_their_colors() {
     let mut e = crate::common::example(&["The", "film", "was", "not", "good", "."], 1, 1);
     e.text = "The film was not good.".into();
     e.attribution.scores = vec![9.0, 0.0, 0.1, -0.2, -2.0, 1.0, 0.5];
     e.attribution.whole = None;
     let words = coloured(&e.effects(Lang::En));
     let said: Vec<&str> = words.iter().map(|(.., says)| says.as_str()).collect();
-    // The special token, which is in no text, has no place.
+    // The special token is in no text, so it has no place.
     assert_eq!(said, ["1 The: 0.00", "2 film: +0.10", "3 was: −0.20", "4 not: −2.00", "5 good: +1.00", "6 .: +0.50"]);
     let levels: Vec<Paint> = words.iter().map(|(_, fill, _)| *fill).collect();
     assert_eq!((levels[3], levels[4]), (Paint::Signed(-1.0), Paint::Signed(0.5)));
@@ -821,16 +821,16 @@ fn effects_stand_in_the_order_of_the_text_each_in_its_colour() {
         let [[x, y, w, _], [next, below, ..]] = [two[0].0, two[1].0];
         assert!(below > y || next >= x + w, "{two:?}");
     }
-    // A full stop stands at its word.
+    // A period follows its word directly.
     let gap = |i: usize| words[i].0[0] - words[i - 1].0[0] - words[i - 1].0[2];
     assert!(gap(5) < gap(4), "{} {}", gap(5), gap(4));
-    // Of two halves the effects on the whole are shown.
+    // For an ensemble the effects on the whole are shown.
     e.attribution.whole = Some(vec![0.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
     assert_eq!(coloured(&e.effects(Lang::En))[3].2, "4 not: +3.00");
 }
 
 #[test]
-fn a_long_text_is_shown_whole_and_wrapped() {
+fn long_texts_are_wrapped_completely() {
     let words: Vec<String> = (0..400).map(|i| format!("word{i}")).collect();
     let read: Vec<&str> = words[..10].iter().map(String::as_str).collect();
     let mut e = crate::common::example(&read, 1, 1);
@@ -843,14 +843,14 @@ fn a_long_text_is_shown_whole_and_wrapped() {
     assert_eq!(shown.len(), 400);
     assert_eq!(shown[399].1, Paint::Signed(1.0));
     assert!(shown.iter().all(|([x, _, w, _], ..)| x + w <= 760.0));
-    // Numbers stand below the strongest words alone.
+    // Only the strongest words have numbers below them.
     let numbers = texts(&figure).iter().filter(|(text, _)| text == "+399.00").count();
     assert_eq!(numbers, 2, "at the scale's end, and below the word");
     assert!(!texts(&figure).iter().any(|(text, _)| text == "+50.00"));
 }
 
 #[test]
-fn curves_below_each_other_have_one_scale_and_their_areas() {
+fn curve_panels_share_a_scale_and_show_areas() {
     let figure = crate::common::figures::measured().curves(Lang::En).unwrap();
     let texts: Vec<String> = texts(&figure).into_iter().map(|(text, _)| text).collect();
     assert_eq!(texts.iter().filter(|text| *text == "1.00").count(), 2, "{texts:?}");

@@ -1,6 +1,6 @@
-//! Pages of figures in a real browser: nothing is asked for, both languages and themes, and what is shown.
+//! Pages of figures in a real browser: no requests, both languages and themes, and the displayed numbers.
 //!
-//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes. Screenshots are in
+//! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes. Screenshots are in
 //! `target/screenshots/`.
 
 use crate::common::browser::{dom, open, visit};
@@ -26,14 +26,14 @@ fn page(lang: Lang) -> String {
     figures_to_html("</script><script>document.title='owned'</script>", &figures, lang)
 }
 
-/// The attribute of the page's root.
+/// An attribute of the page's root element.
 fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
     let tag = dom.split_once("<html")?.1.split('>').next()?;
     tag.split_once(&format!(" {name}=\""))?.1.split('"').next()
 }
 
 #[test]
-fn a_page_of_figures_asks_nothing_and_speaks_the_language_of_its_link() {
+fn figures_page_sends_no_request_and_follows_its_link() {
     for (lang, hash, shown, theme) in [
         (Lang::En, "", "en", "light"),
         (Lang::En, "lang=ja&theme=dark", "ja", "dark"),
@@ -61,7 +61,7 @@ fn a_page_of_figures_asks_nothing_and_speaks_the_language_of_its_link() {
 
 #[test]
 fn keys_switch_language_and_theme() {
-    // The page's own policy lets no other script run, so the test has one of its own.
+    // The page's own policy blocks other scripts, so the test adds one of its own after removing the policy.
     let press = "<script>addEventListener('load', () => { for (const key of ['l', 't', 't']) dispatchEvent(new KeyboardEvent('keydown', { key })); })</script></body>";
     let policy = |page: String| match page.split_once("<meta http-equiv=") {
         Some((start, rest)) => format!("{start}{}", rest.split_once('>').expect("the end of the tag").1),
@@ -95,7 +95,7 @@ fn screenshots_of_figures() {
     }
 }
 
-/// Weights of a film, each different from all others.
+/// Returns the weights of a film, each different from all others.
 fn weight(frame: usize, head: usize, query: usize, key: usize) -> f32 {
     0.01 + 0.2 * frame as f32 + 0.1 * head as f32 + 0.03 * query as f32 + 0.007 * key as f32
 }
@@ -115,14 +115,14 @@ fn film(causal: bool) -> Film {
     Film { model: "a </script> model".into(), frames: (0..4).map(frame).collect() }
 }
 
-/// Attributes and texts of the elements of one kind in the player.
+/// Returns attributes and texts of the elements of one kind in the player.
 fn elements<'a>(dom: &'a str, start: &str, end: &str) -> Vec<&'a str> {
     let player = dom.split_once("id=\"film\"").expect("a player").1.split_once("</section>").expect("its end").0;
     player.split(start).skip(1).map(|part| part.split(end).next().unwrap()).collect()
 }
 
 #[test]
-fn a_film_shows_every_weight_of_a_frame_between_its_words() {
+fn films_show_every_weight_of_a_frame() {
     for (lang, causal) in [(Lang::En, false), (Lang::Ja, true)] {
         let page = film_to_html(&film(causal), 0, 0, lang);
         let Some(visit) = visit(&page, "head=2&frame=3", &["--dump-dom".into()]) else { return };
@@ -155,7 +155,7 @@ fn a_film_shows_every_weight_of_a_frame_between_its_words() {
             assert!((shown - expected).abs() < 0.005_1, "{said} for {expected}");
             assert!(said.contains(&format!("{} ", i + 1)) && said.contains(&format!("→ {} ", j + 1)), "{said}");
         }
-        // As dark as they are large.
+        // Larger weights are darker.
         let shades = elements(&dom, "class=\"s", "\"");
         let expected = (64.0 * weight(2, 1, 3, 3)).round().to_string();
         assert!(shades.contains(&&*expected), "{shades:?}");
@@ -163,11 +163,11 @@ fn a_film_shows_every_weight_of_a_frame_between_its_words() {
 }
 
 #[test]
-fn a_film_plays_to_its_end_unless_its_reader_wants_no_motion() {
+fn films_play_unless_reduced_motion_is_preferred() {
     let page = film_to_html(&film(false), 0, 1, Lang::En);
     let Some(dom) = open(&page, "frame=1&play=1", &["--dump-dom".into()]) else { return };
     assert_eq!((root(&dom, "data-seen"), root(&dom, "data-playing")), (Some("1,2,3,4"), Some("0")));
-    // It plays when it is told to, and not before.
+    // It plays on request, and not before.
     let dom = open(&page, "frame=2", &["--dump-dom".into()]).unwrap();
     assert_eq!(root(&dom, "data-seen"), Some("2"));
     let still = ["--dump-dom", "--force-prefers-reduced-motion"].map(String::from);
@@ -176,9 +176,9 @@ fn a_film_plays_to_its_end_unless_its_reader_wants_no_motion() {
 }
 
 #[test]
-fn a_film_is_moved_by_keys_button_and_slider() {
+fn keys_button_and_slider_control_a_film() {
     let page = film_to_html(&film(false), 0, 1, Lang::En);
-    // A driver, which the page's own policy would refuse.
+    // A driver script, which the page's own policy would block.
     let drive = |script: &str| {
         let policy = page.split("<meta http-equiv").nth(1).unwrap().split('>').next().unwrap();
         let free = page.replace(&format!("<meta http-equiv{policy}>"), "");
@@ -193,7 +193,7 @@ fn a_film_is_moved_by_keys_button_and_slider() {
     };
     let cases = [
         ("key('ArrowRight'); key('End'); key('ArrowLeft'); key('Home'); key('ArrowLeft')", "1,2,4,3,1", "0"),
-        // From the first frame to the end; pressed again, it stops where it is.
+        // Plays from the first frame to the end; a second key press stops it.
         ("key(' ')", "1,2,3,4", "0"),
         ("key(' '); setTimeout(() => key(' '), 1000)", "1,2", "0"),
         ("$('#film .play').click()", "1,2,3,4", "0"),

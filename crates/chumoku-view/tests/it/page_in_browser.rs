@@ -1,6 +1,6 @@
-//! The page in a real browser: the numbers it shows, what it asks of the network, and how it looks.
+//! The page of an explanation in a real browser: its numbers, its requests, and its appearance.
 //!
-//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes. Screenshots are in
+//! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes. Screenshots are in
 //! `target/screenshots/`.
 
 use std::fs;
@@ -11,7 +11,7 @@ use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
 use chumoku_view::{Explanation, Lang, alignment_to_html, to_html};
 
-/// The value of an attribute of the page's root.
+/// An attribute of the page's root element.
 fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
     let start = dom.find("<html")?;
     let tag = &dom[start..start + dom[start..].find('>')?];
@@ -26,7 +26,7 @@ fn assert_quiet(dom: &str) {
     assert_eq!(root(dom, "data-violations"), None, "violations of the security policy");
 }
 
-/// The table's cells, row by row, without the sums.
+/// Returns the table's cells, row by row, without the sums.
 fn cells(dom: &str) -> Vec<&str> {
     let body = between(between(dom, "<table id=\"numbers\"", "</table>"), "<tbody>", "</tbody>");
     let cells = body.split("<td").skip(1).filter(|cell| !cell.starts_with(" class=\"sum\""));
@@ -50,7 +50,7 @@ fn assert_table(dom: &str, e: &Explanation, layer: usize, head: usize) {
 }
 
 #[test]
-fn table_holds_the_array_and_nothing_is_requested() {
+fn table_matches_the_array_and_nothing_is_requested() {
     let e = crate::common::english();
     let page = to_html(&e, [0; 2], Lang::En);
     for (layer, head) in [(0, 0), (1, 2)] {
@@ -59,13 +59,13 @@ fn table_holds_the_array_and_nothing_is_requested() {
         };
         assert_quiet(&dom);
         assert_table(&dom, &e, layer, head);
-        // The sentence on the chosen cell says the very f32.
+        // The sentence about the chosen cell shows the exact f32.
         let weight = e.row(layer, head, 3)[6];
         let said = between(&dom, "id=\"readout\">", "</p>");
         let digits = said.trim_end_matches('.').rsplit(' ').next().expect("a number");
         assert_eq!(digits.parse::<f32>().expect("a number"), weight, "{said}");
         assert!(said.contains(&format!("{:.2} %", f64::from(weight) * 100.0)), "{said}");
-        // Every word's score.
+        // The score of every word.
         for score in &e.attribution.scores[1..] {
             let text = if score.abs() < 0.005 { "0.00".to_owned() } else { format!("{score:+.2}").replace('-', "−") };
             assert!(dom.contains(&format!("class=\"score\">{text}<")), "{text}");
@@ -77,7 +77,7 @@ fn table_holds_the_array_and_nothing_is_requested() {
 }
 
 #[test]
-fn one_word_and_three_hundred() {
+fn texts_of_one_and_three_hundred_words_work() {
     let one = crate::common::many(0);
     let Some(page) = dom(&to_html(&one, [0; 2], Lang::En), "word=1") else {
         return;
@@ -92,7 +92,7 @@ fn one_word_and_three_hundred() {
     assert_table(&page, &many, 0, 1);
 }
 
-/// A page that lacks the queries of the second layer's second head.
+/// Returns a page without the queries of the second layer's second head.
 fn without_queries(page: &str) -> String {
     let start = page.find("data-name=\"queries\" data-layer=\"1\" data-head=\"1\"").expect("an array");
     let start = page[..start].rfind("<script").expect("its element");
@@ -101,7 +101,7 @@ fn without_queries(page: &str) -> String {
 }
 
 #[test]
-fn two_texts_stand_below_each_other() {
+fn two_texts_are_shown_one_below_the_other() {
     let mut e = deep(false);
     e.text = chumoku::pair::join("A man sleeps.", "It's a man.");
     let Some(dom) = dom(&without_queries(&to_html(&e, [0; 2], Lang::En)), "view=depth&layer=2&head=2") else {
@@ -142,8 +142,8 @@ fn hostile_texts_stay_texts() {
     }
 }
 
-/// What a script that the test adds finds in the page: the lines that it pushes to `log`. For that the security policy has
-/// to go. The script may wait; `press` is a key, `said` logs the sentence and the link.
+/// Runs a script in the page, without the security policy, and returns the lines that it pushes to `log`. The script
+/// may wait. `press` presses a key, and `said` logs the sentence and the link.
 fn run(page: &str, hash: &str, script: &str) -> Option<Vec<String>> {
     let policy = between(page, "<meta http-equiv", ">");
     let page = page.replace(&format!("<meta http-equiv{policy}>"), "");
@@ -161,7 +161,7 @@ fn run(page: &str, hash: &str, script: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn keys_and_clicks_do_what_the_help_says() {
+fn keys_and_clicks_match_the_help() {
     let e = crate::common::english();
     let acts = r#"
       press(']'); press('.'); press('.'); said();
@@ -231,7 +231,7 @@ fn screenshots() {
         ];
         for (name, page, hash) in pages {
             let file = folder.join(format!("{name}-{theme}-{}.png", lang.code()));
-            // One from an earlier run must not pass for this one's.
+            // A screenshot from an earlier run must not pass for this one's.
             let _ = fs::remove_file(&file);
             let arguments = [format!("--screenshot={}", file.display()), "--window-size=1240,1850".to_owned()];
             if open(&page, &format!("{hash}&theme={theme}"), &arguments).is_none() {
@@ -252,13 +252,13 @@ fn sentence(text: &str) -> Vec<&str> {
     text.split(' ').collect()
 }
 
-/// A classifier's, with sub-words, and a language model's, whose weights are those of their queries and keys.
+/// A classifier's explanation with sub-words, or a language model's; the weights follow from queries and keys.
 fn deep(causal: bool) -> Explanation {
     crate::common::deep(&sentence("A most unforgettable film , but not a short one"), causal)
 }
 
 #[test]
-fn derived_pictures_show_their_arrays_and_say_what_they_are() {
+fn derived_pictures_match_their_arrays_and_are_labeled() {
     for causal in [false, true] {
         let e = deep(causal);
         let (n, page) = (e.words.len(), to_html(&e, [0; 2], Lang::En));
@@ -282,7 +282,7 @@ fn derived_pictures_show_their_arrays_and_say_what_they_are() {
             let digits = said.trim_end_matches('.').rsplit(' ').next().expect("a number");
             assert_eq!(digits.parse::<f32>().expect("a number"), expected[4 * n + 1], "{said}");
         }
-        // A view that has no numbers has no tab, and a link to it shows the heatmap.
+        // A view without numbers has no tab, and a link to it shows the heatmap.
         let bare = Explanation { derived: chumoku_view::DerivedAttention::default(), depth: None, ..e };
         let Some(dom) = dom(&to_html(&bare, [0; 2], Lang::En), "view=rollout") else { return };
         assert_quiet(&dom);
@@ -294,7 +294,7 @@ fn derived_pictures_show_their_arrays_and_say_what_they_are() {
     }
 }
 
-/// The score of a query and a key, and the weight, in f64, from the arrays.
+/// Returns the score of a query and a key, and the weight, in f64, from the arrays.
 fn score_and_weight(e: &Explanation, [layer, head]: [usize; 2], query: usize, key: usize) -> (f64, f64) {
     let depth = e.depth.as_ref().expect("queries and keys");
     let (tokens, index) = (e.pieces.len(), layer * e.heads + head);
@@ -308,7 +308,7 @@ fn score_and_weight(e: &Explanation, [layer, head]: [usize; 2], query: usize, ke
     (score(key), score(key).exp() / (0..seen).map(|j| score(j).exp()).sum::<f64>())
 }
 
-/// The numbers of a table, row by row, of which the first cell is a heading.
+/// Returns the numbers of a table, row by row; the first cell of a row is a heading.
 fn rows(dom: &str, id: &str, part: &str) -> Vec<Vec<String>> {
     let table = between(dom, &format!("id=\"{id}\""), "</table>");
     let body = between(table, &format!("<{part}>"), &format!("</{part}>"));
@@ -318,7 +318,7 @@ fn rows(dom: &str, id: &str, part: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_head_in_depth_is_the_sum_it_shows() {
+fn score_breakdown_matches_its_displayed_sum() {
     for causal in [false, true] {
         let e = deep(causal);
         let page = to_html(&e, [0; 2], Lang::En);
@@ -336,7 +336,7 @@ fn a_head_in_depth_is_the_sum_it_shows() {
             let found = |name| root(&dom, name).and_then(|x| x.parse::<f64>().ok()).expect("a number");
             assert!((found("data-score") - score).abs() < 1e-12, "{} for {score}", found("data-score"));
             assert!((found("data-weight") - weight).abs() < 1e-12, "{} for {weight}", found("data-weight"));
-            // The sum as it is shown: products, largest first, their sum, the scale, the slope, the score.
+            // The displayed sum: products, largest first, their sum, the scale, the slope, the score.
             let number = |text: &String| text.parse::<f64>().unwrap_or_else(|_| panic!("{text} is no number"));
             let dims = rows(&dom, "depth-dims", "tbody");
             let products: Vec<f64> = dims.iter().map(|row| number(&row[2])).collect();
@@ -349,7 +349,7 @@ fn a_head_in_depth_is_the_sum_it_shows() {
             assert!((number(&foot[0][0]) - products.iter().sum::<f64>()).abs() < 3e-4);
             assert_eq!(foot.last().expect("the score")[0], format!("{score:.4}"));
             assert_eq!(foot.len(), if causal { 4 } else { 3 });
-            // The row of scores and its softmax; what cannot be seen has none.
+            // The row of scores and its softmax; masked keys have none.
             let row = rows(&dom, "depth-row", "tbody");
             assert_eq!(row.len(), e.pieces.len());
             for (j, shown) in row.iter().enumerate() {
@@ -361,7 +361,7 @@ fn a_head_in_depth_is_the_sum_it_shows() {
                 assert!((number(&shown[0]) - score).abs() < 5.1e-5 && (number(&shown[3]) - weight).abs() < 5.1e-5);
             }
         }
-        // A head whose queries are not in the file says how to get them.
+        // A head without queries in the file explains how to get them.
         let page = without_queries(&page);
         let Some(dom) = dom(&page, "view=depth&layer=2&head=2") else { return };
         assert_quiet(&dom);
@@ -373,7 +373,7 @@ fn a_head_in_depth_is_the_sum_it_shows() {
 }
 
 #[test]
-fn heads_stand_in_the_order_that_is_asked_for() {
+fn heads_follow_the_requested_order() {
     let e = deep(false);
     let page = to_html(&e, [0; 2], Lang::En);
     let statistics = e.head_statistics();
@@ -400,7 +400,7 @@ fn heads_stand_in_the_order_that_is_asked_for() {
         assert_eq!(shown, expected, "{sort}");
         let figures: Vec<&str> =
             grid.split("class=\"figure\">").skip(1).map(|t| t.split('<').next().unwrap()).collect();
-        // The figure as it is shown, and half its last digit.
+        // The displayed number, and half a unit of its last digit.
         let (unit, half) = match sort {
             "entropy" => (1.0, 0.0051),
             "distance" => (1.0, 0.051),
@@ -414,9 +414,9 @@ fn heads_stand_in_the_order_that_is_asked_for() {
     }
 }
 
-/// Where a language model cannot look there is no weight: not in the table, nor in any picture.
+/// Masked keys of a language model have no weight in the table or in any picture.
 #[test]
-fn what_cannot_be_seen_is_hatched() {
+fn masked_cells_are_hatched() {
     let e = deep(true);
     let n = e.words.len();
     let page = to_html(&e, [0; 2], Lang::En);
@@ -429,7 +429,7 @@ fn what_cannot_be_seen_is_hatched() {
     }
     assert!(between(&dom, "id=\"readout\">", "</p>").contains("cannot look at it"));
     assert!(between(&dom, "id=\"view-note\">", "</p>").contains("hatched"));
-    // The colours of a masked cell and of a seen one: in the large picture, the small one, and the one that is saved.
+    // The colors of a masked cell and of a visible one: in the large picture, the small one, and the saved one.
     let script = r#"
       const colours = (canvas, x, y, w, h) => { const d = canvas.getContext('2d').getImageData(x, y, w, h).data, all = new Set(); for (let i = 0; i < d.length; i += 4) all.add([...d.slice(i, i + 4)].join()); return all; };
       const none = LUTS.light[0].c.join() + ',255';
@@ -453,7 +453,7 @@ fn what_cannot_be_seen_is_hatched() {
 }
 
 #[test]
-fn a_language_model_speaks_of_the_next_token() {
+fn language_model_pages_name_the_next_token() {
     let e = deep(true);
     for (lang, title) in [(Lang::En, "NEXT TOKEN"), (Lang::Ja, "次のトークン")] {
         let Some(dom) = dom(&to_html(&e, [0; 2], lang), "") else { return };
@@ -476,7 +476,7 @@ fn lang_words(lang: Lang, english: &'static str, japanese: &'static str) -> &'st
 }
 
 #[test]
-fn a_head_switched_off_shows_before_and_after() {
+fn switched_off_heads_show_before_and_after() {
     let e = deep(false);
     let page = to_html(&e, [0; 2], Lang::En);
     for (index, is_same) in [(1, true), (5, false)] {
@@ -506,7 +506,7 @@ fn a_head_switched_off_shows_before_and_after() {
 }
 
 #[test]
-fn an_encoders_page_compares_two_texts_and_says_what_heads_do_to_it() {
+fn encoder_pages_compare_two_texts() {
     let e = crate::common::near();
     let Some(dom) = dom(&to_html(&e, [0; 2], Lang::En), "off=1&layer=1&head=3&sort=effect") else { return };
     assert_quiet(&dom);
@@ -523,7 +523,7 @@ fn an_encoders_page_compares_two_texts_and_says_what_heads_do_to_it() {
     let figures = between(&dom, "id=\"thumbs\"", "id=\"thumb-note\"");
     let first = between(figures, "class=\"figure\">", "<");
     assert_eq!(first, "−0.222");
-    // Held against itself there is no other text, and nothing takes the vector further away.
+    // Without another text, no word can move the vector further away.
     let itself = Explanation { label: e.text.clone(), similarity: Some(1.0), ..e };
     let Some(dom) = crate::common::browser::dom(&to_html(&itself, [0; 2], Lang::Ja), "") else { return };
     assert_quiet(&dom);
@@ -532,7 +532,7 @@ fn an_encoders_page_compares_two_texts_and_says_what_heads_do_to_it() {
 }
 
 #[test]
-fn lines_are_the_weights_from_the_threshold_upwards() {
+fn lines_show_weights_above_the_threshold() {
     let e = deep(false);
     let n = e.words.len();
     let page = to_html(&e, [0; 2], Lang::En);
@@ -547,7 +547,7 @@ fn lines_are_the_weights_from_the_threshold_upwards() {
         for (x, weight) in shown.iter().zip(&expected) {
             assert!((x - f64::from(*weight)).abs() < 5.1e-5, "{x} for {weight}");
         }
-        // All words are in sight, and so are all lines.
+        // All words are visible, and so are all lines.
         let drawn = between(&dom, "data-lines=\"", "\"");
         assert_eq!(drawn.parse::<usize>().unwrap(), expected.len());
     }
@@ -565,12 +565,12 @@ fn lines_are_the_weights_from_the_threshold_upwards() {
     assert!(log[3].contains("least=33"), "{}", log[3]);
 }
 
-/// Many numbers: all heads but the first shown are bytes, and nothing waits for what is not looked at.
+/// With many numbers, all heads but the first are stored as bytes, and the page does not wait for hidden ones.
 #[test]
-fn a_large_text_opens_at_once() {
+fn large_texts_open_quickly() {
     let words: Vec<String> = (0..511).map(|i| format!("word{i}")).collect();
     let mut e = crate::common::example(&words.iter().map(String::as_str).collect::<Vec<_>>(), 2, 3);
-    // One weight is large, so that an error in its size shows.
+    // One weight is large, so an error in its scale shows.
     let row = &mut e.attention[(512 + 7) * 512..][..512];
     row.fill(0.1 / 511.0);
     row[6] = 0.9;
@@ -581,7 +581,7 @@ fn a_large_text_opens_at_once() {
     eprintln!("512 words, 6 heads, {} MB: drawn after {drawn} ms", page.len() / 1_000_000);
     assert!(drawn < 6000.0, "drawn after {drawn} ms");
     assert_eq!(root(&dom, "data-thumbs"), Some("drawn"), "the small pictures follow");
-    // The head shown first is exact; another says that it is not.
+    // The first head is exact; another says that it is not.
     let weight = e.row(1, 1, 7)[6];
     assert!(between(&dom, "id=\"readout\">", "</p>").ends_with(&format!(" {weight}.")), "the f32");
     let Some(dom) = self::dom(&page, "layer=1&head=2&query=8&key=7") else { return };
@@ -589,7 +589,7 @@ fn a_large_text_opens_at_once() {
     let said = between(&dom, "id=\"readout\">", "</p>").trim_end_matches('.').rsplit_once("≈ ").expect("a sign").1;
     assert!((said.parse::<f32>().unwrap() - e.row(0, 1, 7)[6]).abs() < 0.0026, "{said}");
     assert_eq!(said.len(), 5, "three digits: {said}");
-    // It scrolls: only a part of the picture is on the canvas, and lines too are drawn where they are seen.
+    // The picture scrolls: only a part is on the canvas, and only visible lines are drawn.
     let script = r#"
       log.push($('map').height < 1200 && $('stage').scrollHeight > 9000);
       const start = performance.now();
@@ -609,7 +609,7 @@ fn a_large_text_opens_at_once() {
 }
 
 #[test]
-fn every_view_is_safe_from_hostile_texts() {
+fn hostile_texts_are_safe_in_every_view() {
     let mut e = crate::common::deep(
         &sentence("</script><script>document.title='owned'</script> \u{202e}abc <!-- __proto__"),
         true,
@@ -627,7 +627,7 @@ fn every_view_is_safe_from_hostile_texts() {
 }
 
 #[test]
-fn a_model_without_attention_shows_its_words() {
+fn models_without_attention_show_their_words() {
     let mut e = crate::common::english();
     (e.layers, e.heads) = (0, 0);
     (e.attention, e.derived, e.without) = (Vec::new(), chumoku_view::DerivedAttention::default(), Vec::new());
@@ -637,7 +637,7 @@ fn a_model_without_attention_shows_its_words() {
 }
 
 #[test]
-fn an_alignment_shows_every_head_and_effect() {
+fn alignments_show_every_head_and_effect() {
     let a = alignment();
     for lang in [Lang::En, Lang::Ja] {
         let page = alignment_to_html(&a, [0; 2], lang);
@@ -650,7 +650,7 @@ fn an_alignment_shows_every_head_and_effect() {
             for (x, weight) in shown.iter().zip(expected) {
                 assert!((x - f64::from(weight)).abs() <= 0.000_050_001, "{x} for {weight}");
             }
-            // All heads are there to be chosen.
+            // All heads can be chosen.
             assert_eq!(between(&dom, "id=\"heads\"", "</section>").matches("role=\"radio\"").count(), 6);
         }
         let Some(dom) = dom(&page, "show=effect&table=1") else { return };
@@ -661,7 +661,7 @@ fn an_alignment_shows_every_head_and_effect() {
 }
 
 #[test]
-fn a_translation_grows_word_by_word() {
+fn translations_grow_word_by_word() {
     let a = alignment();
     let page = alignment_to_html(&a, [0; 2], Lang::En);
     let state = |dom: &str| {
@@ -690,7 +690,7 @@ fn a_translation_grows_word_by_word() {
 }
 
 #[test]
-fn an_alignment_has_orders_lines_and_heads_switched_off() {
+fn alignments_have_orders_lines_and_head_ablation() {
     let a = alignment();
     let page = alignment_to_html(&a, [0; 2], Lang::En);
     type Figure = fn(&chumoku_view::AlignedHead) -> f32;

@@ -1,4 +1,4 @@
-//! Recurrent networks in numbers, against the kernels.
+//! Recurrent networks in numbers, compared with the kernels.
 
 use chumoku_kernels::{MatMut, MatRef, Precision, Recurrence, RecurrentCell};
 use chumoku_view::trace::{Trace, TraceOptions, Verdict, WorkedExample, builtin};
@@ -17,7 +17,7 @@ fn json(matrix: &Array2<f64>) -> String {
     format!("[{}]", rows.collect::<Vec<_>>().join(", "))
 }
 
-/// Four tokens of three numbers through two hidden ones.
+/// Four tokens of width 3 through a network of two hidden units.
 fn traced(cell: RecurrentCell) -> (Trace, [Array2<f64>; 5]) {
     let width = 2 * cell.gates();
     let given =
@@ -31,7 +31,7 @@ fn traced(cell: RecurrentCell) -> (Trace, [Array2<f64>; 5]) {
 }
 
 #[test]
-fn every_gate_is_that_of_the_kernels() {
+fn gates_match_the_kernels() {
     for cell in RecurrentCell::ALL {
         let (trace, [x, w_x, b_x, w_h, b_h]) = traced(cell);
         let width = 2 * cell.gates();
@@ -76,7 +76,7 @@ fn every_gate_is_that_of_the_kernels() {
 }
 
 #[test]
-fn every_form_has_the_gates() {
+fn every_form_shows_the_gates() {
     let trace = builtin("lstm-steps").unwrap().trace(0).unwrap();
     let text = trace.to_text(&TraceOptions::default());
     for expected in
@@ -94,7 +94,7 @@ fn every_form_has_the_gates() {
 }
 
 #[test]
-fn a_wrong_gate_is_found() {
+fn wrong_gates_are_found() {
     for name in ["rnn-steps", "lstm-steps", "gru-steps"] {
         assert!(builtin(name).unwrap().check().unwrap().ok, "{name}");
     }
@@ -105,13 +105,13 @@ fn a_wrong_gate_is_found() {
     assert_ne!(wrong, text);
     let checked = WorkedExample::parse(&wrong).unwrap().check().unwrap();
     assert_eq!(checked.first_wrong().unwrap().name, "f");
-    // What follows was printed as it is.
+    // The following numbers were printed correctly.
     assert_eq!(checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).count(), 1);
 }
 
-/// A token follows from what is claimed of the one before it: neither rounding nor an error there is an error here.
+/// A token follows from the claims about the previous one: neither their rounding nor their errors are errors here.
 #[test]
-fn what_one_token_hands_to_the_next_is_what_is_claimed() {
+fn tokens_follow_from_claims_about_previous_tokens() {
     let verdicts = |text: &str| -> Vec<Verdict> {
         let checked = WorkedExample::parse(text).unwrap().check().unwrap();
         checked.steps.iter().map(|step| step.verdict).collect()
@@ -123,7 +123,7 @@ fn what_one_token_hands_to_the_next_is_what_is_claimed() {
     assert_eq!(verdicts(&rounded.replace("0.64", "0.46")), [Verdict::Wrong]);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/worked/lstm-steps.json");
     let mut example: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
-    // One gate of the first token is wrong; all that follows is computed with it.
+    // One gate of the first token is wrong, and all following numbers are computed with it.
     example["claims"] = serde_json::json!({
         "i": [["0.1000", "0.5000"], ["0.5075", "0.7311"]],
         "f": [["0.8176", "0.5000"], ["0.9526", "0.8263"]],
@@ -137,7 +137,7 @@ fn what_one_token_hands_to_the_next_is_what_is_claimed() {
 }
 
 #[test]
-fn what_does_not_fit_is_said() {
+fn inconsistent_inputs_are_reported() {
     let x = r#""X": [[1, 2]]"#;
     for (inputs, options, said) in [
         (r#", "W_h": [[1]]"#, r#""pooling": "last""#, "inputs.W_h: expected options.cell"),

@@ -1,5 +1,5 @@
-//! What `trace` and `explain` write in a terminal, as it was looked at. With `CHUMOKU_UPDATE=1` the files of
-//! `tests/snapshots` are written anew; look at the difference. An escape stands there as `␛`.
+//! The terminal output of `trace` and `explain`, as it was reviewed. `CHUMOKU_UPDATE=1` rewrites the files of
+//! `tests/snapshots`; review the difference. The files write an escape character as `␛`.
 
 use crate::common::{strip, terminal, with};
 use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, builtin};
@@ -7,7 +7,7 @@ use chumoku_view::{ColorDepth, Lang, TerminalOptions, render, render_alignment};
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
 
-/// Holds what is shown at two widths, with and without colour, in one language or both, against its files.
+/// Compares output with its files: at two widths, with and without color, in the given languages.
 fn assert_snapshots(name: &str, languages: &[Lang], show: impl Fn(&TerminalOptions) -> String) {
     for &lang in languages {
         for width in [80, 120] {
@@ -57,37 +57,37 @@ fn assert_trace(name: &str, trace: &Trace, depth: TraceDepth) {
 }
 
 #[test]
-fn a_trace_of_an_example() {
+fn trace_of_an_example() {
     assert_trace("trace", &builtin("causal").unwrap().trace(0).unwrap(), TraceDepth::All);
 }
 
 #[test]
-fn a_trace_of_what_is_no_number() {
+fn trace_with_nan_and_infinities() {
     assert_trace("trace-odd", &crate::common::traces::odd(), TraceDepth::All);
 }
 
 #[test]
-fn a_trace_of_one_token() {
+fn trace_of_one_token() {
     assert_trace("trace-one", &crate::common::traces::one_token(), TraceDepth::All);
 }
 
 #[test]
-fn a_trace_of_a_model_whose_matrices_are_wider_than_the_terminal() {
+fn trace_of_a_model_wider_than_the_terminal() {
     let mut trace = crate::common::traces::wide();
     assert_trace("trace-steps", &trace, TraceDepth::Steps);
-    // The weights, and what is widest.
+    // The weights, and the widest matrices.
     trace.steps.retain(|step| ["X", "masked", "weights"].contains(&step.name()));
     assert_trace("trace-wide", &trace, TraceDepth::All);
 }
 
 #[test]
-fn an_explanation() {
+fn explanation_of_a_text() {
     for (lang, explanation) in [(Lang::En, crate::common::english()), (Lang::Ja, crate::common::japanese())] {
         assert_snapshots("explain", &[lang], |options| render(&explanation, 1, 2, options));
     }
 }
 
 #[test]
-fn an_explanation_of_a_translation() {
+fn explanation_of_a_translation() {
     assert_snapshots("alignment", &BOTH, |options| render_alignment(&crate::common::alignment(), None, options));
 }

@@ -1,5 +1,5 @@
-//! Spreadsheets of traces are live: all that is computed is a formula, and when an input is changed, all that follows
-//! comes to what a new trace computes. A small evaluator here recalculates them, and LibreOffice where there is one.
+//! Spreadsheets of traces recalculate: every computed number is a formula, and a changed input gives the numbers of a
+//! new trace. A small evaluator recalculates them here, and LibreOffice if it is installed.
 
 use crate::common::layers::{layers, recurrents, stepped};
 use crate::common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
@@ -19,7 +19,7 @@ use std::sync::{LazyLock, OnceLock};
 static OPTIONS: LazyLock<TraceOptions> =
     LazyLock::new(|| with(TraceOptions::default(), |o| (o.size, o.width) = (64, 240)));
 
-/// A file that is traced, and one of its heads.
+/// A traced file and one of its heads.
 struct Case {
     name: String,
     file: Json,
@@ -39,7 +39,7 @@ fn example(file: &Json) -> WorkedExample {
 /// Examples with every operation, and heads of every kind.
 const RICH: [(&str, &str); 21] = [
     (
-        // Rotary positions, ALiBi, causality and γ; two heads read each head of keys.
+        // Rotary positions, ALiBi, a causal mask and γ; two query heads share each key head.
         "grouped",
         r#"{"inputs": {"X": [[1, 2, 3, 4], [2, 1, 0, 1], [0, -1, 1, 2]],
             "W_Q": [[1, 0, 0, 1, 2, 0, 1, 0], [0, 1, 0, 0, 1, 1, 0, 2], [0, 0, 1, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 2, 1]],
@@ -50,7 +50,7 @@ const RICH: [(&str, &str); 21] = [
             "causal": true, "scale": 0.3, "norm": "pre"}}"#,
     ),
     (
-        // The output is the heads side by side; nothing is subtracted before the exponential.
+        // The output is the concatenated heads; no maximum is subtracted.
         "joined",
         r#"{"inputs": {"Q": [[1, 2], [0.5, 1]], "K": [[1, 0], [2, 1], [0, 3]], "V": [[1, 0, 2, 1], [0, 1, 3, 1], [2, 2, 1, 0]]},
             "options": {"num_heads": 2, "subtract_max": false, "mask": [[0, 1, "-inf"], [0.5, 0, 0]]}}"#,
@@ -84,13 +84,13 @@ const RICH: [(&str, &str); 21] = [
             "options": {"norm": "post", "rms_norm": true}}"#,
     ),
     (
-        // The second query sees nothing, so its largest score is −∞.
+        // The second query sees no key, so its maximum score is −∞.
         "nothing seen",
         r#"{"inputs": {"Q": [[1, 2], [0.5, 1]], "K": [[1, 0], [2, 1]], "V": [[1, 0], [0, 1]]},
             "options": {"num_heads": 2, "mask": [[true, true], [false, false]]}}"#,
     ),
     (
-        // Norms of heads with γ, angles that are given; two heads read one of keys.
+        // Norms of heads with γ, and given angles; two query heads share one key head.
         "norms of heads",
         r#"{"inputs": {"X": [[1, 2, 3, 4], [2, 1, 0, 1], [0, -1, 1, 2]], "W_Q": [[1, 0, 0, 1, 2, 0, 1, 0],
             [0, 1, 0, 0, 1, 1, 0, 2], [0, 0, 1, 0, 0, 1, 1, 0], [1, 0, 0, 1, 0, 0, 2, 1]],
@@ -140,7 +140,7 @@ const RICH: [(&str, &str); 21] = [
             "dense_activation": "gelu", "dense_norm": "rms", "epsilon_dense": 0.001}}"#,
     ),
     (
-        // exp(−2000) is 0 and has no logarithm; the first target has no use for it.
+        // exp(−2000) is 0 and has no logarithm; the first target does not need it.
         "a class without probability",
         r#"{"inputs": {"weights": [[1]], "V": [[1, 0]], "W_class": [[2000, 0], [0, 1]], "target": [[1, 0]]},
             "options": {"pooling": "mean"}}"#,
@@ -158,7 +158,7 @@ const RICH: [(&str, &str); 21] = [
     ),
 ];
 
-/// Every built-in example that has matrices, and those above; each of its heads.
+/// Returns every built-in example with matrices and those above, for each head.
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("worked");
     let built_in = builtin_names()
@@ -175,7 +175,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A model that was trained.
+/// A trained model.
 fn classifier() -> &'static TextClassifier {
     static MODEL: OnceLock<TextClassifier> = OnceLock::new();
     MODEL.get_or_init(|| {
@@ -193,7 +193,7 @@ fn classifier() -> &'static TextClassifier {
     })
 }
 
-/// A trace of it, and the file of what it was given.
+/// A trace of the model, and the file of its inputs.
 fn model() -> &'static (Trace, Case) {
     static MODEL: OnceLock<(Trace, Case)> = OnceLock::new();
     MODEL.get_or_init(|| {
@@ -216,7 +216,7 @@ fn model() -> &'static (Trace, Case) {
             options["rotary_base"] = json!(10_000.0);
         }
         (options["activation"], options["norm_2"]) = (json!("gelu"), options["norm"].clone());
-        // As it is trained: the mean of the rows, normalised behind the last layer.
+        // As trained: the mean of the rows, normalized after the last layer.
         options["pooling"] = json!("mean");
         if is_pre {
             options["last_norm"] = json!("layer");
@@ -227,8 +227,8 @@ fn model() -> &'static (Trace, Case) {
     })
 }
 
-/// Each step of a trace and the cell of its first number: the shown head's on the first sheet, the others' on the
-/// second.
+/// Returns each step of a trace and the cell of its first number. The displayed head is on the first sheet, the others
+/// are on the second.
 fn blocks(trace: &Trace) -> Vec<(&TraceStep, Place)> {
     let mut found = Vec::new();
     for (sheet, steps) in [&trace.steps, &trace.others].into_iter().enumerate() {
@@ -246,7 +246,7 @@ fn is_near(found: f64, truth: f64) -> bool {
     found == truth || (found.is_nan() && truth.is_nan()) || is_close
 }
 
-/// Every cell of a trace's spreadsheet, recalculated, is the number of the trace, and beside weights stands their sum.
+/// Checks that every recalculated cell equals the trace, and that weights have their sum next to them.
 fn assert_comes_to(name: &str, trace: &Trace, cell: impl Fn(Place) -> f64) {
     for (step, (sheet, top, column)) in blocks(trace) {
         for ((i, j), &truth) in step.value.indexed_iter() {
@@ -267,7 +267,7 @@ fn assert_comes_to(name: &str, trace: &Trace, cell: impl Fn(Place) -> f64) {
     }
 }
 
-/// What a recalculated cell shows.
+/// Returns the value of a recalculated cell.
 fn shown(sheets: &Calculated<'_>, at: Place) -> f64 {
     match sheets.value(at) {
         Value::Number(x) => x,
@@ -276,7 +276,7 @@ fn shown(sheets: &Calculated<'_>, at: Place) -> f64 {
     }
 }
 
-/// An input that is not always the same, with another number: its step, its place, and the file with it.
+/// Returns an input with another number: its step, its place, and the changed file. Always-equal inputs are skipped.
 fn changed(case: &Case, trace: &Trace, draw: &mut Numbers) -> ((Place, f64), Case) {
     let mut below = |n: usize| ((draw.next() * n as f32) as usize).min(n - 1);
     // The rows of a target would have another sum.
@@ -297,7 +297,7 @@ fn changed(case: &Case, trace: &Trace, draw: &mut Numbers) -> ((Place, f64), Cas
 }
 
 #[test]
-fn every_computed_cell_is_a_formula_and_holds_its_result() {
+fn computed_cells_have_formulas_and_results() {
     let traces = cases().into_iter().map(|case| (case.name.clone(), case.trace()));
     let odds = [("odd", odd()), ("one", one_token()), ("infinite", infinite())].map(|(name, t)| (name.to_owned(), t));
     for (name, trace) in traces.chain(odds).chain([("model".to_owned(), model().0.clone())]) {
@@ -323,7 +323,7 @@ fn every_computed_cell_is_a_formula_and_holds_its_result() {
                 numbers += step.value.nrows();
             }
         }
-        // No number stands anywhere else.
+        // No other cell holds a number.
         let all = book.cells.values().filter(|cell| !matches!(cell, Cell::Text(_))).count();
         let given = blocks(&trace).into_iter().filter(|(step, _)| step.formula.is_none());
         let texts: usize = given.map(|(step, _)| step.value.iter().filter(|x| !x.is_finite()).count()).sum();
@@ -332,7 +332,7 @@ fn every_computed_cell_is_a_formula_and_holds_its_result() {
 }
 
 #[test]
-fn formulas_alone_come_to_the_numbers_and_follow_every_change() {
+fn formulas_recalculate_after_every_change() {
     let mut draw = Numbers::new(21);
     let (own, of_model) = model();
     let again = of_model.trace();
@@ -355,7 +355,7 @@ fn formulas_alone_come_to_the_numbers_and_follow_every_change() {
     }
 }
 
-/// Examples with gradients, every rule among them, and steps of AdamW.
+/// Examples with gradients, which use every rule, and with steps of AdamW.
 fn with_gradients() -> Vec<Case> {
     let heads = r#"{"inputs": {"X": [[1, 0.5, -1, 2], [0, 1, 0.25, -0.5]], "W_Q": [[1, 0], [0, 1], [0.5, 1], [0, 1]],
         "W_K": [[0, 1], [1, 1], [0.5, 0.25], [0, 1]], "b_K": [0.3, 0], "W_V": [[1, 0], [0, 1], [0.5, 0], [0, -1]],
@@ -381,7 +381,7 @@ fn with_gradients() -> Vec<Case> {
 }
 
 #[test]
-fn gradients_are_formulas_and_follow_every_change() {
+fn gradient_formulas_recalculate_after_every_change() {
     let mut draw = Numbers::new(5);
     for case in with_gradients() {
         let backward = |case: &Case| example(&case.file).trace_backward(case.head).unwrap();
@@ -397,7 +397,7 @@ fn gradients_are_formulas_and_follow_every_change() {
             assert_comes_to(&format!("{name} with {x} at {at:?}"), &backward(&new), |at| shown(&sheets, at));
         }
     }
-    // What follows after the step and is not shown stands on the second sheet.
+    // Hidden results after the step are on the second sheet.
     let trace = builtin("training-step").unwrap().trace_backward(0).unwrap();
     for (lang, names) in [(Lang::En, ["Trace", "Other steps"]), (Lang::Ja, ["計算の手順", "ほかの手順"])] {
         let book = Book::read(&trace.to_xlsx(&with(*OPTIONS, |o| o.lang = lang)).unwrap());
@@ -405,9 +405,9 @@ fn gradients_are_formulas_and_follow_every_change() {
     }
 }
 
-/// Of the last layer everything follows up to the loss; below it the gradient that arrives is a number that can be changed.
+/// In the last layer everything up to the loss follows; below it the arriving gradient is a number that can be changed.
 #[test]
-fn gradients_of_a_model_are_formulas_too() {
+fn gradients_of_models_are_formulas() {
     for layer in [Some(0), None] {
         let place = HeadSelection { layer, head: 1 };
         let record = classifier().record_backward("Slow and cold.", place, None).unwrap();
@@ -427,7 +427,7 @@ fn gradients_of_a_model_are_formulas_too() {
 }
 
 #[test]
-fn what_is_no_number_is_shown_and_gives_way_to_a_number() {
+fn nan_cells_are_texts_that_numbers_can_replace() {
     for (name, text) in [("odd", ODD), ("infinite", INFINITE)] {
         let file: Json = serde_json::from_str(text).unwrap();
         let case = Case { name: name.into(), file, head: 0 };
@@ -435,7 +435,7 @@ fn what_is_no_number_is_shown_and_gives_way_to_a_number() {
         let mut book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
         let sheets = book.calculated();
         assert_comes_to(name, &trace, |at| shown(&sheets, at));
-        // Where the texts stood, numbers: everything follows.
+        // Numbers replace the texts, and everything follows.
         let mut repaired = case.file.clone();
         for (step, (sheet, row, column)) in blocks(&trace).into_iter().filter(|(step, _)| step.formula.is_none()) {
             for ((i, j), _) in step.value.indexed_iter().filter(|(_, x)| !x.is_finite()) {
@@ -455,7 +455,7 @@ fn what_is_no_number_is_shown_and_gives_way_to_a_number() {
 }
 
 #[test]
-fn both_sheets_say_where_the_rest_is() {
+fn both_sheets_refer_to_each_other() {
     let trace = builtin("heads").unwrap().trace(0).unwrap();
     for (lang, names, said) in [
         (Lang::En, ["Trace", "Other heads"], ["on the sheet “Other heads”", "on the sheet “Trace”"]),
@@ -467,7 +467,7 @@ fn both_sheets_say_where_the_rest_is() {
             let Cell::Text(note) = &book.cells[&(sheet, 2, 0)] else { panic!("no note") };
             assert!(note.contains(said), "{note}");
         }
-        // Formulas name the other sheet by its name.
+        // Formulas refer to the other sheet by its name.
         let joined = book.cells.values().filter(|cell| matches!(cell, Cell::Formula(f, _) if f.contains(names[1])));
         assert_eq!(joined.count(), 3 * 2, "half of 3 × 4 numbers are of the other head");
     }
@@ -477,8 +477,8 @@ fn both_sheets_say_where_the_rest_is() {
 }
 
 #[test]
-fn a_large_spreadsheet_of_equal_numbers_is_made() {
-    // Looking through the whole matrix for each of its numbers once took minutes here.
+fn large_spreadsheets_of_equal_numbers_are_written() {
+    // Searching the whole matrix for each of its numbers once took minutes here.
     let rows = |n: usize| format!("[{}]", vec!["[1]"; n].join(", "));
     let file = format!(r#"{{"inputs": {{"Q": {0}, "K": {0}, "V": {0}}}}}"#, rows(300));
     let bytes = WorkedExample::parse(&file).unwrap().trace(0).unwrap().to_xlsx(&OPTIONS).unwrap();
@@ -487,7 +487,7 @@ fn a_large_spreadsheet_of_equal_numbers_is_made() {
 }
 
 #[test]
-fn what_no_program_opens_is_not_made() {
+fn oversized_spreadsheets_are_rejected() {
     // 20 heads over 300 words: four matrices of 300 × 300 for each.
     let row = format!("[{}]", vec!["1"; 20].join(", "));
     let rows = format!("[{}]", vec![row.as_str(); 320].join(", "));
@@ -499,7 +499,7 @@ fn what_no_program_opens_is_not_made() {
 }
 
 #[test]
-fn the_weights_of_a_large_network_are_left_out_and_what_they_make_is_there() {
+fn weights_of_large_networks_are_left_out() {
     let row = |n: usize| format!("[{}]", vec!["1"; n].join(", "));
     let rows = |n: usize, columns: usize| format!("[{}]", vec![row(columns).as_str(); n].join(", "));
     let file = |d_ff: usize| {
@@ -516,7 +516,7 @@ fn the_weights_of_a_large_network_are_left_out_and_what_they_make_is_there() {
     assert_eq!(said(&book, "The weights of the feed-forward network are left out, because there are too many"), 1);
     assert_eq!(said(&book, "given, and left out here"), 2);
     let find = |text: &str| book.cells.iter().find(|(_, cell)| matches!(cell, Cell::Text(own) if own.contains(text)));
-    // Products with what is left out are numbers, and what follows from them are formulas.
+    // Products with omitted weights are numbers, and what follows from them are formulas.
     let (&(_, inner, _), _) = find("Feed-forward network, first linear layer").unwrap();
     assert_eq!(book.cells[&(0, inner + 3, 1)], Cell::Number(1001.0));
     let (&(_, output, _), _) = find("Feed-forward network, second linear layer").unwrap();
@@ -524,16 +524,16 @@ fn the_weights_of_a_large_network_are_left_out_and_what_they_make_is_there() {
     let (&(_, sum, _), _) = find("Second residual connection").unwrap();
     assert!(matches!(&book.cells[&(0, sum + 3, 1)], Cell::Formula(_, result) if result == "2002002"));
     assert_eq!(shown(&book.calculated(), (0, sum + 3, 1)), 2_002_002.0);
-    // A smaller one is whole.
+    // A smaller network is complete.
     let trace = WorkedExample::parse(&file(20)).unwrap().trace(0).unwrap();
     let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
     assert_eq!(said(&book, "left out"), 0);
 }
 
-/// LibreOffice's numbers of all sheets of some spreadsheets, by file and sheet.
+/// Returns LibreOffice's numbers of all sheets of some spreadsheets, by file and sheet.
 fn by_libreoffice(folder: &Path, names: &[String]) -> impl Fn(&str, &str) -> Vec<Vec<String>> {
     let profile = format!("-env:UserInstallation=file://{}/profile", folder.display());
-    // All digits of each number, every sheet in a file of its own; a formula without a result is computed on load.
+    // All digits of each number, and every sheet in a file of its own; a formula without a result is computed on load.
     let filter = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,false,false,false,false,-1";
     let output = Command::new("soffice")
         .args([&profile, "--headless", "--convert-to", filter, "--outdir", "."])
@@ -552,14 +552,14 @@ fn by_libreoffice(folder: &Path, names: &[String]) -> impl Fn(&str, &str) -> Vec
 }
 
 #[test]
-fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_input() {
+fn libreoffice_recalculates_the_same_numbers() {
     if !Command::new("soffice").arg("--version").output().is_ok_and(|output| output.status.success()) {
         eprintln!("SKIPPED: LibreOffice (soffice) is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let mut draw = Numbers::new(22);
-    // Each as it is and with another input, all in one run of LibreOffice.
+    // Each spreadsheet unchanged and with another input, all in one run of LibreOffice.
     let mut expected: Vec<(String, Trace)> = Vec::new();
     let mut put = |name: String, bytes: Vec<u8>, trace: Trace| {
         std::fs::write(folder.path().join(format!("{name}.xlsx")), bytes).unwrap();
@@ -595,7 +595,7 @@ fn libreoffice_comes_to_the_same_numbers_and_follows_a_changed_input() {
     }
 }
 
-/// The letters of a column.
+/// Returns the letters of a column.
 fn column(index: usize) -> String {
     let letter = |i: usize| char::from(b'A' + i as u8);
     match index {

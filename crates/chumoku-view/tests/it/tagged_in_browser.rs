@@ -1,6 +1,6 @@
-//! Explained spans as a page in a real browser, and on a terminal.
+//! The page of explained spans in a real browser, and spans in a terminal.
 //!
-//! Needs Chromium or Chrome on the path; without one the test of the page says so loudly and passes.
+//! Needs Chromium or Chrome on the path. Without one, the test of the page prints a notice and passes.
 
 use crate::common::browser::visit;
 use chumoku::PredictedSpan;
@@ -29,7 +29,7 @@ fn feature(feature: &str, at: Option<[isize; 2]>, value: &str, effect: f64) -> F
     }
 }
 
-/// A span over "Oslo", the last word but one of `text`.
+/// A span over "Oslo", the second to last word of `text`.
 fn span(text: &str) -> ExplainedSpan {
     let start = text.find("Oslo").unwrap();
     let words: Vec<HighlightedWord> = text
@@ -98,7 +98,7 @@ fn tagged(count: usize) -> TaggedText {
 }
 
 #[test]
-fn a_page_of_spans_asks_nothing_and_speaks_both_languages() {
+fn spans_page_sends_no_request_in_both_languages() {
     for (lang, hash, words) in [
         (Lang::En, "", ["reads [MASK] in its place", "likeliest labels without \"&lt;b&gt;place\" there"]),
         (
@@ -133,7 +133,7 @@ fn a_page_of_spans_asks_nothing_and_speaks_both_languages() {
 }
 
 #[test]
-fn a_terminal_shows_each_span_within_its_width() {
+fn terminal_shows_each_span_within_its_width() {
     for (lang, width) in [(Lang::En, 80), (Lang::Ja, 80), (Lang::En, 50), (Lang::Ja, 40)] {
         let mut options = chumoku_view::TerminalOptions::default();
         (options.width, options.lang) = (width, lang);
@@ -154,7 +154,7 @@ fn a_terminal_shows_each_span_within_its_width() {
         "Network alone: 25.0 %",
         "+2.50 = features",
         "Oslo B-<b>place / O",
-        "word before \"in\"",
+        "previous word \"in\"",
         "12 letters or more",
         "and 2 more spans",
     ] {

@@ -10,12 +10,12 @@ use std::sync::LazyLock;
 static OPTIONS: LazyLock<TraceOptions> =
     LazyLock::new(|| with(TraceOptions::default(), |o| (o.size, o.width) = (64, 240)));
 
-/// What is hard to show.
+/// Traces that are hard to show.
 fn odds() -> Vec<Trace> {
     vec![odd(), one_token(), infinite()]
 }
 
-/// Traces of all built-in examples, of each head.
+/// Traces of all built-in examples, for each head.
 fn traces() -> Vec<Trace> {
     let mut all = Vec::new();
     for name in builtin_names() {
@@ -26,7 +26,7 @@ fn traces() -> Vec<Trace> {
     all
 }
 
-/// The numbers of a step as they were shown are those of its matrix.
+/// Checks that the displayed numbers of a step are those of its matrix.
 fn assert_shows(step: &TraceStep, shown: &[Vec<String>], digits: usize) {
     let name = step.name();
     assert_eq!(shown.len(), step.value.nrows(), "{name}: rows");
@@ -43,7 +43,7 @@ fn assert_shows(step: &TraceStep, shown: &[Vec<String>], digits: usize) {
 }
 
 #[test]
-fn a_title_in_japanese_alone_is_the_title_in_english_too() {
+fn japanese_title_is_used_for_english_if_alone() {
     let of = |title: &str| WorkedExample::parse(&format!("{{{title}\"inputs\": {{\"X\": [[1]]}}}}")).unwrap();
     let both = of("\"title\": \"Film\", \"title_ja\": \"映画\", ").title;
     assert_eq!([Lang::En, Lang::Ja].map(|lang| both.in_lang(lang)), ["Film", "映画"]);
@@ -53,7 +53,7 @@ fn a_title_in_japanese_alone_is_the_title_in_english_too() {
 }
 
 #[test]
-fn the_text_shows_every_number() {
+fn text_shows_every_number() {
     for trace in traces().iter().chain(&odds()) {
         let text = trace.to_text(&OPTIONS);
         let mut parts = text.split("\n\n").skip(1);
@@ -61,7 +61,7 @@ fn the_text_shows_every_number() {
             let part = parts.next().unwrap();
             assert!(part.starts_with(&format!("{}. ", i + 1)), "{part}");
             assert!(part.contains(&format!("{} × {}", step.value.nrows(), step.value.ncols())), "{part}");
-            // The heading, the formula and, unless there is one nameless column, the names of the columns.
+            // The heading, the formula and, unless there is one unnamed column, the names of the columns.
             let is_headed = !(step.value.ncols() == 1 && step.shape_letters[1] == "1");
             let lines = part.lines().skip(2 + usize::from(is_headed)).take(step.value.nrows());
             let columns = step.value.ncols();
@@ -77,7 +77,7 @@ fn the_text_shows_every_number() {
 }
 
 #[test]
-fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
+fn lines_fit_and_color_changes_nothing_else() {
     const DEPTHS: [ColorDepth; 3] = [ColorDepth::Ansi16, ColorDepth::Ansi256, ColorDepth::TrueColor];
     for trace in traces().iter().chain(&odds()).chain([&wide()]) {
         for (width, lang) in [(80, Lang::En), (80, Lang::Ja), (120, Lang::En), (48, Lang::En), (40, Lang::Ja)] {
@@ -96,10 +96,10 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
                 }
             }
         }
-        // What is left of a line for the formula may be nothing.
+        // No space may be left for the formula on a line.
         let steps = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.digits, o.width) = (TraceDepth::Steps, 15, 40)));
         assert!(steps.lines().all(|line| unicode_width(line) <= 40), "{steps}");
-        // Of a number nothing is missing, however little place there is and however many digits.
+        // Numbers are complete, however narrow the terminal and however many digits.
         let options = with(*OPTIONS, |o| (o.digits, o.width) = (15, 40));
         let text = trace.to_text(&options);
         assert!(text.lines().all(|line| unicode_width(line) <= 40), "{text}");
@@ -113,17 +113,17 @@ fn no_line_of_the_text_is_too_wide_and_colour_is_all_that_colour_adds() {
 }
 
 #[test]
-fn colour_says_what_matters() {
+fn color_highlights_what_matters() {
     let options = with(TraceOptions::default(), |o| o.colour = ColorDepth::Ansi16);
     let wide = wide().to_text(&options);
     let lines: Vec<&str> = wide.lines().collect();
-    // The title and each heading, what was cut, and what is left out.
+    // The title and each heading, the truncation note, and the note on omitted numbers.
     assert_eq!(lines[0], "\u{1b}[1mreviews-model: causal self-attention, layer 3, head 2\u{1b}[0m");
     assert!(wide.contains("\u{1b}[33mThe text is longer than the model reads: the last 30 of 47 tokens"), "{wide}");
     assert!(wide.contains("\u{1b}[1m18. Attention weights (head 2)\u{1b}[0m"), "{wide}");
     assert!(wide.contains("\u{1b}[2m12 × 6 of 30 × 24 numbers are shown\u{1b}[0m"), "{wide}");
     assert!(wide.contains("\u{1b}[94m✓\u{1b}[0m each row sums to 1"), "{wide}");
-    // A share that is the largest has the lightest ground, 0 the darkest; what is not seen is quiet.
+    // The largest share has the lightest background and 0 the darkest; a masked key is quiet.
     let weights = wide.split("Attention weights").nth(1).unwrap().lines().nth(3).unwrap();
     assert!(weights.contains("\u{1b}[103;30m") && weights.contains("\u{1b}[40;97m"), "{weights:?}");
     let masked = wide.split("Masked scores").nth(1).unwrap().lines().nth(3).unwrap();
@@ -131,7 +131,7 @@ fn colour_says_what_matters() {
         masked.contains("\u{1b}[2m") && !masked.contains("\u{1b}[33m") && !masked.contains("\u{1b}[4"),
         "{masked:?}"
     );
-    // What is no number where one should be stands out, and so does a check that fails.
+    // An unexpected NaN or infinity is highlighted, and so is a failed check.
     let odd = odd().to_text(&options);
     assert!(odd.contains("\u{1b}[33m  NaN\u{1b}[0m") || odd.contains("NaN\u{1b}[0m"), "{odd}");
     assert!(
@@ -141,7 +141,7 @@ fn colour_says_what_matters() {
 }
 
 #[test]
-fn what_is_left_out_is_said_in_every_form() {
+fn omissions_are_noted_in_every_form() {
     let wide = wide();
     let options = with(*OPTIONS, |o| (o.size, o.width) = (8, 80));
     let text = wide.to_text(&options);
@@ -168,14 +168,14 @@ fn what_is_left_out_is_said_in_every_form() {
     let page = wide.to_html(&options);
     let first = page.split("<details").nth(1).unwrap();
     assert_eq!((first.matches('…').count(), first.matches('⋮').count()), (9, 9), "{first}");
-    // A check that fails is marked.
+    // A failed check is marked.
     let odd = odd();
     assert!(odd.to_markdown(&OPTIONS).contains("- **!** 1 number is not finite"), "{}", odd.to_markdown(&OPTIONS));
     assert!(odd.to_html(&OPTIONS).contains("<li class=\"bad\"><span class=\"t\" lang=\"en\">1 number is not finite"));
 }
 
 #[test]
-fn rounding_leaves_no_sign_before_nothing_and_given_weights_have_their_digits() {
+fn zero_has_no_sign_and_given_weights_keep_their_digits() {
     let trace = |inputs: &str| {
         WorkedExample::parse(&format!("{{\"title\": \"t\", \"inputs\": {inputs}}}")).unwrap().trace(0).unwrap()
     };
@@ -188,16 +188,16 @@ fn rounding_leaves_no_sign_before_nothing_and_given_weights_have_their_digits() 
     }
 }
 
-/// The lines of a step's part of the text.
+/// Returns the lines of a step's part of the text.
 fn part<'a>(text: &'a str, title: &str) -> Vec<&'a str> {
     let found = text.split("\n\n").find(|part| part.lines().next().is_some_and(|line| line.contains(title)));
     found.unwrap_or_else(|| panic!("no {title}: {text}")).lines().collect()
 }
 
 #[test]
-fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
+fn nan_and_infinities_are_shown_in_every_form() {
     let (odd, one, infinite) = (odd(), one_token(), infinite());
-    // A row that sees nothing: −∞ throughout, no largest score, weights 0; and a NaN that is attended to shows.
+    // A row without visible keys has −∞ throughout, no maximum, and weights 0; an attended NaN shows.
     let text = odd.to_text(&OPTIONS);
     let ends = |title: &str, i: usize, expected: &str| {
         let words: Vec<&str> = part(&text, title)[i].split_whitespace().collect();
@@ -244,7 +244,7 @@ fn what_is_no_number_is_shown_as_what_it_is_in_every_form() {
 }
 
 #[test]
-fn a_models_trace_says_where_it_is_in_its_language() {
+fn model_traces_name_their_place_in_both_languages() {
     let trace = wide();
     let (english, japanese) = (
         "reviews-model: causal self-attention, layer 3, head 2",
@@ -280,15 +280,15 @@ fn a_models_trace_says_where_it_is_in_its_language() {
         assert_eq!((&weights["head"], &weights["symbol"]), (&2.into(), &"A[2]".into()));
         assert_eq!((&json["cut"]["read"], &json["cut"]["tokens"]), (&30.into(), &47.into()));
     }
-    // A sum of many terms says how many are left out, in the language too.
+    // A sum of many terms counts the omitted ones, in both languages.
     let text = trace.to_text(&with(*OPTIONS, |o| o.lang = Lang::Ja));
     assert!(text.contains("…（他 16 項）") && !text.contains("more"), "{text}");
     assert!(builtin("book").unwrap().trace(0).unwrap().to_json(Lang::Ja)["model"].is_null());
 }
 
 #[test]
-fn heads_that_share_keys_show_the_keys_that_they_read() {
-    // Six heads of width 2, three of keys: heads 1 and 2 read the first, 3 and 4 the second, 5 and 6 the third.
+fn grouped_heads_show_their_shared_keys() {
+    // Six heads of width 2 share three key heads: heads 1 and 2 the first, 3 and 4 the second, 5 and 6 the third.
     let row = |from: i32, count: i32| format!("{:?}", (from..from + count).collect::<Vec<_>>());
     let rows = |count: i32| format!("[{}, {}]", row(1, count), row(3, count));
     let file = format!(
@@ -307,14 +307,14 @@ fn heads_that_share_keys_show_the_keys_that_they_read() {
         assert_eq!((keys.len(), turned.len()), (1, 1), "head {}", head + 1);
         let (key, turned) = (keys[0], turned[0]);
         assert_eq!(key.head, Some(head / 2));
-        // The first position is turned by nothing.
+        // The first position is not rotated.
         assert_eq!(key.value.row(0), turned.value.row(0), "head {}", head + 1);
         let scores = of("scores")[0].formula.as_ref().unwrap().text.clone();
         assert!(scores.contains(&format!("{}ᵀ", turned.symbol)), "{scores}: {}", turned.symbol);
     }
 }
 
-/// Columns of a terminal: letters of Japanese take two.
+/// Width in columns of a terminal: Japanese letters take two.
 fn unicode_width(line: &str) -> usize {
     let wide = |c: char| ('\u{3000}'..='\u{9fff}').contains(&c) || ('\u{ff01}'..='\u{ff60}').contains(&c);
     line.chars().map(|c| if wide(c) { 2 } else { usize::from(!('\u{300}'..='\u{36f}').contains(&c)) }).sum()
@@ -360,7 +360,7 @@ fn latex_shows_every_number() {
 }
 
 #[test]
-fn html_shows_every_number_and_runs_its_own_script_alone() {
+fn html_shows_every_number_and_runs_only_its_script() {
     for trace in traces().iter().chain(&odds()) {
         let page = trace.to_html(&OPTIONS);
         let parts: Vec<&str> = page.split("<details").skip(1).collect();
@@ -377,7 +377,7 @@ fn html_shows_every_number_and_runs_its_own_script_alone() {
                 .collect();
             assert_shows(step, &shown, 4);
         }
-        // Its program and the one script that the policy allows.
+        // The page has its data and the one script that the policy allows.
         assert_eq!((page.matches("<script").count(), page.matches("</script>").count()), (2, 2), "{page}");
         assert!(page.contains("default-src 'none'; script-src 'sha256-"), "{page}");
         for lang in ["English", "日本語", "default-src 'none'"] {
@@ -388,7 +388,7 @@ fn html_shows_every_number_and_runs_its_own_script_alone() {
 }
 
 #[test]
-fn html_colours_a_number_by_its_sign_and_size_and_frames_the_one_that_is_expanded() {
+fn html_colors_numbers_and_frames_the_expanded_one() {
     for trace in traces().iter().chain(&odds()) {
         let page = trace.to_html(&OPTIONS);
         for (step, part) in trace.steps.iter().zip(page.split("<details").skip(1)) {
@@ -416,7 +416,7 @@ fn html_colours_a_number_by_its_sign_and_size_and_frames_the_one_that_is_expande
 }
 
 #[test]
-fn json_holds_every_number_as_it_is() {
+fn json_contains_every_exact_number() {
     for trace in traces().iter().chain(&odds()) {
         let json: serde_json::Value = serde_json::from_str(&trace.to_json(Lang::En).to_string()).unwrap();
         let steps = json["steps"].as_array().unwrap();
@@ -437,7 +437,7 @@ fn number_word(word: &str) -> f64 {
 }
 
 #[test]
-fn an_expanded_number_is_worked_out_from_what_is_shown() {
+fn expansions_evaluate_to_their_numbers() {
     let mut count = 0;
     for trace in traces().iter().chain(&odds()) {
         for step in &trace.steps {
@@ -454,7 +454,7 @@ fn an_expanded_number_is_worked_out_from_what_is_shown() {
 }
 
 #[test]
-fn checks_hold_and_what_is_odd_is_said() {
+fn checks_hold_and_anomalies_are_noted() {
     for trace in traces() {
         for step in &trace.steps {
             assert!(step.checks.iter().all(|check| check.holds), "{}: {:?}", step.name(), step.checks);
@@ -468,7 +468,7 @@ fn checks_hold_and_what_is_odd_is_said() {
     }
 }
 
-/// The texts of a spreadsheet.
+/// Returns the texts of a spreadsheet.
 #[cfg(feature = "spreadsheets")]
 fn shared_strings(xlsx: &[u8]) -> Vec<String> {
     use std::io::Read;
@@ -480,7 +480,7 @@ fn shared_strings(xlsx: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn formulas_name_what_they_are_of() {
+fn formulas_name_their_operands() {
     let trace = builtin("heads").unwrap().trace(0).unwrap();
     let latex: Vec<&str> =
         trace.steps.iter().filter_map(|step| step.formula.as_ref()).map(|f| f.latex.as_str()).collect();
@@ -494,7 +494,7 @@ fn formulas_name_what_they_are_of() {
     }
 }
 
-/// Runs a program, if there is one; its absence is said.
+/// Returns whether a program is installed; prints a notice if not.
 fn tool(name: &str) -> bool {
     let is_there = Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
     if !is_there {
@@ -512,7 +512,7 @@ fn latex_compiles() {
     }
     let folder = tempfile::tempdir().unwrap();
     let japanese = with(*OPTIONS, |o| o.lang = Lang::Ja);
-    // Every operation, of the first head, whose number could be taken for a place in a formula.
+    // Every operation, for the first head, whose number could be mistaken for a placeholder in a formula.
     let rich = r#"{"inputs": {"X": [[1, 2, 3, 4], [2, 1, 0, 1]], "W_Q": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]],
         "W_K": [[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1]], "W_V": [[1, 0], [0, 1], [1, 1], [0, 0]],
         "W_O": [[1, 0, 0, 1], [0, 1, 1, 0]]},
@@ -567,7 +567,7 @@ fn latex_compiles() {
     }
 }
 
-/// A tiny published language model of the golden files, traced.
+/// Traces a tiny published language model of the golden files.
 fn published(name: &str) -> Trace {
     let golden = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name);
     let folder = tempfile::tempdir().unwrap();
@@ -598,7 +598,7 @@ fn formula<'a>(trace: &'a Trace, name: &str) -> &'a str {
 }
 
 #[test]
-fn a_published_language_model_is_traced_with_its_rms_norm() {
+fn published_language_models_are_traced_with_rms_norms() {
     let trace = published("llama");
     let norm = trace.steps.iter().find(|step| step.name() == "norm").unwrap();
     assert!(norm.formula.as_ref().unwrap().text.contains("mean("), "{:?}", norm.formula);
@@ -616,12 +616,12 @@ fn norms_of_heads_are_traced() {
 }
 
 #[test]
-fn angles_that_were_slowed_down_are_given_and_turn_queries_and_keys() {
+fn scaled_rotary_angles_are_inputs() {
     let trace = published("llama_scaled");
     let speeds = trace.steps.iter().find(|step| step.name() == "rotary_speeds").unwrap();
     assert_eq!((speeds.shape_letters[1].as_str(), speeds.value.nrows()), ("d_k/2", 1));
     let width = 2 * speeds.value.ncols();
-    // Fast angles stay; the slowest is an eighth of what its base makes of it.
+    // Fast angles stay; the slowest is an eighth of the angle from the base.
     let of_base = |i: usize| 10000f64.powf(-2.0 * i as f64 / width as f64);
     let last = speeds.value.ncols() - 1;
     assert!((speeds.value[[0, 0]] - 1.0).abs() < 1e-9, "{}", speeds.value);

@@ -1,6 +1,6 @@
-//! The page of a trace in a real browser: what it shows, asks for and prints, by eye, keyboard and paper.
+//! The page of a trace in a real browser: its numbers, requests and printout, its appearance, and keyboard use.
 //!
-//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes. Screenshots are in
+//! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes. Screenshots are in
 //! `target/screenshots/`.
 
 use crate::common::browser::{between, open, visit};
@@ -26,7 +26,7 @@ fn all() -> Vec<(&'static str, Trace)> {
     vec![("causal", causal), ("step", step), ("odd", odd()), ("one", one_token()), ("wide", wide())]
 }
 
-/// The cells of each table, row by row.
+/// Returns the cells of each table, row by row.
 fn tables(dom: &str) -> Vec<Vec<Vec<&str>>> {
     fn row(row: &str) -> Vec<&str> {
         row.split("<td").skip(1).collect()
@@ -38,9 +38,9 @@ fn tables(dom: &str) -> Vec<Vec<Vec<&str>>> {
 }
 
 #[test]
-fn the_browser_shows_every_number_and_asks_for_nothing() {
+fn browser_shows_every_number_without_requests() {
     for (n, (name, trace)) in all().into_iter().enumerate() {
-        // Each trace in both languages, or in one of them by turns.
+        // Each trace in both languages, or in alternating languages.
         let is_in = |lang: &Lang| exhaustive("chumoku-view") || (*lang == Lang::Ja) == (n % 2 == 1);
         for lang in [Lang::En, Lang::Ja].into_iter().filter(is_in) {
             let Some(visit) = visit(&trace.to_html(&options(lang)), "weights", &[DOM.into()]) else { return };
@@ -61,7 +61,7 @@ fn the_browser_shows_every_number_and_asks_for_nothing() {
                     }
                 }
             }
-            // Its program, and the one script whose hash the policy holds.
+            // The page has its data and the one script whose hash is in the policy.
             assert_eq!(visit.out.matches("<script").count(), 2, "{name}");
             assert!(visit.out.contains("<script type=\"application/json\" id=\"program\">"), "{name}");
             assert!(visit.out.contains("<div class=\"live\" id=\"live\">"), "{name}: the script ran");
@@ -69,9 +69,9 @@ fn the_browser_shows_every_number_and_asks_for_nothing() {
     }
 }
 
-/// What the test before looks at would be seen.
+/// Checks that the test above would notice requests and violations.
 #[test]
-fn a_request_and_a_violation_would_be_seen() {
+fn requests_and_violations_are_detected() {
     let image = "<img src=\"http://127.0.0.1:9/asked.png\">";
     let page = one_token().to_html(&options(Lang::En)).replace("</main>", &format!("{image}</main>"));
     let Some(refused) = visit(&page, "", &[DOM.into()]) else { return };
@@ -91,7 +91,7 @@ fn without_policy(page: &str) -> String {
     page.replace(&format!("<meta http-equiv{policy}>"), "")
 }
 
-/// What a script, which the test adds, finds on the page, line by line; for that the security policy has to go.
+/// Returns the lines that a script, which the test adds, finds on the page; the security policy is removed for it.
 fn found(page: &str, script: &str, arguments: &[&str]) -> Option<Vec<String>> {
     let script = format!(
         "<script>addEventListener('load', async () => {{ const log = []; const $ = q => document.querySelector(q);\n\
@@ -106,8 +106,8 @@ fn found(page: &str, script: &str, arguments: &[&str]) -> Option<Vec<String>> {
     Some(log.lines().map(str::to_owned).collect())
 }
 
-/// What the page shows of each step: its numbers, and the one that is written out. What is left of numbers that cancel each
-/// other counts as nothing: it comes of the last digit of an exponential.
+/// Returns the displayed numbers and expansions of each step. Remainders of cancellation count as zero: they come from
+/// the last digit of an exponential.
 const SHOWN: &str = "
     const shown = () => all('details').map(d => d.id + ': '
       + [...d.querySelectorAll('tbody td, .expanded')].map(e => e.textContent).join(' ')
@@ -117,7 +117,7 @@ const SHOWN: &str = "
     const edited = () => [document.body.className, $('#undo').disabled, $('#bad').hidden, all('.bad').length].join();";
 
 #[test]
-fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
+fn recomputed_numbers_match_a_new_trace() {
     let file = |name: &str| -> Value {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("worked/{name}.json"));
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
@@ -141,7 +141,7 @@ fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
         let other = if text == "1e-1" { "7" } else { "1e-1" };
         let script = format!(
             "{SHOWN} const before = shown(); const same = () => shown().filter((line, k) => line != before[k]).length;
-             // Of two classes one share alone sums to something else.
+             // A single changed share of two classes breaks the sum of 1.
              put('target', 0, 0, '0.5'); log.push(same(), edited()); $('#undo').click(); log.push(same(), edited()); put('{name}', {i}, {j}, '{other}');
              log.push(shown().filter((line, k) => line != before[k]).length > 1, edited());
              $('#undo').click(); log.push(shown().filter((line, k) => line != before[k]).join('|'), edited());
@@ -151,7 +151,7 @@ fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
         let Some(log) = found(&page, &script, &[]) else { return };
         assert!(log[1].starts_with(",false,false,"), "{log:?}");
         assert_eq!([&log[0], &log[2], &log[3]], ["1", "0", ",true,true,0"], "{name}");
-        // With the number as it was every one is as it was printed, and what is no number changes nothing but its cell.
+        // The original number restores every printed number, and an invalid entry changes only its own cell.
         let expected =
             ["true", "edited,false,true,0", "", ",true,true,0", "1", ",false,false,1", "edited,false,true,0"];
         assert_eq!(log[4..11], expected, "{name}");
@@ -170,7 +170,7 @@ fn every_number_follows_a_changed_one_as_a_new_trace_has_it() {
 }
 
 #[test]
-fn recurrent_steps_follow_too() {
+fn recurrent_steps_are_recomputed() {
     for (name, matrix, [i, j], text) in
         [("gru-steps", "W_h", [1, 5], 9.0), ("lstm-steps", "X", [0, 1], -2.0), ("rnn-steps", "W_x", [0, 0], 0.25)]
     {
@@ -193,7 +193,7 @@ fn recurrent_steps_follow_too() {
 }
 
 #[test]
-fn one_language_is_shown_and_the_switch_changes_it() {
+fn language_switch_changes_the_shown_language() {
     let script = "
         const seen = () => { const langs = all('.t').filter(t => t.checkVisibility()).map(t => t.lang);
           log.push([...new Set(langs)].join() + ' ' + (langs.length * 2 == all('.t').filter(t => !t.closest('[hidden]')).length)
@@ -209,7 +209,7 @@ fn one_language_is_shown_and_the_switch_changes_it() {
 }
 
 #[test]
-fn the_title_of_an_example_follows_the_switch() {
+fn example_title_follows_the_language_switch() {
     let script = "
         const seen = () => log.push($('h1').innerText);
         seen(); $('label[for=ja]').click(); seen(); $('label[for=en]').click(); seen();";
@@ -223,10 +223,10 @@ fn the_title_of_an_example_follows_the_switch() {
 }
 
 #[test]
-fn the_keyboard_reaches_everything_in_order() {
+fn keyboard_reaches_everything_in_order() {
     let trace = wide();
     let script = "
-        // The browser's own order: no element of the page stands out of it.
+        // The browser's own order: no element of the page changes it.
         const stops = all('a[href], input, summary, [tabindex]').filter(e => e.tabIndex >= 0 && (e.type != 'radio' || e.checked));
         log.push(stops.filter(e => e.tabIndex > 0).length);
         log.push(stops.map(e => e.isContentEditable ? 'cell' : e.className.split(' ')[0] || e.localName).join(' '));
@@ -243,7 +243,7 @@ fn the_keyboard_reaches_everything_in_order() {
         const step = $('details'); step.querySelector('summary').click(); log.push(step.open);";
     let Some(log) = found(&trace.to_html(&options(Lang::En)), script, &["--window-size=1000,700"]) else { return };
     let count = trace.steps.len();
-    // Of what is given Tab reaches one cell, from which arrows lead to the others.
+    // Tab reaches one cell of each input, and arrow keys lead to the others.
     let step = |step: &TraceStep| if step.formula.is_none() { " summary scroll cell" } else { " summary scroll" };
     let steps: String = trace.steps.iter().map(step).collect();
     let stops = format!("skip input{}{steps}", " a".repeat(count));
@@ -252,13 +252,13 @@ fn the_keyboard_reaches_everything_in_order() {
 }
 
 #[test]
-fn arrows_lead_from_cell_to_cell() {
+fn arrow_keys_move_between_cells() {
     let script = "
         const table = document.getElementById('X'), rows = [...table.querySelectorAll('tbody tr')].map(r => [...r.querySelectorAll('td')]);
         const where = () => rows.map((r, i) => r.map((c, j) => c === document.activeElement ? [i, j] : [])).flat(2).join();
         const press = key => { document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
           log.push(where()); };
-        // The whole number is shown where somebody is about to change it.
+        // The whole number is shown before it is changed.
         rows[0][0].focus(); log.push(rows[0][0].textContent); ['Enter', 'ArrowRight', 'ArrowUp', 'ArrowLeft', 'ArrowUp'].forEach(press);
         rows[1][1].focus(); log.push(rows[0][0].textContent);";
     let file = r#"{"inputs": {"X": [[0.123456, 2], [3, 4]], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]]}}"#;
@@ -267,9 +267,9 @@ fn arrows_lead_from_cell_to_cell() {
     assert_eq!(log, ["0.123456", "1,0", "1,1", "0,1", "0,0", "0,0", "0.1235"]);
 }
 
-/// Every text against what is behind it, by WCAG's contrast; and that the theme is the system's.
+/// Checks the WCAG contrast of every text with its background, and that the theme follows the system.
 #[test]
-fn all_can_be_read_in_light_and_dark() {
+fn text_contrast_is_sufficient_in_both_themes() {
     let script = "
         const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
         const rgba = colour => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
@@ -287,7 +287,7 @@ fn all_can_be_read_in_light_and_dark() {
         }
         log.push(count, worst[0], worst[1]);";
     for (scheme, page) in [(1, "rgb(246, 245, 241)"), (0, "rgb(18, 23, 29)")] {
-        // Each trace in both, or in one of them by turns.
+        // Each trace in both themes, or in alternating themes.
         let is_in = |n: usize| exhaustive("chumoku-view") || n % 2 == scheme;
         let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
         for (_, (name, trace)) in all().into_iter().enumerate().filter(|(n, _)| is_in(*n)) {
@@ -300,7 +300,7 @@ fn all_can_be_read_in_light_and_dark() {
 }
 
 #[test]
-fn print_shows_every_step_open_or_closed() {
+fn print_shows_open_and_closed_steps() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.pdf");
     let pages = |page: &str| -> Option<usize> {
@@ -318,11 +318,11 @@ fn print_shows_every_step_open_or_closed() {
     let Some(count) = pages(&open_steps) else { return };
     assert!((3..=10).contains(&count), "{count} pages");
     assert_eq!(pages(&closed_steps), Some(count));
-    // Without its rule the closed steps would not be there.
+    // Without the print rule, closed steps would be missing.
     let rule = "details::details-content { content-visibility: visible; display: block; block-size: auto; }";
     assert!(closed_steps.contains(rule));
     assert!(pages(&without_policy(&closed_steps).replace(rule, "")).unwrap() < count);
-    // A page of a wide matrix is not cut off at the paper's edge: what is wider than the paper is made smaller.
+    // A printed wide matrix is not cut off at the edge of the paper: it is scaled down.
     let script =
         "const [main, wide] = [$('main'), $('.wide table')]; log.push(wide.getBoundingClientRect().width / 1032 < 2);";
     let wide = wide().to_html(&options(Lang::En)).replace("@media print", "@media all");
@@ -338,9 +338,9 @@ fn screenshots() {
         for lang in [Lang::En, Lang::Ja].into_iter().filter(|lang| in_full || (*lang == Lang::Ja) == (scheme == 1)) {
             for (name, trace) in all().into_iter().filter(|(name, _)| ["causal", "step", "wide"].contains(name)) {
                 let file = folder.join(format!("trace-{name}-{theme}-{}.png", lang.code()));
-                // One from an earlier run must not pass for this one's.
+                // A screenshot from an earlier run must not pass for this one's.
                 let _ = fs::remove_file(&file);
-                // On a phone too, in one of both languages.
+                // One of the two languages also in the width of a phone.
                 let size = if name == "step" && lang == Lang::Ja { "500,4200" } else { "1100,4200" };
                 let arguments = [
                     format!("--screenshot={}", file.display()),

@@ -1,4 +1,4 @@
-//! The three views of an explanation show its numbers, all of them, and nothing that a text smuggles in.
+//! The three views of an explanation show all its numbers, and no text can inject anything.
 
 use crate::common::{strip, terminal, with};
 use base64::prelude::{BASE64_STANDARD, Engine};
@@ -30,10 +30,10 @@ fn examples() -> Vec<Explanation> {
     ]
 }
 
-/// A cell of what cannot be seen.
+/// A masked cell.
 const UNSEEN: u32 = u32::MAX;
 
-/// What a heatmap says: query, key (none for the rest) and the number, from 1 as printed.
+/// Parses a heatmap: query, key (none for the rest) and number; indices count from 1 as printed.
 fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
     let start = text.find("query ↓").or_else(|| text.find("クエリ↓")).expect("a heatmap");
     let start = text[..start].rfind('\n').map_or(0, |i| i + 1);
@@ -51,7 +51,7 @@ fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
         let query = query.unwrap_or_else(|| panic!("a row without a number: {line:?}"));
         let mut signs: Vec<char> = cells.chars().collect();
         if keys.last() == Some(&None) {
-            // The column for all others stands apart by one.
+            // The column of all other keys is set apart by one space.
             let wide = (signs.len() - 1) / keys.len();
             assert_eq!(signs.remove(wide * (keys.len() - 1)), ' ', "{line:?}");
         }
@@ -71,7 +71,7 @@ fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
 }
 
 #[test]
-fn terminal_fits_and_every_cell_is_the_weight() {
+fn terminal_fits_and_cells_match_the_weights() {
     for e in examples() {
         let n = e.words.len();
         for (layer, head) in [(0, 0), (e.layers - 1, e.heads - 1)] {
@@ -123,7 +123,7 @@ fn terminal_fits_and_every_cell_is_the_weight() {
 }
 
 #[test]
-fn terminal_is_never_too_wide_for_narrow_screens() {
+fn terminal_output_fits_narrow_screens() {
     for e in examples() {
         for width in [40, 41, 53, 200] {
             let options = with(TerminalOptions::default(), |o| o.width = width);
@@ -152,7 +152,7 @@ fn terminal_shows_scores_probabilities_and_words() {
             |x: &f32| e.words.iter().zip(&e.attribution.scores).any(|(w, s)| w == word && (s - x).abs() <= 0.005);
         assert!(same[1..].iter().any(close), "{score} {line}");
     }
-    // Sentences may be broken into lines.
+    // Sentences may be wrapped.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = words(&text);
     assert!(text.contains("layer 2 of 2, head 3 of 4"));
@@ -164,7 +164,7 @@ fn terminal_shows_scores_probabilities_and_words() {
 }
 
 #[test]
-fn terminal_says_what_it_leaves_out() {
+fn terminal_notes_omissions() {
     let text = render(&crate::common::many(130), 0, 0, &TerminalOptions::default());
     assert!(text.contains("The text has 131 words."));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -173,12 +173,12 @@ fn terminal_says_what_it_leaves_out() {
 
 #[test]
 #[should_panic(expected = "layer 2 and head 0 (counted from 0) of 2 layers and 4 heads")]
-fn terminal_refuses_a_layer_that_is_not_there() {
+fn terminal_rejects_missing_layers() {
     let _ = render(&crate::common::english(), 2, 0, &TerminalOptions::default());
 }
 
 #[test]
-fn the_effect_of_a_head_is_the_networks_own() {
+fn head_effects_belong_to_the_network_alone() {
     let mut e = crate::common::english();
     let [own, whole] = [e.network_probability(&e.label).unwrap(), e.probabilities[0].probability];
     assert!((own - whole).abs() > 0.01, "{own} and {whole} do not differ");
@@ -195,7 +195,7 @@ fn the_effect_of_a_head_is_the_networks_own() {
     };
     e.without = vec![head.clone()];
     assert_eq!(e.head_effect(0, 0), Some(0.25 - own));
-    // Of a predictor without a second half both are one.
+    // Without a second ensemble member both are the same.
     (e.parts, e.without) = (None, vec![HeadAblation { whole: None, ..head }]);
     assert_eq!(e.head_effect(0, 0), Some(0.25 - whole));
     assert_eq!(e.head_effect(0, 1), None);
@@ -206,7 +206,7 @@ fn json_round_trip_is_exact() {
     for e in examples() {
         let value = to_json(&e);
         assert_eq!(from_json(&value).expect("what to_json wrote"), e);
-        // By way of text, as it is on disk.
+        // Through text, as on disk.
         let text = value.to_string();
         let again: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(from_json(&again).expect("what to_json wrote"), e);
@@ -219,7 +219,7 @@ fn json_round_trip_is_exact() {
 }
 
 #[test]
-fn json_that_does_not_fit_is_refused() {
+fn inconsistent_json_is_rejected() {
     let good = to_json(&crate::common::english());
     let refused = |change: &dyn Fn(&mut Value), message: &str| {
         let mut bad = good.clone();
@@ -233,13 +233,13 @@ fn json_that_does_not_fit_is_refused() {
     refused(&|v| v["attention"][0][1][2][3] = Value::from(0.9), "head 2, query 3 sum to");
     refused(&|v| v["attention"][0][1][2][3] = Value::from(1e30), "not within 0 to 1");
     refused(&|v| v["layers"] = Value::from(3), "2 entries where there should be 3");
-    refused(&|v| v["attribution"]["scores"] = Value::from(vec![1.0]), "one score a word");
+    refused(&|v| v["attribution"]["scores"] = Value::from(vec![1.0]), "one score per word");
     refused(&|v| v["pieces"][0]["word"] = Value::from(99), "word index 99");
     refused(&|v| v["label"] = Value::Null, "not an explanation");
     refused(&|v| v["probabilities"][0]["probability"] = Value::from(7), "not within 0 to 1");
 }
 
-/// Reads the explanation back out of a page; bytes become shares of 255.
+/// Reads the explanation back from a page; bytes become shares of 255.
 fn from_page(page: &str) -> Explanation {
     let open = "<script type=\"application/json\" id=\"data\">";
     let start = page.find(open).expect("the data") + open.len();
@@ -282,7 +282,7 @@ fn from_page(page: &str) -> Explanation {
 }
 
 #[test]
-fn page_holds_the_explanation_whole() {
+fn page_contains_the_whole_explanation() {
     for e in examples() {
         for lang in [Lang::En, Lang::Ja] {
             let page = to_html(&e, [0; 2], lang);
@@ -294,10 +294,10 @@ fn page_holds_the_explanation_whole() {
 }
 
 #[test]
-fn page_asks_nothing_and_nothing_breaks_out() {
+fn page_sends_no_request_and_escapes_texts() {
     for mut e in examples() {
         let calm = to_html(&crate::common::english(), [0; 2], Lang::En);
-        // A text may hold an address; the page itself may not.
+        // A text may contain an address; the page itself may not.
         for part in [&mut e.text, &mut e.model] {
             *part = part.replace("http", "");
         }
@@ -320,7 +320,7 @@ fn page_asks_nothing_and_nothing_breaks_out() {
 }
 
 #[test]
-fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
+fn large_pages_keep_only_the_first_head_exact() {
     let e = crate::common::many(800);
     let [first, second] = [&e.attention[..801 * 801], &e.attention[801 * 801..]];
     let page = to_html(&e, [0, 1], Lang::En);
@@ -329,14 +329,14 @@ fn a_large_page_holds_the_first_head_exactly_and_the_others_as_bytes() {
     assert!(near(first, &shown.attention[..801 * 801], 0.5 / 255.0 + 1e-6));
     assert_eq!(second, &shown.attention[801 * 801..]);
     assert_ne!(first, &shown.attention[..801 * 801]);
-    // What is derived is left out where it is large; rollout, of which there is one a layer, is not.
+    // Large derived arrays are left out, but rollout, which has one array for each layer, is kept.
     assert!(shown.derived.value_weighted.is_empty() && shown.derived.rollout == e.derived.rollout);
     assert!(page.contains("\"first_layer\":0,\"first_head\":1"));
 }
 
 #[test]
-fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
-    // Many heads and words: random heads as wide as those of few would be take a minute.
+fn very_large_pages_keep_queries_and_keys_of_one_head() {
+    // Many heads and words: random heads as wide as those of a few words would take a minute.
     let words = ["a", "word", "of", "several", "tokens"].repeat(8);
     let mut e = crate::common::deep_of([8, 12], &words, false);
     let (maps, tokens) = (e.layers * e.heads, e.pieces.len());
@@ -347,7 +347,7 @@ fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
         depth.keys = (0..maps * tokens * dim).map(|i| -1.0 - i as f32).collect();
     };
     let most = (1 << 20) / (maps * tokens);
-    // As many as a page holds of all heads, and one dimension more.
+    // One dimension more than a page holds for all heads.
     with_dim(&mut e, most);
     let shown = from_page(&to_html(&e, [1, 2], Lang::En)).depth.expect("queries and keys");
     assert_eq!(Some(&shown), e.depth.as_ref());
@@ -372,7 +372,7 @@ fn a_very_large_page_holds_queries_and_keys_of_the_first_head_alone() {
 }
 
 #[test]
-fn a_text_that_is_cut_is_said_to_be() {
+fn truncated_texts_are_noted() {
     let mut e = crate::common::english();
     assert!(!to_html(&e, [0; 2], Lang::En).contains("\"cut\":{"));
     e.cut = Some(Truncation { read: 15, tokens: 900, is_end: false });
@@ -387,7 +387,7 @@ fn a_text_that_is_cut_is_said_to_be() {
 
 #[test]
 #[should_panic(expected = "needs 1800 numbers; there are 1799")]
-fn page_refuses_an_array_of_another_size() {
+fn page_rejects_arrays_of_wrong_size() {
     let mut e = crate::common::english();
     e.attention.pop();
     let _ = to_html(&e, [0; 2], Lang::En);

@@ -1,4 +1,4 @@
-//! Checking of worked examples: on examples made here, whose truth is computed here once more, in plain loops.
+//! Checks generated worked examples, whose true numbers are computed again here in plain loops.
 
 use chumoku_kernels::Philox;
 use chumoku_view::trace::{CheckReport, Verdict, WorkedExample};
@@ -15,7 +15,7 @@ fn transposed(a: &Matrix) -> Matrix {
     (0..a[0].len()).map(|j| a.iter().map(|row| row[j]).collect()).collect()
 }
 
-/// Numbers drawn one after the other.
+/// A stream of random numbers.
 struct Draw {
     random: Philox,
     count: u64,
@@ -31,14 +31,14 @@ impl Draw {
         ((self.unit() * n as f64) as usize).min(n - 1)
     }
 
-    /// A matrix of numbers with few digits, as people write them.
+    /// Returns a matrix of numbers with few digits, as people write them.
     fn matrix(&mut self, rows: usize, columns: usize) -> Matrix {
         let mut number = || (self.unit() * 40.0 - 20.0).round() / 10.0;
         (0..rows).map(|_| (0..columns).map(|_| number()).collect()).collect()
     }
 }
 
-/// The steps of an example whose steps before `first` are as given, computed one from the other.
+/// The steps of an example; those before `first` are given, and the others are computed from each other.
 const STEPS: [&str; 7] = ["Q", "K", "V", "scores", "scaled", "weights", "output"];
 
 struct Example {
@@ -50,7 +50,7 @@ struct Example {
 
 impl Example {
     fn new(draw: &mut Draw) -> Example {
-        // Neither square nor symmetric, so that nothing transposed goes unseen.
+        // Neither square nor symmetric, so a transposed matrix would be noticed.
         let [n, d_model, d_k, d_v] = [2 + draw.below(4), 2 + draw.below(4), 1 + draw.below(4), 1 + draw.below(4)];
         let shapes = [("X", n, d_model), ("W_Q", d_model, d_k), ("W_K", d_model, d_k), ("W_V", d_model, d_v)];
         let inputs = shapes.map(|(name, rows, columns)| (name, draw.matrix(rows, columns))).to_vec();
@@ -59,7 +59,7 @@ impl Example {
         example
     }
 
-    /// Computes a step from those before it.
+    /// Computes a step from the previous ones.
     fn compute(&mut self, step: usize) {
         let (inputs, steps) = (&self.inputs, &self.steps);
         let value = match STEPS[step] {
@@ -88,7 +88,7 @@ impl Example {
         }
     }
 
-    /// The file, with claims of so many decimals.
+    /// Returns the file with these claims.
     fn file(&self, claims: &[Vec<Vec<String>>]) -> String {
         let mut text = String::from("{\"inputs\": {");
         for (i, (name, matrix)) in self.inputs.iter().enumerate() {
@@ -117,7 +117,7 @@ fn wrong(checked: &CheckReport) -> Vec<&str> {
 }
 
 #[test]
-fn a_thousand_true_examples_raise_no_alarm() {
+fn thousand_correct_examples_raise_no_error() {
     let mut draw = Draw { random: Philox::new(11, 1), count: 0 };
     for trial in 0..1_000 {
         let example = Example::new(&mut draw);
@@ -129,8 +129,8 @@ fn a_thousand_true_examples_raise_no_alarm() {
     }
 }
 
-/// Units of the last digit that no rounding of the steps before explains. A unit or two may be the other rounding of a
-/// number between both; a product of printed numbers takes half a unit of each with the other factor.
+/// Returns the units of the last digit that rounding of previous steps cannot explain. One or two units may come from a
+/// number halfway between two roundings. A product of printed numbers adds half a unit of each, times the other factor.
 fn least(step: &str) -> usize {
     match step {
         "scores" | "output" => 150,
@@ -139,7 +139,7 @@ fn least(step: &str) -> usize {
 }
 
 #[test]
-fn of_a_thousand_altered_numbers_each_is_found_in_its_step() {
+fn thousand_altered_numbers_are_found_in_their_steps() {
     let mut draw = Draw { random: Philox::new(12, 1), count: 0 };
     for trial in 0..1_000 {
         let example = Example::new(&mut draw);
@@ -165,7 +165,7 @@ fn of_a_thousand_altered_numbers_each_is_found_in_its_step() {
 }
 
 #[test]
-fn what_follows_from_an_altered_number_is_not_its_authors_second_error() {
+fn consequences_of_altered_numbers_are_inherited() {
     let mut draw = Draw { random: Philox::new(13, 1), count: 0 };
     let mut inherited = 0;
     for trial in 0..1_000 {
@@ -175,7 +175,7 @@ fn what_follows_from_an_altered_number_is_not_its_authors_second_error() {
         let [row, column] = [draw.below(example.steps[step].len()), draw.below(example.steps[step][0].len())];
         let truth = example.steps.clone();
         example.steps[step][row][column] += (least(STEPS[step]) + draw.below(500)) as f64 / 10f64.powi(decimals as i32);
-        // The author goes on from the wrong number.
+        // The author continues with the wrong number.
         (step + 1..STEPS.len()).filter(|&later| later >= 3).for_each(|later| example.compute(later));
         let checked = example.check(&example.printed(decimals));
         assert_eq!(wrong(&checked), [STEPS[step]], "trial {trial}: {checked:?}");
@@ -188,7 +188,7 @@ fn what_follows_from_an_altered_number_is_not_its_authors_second_error() {
 }
 
 #[test]
-fn an_error_of_ones_own_is_not_excused_by_one_before() {
+fn second_errors_are_found_after_a_first() {
     let mut draw = Draw { random: Philox::new(14, 1), count: 0 };
     for trial in 0..300 {
         let mut example = Example::new(&mut draw);
@@ -202,15 +202,15 @@ fn an_error_of_ones_own_is_not_excused_by_one_before() {
 }
 
 #[test]
-fn what_cannot_be_checked_is_said() {
+fn invalid_examples_are_reported() {
     let cases = [
-        ("", "not JSON"),
-        ("[1]", "not JSON as a worked example is written: "),
+        ("", "not a worked example in JSON: "),
+        ("[1]", "not a worked example in JSON: "),
         ("{}", "the key “inputs” is missing"),
         (r#"{"inputs": {}}"#, "no claims"),
         (r#"{"imputs": {}}"#, "unknown key “imputs”; did you mean “inputs”?"),
         (r#"{"inputs": {"W_q": [[1]]}}"#, "unknown key “W_q” in inputs; did you mean “W_Q”?"),
-        (r#"{"inputs": {"X": [[1]], "X": [[1]]}}"#, "the key “X” in inputs stands there twice"),
+        (r#"{"inputs": {"X": [[1]], "X": [[1]]}}"#, "the key “X” in inputs occurs twice"),
         (r#"{"inputs": {"X": [[1, 2], [3]]}}"#, "inputs.X[2]: expected 2 numbers, as in row 1, found 1"),
         (r#"{"inputs": {"X": [[1, "a"]]}}"#, "inputs.X[1][2]: expected a number such as 0.50, found “a”"),
         (r#"{"inputs": {"X": [[1, true]]}}"#, "inputs.X[1][2]: expected a number"),
@@ -225,10 +225,7 @@ fn what_cannot_be_checked_is_said() {
         (r#"{"inputs": {"Q": [[1]]}, "options": {"causal": 3}}"#, "options.causal: expected true, false"),
         (r#"{"inputs": {"Q": [[1]]}, "options": {"pooling": "sum"}}"#, "options.pooling: expected \"mean\", \"max\""),
         (r#"{"inputs": {"Q": [[1]]}, "options": {"head_norm_epsilon": -1}}"#, "head_norm_epsilon: expected 0 or more"),
-        (
-            r#"{"inputs": {"hidden": [[1]]}, "claims": {"pooled": [[1]]}}"#,
-            "options.pooling: expected how rows become one",
-        ),
+        (r#"{"inputs": {"hidden": [[1]]}, "claims": {"pooled": [[1]]}}"#, "options.pooling: expected a pooling"),
         (
             r#"{"inputs": {"Q": [[1, 2]], "K": [[1, 2]], "rotary_speeds": [1, 2]}, "claims": {"scores": [[1]]}}"#,
             "inputs.rotary_speeds is 1×2: expected 1×1",
@@ -313,7 +310,7 @@ fn what_cannot_be_checked_is_said() {
 }
 
 #[test]
-fn several_heads_are_checked_one_by_one() {
+fn heads_are_checked_separately() {
     // Two heads of width 1: Q = [1 2], so head 1 has q = 1 and head 2 q = 2.
     let example = |last: &str| {
         format!(
@@ -332,8 +329,8 @@ fn several_heads_are_checked_one_by_one() {
 }
 
 #[test]
-fn a_window_is_where_the_query_stands() {
-    // The last of two queries stands at the last of four keys, and sees it and one before.
+fn windows_are_centered_on_the_query() {
+    // The last of two queries is at the position of the last of four keys, and sees it and one before.
     let file = r#"{"inputs": {"Q": [[0], [0]], "K": [[1], [1], [1], [1]], "V": [[1], [2], [3], [4]]},
         "options": {"causal": "bottom-right", "window": 1},
         "claims": {"weights": [[0, "0.5", "0.5", 0], [0, 0, "0.5", "0.5"]], "output": [["2.5"], ["3.5"]]}}"#;
@@ -342,7 +339,7 @@ fn a_window_is_where_the_query_stands() {
 }
 
 #[test]
-fn options_do_what_the_page_says() {
+fn options_match_their_documentation() {
     let check = |options: &str, claims: &str| {
         let file = format!(
             r#"{{"inputs": {{"Q": [[2, 0], [0, 1]], "K": [[1, 1], [3, 1]], "V": [[1], [2]]}}, "options": {{{options}}},
@@ -354,16 +351,16 @@ fn options_do_what_the_page_says() {
         assert!(checked.ok, "{options}: {checked:?}");
     };
     check("", r#""scaled": [["1.4142", "4.2426"], ["0.7071", "0.7071"]]"#);
-    // β takes the place of 1/√d_k, unless a scale is given too.
+    // β replaces 1/√d_k, unless a scale is given too.
     check(r#""beta": 0.5"#, r#""scaled": [["1.000", "3.000"], ["0.500", "0.500"]]"#);
     check(r#""beta": 0.5, "scale": 3"#, r#""scaled": [["3.000", "9.000"], ["1.500", "1.500"]]"#);
     check(r#""scale": 3"#, r#""scaled": [["6.000", "18.000"], ["3.000", "3.000"]]"#);
-    // ALiBi takes off the slope for each step of distance; a mask of numbers is added.
+    // ALiBi subtracts the slope for each step of distance; a mask of numbers is added.
     check(r#""scale": 1, "alibi_slopes": [0.25]"#, r#""biased": [["2.000", "5.750"], ["0.750", "1.000"]]"#);
     check(r#""scale": 1, "mask": [[0, 1], [0, "-inf"]]"#, r#""biased": [["2.000", "7.000"], ["1.000", "-inf"]]"#);
-    // All weight on the first of the largest.
+    // All weight is on the first maximum.
     check(r#""hard": true"#, r#""weights": [[0, 1], [1, 0]], "output": [[2], [1]]"#);
-    // The second position is turned by 1 radian: (x, y) → (x cos 1 − y sin 1, x sin 1 + y cos 1).
+    // The second position is rotated by 1 radian: (x, y) → (x cos 1 − y sin 1, x sin 1 + y cos 1).
     check(
         r#""rotary_base": 100"#,
         r#""rotated_Q": [["2.0000", "0.0000"], ["-0.8415", "0.5403"]], "rotated_K": [["1.0000", "1.0000"], ["0.7794", "3.0647"]]"#,
@@ -371,7 +368,7 @@ fn options_do_what_the_page_says() {
 }
 
 #[test]
-fn nothing_seen_weighs_nothing_and_what_is_no_number_is_shown() {
+fn rows_without_visible_keys_have_zero_weights() {
     let file = r#"{"inputs": {"Q": [[1], [1]], "K": [[1], [2]], "V": [[1], ["nan"]]},
         "options": {"mask": [[true, false], [false, false]], "subtract_max": true},
         "claims": {"masked": [[1, "-inf"], ["-inf", "-inf"]], "max": [1, "-inf"], "weights": [[1, 0], [0, 0]],
@@ -386,7 +383,7 @@ fn nothing_seen_weighs_nothing_and_what_is_no_number_is_shown() {
 }
 
 #[test]
-fn an_rms_norm_divides_by_the_root_of_the_mean_square() {
+fn rms_norm_divides_by_the_root_mean_square() {
     let of = |order: &str, claim: &str| {
         let file = format!(
             r#"{{"inputs": {{"X": [[3, 4]], "gamma": [2, 1], "W_Q": [[1, 0], [0, 1]], "W_K": [[1, 0], [0, 1]],
@@ -395,17 +392,17 @@ fn an_rms_norm_divides_by_the_root_of_the_mean_square() {
         );
         WorkedExample::parse(&file).unwrap().check().unwrap()
     };
-    // 3 and 4 have the mean square 12.5: 2 · 3/3.53553 and 4/3.53553. One token attends to itself alone.
+    // 3 and 4 have the mean square 12.5: 2 · 3/3.53553 and 4/3.53553. One token attends only to itself.
     let right = of("pre", r#""norm": [[1.6971, 1.1314]], "residual": [[4.6971, 5.1314]]"#);
     assert!(right.ok, "{right:?}");
-    // What a layer norm would give.
+    // The result of a layer norm.
     assert_eq!(wrong(&of("pre", r#""norm": [[-2.0000, 1.0000]]"#)), ["norm"]);
     let behind = of("post", r#""residual": [[6, 8]], "final_norm": [[1.6971, 1.1314]]"#);
     assert!(behind.ok, "{behind:?}");
 }
 
 #[test]
-fn queries_and_keys_of_a_head_are_normalised_and_turned_by_angles_that_are_given() {
+fn queries_and_keys_are_normalized_and_rotated() {
     let check = |inputs: &str, options: &str, claims: &str| {
         let file = format!(
             r#"{{"inputs": {{"Q": [[3, 4], [0, 1]], "K": [[3, 4], [1, 1]], {inputs}}}, "options": {{{options}}},
@@ -413,7 +410,7 @@ fn queries_and_keys_of_a_head_are_normalised_and_turned_by_angles_that_are_given
         );
         WorkedExample::parse(&file).unwrap().check().unwrap()
     };
-    // 3 and 4 have the mean square 12.5, 0 and 1 have 0.5; γ is the queries' alone.
+    // 3 and 4 have the mean square 12.5, 0 and 1 have 0.5; only the queries have γ.
     let norms =
         r#""normalised_Q": [["1.6971", "1.1314"], [0, "1.4142"]], "normalised_K": [["0.8485", "1.1314"], [1, 1]]"#;
     let right = check(r#""gamma_Q": [2, 1]"#, r#""head_norm_epsilon": 0"#, norms);
@@ -422,7 +419,7 @@ fn queries_and_keys_of_a_head_are_normalised_and_turned_by_angles_that_are_given
         wrong(&check(r#""gamma_K": [2, 1]"#, r#""head_norm_epsilon": 0"#, norms)),
         ["normalised_Q", "normalised_K"]
     );
-    // Half a radian for each step of position, after the normalisation.
+    // Half a radian for each position, after the normalization.
     let turned = check(
         r#""rotary_speeds": [0.5]"#,
         r#""head_norm_epsilon": 0"#,
@@ -434,14 +431,14 @@ fn queries_and_keys_of_a_head_are_normalised_and_turned_by_angles_that_are_given
         "claims": {"normalised_Q": [[["1.6971", "1.1314"]], [["2.8284", 0]]]}}"#;
     let checked = WorkedExample::parse(of_two_heads).unwrap().check().unwrap();
     assert!(checked.ok, "{checked:?}");
-    // Heads that share keys share what becomes of them.
+    // Heads that share keys share the steps of the keys.
     let trace = WorkedExample::parse(of_two_heads).unwrap().trace(1).unwrap();
     let steps = trace.steps.iter().chain(&trace.others);
     assert_eq!(steps.filter(|step| step.name() == "normalised_K").count(), 1);
 }
 
 #[test]
-fn a_vector_is_pooled_put_through_a_layer_and_made_one_long() {
+fn vectors_are_pooled_projected_and_normalized() {
     let check = |more: &str, options: &str, claims: &str| {
         let file = format!(
             r#"{{"inputs": {{"hidden": [[1, 2], [3, -4]]{more}}}, "options": {{{options}}}, "claims": {{{claims}}}}}"#
@@ -459,7 +456,7 @@ fn a_vector_is_pooled_put_through_a_layer_and_made_one_long() {
         r#""pooling": "mean", "dense_tanh": true, "unit_length": true"#,
         r#""dense": [["0.5"]], "dense_tanh": [["0.4621"]], "vector": [[1]]"#,
     );
-    // What attention came to is pooled where nothing else is given.
+    // The output of attention is pooled if nothing else is given.
     let file = r#"{"inputs": {"weights": [[0.5, 0.5], [1, 0]], "V": [[1, 2], [3, 4]]}, "options": {"pooling": "mean"},
         "claims": {"output": [[2, 3], [1, 2]], "pooled": [["1.5", "2.5"]]}}"#;
     assert!(WorkedExample::parse(file).unwrap().check().unwrap().ok);

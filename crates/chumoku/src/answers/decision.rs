@@ -1,18 +1,18 @@
-//! How far a text is answered, and why not further.
+//! The decision to answer a text, and the abstention reason.
 
 /// How far a text is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnswerDecision {
-    /// As it is.
+    /// The full answer is given.
     Full,
-    /// Down to this level of the tree, from 1.
+    /// The answer is given down to this level of the class tree, from 1.
     UpToLevel(usize),
-    /// Not at all.
+    /// No answer is given.
     Abstain(AbstentionReason),
 }
 
 impl AnswerDecision {
-    /// Why it is not, if it is not.
+    /// Returns the abstention reason, if no answer is given.
     #[must_use]
     pub fn abstention_reason(self) -> Option<AbstentionReason> {
         match self {
@@ -22,17 +22,17 @@ impl AnswerDecision {
     }
 }
 
-/// Why a text is not answered.
+/// The reason why a text gets no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbstentionReason {
-    /// The probability is too low.
+    /// The confidence is too low.
     LowConfidence,
-    /// The text is unlike those of training.
+    /// The text is unlike the training data.
     UnlikeTraining,
 }
 
 impl AbstentionReason {
-    /// What JSON and columns call it.
+    /// The name in JSON and columns.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,10 +1,10 @@
-//! What models answer that write: translations, texts that go on, vectors.
+//! Outputs of generating models: translations, continuations, vectors.
 
 use crate::{Result, StopReason, TextTranslator, Translation};
 use serde_json::{Map, Value, json};
 
-/// A text with its translation, the `n_best` of them if more than one is asked for, and where each token of it looks in the
-/// source if `alignment` is asked for.
+/// Returns a text with its translation. Adds the `n_best` best translations if `n_best` exceeds 1, and the attention
+/// weights if `alignment` is set.
 ///
 /// # Errors
 /// If the alignment cannot be computed.
@@ -44,21 +44,21 @@ pub fn translation(
 }
 
 impl Translation {
-    /// The score of a hypothesis with as many digits as it is worth.
+    /// Returns the score of a hypothesis, rounded to six decimals.
     #[must_use]
     pub fn rounded_score(&self, at: usize) -> Value {
         json!((self.hypotheses[at].1.score * 1e6).round() / 1e6)
     }
 }
 
-/// A prompt, how it went on, and why it stopped there.
+/// Returns a prompt, its continuation, and the stop reason.
 #[must_use]
 pub fn continuation(prompt: &str, text: &str, stop: StopReason) -> Value {
     let stop = if stop == StopReason::End { "end" } else { "max_tokens" };
     json!({ "prompt": prompt, "text": text, "stop": stop })
 }
 
-/// The numbers of a vector, with the digits that tell one f32 from the next.
+/// Returns the numbers of a vector, with the shortest digits that identify each f32.
 pub fn vector<'a>(vector: impl Iterator<Item = &'a f32>) -> Value {
     let short = |x: &f32| x.to_string().parse::<f64>().map_or(Value::Null, Value::from);
     vector.map(short).collect()

@@ -1,14 +1,14 @@
-//! What a model's answers are as JSON: the objects of `chumoku predict --json` and its like, and of `chumoku serve`.
+//! Model answers as JSON, for `chumoku predict --json`, similar commands, and `chumoku serve`.
 //!
-//! One text, one object, the same wherever the text came from.
+//! Each text gives one object, independent of where the text came from.
 //!
 //! # Files
 //!
-//! - `bounds`: thresholds at which a text gets an answer
-//! - `predictor`: classifiers and n-gram models behind one interface
+//! - `abstention_thresholds`: thresholds at which a text gets an answer
+//! - `decision`: the decision to answer, and the abstention reason
+//! - `generated`: translations, generated texts, vectors
+//! - `predictor`: classifiers and n-gram models with one interface
 //! - `tokens`: a text as tokens
-//! - `verdict`: the decision to answer, and the abstention reason
-//! - `written`: translations, generated texts, vectors
 
 mod abstention_thresholds;
 mod decision;
@@ -26,13 +26,13 @@ use crate::text_tagger::PredictedSpan;
 use crate::{pair, row};
 use serde_json::{Map, Value, json};
 
-/// A probability with as many digits as it is worth.
+/// Returns a probability, rounded to six decimals.
 #[must_use]
 pub fn rounded_probability(p: f32) -> Value {
     json!((f64::from(p) * 1e6).round() / 1e6)
 }
 
-/// Puts a text into an answer: as `text` or, both of a pair, as `texts`.
+/// Inserts a text into an answer: as `text`, or as `texts` for a pair.
 pub fn insert_text(object: &mut Map<String, Value>, text: &str) {
     let text = row::text_of(text);
     match pair::split(text) {
@@ -41,7 +41,7 @@ pub fn insert_text(object: &mut Map<String, Value>, text: &str) {
     };
 }
 
-/// Spans that were found in a text, as a list.
+/// Returns predicted spans as a list.
 #[must_use]
 pub fn spans_json(found: &[PredictedSpan]) -> Value {
     let span = |found: &PredictedSpan| {
@@ -52,7 +52,7 @@ pub fn spans_json(found: &[PredictedSpan]) -> Value {
     found.iter().map(span).collect()
 }
 
-/// A text with the spans that were found in it.
+/// Returns a text with its predicted spans.
 #[must_use]
 pub fn tagged_text_json(text: &str, found: &[PredictedSpan]) -> Value {
     json!({ "text": text, "spans": spans_json(found) })

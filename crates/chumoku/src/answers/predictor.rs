@@ -1,4 +1,4 @@
-//! What predicts classes, labels or numbers, and its answers.
+//! Models that predict classes, labels or numbers, and their answers.
 
 use super::{AnswerDecision, insert_text, rounded_probability};
 use crate::data::{MultiLabelExample, ScoreExample};
@@ -11,20 +11,20 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 
-/// What a number has, in JSON and in columns.
+/// The JSON keys and column names of a predicted number.
 pub const NUMBER_KEYS: [&str; 3] = ["score", "low", "high"];
 
-/// What predicts classes, labels or numbers.
+/// A model that predicts classes, labels or numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Predictor<'m> {
-    /// One with a network.
+    /// A classifier with a network.
     Classifier(&'m TextClassifier),
-    /// An n-gram model alone.
+    /// An n-gram model.
     Ngrams(&'m NgramClassifier),
 }
 
 impl<'m> Predictor<'m> {
-    /// The names of classes, labels or thresholds.
+    /// Returns the names of classes, labels or thresholds.
     #[must_use]
     pub fn labels(self) -> &'m [String] {
         match self {
@@ -33,7 +33,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// Whether texts are pairs.
+    /// Returns `true` if the model reads text pairs.
     #[must_use]
     pub fn reads_pairs(self) -> bool {
         match self {
@@ -42,7 +42,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// The columns beside the text that it reads.
+    /// Returns the feature columns of the model.
     pub fn columns(self) -> &'m [FeatureColumn] {
         match self {
             Predictor::Classifier(model) => model.config().columns(),
@@ -50,7 +50,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// What a text is told.
+    /// Returns the prediction target.
     #[must_use]
     pub fn target(self) -> &'m PredictionTarget {
         match self {
@@ -59,23 +59,24 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// Whether a text may have several labels.
+    /// Returns `true` for multi-label models.
     pub fn is_multi_label(self) -> bool {
         self.target().labels().is_some()
     }
 
-    /// The number, where that is what the model tells.
+    /// Returns the predicted number, for number models.
     pub fn estimate(self, prediction: &Prediction) -> Option<Estimate> {
         self.target().estimate(prediction)
     }
 
-    /// How sure the answer is: the probability of the class, of these labels and no others, or of the level nearest to the number.
+    /// The confidence of the prediction: the probability of the class, of exactly these labels, or of the level nearest
+    /// to the number.
     #[must_use]
     pub fn confidence(self, prediction: &Prediction) -> f32 {
         self.target().confidence(prediction)
     }
 
-    /// How sure the model was of validation rows.
+    /// Returns the abstention calibration.
     #[must_use]
     pub fn abstention(self) -> Option<&'m AbstentionCalibration> {
         match self {
@@ -84,7 +85,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// How the model decides; none if the answer is the most probable class, or goes by a tree.
+    /// Returns the decision rule. `None` if the model predicts the most probable class or uses a class tree.
     #[must_use]
     pub fn decision_rule(self) -> Option<&'m DecisionRule> {
         match self {
@@ -93,7 +94,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// The tree that classes stand in, if they do.
+    /// Returns the tree of mutually exclusive classes, if there is one.
     pub fn hierarchy(self) -> Option<&'m Hierarchy> {
         match self {
             Predictor::Classifier(model) => model.config().tree(),
@@ -101,7 +102,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// The tree that labels stand in which do not exclude each other, if they do.
+    /// Returns the tree of a multi-label model, if there is one.
     #[must_use]
     pub fn label_hierarchy(self) -> Option<&'m Hierarchy> {
         let tree = match self {
@@ -111,7 +112,7 @@ impl<'m> Predictor<'m> {
         tree.filter(|_| self.is_multi_label())
     }
 
-    /// Scores on texts with any number of labels each, resampled with `seed`.
+    /// Scores label predictions, resampled with `seed`.
     ///
     /// # Errors
     /// As for [`TextClassifier::score_labels`].
@@ -122,7 +123,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// Scores on texts with a number each, resampled with `seed`; and the true and the predicted number of each.
+    /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each text.
     ///
     /// # Errors
     /// As for [`TextClassifier::score_numbers`].
@@ -133,7 +134,7 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// The nodes down to the class that is the answer, as far as it is answered; nothing without a tree.
+    /// Returns the nodes on the path to the predicted class, down to the last answered level. Empty without a tree.
     pub fn levels(self, prediction: &Prediction, verdict: Option<AnswerDecision>) -> Vec<(&'m str, f32)> {
         let Some(tree) = self.hierarchy() else { return Vec::new() };
         let mut levels = tree.levels(&prediction.probabilities, prediction.class());
@@ -145,8 +146,8 @@ impl<'m> Predictor<'m> {
         levels
     }
 
-    /// What is answered, with its probability: the class, or the node above it that is sure. What is not answered has the
-    /// probability that was too low.
+    /// Returns the answer and its probability: the class, or its ancestor at the last answered level. For an
+    /// abstention, the probability is the one that was too low.
     pub fn answered_class(self, prediction: &Prediction, verdict: Option<AnswerDecision>) -> (&'m str, f32) {
         let class = prediction.class();
         let whole = (self.labels()[class].as_str(), prediction.probabilities[class]);
@@ -156,11 +157,11 @@ impl<'m> Predictor<'m> {
             _ => return whole,
         };
         let Some(tree) = self.hierarchy() else { return whole };
-        // Below the end of its path it is the class itself.
+        // Below the end of the path, the answer is the class itself.
         tree.levels(&prediction.probabilities, class).get(level - 1).copied().unwrap_or(whole)
     }
 
-    /// The share of a text's n-grams that the model knows.
+    /// Returns the share of a text's n-grams that the model knows.
     pub fn known_share(self, text: &str) -> Option<f32> {
         match self {
             Predictor::Classifier(model) => model.known_share(text),
@@ -168,13 +169,13 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// Whether texts get numbers.
+    /// Returns `true` for number models.
     pub fn predicts_numbers(self) -> bool {
         self.target().number().is_some()
     }
 
-    /// The classes or labels that are the answer, the most probable first: those that are predicted, or so many as were asked
-    /// for.
+    /// Returns the answered classes or labels, most probable first: the predicted ones, or the `top` most probable
+    /// ones.
     pub fn answer_labels(self, prediction: &Prediction, top: Option<usize>) -> Vec<(&'m str, f32)> {
         let found = match top {
             Some(n) => prediction.ranked().into_iter().take(n).collect(),
@@ -183,7 +184,7 @@ impl<'m> Predictor<'m> {
         found.into_iter().map(|class| (self.labels()[class].as_str(), prediction.probabilities[class])).collect()
     }
 
-    /// What is predicted for each text.
+    /// Predicts each text.
     ///
     /// # Errors
     /// As for [`TextClassifier::predict`].
@@ -194,8 +195,8 @@ impl<'m> Predictor<'m> {
         }
     }
 
-    /// The answer of `--json` to a text, the same wherever the text came from; `asked` if so many classes are asked for, and with
-    /// --abstain how far it is answered.
+    /// Returns the JSON object of an answer. Both the requested number of classes and the decision under `--abstain`
+    /// are optional.
     pub fn answer_json(
         self,
         text: &str,
@@ -231,7 +232,7 @@ impl<'m> Predictor<'m> {
         object
     }
 
-    /// The same for a row without an answer, its text aside.
+    /// Returns the JSON object of a row without an answer, without its text.
     pub fn empty_answer_json(self, asked: Option<usize>) -> Map<String, Value> {
         if self.predicts_numbers() {
             return NUMBER_KEYS.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
@@ -244,8 +245,8 @@ impl<'m> Predictor<'m> {
         keys.chain(levels).chain(asked.map(|_| ("top".to_owned(), json!([])))).collect()
     }
 
-    /// Every class, label or threshold with its score, by falling score; of a predictor of numbers, the number. A raw score is
-    /// the logarithm of a probability or, of labels that do not exclude each other, of its odds.
+    /// Returns every class, label or threshold with its score, in descending order. For number models, returns the
+    /// number. A raw score is the log-probability, or the log-odds for multi-label models.
     #[must_use]
     pub fn scores(self, prediction: &Prediction, raw: bool) -> Vec<(&'m str, Value)> {
         if let Some(estimate) = self.estimate(prediction) {

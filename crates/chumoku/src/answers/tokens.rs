@@ -1,43 +1,43 @@
-//! A text as a model's tokens: the objects of `/tokenize`.
+//! The tokens of a text, as returned by `/tokenize`.
 
 use crate::text::TextTokenizer;
 use crate::{Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator};
 use serde::Serialize;
 
-/// Whose tokens.
+/// A model with a tokenizer.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ModelTokenizer<'m> {
-    /// Those of a classifier's network.
+    /// The tokens of a classifier's network.
     Classifier(&'m TextClassifier),
-    /// Those of a translator's sources.
+    /// The tokens of a translator's source.
     Translator(&'m TextTranslator),
-    /// Those of a language model.
+    /// The tokens of a language model.
     Generator(&'m TextGenerator),
-    /// Those of a pretrained encoder, which cuts off what is too long.
+    /// The tokens of a pretrained encoder, which truncates long texts.
     Embedder(&'m TextEmbedder),
 }
 
 /// A token of a text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Token {
-    /// Its number in the vocabulary.
+    /// The token's index in the vocabulary.
     pub id: u32,
-    /// Its name.
+    /// The token's name.
     pub text: String,
-    /// Set for tokens around the text, such as `[CLS]`.
+    /// `true` for special tokens such as `[CLS]`.
     pub special: bool,
-    /// Its first character; none if it is special.
+    /// The index of the first character. `None` for special tokens.
     pub start: Option<usize>,
-    /// The character behind its last.
+    /// The index after the last character.
     pub stop: Option<usize>,
 }
 
 impl<'m> ModelTokenizer<'m> {
-    /// The tokens of a text, each with its place in it in characters, and with those around it if `special` asks for them.
+    /// Returns the tokens of a text with their character positions. Includes special tokens if `special` is set.
     ///
     /// # Errors
-    /// If the tokenizer cannot cut the text.
+    /// If the text cannot be tokenized.
     pub fn tokens(self, text: &str, special: bool) -> Result<Vec<Token>> {
         let Some(tokenizer) = self.tokenizer() else {
             let ModelTokenizer::Embedder(model) = self else { return Ok(Vec::new()) };
@@ -61,10 +61,10 @@ impl<'m> ModelTokenizer<'m> {
         Ok(around(&frame.prefix).into_iter().chain(inside).chain(around(&frame.suffix)).collect())
     }
 
-    /// How many tokens the model reads of a text, those around it included.
+    /// Returns the number of tokens that the model reads for a text, special tokens included.
     ///
     /// # Errors
-    /// If the tokenizer cannot cut the text.
+    /// If the text cannot be tokenized.
     pub fn count(self, text: &str) -> Result<usize> {
         Ok(match (self, self.tokenizer()) {
             (_, Some(tokenizer)) => tokenizer.encode(text)?.ids.len() + tokenizer.special_tokens().len(),
@@ -73,7 +73,7 @@ impl<'m> ModelTokenizer<'m> {
         })
     }
 
-    /// The tokenizer of the model; an encoder has one of another kind.
+    /// Returns the tokenizer of the model. Encoders have a tokenizer of another type.
     fn tokenizer(self) -> Option<&'m TextTokenizer> {
         match self {
             ModelTokenizer::Classifier(model) => Some(&model.tokenizer),
@@ -90,7 +90,7 @@ fn new_token(id: u32, text: String, span: Option<(usize, usize)>, places: &Chara
     Token { id, text, special: span.is_none(), start, stop }
 }
 
-/// Where the characters of a text begin.
+/// The byte offsets at which the characters of a text start.
 struct CharacterStarts(Vec<usize>);
 
 impl CharacterStarts {
@@ -98,7 +98,7 @@ impl CharacterStarts {
         CharacterStarts(text.char_indices().map(|(at, _)| at).collect())
     }
 
-    /// The number of the character at a byte.
+    /// Returns the index of the character at a byte offset.
     fn character(&self, byte: usize) -> usize {
         self.0.partition_point(|&at| at < byte)
     }

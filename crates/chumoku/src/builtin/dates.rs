@@ -1,4 +1,4 @@
-//! The built-in data for translation: dates and times as people write them, in English and Japanese → ISO 8601.
+//! The built-in data set for translation: dates and times as people write them in English and Japanese → ISO 8601.
 //!
 //! ```text
 //! 令和8年11月20日(金)              2026-11-20
@@ -6,10 +6,10 @@
 //! 昭和六十四年一月七日午後三時五分   1989-01-07T15:05
 //! ```
 //!
-//! The pairs are made by a generator, so none of them is anyone's text. Each says what its text alone determines:
-//! `11/20/2026` is there and `5/3/2026`, which two countries read differently, is not; a time without a.m. or p.m. is one
-//! of the 24-hour clock; days of the week are right; an era begins and ends on its day. No date and no time of day that
-//! is in one part is in another, so the test asks for dates that were never seen.
+//! A generator makes the pairs, so no text belongs to anyone. Each text determines its target alone. `11/20/2026`
+//! occurs, but `5/3/2026` does not, since two countries read it differently. Times without a.m. or p.m. use the 24-hour
+//! clock. Weekdays are correct, and eras begin and end on their exact day. No date or time of day occurs in two splits,
+//! so the test set contains only unseen dates.
 
 mod english;
 mod japanese;
@@ -19,18 +19,18 @@ use crate::data::{PairSplit, SentencePairs};
 use chumoku_kernels::Philox;
 use std::collections::HashSet;
 
-/// Pairs to learn from.
+/// The number of training pairs.
 const TRAIN: usize = 30_000;
-/// Pairs to choose by.
+/// The number of validation pairs.
 const VALID: usize = 500;
-/// Pairs to report.
+/// The number of test pairs.
 const TEST: usize = 1_000;
 
-/// Streams of random numbers; the drawing of part p has `DRAW + p`.
+/// Random streams. The pairs of split p use `DRAW_STREAM + p`.
 const SPLIT_STREAM: u64 = 1;
 const DRAW_STREAM: u64 = 2;
 
-/// The pairs of a seed: 30,000 to train on, 500 to validate and 1,000 to test.
+/// Returns the pairs of a seed: 30,000 for training, 500 for validation and 1,000 for testing.
 ///
 /// ```
 /// let dates = chumoku::builtin::dates(1);
@@ -51,7 +51,7 @@ enum DateSplit {
     Test,
 }
 
-/// The part that a day or a minute of the day belongs to.
+/// Returns the split of a day or of a minute of the day.
 fn split_of(seed: u64, outcome: u64) -> DateSplit {
     match Philox::new(seed, SPLIT_STREAM).uniform(outcome) {
         share if share < 0.85 => DateSplit::Train,
@@ -84,7 +84,7 @@ struct Moment {
     time: Option<Time>,
 }
 
-/// A day, and the era it is to be written in, if in one.
+/// A day, and the era in which its year is written, if any.
 #[derive(Clone, Copy)]
 struct Day {
     date: Date,
@@ -98,7 +98,7 @@ struct Time {
 }
 
 impl Moment {
-    /// Seven of ten are days, a quarter days with a time, the others times alone.
+    /// Draws a day (17 of 24), a day with a time (6 of 24), or a time alone (1 of 24).
     fn draw(draw: &mut RandomChoices) -> Self {
         let kind = draw.below(24);
         Moment { day: (kind > 0).then(|| Day::draw(draw)), time: (kind < 7).then(|| Time::draw(draw)) }
@@ -123,12 +123,13 @@ impl Moment {
         [day, time].into_iter().flatten().collect::<Vec<_>>().join("T")
     }
 
-    /// Noon and midnight, whose names say nothing to those who have not learnt them.
+    /// Returns `true` for noon and midnight, which may be written as names. Names cannot be derived from other times,
+    /// so they belong to training.
     fn is_noon_or_midnight(&self) -> bool {
         self.day.is_none() && self.time.is_some_and(|time| time.minute == 0 && time.hour % 12 == 0)
     }
 
-    /// What must not be in two parts, as a number: the day, or the time where there is no day.
+    /// Returns the key that must not occur in two splits: the day, or the time if there is no day.
     fn split_key(&self) -> u64 {
         match (self.day, self.time) {
             (Some(day), _) => day.date.days().unsigned_abs() << 1 | u64::from(day.date.days() < 0),
@@ -139,7 +140,8 @@ impl Moment {
 }
 
 impl Day {
-    /// Two of five by a year of an era, each year as often as any other, so that short first and last ones are learnt.
+    /// Draws a day. Two of five are written with an era. Each era year is equally likely, so that short first and last
+    /// years occur often enough in training.
     fn draw(draw: &mut RandomChoices) -> Self {
         let between = |draw: &mut RandomChoices, first: Date, last: Date| {
             let days = last.days() - first.days() + 1;
@@ -164,7 +166,7 @@ impl Day {
 }
 
 impl Time {
-    /// Full and half hours oftener than others, as in life.
+    /// Draws a time. Full and half hours are more frequent than others, as in real texts.
     fn draw(draw: &mut RandomChoices) -> Self {
         let hour = draw.below(24) as u32;
         let minute = match draw.below(5) {
@@ -175,32 +177,32 @@ impl Time {
         Time { hour, minute }
     }
 
-    /// The hour of the 12-hour clock, and whether it is after noon.
+    /// Returns the hour of the 12-hour clock, and whether it is after noon.
     fn to_12_hour(self) -> (u32, bool) {
         (self.hour % 12, self.hour >= 12)
     }
 }
 
-/// Random choices, one after the other.
+/// A sequence of random choices.
 struct RandomChoices {
     random: Philox,
     at: u64,
 }
 
 impl RandomChoices {
-    /// A number below `n`.
+    /// Draws a number below `n`.
     fn below(&mut self, n: usize) -> usize {
         let [word, ..] = self.random.block(self.at);
         self.at += 1;
         ((u64::from(word) * n as u64) >> 32) as usize
     }
 
-    /// True one time in `n`.
+    /// Returns `true` with probability 1 / `n`.
     fn chance(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of these.
+    /// Draws one of the choices.
     fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }

@@ -1,4 +1,4 @@
-//! The two small classifiers that the fifth article compares: an LSTM, and one layer of self-attention.
+//! The two small classifiers of the fifth article: an LSTM, and one layer of self-attention.
 
 use super::spread::Spread;
 use crate::Result;
@@ -20,24 +20,24 @@ const CLASSES: usize = 2;
 const BATCH: usize = 32;
 const LENGTH: usize = 100;
 
-/// Runs of which the median counts, after two that do not.
+/// Number of timed runs; the median is reported. Two warm-up runs come first.
 const RUNS: usize = 15;
 
-/// Parameters of the two, and milliseconds of their forward pass on 32 sequences of 100 tokens (medians).
+/// Parameters and forward time (median milliseconds) of both classifiers, on 32 sequences of 100 tokens.
 ///
-/// Embeddings of 10,000 tokens of width 256; an LSTM of width 256, whose last output is classified, or self-attention with
-/// 8 heads, whose mean is; two classes.
+/// Both use embeddings of 10,000 tokens of width 256 and have two classes. The LSTM of width 256 classifies its last
+/// output; self-attention with 8 heads classifies the mean of its outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Article {
-    /// Parameters of the LSTM's classifier.
+    /// Parameters of the LSTM classifier.
     pub lstm_parameters: usize,
-    /// Parameters of attention's.
+    /// Parameters of the attention classifier.
     pub attention_parameters: usize,
-    /// The LSTM's time.
+    /// Milliseconds of the LSTM's forward pass.
     pub lstm_ms: f64,
-    /// Attention's time.
+    /// Milliseconds of attention's forward pass.
     pub attention_ms: f64,
-    /// How many times as fast attention is, of runs side by side.
+    /// The LSTM's time divided by attention's, from runs side by side.
     pub speedup: Spread,
 }
 
@@ -86,7 +86,7 @@ impl Model {
     }
 }
 
-/// Builds, counts and times the two, in turn.
+/// Builds both classifiers, counts their parameters and times them in turn.
 pub(super) fn measure(precision: Precision) -> Result<Article> {
     let sizes = RecurrentConfig {
         cell: RecurrentCell::Lstm,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_models_have_the_parameters_that_counting_by_hand_gives() {
+    fn parameter_counts_match_counting_by_hand() {
         let found = measure(Precision::Highest).unwrap();
         let (embedding, head) = (VOCABULARY * WIDTH, CLASSES * WIDTH + CLASSES);
         assert_eq!(found.lstm_parameters, embedding + 4 * WIDTH * 2 * WIDTH + 2 * 4 * WIDTH + head);

@@ -1,11 +1,11 @@
-//! What is said of self-attention beside recurrent networks, each judged by what was measured here and now.
+//! Common claims about self-attention and recurrent networks, each checked against measurements on this machine.
 //!
-//! The claims are those of the fifth article of the series that the project follows, on self-attention and text
-//! classification: its comparison (an LSTM of 12.34 ms and self-attention of 8.76 ms for 32 sequences of 100 tokens),
-//! its table of parameters, and its exercise on cost.
+//! The claims come from the fifth article of the series that the project follows, on self-attention and text
+//! classification. Its comparison gives an LSTM 12.34 ms and self-attention 8.76 ms for 32 sequences of 100 tokens. Its
+//! table of parameters and its exercise on cost are checked too.
 //!
-//! A verdict is given where the figures can decide, wrong in at most 5 of 100 cases if nothing but chance were at work;
-//! else it is left open, and said what would decide it.
+//! A verdict is given if the figures decide the claim; chance alone makes it wrong in at most 5 of 100 cases. Otherwise
+//! the claim stays open, with a note on what would decide it.
 
 use super::spread::Spread;
 use super::time::Growth;
@@ -18,42 +18,42 @@ use chumoku_kernels::RecurrentCell;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// What came out.
+/// The result of checking a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It is so here.
+    /// The claim holds here.
     Holds,
-    /// It is not so here.
+    /// The claim does not hold here.
     DoesNotHold,
-    /// These figures do not decide it.
+    /// The figures do not decide the claim.
     Open,
 }
 
-/// A sentence in every language that people are spoken to in. In files it is English.
+/// A sentence in every language of the interface. Files contain the English one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Said {
-    /// In English.
+    /// The English sentence.
     pub en: String,
-    /// In Japanese.
+    /// The Japanese sentence.
     pub ja: String,
 }
 
 impl Said {
-    /// In one of the languages.
+    /// Returns the sentence in `lang`.
     pub fn text(&self, lang: Lang) -> &str {
         lang.pick(&self.en, &self.ja)
     }
 }
 
-/// In the language of the process.
+/// Writes the sentence in the language of the process.
 impl fmt::Display for Said {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.text(lang()))
     }
 }
 
-/// What is the same in every language.
+/// Text that is the same in every language.
 impl From<&str> for Said {
     fn from(text: &str) -> Said {
         Said { en: text.into(), ja: text.into() }
@@ -72,22 +72,22 @@ macro_rules! said {
     };
 }
 
-/// A claim and what was found.
+/// A claim, its verdict and the evidence.
 #[derive(Clone, Debug, Serialize)]
 pub struct Claim {
-    /// What is said.
+    /// The claim itself.
     pub claim: Said,
-    /// Whether it is so here.
+    /// The result of the check.
     pub verdict: Verdict,
-    /// The figures that say so.
+    /// The figures behind the verdict.
     pub found: Said,
-    /// What would decide a claim that is open.
+    /// The measurement that would decide an open claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub would_decide: Option<Said>,
 }
 
 impl Claim {
-    /// The claim, decided or else open.
+    /// Creates a claim; it is open if `holds` is `None`.
     fn new(claim: Said, holds: Option<bool>, found: Said, would_decide: impl FnOnce() -> Said) -> Claim {
         let verdict = match holds {
             Some(true) => Verdict::Holds,
@@ -98,10 +98,10 @@ impl Claim {
     }
 }
 
-/// How far a power may be from 1 to be called linear.
+/// Largest distance from 1 of a power that counts as linear.
 const LINEAR: f64 = 0.15;
 
-/// Judges all claims for which there are figures; scores are of test rows, or of others as `scored_on` says.
+/// Checks all claims for which there are figures. `scored_on` says which rows the scores come from.
 pub(super) fn judge(models: &[Compared], article: &Article, scored_on: &str) -> Vec<Claim> {
     let find = |network: BackboneKind, position| models.iter().find(|m| m.network == network && m.position == position);
     let transformer = find(BackboneKind::Transformer, PositionKind::Sinusoidal);
@@ -125,7 +125,7 @@ fn quieter() -> Said {
     said!("a quieter machine: runs side by side disagree", "より静かなマシン: 並べて測った時間が揃っていません",)
 }
 
-/// Which of two models of one size trains faster.
+/// Checks which of two models of the same size trains faster.
 fn speed(transformer: &Compared, lstm: &Compared) -> Claim {
     let pairs: Vec<_> = transformer
         .steps
@@ -152,17 +152,17 @@ fn speed(transformer: &Compared, lstm: &Compared) -> Claim {
     let or_none = |lengths: &str| if lengths.is_empty() { "–".to_owned() } else { lengths.to_owned() };
     let [faster, slower, undecided] = [&faster, &slower, &open].map(|lengths| or_none(lengths));
     let found = said!(
-        "models of one size, faster at lengths: transformer {faster}; LSTM {slower}; undecided {undecided}",
-        "同じ大きさのモデルで速い方と長さ: Transformer {faster}、LSTM {slower}、決まらない {undecided}",
+        "models of the same size are faster at lengths: transformer {faster}; LSTM {slower}; undecided {undecided}",
+        "同じ大きさのモデルで速い方（長さ別）: トランスフォーマー {faster}、LSTM {slower}、判定できない {undecided}",
     );
     let claim = said!(
         "self-attention trains faster up to lengths of about 512",
-        "長さおよそ 512 までは自己注意の方が速く学習する",
+        "長さおよそ 512 まではセルフアテンションの方が速く学習する",
     );
     Claim::new(claim, holds, found, quieter)
 }
 
-/// The figures of a growth.
+/// Describes the measured and the expected power of a growth.
 fn powers(growth: &Growth) -> Said {
     let Spread { low, median, high } = growth.power;
     let (expected, from, to) = (growth.expected, growth.lengths[0], growth.lengths[growth.lengths.len() - 1]);
@@ -177,7 +177,7 @@ fn too_few_lengths() -> Said {
     said!("too few lengths were timed", "測った長さが足りません")
 }
 
-/// Whether a recurrent network's time grows as the length.
+/// Checks whether a recurrent network's time grows linearly with the length.
 fn linear(lstm: &Compared) -> Claim {
     let claim = said!("a recurrent network's time grows linearly", "再帰型ネットワークの時間は長さに比例する");
     let Some(growth) = &lstm.growth else {
@@ -192,11 +192,11 @@ fn linear(lstm: &Compared) -> Claim {
     Claim::new(claim, holds, powers(growth), quieter)
 }
 
-/// Whether a transformer's time grows as the square of the length from its width on.
+/// Checks whether a transformer's time grows with the square of the length, for lengths from its width on.
 fn square(transformer: &Compared) -> Claim {
     let claim = said!(
-        "self-attention's grows with the square beyond the width",
-        "自己注意の時間は、幅を超える長さでは長さの二乗で増える",
+        "self-attention's time grows quadratically beyond the width",
+        "セルフアテンションの時間は、幅を超える長さでは長さの二乗で増える",
     );
     let width = format_thousands(transformer.width);
     let Some(growth) = &transformer.growth else {
@@ -215,27 +215,27 @@ fn square(transformer: &Compared) -> Claim {
     Claim::new(claim, growth.power.is_above(Growth::SQUARE), found, quieter)
 }
 
-/// Of the article's own two models.
+/// Checks the claims about the article's own two models.
 fn own(article: &Article) -> [Claim; 2] {
     let Article { lstm_ms, attention_ms, lstm_parameters, attention_parameters, speedup } = *article;
     let Spread { low, median, high } = speedup;
     let times = said!(
         "the article's two models, on this machine: LSTM {lstm_ms:.1} ms, attention {attention_ms:.1} ms, {median:.2} times \
          ({low:.2} to {high:.2})",
-        "この計算機で記事の二つのモデルは LSTM {lstm_ms:.1} ms、注意 {attention_ms:.1} ms、{median:.2} 倍 ({low:.2} から \
+        "この計算機で記事の二つのモデルは LSTM {lstm_ms:.1} ms、アテンション {attention_ms:.1} ms、{median:.2} 倍 ({low:.2} から \
          {high:.2})",
     );
     let [lstm, attention] = [lstm_parameters, attention_parameters].map(format_thousands);
     let parameters = said!(
         "the article's two models have {lstm} (LSTM) and {attention} (attention)",
-        "記事の二つのモデルは {lstm} 個 (LSTM) と {attention} 個 (注意)",
+        "記事の二つのモデルは {lstm} 個 (LSTM) と {attention} 個 (アテンション)",
     );
     let fewer = Some(lstm_parameters < attention_parameters);
     [
         Claim::new(
             said!(
                 "self-attention is 1.41 times as fast as an LSTM, forward, 32 sequences of length 100",
-                "順伝播、長さ 100 の 32 系列で、自己注意は LSTM の 1.41 倍速い",
+                "順伝播、長さ 100 の 32 系列で、セルフアテンションは LSTM の 1.41 倍速い",
             ),
             speedup.is_above(1.41),
             times,
@@ -253,36 +253,36 @@ fn own(article: &Article) -> [Claim; 2] {
     ]
 }
 
-/// The figures of a difference.
+/// Describes a difference of accuracy.
 fn points(difference: &Difference, first: &str, second: &str) -> Said {
     let [low, value, high] =
         [difference.interval()[0], difference.value(), difference.interval()[1]].map(|x| 100.0 * x);
     let (rows, apart) =
         (format_thousands(difference.rows), format_thousands(difference.first_only + difference.second_only));
     said!(
-        "accuracy of the {first} minus that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); of {rows} \
-         rows only one model is right on {apart}",
+        "accuracy of the {first} minus that of the {second}: {value:+.1} points ({low:+.1} to {high:+.1}); only \
+         one model is right on {apart} of {rows} rows",
         "正解率の差 ({first} − {second}): {value:+.1} ポイント ({low:+.1} から {high:+.1})。{rows} 行のうち一方だけが正しいのは \
          {apart} 行",
     )
 }
 
-/// Rows of which training has seen nothing, or more of them.
+/// Says which rows would decide the claim: held-out rows, or more of them.
 fn more_rows(difference: &Difference, is_new: bool, is_decided: impl Fn(&Difference) -> bool) -> Said {
-    let unseen = || said!("rows that training has not seen", "学習に使っていない行");
+    let unseen = || said!("rows that were not used for training", "学習に使っていない行");
     if !is_new {
         return unseen();
     }
     match difference.rows_until(is_decided).map(format_thousands) {
         Some(rows) => {
-            said!("about {rows} rows to test on, if they are like these", "似た行なら、およそ {rows} 行のテストデータ",)
+            said!("about {rows} test rows like these", "同様のテスト行がおよそ {rows} 行",)
         }
         None if difference.first_only == difference.second_only => said!(
-            "no number of rows like these, since so far the two are equally often right",
+            "no number of such rows: so far both models are equally often right",
             "このような行をいくら増やしても決まりません: 今のところ正しい回数が同じです",
         ),
         None => said!(
-            "no number of rows like these, since the difference is about as large as the limit",
+            "no number of such rows: the difference is close to the limit",
             "このような行をいくら増やしても決まりません: 差が判定の境目とほぼ同じです",
         ),
     }
@@ -295,7 +295,7 @@ fn accuracy(transformer: &Compared, lstm: &Compared, is_new: bool) -> Claim {
         [_, high] if high < 0.0 => Some(false),
         _ => None,
     };
-    let claim = said!("the transformer is the more accurate", "Transformer の方が正確である");
+    let claim = said!("the transformer is more accurate", "トランスフォーマーの方が正確である");
     let holds = judged(&difference).filter(|_| is_new);
     let would_decide = || more_rows(&difference, is_new, |d| judged(d).is_some());
     Claim::new(claim, holds, points(&difference, "transformer", "LSTM"), would_decide)
@@ -310,7 +310,7 @@ fn positions(sinusoidal: &Compared, learned: &Compared, is_new: bool) -> Claim {
     };
     let margin = 100.0 * MARGIN;
     let claim = said!(
-        "sinusoidal and learned positions do about equally well (to {margin:.0} points)",
+        "sinusoidal and learned positions are about equally accurate (within {margin:.0} points)",
         "正弦波と学習した位置の成績はほぼ等しい ({margin:.0} ポイント以内)",
     );
     let holds = judged(&difference).filter(|_| is_new);
@@ -327,7 +327,7 @@ mod tests {
 
     const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
-    /// How often a model is disturbed, and by how much: its time at a length, in one of eleven sweeps.
+    /// The time of a step, by its length and the number of the sweep (0 to 10).
     type Time<'a> = &'a dyn Fn(f64, usize) -> f64;
 
     fn model(network: BackboneKind, position: PositionKind, time: Time<'_>, right: Vec<bool>) -> Compared {
@@ -355,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Of `rows` rows all right but a run of `wrong` of them.
+    /// Outcomes of `rows` rows: all right except those in `wrong`.
     fn right(rows: usize, wrong: std::ops::Range<usize>) -> Vec<bool> {
         (0..rows).map(|row| !wrong.contains(&row)).collect()
     }
@@ -366,7 +366,7 @@ mod tests {
         Article { lstm_parameters: 1000, attention_parameters, lstm_ms: ratio, attention_ms: 1.0, speedup }
     }
 
-    /// Claims on scores of three models: transformer, learned positions, LSTM.
+    /// Returns the two claims on the scores of three models: transformer, learned positions, LSTM.
     fn on_scores(right: [Vec<bool>; 3], scored_on: &str) -> [Claim; 2] {
         let [ours, learned, lstm] = right;
         let models = [
@@ -379,7 +379,7 @@ mod tests {
         [claims[5].clone(), claims[6].clone()]
     }
 
-    /// Claims on time: speed, linear growth, square growth.
+    /// Returns the three claims on time: speed, linear growth, quadratic growth.
     fn on_times(transformer: Time<'_>, lstm: Time<'_>) -> Vec<Claim> {
         let models = [
             model(BackboneKind::Transformer, PositionKind::Sinusoidal, transformer, vec![]),
@@ -396,41 +396,42 @@ mod tests {
     }
 
     #[test]
-    fn scores_decide_where_the_rows_do() {
-        // Alike, each wrong on rows of its own: of 100 rows that decides nothing, of 20,000 that they are equal.
+    fn scores_decide_claims_if_there_are_enough_rows() {
+        // Equal accuracies with errors on different rows: 100 rows decide nothing, 20,000 show that the models are
+        // equal.
         let few = on_scores([right(100, 0..5), right(100, 5..10), right(100, 10..15)], "test");
         assert_eq!(verdicts(&few), [Open, Open]);
         assert!(few[0].would_decide.as_ref().unwrap().en.contains("equally often right"), "{few:?}");
         let asked = &few[1].would_decide.as_ref().unwrap().en;
         assert!(asked.starts_with("about 1,") || asked.starts_with("about 2,"), "{asked}");
-        // A point or two more of 100 rows decides nothing either.
+        // A lead of one or two points on 100 rows decides nothing either.
         let ahead = on_scores([right(100, 0..5), right(100, 5..11), right(100, 10..17)], "test");
         assert_eq!(verdicts(&ahead), [Open, Open]);
         assert!(ahead[0].would_decide.as_ref().unwrap().en.starts_with("about "), "{ahead:?}");
         let many = || [right(20_000, 0..500), right(20_000, 500..1000), right(20_000, 1000..1500)];
         assert_eq!(verdicts(&on_scores(many(), "test")), [Open, Holds]);
-        // Clearly apart, either way.
+        // Clear differences in both directions.
         let apart = |ours, learned, lstm| [right(1000, 0..ours), right(1000, 0..learned), right(1000, 0..lstm)];
         assert_eq!(verdicts(&on_scores(apart(100, 300, 200), "test")), [Holds, DoesNotHold]);
         assert_eq!(verdicts(&on_scores(apart(200, 20, 100), "test")), [DoesNotHold, DoesNotHold]);
-        // Apart for certain, but perhaps by less than the margin.
+        // A certain difference that may be smaller than the margin.
         assert_eq!(verdicts(&on_scores(apart(10, 30, 20), "test")), [Holds, Open]);
-        // Rows that training has seen decide nothing.
+        // Training rows decide nothing.
         let seen = on_scores(apart(100, 300, 200), "train");
         assert_eq!(verdicts(&seen), [Open, Open]);
-        assert!(seen[0].would_decide.as_ref().unwrap().en.contains("not seen"));
+        assert!(seen[0].would_decide.as_ref().unwrap().en.contains("not used"));
         assert_eq!(verdicts(&on_scores(many(), "train"))[1], Open);
     }
 
     #[test]
-    fn times_decide_where_the_runs_agree() {
+    fn times_decide_claims_if_the_runs_agree() {
         let jitter = |sweep: usize| 1.0 + 0.01 * sweep as f64;
-        // Squares and lines, clean; the LSTM slower at all short lengths.
+        // Exact quadratic and linear growth, with an LSTM that is slower at all short lengths.
         let clean = on_times(&|n, s| 1e-3 * n * n * jitter(s), &|n, s| 2.0 * n * jitter(s));
         assert_eq!(verdicts(&clean), [Holds, Holds, Holds]);
         let other = on_times(&|n, s| 3.0 * n * jitter(s), &|n, s| 1e-4 * n * n * jitter(s));
         assert_eq!(verdicts(&other), [DoesNotHold, DoesNotHold, DoesNotHold]);
-        // One disturbed sweep of eleven changes nothing; half of them leave everything open.
+        // One disturbed sweep of eleven changes nothing. Half of them leave everything open.
         let once = |s: usize| if s == 3 { 30.0 } else { 1.0 };
         let disturbed = on_times(&|n, s| 1e-3 * n * n * once(s), &|n, _| 2.0 * n);
         assert_eq!(verdicts(&disturbed)[0], Holds);
@@ -438,7 +439,7 @@ mod tests {
         let noisy = on_times(&|n, s| n * n * noise(n, s), &|n, s| n * noise(n, s + 1));
         assert_eq!(verdicts(&noisy), [Open, Open, Open]);
         assert!(noisy.iter().all(|claim| claim.would_decide.as_ref().unwrap().en.contains("quieter machine")));
-        // What theory says stands beside what was found.
+        // The expected power is printed next to the measured one.
         assert!(
             clean[1].found.en.contains("to the power 1.00 (1.00 to 1.00); by multiply-adds 1.00"),
             "{:?}",
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn powers_are_judged_by_how_far_they_are_from_one_and_two() {
+    fn powers_near_one_are_linear_and_powers_near_two_are_quadratic() {
         let of = |power: f64| verdicts(&on_times(&|n, _| n.powf(power), &|n, _| n.powf(power)))[1..].to_vec();
         for (power, expected) in [
             (0.8, [DoesNotHold, DoesNotHold]),
@@ -467,8 +468,8 @@ mod tests {
     }
 
     #[test]
-    fn many_lengths_are_less_certain_together_than_each_by_itself() {
-        // One sweep of eleven goes the other way, which leaves each length decided at 5 %.
+    fn more_lengths_need_stronger_evidence_for_each() {
+        // One sweep of eleven disagrees, which still decides each length at 5 %.
         let judged = |lengths: &[usize]| {
             let model = |network, position, [usual, disturbed]: [f64; 2]| {
                 let times = || (0..11).map(|sweep| if sweep == 3 { disturbed } else { usual }).collect();
@@ -484,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn the_articles_models_are_judged_by_their_spread_and_their_parameters() {
+    fn the_articles_models_are_compared_by_interval_and_parameters() {
         let of = |ratio, spread| verdicts(&own(&article(ratio, spread)));
         assert_eq!(of(1.5, 0.05), [Holds, Holds]);
         assert_eq!(of(0.9, 0.05), [DoesNotHold, DoesNotHold]);
@@ -492,12 +493,12 @@ mod tests {
     }
 
     #[test]
-    fn machines_read_english_and_people_their_language() {
+    fn json_is_english_and_text_is_localized() {
         let claim = &own(&article(1.4, 0.05))[0];
         let json = serde_json::to_value(claim).unwrap();
         assert_eq!(json["verdict"], "open");
         assert_eq!(json["would_decide"], claim.would_decide.as_ref().unwrap().en);
-        assert!(claim.claim.text(Lang::Ja).contains("自己注意"));
+        assert!(claim.claim.text(Lang::Ja).contains("セルフアテンション"));
         assert!(serde_json::to_value(&own(&article(1.4, 0.05))[1]).unwrap().get("would_decide").is_none());
     }
 }

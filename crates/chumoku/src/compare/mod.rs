@@ -1,16 +1,16 @@
-//! A transformer beside recurrent networks of its size, on the same data: accuracy, and the time of a training step by
-//! the length of its sequences.
+//! Compares a transformer with recurrent networks of its size on the same data: accuracy, and the time of a training
+//! step by sequence length.
 //!
-//! All are trained by [`crate::train::train`] with one plan, seed and split, and only the network differs; scores are
-//! those of the network alone, without the n-gram model. A transformer with learned positions stands beside the one with
+//! [`crate::train::train`] trains all of them with one plan, seed and split; only the network differs. Scores are those
+//! of the network alone, without the n-gram model. A transformer with learned positions is compared as well as one with
 //! sinusoidal positions.
 //!
 //! # Files
 //!
 //! - `article`: two small classifiers of an article
-//! - `claims`: statements that the measurements decide
-//! - `spread`: confidence limits of medians
-//! - `time`: step times by length
+//! - `claims`: claims that the measurements decide
+//! - `median_interval`: confidence intervals of medians
+//! - `step_time`: step times by length
 
 mod article;
 mod claims;
@@ -37,16 +37,17 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Instant;
 
-/// Tokens of the sequences whose steps are timed.
+/// Sequence lengths, in tokens, at which training steps are timed.
 pub const LENGTHS: [usize; 6] = [32, 64, 128, 256, 512, 1024];
 
-/// Sequences in a step that is timed.
+/// Sequences per timed step.
 pub const BATCH: usize = 32;
 
-/// Tokens from which the growth of a recurrent network's time is fitted: below, what each step costs anyhow is seen.
+/// Shortest length, in tokens, for fitting the growth of a recurrent network's time. The fixed cost of a step distorts
+/// shorter ones.
 const SHORTEST: usize = 128;
 
-/// What is compared, in the order in which it is shown.
+/// The compared networks, in the order of the report.
 const SUBJECTS: [(BackboneKind, PositionKind); 5] = [
     (BackboneKind::Transformer, PositionKind::Sinusoidal),
     (BackboneKind::Transformer, PositionKind::Learned),
@@ -55,41 +56,41 @@ const SUBJECTS: [(BackboneKind, PositionKind); 5] = [
     (BackboneKind::Recurrent(RecurrentCell::Gru), PositionKind::None),
 ];
 
-/// A model and its figures.
+/// A compared network and its figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     /// The network.
     pub network: BackboneKind,
     /// Its positional encoding.
     pub position: PositionKind,
-    /// Its sizes in a few words.
+    /// A short description of its sizes.
     pub sizes: Said,
-    /// Width of its embeddings.
+    /// Width of the embeddings.
     pub width: usize,
-    /// Numbers that training changes.
+    /// Number of trainable parameters.
     pub parameters: usize,
-    /// Share of the scored rows that the network alone gets right.
+    /// Accuracy of the network alone on the scored rows.
     pub accuracy: f64,
     /// Its macro-F1.
     pub macro_f1: f64,
     /// The middle 95 % of resampled macro-F1.
     pub macro_f1_interval: [f64; 2],
-    /// Epochs until the best were found and no better came.
+    /// Epochs trained until early stopping.
     pub epochs: u64,
-    /// Seconds of the whole training.
+    /// Training time in seconds.
     pub training_seconds: f64,
     /// Times of a training step, by length.
     pub steps: Vec<StepTime>,
-    /// How they grow: of a transformer from its width on, of a recurrent network from 128 tokens on; nothing where these
-    /// are fewer than three lengths.
+    /// Fitted growth of the step time: from its width on for a transformer, from 128 tokens on for a recurrent network.
+    /// `None` for fewer than three such lengths.
     pub growth: Option<Growth>,
-    /// Of each scored row, whether the network alone gets it right.
+    /// For each scored row, whether the network alone predicts it correctly.
     #[serde(skip)]
     pub right: Vec<bool>,
 }
 
 impl Compared {
-    /// What it is called in tables, in the language of the process.
+    /// Returns the name for tables, in the language of the process.
     pub fn name(&self) -> String {
         match self.position {
             PositionKind::Learned => tr!("{}, learned positions", "{}、学習された位置", self.network.display_name()),
@@ -97,56 +98,56 @@ impl Compared {
         }
     }
 
-    /// Milliseconds of a step of this length, where it was timed.
+    /// Returns the median milliseconds of a step at `length`, if it was timed.
     pub fn milliseconds(&self, length: usize) -> Option<f64> {
         self.steps.iter().find(|step| step.length == length).map(|step| step.median_ms)
     }
 }
 
-/// All that was found.
+/// The results of a comparison.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// The models.
     pub models: Vec<Compared>,
     /// Sequences in a timed step.
     pub batch: usize,
-    /// Rows that scores are of.
+    /// Number of scored rows.
     pub rows: usize,
-    /// Which rows: `test`, `valid` or `train`.
+    /// The scored part: `test`, `valid` or `train`.
     pub scored_on: String,
     /// The seed of all runs.
     pub seed: u64,
-    /// How exact matrix products were.
+    /// Precision of matrix products.
     pub precision: &'static str,
-    /// The instruction set.
+    /// The instruction set in use.
     pub isa: &'static str,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The article's own two models.
+    /// Results for the article's own two models.
     pub article: Article,
-    /// What is said of self-attention and recurrent networks, judged by these figures.
+    /// Claims about self-attention and recurrent networks, checked against these figures.
     pub claims: Vec<Claim>,
 }
 
-/// What is going on, for whoever shows it.
+/// Progress events of a comparison.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Stage<'a> {
     /// A model's training begins.
     Training(String),
-    /// Something happened in it.
+    /// An event of that training run.
     Event(TrainEvent<'a>),
-    /// A sweep of timed steps begins: which one, of how many.
+    /// A sweep of timed steps begins: its number and the total.
     Timing([usize; 2]),
 }
 
 /// Trains and times all models.
 ///
-/// `options` gives seed, epochs and precision. Checkpoints lie in a folder inside `place`, which is removed then; one that a killed
-/// process left there is removed first.
+/// `options` gives seed, epochs and precision. Checkpoints go to a temporary folder inside `parent`, which is removed
+/// at the end. A folder left behind by a killed process is removed first.
 ///
 /// # Errors
-/// If `place` cannot be written to, or a model cannot be trained; see [`train`].
+/// If `parent` cannot be written to, or a model cannot be trained; see [`train`].
 pub fn compare(
     data: &TrainingData,
     options: &TrainOptions,

@@ -1,24 +1,24 @@
-//! What repeated measurements say, whatever their distribution: limits of their median.
+//! Distribution-free confidence intervals of the median of repeated measurements.
 
 use serde::Serialize;
 
-/// A median, and the limits that it has with a given certainty.
+/// A median with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The least that the true median may be.
+    /// Lower limit of the true median.
     pub low: f64,
-    /// The median of what was measured.
+    /// The sample median.
     pub median: f64,
-    /// The most that it may be.
+    /// Upper limit of the true median.
     pub high: f64,
 }
 
 impl Spread {
-    /// Of measurements that do not depend on one another, with limits that miss the true median at most `level` of the
-    /// time: two of the measurements themselves, by the binomial distribution of how many lie below it (Hahn and Meeker
-    /// 1991, section 5.2).
+    /// Computes the interval from independent measurements. It misses the true median with probability `level` at most.
+    /// Its limits are two of the measurements, from the binomial distribution of the number below the median (Hahn and
+    /// Meeker 1991, section 5.2).
     ///
-    /// Without limits (infinite) where there are too few.
+    /// The limits are infinite if there are too few measurements.
     pub fn of(mut values: Vec<f64>, level: f64) -> Spread {
         values.sort_by(f64::total_cmp);
         let n = values.len();
@@ -26,7 +26,8 @@ impl Spread {
             0 => f64::NAN,
             _ => 0.5 * (values[(n - 1) / 2] + values[n / 2]),
         };
-        // As many as may be left out on each side: the chance that so many or fewer lie below the median, twice.
+        // Leave out as many on each side as the level allows: twice the chance that this many or fewer lie below the
+        // median.
         let (mut left_out, mut chance, mut term) = (0, 0.0, 0.5f64.powi(n as i32));
         while left_out < n.div_ceil(2) && 2.0 * (chance + term) <= level {
             chance += term;
@@ -39,7 +40,7 @@ impl Spread {
         }
     }
 
-    /// Whether the true median is above, or below, a value; nothing if that is not certain.
+    /// Returns whether the true median is above (`true`) or below (`false`) a value; `None` if neither is certain.
     pub(super) fn is_above(&self, value: f64) -> Option<bool> {
         match (self.low > value, self.high < value) {
             (true, _) => Some(true),
@@ -55,30 +56,30 @@ mod tests {
     use chumoku_kernels::Philox;
 
     #[test]
-    fn limits_are_those_of_the_binomial() {
+    fn limits_follow_the_binomial_distribution() {
         let of = |n: usize, level| Spread::of((1..=n).rev().map(|x| x as f64).collect(), level);
-        // Of 11 the second and the tenth: twice (1 + 11) / 2048 = 1.2 %; the third would be 6.5 %.
+        // For 11 values the second and the tenth: twice (1 + 11) / 2048 = 1.2 %; the third would give 6.5 %.
         assert_eq!(of(11, 0.05), Spread { low: 2.0, median: 6.0, high: 10.0 });
         assert_eq!(of(11, 0.07), Spread { low: 3.0, median: 6.0, high: 9.0 });
         assert_eq!(of(6, 0.05), Spread { low: 1.0, median: 3.5, high: 6.0 });
-        // Five cannot say anything at 5 %: all lie on one side in 2 of 32 draws.
+        // Five values decide nothing at 5 %: all lie on one side in 2 of 32 draws.
         assert_eq!((of(5, 0.05).low, of(5, 0.05).high), (f64::NEG_INFINITY, f64::INFINITY));
         assert!(Spread::of(vec![], 0.05).median.is_nan());
         assert_eq!([1.9, 5.0, 10.1].map(|x| of(11, 0.05).is_above(x)), [Some(true), None, Some(false)]);
     }
 
     #[test]
-    fn limits_miss_the_median_at_most_as_often_as_stated() {
+    fn limits_miss_the_median_at_most_at_the_stated_level() {
         for (n, level) in [(6, 0.05), (11, 0.0125), (11, 0.05), (15, 0.05)] {
             let draws = 4000;
             let misses = (0..draws).filter(|&draw| {
                 let random = Philox::new(3, draw);
-                // Skewed, as times are: most near the least, a few far above. The median of u² is ¼.
+                // Skewed, as times are: most are near the minimum, a few far above. The median of u² is ¼.
                 let values = (0..n).map(|i| f64::from(random.uniform(i)).powi(2)).collect();
                 Spread::of(values, level).is_above(0.25).is_some()
             });
             let rate = misses.count() as f64 / draws as f64;
-            // Three standard errors of what is at most the level.
+            // The level plus three standard errors.
             assert!(rate <= level + 3.0 * (level / draws as f64).sqrt(), "{n} at {level}: {rate}");
         }
     }

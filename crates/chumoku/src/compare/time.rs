@@ -1,4 +1,4 @@
-//! The time of a training step, and how it grows.
+//! Measures the time of a training step and fits its growth with sequence length.
 
 use super::BATCH;
 use super::spread::Spread;
@@ -15,27 +15,27 @@ use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
 use std::time::Instant;
 
-/// Sweeps over all lengths that count, after one that does not. Of eleven one may be disturbed, and limits of four medians
-/// at a time still hold in 95 of 100 cases.
+/// Timed sweeps over all lengths, after one warm-up sweep. One of eleven may be disturbed, and the limits of four
+/// medians together still hold in 95 of 100 cases.
 const SWEEPS: usize = 11;
 
-/// Lengths of which a growth is fitted, at least.
+/// Fewest lengths to fit a growth to.
 const FEWEST_LENGTHS: usize = 3;
 
-/// Milliseconds of a training step: forward, loss, backward and optimiser.
+/// Milliseconds of a training step: forward, loss, backward and optimizer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepTime {
-    /// Tokens of each sequence.
+    /// Tokens per sequence.
     pub length: usize,
-    /// The median.
+    /// Median time.
     pub median_ms: f64,
-    /// The shortest.
+    /// Shortest time.
     pub min_ms: f64,
-    /// The longest.
+    /// Longest time.
     pub max_ms: f64,
-    /// Runs.
+    /// Number of timed runs.
     pub runs: usize,
-    /// All of them, one of each sweep: what has the same place was measured side by side.
+    /// All times, one per sweep. Times with the same index were measured side by side.
     pub all_ms: Vec<f64>,
 }
 
@@ -48,21 +48,21 @@ impl StepTime {
     }
 }
 
-/// How the time of a step grows: time is about a constant times the length to this power.
+/// The growth of the step time: time is about a constant times length to this power.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
     /// The lengths.
     pub lengths: Vec<usize>,
     /// The power, fitted to each sweep (least squares of logarithms).
     pub power: Spread,
-    /// The power by which the network's multiply–adds grow over these lengths at its width, fitted alike.
+    /// The power by which the network's multiply–adds grow over these lengths at its width, fitted in the same way.
     pub expected: f64,
-    /// From which length on multiply–adds grow at least with the power 1.85, twofold lengths compared; none for networks
-    /// of which they never do.
+    /// The length from which multiply–adds grow at least with the power 1.85, measured by doubling the length. `None`
+    /// if they never do.
     pub square_from: Option<usize>,
 }
 
-/// The slope of a straight line through points (least squares).
+/// The least-squares slope of a line through points.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let n = points.len() as f64;
     let (mean_x, mean_y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
@@ -71,10 +71,10 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 }
 
 impl Growth {
-    /// The power from which growth is called that of the square.
+    /// The power from which growth counts as quadratic.
     pub(super) const SQUARE: f64 = 1.85;
 
-    /// Of a model's steps of at least `shortest` tokens; nothing where these are too few lengths.
+    /// Fits the growth over the steps of at least `shortest` tokens. Returns `None` if there are too few.
     pub(super) fn of(steps: &[StepTime], sizes: &CountConfig, shortest: usize) -> Result<Option<Growth>> {
         let steps: Vec<&StepTime> = steps.iter().filter(|step| step.length >= shortest).collect();
         if steps.len() < FEWEST_LENGTHS {
@@ -127,7 +127,7 @@ impl Subject {
         })
     }
 
-    /// One step on as many sequences of `length` tokens as there are in a batch; its milliseconds.
+    /// Runs one training step on a batch of sequences of `length` tokens. Returns its milliseconds.
     fn step(&mut self, length: usize) -> Result<f64> {
         let config = self.model.config();
         let random = Philox::new(1, length as u64);
@@ -152,8 +152,9 @@ impl Subject {
     }
 }
 
-/// Times of a step of each length, for each model. Each sweep goes over all lengths, and at each length models take turns, so
-/// that what else the machine does meets all alike. `observe` is told which sweep begins, of how many.
+/// Times a training step of each model at each length. Each sweep visits all lengths, and the models take turns at each
+/// length, so that other load on the machine affects all of them alike. Calls `observe` with the number of the sweep
+/// and the total.
 pub(super) fn steps(
     configs: &[ClassifierConfig],
     options: &TrainOptions,
@@ -186,14 +187,14 @@ mod tests {
     use chumoku_kernels::RecurrentCell;
 
     #[test]
-    fn the_median_counts() {
+    fn a_step_time_reports_the_median() {
         let all_ms = vec![9.0, 1.0, 2.0, 3.0, 100.0];
         let time = StepTime::of(32, all_ms.clone());
         assert_eq!(time, StepTime { length: 32, median_ms: 3.0, min_ms: 1.0, max_ms: 100.0, runs: 5, all_ms });
     }
 
     #[test]
-    fn growth_is_the_slope_of_logarithms_and_stands_beside_that_of_the_work() {
+    fn growth_is_the_slope_of_logarithms_next_to_the_expected_one() {
         let steps = |time: &dyn Fn(f64) -> f64| -> Vec<StepTime> {
             let step =
                 |n: usize| StepTime::of(n, (0..11).map(|i| time(n as f64) * (1.0 + 0.001 * f64::from(i))).collect());
@@ -205,8 +206,8 @@ mod tests {
         for power in [found.power.low, found.power.median, found.power.high] {
             assert!((power - 2.0).abs() < 1e-9, "{found:?}");
         }
-        // A layer's work is 12·n·d² + 2·n²·d. Over twice the length, with r = n / (6 d), it grows (2 + 4 r) / (1 + r)
-        // times: with the power 1.85 from r = 4.1 on, 3,120 tokens; the next power of two is 4,096.
+        // A layer's work is 12·n·d² + 2·n²·d. With r = n / (6 d), doubling the length multiplies it by (2 + 4 r) / (1 +
+        // r). The power reaches 1.85 at r = 4.1, which is 3,120 tokens; the next power of two is 4,096.
         let work = |n: f64| (12.0 * n * 128.0 * 128.0 + 2.0 * n * n * 128.0).ln();
         let points = [128.0f64, 256.0, 512.0, 1024.0].map(|n| (n.ln(), work(n)));
         assert!((found.expected - slope(&points)).abs() < 1e-9 && found.expected < 1.4, "{found:?}");

@@ -1,4 +1,5 @@
-//! A conditional random field and a network that says of each unit alone what it is: a product of experts (Hinton 2002).
+//! The blend of a conditional random field with a network that predicts each unit independently: a product of experts
+//! (Hinton 2002).
 //!
 //! ```text
 //! score(y) = network · Σ_t ln p(y_t) + crf · score_crf(y)
@@ -11,31 +12,31 @@ use crate::tr;
 use chumoku_kernels::parallel;
 use serde::{Deserialize, Serialize};
 
-/// How much each of the two counts.
+/// The weights of the two members.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaggerBlend {
-    /// The network's log-probabilities.
+    /// The weight of the network's log-probabilities.
     pub network: f32,
-    /// The scores of the conditional random field.
+    /// The weight of the random field's scores.
     pub crf: f32,
 }
 
-/// What both say of a text.
+/// The emissions of both members for a text.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberEmissions {
-    /// Scores of the conditional random field: (units, labels).
+    /// The scores of the random field: (units, labels).
     pub(crate) crf: Vec<f32>,
-    /// Log-probabilities of the network: (units, labels); empty without one.
+    /// The log-probabilities of the network: (units, labels). Empty without a network.
     pub(crate) network: Vec<f32>,
 }
 
 impl TaggerBlend {
-    /// The network alone.
+    /// Uses only the network.
     pub const NETWORK: TaggerBlend = TaggerBlend { network: 1.0, crf: 0.0 };
-    /// The conditional random field alone.
+    /// Uses only the conditional random field.
     pub const CRF: TaggerBlend = TaggerBlend { network: 0.0, crf: 1.0 };
 
-    /// What is wrong with them, if anything.
+    /// Checks the weights.
     pub(crate) fn check(self) -> Result<(), String> {
         match [self.network, self.crf].iter().all(|x| x.is_finite() && *x >= 0.0) {
             true => Ok(()),
@@ -48,7 +49,7 @@ impl TaggerBlend {
         }
     }
 
-    /// Scores of each label at each unit.
+    /// Returns the blended score of each label at each unit.
     pub(crate) fn emissions(self, halves: &MemberEmissions) -> Vec<f32> {
         match halves.network.is_empty() {
             true => halves.crf.iter().map(|e| self.crf * e).collect(),
@@ -56,15 +57,15 @@ impl TaggerBlend {
         }
     }
 
-    /// Scores of each two labels in a row.
+    /// Returns the score of each pair of consecutive labels.
     pub(crate) fn transitions(self, crf: &Crf, tags: TagScheme) -> Transitions {
         tags.transitions(&crf.transitions.iter().map(|w| self.crf * w).collect::<Vec<f32>>())
     }
 
-    /// The shares under which these rows' labels are likeliest. The problem is convex: steps along either axis, halved where
-    /// none leads down, come to its bottom.
+    /// Fits the weights by maximum likelihood of these rows' labels. The problem is convex. Steps along each axis,
+    /// halved when neither lowers the loss, reach the minimum.
     pub(crate) fn fit(crf: &Crf, tags: TagScheme, rows: &[(MemberEmissions, Vec<usize>)]) -> TaggerBlend {
-        /// Rows that a distance of 1 from even shares weighs as much as.
+        /// The number of rows that a distance of 1 from equal weights counts as.
         const PRIOR_ROWS: f64 = 4.0;
         const EVEN: TaggerBlend = TaggerBlend { network: 0.5, crf: 0.5 };
         let loss = |shares: TaggerBlend| -> f64 {
@@ -77,7 +78,7 @@ impl TaggerBlend {
                 let sums = ForwardBackward::new(&emissions, &transitions);
                 sums.map_or(f64::INFINITY, |sums| sums.log_z - path_score(&emissions, &transitions, labels))
             };
-            // One by one in their order, whatever the threads.
+            // Losses are summed in the order of the rows, independent of threads.
             let losses = parallel::map(rows, of_row);
             let pull = f64::from(shares.network - EVEN.network).powi(2) + f64::from(shares.crf - EVEN.crf).powi(2);
             losses.iter().sum::<f64>() + 0.5 * PRIOR_ROWS * pull
@@ -105,7 +106,7 @@ mod tests {
 
     const TAGS: TagScheme = TagScheme { kinds: 2, each_word: true };
 
-    /// Rows of three units whose labels are right where `trusted` says so, and else said at random.
+    /// Rows of three units. A member's labels are right with its probability in `trusted`, and otherwise random.
     fn rows(n: u64, trusted: [f32; 2]) -> Vec<(MemberEmissions, Vec<usize>)> {
         let random = Philox::new(3, 9);
         let row = |i: u64| {
@@ -125,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn who_is_right_counts() {
+    fn the_reliable_member_gets_the_weight() {
         let crf = Crf { hashes: vec![], weights: vec![], transitions: vec![0.0; 6] };
         let network = TaggerBlend::fit(&crf, TAGS, &rows(2000, [0.5, 0.9]));
         assert!((network.network - 1.0).abs() < 0.1 && network.crf < 0.06, "{network:?}");
         let of_crf = TaggerBlend::fit(&crf, TAGS, &rows(2000, [0.9, 0.5]));
         assert!((of_crf.crf - 1.0).abs() < 0.1 && of_crf.network < 0.06, "{of_crf:?}");
-        // Two that are right independently of each other count in full.
+        // Two independently reliable members get full weights.
         let both = TaggerBlend::fit(&crf, TAGS, &rows(2000, [0.9, 0.9]));
         assert!((both.crf - 1.0).abs() < 0.15 && (both.network - 1.0).abs() < 0.15, "{both:?}");
         assert_eq!(TaggerBlend::fit(&crf, TAGS, &[]), TaggerBlend { network: 0.5, crf: 0.5 });

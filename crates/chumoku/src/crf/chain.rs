@@ -1,4 +1,5 @@
-//! A linear chain of labels: its probabilities, their gradient, and the best labels (Lafferty, McCallum and Pereira 2001).
+//! A linear-chain conditional random field: probabilities, their gradient, and the best labels (Lafferty, McCallum and
+//! Pereira 2001).
 //!
 //! With emissions e (positions, labels) and transitions w (labels + 1, labels), whose last row is the start,
 //!
@@ -6,10 +7,11 @@
 //! score(y) = Σ_t e[t, y_t] + w[y_{t−1}, y_t]        p(y) = exp(score(y)) / Z
 //! ```
 //!
-//! Z and the marginals come from the forward and backward sums, each position scaled to a sum of 1 (Rabiner 1989), which is
-//! the log-space recurrence without a logarithm a step. A transition of −∞ is forbidden: no path with it has any probability.
+//! Z and the marginals come from the forward and backward sums. Each position is scaled to a sum of 1 (Rabiner 1989).
+//! This equals the log-space recurrence without a logarithm per step. A transition of −∞ is forbidden: paths with it
+//! have probability 0.
 
-/// Transitions between labels, ready for sums.
+/// Transitions between labels, with their exponentials.
 #[derive(Clone, Debug)]
 pub(crate) struct Transitions {
     pub(crate) labels: usize,
@@ -25,7 +27,7 @@ impl Transitions {
         Transitions { labels, scores, exp }
     }
 
-    /// Adds to one of them.
+    /// Sets the score of one transition.
     pub(crate) fn set(&mut self, at: usize, score: f64) {
         self.scores[at] = score;
         self.exp[at] = score.exp();
@@ -36,20 +38,20 @@ impl Transitions {
     }
 }
 
-/// The sums of a chain.
+/// The forward and backward sums of a chain.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardBackward {
     /// exp(e − max e), (positions, labels).
     potentials: Vec<f64>,
     forward: Vec<f64>,
     backward: Vec<f64>,
-    /// What each position's forward sums were divided by.
+    /// The divisor of the forward sums at each position.
     scales: Vec<f64>,
     pub(crate) log_z: f64,
 }
 
 impl ForwardBackward {
-    /// Forward and backward sums of `emissions` (positions, labels); none if they are not finite or no path is possible.
+    /// Computes the sums of `emissions` (positions, labels). `None` if they are not finite or no path is possible.
     pub(crate) fn new(emissions: &[f32], transitions: &Transitions) -> Option<ForwardBackward> {
         let labels = transitions.labels;
         let n = emissions.len() / labels;
@@ -100,13 +102,13 @@ impl ForwardBackward {
         Some(sums)
     }
 
-    /// The probability of each label at a position.
+    /// Returns the probability of each label at a position.
     pub(crate) fn marginals(&self, t: usize, labels: usize) -> impl Iterator<Item = f64> {
         let here = t * labels..(t + 1) * labels;
         self.forward[here.clone()].iter().zip(&self.backward[here]).map(|(f, b)| f * b)
     }
 
-    /// Adds `sign` times the probability of each pair of neighbours to `pairs` (labels + 1, labels).
+    /// Adds the probability of each pair of neighboring labels to `pairs` (labels + 1, labels).
     pub(crate) fn add_pairs(&self, transitions: &Transitions, pairs: &mut [f64]) {
         let labels = transitions.labels;
         for (p, m) in pairs[labels * labels..].iter_mut().zip(self.marginals(0, labels)) {
@@ -123,7 +125,8 @@ impl ForwardBackward {
         }
     }
 
-    /// The probability that the labels from position `start` on are these, and that the next is none of `unlike`.
+    /// Returns the probability that the labels from position `start` are `path`, and that the next label is not
+    /// `excluded_next`.
     pub(crate) fn probability(
         &self,
         transitions: &Transitions,
@@ -148,7 +151,7 @@ impl ForwardBackward {
     }
 }
 
-/// The score of a path.
+/// Returns the score of a path.
 pub(crate) fn path_score(emissions: &[f32], transitions: &Transitions, path: &[usize]) -> f64 {
     let labels = transitions.labels;
     let step = |(t, &y): (usize, &usize)| {
@@ -158,7 +161,7 @@ pub(crate) fn path_score(emissions: &[f32], transitions: &Transitions, path: &[u
     path.iter().enumerate().map(step).sum()
 }
 
-/// The path of the highest score (Viterbi 1967), the first of equals.
+/// Returns the path with the highest score (Viterbi 1967). Ties go to the first path.
 pub(crate) fn viterbi(emissions: &[f32], transitions: &Transitions) -> Vec<usize> {
     let labels = transitions.labels;
     let n = emissions.len() / labels;
@@ -186,8 +189,8 @@ pub(crate) fn viterbi(emissions: &[f32], transitions: &Transitions) -> Vec<usize
     path
 }
 
-/// The path of the highest score among those that have at each position a label that is `allowed` there, and its score; none if
-/// there is no such path.
+/// Returns the path with the highest score among those with an `allowed` label at each position, and its score. `None`
+/// if there is no such path.
 pub(crate) fn viterbi_allowed(
     emissions: &[f32],
     transitions: &Transitions,
@@ -213,7 +216,7 @@ mod tests {
         let emissions = (0..n * LABELS).map(|i| 2.0 * random.normal(i as u64)).collect();
         let mut scores: Vec<f64> =
             (0..(LABELS + 1) * LABELS).map(|i| f64::from(random.normal(1000 + i as u64))).collect();
-        // From label 0 to 2, and at the start.
+        // The transition from label 0 to 2, and one from the start.
         scores[2] = f64::NEG_INFINITY;
         scores[LABELS * LABELS + 2] = f64::NEG_INFINITY;
         (emissions, Transitions::new(LABELS, scores))
@@ -224,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_over_all_paths() {
+    fn sums_match_the_sums_over_all_paths() {
         for (n, seed) in [(1, 1), (2, 2), (5, 3), (6, 4)] {
             let (emissions, transitions) = chain(n, seed);
             let sums = ForwardBackward::new(&emissions, &transitions).unwrap();
@@ -266,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn gradients_are_differences() {
+    fn gradients_match_finite_differences() {
         let (mut emissions, transitions) = chain(5, 9);
         let path = [0, 1, 2, 2, 1];
         let loss = |emissions: &[f32], transitions: &Transitions| {
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_has_no_sums() {
+    fn infinite_values_have_no_sums() {
         let (mut emissions, transitions) = chain(3, 1);
         emissions[4] = f32::NAN;
         assert!(ForwardBackward::new(&emissions, &transitions).is_none());

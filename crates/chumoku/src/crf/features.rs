@@ -1,16 +1,16 @@
-//! What is seen of a word or character and its neighbours, as hashes. They are part of the model file: they must never change.
+//! Hashed features of a word or character and its neighbors. They are part of the model file and must never change.
 
 use crate::data::SpanUnit;
 use crate::ngram::hash::{finalize, fnv1a};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The features of each unit of a text.
+/// Returns the hashed features of each unit of a text.
 pub(crate) fn features(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<u64>> {
     collect_features(text, units, unit, |look| look.hash)
 }
 
-/// The same features in words, and the units that each looks at.
+/// Returns the same features with descriptions, and the units that each depends on.
 pub(crate) fn describe_features(text: &str, units: &[Range<usize>], unit: SpanUnit) -> Vec<Vec<FeatureDescription>> {
     collect_features(text, units, unit, |look| FeatureDescription::new(&look))
 }
@@ -27,33 +27,33 @@ fn collect_features<T>(
     }
 }
 
-/// A feature while it is gathered.
+/// A feature before conversion.
 struct RawFeature<'a> {
     hash: u64,
     template: &'a str,
     parts: &'a [&'a str],
-    /// The units that it looks at.
+    /// The units that the feature depends on.
     reach: Range<usize>,
 }
 
-/// A feature that can be told.
+/// A description of a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FeatureDescription {
     pub(crate) hash: u64,
-    /// What kind of thing it is.
+    /// The kind of feature.
     pub(crate) feature: String,
-    /// Where that lies, in units from its own: the first and the last.
+    /// The position of its first and last unit, relative to the described unit.
     pub(crate) at: Option<[isize; 2]>,
-    /// What is seen there.
+    /// The value of the feature.
     pub(crate) value: String,
-    /// The units that it looks at.
+    /// The units that the feature depends on.
     pub(crate) reach: Range<usize>,
 }
 
 impl FeatureDescription {
     fn new(look: &RawFeature<'_>) -> FeatureDescription {
         let offset = |text: &str| text.parse::<isize>().ok();
-        // Characters are called by their number and the first, "2 -1".
+        // Character windows are named by length and first offset, as in "2 -1".
         let window = |name: &str| {
             let (length, first) = name.split_once(' ')?;
             let (length, first) = (offset(length)?, offset(first)?);
@@ -70,7 +70,7 @@ impl FeatureDescription {
     }
 }
 
-/// Gathers the features of one unit.
+/// Collects the features of one unit.
 struct FeatureCollector<T, F> {
     found: Vec<T>,
     buffer: String,
@@ -78,7 +78,7 @@ struct FeatureCollector<T, F> {
 }
 
 impl<T, F: Fn(RawFeature<'_>) -> T> FeatureCollector<T, F> {
-    /// Adds what lies in the units `reach`.
+    /// Adds a feature that depends on these units.
     fn add(&mut self, template: &str, parts: &[&str], reach: Range<usize>) {
         self.buffer.clear();
         self.buffer.push_str(template);
@@ -90,20 +90,20 @@ impl<T, F: Fn(RawFeature<'_>) -> T> FeatureCollector<T, F> {
     }
 }
 
-/// The units from `first` to `last`, counted from unit `i`, that there are among `n`.
+/// Returns the units from offset `first` to `last` around unit `i`, clipped to `n` units.
 fn unit_range(i: usize, [first, last]: [isize; 2], n: usize) -> Range<usize> {
     let [start, end] = [first, last + 1].map(|offset| i.saturating_add_signed(offset).min(n));
     start..end
 }
 
-/// Characters of a run that are looked at: every one of its characters looks at the run, so long ones would take the square of
-/// their length.
+/// The number of characters of a run that count as its text. Each character of a run has a feature with this text, so
+/// the cost would otherwise be quadratic.
 const MAX_RUN: usize = 32;
 
-/// Beyond the ends of a text.
+/// A placeholder beyond the ends of a text.
 const BORDER: &str = "\u{2}";
 
-/// The class of a character, in a letter.
+/// Returns the class of a character as a letter.
 fn character_class(c: char) -> char {
     match u32::from(c) {
         0x3041..=0x309F => 'h',
@@ -117,7 +117,7 @@ fn character_class(c: char) -> char {
     }
 }
 
-/// Classes of the characters of a word, each run of equal ones once.
+/// Returns the character classes of a word, with repetitions collapsed.
 fn shape(word: &str) -> String {
     let mut out = String::new();
     word.chars().map(character_class).for_each(|c| {
@@ -197,7 +197,7 @@ fn character_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFe
         let mut seen = FeatureCollector { found: Vec::with_capacity(60), buffer: String::new(), convert: keep };
         seen.add("bias", &[], 0..0);
         let here = i as isize;
-        // Everything of one to four characters that lies near, and classes likewise.
+        // Nearby n-grams of one to four characters, and of up to three character classes.
         for length in 1..=4_isize {
             for first in -3..=(4 - length) {
                 if length > 1 && (first > 1 || first + length < 0) {
@@ -226,12 +226,12 @@ fn character_features<T>(text: &str, units: &[Range<usize>], keep: impl Fn(RawFe
         let from = before.map_or(run.start, |before| before.start);
         let to = behind.map_or(run.end, |behind| behind.end);
         let [before, behind] = [before, behind].map(content);
-        // Where those runs lie is told by what stands between.
+        // The position of these runs depends on the characters in between.
         seen.add("run-before", &[&before], from..i + 1);
         seen.add("run-behind", &[&behind], i..to);
         seen.add("run-behind-class", &[&kind, &behind], i..to);
         seen.add("run-before-class", &[&kind, &before], from..i + 1);
-        // How the run ends tells what it is: 市, 大学, 株式会社.
+        // The end of a run often determines its kind: 市, 大学, 株式会社.
         for n in 1..=2.min(run.len()) {
             seen.add("run-ends", &[&kind, &signs[run.end - n..run.end].concat()], i.min(run.end - n)..run.end);
         }
@@ -250,29 +250,30 @@ mod tests {
     }
 
     #[test]
-    fn words_of_one_form_share_their_shape_and_not_themselves() {
+    fn words_of_one_shape_share_shape_features_but_not_word_features() {
         let words = seen("Anna met Oslo", SpanUnit::Words);
         assert_eq!(words.len(), 3);
         assert!(!words[0].is_disjoint(&words[2]) && words[0] != words[2]);
-        // What lies beside a word is seen: the same word elsewhere is another.
+        // Features include the neighbors: the same word elsewhere has others.
         assert_ne!(words[1], seen("met", SpanUnit::Words)[0]);
         assert_eq!(shape("McDonald's-2"), "XxXx'x-d");
         assert_eq!(shape("東京タワーへ"), "ckh");
     }
 
     #[test]
-    fn a_long_run_is_looked_at_by_its_beginning() {
+    fn long_runs_contribute_only_their_beginning() {
         let differing = |n: usize| {
             let [a, b] =
                 ["キ", "ク"].map(|end| seen(&format!("{}{end}", "カ".repeat(n)), SpanUnit::Characters).swap_remove(0));
             a.difference(&b).count()
         };
-        // How a run ends, in one character and in two; and of one that is short enough, the whole, with and without the place.
+        // Features of the run's end, in one and two characters. A short run also has its whole text, with and without
+        // the position.
         assert_eq!((differing(40), differing(31)), (2, 4));
     }
 
     #[test]
-    fn what_a_feature_looks_at_is_told() {
+    fn features_are_described_with_the_units_they_depend_on() {
         for (unit, text, other) in [
             (SpanUnit::Words, "Anna Brown met Mr Keller and OSLO", "q7"),
             (SpanUnit::Characters, "田中さんはトヨタ自動車の社長に会った。", "7"),
@@ -289,7 +290,7 @@ mod tests {
                     for told in of_unit.iter().filter(|told| !told.reach.contains(&at)) {
                         assert!(changed.contains(&told.hash), "{told:?} does not look at unit {at} of {text}");
                     }
-                    // And what looks at it alone is gone.
+                    // Features that depend only on the changed unit are gone.
                     let alone = of_unit.iter().filter(|told| told.reach == (at..at + 1));
                     let gone = alone.clone().filter(|told| !changed.contains(&told.hash)).count();
                     assert!(2 * gone >= alone.count(), "unit {at} of {text}");

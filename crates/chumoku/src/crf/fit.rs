@@ -1,7 +1,8 @@
-//! Training: the penalised likelihood, climbed sentence by sentence (AdaGrad; Duchi, Hazan and Singer 2011).
+//! Training: stochastic ascent of the penalized likelihood, sentence by sentence (AdaGrad; Duchi, Hazan and Singer
+//! 2011).
 //!
-//! Each sentence is learnt from in its turn, so nothing depends on threads. Weights of features that a sentence does not have would
-//! only shrink by the penalty; that is made up for when they next occur.
+//! Sentences are processed in sequence, so the result does not depend on threads. The penalty on features that a
+//! sentence does not have is applied later, when they next occur.
 
 use super::Crf;
 use super::chain::{ForwardBackward, Transitions, path_score, viterbi};
@@ -9,20 +10,20 @@ use super::tags::TagScheme;
 use chumoku_kernels::Philox;
 use std::collections::HashMap;
 
-/// What squares of gradients begin with.
+/// The initial sum of squared gradients.
 const INITIAL_SQUARE: f32 = 0.1;
-/// Most weights; of larger data what is seen rarely is left out.
+/// The maximum number of weights. Larger data drops rare features.
 const MAX_WEIGHTS: usize = 1 << 23;
 
-/// A sentence to learn from.
+/// A training sentence.
 pub(crate) struct CrfSentence {
-    /// Of each unit the hashes of what is seen.
+    /// The feature hashes of each unit.
     pub(crate) features: Vec<Vec<u64>>,
-    /// The label of each.
+    /// The label of each unit.
     pub(crate) labels: Vec<usize>,
 }
 
-/// Scores of each label at each unit.
+/// Returns the score of each label at each unit.
 pub(super) fn emissions(weights: &[f32], known: &[Vec<u32>], labels: usize) -> Vec<f32> {
     let mut out = vec![0.0; known.len() * labels];
     for (row, features) in out.chunks_exact_mut(labels).zip(known) {
@@ -34,18 +35,18 @@ pub(super) fn emissions(weights: &[f32], known: &[Vec<u32>], labels: usize) -> V
     out
 }
 
-/// Sentences whose features have numbers.
+/// Training sentences with feature indices.
 pub(crate) struct Corpus {
     tags: TagScheme,
-    /// Strictly ascending; a feature's number is its place.
+    /// In strictly ascending order. The position of a hash is the index of its feature.
     hashes: Vec<u64>,
-    /// Of each sentence, of each unit, its features.
+    /// The feature indices by sentence and unit.
     known: Vec<Vec<Vec<u32>>>,
     labels: Vec<Vec<usize>>,
 }
 
 impl Corpus {
-    /// Numbers what is seen in these sentences, and what is seen more often alone where there is too much.
+    /// Builds the corpus, and drops rare features if there are too many weights.
     pub(crate) fn new(sentences: Vec<CrfSentence>, tags: TagScheme) -> Corpus {
         Corpus::with_max_weights(sentences, tags, MAX_WEIGHTS)
     }
@@ -68,36 +69,36 @@ impl Corpus {
         corpus
     }
 
-    /// The numbers of what is seen of each unit, where it has one.
+    /// Returns the feature indices of each unit. Unknown features are skipped.
     pub(crate) fn feature_numbers(&self, seen: &[Vec<u64>]) -> Vec<Vec<u32>> {
         let find = |hash: &u64| self.hashes.binary_search(hash).ok().map(|at| at as u32);
         seen.iter().map(|seen| seen.iter().filter_map(find).collect()).collect()
     }
 }
 
-/// How a model learns.
+/// Training settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CrfSettings {
-    /// Step size at first.
+    /// The initial step size.
     pub(crate) rate: f32,
     /// The L2 penalty.
     pub(crate) penalty: f32,
 }
 
-/// A model while it learns.
+/// The state of training.
 pub(crate) struct CrfTrainer<'a> {
     corpus: &'a Corpus,
     rate: f32,
-    /// Of a sentence.
+    /// The penalty per sentence.
     penalty: f32,
     seed: u64,
     epoch: u64,
-    /// Sentences seen.
+    /// The number of processed sentences.
     step: u32,
     weights: Vec<f32>,
-    /// Sums of squared gradients.
+    /// The sums of squared gradients.
     squares: Vec<f32>,
-    /// When each feature was last seen.
+    /// The step at which each feature last occurred.
     touched: Vec<u32>,
     transitions: Transitions,
     transition_squares: Vec<f64>,
@@ -121,7 +122,8 @@ impl<'a> CrfTrainer<'a> {
         }
     }
 
-    /// Learns from each sentence once, in an order of its own. Gives the mean loss of a sentence, or none if one is not finite.
+    /// Trains on each sentence once, in a random order. Returns the mean loss per sentence, or `None` if a loss is not
+    /// finite.
     pub(crate) fn train_epoch(&mut self) -> Option<f64> {
         self.epoch += 1;
         let n = self.corpus.known.len();
@@ -172,7 +174,7 @@ impl<'a> CrfTrainer<'a> {
         loss.is_finite().then_some(loss)
     }
 
-    /// Makes up for what the penalty has done since these features were last seen.
+    /// Applies the penalty of the steps since these features last occurred.
     fn apply_penalty(&mut self, known: &[Vec<u32>]) {
         let labels = self.corpus.tags.count();
         for &feature in known.iter().flatten() {
@@ -187,12 +189,12 @@ impl<'a> CrfTrainer<'a> {
         }
     }
 
-    /// The best labels of a text, by what the corpus knows of its units.
+    /// Returns the best labels of a text, from the feature indices of its units.
     pub(crate) fn decode(&self, known: &[Vec<u32>]) -> Vec<usize> {
         viterbi(&emissions(&self.weights, known, self.corpus.tags.count()), &self.transitions)
     }
 
-    /// The model as it is.
+    /// Converts the state into a model.
     pub(crate) fn into_model(self) -> Crf {
         let finite = |x: &f64| if x.is_finite() { *x as f32 } else { 0.0 };
         Crf {
@@ -209,7 +211,7 @@ mod tests {
 
     const TAGS: TagScheme = TagScheme { kinds: 1, each_word: false };
 
-    /// Feature 7 begins a span, 8 goes on with it, 9 is outside; 100 and above are seen once.
+    /// Feature 7 begins a span, 8 continues it, 9 is outside. Features from 100 occur once.
     fn corpus() -> Corpus {
         let sentence = |i: u64| CrfSentence {
             features: vec![vec![9, 100 + i], vec![7], vec![8], vec![9]],
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_is_learnt() {
+    fn training_fits_the_data() {
         let corpus = corpus();
         let mut fit = CrfTrainer::new(&corpus, CrfSettings { rate: 0.3, penalty: 0.1 }, 1);
         let first = fit.train_epoch().unwrap();
@@ -229,7 +231,7 @@ mod tests {
             fit.decode(&corpus.feature_numbers(&[vec![9], vec![7], vec![8], vec![8], vec![9], vec![7]])),
             [0, 1, 2, 2, 0, 1]
         );
-        // An inside has no beginning before it.
+        // An inside label needs a beginning before it.
         assert_ne!(fit.decode(&corpus.feature_numbers(&[vec![8]])), [2]);
     }
 
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn of_large_data_the_rare_is_left_out() {
+    fn rare_features_of_large_data_are_dropped() {
         let sentence = |i: u64| CrfSentence { features: vec![vec![9, 100 + i]], labels: vec![0] };
         let corpus = Corpus::with_max_weights((0..20).map(sentence).collect(), TAGS, 20 * TAGS.count());
         assert_eq!(corpus.hashes, [9]);

@@ -1,9 +1,10 @@
-//! The labels of a chain: what units get, and what that means in spans.
+//! The tag scheme of a chain: labels of units and the spans they encode.
 
 use super::chain::Transitions;
 use std::ops::Range;
 
-/// Labels for spans of these kinds: `O`, then `B` and `I` of each kind (IOB2); or, where each word has a label, the kinds.
+/// The tag scheme for these kinds of spans: `O`, then `B` and `I` of each kind (IOB2). If every word has a label, the
+/// kinds themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TagScheme {
     pub(crate) kinds: usize,
@@ -15,18 +16,19 @@ impl TagScheme {
         if self.each_word { self.kinds } else { 2 * self.kinds + 1 }
     }
 
-    /// Whether a label may follow another; `count()` is the start. An `I` follows a `B` or `I` of its kind alone.
+    /// Returns `true` if a label may follow another. `from` is `count()` at the start. An `I` may only follow a `B` or
+    /// `I` of its kind.
     pub(crate) fn may_follow(self, from: usize, to: usize) -> bool {
         let is_inside = !self.each_word && to > 0 && to.is_multiple_of(2);
         !is_inside || from == to || from == to - 1
     }
 
-    /// The label that goes on with a span of this kind, if there is one.
+    /// Returns the label that continues a span of this kind, if there is one.
     pub(crate) fn inside_tag(self, kind: usize) -> Option<usize> {
         (!self.each_word).then_some(2 * kind + 2)
     }
 
-    /// The labels of a span of a kind over so many units.
+    /// Returns the labels of a span of this kind and length.
     pub(crate) fn span_tags(self, kind: usize, units: usize) -> Vec<usize> {
         match self.each_word {
             true => vec![kind; units],
@@ -34,8 +36,8 @@ impl TagScheme {
         }
     }
 
-    /// The labels of `units` units with these spans, each of units and a kind. A unit that is in no span though each word has a label
-    /// gets the first.
+    /// Returns the labels of `units` units with these spans, each given by its units and kind. If every word has a
+    /// label, units outside of spans get the first.
     pub(crate) fn encode(self, units: usize, spans: &[(Range<usize>, usize)]) -> Vec<usize> {
         let mut labels = vec![0; units];
         for (range, kind) in spans {
@@ -44,7 +46,7 @@ impl TagScheme {
         labels
     }
 
-    /// The spans that labels mean.
+    /// Returns the spans that the labels encode.
     pub(crate) fn decode(self, labels: &[usize]) -> Vec<(Range<usize>, usize)> {
         let mut spans: Vec<(Range<usize>, usize)> = Vec::new();
         for (i, &label) in labels.iter().enumerate() {
@@ -62,7 +64,7 @@ impl TagScheme {
         spans
     }
 
-    /// Transitions of these scores (count + 1, count), what may not be forbidden.
+    /// Builds transitions from these scores (count + 1, count), with invalid ones forbidden.
     pub(crate) fn transitions(self, scores: &[f32]) -> Transitions {
         let n = self.count();
         let allowed = |at: usize| self.may_follow(at / n, at % n);
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_come_back() {
+    fn decoding_returns_the_encoded_spans() {
         let tags = TagScheme { kinds: 2, each_word: false };
         let spans = vec![(0..2, 1), (2..3, 1), (3..4, 0), (5..8, 0)];
         let labels = tags.encode(9, &spans);

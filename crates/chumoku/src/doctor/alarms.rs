@@ -1,13 +1,13 @@
-//! False alarms: labels that differ from what the models say because the models are wrong.
+//! Estimates false alarms: labels that differ from the models' answers because the models are wrong.
 //!
-//! Wrong labels are about as frequent among rows of which the models are sure as among others. The models' own errors are
-//! not: they become rarer the surer the models are. So the share of labels that differ among the surest rows is taken for
-//! the share of wrong labels everywhere. Where more labels differ, the rest are errors of the models. For a row of which
-//! so many like it differ, the chance of a false alarm is 1 − (share of wrong labels) / (share that differs).
+//! Wrong labels are about as frequent among confident answers as among others. The models' own errors become rarer as
+//! confidence grows. So the share of differing labels among the most confident rows estimates the share of wrong labels
+//! everywhere. Where more labels differ, the rest are errors of the models. For a row, the probability of a false alarm
+//! is 1 − (share of wrong labels) / (share of rows of that confidence that differ).
 
 use crate::sorting;
 
-/// The surest rows: one part of so many, and at least as many rows.
+/// The most confident rows: one in this many, and at least this many.
 const SUREST: [usize; 2] = [10, 50];
 
 /// Rows of about the same confidence.
@@ -22,10 +22,11 @@ impl Block {
     }
 }
 
-/// The chance of a false alarm for each row, from how sure the models are of it and whether its label differs from their
-/// answer.
+/// Returns the probability of a false alarm for each row, given the models' confidence and whether the label differs
+/// from their answer.
 ///
-/// The share that differs is a monotone function of the confidence, fitted by pooling adjacent violators (Ayer et al. 1955).
+/// The share that differs is a monotone function of the confidence, fitted by pooling adjacent violators (Ayer et al.
+/// 1955).
 pub(super) fn chances(rows: &[(f32, bool)]) -> Vec<f64> {
     let order = sorting::argsort_by(rows.len(), &|a, b| rows[b].0.total_cmp(&rows[a].0));
     // Rows of equal confidence are one block, so that their order does not matter.
@@ -55,14 +56,14 @@ pub(super) fn chances(rows: &[(f32, bool)]) -> Vec<f64> {
     tie_of.into_iter().map(|tie| of_ties[tie]).collect()
 }
 
-/// The share of wrong labels: what differs among the surest rows, less one standard error.
+/// Estimates the share of wrong labels: the share that differs among the most confident rows, minus one standard error.
 ///
-/// Twice as many rows are taken for the surest as long as labels differ about as often among the new ones: where the models
-/// err hardly at all, what differs does not depend on how sure they are.
+/// The number of most confident rows is doubled while labels differ about as often among the added rows. Where the
+/// models hardly err, the share that differs does not depend on confidence.
 fn share_of_wrong_labels(ties: &[Block], rows: usize) -> f64 {
     let mut surest = (rows / SUREST[0]).max(SUREST[1]).min(rows);
     let error = |differ: f64, rows: f64| (differ * (1.0 - differ) / rows.max(1.0)).sqrt();
-    // One imaginary row that differs: none of fifty does not prove that none does.
+    // One imaginary differing row: none of fifty does not prove that there are none.
     let share = |differ: f64, rows: f64| (differ + 1.0) / (rows + 1.0);
     while surest > 0 && 2 * surest <= rows {
         let n = surest as f64;
@@ -78,7 +79,7 @@ fn share_of_wrong_labels(ties: &[Block], rows: usize) -> f64 {
     (found - error(found, n)).max(1.0 / (n + 1.0))
 }
 
-/// How many of so many of the surest rows have labels that differ; of rows of equal confidence, their part.
+/// Counts the differing labels among the `rows` most confident rows. A tie contributes in proportion.
 fn differing(ties: &[Block], rows: usize) -> f64 {
     let (mut left, mut differ) = (rows as f64, 0.0);
     for tie in ties {
@@ -94,8 +95,8 @@ mod tests {
     use super::*;
     use chumoku_kernels::Philox;
 
-    /// Rows with `noise` of wrong labels, judged by models that are right with the confidence they have, which is at least
-    /// `least`. What a row is: its confidence, whether its label differs, and whether the label is wrong.
+    /// Simulates rows, a share `noise` of them with wrong labels. The models' confidence is calibrated and at least
+    /// `least`. Each row is (confidence, label differs, label is wrong).
     fn rows(n: u64, least: f32, noise: f32) -> Vec<(f32, bool, bool)> {
         let random = Philox::new(3, 1);
         let row = |i: u64| {
@@ -106,7 +107,7 @@ mod tests {
         (0..n).map(row).collect()
     }
 
-    /// Expected and true false alarms among the labels that differ, and how many differ.
+    /// Returns the expected and the true number of false alarms, and the number of differing labels.
     fn alarms(rows: &[(f32, bool, bool)]) -> [f64; 3] {
         let told: Vec<(f32, bool)> = rows.iter().map(|row| (row.0, row.1)).collect();
         let expected = chances(&told).iter().zip(rows).filter(|(_, row)| row.1).map(|(chance, _)| chance).sum();
@@ -116,13 +117,13 @@ mod tests {
 
     #[test]
     fn false_alarms_are_about_as_many_as_expected() {
-        // A weak judge of right labels: all are.
+        // Weak models and no wrong labels: every difference is a false alarm.
         let [expected, truth, differ] = alarms(&rows(2000, 0.5, 0.0));
         assert!(truth == differ && expected > 0.88 * differ, "{expected} of {differ}");
-        // A strong one of labels of which one in twenty is wrong: hardly any.
+        // Strong models, and one wrong label in twenty: hardly any false alarms.
         let [expected, truth, differ] = alarms(&rows(2000, 0.99, 0.05));
         assert!(truth < 0.2 * differ && expected < 0.35 * differ, "{expected} of {differ}, {truth}");
-        // A weak one of such labels.
+        // Weak models, and one wrong label in twenty.
         let [expected, truth, _] = alarms(&rows(5000, 0.5, 0.05));
         assert!((expected - truth).abs() < 0.2 * truth, "{expected} for {truth}");
     }

@@ -1,21 +1,21 @@
 //! Confident learning (Northcutt, Jiang & Chuang, "Confident learning: estimating uncertainty in dataset labels", JAIR
-//! 2021): which labels are likely wrong, and how many, from probabilities that have not seen them.
+//! 2021): estimates from out-of-fold probabilities which labels are likely wrong, and how many.
 //!
-//! The threshold tⱼ of a class is the mean probability that its own rows have of it. A row is counted as class j if its
-//! probability of j reaches tⱼ (of several such classes the most probable). The confident joint C counts the rows by given
-//! label and by the class they are counted as. Its rows, scaled to the numbers of given labels, are the estimate of how
-//! labels and truth go together; what is off its diagonal is noise.
+//! The threshold tⱼ of a class is the mean probability of the class over its own rows. A row counts as class j if its
+//! probability of j reaches tⱼ; of several such classes, the most probable wins. The confident joint C counts the rows
+//! by given label and counted class. Its rows, scaled to the number of rows of each given label, estimate the joint
+//! distribution of given and true labels. The part off the diagonal is label noise.
 
 use std::collections::BTreeMap;
 
-/// What confident learning finds.
+/// The off-diagonal part of the confident joint.
 pub(super) struct Confident {
-    /// Estimated rows with a given label (first) whose true one is another (second); only those above 0.
+    /// Estimated number of rows by given label (first) and true label (second). Only pairs of different labels above 0.
     pub(super) pairs: BTreeMap<[u32; 2], f64>,
 }
 
 impl Confident {
-    /// From probabilities (rows, classes) and the given labels.
+    /// Estimates the joint from out-of-fold probabilities (rows, classes) and the given labels.
     pub(super) fn of(probabilities: &[f32], labels: &[u32], classes: usize) -> Confident {
         let (mut sums, mut rows) = (vec![0.0_f64; classes], vec![0_usize; classes]);
         for (p, &label) in probabilities.chunks_exact(classes).zip(labels) {
@@ -45,9 +45,9 @@ impl Confident {
         Confident { pairs: off_diagonal.map(scaled).collect() }
     }
 
-    /// Estimated rows with a wrong label.
+    /// Returns the estimated number of rows with a wrong label.
     pub(super) fn wrong(&self) -> f64 {
-        // The sum of nothing is a negative zero.
+        // An empty sum is −0.0.
         self.pairs.values().sum::<f64>() + 0.0
     }
 }
@@ -56,9 +56,9 @@ impl Confident {
 mod tests {
     use super::*;
 
-    /// Thresholds 0.75 and 0.625: of four rows a class one is counted as the other.
+    /// The thresholds are 0.75 and 0.625. One of the four rows of each class counts as the other.
     #[test]
-    fn the_joint_is_that_of_the_paper() {
+    fn the_joint_matches_the_paper() {
         let probabilities = [0.9, 0.1, 0.8, 0.2, 0.95, 0.05, 0.35, 0.65, 0.1, 0.9, 0.2, 0.8, 0.9, 0.1, 0.3, 0.7];
         let found = Confident::of(&probabilities, &[0, 0, 0, 0, 1, 1, 1, 1], 2);
         assert_eq!(found.pairs, BTreeMap::from([([0, 1], 1.0), ([1, 0], 1.0)]));
@@ -66,12 +66,12 @@ mod tests {
     }
 
     #[test]
-    fn rows_below_every_threshold_are_not_counted_but_share_the_noise() {
-        // Thresholds 0.433, 0.85, 0.9: the third row reaches none.
+    fn rows_below_every_threshold_are_scaled_in() {
+        // The thresholds are 0.433, 0.85 and 0.9. The third row reaches none.
         let probabilities =
             [0.9, 0.05, 0.05, 0.05, 0.9, 0.05, 0.35, 0.33, 0.32, 0.05, 0.9, 0.05, 0.05, 0.05, 0.9, 0.1, 0.8, 0.1];
         let found = Confident::of(&probabilities, &[0, 0, 0, 1, 2, 1], 3);
-        // One of the two that count among three rows of class 0.
+        // One of the two counted rows of class 0, scaled to its three rows.
         assert_eq!(found.pairs, BTreeMap::from([([0, 1], 1.5)]));
     }
 }

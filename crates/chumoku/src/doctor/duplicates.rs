@@ -1,36 +1,36 @@
-//! Groups of texts that are equal or nearly so, and texts of a test file that are in the training file.
+//! Finds groups of equal and nearly equal texts, and texts that a test file shares with the training file.
 
 use super::shingles::Near;
 use crate::data::normalize;
 use std::collections::{BTreeMap, HashMap};
 
-/// Rows whose texts are equal or nearly so.
+/// A group of rows with equal or nearly equal texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// Indices of the rows, ascending; at least two.
+    /// Row indices, ascending; at least two.
     pub rows: Vec<usize>,
-    /// Whether all are equal but for case and white space.
+    /// True if all texts are equal except for case and white space.
     pub exact: bool,
-    /// The least Jaccard similarity of the pairs that were compared; 1 of equal texts.
+    /// The smallest Jaccard similarity among the compared pairs; 1 for equal texts.
     pub similarity: f32,
-    /// Whether they have several labels.
+    /// True if the rows have different labels.
     pub conflict: bool,
 }
 
-/// A row of the test file whose text is, or nearly is, in the training file.
+/// A row of the test file whose text is also in the training file, exactly or nearly.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Leak {
     /// The row of the test file, from 0.
     pub row: usize,
-    /// The row of the training file that is most like it.
+    /// The most similar row of the training file.
     pub of: usize,
-    /// Whether they are equal but for case and white space.
+    /// True if the two texts are equal except for case and white space.
     pub exact: bool,
-    /// Their Jaccard similarity.
+    /// Jaccard similarity of the two texts.
     pub similarity: f32,
 }
 
-/// Which texts belong together.
+/// A union–find structure over texts.
 struct Union {
     parent: Vec<usize>,
 }
@@ -50,13 +50,13 @@ impl Union {
     }
 }
 
-/// The first row of each text, but for case and white space.
+/// Returns for each text the first row with the same text, ignoring case and white space.
 fn firsts(texts: &[&str]) -> Vec<usize> {
     let mut known: HashMap<String, usize> = HashMap::new();
     texts.iter().enumerate().map(|(row, text)| *known.entry(normalize(text)).or_insert(row)).collect()
 }
 
-/// The groups among the first `labels.len()` texts, in order of their first rows.
+/// Returns the groups among the first `labels.len()` texts, ordered by their first rows.
 pub(super) fn groups(texts: &[&str], labels: &[u32], near: &[Near]) -> Vec<Group> {
     let firsts = firsts(&texts[..labels.len()]);
     let mut union = Union { parent: (0..labels.len()).collect() };
@@ -79,7 +79,7 @@ pub(super) fn groups(texts: &[&str], labels: &[u32], near: &[Near]) -> Vec<Group
     members.into_iter().filter(|(_, rows)| rows.len() > 1).map(group).collect()
 }
 
-/// The texts from `trained` on that are among those before it.
+/// Returns the texts from `num_train` on that also occur before it.
 pub(super) fn leaks(texts: &[&str], trained: usize, near: &[Near]) -> Vec<Leak> {
     let firsts = firsts(texts);
     let mut best: BTreeMap<usize, Leak> = BTreeMap::new();
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_and_near_texts_are_groups_and_leaks() {
+    fn equal_and_similar_texts_form_groups_and_leaks() {
         let texts = ["One text", "another one", "one  TEXT", "one text!", "alone", "Another one", "one texts", "new"];
         let near = [([0, 2], 1.0), ([0, 3], 1.0), ([3, 6], 0.8), ([1, 5], 1.0)];
         let near = near.map(|(texts, similarity)| Near { texts, similarity });

@@ -1,31 +1,32 @@
-//! Signs that a text was read in a wrong encoding, or came out of a page or a program half decoded.
+//! Detects texts that were decoded with the wrong encoding, or only partly decoded from HTML or program code.
 
-/// What is broken in a text.
+/// An encoding fault of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// U+FFFD stands for what could not be read.
+    /// U+FFFD in place of undecodable bytes.
     Replaced,
-    /// UTF-8 that was read as Latin letters: “Ã©” for “é”.
+    /// UTF-8 decoded as Latin letters: “Ã©” for “é”.
     Latin {
-        /// What stands in the text.
+        /// The characters in the text.
         found: String,
-        /// What it was.
+        /// The original character.
         was: String,
     },
-    /// UTF-8 that was read as Shift_JIS (縺 for the kana), or Shift_JIS as Latin letters.
+    /// UTF-8 decoded as Shift_JIS (縺 for the kana), or Shift_JIS decoded as Latin letters.
     Japanese(String),
-    /// A character of Windows-1252 that was read as Latin-1, which has none in its place, and what it was.
+    /// A Windows-1252 character decoded as Latin-1, which has a control character there: the control character and the
+    /// original.
     Windows([char; 2]),
-    /// Entities of HTML: `&amp;`.
+    /// An HTML entity: `&amp;`.
     Entity(String),
-    /// Escapes of a program: `\u3042`.
+    /// A Unicode escape sequence: `\u3042`.
     Escape(String),
-    /// A character that steers a terminal.
+    /// A control character.
     Control(char),
 }
 
 impl Broken {
-    /// The first sign in a text, the surest first.
+    /// Returns the first fault in a text. The most certain kinds are tried first.
     pub(super) fn find(text: &str) -> Option<Broken> {
         let replaced = || text.contains('\u{FFFD}').then_some(Broken::Replaced);
         let latin = || misread(text).map(|(found, was)| Broken::Latin { found, was });
@@ -40,7 +41,7 @@ impl Broken {
             .or_else(|| text.chars().find(control).map(Broken::Control))
     }
 
-    /// The text as it probably was, where that is known.
+    /// Returns the probable original text, if the fault can be undone.
     pub(super) fn repaired(&self, text: &str) -> Option<String> {
         match self {
             Broken::Latin { .. } => Some(undone(text)),
@@ -51,20 +52,20 @@ impl Broken {
     }
 }
 
-/// Where Windows-1252 differs from Latin-1: the characters of the bytes 0x80 to 0x9F; 0 where it has none.
+/// The Windows-1252 characters of the bytes 0x80 to 0x9F, where it differs from Latin-1; 0 for unassigned bytes.
 const WINDOWS: [u16; 32] = [
     0x20AC, 0, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017D, 0, 0,
     0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0, 0x017E, 0x0178,
 ];
 
-/// What Windows-1252 has in the place of a control character of Latin-1.
+/// Returns the Windows-1252 character at the position of a control character of Latin-1.
 fn of_windows(c: char) -> Option<char> {
     let at = u32::from(c).checked_sub(0x80)?;
     let known = *WINDOWS.get(at as usize)?;
     if known == 0 { None } else { char::from_u32(known.into()) }
 }
 
-/// The byte that Windows-1252 (or Latin-1) reads as this character.
+/// Returns the byte that Windows-1252 (or Latin-1) decodes as this character.
 fn byte(c: char) -> Option<u8> {
     u8::try_from(u32::from(c)).ok().or_else(|| {
         let at = WINDOWS.iter().position(|&known| known != 0 && u32::from(known) == u32::from(c))?;
@@ -72,9 +73,9 @@ fn byte(c: char) -> Option<u8> {
     })
 }
 
-/// The character whose UTF-8 begins here, read byte by byte as Windows-1252, and how many characters it became. Of other
-/// languages than English some such bytes are letters and signs that may well stand side by side (`você…”`): those are
-/// none unless `is_sure` says no.
+/// Decodes the character whose UTF-8 bytes, misread as Windows-1252, begin here. Returns it with the number of misread
+/// characters. Outside English, some of these bytes are letters and signs that may stand side by side (`você…”`).
+/// `is_strict` rejects such sequences.
 fn character(characters: &[char], is_sure: bool) -> Option<(char, usize)> {
     let first = byte(*characters.first()?)?;
     let length = match first {
@@ -87,12 +88,12 @@ fn character(characters: &[char], is_sure: bool) -> Option<(char, usize)> {
     let was = std::str::from_utf8(&bytes).ok()?.chars().next().filter(|_| bytes.len() == length)?;
     let is_telling =
         matches!((first, bytes[1]), (0xC2 | 0xC3, _) | (0xE2, 0x80..=0x84) | (0xE3, 0x80..=0x83) | (0xF0, 0x9F));
-    // Two in a row are no accident either.
+    // Two misread characters in a row are no accident.
     let is_telling = is_telling || !is_sure || length > 2 && character(&characters[length..], false).is_some();
     is_telling.then_some((was, length))
 }
 
-/// The first character that was misread, as it is and as it was.
+/// Returns the first misread character: as found, and as it was.
 fn misread(text: &str) -> Option<(String, String)> {
     if text.is_ascii() {
         return None;
@@ -104,7 +105,7 @@ fn misread(text: &str) -> Option<(String, String)> {
     })
 }
 
-/// The text with all characters as they were.
+/// Restores all misread characters of the text.
 fn undone(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
@@ -116,10 +117,11 @@ fn undone(text: &str) -> String {
     out
 }
 
-/// Kana in UTF-8 begin with the bytes E3 81, E3 82 and E3 83, which Shift_JIS reads as these; hardly any word has them.
+/// Kana in UTF-8 begin with the bytes E3 81, E3 82 and E3 83, which Shift_JIS decodes as these characters. Hardly any
+/// word contains them.
 const KANA_AS_SHIFT_JIS: [char; 3] = ['縺', '繧', '繝'];
-/// Kana in Shift_JIS begin with the bytes 82 and 83, which Windows-1252 reads as these: a low quotation mark, which otherwise
-/// stands before a word, and a sign for guilders and functions.
+/// Kana in Shift_JIS begin with the bytes 82 and 83, which Windows-1252 decodes as these characters. The first is a low
+/// quotation mark, which usually precedes a word; the second is the florin sign.
 const SHIFT_JIS_AS_LATIN: [char; 2] = ['\u{201A}', '\u{0192}'];
 
 fn japanese(text: &str) -> Option<String> {
@@ -130,13 +132,13 @@ fn japanese(text: &str) -> Option<String> {
     if kana.len() >= 2 {
         return Some(shown(kana[0]));
     }
-    // Each stands before the second half of its letter.
+    // Each is followed by the second byte of its character.
     let latin: Vec<usize> = places(&SHIFT_JIS_AS_LATIN);
     let close = latin.windows(2).filter(|pair| pair[1] - pair[0] == 2).count();
     (close >= 2).then(|| shown(latin[0]))
 }
 
-/// The first piece from `start` to `end` whose inside `is_one`.
+/// Returns the first substring from `start` to `end` whose content `accepts` returns `true` for.
 fn between(text: &str, start: &str, end: &str, is_one: fn(&str) -> bool) -> Option<String> {
     text.match_indices(start).find_map(|(at, _)| {
         let inside = &text[at + start.len()..];
@@ -145,7 +147,7 @@ fn between(text: &str, start: &str, end: &str, is_one: fn(&str) -> bool) -> Opti
     })
 }
 
-/// Entities by name, with what they stand for.
+/// Named entities and their characters.
 const ENTITIES: [(&str, char); 14] = [
     ("amp", '&'),
     ("lt", '<'),
@@ -163,7 +165,7 @@ const ENTITIES: [(&str, char); 14] = [
     ("eacute", 'é'),
 ];
 
-/// What an entity stands for, given what is between `&` and `;`.
+/// Decodes an entity, given the text between `&` and `;`.
 fn entity(inside: &str) -> Option<char> {
     let number = match inside.strip_prefix('#') {
         None => return ENTITIES.iter().find(|(name, _)| *name == inside).map(|(_, c)| *c),
@@ -197,7 +199,7 @@ fn without_entities(text: &str) -> String {
     out + rest
 }
 
-/// `\u` and four digits of base sixteen.
+/// Finds `\u` followed by four hexadecimal digits.
 fn escape(text: &str) -> Option<String> {
     text.match_indices("\\u").find_map(|(at, _)| {
         let digits = text.get(at + 2..at + 6)?;
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misread_letters_are_found_and_undone() {
+    fn misread_letters_are_found_and_repaired() {
         for (broken, whole) in [
             ("The cafÃ© was fine", "The café was fine"),
             ("Donâ€™t go", "Don’t go"),
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn other_signs_are_found() {
+    fn other_encoding_faults_are_found() {
         let found = |text: &str| Broken::find(text);
         assert_eq!(found("a \u{FFFD} b"), Some(Broken::Replaced));
         assert_eq!(found("譌･譛ｬ隱槭〒縺吶ゅ▲縺ｦ"), Some(Broken::Japanese("縺吶ゅ▲縺ｦ".into())));
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_texts_have_none() {
+    fn intact_texts_have_no_fault() {
         for text in [
             "naïve café, Ångström, ÀÉÎ",
             "« CAFÉ»",

@@ -1,4 +1,4 @@
-//! What was found, a line for each: for a table to work through, and for people.
+//! Findings, one line each: for a table to work through, and for reports.
 
 use super::encoding::Broken;
 use super::lengths::Length;
@@ -10,49 +10,49 @@ use crate::{NgramEffect, Result, sorting};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The file that a finding is about.
+/// The file that a finding belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The labelled file.
+    /// The labeled file.
     Data,
     /// The test file.
     Test,
-    /// The unlabelled texts.
+    /// The unlabeled texts.
     Unlabelled,
 }
 
-/// What kind of finding it is, in the order in which they are listed.
+/// The kind of a finding, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Kind {
     /// A label that is likely wrong.
     WrongLabel,
-    /// Equal or nearly equal texts with several labels.
+    /// Equal or nearly equal texts with different labels.
     Conflict,
-    /// A label that is nearly another's name, or of one text alone.
+    /// A label with a single text, or one that nearly matches another label.
     OddLabel,
     /// A text of the test file that is in the training file.
     Leak,
-    /// A text that is there before.
+    /// A repeated text.
     Duplicate,
-    /// A text that is nearly there before.
+    /// A text similar to an earlier one.
     NearDuplicate,
     /// A row without a text.
     Empty,
     /// A row without a label.
     NoLabel,
-    /// Signs of a wrong encoding.
+    /// An encoding fault.
     Encoding,
-    /// A script that few texts have.
+    /// A rare script.
     Script,
-    /// A length far from the rest.
+    /// An unusual length.
     Length,
-    /// An unlabelled text to label next.
+    /// An unlabeled text to label next.
     LabelNext,
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 12] = [
         Kind::WrongLabel,
         Kind::Conflict,
@@ -68,7 +68,7 @@ impl Kind {
         Kind::LabelNext,
     ];
 
-    /// Its name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub fn key(self) -> &'static str {
         match self {
             Kind::WrongLabel => "wrong_label",
@@ -86,52 +86,52 @@ impl Kind {
         }
     }
 
-    /// Its name for people.
+    /// Returns the heading in reports.
     pub fn title(self, lang: Lang) -> &'static str {
         let (en, ja) = match self {
             Kind::WrongLabel => ("labels that are likely wrong", "誤っている可能性の高いラベル"),
-            Kind::Conflict => ("the same text with several labels", "ラベルが食い違う同じテキスト"),
+            Kind::Conflict => ("equal texts with different labels", "ラベルが食い違う同じテキスト"),
             Kind::OddLabel => ("odd labels", "疑わしいラベル名"),
-            Kind::Leak => ("test texts that are in the training file", "学習ファイルにもあるテスト用テキスト"),
-            Kind::Duplicate => ("texts that are there before", "重複するテキスト"),
-            Kind::NearDuplicate => ("texts that are nearly there before", "よく似たテキスト"),
+            Kind::Leak => ("test texts also in the training file", "学習ファイルにもあるテスト用テキスト"),
+            Kind::Duplicate => ("duplicate texts", "重複するテキスト"),
+            Kind::NearDuplicate => ("near-duplicate texts", "よく似たテキスト"),
             Kind::Empty => ("rows without a text", "テキストのない行"),
             Kind::NoLabel => ("rows without a label", "ラベルのない行"),
             Kind::Encoding => ("signs of a wrong encoding", "文字化けの疑い"),
-            Kind::Script => ("scripts that few texts have", "まれな文字種"),
-            Kind::Length => ("lengths far from the rest", "極端な長さ"),
+            Kind::Script => ("rare scripts", "まれな文字種"),
+            Kind::Length => ("unusual lengths", "極端な長さ"),
             Kind::LabelNext => ("texts to label next", "次にラベルを付けるテキスト"),
         };
         lang.pick(en, ja)
     }
 }
 
-/// A line of the table.
+/// A line of the findings table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Its kind.
+    /// The kind of finding.
     pub kind: Kind,
     /// The file.
     pub part: Part,
-    /// The line of the file, or its row in Parquet.
+    /// The line of the file, or the row in Parquet.
     pub line: u64,
     /// The text.
     pub text: String,
-    /// Its label; empty if there is none.
+    /// The label; empty if there is none.
     pub label: String,
-    /// A label, the text as it probably was, or what to do; empty where only a person can tell.
+    /// The suggested label, the probable original text, or an action. Empty if only a person can decide.
     pub suggestion: String,
-    /// Of labels how much more probable the likely one is; of texts their similarity; of texts to label next how unsure the
-    /// models are.
+    /// For labels, how much more probable the likely one is. For duplicates, their similarity. For texts to label next,
+    /// the models' uncertainty.
     pub score: Option<f32>,
-    /// Why.
+    /// The reason for the finding.
     pub reason: String,
 }
 
-/// Other rows that a reason names.
+/// Most rows that a reason lists.
 const NAMED_ROWS: usize = 4;
 
-/// What findings are told with.
+/// Formats findings.
 struct Teller<'a> {
     given: &'a Given,
     checkup: &'a Checkup,
@@ -139,7 +139,7 @@ struct Teller<'a> {
 }
 
 impl Checkup {
-    /// Everything that was found, in the order of [`Kind::ALL`]; `given` is what was examined.
+    /// Returns all findings in the order of [`FindingKind::ALL`]; `given` is the examined input.
     pub fn findings(&self, given: &Given, lang: Lang) -> Vec<Finding> {
         let teller = Teller { given, checkup: self, lang };
         let mut found: Vec<Finding> = self.doubts.iter().map(|doubt| teller.doubt(doubt)).collect();
@@ -149,7 +149,7 @@ impl Checkup {
         found.extend(given.gaps.iter().map(|gap| teller.gap(gap)));
         found.extend(self.faults.iter().map(|fault| teller.fault(fault)));
         found.extend(self.next.iter().filter_map(|next| teller.next(next)));
-        // Within a kind the order stays.
+        // The sort is stable: the order within a kind stays.
         sorting::sort_by_key(&mut found, |finding| finding.kind);
         found
     }
@@ -177,7 +177,7 @@ impl Teller<'_> {
         parts.join(self.lang.pick(", ", "、"))
     }
 
-    /// `line 3`, or `row 3` of a file that has no lines.
+    /// Returns `line 3`, or `row 3` for formats without lines.
     fn line(&self, line: u64) -> String {
         let layout = &self.given.dataset.layout;
         let is_row = matches!(layout.format, Format::Parquet | Format::Excel | Format::Json);
@@ -188,7 +188,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Rows with their labels, a few of them.
+    /// Lists the first few rows with their labels.
     fn rows(&self, rows: &[usize]) -> String {
         let named = rows.iter().take(NAMED_ROWS).map(|&row| {
             let example = self.row(row);
@@ -212,14 +212,14 @@ impl Teller<'_> {
         let [label, likely] = [doubt.label, doubt.likely].map(|label| self.lang.quoted(self.label(label)));
         let [own, other] = [doubt.given_probability, doubt.probability].map(|p| format!("{:.1} %", 100.0 * p));
         let mut reasons = vec![match self.lang {
-            Lang::En => format!("the other rows give {likely} {other}, {label} {own}"),
-            Lang::Ja => format!("ほかの行から見た確率は{likely}が {other}、{label}が {own}"),
+            Lang::En => format!("models of the other rows: {likely} {other}, {label} {own}"),
+            Lang::Ja => format!("ほかの行で学習したモデルの確率は{likely}が {other}、{label}が {own}"),
         }];
         if !doubt.ngrams.is_empty() {
             let name = |ngram: &NgramEffect| self.lang.quoted(&ngram.ngram);
             let names = self.joined(&doubt.ngrams.iter().map(name).collect::<Vec<_>>());
             reasons.push(match self.lang {
-                Lang::En => format!("what speaks for {likely}: {names}"),
+                Lang::En => format!("evidence for {likely}: {names}"),
                 Lang::Ja => format!("{likely}を示すのは{names}"),
             });
         }
@@ -238,7 +238,7 @@ impl Teller<'_> {
         }
     }
 
-    /// Of several labels each row, of one label all but the first.
+    /// Reports every row of a group with conflicting labels; otherwise all rows except the first.
     fn group(&self, group: &Group) -> Vec<Finding> {
         let same = match (group.exact, self.lang) {
             (true, Lang::En) => "the same text",
@@ -272,7 +272,7 @@ impl Teller<'_> {
         group.rows[1..].iter().map(of_row).collect()
     }
 
-    /// The label of most rows, if no other has as many.
+    /// Returns the most frequent label, if it is unique.
     fn majority(&self, group: &Group) -> Option<u32> {
         let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
         group.rows.iter().for_each(|&row| *counts.entry(self.checkup.given[row]).or_default() += 1);
@@ -287,10 +287,12 @@ impl Teller<'_> {
         let reason = match (odd.single, meant, self.lang) {
             (true, None, Lang::En) => "the only text with this label".to_owned(),
             (true, None, Lang::Ja) => "このラベルのテキストはこれだけ".to_owned(),
-            (true, Some(meant), Lang::En) => format!("the only text with this label; the name is nearly \"{meant}\""),
+            (true, Some(meant), Lang::En) => {
+                format!("the only text with this label; the name is similar to \"{meant}\"")
+            }
             (true, Some(meant), Lang::Ja) => format!("このラベルのテキストはこれだけ。名前が「{meant}」に近い"),
             (false, meant, Lang::En) => {
-                format!("differs from \"{}\" in case or white space only", meant.unwrap_or_default())
+                format!("differs from \"{}\" only in case or white space", meant.unwrap_or_default())
             }
             (false, meant, Lang::Ja) => format!("「{}」との違いは大文字・小文字か空白だけ", meant.unwrap_or_default()),
         };
@@ -309,8 +311,8 @@ impl Teller<'_> {
         let (line, path) = (self.line(of.line), self.given.dataset.path.display());
         let label = self.lang.quoted(&of.label);
         let reason = match (leak.exact, self.lang) {
-            (true, Lang::En) => format!("the same text as {line} of {path}, labelled {label} there"),
-            (false, Lang::En) => format!("nearly the same text as {line} of {path}, labelled {label} there"),
+            (true, Lang::En) => format!("the same text as {line} of {path}, labeled {label} there"),
+            (false, Lang::En) => format!("nearly the same text as {line} of {path}, labeled {label} there"),
             (true, Lang::Ja) => format!("{path} の {line}（ラベル{label}）と同じテキスト"),
             (false, Lang::Ja) => format!("{path} の {line}（ラベル{label}）とほぼ同じテキスト"),
         };
@@ -346,7 +348,7 @@ impl Teller<'_> {
     fn broken(&self, broken: &Broken) -> String {
         let found = |found: &str| self.lang.quoted(found);
         match (broken, self.lang) {
-            (Broken::Replaced, Lang::En) => "U+FFFD stands for what could not be read".into(),
+            (Broken::Replaced, Lang::En) => "U+FFFD replaces characters that could not be decoded".into(),
             (Broken::Replaced, Lang::Ja) => "読めなかった文字の代わりに U+FFFD がある".into(),
             (Broken::Latin { found, was }, Lang::En) => format!("UTF-8 read as Latin-1: \"{found}\" was \"{was}\""),
             (Broken::Latin { found, was }, Lang::Ja) => {
@@ -360,9 +362,9 @@ impl Teller<'_> {
             (Broken::Windows([c, was]), Lang::Ja) => {
                 format!("Windows-1252 を Latin-1 として読んだ跡: U+{:04X} は元は「{was}」", u32::from(*c))
             }
-            (Broken::Entity(text), Lang::En) => format!("an entity of HTML: {}", found(text)),
+            (Broken::Entity(text), Lang::En) => format!("an HTML entity: {}", found(text)),
             (Broken::Entity(text), Lang::Ja) => format!("HTML の文字参照: {}", found(text)),
-            (Broken::Escape(text), Lang::En) => format!("an escape that was not undone: {}", found(text)),
+            (Broken::Escape(text), Lang::En) => format!("an undecoded escape sequence: {}", found(text)),
             (Broken::Escape(text), Lang::Ja) => format!("エスケープが残っている: {}", found(text)),
             (Broken::Control(c), Lang::En) => format!("a control character: U+{:04X}", u32::from(*c)),
             (Broken::Control(c), Lang::Ja) => format!("制御文字 U+{:04X}", u32::from(*c)),
@@ -372,13 +374,13 @@ impl Teller<'_> {
     fn oddity(&self, oddity: &Oddity) -> String {
         match (oddity, self.lang) {
             (Oddity::Script { found, usual }, Lang::En) => {
-                format!("{} letters, where most texts have {}", found.name(self.lang), usual.name(self.lang))
+                format!("{} letters; most texts use {}", found.name(self.lang), usual.name(self.lang))
             }
             (Oddity::Script { found, usual }, Lang::Ja) => {
                 format!("{}（大半のテキストは{}）", found.name(self.lang), usual.name(self.lang))
             }
             (Oddity::Mixed([first, second]), Lang::En) => {
-                format!("mixes {} and {}, as few texts do", first.name(self.lang), second.name(self.lang))
+                format!("mixes {} and {}, which is rare", first.name(self.lang), second.name(self.lang))
             }
             (Oddity::Mixed([first, second]), Lang::Ja) => {
                 format!("{}と{}の混在（まれ）", first.name(self.lang), second.name(self.lang))
@@ -397,8 +399,8 @@ impl Teller<'_> {
         let (Length::Short([count, typical]) | Length::Long([count, typical])) = length else { return String::new() };
         let [count, typical] = [count, typical].map(format_thousands);
         match self.lang {
-            Lang::En => format!("{en}: {count} characters, where half the texts have up to {typical}"),
-            Lang::Ja => format!("{ja}: {count} 文字（半数は {typical} 文字以下）"),
+            Lang::En => format!("{en}: {count} characters; the median is {typical}"),
+            Lang::Ja => format!("{ja}: {count} 文字（中央値は {typical} 文字）"),
         }
     }
 
@@ -406,7 +408,7 @@ impl Teller<'_> {
         let row = self.given.unlabelled.as_ref()?.rows.get(next.row)?;
         let (label, p) = (self.lang.quoted(self.label(next.class)), format!("{:.1} %", 100.0 * next.probability));
         let reason = match self.lang {
-            Lang::En => format!("the likeliest label {label} has {p} only"),
+            Lang::En => format!("the most probable label {label} has only {p}"),
             Lang::Ja => format!("最も確率の高いラベル{label}でも {p}"),
         };
         let found = self.of(Part::Unlabelled, row, Kind::LabelNext);
@@ -414,11 +416,11 @@ impl Teller<'_> {
     }
 }
 
-/// The columns of the table.
+/// Columns of the findings table.
 const COLUMNS: [&str; 8] = ["file", "line", "text", "label", "finding", "suggestion", "score", "reason"];
 
 impl Given {
-    /// The name of the file that a finding is about.
+    /// Returns the path of the file that a finding belongs to.
     fn name_of(&self, part: Part) -> String {
         let path = match part {
             Part::Data => Some(&self.dataset.path),
@@ -428,13 +430,13 @@ impl Given {
         path.map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// Findings as CSV with a header; `bom`: with a byte order mark, by which Excel sees that it is UTF-8.
+    /// Writes findings as CSV with a header. `bom` adds a byte order mark, by which Excel recognizes UTF-8.
     ///
-    /// A field that a spreadsheet would take for a formula (it begins with `=`, `+`, `-`, `@`, a tab or a carriage return)
-    /// gets an apostrophe before it, which spreadsheets do not show.
+    /// A field that a spreadsheet would take for a formula gets a leading apostrophe, which spreadsheets hide. Such
+    /// fields begin with `=`, `+`, `-`, `@`, a tab or a carriage return.
     ///
     /// # Errors
-    /// None on memory.
+    /// None: writing to memory cannot fail.
     pub fn to_csv(&self, findings: &[Finding], bom: bool) -> Result<Vec<u8>> {
         let layout = TableLayout {
             path: "doctor.csv".into(),

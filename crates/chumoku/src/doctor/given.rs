@@ -1,4 +1,4 @@
-//! What is examined: a labelled file, and with it perhaps a test file and unlabelled texts.
+//! The input of an examination: a labeled file, and optionally a test file and unlabeled texts.
 
 use crate::Result;
 use crate::data::{Dataset, Example, ReadOptions, RowSource, SkippedRows, load_with_incomplete_rows};
@@ -7,34 +7,34 @@ use std::path::{Path, PathBuf};
 /// The files to examine.
 #[derive(Clone, Debug)]
 pub struct Given {
-    /// The labelled rows that have a text and a label.
+    /// The labeled rows with a text and a label.
     pub dataset: Dataset,
-    /// Those that lack one of the two.
+    /// Rows without a text or without a label.
     pub gaps: Vec<Example>,
-    /// Texts that are to tell how good a model is.
+    /// The test file.
     pub test: Option<Texts>,
-    /// Texts that may be labelled next.
+    /// Unlabeled texts, candidates to label next.
     pub unlabelled: Option<Texts>,
 }
 
-/// The texts of a file, with their labels where it has some.
+/// The texts of a file, with labels if it has any.
 #[derive(Clone, Debug)]
 pub struct Texts {
-    /// The file, as the user named it.
+    /// Path of the file, as the user gave it.
     pub path: PathBuf,
-    /// Its rows that have a text; the label is empty where there is none.
+    /// Rows with a text; the label is empty if there is none.
     pub rows: Vec<Example>,
-    /// The rows that were left out.
+    /// Skipped rows.
     pub skipped: SkippedRows,
-    /// What the file was taken for and why, in one line.
+    /// The detected format and the reason for it, in one line.
     pub description: String,
 }
 
 impl Given {
-    /// Reads a labelled file.
+    /// Reads a labeled file.
     ///
     /// # Errors
-    /// Whatever is wrong with the file, but for rows without a text or a label.
+    /// If the file cannot be read or parsed. Rows without a text or a label are no error.
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Given> {
         let (dataset, gaps) = load_with_incomplete_rows(path, options)?;
         Ok(Given { dataset, gaps, test: None, unlabelled: None })
@@ -42,10 +42,10 @@ impl Given {
 }
 
 impl Texts {
-    /// Reads the texts of a file; rows without one are left out.
+    /// Reads the texts of a file and skips rows without one.
     ///
     /// # Errors
-    /// Whatever is wrong with the file.
+    /// If the file cannot be read or parsed.
     pub fn read(path: &Path, options: &ReadOptions) -> Result<Texts> {
         let mut options = options.clone();
         (options.require_label, options.require_text, options.pairs) = (false, false, true);

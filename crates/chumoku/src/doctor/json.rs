@@ -1,16 +1,17 @@
-//! What was found, for programs.
+//! Findings as JSON.
 
 use super::{Checkup, Given, Kind, Part};
 use crate::lang::lang;
 use serde_json::{Value, json};
 
-/// Six digits behind the point.
+/// Rounds to six decimals.
 fn number(x: impl Into<f64>) -> f64 {
     (x.into() * 1e6).round() / 1e6
 }
 
 impl Checkup {
-    /// As one JSON object. Places are lines (rows of a Parquet file), as messages name them.
+    /// Returns the report as one JSON object. Rows are given as line numbers (row numbers of a Parquet file), as in
+    /// messages.
     pub fn to_json(&self, given: &Given) -> Value {
         let rows = &given.dataset.examples;
         let line = |row: usize| rows[row].line;

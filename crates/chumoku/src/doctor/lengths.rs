@@ -1,30 +1,30 @@
-//! Texts that are much longer or shorter than the rest, or have no letter at all.
+//! Finds texts that are much longer or shorter than the rest, or contain no letter.
 
-/// What is odd about the length of a text.
+/// A length fault of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Length {
     /// No letter and no digit.
     Wordless,
-    /// So many characters, where the middle of all is the second.
+    /// The number of characters, and the median of all texts.
     Short([usize; 2]),
-    /// The same.
+    /// The number of characters, and the median of all texts.
     Long([usize; 2]),
 }
 
-/// How many spreads of the logarithm from the middle a length is odd.
+/// Distance from the median of the logarithms, in deviations, beyond which a length is unusual.
 const SPREADS: f64 = 4.0;
-/// The least spread: where nearly all texts are of one length, a fifth more is nothing.
+/// Smallest deviation: if nearly all texts have the same length, a fifth more is not unusual.
 const LEAST_SPREAD: f64 = 0.25;
-/// From so many texts on there is something to compare with.
+/// Fewest texts to compare with.
 const LEAST: usize = 10;
 
-/// The middle of numbers that are sorted.
+/// Returns the median of sorted numbers.
 fn median(sorted: &[f64]) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Odd lengths. The spread is 1.4826 times the median of the distances from the median, which is the standard deviation of
-/// what is normally distributed, and which outliers do not move.
+/// Finds unusual lengths. The deviation is 1.4826 times the median absolute deviation. It equals the standard deviation
+/// for normally distributed values, and outliers do not affect it.
 pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Length)> {
     let counts: Vec<usize> = texts.iter().map(|text| text.trim().chars().count()).collect();
     let logarithms: Vec<f64> = counts.iter().map(|&count| (count.max(1) as f64).ln()).collect();

@@ -1,30 +1,32 @@
-//! What is wrong with a file of labelled texts, and what to label next.
+//! Examines a file of labeled texts for faults, and suggests texts to label next.
 //!
-//! [`examine`] judges every label by n-gram models that have not seen its text (K folds, dealt several times; equal texts share a fold), and finds
-//! those that are likely wrong by confident learning (Northcutt, Jiang & Chuang 2021). It estimates how many of these are false
-//! alarms, and lists none where nearly all are. Beside that it looks for
-//! equal and nearly equal texts, texts that a test file shares with the training file, rows without a text or a label,
-//! scripts that few texts have, broken encodings, and lengths far from the rest. Of unlabelled texts it chooses those of
-//! which the models are least sure.
+//! [`examine`] checks every label against n-gram models that have not seen its text. The models come from K folds,
+//! assigned several times; equal texts share a fold. Confident learning (Northcutt, Jiang & Chuang 2021) finds the
+//! labels that are likely wrong. The number of false alarms among them is estimated, and if nearly all are, none is
+//! listed.
+//!
+//! It also finds equal and nearly equal texts, texts in both test and training file, and rows without a text or a
+//! label. Rare scripts, broken encodings and unusual lengths are reported too. From unlabeled texts it selects those
+//! that the models are least certain of.
 //!
 //! The same rows, options and build give the same results, for any number of threads.
 //!
 //! # Files
 //!
-//! - `alarms`: estimate of false alarms
-//! - `confident`: confident learning
+//! - `annotation`: texts to label next
+//! - `confident_learning`: confident learning
 //! - `duplicates`: equal and nearly equal texts
-//! - `encoding`: traces of wrong encodings
+//! - `encoding`: encoding faults
+//! - `false_alarms`: estimate of false alarms
 //! - `findings`: one line for each finding
-//! - `given`: the data to examine
+//! - `input`: the input files
 //! - `json`: findings as JSON
+//! - `label_issues`: likely wrong labels
 //! - `lengths`: unusual lengths
-//! - `names`: unusual labels
-//! - `next`: rows to label next
+//! - `odd_labels`: odd labels
 //! - `out_of_fold`: out-of-fold probabilities
 //! - `scripts`: unusual scripts
 //! - `shingles`: near-duplicate search
-//! - `wrong`: likely wrong labels
 
 mod alarms;
 mod confident;
@@ -53,17 +55,18 @@ use crate::{Result, pair, sorting, tr};
 use out_of_fold::OutOfFold;
 use shingles::{Shingling, near_pairs};
 
-/// How to examine.
+/// Options of an examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Parts of the rows, each judged by a model of all others; at least 2.
+    /// Number of folds; a model trained on all other folds checks each fold. At least 2.
     pub folds: usize,
-    /// How often the rows are dealt into folds; a row's log-probabilities are the mean. One deal alone is luck in part.
+    /// How often the rows are divided into folds. A row's log-probabilities are the mean over all rounds, since a
+    /// single division depends on luck.
     pub rounds: usize,
-    /// Decides which rows share a fold.
+    /// Seed of the folds.
     pub seed: u64,
-    /// Most unlabelled texts to be chosen.
+    /// Maximum number of unlabeled texts to select.
     pub next: usize,
 }
 
@@ -73,7 +76,7 @@ impl Default for Options {
     }
 }
 
-/// What is wrong with the text of a row.
+/// A fault in the text of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextFault {
     /// The row, from 0.
@@ -88,35 +91,35 @@ enum Fault {
     Length(lengths::Length),
 }
 
-/// What was found. Rows are numbered from 0, in the order of their file.
+/// The results of an examination. Rows are numbered from 0, in the order of their file.
 #[derive(Clone, Debug)]
 pub struct Checkup {
-    /// The classes; labels are indices into this.
+    /// The classes; labels are indices into this list.
     pub labels: Vec<String>,
     /// The label of each row.
     pub given: Vec<u32>,
-    /// Labels that are likely wrong, the most suspicious first; none where the judge is [too weak](Noise::is_weak).
+    /// Labels that are likely wrong, the most suspicious first; empty if models are [too weak](LabelNoise::is_weak).
     pub doubts: Vec<Doubt>,
-    /// All rows whose label could be judged, the most suspicious first.
+    /// All rows whose label could be checked, the most suspicious first.
     pub ranking: Vec<usize>,
-    /// How many labels are likely wrong.
+    /// The estimated label noise.
     pub noise: Noise,
-    /// Labels of one text alone, and those whose names are nearly those of others.
+    /// Labels with a single text, and labels that nearly match another label.
     pub odd_labels: Vec<OddLabel>,
-    /// Equal and nearly equal texts, in the order of their first rows.
+    /// Groups of equal and nearly equal texts, ordered by their first rows.
     pub groups: Vec<Group>,
-    /// Rows of the test file whose text is in this one, in the order of the test file.
+    /// Rows of the test file whose text is also in the training file, in the order of the test file.
     pub leaks: Vec<Leak>,
-    /// What is wrong with texts, in the order of the rows.
+    /// Faults of texts, in the order of the rows.
     pub faults: Vec<TextFault>,
-    /// What to label next, the most telling first.
+    /// Texts to label next, the most informative first.
     pub next: Vec<Next>,
 }
 
-/// Examines labelled texts. `observe` is told what is being done.
+/// Examines labeled texts. `observe` receives a description of each step.
 ///
 /// # Errors
-/// If there are too few rows or classes, or the label column holds no classes; if memory does not suffice.
+/// If there are too few rows or classes, if the label column does not hold classes, or if memory does not suffice.
 pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Result<Checkup> {
     given.dataset.check_trainable()?;
     let labels = given.dataset.labels();
@@ -127,7 +130,7 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let shingling = Shingling::of(&texts);
     let test = given.test.as_ref().map(|test| texts_of(&test.rows)).unwrap_or_default();
     let all = [&texts[..], &test].concat();
-    // Pairs that share a text are alike in half of what they say, and may differ in what is asked: only equal ones count.
+    // Sentence pairs that share one text are half equal but may ask something else. Only equal pairs count.
     let are_pairs = texts.first().is_some_and(|text| pair::split(text).is_some());
     let near = if are_pairs { Vec::new() } else { near_pairs(&all, shingling) };
     let groups = duplicates::groups(&all, &answers, &near);
@@ -135,13 +138,13 @@ pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Resu
     let by_others = OutOfFold::fit(&texts, &answers, labels.len(), options, observe)?;
     let odd_labels = names::odd(&labels, &answers, &texts);
     let wrong::Judged { mut doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
-    // Another spelling is no other label: it is among the odd ones.
+    // Another spelling is not another label: it is reported as an odd label.
     let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
     doubts.retain(|doubt| keys[doubt.label as usize] != keys[doubt.likely as usize]);
     let next = match &given.unlabelled {
         None => Vec::new(),
         Some(unlabelled) => {
-            observe(&tr!("what to label next", "次にラベルを付けるテキスト"));
+            observe(&tr!("texts to label next", "次にラベルを付けるテキスト"));
             let unlabelled = texts_of(&unlabelled.rows);
             let probabilities = by_others.of_new(&unlabelled);
             next::choose(&unlabelled, &probabilities, &texts, shingling, options.next)
@@ -155,12 +158,12 @@ fn texts_of(examples: &[Example]) -> Vec<&str> {
     examples.iter().map(|example| example.text.as_str()).collect()
 }
 
-/// What is wrong with texts as such.
+/// Finds faults of encoding, script and length.
 fn faults(texts: &[&str]) -> Vec<TextFault> {
     let broken = texts.iter().enumerate().filter_map(|(row, text)| Some((row, encoding::Broken::find(text)?)));
     let mut faults: Vec<TextFault> = broken.map(|(row, what)| TextFault { row, what: Fault::Encoding(what) }).collect();
     let broken: Vec<usize> = faults.iter().map(|fault| fault.row).collect();
-    // What is broken has letters of scripts that nobody wrote.
+    // Broken encodings produce letters of arbitrary scripts.
     let odd = scripts::odd(texts).into_iter().filter(|(row, _)| broken.binary_search(row).is_err());
     faults.extend(odd.map(|(row, what)| TextFault { row, what: Fault::Script(what) }));
     faults.extend(lengths::odd(texts).into_iter().map(|(row, what)| TextFault { row, what: Fault::Length(what) }));

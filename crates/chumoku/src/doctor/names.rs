@@ -1,28 +1,29 @@
-//! Labels that are odd as such: of one text alone, or nearly another's name.
+//! Finds odd labels: those with a single text, and those that nearly match another label.
 
 use crate::data::{label_key, normalize};
 use crate::lang::wording::nearest_name;
 use crate::sorting;
 use std::collections::BTreeSet;
 
-/// A label that is probably a slip, or that too few texts have.
+/// A label that is probably a typo, or has only one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OddLabel {
-    /// Its number.
+    /// Index of the label.
     pub label: u32,
-    /// Whether it belongs to one text alone, so that no model of other texts can know it.
+    /// True if only one text has it, so that no model of other texts can predict it.
     pub single: bool,
-    /// The label that may be meant.
+    /// The label that was probably intended.
     pub meant: Option<u32>,
 }
 
-/// Labels of one text alone, and labels that differ in case and white space only from one that is at least as frequent.
+/// Finds labels with a single text, and labels that differ from an at least equally frequent one only in case and white
+/// space.
 pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<OddLabel> {
     let mut of_label = vec![BTreeSet::new(); labels.len()];
     let mut rows = vec![0_usize; labels.len()];
     for (&answer, text) in answers.iter().zip(texts) {
         rows[answer as usize] += 1;
-        // Two texts tell as much as all.
+        // Two distinct texts suffice.
         if of_label[answer as usize].len() < 2 {
             of_label[answer as usize].insert(normalize(text));
         }
@@ -33,7 +34,7 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
         let mut others: Vec<usize> = (0..labels.len()).filter(|&other| rows[other] > rows[label]).collect();
         sorting::sort_by_key(&mut others, |&other| std::cmp::Reverse(rows[other]));
         let others = || others.iter().copied();
-        // Of two that are as frequent, the first is taken for the one that is meant.
+        // Among equally frequent labels, the first counts as the intended one.
         let is_before =
             |other: usize| (rows[other], std::cmp::Reverse(other)) > (rows[label], std::cmp::Reverse(label));
         let same = (0..labels.len()).filter(|&other| is_before(other) && keys[other] == keys[label]);
@@ -53,14 +54,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slips_are_found_by_their_names() {
+    fn typos_in_labels_are_found() {
         let labels = ["Good", "bad", "good", "goood", "other"].map(String::from);
         let texts = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
         let found = odd(&labels, &[0, 0, 1, 1, 2, 2, 2, 3, 4], &texts);
         let expected = [(0, false, Some(2)), (3, true, Some(2)), (4, true, None)];
         let expected = expected.map(|(label, single, meant)| OddLabel { label, single, meant });
         assert_eq!(found, expected);
-        // As frequent as each other; white space that is not there.
+        // Equally frequent labels; missing white space.
         let labels = ["Pos", "neg", "pos", "very good", "verygood"].map(String::from);
         let found = odd(&labels, &[0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], &[&texts[..], &["j", "k"]].concat());
         let expected = [(2, false, Some(0)), (4, false, Some(3))];

@@ -1,4 +1,5 @@
-//! What to label next: texts of which the models are least sure, and that are unlike each other and the labelled ones.
+//! Selects texts to label next: texts that the models are least certain of, and that differ from each other and from
+//! the labeled ones.
 
 use super::shingles::{Near, Shingling, jaccard, near_pairs};
 use crate::sorting;
@@ -6,20 +7,20 @@ use crate::sorting;
 /// A text to label next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Next {
-    /// The row of the unlabelled file, from 0.
+    /// The row of the unlabeled file, from 0.
     pub row: usize,
     /// The most probable class.
     pub class: u32,
     /// Its probability.
     pub probability: f32,
-    /// How unsure the models are: 1 less the difference of the two largest probabilities.
+    /// The uncertainty of the models: 1 minus the difference of the two largest probabilities.
     pub uncertainty: f32,
 }
 
-/// Uncertain texts among which each is chosen, for each that is wanted.
+/// Size of the candidate pool, as a multiple of the number to select.
 const CHOICE: usize = 10;
 
-/// The two largest probabilities, the first with its class.
+/// Returns the most probable class and the two largest probabilities.
 pub(super) fn top_two(probabilities: &[f32]) -> (u32, [f32; 2]) {
     let (mut class, mut top) = (0, [0.0_f32; 2]);
     for (other, &p) in (0..).zip(probabilities) {
@@ -31,9 +32,9 @@ pub(super) fn top_two(probabilities: &[f32]) -> (u32, [f32; 2]) {
     (class, top)
 }
 
-/// Chooses up to `wanted` texts, from the `probabilities` (texts, classes). One after the other, it takes the text with the
-/// largest uncertainty times how unlike it is to those taken; texts nearly equal to labelled ones or to those taken are left
-/// out.
+/// Selects up to `count` texts from the `probabilities` (texts, classes), greedily. Each step takes the text with the
+/// largest product of uncertainty and dissimilarity to the texts selected so far. Texts nearly equal to labeled or
+/// selected ones are skipped.
 pub(super) fn choose(
     texts: &[&str],
     probabilities: &[f32],
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unsure_and_unlike_come_first() {
+    fn uncertain_and_dissimilar_texts_come_first() {
         let texts = ["a cold soup", "a cold soup!", "the bill was large", "well known text", "a dull evening", "…"];
         let probabilities = [0.5, 0.5, 0.51, 0.49, 0.75, 0.25, 0.5, 0.5, 0.9, 0.1, 0.5, 0.5];
         let labelled = ["Well known text."];
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_probabilities_the_first_is_the_class() {
+    fn ties_go_to_the_first_class() {
         assert_eq!(top_two(&[0.2, 0.4, 0.4]), (1, [0.4, 0.4]));
     }
 }

@@ -1,4 +1,4 @@
-//! Probabilities of every row by n-gram models that have not seen its text.
+//! Out-of-fold probabilities: each row is predicted by n-gram models that have not seen its text.
 
 use super::Options;
 use crate::blend::Blend;
@@ -8,25 +8,25 @@ use crate::{Result, sorting, tr};
 use chumoku_nn::probability::log_softmax;
 use std::sync::atomic::AtomicBool;
 
-/// What the labels of the other folds say of each row.
+/// Models and out-of-fold probabilities of all rows.
 pub(super) struct OutOfFold {
-    /// A model for each fold of the first deal, which has seen the others.
+    /// For each fold of the first round, a model trained on the other folds.
     pub(super) models: Vec<NgramModel>,
-    /// The fold of each row in the first deal.
+    /// The fold of each row in the first round.
     pub(super) fold_of: Vec<usize>,
-    /// By what scores are multiplied before their softmax, so that probabilities agree with the given labels on average.
+    /// Factor of the scores before softmax, which calibrates the probabilities against the given labels.
     scale: f32,
     /// (rows, classes)
     pub(super) probabilities: Vec<f32>,
     pub(super) classes: usize,
 }
 
-/// C to try, ascending; the second first. Wrong labels want a stronger penalty than right ones.
+/// Values of C to try, ascending, beginning with the second. Wrong labels need a stronger penalty than right ones.
 const C: [f32; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
 
 impl OutOfFold {
-    /// Deals the rows into folds, several times, and fits a model for each fold on all others. The penalty is chosen once,
-    /// on the first fold.
+    /// Divides the rows into folds several times, and fits a model for each fold on all others. The penalty is chosen
+    /// once, on the first fold.
     pub(super) fn fit(
         texts: &[&str],
         labels: &[u32],
@@ -45,7 +45,7 @@ impl OutOfFold {
             let fold_of = assign_folds(texts, labels, folds, [options.seed, round as u64]);
             for fold in 0..folds {
                 let [at, all] = [round * folds + fold + 1, rounds * folds];
-                observe(&tr!("labels, by model {at} of {all}", "ラベル（{all} 個のうち {at} 個目のモデル）"));
+                observe(&tr!("labels: model {at} of {all}", "ラベル（{all} 個のうち {at} 個目のモデル）"));
                 let rows: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] == fold).collect();
                 if rows.is_empty() {
                     // There are fewer texts than folds.
@@ -71,12 +71,12 @@ impl OutOfFold {
         Ok(OutOfFold { models, fold_of: first_deal, scale, probabilities, classes })
     }
 
-    /// Probabilities of the classes for a row.
+    /// Returns the class probabilities of a row.
     pub(super) fn of(&self, row: usize) -> &[f32] {
         &self.probabilities[row * self.classes..][..self.classes]
     }
 
-    /// Probabilities for texts that no model has seen: the mean of the models'. (texts, classes)
+    /// Predicts texts that no model has seen, as the mean over the models. (texts, classes)
     pub(super) fn of_new(&self, texts: &[&str]) -> Vec<f32> {
         let mut sums = vec![0.0; texts.len() * self.classes];
         for model in &self.models {
@@ -89,11 +89,13 @@ impl OutOfFold {
         sums
     }
 
-    /// What each n-gram of a row adds to the log-odds of class `one` against class `other`, the strongest for `one` first.
+    /// Returns the contribution of each n-gram of a row to the log-odds of class `one` against class `other`, the
+    /// largest first.
     pub(super) fn effects(&self, row: usize, text: &str, [one, other]: [u32; 2]) -> Vec<(String, f32)> {
         let model = &self.models[self.fold_of[row]];
         let [for_one, for_other] = [one, other].map(|class| model.contributions(text, class as usize));
-        // Each is less the mean of the others' (n − 1): the difference of two is n / (n − 1) of what is asked.
+        // A contribution is relative to the mean of the other n − 1 classes, so a difference of two is n / (n − 1)
+        // times the log-odds.
         let share = self.scale * (self.classes - 1) as f32 / self.classes as f32;
         let effects = for_one.into_iter().zip(for_other).map(|((name, one), (_, other))| (name, share * (one - other)));
         let mut effects: Vec<(String, f32)> = effects.collect();
@@ -102,7 +104,7 @@ impl OutOfFold {
     }
 }
 
-/// What the models of all folds have in common.
+/// Trains the models of all folds.
 struct Fitting<'a> {
     texts: &'a [&'a str],
     labels: &'a [u32],
@@ -111,13 +113,13 @@ struct Fitting<'a> {
 }
 
 impl Fitting<'_> {
-    /// The model of all rows but those of one fold. The first one's penalty is chosen on the fold, and kept.
+    /// Trains the model of all rows except one fold. The first call chooses the penalty on that fold and keeps it.
     fn model(&mut self, fold: &[usize], others: &[usize]) -> Result<NgramModel> {
         let part = |rows: &[usize]| -> (Vec<&str>, Vec<u32>) {
             rows.iter().map(|&row| (self.texts[row], self.labels[row])).unzip()
         };
         let (own, others) = (part(fold), part(others));
-        // All rows may have one text.
+        // All rows may have the same text.
         let train = if others.0.is_empty() { &own } else { &others };
         let choose = self.config.c_grid.len() > 1 && !others.0.is_empty();
         let data = NgramData {

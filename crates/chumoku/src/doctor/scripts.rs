@@ -1,10 +1,10 @@
-//! Which script a text is written in, by ranges of Unicode.
+//! Detects the script of a text from Unicode ranges, and finds unusual ones.
 
 use crate::lang::Lang;
 use crate::sorting;
 use std::collections::BTreeMap;
 
-/// A script, or scripts that are written together.
+/// A script, or scripts that are used together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub(super) enum Script {
@@ -26,18 +26,18 @@ pub(super) enum Script {
     Indic,
     /// Thai, Lao, Khmer, Burmese.
     SoutheastAsian,
-    /// Any other.
+    /// Any other script.
     Other,
 }
 
 impl Script {
-    /// The script of a letter; none of what is no letter.
+    /// Returns the script of a letter; `None` for other characters.
     pub(super) fn of(c: char) -> Option<Script> {
         if !c.is_alphabetic() {
             return None;
         }
         Some(match u32::from(c) {
-            // The signs ª and º, and the full-width letters, are Latin too.
+            // The signs ª and º and full-width letters are Latin too.
             0x0000..=0x024F | 0x0250..=0x02AF | 0x1E00..=0x1EFF | 0x2C60..=0x2C7F | 0xA720..=0xA7FF => Script::Latin,
             0xFB00..=0xFB06 | 0xFF21..=0xFF3A | 0xFF41..=0xFF5A => Script::Latin,
             0x0370..=0x03FF | 0x1F00..=0x1FFF => Script::Greek,
@@ -49,13 +49,13 @@ impl Script {
             0x1100..=0x11FF | 0x3130..=0x318F | 0xA960..=0xA97F | 0xAC00..=0xD7FF => Script::Hangul,
             0x2E80..=0x312F | 0x31A0..=0x31FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF => Script::Japanese,
             0xF900..=0xFAFF | 0xFF66..=0xFF9F | 0x20000..=0x3FFFF => Script::Japanese,
-            // Letters for sounds, and those of formulas, belong to no script.
+            // Phonetic and mathematical letters belong to no script.
             0x02B0..=0x036F | 0x1D00..=0x1DBF | 0x2070..=0x218F | 0x1D400..=0x1D7FF => return None,
             _ => Script::Other,
         })
     }
 
-    /// Its name.
+    /// Returns the name of the script.
     pub(super) fn name(self, lang: Lang) -> &'static str {
         let (en, ja) = match self {
             Script::Latin => ("Latin", "ラテン文字"),
@@ -76,17 +76,17 @@ impl Script {
 /// The scripts of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Written {
-    /// That of most of its letters; of as many the first.
+    /// The most frequent script; the first in a tie.
     pub(super) most: Option<Script>,
-    /// How many of its letters there are.
+    /// Number of letters of the most frequent script.
     pub(super) letters: usize,
-    /// A second one, if at least a fifth of the letters are of it.
+    /// A second script, if at least a fifth of the letters belong to it.
     pub(super) second: Option<Script>,
-    /// A word with letters of two scripts that look alike.
+    /// A word that mixes look-alike letters of two scripts.
     pub(super) disguised: Option<String>,
 }
 
-/// Scripts some of whose letters look alike. (Greek ones stand beside Latin ones as signs: µm, β-test.)
+/// Scripts with look-alike letters. (Greek letters are common next to Latin ones: µm, β-test.)
 const ALIKE: [Script; 2] = [Script::Latin, Script::Cyrillic];
 
 impl Written {
@@ -97,7 +97,7 @@ impl Written {
         let mut order: Vec<(Script, usize)> = counts.into_iter().collect();
         sorting::sort_by_key(&mut order, |&(script, count)| (std::cmp::Reverse(count), script));
         let is_seen = |(script, count): &&(Script, usize)| {
-            // Names and units are Latin in texts of all scripts.
+            // Names and units are Latin in texts of any script.
             *script != Script::Latin && *count >= LEAST_LETTERS && count * 5 >= letters
         };
         let second = order.get(1).filter(is_seen);
@@ -110,21 +110,21 @@ impl Written {
     }
 }
 
-/// Whether a word mixes scripts that look alike.
+/// Returns whether a word mixes scripts with look-alike letters.
 fn is_disguised(word: &str) -> bool {
     let count = |script: Script| word.chars().filter(|&c| Script::of(c) == Some(script)).count();
     let [latin, cyrillic] = ALIKE.map(count);
     latin > 0 && cyrillic > 0 && latin + cyrillic > 3
 }
 
-/// Fewer letters are an abbreviation, or a face: m(_ _)m.
+/// Fewest letters to consider; fewer are an abbreviation or an emoticon: m(_ _)m.
 const LEAST_LETTERS: usize = 4;
-/// Share of the texts below which a script, or two scripts in one text, are rare.
+/// Share of the texts below which a script, or a mixture of two, is rare.
 const RARE: f64 = 0.02;
-/// Fewer texts say nothing about what is rare.
+/// Fewest texts for deciding what is rare.
 const LEAST: usize = 10;
 
-/// What is odd about the script of each text: it is rare, it is mixed as few are, or words are disguised.
+/// Finds texts with a rare script, a rare mixture of scripts, or look-alike letters.
 pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
     let written: Vec<Written> = texts.iter().map(|text| Written::of(text)).collect();
     let lettered = written.iter().filter(|written| written.most.is_some()).count();
@@ -159,14 +159,14 @@ pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
     rows.filter_map(|(row, (written, text))| Some((row, oddity(written, text)?))).collect()
 }
 
-/// What is odd about the script of a text.
+/// A script fault of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Oddity {
-    /// Another script than that of most texts.
+    /// A rare script, which most texts do not use.
     Script { found: Script, usual: Script },
-    /// Two scripts that few texts mix.
+    /// A rare mixture of two scripts.
     Mixed([Script; 2]),
-    /// A word of letters that only look like those of one script.
+    /// A word with letters that only look like those of its script.
     Disguised(String),
 }
 
@@ -184,7 +184,7 @@ mod tests {
         let expected =
             [(70, script(Script::Cyrillic)), (71, script(Script::Hangul)), (73, Oddity::Disguised("pаypal".into()))];
         assert_eq!(found, expected);
-        // A file of two languages has no rare one.
+        // A file in two languages has no rare script.
         let texts: Vec<&str> = ["good food", "良い食事"].into_iter().cycle().take(20).collect();
         assert_eq!(odd(&texts), []);
         let mut texts = vec!["all is well here"; 60];
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn units_and_greek_letters_are_no_disguise() {
+    fn units_and_greek_letters_are_not_lookalikes() {
         for word in ["µm", "βtest", "αβγ", "naïve", "Ａ級", "mañana", "вода", "pаypal"] {
             assert_eq!(is_disguised(word), word == "pаypal", "{word}");
         }

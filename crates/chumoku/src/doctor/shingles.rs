@@ -1,38 +1,41 @@
-//! Texts that are nearly equal: runs of characters of each text (*shingles*), pairs that probably share many of them, found by
-//! MinHash with banding (Broder, "On the resemblance and containment of documents", 1997), and the true Jaccard similarity
-//! of each pair found.
+//! Finds nearly equal texts. Each text is cut into *shingles*, overlapping runs of characters. MinHash with banding
+//! finds pairs that probably share many of them (Broder, "On the resemblance and containment of documents", 1997). Each
+//! candidate pair is then verified by its true Jaccard similarity.
 
 use crate::text::unspaced_fraction;
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use rayon::slice::ParallelSliceMut;
 
-/// Least Jaccard similarity of texts that are nearly equal.
+/// Smallest Jaccard similarity of nearly equal texts.
 pub(super) const NEAR: f32 = 0.8;
 
-/// Two texts of similarity s agree in a band with probability sᴿ, and in any of B bands with 1 − (1 − sᴿ)ᴮ: 0.9993 of
-/// s = 0.8, 0.68 of 0.6, 0.09 of 0.4.
+/// Number of bands. Two texts of similarity s agree in a band with probability sᴿ, and in any of B bands with 1 − (1 −
+/// sᴿ)ᴮ. That is 0.9993 for s = 0.8, 0.68 for 0.6, and 0.09 for 0.4.
 const BANDS: usize = 24;
 const ROWS: usize = 6;
-/// Texts of a bucket that each is compared with: the first ones and those just before it. In between all are alike.
+/// Texts of a bucket that each text is compared with: the first ones and those just before it. The texts in between are
+/// similar to these.
 const FIRST: usize = 8;
 const BEFORE: usize = 16;
 
-/// How shingles are cut.
+/// The length of shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shingling {
-    /// Characters of one.
+    /// Characters per shingle.
     length: usize,
 }
 
 impl Shingling {
-    /// For such texts: of letters of scripts without spaces, each says more.
+    /// Chooses the length for these texts. It is shorter for scripts without spaces, whose characters carry more
+    /// information.
     pub(super) fn of(texts: &[&str]) -> Shingling {
         Shingling { length: if unspaced_fraction(texts.iter().copied()) > 0.3 { 3 } else { 5 } }
     }
 
-    /// The distinct shingles of a text as hashes, ascending. Letters and digits count, in lower case, with one space between
-    /// what is between them; of a text without any, all characters do. A text that is shorter than a shingle is one.
+    /// Returns the distinct shingles of a text as ascending hashes. Only letters and digits count, in lower case, with
+    /// one space for anything between them. If a text has none, all characters count. A text shorter than a shingle is
+    /// one shingle.
     pub(super) fn read(self, text: &str) -> Vec<u64> {
         let folded = fold(text);
         let mut hashes: Vec<u64> = match folded.len() <= self.length {
@@ -61,7 +64,7 @@ fn fold(text: &str) -> Vec<char> {
     if folded.is_empty() { text.split_whitespace().flat_map(str::chars).collect() } else { folded }
 }
 
-/// FNV-1a of the characters, then the finaliser of MurmurHash3.
+/// FNV-1a of the characters, then the finalizer of MurmurHash3.
 fn hash(shingle: &[char]) -> u64 {
     let step = |h: u64, c: &char| (h ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3);
     mixed(shingle.iter().fold(0xcbf2_9ce4_8422_2325, step))
@@ -73,7 +76,7 @@ fn mixed(mut h: u64) -> u64 {
     h ^ (h >> 33)
 }
 
-/// The share of the shingles of either text that both have; both are ascending. Of two texts without any, 1.
+/// The Jaccard similarity of two ascending lists of shingles; 1 if both are empty.
 pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f32 {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     while i < a.len() && j < b.len() {
@@ -87,12 +90,12 @@ pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f32 {
     if all == 0 { 1.0 } else { shared as f32 / all as f32 }
 }
 
-/// The bands of a text, each a hash of its least hashes under [`ROWS`] orders.
+/// Returns the bands of a text. Each band hashes its minimum hashes under [`ROWS`] permutations.
 fn bands(shingles: &[u64]) -> [u64; BANDS] {
     let mut least = [u64::MAX; BANDS * ROWS];
     for &shingle in shingles {
         for (order, least) in least.iter_mut().enumerate() {
-            // An odd factor for each order; the products' leading bits, which decide, depend on all bits.
+            // An odd factor for each permutation. The leading bits of the products decide, and they depend on all bits.
             let key = (order as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             *least = (*least).min((shingle ^ key).wrapping_mul(key.rotate_left(31) | 1));
         }
@@ -101,17 +104,17 @@ fn bands(shingles: &[u64]) -> [u64; BANDS] {
     std::array::from_fn(|band| of_band(&least[band * ROWS..(band + 1) * ROWS]))
 }
 
-/// Two texts that are nearly equal.
+/// A pair of nearly equal texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Near {
-    /// The earlier and the later one.
+    /// The earlier and the later text.
     pub(super) texts: [usize; 2],
     /// Their Jaccard similarity.
     pub(super) similarity: f32,
 }
 
-/// Pairs of nearly equal texts, in order. Of many that are alike not every pair is among them, but each text is with some
-/// before it. Texts without any character are like none.
+/// Returns pairs of nearly equal texts, in order. Among many similar texts not every pair is listed, but each text is
+/// paired with some earlier one. Empty texts match nothing.
 pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
     let halting = CancelFlag::current();
     let bands: Vec<Option<[u64; BANDS]>> = parallel::map(texts, |text| {
@@ -138,7 +141,7 @@ pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
     parallel::map(&candidates, verified).into_iter().flatten().collect()
 }
 
-/// The pairs of a bucket that are looked at.
+/// Returns the pairs of a bucket that are compared.
 fn compared(bucket: &[(u64, u32)]) -> Vec<[u32; 2]> {
     let with = |later: usize| {
         let before = (0..later.min(FIRST)).chain(later.saturating_sub(BEFORE).max(FIRST)..later);
@@ -154,13 +157,13 @@ mod tests {
     const SENTENCE: &str = "The waiter brought us a bowl of cold soup and a very large bill";
 
     #[test]
-    fn similarity_is_that_of_the_sets() {
+    fn similarity_is_the_jaccard_index_of_the_shingles() {
         let shingling = Shingling { length: 3 };
         let [a, b] = ["abcd", "bcde"].map(|text| shingling.read(text));
         // abc, bcd; bcd, cde
         assert_eq!(jaccard(&a, &b), 1.0 / 3.0);
         assert_eq!(jaccard(&a, &a), 1.0);
-        // Signs and case do not count; where there is nothing else they do.
+        // Punctuation and case are ignored, unless there is nothing else.
         assert_eq!(shingling.read("A fine  day!"), shingling.read("a FINE day"));
         assert_ne!(shingling.read(":-)"), shingling.read(":-("));
         assert!(shingling.read(" \n").is_empty());
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn near_texts_are_found_among_many() {
+    fn similar_texts_are_found_among_many() {
         let mut texts: Vec<String> =
             (0..300).map(|i| format!("{} says {} to number {i}", i * 7919 % 1000, i * 104_729 % 997)).collect();
         texts[20] = SENTENCE.into();
@@ -178,19 +181,19 @@ mod tests {
         let found = near_pairs(&texts, Shingling::of(&texts));
         assert_eq!(found.iter().map(|near| near.texts).collect::<Vec<_>>(), [[20, 250], [20, 280], [250, 280]]);
         assert_eq!(found[1].similarity, 1.0);
-        // Five of the runs of five characters are others.
+        // Five of the five-character shingles differ.
         let all = Shingling::of(&texts).read(SENTENCE).len() as f32;
         assert!((found[0].similarity - (all - 5.0) / (all + 5.0)).abs() < 1e-6, "{found:?} {all}");
     }
 
     #[test]
-    fn japanese_texts_are_cut_shorter() {
+    fn japanese_texts_use_shorter_shingles() {
         let texts = ["部屋がとても広くて快適でした。", "部屋がとても広くて快適でした", "朝食は普通でした。"];
         assert_eq!(Shingling::of(&texts), Shingling { length: 3 });
         assert_eq!(near_pairs(&texts, Shingling::of(&texts)), [Near { texts: [0, 1], similarity: 1.0 }]);
     }
 
-    /// Of a thousand equal texts each is compared with few, and all are joined.
+    /// Each of a thousand equal texts is compared with few others, and all are linked.
     #[test]
     fn many_equal_texts_take_few_comparisons() {
         let texts = vec![SENTENCE; 1000];

@@ -1,4 +1,4 @@
-//! Labels that are likely wrong, and why.
+//! Finds labels that are likely wrong, with reasons.
 
 use super::alarms;
 use super::confident::Confident;
@@ -17,84 +17,85 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Doubt {
     /// The row, from 0.
     pub row: usize,
-    /// Its label.
+    /// The given label.
     pub label: u32,
-    /// The label that is more likely.
+    /// The more likely label.
     pub likely: u32,
     /// Probability of the given label.
     pub given_probability: f32,
-    /// Probability of the likely one.
+    /// Probability of the likely label.
     pub probability: f32,
-    /// The n-grams that speak most for the likely label against the given one, with what each adds to the log-odds.
+    /// The n-grams that favor the likely label most over the given one, with their contributions to the log-odds.
     pub ngrams: Vec<NgramEffect>,
-    /// Rows with an equal or nearly equal text and another label.
+    /// Rows with an equal or nearly equal text but another label.
     pub contradicted_by: Vec<usize>,
 }
 
 /// An estimate of how many labels are wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// Rows whose label was judged.
+    /// Number of rows whose label was checked.
     pub judged: usize,
-    /// Whether the models know more of the labels than how often each occurs. Where they do not, nothing is said of labels.
+    /// True if the models predict labels better than their frequencies do. If not, no label is reported.
     pub informed: bool,
-    /// Estimated rows among them with a wrong label.
+    /// Estimated number of these rows with a wrong label.
     pub rows: f64,
-    /// The same by given label and likely one, the most first.
+    /// The same by given and likely label, the most frequent pair first.
     pub pairs: Vec<PairNoise>,
-    /// Labels that confident learning doubts.
+    /// Number of labels that confident learning flags.
     pub doubted: usize,
-    /// Expected false alarms among these. The surest rows, and how often labels differ there, are the measure.
+    /// Expected number of false alarms among these, estimated from the most confident rows and how often their labels
+    /// differ.
     pub false_alarms: f64,
-    /// True if nearly all of these are expected to be false alarms. No label is called likely wrong then.
+    /// True if nearly all of these are expected to be false alarms. No label is reported as likely wrong then.
     pub is_weak: bool,
-    /// Expected false alarms among the labels that are called likely wrong.
+    /// Expected number of false alarms among the labels reported as likely wrong.
     pub listed_false_alarms: f64,
 }
 
-/// How many labels of one class probably belong to another.
+/// Estimated number of labels of one class that belong to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairNoise {
-    /// The label that is given.
+    /// The given label.
     pub given: u32,
-    /// The likely one.
+    /// The likely label.
     pub likely: u32,
-    /// Estimated rows.
+    /// Estimated number of rows.
     pub rows: f64,
-    /// Their share of the rows with the given label.
+    /// Share of the rows with the given label.
     pub share: f64,
 }
 
 impl Noise {
-    /// The share of the judged rows.
+    /// Returns the estimated share of wrong labels among the checked rows.
     pub fn share(&self) -> f64 {
         if self.judged == 0 { 0.0 } else { self.rows / self.judged as f64 }
     }
 }
 
-/// What is found of labels.
+/// The result of checking all labels.
 pub(super) struct Judged {
     pub(super) doubts: Vec<Doubt>,
     pub(super) ranking: Vec<usize>,
     pub(super) noise: Noise,
 }
 
-/// N-grams that a reason names.
+/// Most n-grams in a reason.
 const NAMED: usize = 3;
-/// The largest share of false alarms among doubted labels that leaves the judge strong enough.
+/// Largest share of false alarms among flagged labels for models that are strong enough.
 const WEAK: f64 = 0.8;
-/// The share of false alarms among the labels that are called likely wrong, at most.
+/// Largest share of false alarms among the labels reported as likely wrong.
 const LISTED: f64 = 0.5;
 
-/// Judges every label by models of other texts; those of one text alone cannot be judged.
+/// Checks every label against models of other texts. Labels with a single text cannot be checked.
 ///
-/// Rows are ranked by the probability of their own label, the least first. As many are doubted as confident learning
-/// estimates to be wrong, those first whose most probable label is another. (Where rows that are counted off the diagonal of
-/// the confident joint came first, fewer of the labels flipped at random were among the first, with cleanlab too: a row
-/// that reaches no threshold is not counted, however improbable its label is.)
+/// Rows are ranked by the probability of their own label, the smallest first. As many rows are flagged as confident
+/// learning estimates to be wrong: the first in the ranking whose most probable label is another. Ranking the
+/// off-diagonal rows of the confident joint first finds fewer of the labels flipped at random, with cleanlab too. The
+/// reason is that a row that reaches no threshold is not counted, however improbable its label is.
 ///
-/// At most half of the labels that are called likely wrong are expected to be false alarms. If nearly all doubted labels
-/// are, none is called so.
+/// At most half of the labels reported as likely wrong are expected to be false alarms. If nearly all flagged labels
+/// are, none is reported.
 pub(super) fn judge(
     by_others: &OutOfFold,
     texts: &[&str],
@@ -138,7 +139,7 @@ pub(super) fn judge(
     Judged { doubts, ranking, noise }
 }
 
-/// The labels among those that are `doubted` which are called likely wrong; what is expected of them goes into `noise`.
+/// Selects the `doubted` labels to report as likely wrong. Stores the expected false alarms in `noise`.
 fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mut Noise) -> Vec<usize> {
     let classes = probabilities.len() / given.len().max(1);
     let of_row = |(p, &label): (&[f32], &u32)| {
@@ -153,7 +154,7 @@ fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mu
     if noise.is_weak {
         return Vec::new();
     }
-    // The least likely false alarms first; of equals, the most suspicious.
+    // The least likely false alarms first; in a tie, the most suspicious.
     let mut by_chance: Vec<usize> = (0..doubted.len()).collect();
     sorting::sort_by(&mut by_chance, |&a, &b| chances[doubted[a]].total_cmp(&chances[doubted[b]]));
     let (mut sum, mut kept, mut listed) = (0.0, 0, 0.0);
@@ -169,8 +170,8 @@ fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mu
     places.into_iter().map(|place| doubted[place]).collect()
 }
 
-/// Whether given labels are more probable than their shares of the rows, by more than chance makes them: the sum of the differences
-/// of logarithms exceeds its standard error.
+/// Returns whether the models predict the given labels better than their frequencies do, beyond chance. That is the
+/// case if the sum of the differences of logarithms exceeds its standard error.
 fn is_informed(probabilities: &[f32], given: &[u32], classes: usize) -> bool {
     let mut shares = vec![0.0_f64; classes];
     given.iter().for_each(|&label| shares[label as usize] += 1.0 / given.len() as f64);
@@ -192,7 +193,7 @@ fn noise(confident: &Confident, given: &[u32]) -> Noise {
     Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs, ..Noise::default() }
 }
 
-/// For each row, the rows with nearly the same text and another label.
+/// Returns for each row the rows with nearly the same text but another label.
 fn contradictions(labels: &[u32], near: &[Near]) -> BTreeMap<usize, Vec<usize>> {
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &Near { texts: [a, b], .. } in near {
@@ -204,8 +205,8 @@ fn contradictions(labels: &[u32], near: &[Near]) -> BTreeMap<usize, Vec<usize>> 
     found
 }
 
-/// The strongest n-grams of a text: whole words, unless parts of words alone speak; of several that say the same (“film”,
-/// “a film”) one.
+/// Returns the strongest n-grams of a text. Whole words are preferred over parts of words. Of n-grams that contain each
+/// other (“film”, “a film”), only the strongest is kept.
 fn telling(text: &str, effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
     let lower = text.to_lowercase();
     let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && !"'’".contains(c)).collect();
@@ -216,7 +217,7 @@ fn telling(text: &str, effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
     strongest(if whole.is_empty() { parts } else { whole })
 }
 
-/// Whether an n-gram is more than signs and ends, and more than one kana.
+/// Returns whether an n-gram has a letter or digit, and more than a single kana.
 fn says_something(ngram: &str) -> bool {
     let is_kana = |c: char| ('ぁ'..='ん').contains(&c);
     let inside = ngram.replace("[START]", "").replace("[END]", "");
@@ -224,7 +225,7 @@ fn says_something(ngram: &str) -> bool {
     letters.next().is_some_and(|first| !is_kana(first) || letters.next().is_some())
 }
 
-/// Whether an n-gram is made of whole words, or of characters of a script without spaces.
+/// Returns whether an n-gram consists of whole words, or of characters of a script without spaces.
 fn is_whole(ngram: &str, words: &BTreeSet<&str>) -> bool {
     let is_unspaced = |c| matches!(Script::of(c), Some(Script::Japanese | Script::SoutheastAsian));
     let is_sign = |part: &str| ["[START]", "[END]"].contains(&part) || !part.chars().any(char::is_alphanumeric);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_words_that_do_not_repeat_themselves() {
+    fn reasons_are_distinct_words() {
         let effects =
             [("film", 0.5), ("a film", 0.4), (".", 0.4), ("ul", 0.3), ("dull", 0.2), ("day", 0.1), ("x", 0.05)];
         assert_eq!(told("A film, a dull day. x", &effects), ["film", "dull", "day"]);
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_told_of_both_rows() {
+    fn contradictions_are_listed_for_both_rows() {
         let near = [[0, 1], [0, 2], [1, 5]].map(|texts| Near { texts, similarity: 0.9 });
         assert_eq!(contradictions(&[0, 1, 0], &near), BTreeMap::from([(0, vec![1]), (1, vec![0])]));
     }

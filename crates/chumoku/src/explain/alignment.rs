@@ -1,4 +1,4 @@
-//! Where a translation comes from: a source, its translation, and every cross-attention weight between their words.
+//! Explanation of a translation: its words, the words of the source, and all cross-attention weights between them.
 
 use super::explanation::{ExplanationError, Word};
 use super::json::{json_number, read_nested};
@@ -9,7 +9,7 @@ use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A source, its translation, and where each word of the translation comes from.
+/// A source, its translation, and the attention between their words.
 ///
 /// # Shapes
 /// - `attention`: (layers, heads, target words, source words), row-major; each row sums to 1
@@ -19,89 +19,91 @@ use serde_json::{Map, Value};
 pub struct Alignment {
     /// Name of the model's folder, without its path.
     pub model: String,
-    /// The source as it was given.
+    /// The source text.
     pub source: String,
     /// The translation.
     pub target: String,
-    /// Whether the translation was given, too, and is not the model's own.
+    /// `true` if the caller provided the translation.
     pub is_given: bool,
-    /// Whether the source is longer than the model reads: the words are those that it read.
+    /// `true` if the source was truncated to the model's limit. The words are those that were read.
     pub is_cut: bool,
-    /// The source's words; the last is the special word that ends it.
+    /// The words of the source. The last is the special end token.
     pub source_words: Vec<Word>,
-    /// The translation's words; the last is the special word that ends it.
+    /// The words of the translation. The last is the special end token.
     pub target_words: Vec<Word>,
-    /// Layers of the decoder.
+    /// The number of decoder layers.
     pub layers: usize,
-    /// Heads of a layer.
+    /// The number of heads in a layer.
     pub heads: usize,
-    /// ln p of each word of the translation after those before it.
+    /// The log-probability of each target word, given the target words before it.
     pub log_probabilities: Vec<f32>,
-    /// By how much ln p of a word of the translation falls when a word of the source is left out (leave-one-out); none
-    /// for the special word, which cannot be.
+    /// The decrease of a target word's log-probability if a source word is left out (leave-one-out). `None` for the end
+    /// token, which cannot be left out.
     pub effects: Vec<Vec<Option<f32>>>,
-    /// All heads, by how well they align, the best first.
+    /// All heads, best aligned first.
     pub ranking: Vec<AlignedHead>,
-    /// What the model would say without each head of its cross-attention, layer by layer; may be empty.
+    /// The translation with each cross-attention head switched off, layer by layer. May be empty.
     pub without: Vec<TranslationHeadAblation>,
-    /// How weights between tokens became weights between words.
+    /// The rule by which token weights were combined into word weights.
     pub joining: String,
     /// Weights between words.
     #[serde(skip)]
     pub attention: Vec<f32>,
 }
 
-/// How well a head aligns. A word of the translation needs most the source word whose absence costs it most.
+/// The alignment quality of a head. The source word that a target word needs is the one with the largest effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlignedHead {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
     pub head: usize,
-    /// Share of the words for which the head looks most at the source word that they need most.
+    /// The share of target words for which the head's largest weight is on the source word they need.
     pub agreement: f32,
-    /// Mean weight on the source word that is needed most.
+    /// The mean weight on the needed source word.
     pub mass: f32,
-    /// Mean entropy of the rows by the most that there can be: 1 is spread evenly, 0 is one word.
+    /// The mean entropy of the rows, as a share of the maximum: 1 is uniform, 0 is a single word.
     pub entropy: f32,
-    /// Mean of the largest weight of each row.
+    /// The mean of the largest weight in each row.
     pub strongest: f32,
-    /// Mean weight on the word that ends the source.
+    /// The mean weight on the end of the source.
     pub end: f32,
-    /// The largest agreement that the same rows reach by chance: given to other words of the translation, shuffled as often as
-    /// makes it one head in a hundred models that exceeds this by chance.
+    /// The largest agreement that the same rows reach by chance, when assigned to shuffled target words. The number of
+    /// shuffles makes one head in a hundred models exceed it by chance.
     pub by_chance: f32,
-    /// Whether the agreement exceeds that.
+    /// `true` if the agreement exceeds chance.
     pub aligns: bool,
 }
 
-/// The least effect, in ln p, of a word that is needed: without it the other is a tenth less likely.
+/// The smallest effect, in log-probability, of a needed word. Without the source word, the target word is a tenth less
+/// likely.
 const MIN_EFFECT: f32 = 0.1;
 
-/// An effect that is always enough.
+/// An effect that always counts as needed.
 const SUFFICIENT_EFFECT: f32 = 0.5;
 
-/// Shuffles for each head: with this many heads in all, one in a hundred models has a head that exceeds them by chance.
+/// Shuffles per head, multiplied by the number of heads. One in a hundred models then has a head that exceeds its
+/// shuffles by chance.
 const SHUFFLES: usize = 100;
 
 /// The seed of the shuffles.
 const SEED: u64 = 0x616c_6967_6e00;
 
-/// What the model would say without one head of its cross-attention.
+/// The output without one cross-attention head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TranslationHeadAblation {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
     pub head: usize,
-    /// ln p of each word of the translation that is explained, after those before it.
+    /// The log-probability of each word of the explained translation, given the words before it.
     pub log_probabilities: Vec<f32>,
-    /// What the model would write instead.
+    /// The model's own translation without the head.
     pub translation: String,
 }
 
 impl Alignment {
-    /// The weights of a word of the translation over the words of the source.
+    /// Returns the weights of a target word over the source words.
     ///
     /// All indices count from 0.
     ///
@@ -114,14 +116,14 @@ impl Alignment {
         &self.attention[((layer * self.heads + head) * rows + target) * columns..][..columns]
     }
 
-    /// The source word that a word of the translation needs most: the one whose absence costs it most.
+    /// Returns the source word that a target word needs most: the one with the largest effect.
     ///
-    /// None where that costs it next to nothing: less than a tenth of its probability, or no more than leaving some
-    /// word out gains, which shows how far effects go either way by chance.
+    /// `None` if the effect is negligible. It must reduce the probability by at least a tenth. It must also exceed the
+    /// largest gain from leaving out any word, which shows how much effects vary by chance.
     #[must_use]
     pub fn needed_source_word(&self, target: usize) -> Option<usize> {
         let gained = self.effects.iter().flatten().flatten().map(|effect| -effect).fold(MIN_EFFECT, f32::max);
-        // One effect that stands out the other way must not hide what words need.
+        // A single large gain must not hide the needed words.
         let least = gained.min(SUFFICIENT_EFFECT);
         let effects = self.effects[target].iter().enumerate();
         let known = effects.filter_map(|(source, effect)| Some((source, (*effect)?)));
@@ -148,7 +150,7 @@ impl Alignment {
                 order.zip(&needed).filter(|(row, (_, source))| looked[*row] == *source).count()
             };
             let found = agreeing(&mut (0..looked.len()));
-            // A head that looks at the same word from everywhere agrees as often however its rows are shuffled.
+            // A head whose rows all attend to the same word keeps its agreement under any shuffle.
             let random = |index: usize| Philox::new(SEED, ((layer * self.heads + head) * shuffles + index) as u64);
             let by_chance = (0..shuffles)
                 .map(|index| agreeing(&mut random(index).permutation(looked.len()).into_iter()))
@@ -176,8 +178,8 @@ impl Alignment {
         ranking
     }
 
-    /// All numbers as JSON, with the source word that each word of the translation needs most; `attention` is nested
-    /// `[layer][head][target][source]`, and `axes` says so.
+    /// Returns all values as JSON, including the needed source word of each target word. `attention` is nested as
+    /// `[layer][head][target][source]`, which `axes` records.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let row =
@@ -190,10 +192,10 @@ impl Alignment {
         Value::Object(object)
     }
 
-    /// Reads what [`Alignment::to_json`] wrote; heads are ranked anew, so that `ranking` and `needed` may be missing.
+    /// Reads the output of [`Alignment::to_json`]. Heads are ranked again, so `ranking` and `needed` may be missing.
     ///
     /// # Errors
-    /// Where a field is missing or of another type, or numbers are not as many as there are words.
+    /// If a field is missing or has another type, or the number of values does not match the number of words.
     pub fn from_json(value: &Value) -> Result<Alignment, ExplanationError> {
         let mut fields = value.as_object().cloned().unwrap_or_default();
         let attention = fields.remove("attention").unwrap_or_default();
@@ -209,8 +211,8 @@ impl Alignment {
             && alignment.effects.iter().all(|row| row.len() == columns);
         if !has_numbers || rows == 0 || columns == 0 || alignment.layers == 0 || alignment.heads == 0 {
             return Err(ExplanationError::new(tr!(
-                "an alignment of {rows} and {columns} words needs layers and heads, {rows} probabilities, and as many rows of \
-                 {columns} effects",
+                "an alignment of {rows} target and {columns} source words needs layers and heads, {rows} probabilities, and \
+                 {rows} rows of {columns} effects",
                 "{rows} 語と {columns} 語の対応付けには、層とヘッド、{rows} 個の確率、{columns} 個の効果の行が {rows} 行必要です"
             )));
         }
@@ -224,10 +226,10 @@ impl Alignment {
         Ok(alignment)
     }
 
-    /// All fields as JSON but the attention.
+    /// Returns all fields except the attention as JSON.
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
-        // By way of text, so that an f32 keeps the digits it has.
+        // Goes through text, so that each f32 keeps its shortest digits.
         let text = serde_json::to_vec(self).expect("an alignment is plain data");
         let mut fields: Map<String, Value> = serde_json::from_slice(&text).expect("what was just written");
         let needed =
@@ -275,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn the_head_that_looks_at_what_is_needed_is_first() {
+    fn the_head_on_needed_words_is_first() {
         let alignment = example();
-        // The last word loses too little: others gain more by leaving a word out.
+        // The last word loses too little: others gain more when a word is left out.
         assert_eq!([0, 1, 2].map(|target| alignment.needed_source_word(target)), [Some(1), Some(0), None]);
         let [first, second] = alignment.ranking[..] else { panic!() };
         assert_eq!((first.layer, first.head, second.head), (0, 1, 0));
@@ -286,7 +288,8 @@ mod tests {
         assert!((second.mass - (0.1 + 0.1) / 2.0).abs() < 1e-6);
     }
 
-    /// An alignment of `n` words with `n`, each of which needs the one in its place; one head looks at `looks`.
+    /// An alignment of `n` words with `n` others, in which each target word needs the source word at the same index.
+    /// One head attends to `looks`.
     fn needing(n: usize, looks: impl Fn(usize) -> usize) -> Alignment {
         let share = |target: usize, source: usize| if source == looks(target) { 0.9 } else { 0.1 / n as f32 };
         let words = vec![Word { text: "w".into(), special: false }; n];
@@ -305,37 +308,37 @@ mod tests {
     }
 
     #[test]
-    fn a_head_aligns_if_no_shuffle_of_its_rows_does_as_well() {
+    fn a_head_aligns_if_no_shuffle_of_its_rows_agrees_as_well() {
         let n = 12;
         let diagonal = needing(n, |target| target).ranking[0];
         assert!(diagonal.aligns && diagonal.agreement == 1.0 && diagonal.by_chance < 0.7, "{diagonal:?}");
         let one_word = needing(n, |_| 3).ranking[0];
         assert!(!one_word.aligns && one_word.agreement == one_word.by_chance, "{one_word:?}");
-        // Of heads that look anywhere hardly one aligns.
+        // Hardly any head with random attention aligns.
         let random = |seed: u64| needing(n, |target| (Philox::new(seed, 5).block(target as u64)[0] % 12) as usize);
         let aligning = (0..300).filter(|&seed| random(seed).ranking[0].aligns).count();
         assert!(aligning <= 9, "{aligning}");
-        // The same from the same numbers.
+        // Equal values give equal results.
         assert_eq!(random(1), random(1));
     }
 
     #[test]
-    fn what_costs_nothing_is_not_needed() {
+    fn a_word_without_effect_is_not_needed() {
         let mut alignment = example();
-        // Another word gains 1 by a word left out: a tenth of a nat is no more than chance.
+        // Another word gains 1 when a word is left out. A tenth of a nat is then within chance.
         assert_eq!(alignment.needed_source_word(2), None);
         alignment.effects[1][1] = Some(0.0);
         assert_eq!(alignment.needed_source_word(2), Some(0));
         alignment.effects[2] = vec![Some(0.03), Some(-0.02), None];
         assert_eq!((alignment.needed_source_word(2), alignment.needed_source_word(1)), (None, Some(0)));
-        // However much one word gains, it does not hide what others need.
+        // A large gain of one word does not hide the needs of others.
         alignment.effects[1][1] = Some(-9.0);
         assert_eq!([0, 1, 2].map(|target| alignment.needed_source_word(target)), [Some(1), Some(0), None]);
     }
 
     #[test]
-    fn rows_lie_by_layer_then_head_then_word() {
-        // Two layers of three heads, two words by three: each number says where it is.
+    fn rows_are_ordered_by_layer_then_head_then_word() {
+        // Two layers of three heads, two words by three. Each value encodes its position.
         let number = |i: usize| (i / 18 * 1000 + i / 6 % 3 * 100 + i / 3 % 2 * 10 + i % 3) as f32;
         let words = |n: usize| vec![Word { text: "w".into(), special: false }; n];
         let alignment = Alignment {
@@ -353,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn json_holds_every_number() {
+    fn json_contains_every_number() {
         let json = example().to_json();
         assert_eq!(json["attention"][0][1][1][0].to_string(), "0.9");
         assert_eq!(json["effects"][0][1].to_string(), "2.0");
@@ -364,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_back_and_what_does_not_fit_is_refused() {
+    fn json_is_read_back_and_inconsistent_json_is_rejected() {
         let mut alignment = example();
         alignment.ranking = alignment.rank_heads();
         let mut json = alignment.to_json();

@@ -1,4 +1,4 @@
-//! One attention of a model while it reads a text: what it was given and what it made, number by number.
+//! Recording of one attention of a model while it reads a text: all inputs and intermediate values.
 
 use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer};
@@ -14,7 +14,7 @@ use crate::{
 use chumoku_kernels::Precision;
 use std::cell::Cell;
 
-/// The layer and head to look at, from 0; the last layer unless it is said.
+/// The layer and head to record, from 0. Defaults to the last layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HeadSelection {
     /// The layer.
@@ -24,7 +24,7 @@ pub struct HeadSelection {
 }
 
 impl HeadSelection {
-    /// The layer, and whether it and the head are there.
+    /// Returns the layer, after checking that it and the head exist.
     fn resolve_layer(self, [layers, heads]: [usize; 2]) -> Result<usize> {
         let layer = self.layer.unwrap_or(layers.saturating_sub(1));
         if layer >= layers {
@@ -45,10 +45,10 @@ impl HeadSelection {
     }
 }
 
-/// Which head of a model is traced.
+/// The location of a recorded head in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLocation {
-    /// Which of its attentions.
+    /// The kind of attention.
     pub attention: AttentionKind,
     /// The layer, from 0.
     pub layer: usize,
@@ -56,30 +56,30 @@ pub struct HeadLocation {
     pub head: usize,
 }
 
-/// The attentions that models have.
+/// The kinds of attention in models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionKind {
-    /// A text to itself: a classifier's.
+    /// Self-attention of a classifier.
     SelfAttention,
-    /// A text to what stands before: a language model's.
+    /// Causal self-attention of a language model.
     Causal,
-    /// The source to itself: a translator's encoder's.
+    /// Self-attention of a translator's encoder.
     Encoder,
-    /// The translation to what of it is written: a translator's decoder's.
+    /// Causal self-attention of a translator's decoder.
     Decoder,
-    /// The translation to the source.
+    /// Cross-attention from the translation to the source.
     Cross,
 }
 
 impl HeadLocation {
-    /// A phrase.
+    /// Describes the location in a phrase.
     #[must_use]
     pub fn describe(self, lang: Lang) -> String {
         let attention = match self.attention {
             AttentionKind::SelfAttention => lang.pick("self-attention", "セルフアテンション"),
             AttentionKind::Causal => lang.pick("causal self-attention", "因果的セルフアテンション"),
-            AttentionKind::Encoder => lang.pick("self-attention of the encoder", "エンコーダのセルフアテンション"),
-            AttentionKind::Decoder => lang.pick("self-attention of the decoder", "デコーダのセルフアテンション"),
+            AttentionKind::Encoder => lang.pick("self-attention of the encoder", "エンコーダーのセルフアテンション"),
+            AttentionKind::Decoder => lang.pick("self-attention of the decoder", "デコーダーのセルフアテンション"),
             AttentionKind::Cross => lang.pick("cross-attention", "クロスアテンション"),
         };
         let [layer, head] = [self.layer + 1, self.head + 1];
@@ -91,7 +91,7 @@ impl HeadLocation {
 }
 
 impl AttentionKind {
-    /// Its name in JSON, the same in all languages.
+    /// The name in JSON, independent of the language.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl AttentionKind {
     }
 }
 
-/// What of which text was read.
+/// The text and tokens of a recording.
 struct RecordedInput {
     location: HeadLocation,
     source: String,
@@ -116,23 +116,23 @@ struct RecordedInput {
 /// One attention of a model while it read a text.
 #[derive(Clone, Debug)]
 pub struct RecordedAttention {
-    /// Which one.
+    /// The location of the attention.
     pub location: HeadLocation,
     /// The text, or the source and the translation.
     pub source: String,
-    /// The tokens that look.
+    /// The query tokens.
     pub tokens: Vec<String>,
-    /// The tokens that are looked at, where they are others.
+    /// The key tokens, if they differ from the query tokens.
     pub key_tokens: Vec<String>,
-    /// What of the text was left out, if any was.
+    /// The truncation of the text, if any.
     pub truncation: Option<Truncation>,
-    /// Its numbers, computed as exactly as f32 can.
+    /// The values at the highest f32 precision.
     pub exact: ForwardTrace,
-    /// The same at the precision the model is used with, if that is less.
+    /// The values at the model's own precision, if it is lower.
     pub at_model_precision: Option<(Precision, ForwardTrace)>,
 }
 
-/// What `record` finds, once as exactly as f32 can and, if that is less, as the model is used.
+/// Calls `record` at the highest precision and, if it is lower, at the model's own precision.
 fn recorded(
     params: &Params<f32>,
     own: Precision,
@@ -161,7 +161,7 @@ fn token_names(tokenizer: &TextTokenizer, ids: &[u32]) -> Vec<String> {
     ids.iter().map(|&id| tokenizer.token(id)).collect()
 }
 
-/// A text with nothing in it has no attention to show.
+/// Rejects empty texts, which have no attention to record.
 fn check_not_empty(text: &str) -> Result<()> {
     match text.trim().is_empty() {
         true => Err(Error::Setting(tr!("the text to trace is empty", "トレースするテキストが空です"))),
@@ -170,10 +170,10 @@ fn check_not_empty(text: &str) -> Result<()> {
 }
 
 impl TextClassifier {
-    /// What one head is given and makes while the model reads `text` and, of a model that chooses one class, how the network
-    /// comes to its answer.
+    /// Records one head while the model reads `text`. For models of mutually exclusive classes, also records how the
+    /// network computes its answer.
     ///
-    /// Of a text longer than the model's window the first window is read.
+    /// Only the first window of a long text is read.
     ///
     /// # Errors
     /// If the text is empty, there is no such layer or head, or the model is a recurrent network.
@@ -181,10 +181,12 @@ impl TextClassifier {
         self.record_with_loss(text, place, None)
     }
 
-    /// The same, and the gradients of the loss of a class or, without one, of the class that the network holds most probable.
+    /// Records like [`TextClassifier::record`], with the gradients of the loss of a class. Defaults to the network's
+    /// most probable class.
     ///
     /// # Errors
-    /// As [`TextClassifier::record`], and if the model does not choose one class, or has none of that name.
+    /// As for [`TextClassifier::record`], and if the classes are not mutually exclusive, or there is no class with this
+    /// name.
     pub fn record_backward(&self, text: &str, place: HeadSelection, class: Option<&str>) -> Result<RecordedAttention> {
         let class = self.loss_class(class)?;
         self.record_with_loss(text, place, Some(class))
@@ -216,7 +218,7 @@ impl TextClassifier {
             key_tokens: Vec::new(),
             truncation: cut,
         };
-        // What is most probable is so at any precision.
+        // The most probable class of the first run is used at both precisions.
         let chosen = Cell::new(class.flatten());
         recorded(&self.params, self.config.precision, label, |params| {
             let found = match class {
@@ -248,9 +250,9 @@ impl TextClassifier {
 }
 
 impl TextGenerator {
-    /// What one head is given and makes while the model reads `text`.
+    /// Records one head while the model reads `text`.
     ///
-    /// Of a text longer than the model's context the end is read.
+    /// A text longer than the context is truncated at its start.
     ///
     /// # Errors
     /// If the text is empty, or there is no such layer or head.
@@ -258,10 +260,10 @@ impl TextGenerator {
         self.record_with_loss(text, place, false)
     }
 
-    /// The same, and the gradients of the mean loss of the text's tokens, each after those before it.
+    /// Records like [`TextGenerator::record`], with the gradients of the mean next-token loss.
     ///
     /// # Errors
-    /// As [`TextGenerator::record`], and if the text has only one token.
+    /// As for [`TextGenerator::record`], and if the text has only one token.
     pub fn record_backward(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
         self.record_with_loss(text, place, true)
     }
@@ -282,7 +284,7 @@ impl TextGenerator {
         };
         if with_loss && ids.len() < 2 {
             return Err(Error::Setting(tr!(
-                "gradients: expected a text of at least 2 tokens, for the model to predict the second of; found 1",
+                "gradients: expected a text of at least 2 tokens, so that there is a next token to predict; found 1",
                 "勾配: モデルが次のトークンを予測できるよう、2 トークン以上のテキストが必要ですが、1 トークンです"
             )));
         }
@@ -303,13 +305,13 @@ impl TextGenerator {
 }
 
 impl TextEmbedder {
-    /// What one head is given and makes while the encoder reads `text`, and how the text's vector comes of those of its
-    /// tokens.
+    /// Records one head while the encoder reads `text`, and how the text vector is computed from the token vectors.
     ///
-    /// Of a text longer than the model reads the beginning is read.
+    /// A text longer than the limit is truncated at its end.
     ///
     /// # Errors
-    /// If the text is empty, the model has no layers, or not such a layer or head, or several dense layers follow pooling.
+    /// If the text is empty, the model has no layers, there is no such layer or head, or several dense layers follow
+    /// pooling.
     pub fn record(&self, text: &str, place: HeadSelection) -> Result<RecordedAttention> {
         check_not_empty(text)?;
         self.check_layers()?;
@@ -330,13 +332,12 @@ impl TextEmbedder {
 }
 
 impl TextTranslator {
-    /// What one head is given and makes while the model reads `source` and writes `target` or, without it, its own
-    /// translation.
+    /// Records one head while the model reads `source` and generates `target`. Defaults to the model's own translation.
     ///
-    /// Of a source longer than the model reads, the end is left out.
+    /// A source longer than the limit is truncated at its end.
     ///
     /// # Errors
-    /// If the source is empty, there is no such layer or head, or the target is longer than the model writes.
+    /// If the source is empty, there is no such layer or head, or the target is longer than the model's limit.
     pub fn record(
         &self,
         source: &str,
@@ -347,10 +348,10 @@ impl TextTranslator {
         self.record_with_loss((source, target), part, place, false)
     }
 
-    /// The same, and the gradients of the mean loss of the tokens that are written.
+    /// Records like [`TextTranslator::record`], with the gradients of the mean target-token loss.
     ///
     /// # Errors
-    /// As [`TextTranslator::record`].
+    /// As for [`TextTranslator::record`].
     pub fn record_backward(
         &self,
         source: &str,
@@ -387,14 +388,14 @@ impl TextTranslator {
         if target_ids.len() > limit {
             let found = target_ids.len();
             let problem = tr!(
-                "the translation has {found} tokens: expected at most {limit}, as many as the model writes; give a shorter one",
+                "the translation has {found} tokens: expected at most {limit}, the model's limit; give a shorter translation",
                 "訳文が {found} トークンあります。モデルが書けるのは {limit} トークンまでです。短い訳文を与えてください"
             );
             return Err(Error::Setting(problem));
         }
         let pair = self.pair_batch(&source_ids, &target_ids);
         let of_source = token_names(self.tokenizers.source(), &source_ids);
-        // The decoder's rows are what it is given: each looks from there to say the next.
+        // The decoder's rows are its input tokens. Each predicts the next token.
         let of_target = token_names(&self.tokenizers.target, &pair.input);
         let (attention, tokens, key_tokens) = match part {
             TranslatorAttention::Encoder => (AttentionKind::Encoder, of_source, Vec::new()),

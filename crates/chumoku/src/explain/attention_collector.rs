@@ -1,4 +1,4 @@
-//! From the attention of a model's layers to what is shown: weights by word, and what is derived from them.
+//! Combines the attention traces of a model's layers into word weights and derived values.
 
 use super::explanation::{DerivedAttention, QueriesAndKeys, Word};
 use crate::nn::AttentionTrace;
@@ -7,23 +7,23 @@ use crate::{Result, pair};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
 
-/// A text as a model reads it that is given tokens around it.
+/// A text with special tokens, as a model reads it.
 #[derive(Debug)]
 pub(crate) struct FramedText {
-    /// The tokens of the text, as many as the model reads, with those around them.
+    /// The tokens that are read, special tokens included.
     pub(crate) ids: Vec<u32>,
     /// The words of the text that are read.
     pub(crate) spans: Vec<WordSpan>,
-    /// The tokens of each word; each token around the text, such as `[CLS]`, is a word of its own.
+    /// The tokens of each word. Each special token, such as `[CLS]`, is a word.
     pub(crate) tokens: Vec<Range<usize>>,
-    /// Names of the tokens before the text, and of those behind it.
+    /// The names of the special tokens before and after the text.
     pub(crate) special_names: [Vec<String>; 2],
-    /// All tokens of the text, without those around it.
+    /// The number of tokens in the whole text, without special tokens.
     pub(crate) tokens_of_text: usize,
 }
 
 impl FramedText {
-    /// The first `most` tokens, those around the text among them.
+    /// Tokenizes a text and truncates it to `most` tokens, special tokens included.
     pub(crate) fn read(text: &str, tokenizer: &TextTokenizer, most: usize) -> Result<FramedText> {
         let encoded = tokenizer.encode(text)?;
         let frame = tokenizer.special_tokens();
@@ -40,7 +40,7 @@ impl FramedText {
         Ok(FramedText { ids, spans, tokens, special_names: around, tokens_of_text: encoded.ids.len() })
     }
 
-    /// The words' texts.
+    /// Returns the displayed words.
     pub(crate) fn word_names(&self, text: &str, tokenizer: &TextTokenizer) -> Vec<String> {
         let plain = self.spans.iter().map(|word| display_word(text, word, tokenizer).text);
         let [before, after] = &self.special_names;
@@ -48,12 +48,12 @@ impl FramedText {
     }
 }
 
-/// Whether a word is what stands between the two texts of a pair.
+/// Returns `true` if a word is the separator between the two texts of a pair.
 pub(crate) fn is_separator(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> bool {
     tokenizer.pair_separator().is_some() && text[word.bytes.clone()].chars().eq([pair::SEPARATOR])
 }
 
-/// A word as it stands in the text or, between the two texts of a pair, the token that stands there.
+/// Returns a word as in the text. The separator of a pair is displayed as its token.
 pub(crate) fn display_word(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> Word {
     match tokenizer.pair_separator().filter(|_| is_separator(text, word, tokenizer)) {
         Some(between) => Word { text: tokenizer.token(between), special: true },
@@ -61,7 +61,7 @@ pub(crate) fn display_word(text: &str, word: &WordSpan, tokenizer: &TextTokenize
     }
 }
 
-/// What a stack of self-attentions looks at while it reads one sequence, layer by layer.
+/// Collects the attention of a stack of self-attention layers while it reads one sequence.
 #[derive(Debug)]
 pub(crate) struct AttentionCollector<'a> {
     /// The tokens of each word.
@@ -69,7 +69,7 @@ pub(crate) struct AttentionCollector<'a> {
     /// Weights between words: (layers, heads, words, words).
     pub(crate) attention: Vec<f32>,
     pub(crate) derived: DerivedAttention,
-    /// None where scores are more than products of queries and keys.
+    /// `None` if scores are not only products of queries and keys.
     pub(crate) depth: Option<QueriesAndKeys>,
     /// Rollout up to the last layer, by token.
     rollout: Option<Array2<f64>>,
@@ -91,7 +91,7 @@ impl<'a> AttentionCollector<'a> {
         }
     }
 
-    /// `α_ij ‖v_j W_O‖` of one head, shared out again in each row (Kobayashi et al. 2020, "Attention is Not Only a Weight:
+    /// `α_ij ‖v_j W_O‖` of one head, normalized in each row (Kobayashi et al. 2020, "Attention is Not Only a Weight:
     /// Analyzing Transformers with Vector Norms").
     fn add_value_weighted(&mut self, record: &AttentionTrace, head: usize) {
         let m = &record.matrices;
@@ -110,7 +110,7 @@ impl<'a> AttentionCollector<'a> {
         let n = self.words.len();
         for (row, plain) in weighted.chunks_exact(n.max(1)).zip(plain.chunks_exact(n.max(1))) {
             let sum: f32 = row.iter().sum();
-            // Values of no length have no shares: then the weights stand as they are.
+            // If all values have length 0, keep the weights.
             let shares = row.iter().zip(plain).map(|(x, plain)| if sum > 0.0 { x / sum } else { *plain });
             self.derived.value_weighted.extend(shares);
         }
@@ -133,7 +133,7 @@ impl<'a> AttentionCollector<'a> {
 
     fn add_depth(&mut self, record: &AttentionTrace) {
         let m = &record.matrices;
-        // A window leaves keys out, and hard attention has no softmax.
+        // A window masks keys, and hard attention has no softmax.
         if m.options.window.is_some() || m.options.hard_attention {
             self.depth = None;
         }
@@ -154,8 +154,8 @@ impl<'a> AttentionCollector<'a> {
     }
 }
 
-/// Weights between tokens as weights between words: added over the tokens of a key word, averaged over those of a query
-/// word, so that each row still sums to 1. `words` are the tokens of the query words, and of the key words.
+/// Combines token weights into word weights: summed over the tokens of a key word, averaged over those of a query word.
+/// Each row therefore still sums to 1. `words` are the tokens of the query words and of the key words.
 pub(crate) fn word_weights(weights: &Array2<f64>, words: [&[Range<usize>]; 2]) -> Vec<f32> {
     let mut found = Vec::with_capacity(words[0].len() * words[1].len());
     for query in words[0] {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn words_add_keys_and_average_queries() {
+    fn words_sum_keys_and_average_queries() {
         let weights = array![[0.1, 0.2, 0.3, 0.4], [0.4, 0.1, 0.2, 0.3], [0.25, 0.25, 0.3, 0.2]];
         let found = word_weights(&weights, [&[0..1, 1..3], &[0..1, 1..4]]);
         let expected = [0.1f32, 0.9, 0.325, 0.675];
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_heads_move_adds_up_to_the_output_and_its_lengths_weigh_the_values() {
+    fn head_outputs_sum_to_the_layer_output_and_their_lengths_weight_the_values() {
         for (model, params) in models() {
             let (look, records) = look(&model, &params, &WORDS);
             for (layer, record) in records.iter().enumerate() {
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silenced_head_moves_nothing() {
+    fn a_silenced_head_contributes_nothing() {
         for (model, params) in models() {
             let (_, before) = look(&model, &params, &WORDS);
             let mut silenced = params.clone();
@@ -335,14 +335,14 @@ mod tests {
             let (_, after) = look(&model, &silenced, &WORDS);
             let without = &before[0].sum - &before[0].weights[2].dot(&moved(&before[0], 2));
             near(after[0].sum.iter().copied(), without);
-            // The head looks where it did, and the layer above is given other numbers.
+            // The head keeps its weights, and the layer above gets different inputs.
             assert_eq!(after[0].weights, before[0].weights);
             assert_ne!(after[1].x, before[1].x);
         }
     }
 
     #[test]
-    fn a_window_leaves_no_depth() {
+    fn a_window_leaves_no_queries_and_keys() {
         let (model, params) = models().remove(0);
         let mut config = model.config().clone();
         config.encoder.attention.window = Some(2);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn hard_attention_leaves_no_depth() {
+    fn hard_attention_leaves_no_queries_and_keys() {
         let (model, params) = models().remove(0);
         let mut config = model.config().clone();
         config.encoder.attention.hard_attention = true;
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_no_length_leave_the_weights_as_they_are() {
+    fn zero_values_leave_the_weights_unchanged() {
         let (model, params) = models().remove(0);
         let nothing = Params::zeros(params.layout());
         let (look, _) = look(&model, &nothing, &WORDS);
@@ -380,7 +380,7 @@ mod tests {
         assert!(words.len() == 3 && cut_word.len() > 2, "{words:?}");
         for most in 1..all.ids.len() + 4 {
             let reading = FramedText::read(text, &tokenizer, most).unwrap();
-            // [CLS] and as many tokens as there is room for.
+            // [CLS] and as many tokens as fit.
             let expected = all.ids.len().min(most - 1);
             assert_eq!(reading.ids[0], tokenizer.cls_id());
             assert_eq!(reading.ids[1..], all.ids[..expected], "{most}");

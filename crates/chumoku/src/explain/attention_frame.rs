@@ -1,4 +1,4 @@
-//! Attention to one text at one time of training, as `train` records it and a film shows it.
+//! Attention to one text at one point in training. `train` records it, and a film shows it.
 
 use super::statistics::measure_rows;
 use crate::model_folder::{LOG, open_file};
@@ -7,26 +7,26 @@ use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-/// The attention to one text at one time of training.
+/// The attention to one text at one point in training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AttentionFrame {
-    /// Steps taken before.
+    /// The number of completed steps.
     pub step: u64,
-    /// Epochs done before.
+    /// The number of completed epochs.
     pub epoch: u64,
-    /// The words that look, and those that are looked at.
+    /// The query words and the key words.
     pub words: [Vec<String>; 2],
-    /// Number of layers.
+    /// The number of layers.
     pub layers: usize,
-    /// Heads of a layer.
+    /// The number of heads in a layer.
     pub heads: usize,
-    /// Whether a word sees none of those after it.
+    /// `true` if words cannot see later words.
     pub causal: bool,
-    /// (layers, heads, words that look, words that are looked at).
+    /// (layers, heads, query words, key words).
     pub attention: Vec<f32>,
 }
 
-/// The key of a line of `log.jsonl` that holds a frame.
+/// The key of a frame in a line of `log.jsonl`.
 pub(crate) const FRAME_KEY: &str = "watched";
 
 impl AttentionFrame {
@@ -34,7 +34,7 @@ impl AttentionFrame {
         self.words[0].len() * self.words[1].len()
     }
 
-    /// Its fields, each number with the digits it has.
+    /// Returns the fields as JSON, with the shortest digits of each number.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         let mut value =
             serde_json::to_value(AttentionFrame { attention: Vec::new(), ..self.clone() }).expect("plain data");
@@ -42,7 +42,7 @@ impl AttentionFrame {
         value
     }
 
-    /// Whether numbers and words fit together.
+    /// Checks that the number of weights matches layers, heads and words.
     pub(crate) fn check(&self) -> Result<(), String> {
         let expected = self.layers.checked_mul(self.heads).and_then(|m| m.checked_mul(self.weights_per_head()));
         if expected != Some(self.attention.len()) || self.attention.is_empty() {
@@ -59,13 +59,13 @@ impl AttentionFrame {
         Ok(())
     }
 
-    /// The weights of a head.
+    /// Returns the weights of a head.
     #[must_use]
     pub fn head_weights(&self, layer: usize, head: usize) -> &[f32] {
         &self.attention[(layer * self.heads + head) * self.weights_per_head()..][..self.weights_per_head()]
     }
 
-    /// The mean entropy of the rows of a head, as a share of the entropy of evenly spread attention.
+    /// Returns the mean entropy of a head's rows, as a share of the entropy of uniform attention.
     ///
     /// # Panics
     /// If there is no such layer or head.
@@ -78,10 +78,10 @@ impl AttentionFrame {
     }
 }
 
-/// What `train --watch` recorded in a model's folder, in the order of the steps.
+/// Reads the frames that `train --watch` recorded in a model folder, in the order of the steps.
 ///
 /// # Errors
-/// If the log cannot be read, or nothing was recorded in it.
+/// If the log cannot be read, or contains no frames.
 pub fn load_frames(folder: &Path) -> Result<Vec<AttentionFrame>> {
     let (path, file) = (folder.join(LOG), open_file(folder, LOG)?);
     let mut frames: Vec<AttentionFrame> = Vec::new();

@@ -1,53 +1,54 @@
-//! What each word does to an answer, how that was found, and what speaks for it.
+//! The effects of words on an answer, their method, and evidence for their faithfulness.
 
 use serde::{Deserialize, Serialize};
 
-/// What each word does to the prediction.
+/// The effect of each word on the prediction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attribution {
-    /// How the scores were measured, for example "leave-one-out".
+    /// The attribution method, for example "leave-one-out".
     pub method: String,
-    /// The class whose prediction the scores are about, or the text whose likeness.
+    /// The class that the scores explain, or the text of a similarity.
     pub class: String,
-    /// What a score is, for example "change in log-odds when the word is removed".
+    /// The unit of a score, for example "change in log-odds when the word is removed".
     pub unit: String,
-    /// One score a word, 0 for special tokens.
+    /// The score of each word. 0 for special tokens.
     ///
-    /// Above 0 the word speaks for the class: with it the class is that much more likely than without it
-    /// (log-odds with the word, less log-odds without it; of an encoder, cosines). Below 0 it speaks against.
+    /// A positive score means that the word supports the class. It is the log-odds with the word minus those without
+    /// it, or the difference of cosines for encoders. A negative score means that the word opposes the class.
     ///
-    /// Of a predictor of two halves this is what the network by itself makes of the word.
+    /// For ensembles, this is the effect on the network alone.
     pub scores: Vec<f32>,
-    /// The same of the whole predictor, with the n-grams, if it has two halves.
+    /// The scores of the ensemble, including the n-gram model, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<Vec<f32>>,
-    /// The words after those that are read at a time, of a text that is longer.
+    /// The words after the first window of a longer text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beyond: Vec<WordEffect>,
-    /// Of integrated gradients: what the scores add up to, and how nearly.
+    /// For integrated gradients: the sum of the scores and its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub integral: Option<PathIntegral>,
-    /// Whether the answer rests on the words that the scores rank first, if that was measured
-    /// ([`TextClassifier::curves`](crate::TextClassifier::curves)).
+    /// Deletion and insertion curves, if they were computed
+    /// ([`TextClassifier::curves`](crate::TextClassifier::curves)). They show whether the prediction depends on the
+    /// highest-ranked words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub curves: Option<FaithfulnessCurves>,
 }
 
-/// What scores of integrated gradients add up to: the log-odds of the text, less those of the baseline.
+/// The completeness of integrated gradients: scores should sum to the log-odds of the text minus those of the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PathIntegral {
-    /// The log-odds where each token of the text has the mean of all embeddings.
+    /// The log-odds at the baseline, where each text token is the mean of all embeddings.
     pub baseline: f32,
     /// The log-odds of the text.
     pub text: f32,
-    /// By how much the scores do not add up to their difference, at most: the sum over the parts of the path.
+    /// An upper bound of the completeness gap: the sum over the parts of the path.
     pub gap: f32,
-    /// Points of the path at which the gradient was taken.
+    /// The number of points on the path at which gradients were computed.
     pub nodes: usize,
 }
 
 impl PathIntegral {
-    /// The gap as a share of the change of the log-odds; none where these do not change.
+    /// Returns the gap as a share of the change in log-odds. `None` if the log-odds do not change.
     #[must_use]
     pub fn gap_share(&self) -> Option<f32> {
         let change = (self.text - self.baseline).abs();
@@ -55,19 +56,19 @@ impl PathIntegral {
     }
 }
 
-/// How the effect of words is found.
+/// The attribution method for words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AttributionMethod {
-    /// The text is read anew without each word (Li, Monroe and Jurafsky 2016).
+    /// Predicts the text again without each word (Li, Monroe and Jurafsky 2016).
     #[default]
     LeaveOneOut,
-    /// Gradients are added up on the way from a text without content (Sundararajan, Taly and Yan 2017).
+    /// Integrates gradients along a path from a neutral baseline to the text (Sundararajan, Taly and Yan 2017).
     IntegratedGradients,
 }
 
 impl AttributionMethod {
-    /// As [`Attribution::method`] says it.
+    /// The name used in [`Attribution::method`].
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -76,7 +77,7 @@ impl AttributionMethod {
         }
     }
 
-    /// As [`Attribution::unit`] says it, of log-odds.
+    /// The unit used in [`Attribution::unit`], for log-odds.
     pub(super) fn unit(self) -> &'static str {
         match self {
             AttributionMethod::LeaveOneOut => "change in log-odds when the word is removed",
@@ -87,40 +88,41 @@ impl AttributionMethod {
     }
 }
 
-/// A word of which there is no attention to show, and what it does.
+/// A word outside the displayed attention, with its effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WordEffect {
-    /// The word as it stands in the text.
+    /// The word as in the text.
     pub text: String,
-    /// As [`Attribution::scores`].
+    /// The score, as in [`Attribution::scores`].
     pub score: f32,
-    /// As [`Attribution::whole`].
+    /// The score of the ensemble, as in [`Attribution::whole`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<f32>,
 }
 
-/// What the network, without the n-grams, says of a text of which more and more words are cut out, and of one into which more
-/// and more words are put, the first in an order of words first.
+/// Deletion and insertion curves: the network's prediction, without the n-gram model, as words are removed from or
+/// added to a text in a given order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaithfulnessCurves {
-    /// Words cut out, or put in, at each step: from 0 to all.
+    /// The number of removed or added words at each step, from 0 to all.
     pub words: Vec<usize>,
-    /// The explanation's order first, then those it is held against.
+    /// The order of the explanation, followed by the orders for comparison.
     pub orders: Vec<OrderCurves>,
 }
 
-/// The curves of one order of words.
+/// The curves of one word order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrderCurves {
-    /// Whose order it is: the method of the explanation; `attention` (what a word receives in the last layer, the mean over heads
-    /// and queries); `rollout` (the same of rollout up to the last layer); `random`, the mean of five orders.
+    /// The name of the order: the attribution method, `attention`, `rollout` or `random`. `attention` orders words by
+    /// the attention they receive in the last layer, averaged over heads and queries. `rollout` does the same with
+    /// rollout up to the last layer. `random` is the mean of five random orders.
     pub order: String,
-    /// The network's probability of the class at each step, words being cut out.
+    /// The network's probability of the class at each step of deletion.
     pub deletion: Vec<f32>,
-    /// The same, words being put in.
+    /// The network's probability of the class at each step of insertion.
     pub insertion: Vec<f32>,
-    /// The area under `deletion`, from no word to all as 0 to 1: the smaller, the better the order.
+    /// The area under `deletion`, with the share of removed words from 0 to 1. Smaller is better.
     pub deletion_area: f32,
-    /// The area under `insertion`: the larger, the better.
+    /// The area under `insertion`. Larger is better.
     pub insertion_area: f32,
 }

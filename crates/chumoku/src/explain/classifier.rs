@@ -1,4 +1,4 @@
-//! Why a text got its class: attention by word, and what each word does to the prediction.
+//! Explanation of a classification: attention between words, and the effect of each word on the prediction.
 
 use super::attention_collector::{AttentionCollector, FramedText, display_word, is_separator};
 use super::attribution::{Attribution, AttributionMethod, PathIntegral, WordEffect};
@@ -16,19 +16,19 @@ use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, inference, sorting, tr};
 use ndarray::Array2;
 
-/// How weights between tokens become weights between words.
+/// The rule by which token weights become word weights.
 pub(crate) const JOINING: &str = "sum over keys, mean over queries";
 
-/// Words left out at a time.
+/// The number of words left out in one batch.
 pub(super) const BATCH_WORDS: usize = 256;
 
-/// p as ln p − ln(1 − p).
+/// Returns ln p − ln(1 − p).
 pub(super) fn log_odds(p: f64) -> f64 {
     let p = p.clamp(1e-12, 1.0 - 1e-12);
     (p / (1.0 - p)).ln()
 }
 
-/// Both halves of a predictor, and how much each moves the prediction.
+/// Returns the predictions of both ensemble members, and how much each contributes.
 fn ensemble_members(
     whole: &Prediction,
     blend: Blend,
@@ -37,7 +37,8 @@ fn ensemble_members(
 ) -> Option<EnsembleMembers> {
     let ngrams = whole.ngrams.as_ref()?;
     let exp = |log_p: &[f32]| log_p.iter().map(|x| x.exp()).collect::<Vec<f32>>();
-    // Of the predicted class against the next likeliest, of a label against its absence; both halves' add up to the whole's.
+    // Contributions to the log-odds of the predicted class against the next most probable one, or of a label against
+    // its absence. They sum to the contribution of the ensemble.
     let order = whole.ranked();
     let halves = [&whole.attention, ngrams];
     let (weights, moved) = match problem.binary_blend() {
@@ -61,52 +62,52 @@ fn ensemble_members(
     })
 }
 
-/// The score of each word: those of its tokens, added.
+/// Sums the token scores of each word.
 pub(super) fn sum_by_word(of_tokens: &[f64], words: &[WordSpan]) -> impl Iterator<Item = f32> {
     words.iter().map(|word| of_tokens[word.tokens.clone()].iter().sum::<f64>() as f32)
 }
 
-/// What each word of a text does to the prediction for it.
+/// The effect of each word of a text on its prediction.
 pub(super) struct TextEffects {
     pub(super) words: Vec<WordSpan>,
     pub(super) prediction: Prediction,
-    /// What is explained.
+    /// The explained class.
     pub(super) class: usize,
-    /// Of each word, what it does to the network by itself and to the whole; of integrated gradients the first alone.
+    /// The effect of each word on the network alone and on the ensemble. Integrated gradients only have the first.
     pub(super) effects: Vec<[f32; 2]>,
     pub(super) integral: Option<PathIntegral>,
 }
 
 impl TextClassifier {
-    /// A text without what stands beside it, where the model reads columns.
+    /// Returns the text of a row without its feature columns.
     pub(super) fn text_without_columns<'a>(&self, row: &'a str) -> &'a str {
         if self.config.columns().is_empty() { row } else { chumoku_text::feature_columns::text_of(row) }
     }
 
-    /// Explains the prediction for `text`; `name` is what the model is called in pictures.
+    /// Explains the prediction for `text`. `name` is the displayed name of the model.
     ///
-    /// Attention weights of sub-word tokens are joined to words: added over the tokens of a key word, averaged over
-    /// those of a query word, so that each row still sums to 1. Beside them stands a score for each word: the log-odds
-    /// of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky 2016), by the
-    /// network alone and, where it is joined with n-grams, by the whole predictor too.
+    /// Attention weights of sub-word tokens are combined into word weights: summed over the tokens of a key word,
+    /// averaged over those of a query word. Each row therefore still sums to 1. Each word also has a score: the
+    /// log-odds of the predicted class with the word minus those without it (leave-one-out; Li, Monroe and Jurafsky
+    /// 2016). The score is computed for the network alone and, if there is an n-gram model, for the ensemble.
     ///
-    /// Each head is switched off in turn, and what is then predicted stands beside, likewise by both.
+    /// Each head is switched off in turn, and the resulting predictions of network and ensemble are recorded.
     ///
-    /// Of a text longer than the model's window, attention is shown for the first window, the effect of each word for the
-    /// whole. Of a recurrent network, which has no attention, there are the scores alone: no layers, no heads.
+    /// For texts longer than one window, attention covers the first window, and scores cover the whole text. Recurrent
+    /// networks have no attention: the explanation has scores, but no layers and heads.
     ///
     /// # Errors
-    /// If the text is empty, or cannot be read as tokens.
+    /// If the text is empty, or cannot be tokenized.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
         self.explain_with_method(text, name, AttributionMethod::LeaveOneOut, &mut |_, _| {})
     }
 
-    /// As [`TextClassifier::explain`], the effect of words by another method; `progress` is told how many words have been left
-    /// out so far, and of how many.
+    /// Explains like [`TextClassifier::explain`], with a given attribution method. `progress` receives the number of
+    /// words left out so far, and the total.
     ///
-    /// Integrated gradients are those of the log-odds that the network by itself gives to the class (of labels and numbers its
-    /// logit), from the mean of all embeddings in the place of each token of the text. They add up to the change of these
-    /// log-odds; [`Attribution::integral`] says how nearly.
+    /// Integrated gradients explain the network's log-odds of the class, or its logit for labels and numbers. The
+    /// baseline replaces each text token by the mean of all embeddings. The scores sum to the change in log-odds, up to
+    /// the gap in [`Attribution::integral`].
     ///
     /// # Errors
     /// As for [`TextClassifier::explain`].
@@ -120,10 +121,12 @@ impl TextClassifier {
         self.explain_label(text, name, (method, None), progress)
     }
 
-    /// As [`TextClassifier::explain_by`], of the label of this name instead of the most probable one, where a text may have several.
+    /// Explains like [`TextClassifier::explain_with_method`], for a label of a multi-label model instead of the most
+    /// probable one.
     ///
     /// # Errors
-    /// As for [`TextClassifier::explain`], and if labels exclude each other or there is none of this name.
+    /// As for [`TextClassifier::explain`], and if the model is not a multi-label model or there is no label with this
+    /// name.
     pub fn explain_label(
         &self,
         text: &str,
@@ -147,7 +150,7 @@ impl TextClassifier {
         let without = self.predict(&rows.iter().map(String::as_str).collect::<Vec<_>>())?;
         let of_columns = without.iter().map(|without| (of_class(&whole) - of_class(without)) as f32);
         let columns = columns::column_effects(self.config.columns(), text, of_columns);
-        // The n-grams have no gradients.
+        // The n-gram model has no gradients.
         let has_whole = has_halves && method == AttributionMethod::LeaveOneOut;
         let (of_read, of_rest) = effects.split_at(words.len());
         let [before, after] = around.each_ref().map(Vec::len);
@@ -162,7 +165,7 @@ impl TextClassifier {
             whole: has_whole.then_some(of_whole),
         });
 
-        // A recurrent network has no attention to show.
+        // A recurrent network has no attention.
         let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut look = AttentionCollector::new(&tokens);
         self.model.trace_layers(&self.params, &ids, &mut |record| look.add(record))?;
@@ -181,7 +184,7 @@ impl TextClassifier {
         let probabilities = ranked(&whole.probabilities);
         let order: Vec<usize> =
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
-        // The threshold of a number and a label that is asked for stay the same.
+        // The threshold of a number and a requested label stay the same without the head.
         let stays = self.config.target.number().is_some() || asked.is_some();
         let told = |most: usize| if stays { class } else { most };
         let without = (0..layers * heads).map(|index| {
@@ -245,7 +248,7 @@ impl TextClassifier {
         })
     }
 
-    /// What each word of a text does to the prediction for it: to that of `class` or, without, of what is explained of it.
+    /// Returns the effect of each word on the prediction of `class`. Defaults to the class to explain.
     pub(super) fn word_effects(
         &self,
         text: &str,
@@ -253,13 +256,13 @@ impl TextClassifier {
         method: AttributionMethod,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TextEffects> {
-        // Columns beside the text are no words of it.
+        // Feature columns are not words of the text.
         let own = self.text_without_columns(text);
         let encoded = self.tokenizer.encode(own)?;
         let words = word_spans(own, &encoded);
         let prediction = self.predict(&[text])?.remove(0);
         let class = class.unwrap_or_else(|| self.config.target.class_to_explain(&prediction));
-        // By the network alone, where there are two halves, and by the whole.
+        // Log-odds of the network alone, if there is an n-gram model, and of the ensemble.
         let has_halves = prediction.ngrams.is_some();
         let both = |prediction: &Prediction| {
             let of_whole = log_odds(prediction.probabilities[class].into());
@@ -283,11 +286,11 @@ impl TextClassifier {
         Ok(TextEffects { words, prediction, class, effects, integral })
     }
 
-    /// The prediction without each word in turn.
+    /// Predicts the text without each word in turn.
     ///
-    /// A text that is read at a time is read anew without the word. Of a longer one only the windows that the word is in are
-    /// read anew, without its tokens: all others are as they were, so that the cost grows with the words and not with their
-    /// square.
+    /// A text that fits into one window is tokenized again without the word. For longer texts, only the windows with
+    /// the word are computed again, without its tokens. The cost therefore grows linearly with the number of words
+    /// instead of quadratically.
     pub(super) fn predict_without_words(
         &self,
         text: &str,
@@ -304,7 +307,7 @@ impl TextClassifier {
         let mut found = Vec::with_capacity(words.len());
         for batch in words.chunks(BATCH_WORDS) {
             progress(found.len(), words.len());
-            // What stands between two texts is not theirs, and stays.
+            // The separator between two texts belongs to neither and stays.
             let without = |word: &WordSpan| match is_separator(text, word, &self.tokenizer) {
                 true => text.to_owned(),
                 false => format!("{}{}", &text[..word.bytes.start], &text[word.bytes.end..]),
@@ -315,7 +318,7 @@ impl TextClassifier {
                 found.extend(self.predict(&texts)?);
                 continue;
             };
-            // Each window that loses tokens, as a text of its own.
+            // Each window that loses tokens, as a separate text.
             let mut changed = Vec::new();
             for (row, word) in batch.iter().enumerate() {
                 for (index, window) in windows.iter().enumerate().filter(|_| !is_separator(text, word, &self.tokenizer))
@@ -337,7 +340,7 @@ impl TextClassifier {
                         Ok(other) => (anew.row(other), changed[other].2.len()),
                         Err(_) => (of_windows.row(index), window.len()),
                     };
-                    // Each window counts by its tokens.
+                    // Windows are weighted by their tokens.
                     sum.scaled_add(count as f32, &of_window);
                     tokens += count;
                 }
@@ -355,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_half_has_its_share_and_its_side() {
+    fn each_member_has_its_share_and_direction() {
         let logs = |p: [f32; 2]| p.map(f32::ln).to_vec();
         let of = |network: [f32; 2], ngrams: [f32; 2]| {
             let whole = Prediction {
@@ -372,7 +375,7 @@ mod tests {
             ensemble_members(&whole, Blend { attention: 3.0, ngrams: 1.0 }, (&PredictionTarget::OneClass, 0), ranked)
                 .unwrap()
         };
-        // The network speaks against the class with 3 · ln 2, the n-grams for it with ln 32.
+        // The network opposes the class with 3 · ln 2, and the n-gram model supports it with ln 32.
         let found = of([1.0 / 3.0, 2.0 / 3.0], [32.0 / 33.0, 1.0 / 33.0]);
         assert_eq!((found.against, found.attention_weight), ([true, false], 0.75));
         assert!((found.ngram_share - 5.0 / 8.0).abs() < 1e-5, "{}", found.ngram_share);

@@ -1,36 +1,36 @@
-//! What the columns beside a text do to its answer.
+//! Effects of feature columns on a prediction.
 
 use crate::feature_columns::{ColumnValue, FeatureColumn};
 use chumoku_text::feature_columns::{join, text_of, values};
 use serde::{Deserialize, Serialize};
 
-/// A column beside the text, and what its value does to the answer.
+/// A feature column with the effect of its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ColumnEffect {
     /// The name of the column.
     pub name: String,
-    /// Its value, as it was given; empty if there is none.
+    /// The value in the row. Empty if there is none.
     pub value: String,
-    /// What the model takes the value for.
+    /// How the model interprets the value.
     pub read_as: ColumnReading,
-    /// The log-odds that the whole predictor gives to the answer with the value, minus those where it is missing.
+    /// The ensemble's log-odds of the answer with the value, minus those with the value missing.
     pub effect: f32,
 }
 
-/// What a model takes the value of a column for.
+/// How a model interprets the value of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ColumnReading {
-    /// Itself.
+    /// As the value itself.
     Itself,
-    /// One of the values of a category that training did not see twice.
+    /// As a rare category, which occurs fewer than two times in the training data.
     Other,
-    /// No value.
+    /// As a missing value.
     Missing,
 }
 
-/// The row with each of its columns missing in turn, one after the other.
+/// Returns copies of the row with each column missing in turn.
 pub(super) fn rows_without(columns: &[FeatureColumn], row: &str) -> Vec<String> {
     let given = column_values(columns, row);
     let without = |at: usize| {
@@ -41,13 +41,13 @@ pub(super) fn rows_without(columns: &[FeatureColumn], row: &str) -> Vec<String> 
     (0..columns.len()).map(without).collect()
 }
 
-/// The values of all columns; empty where a row has none.
+/// Returns the values of all columns. Missing values are empty.
 fn column_values<'a>(columns: &[FeatureColumn], row: &'a str) -> Vec<&'a str> {
     let mut cells = values(row);
     columns.iter().map(|_| cells.next().unwrap_or_default()).collect()
 }
 
-/// The columns of a row with their `effects`.
+/// Combines the columns of a row with their `effects`.
 pub(super) fn column_effects(
     columns: &[FeatureColumn],
     row: &str,

@@ -10,19 +10,20 @@ use crate::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExplainCost {
-    /// Multiply-adds of all passes of the network. N-gram features count as multiply-adds that take the same time.
+    /// Multiply-adds of all forward passes. N-gram features count as multiply-adds of equal duration.
     pub multiply_adds: u128,
-    /// Numbers in the explanation: attention weights above all.
+    /// Values in the explanation, mainly attention weights.
     pub numbers: u128,
 }
 
-/// Cost of the n-grams of one byte, in multiply-adds that take the same time.
+/// The cost of the n-grams of one byte, in multiply-adds of equal duration.
 const NGRAM_COST_PER_BYTE: u128 = 1000;
-/// Passes of the deletion and insertion curves: eight orders of words, twenty steps, both curves, half of the text on average.
+/// Passes for deletion and insertion curves: eight orders, twenty steps, two curves, half of the text on average.
 const CURVE_PASSES: usize = 8 * 20;
-/// Passes of integrated gradients: eight points of each of 32 parts of the path, backward twice as long as forward.
+/// Passes for integrated gradients: eight points in each of 32 parts of the path. The backward pass costs two forward
+/// passes.
 const INTEGRATED_GRADIENT_PASSES: usize = 8 * 32 * 3;
-/// Hypotheses of a translation that is not given.
+/// The beam width for translations that the caller does not provide.
 const BEAM_HYPOTHESES: usize = 5;
 
 /// Multiply-adds of `count` passes over `tokens` tokens each. 0 for a network without layers, which has no explanation.
@@ -31,22 +32,22 @@ fn multiply_adds_of_passes(of: CountConfig, count: usize, tokens: usize) -> u128
     sizes.count().map_or(0, |counted| counted.multiply_adds)
 }
 
-/// Numbers in an explanation: attention between words, arrays derived from it, and queries and keys of tokens.
+/// Returns the number of values in an explanation: word attention, derived arrays, and token queries and keys.
 fn numbers_in_explanation([layers, heads]: [usize; 2], words: usize, [tokens, width]: [usize; 2]) -> u128 {
     let [layers, heads, words, tokens, width] = [layers, heads, words, tokens, width].map(|size| size as u128);
     layers * (2 * heads + 1) * words * words + 2 * layers * tokens * width
 }
 
-/// Cost of reading the n-grams of a text once for each of its words.
+/// Returns the cost of computing a text's n-grams once per word.
 fn ngram_cost(words: usize, bytes: usize) -> u128 {
     NGRAM_COST_PER_BYTE * (words + 1) as u128 * bytes as u128
 }
 
 impl TextClassifier {
-    /// The cost of [`TextClassifier::explain_by`] and [`TextClassifier::curves`] for a text.
+    /// Estimates the cost of [`TextClassifier::explain_with_method`] and [`TextClassifier::curves`].
     ///
     /// # Errors
-    /// If the text cannot be read as tokens.
+    /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: &str, method: AttributionMethod) -> Result<ExplainCost> {
         let own = self.text_without_columns(text);
         let encoded = self.tokenizer.encode(own)?;
@@ -60,7 +61,7 @@ impl TextClassifier {
             AttributionMethod::LeaveOneOut => words + windows.len(),
             AttributionMethod::IntegratedGradients => INTEGRATED_GRADIENT_PASSES * windows.len(),
         };
-        // Each of these reads the whole text.
+        // Passes over the whole text.
         let whole = 2 + self.config.columns().len() + layers * heads + CURVE_PASSES;
         let of_network = CountConfig::for_classifier(&self.config.model);
         let multiply_adds = multiply_adds_of_passes(of_network, of_words + whole * windows.len(), longest);
@@ -73,7 +74,7 @@ impl TextClassifier {
 }
 
 impl NgramClassifier {
-    /// The cost of [`NgramClassifier::explain`] for a text.
+    /// Estimates the cost of [`NgramClassifier::explain`].
     #[must_use]
     pub fn explain_cost(&self, text: &str) -> ExplainCost {
         let words = crate::ngram::words(self.ngrams.scheme().text_of(text)).len();
@@ -82,10 +83,10 @@ impl NgramClassifier {
 }
 
 impl TextGenerator {
-    /// The cost of [`TextGenerator::explain`] for a text.
+    /// Estimates the cost of [`TextGenerator::explain`].
     ///
     /// # Errors
-    /// If the text cannot be read as tokens.
+    /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
         let encoded = self.tokenizer.encode(text)?;
         let encoder = &self.config.model.encoder;
@@ -99,15 +100,15 @@ impl TextGenerator {
 }
 
 impl TextEmbedder {
-    /// The cost of [`TextEmbedder::explain`] for a text.
+    /// Estimates the cost of [`TextEmbedder::explain`].
     ///
     /// # Errors
-    /// If the text cannot be read as tokens.
+    /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
         let tokens = self.tokenizer().encode(&self.preprocess_with_default_prompt(text)?, self.limit())?.ids.len();
         let encoder = &self.model().config().encoder;
         let [layers, heads, width] = [encoder.num_layers, encoder.num_heads, encoder.d_model];
-        // A word has a token at least.
+        // A word has at least one token.
         let count = tokens + layers * heads + 3;
         let multiply_adds =
             multiply_adds_of_passes(CountConfig::for_text_encoder(self.model().config()), count, tokens);
@@ -116,10 +117,10 @@ impl TextEmbedder {
 }
 
 impl TextTranslator {
-    /// The cost of [`TextTranslator::explain`] for a source and, if it is given, its translation.
+    /// Estimates the cost of [`TextTranslator::explain`].
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be tokenized.
     pub fn explain_cost(&self, source: &str, target: Option<&str>) -> Result<ExplainCost> {
         let (ids, _) = self.encode_source(source)?;
         let written = match target {
@@ -138,23 +139,23 @@ impl TextTranslator {
 }
 
 impl TextTagger {
-    /// The cost of [`TextTagger::explain`] for a text.
+    /// Estimates the cost of [`TextTagger::explain`].
     ///
     /// # Errors
-    /// If the text cannot be read as tokens.
+    /// If the text cannot be tokenized.
     pub fn explain_cost(&self, text: &str) -> Result<ExplainCost> {
-        /// Features of a unit, about.
+        /// The approximate number of features of a unit.
         const FEATURES: u128 = 40;
         let units = self.config.unit.split(text).len() as u128;
         let labels = self.tags().count() as u128;
-        // Each hidden word costs the label scores of all units, and forward–backward sums over label pairs.
+        // Each masked word costs the label scores of all units, and forward–backward sums over label pairs.
         let of_crf = units * units * labels * (FEATURES + 4 * labels) * if self.has_network() { 3 } else { 1 };
         let of_network = match &self.network {
             None => 0,
             Some(network) => {
                 let read = FramedText::read(text, &network.tokenizer, network.config.max_tokens)?;
                 let windows = read.tokens_of_text.div_ceil(network.config.max_tokens.div_ceil(2)).max(1);
-                // Windows overlap by half, so that a word stands in two of them.
+                // Windows overlap by half, so each word is in two of them.
                 let count = windows + read.tokens_of_text * if windows > 1 { 2 } else { 1 };
                 multiply_adds_of_passes(
                     CountConfig::for_text_encoder(&network.config.model.encoder),

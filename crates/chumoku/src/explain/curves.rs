@@ -1,5 +1,5 @@
 //! Deletion and insertion curves (Petsiuk, Das and Saenko 2018, "RISE: Randomized Input Sampling for Explanation of
-//! Black-box Models"): whether the words that an explanation ranks first are those that the network's answer rests on.
+//! Black-box Models"). They test whether the network's answer depends on the words that an explanation ranks highest.
 
 use super::attention_collector::is_separator;
 use super::attribution::{FaithfulnessCurves, OrderCurves};
@@ -9,26 +9,26 @@ use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::Philox;
 
-/// Steps of a curve, at most.
+/// The maximum number of steps in a curve.
 const MAX_STEPS: usize = 20;
-/// Random orders that are averaged.
+/// The number of random orders that are averaged.
 const RANDOM_ORDERS: u64 = 5;
-/// Seed of these.
+/// The seed of the random orders.
 const SEED: u64 = 0x6375_7276;
 
-/// What orders of words are called that no method of explanation gives.
+/// Names of word orders for comparison.
 pub(super) const LAST_LAYER: &str = "attention";
 pub(super) const ROLLOUT: &str = "rollout";
 pub(super) const RANDOM_ORDER: &str = "random";
 
-/// An order of words, or several of which the mean is taken.
+/// A word order, or several orders that are averaged.
 pub(super) struct WordOrder {
     pub(super) name: String,
     pub(super) orders: Vec<Vec<usize>>,
 }
 
 impl WordOrder {
-    /// The largest number first; of equals the first.
+    /// Creates an order by descending score. Ties keep the order of the words.
     pub(super) fn by_score(name: &str, numbers: &[f32]) -> WordOrder {
         WordOrder { name: name.into(), orders: vec![sorting::argsort_descending(numbers)] }
     }
@@ -39,7 +39,7 @@ impl WordOrder {
     }
 }
 
-/// How much attention each word receives on average: in the last layer from all words by all heads, and by rollout.
+/// Returns the average attention that each word receives: in the last layer over all words and heads, and by rollout.
 ///
 /// # Shapes
 /// `attention` (layers, heads, words, words), `rollout` (layers, words, words) → (words,) each.
@@ -54,14 +54,14 @@ pub(super) fn attention_received([attention, rollout]: [&[f32]; 2], heads: usize
     })
 }
 
-/// The area under a curve over 0 to 1.
+/// Returns the area under a curve over the range 0 to 1.
 fn area_under_curve(steps: &[usize], curve: &[f32]) -> f32 {
     let all = steps.last().map_or(1, |&all| all.max(1)) as f32;
     let parts = steps.windows(2).zip(curve.windows(2));
     parts.map(|(at, p)| (at[1] - at[0]) as f32 / all * 0.5 * (p[0] + p[1])).sum()
 }
 
-/// A text of which some words are left, each with what stands before it.
+/// Returns the text with only the selected words, each with the space before it.
 fn text_with_words(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bool) -> String {
     let mut found = String::new();
     let mut start = 0;
@@ -71,19 +71,20 @@ fn text_with_words(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bo
         }
         start = word.bytes.end;
     }
-    // What stands beside the text stays.
+    // Feature columns stay.
     let beside = &text[chumoku_text::feature_columns::text_of(text).len()..];
     found.trim_start().to_owned() + beside
 }
 
 impl TextClassifier {
-    /// The deletion and insertion curves of an explanation by this model, beside those of attention and of random orders.
+    /// Computes the deletion and insertion curves of an explanation, and those of attention and random orders for
+    /// comparison.
     ///
-    /// Words are cut out of the text, with the space before each. A text that is longer than the model reads at a time, and a
-    /// recurrent network, have no curves of attention.
+    /// Words are removed with the space before them. There are no attention curves for texts longer than one window and
+    /// for recurrent networks.
     ///
     /// # Errors
-    /// If the explanation is not one of this model's.
+    /// If the explanation was made by another model.
     pub fn curves(&self, explanation: &Explanation) -> Result<FaithfulnessCurves> {
         let e = explanation;
         let given = e.full_row();
@@ -93,7 +94,7 @@ impl TextClassifier {
         let class = self.config.labels.iter().position(|label| *label == e.attribution.class);
         let Some(class) = class.filter(|_| read.len() + e.attribution.beyond.len() == words.len()) else {
             return Err(Error::Setting(tr!(
-                "the explanation is not of this model: other words, or another class",
+                "the explanation belongs to another model: its words or its class differ",
                 "この説明は別のモデルのものです。語またはクラスが異なります"
             )));
         };
@@ -107,7 +108,7 @@ impl TextClassifier {
         self.curves_of_orders(&given, &words, class, &orders, 0)
     }
 
-    /// The curves of orders that are given by numbers, one for each word, and of random ones.
+    /// Computes the curves of the orders given by scores, one per word, and of random orders.
     pub(super) fn curves_of_orders(
         &self,
         text: &str,
@@ -116,7 +117,7 @@ impl TextClassifier {
         numbers: &[(&str, Vec<f32>)],
         stream: u64,
     ) -> Result<FaithfulnessCurves> {
-        // What stands between two texts is not theirs, and stays.
+        // The separator between two texts belongs to neither and stays.
         let places: Vec<usize> =
             (0..words.len()).filter(|&i| !is_separator(text, &words[i], &self.tokenizer)).collect();
         let own = |numbers: &[f32]| places.iter().map(|&i| numbers[i]).collect::<Vec<f32>>();
@@ -126,7 +127,7 @@ impl TextClassifier {
         let count = places.len().clamp(1, MAX_STEPS);
         let steps: Vec<usize> = (0..=count).map(|step| (2 * step * places.len() + count) / (2 * count)).collect();
 
-        // Nothing cut out, and all; then every step between.
+        // No word removed, then all words, then every step in between.
         let mut texts =
             vec![text_with_words(text, words, |_| true), text_with_words(text, words, |i| !places.contains(&i))];
         let mut rank = vec![usize::MAX; words.len()];
@@ -141,7 +142,7 @@ impl TextClassifier {
         let p: Vec<f32> = self.predict(&texts)?.iter().map(|prediction| prediction.attention[class].exp()).collect();
         let (ends, mut between) = p.split_at(2);
         let of_order = |WordOrder { name, orders }: WordOrder| {
-            // In f64, so that the mean of equal numbers is that number.
+            // Sums use f64, so that the mean of equal values is exact.
             let mut sums = [vec![0.0; count + 1], vec![0.0; count + 1]];
             for _ in &orders {
                 let (own, rest) = between.split_at(2 * (count - 1));
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn attention_received_is_the_mean_of_the_last_layers_columns() {
+    fn received_attention_is_the_column_mean_of_the_last_layer() {
         // Two layers of two heads over two words.
         let attention: Vec<f32> = [[9.0; 8], [0.0, 1.0, 0.5, 0.5, 0.25, 0.75, 1.0, 0.0]].concat();
         let rollout = [7.0, 7.0, 7.0, 7.0, 0.5, 0.5, 0.0, 1.0];
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_cut_out_with_the_space_before_them() {
+    fn words_are_removed_with_the_space_before_them() {
         let text = " so good, they said";
         let word = |bytes: std::ops::Range<usize>| WordSpan { bytes, tokens: 0..1 };
         let words = [word(1..3), word(4..8), word(8..9), word(10..14), word(15..19)];
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_begin_with_the_largest_number() {
+    fn orders_start_with_the_largest_score() {
         assert_eq!(WordOrder::by_score("x", &[0.5, -2.0, 3.0, 0.5]).orders, [[2, 0, 3, 1]]);
         let random = WordOrder::random(7, 3);
         assert_eq!(random.orders.len() as u64, RANDOM_ORDERS);

@@ -1,4 +1,5 @@
-//! What a predictor gets wrong: the surest errors first, each with what its words do, grouped by the words that caused them.
+//! Error analysis of a classifier: the most confident errors with the effect of each word, grouped by the words that
+//! caused them.
 
 use super::attention_collector::is_separator;
 use super::attribution::AttributionMethod;
@@ -10,165 +11,167 @@ use chumoku_text::feature_columns::text_of;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A word causes an error if its effect is at least so large a part of the largest of its text, and at least so large.
+/// The minimum effect of a word that causes an error: as a share of the largest effect in the text, and in absolute
+/// terms.
 const CAUSE_SHARE: f32 = 0.5;
 const MIN_EFFECT: f32 = 0.05;
 
-/// What a predictor tells of which errors are shown.
+/// The kind of prediction whose errors are analyzed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// One class a text: another is wrong.
+    /// Classes. A prediction of another class is an error.
     #[default]
     Classes,
-    /// Any number of labels: each that is missed or wrongly given is an error.
+    /// Labels. Each missed or wrongly predicted label is an error.
     Labels,
-    /// A number: one whose interval does not hold the true number is wrong.
+    /// Numbers. An interval without the true number is an error.
     Numbers,
 }
 
-/// What a predictor gets wrong in rows whose answers are known.
+/// The errors of a model on labeled rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ErrorAnalysis {
-    /// What the model is called.
+    /// The name of the model.
     pub model: String,
-    /// What it tells.
+    /// The kind of prediction.
     pub kind: ErrorKind,
-    /// Rows that were answered.
+    /// The number of rows with a prediction.
     pub rows: usize,
-    /// Those of them that were answered wrongly: with another class, with other labels, or with an interval that does not hold the
-    /// true number.
+    /// The number of wrong predictions: another class, other labels, or an interval without the true number.
     pub wrong: usize,
-    /// The share of the others; 0 of no rows.
+    /// The share of right predictions. 0 without rows.
     pub accuracy: f64,
-    /// How the effect of words was found, as [`Attribution::method`](super::Attribution::method).
+    /// The attribution method, as in [`Attribution::method`](super::Attribution::method).
     pub method: String,
-    /// What an effect is, as [`Attribution::unit`](super::Attribution::unit).
+    /// The unit of an effect, as in [`Attribution::unit`](super::Attribution::unit).
     pub unit: String,
-    /// Whether the effects are those on the network by itself, while n-grams have a part in the answers.
+    /// `true` if the effects are on the network alone, although an n-gram model contributes to the answers.
     pub is_network_alone: bool,
-    /// Which classes were taken for which, the most frequent first.
+    /// Confusions of classes, most frequent first.
     pub confusions: Vec<Confusion>,
-    /// Of labels how often each was missed and wrongly given, the most frequent first.
+    /// How often each label was missed or wrongly predicted, most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelErrors>,
-    /// Of numbers the true and the predicted one of each row.
+    /// For numbers: the true and the predicted number of each row.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<[f64; 2]>,
-    /// Words that caused at least two of `errors`, those that caused most first.
+    /// Words that caused at least two of `errors`, most errors first.
     pub groups: Vec<ErrorGroup>,
-    /// The others, as places in `errors`.
+    /// Indices into `errors` of the other errors.
     pub alone: Vec<usize>,
-    /// The surest errors, the surest first; of numbers those that are furthest off by their intervals.
+    /// The most confident errors, in descending order. For numbers, those furthest outside their intervals.
     pub errors: Vec<ConfidentError>,
 }
 
-/// How often a label was told wrongly.
+/// The errors of one label.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LabelErrors {
     /// The label.
     pub label: String,
-    /// Rows that have it, and were not given it.
+    /// The number of rows with the label where it was not predicted.
     pub missed: usize,
-    /// Rows that have it.
+    /// The number of rows with the label.
     pub of: usize,
-    /// Rows that were given it, and do not have it.
+    /// The number of rows without the label where it was predicted.
     pub extra: usize,
-    /// Rows that do not have it.
+    /// The number of rows without the label.
     pub of_others: usize,
 }
 
-/// A class that was taken for another.
+/// A confusion of two classes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Confusion {
-    /// The class of the rows.
+    /// The true class.
     pub truth: String,
-    /// The class that was answered.
+    /// The predicted class.
     pub answer: String,
-    /// How often.
+    /// The number of rows.
     pub rows: usize,
-    /// Rows of the class `truth`, however they were answered.
+    /// The number of rows of the class `truth`, with any prediction.
     pub of: usize,
 }
 
-/// Errors that one word caused.
+/// Errors caused by one word.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ErrorGroup {
-    /// The word, in small letters.
+    /// The word in lower case.
     pub word: String,
-    /// They, as places in [`Errors::errors`], the surest first.
+    /// Indices into [`ErrorAnalysis::errors`], most confident first.
     pub errors: Vec<usize>,
 }
 
-/// A row that was answered wrongly.
+/// A row with a wrong prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ConfidentError {
-    /// The line of the file on which it begins.
+    /// The line of the file where the row begins.
     pub line: u64,
-    /// Its text.
+    /// The text of the row.
     pub text: String,
-    /// What was told, and what is true.
+    /// The prediction and the truth.
     #[serde(flatten)]
     pub answer: WrongAnswer,
-    /// Its words with what each does to the answer: above 0 it speaks for the wrong one, or takes the number further from the true one.
+    /// The words with their effects. A positive effect supports the wrong answer, or moves the number further from the
+    /// true one.
     pub words: Vec<HighlightedWord>,
 }
 
-/// What was told wrongly, and what is true.
+/// A wrong prediction, and the truth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum WrongAnswer {
     /// Another class.
     Class {
-        /// Its class.
+        /// The true class.
         truth: String,
-        /// The class that was answered.
+        /// The predicted class.
         answer: String,
-        /// The probability of that.
+        /// The probability of the predicted class.
         probability: f32,
-        /// The probability of its class.
+        /// The probability of the true class.
         probability_of_truth: f32,
     },
-    /// A label that is not there, or none where it is.
+    /// A label that was wrongly predicted or missed.
     Label {
         /// The label.
         label: String,
-        /// Whether the row has it and was not given it; else it was given it and does not have it.
+        /// `true` if the row has the label and it was not predicted. `false` if it was predicted and the row does not
+        /// have it.
         missed: bool,
-        /// The probability of what was told: of the label, or of its absence.
+        /// The probability of the wrong prediction: of the label, or of its absence.
         probability: f32,
     },
-    /// A number whose interval does not hold the true one.
+    /// A number whose interval does not contain the true one.
     Number {
         /// The true number.
         truth: f64,
-        /// The number that was told.
+        /// The predicted number.
         score: f64,
-        /// The interval's lower end.
+        /// The lower end of the interval.
         low: f64,
-        /// The interval's upper end.
+        /// The upper end of the interval.
         high: f64,
-        /// How many times the longer side of the interval it is off.
+        /// The error as a multiple of the longer side of the interval.
         off: f64,
     },
 }
 
 impl WrongAnswer {
-    /// From how large an effect on a word may cause the error.
+    /// The smallest effect with which a word may cause the error.
     fn min_effect(&self) -> f32 {
         match self {
             WrongAnswer::Class { .. } | WrongAnswer::Label { .. } => MIN_EFFECT,
-            // Effects are in the unit of the number.
+            // Effects have the unit of the number.
             WrongAnswer::Number { score, low, high, .. } => MIN_EFFECT * (high - score).max(score - low) as f32,
         }
     }
 }
 
 impl ConfidentError {
-    /// The words that speak for the wrong answer at least half as much as the strongest of them: places in `words`, the strongest
-    /// first.
+    /// Returns the words with at least half the strongest effect in favor of the wrong answer. The result holds indices
+    /// into `words`, strongest first.
     #[must_use]
     pub fn causes(&self) -> Vec<usize> {
         let effect = |i: usize| self.words[i].effect.unwrap_or(0.0);
@@ -181,8 +184,8 @@ impl ConfidentError {
     }
 }
 
-/// The errors by the word that caused most of them, then by the one that caused most of the rest, and so on; and those that are
-/// left when no word caused two.
+/// Groups errors by cause. Takes the word that caused the most errors, then the one that caused the most of the rest,
+/// and so on. Also returns the errors that remain when no word caused two.
 pub(super) fn group_by_cause(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec<usize>) {
     let causes = |error: &ConfidentError| -> BTreeMap<String, f32> {
         let mut found = BTreeMap::new();
@@ -198,7 +201,7 @@ pub(super) fn group_by_cause(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec
     loop {
         let count = |word: &String| left.iter().filter(|&&i| of_errors[i].contains_key(word)).count();
         let effect = |word: &String| left.iter().filter_map(|&i| of_errors[i].get(word)).sum::<f32>();
-        // Of equals the one with the larger effect, then the first by its letters.
+        // Ties go to the word with the larger total effect, then to the first in alphabetical order.
         let found = words.iter().map(|&word| (count(word), effect(word), word)).fold(
             None,
             |best: Option<(usize, f32, &String)>, next| match best {
@@ -214,7 +217,7 @@ pub(super) fn group_by_cause(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec
     (groups, left)
 }
 
-/// What is known of a model beside its answers.
+/// The model's properties for the error analysis.
 struct ErrorContext<'a> {
     model: &'a str,
     labels: &'a [String],
@@ -222,7 +225,7 @@ struct ErrorContext<'a> {
     is_network_alone: bool,
 }
 
-/// The errors among the predictions of `examples`, of which the `top` surest are explained.
+/// Analyzes the errors in the predictions for `examples`, and explains the `top` most confident ones.
 fn find_errors(
     asked: ErrorContext<'_>,
     examples: &[Example],
@@ -293,13 +296,13 @@ fn texts(examples: &[Example]) -> Vec<&str> {
 }
 
 impl TextClassifier {
-    /// What the model gets wrong in labelled rows; the `top` surest errors with the effect of each word. `name` is what the model
-    /// is called; `progress` is told how many errors have been explained, and of how many.
+    /// Analyzes the model's errors on labeled rows, and explains the `top` most confident ones word by word. `name` is
+    /// the displayed name of the model. `progress` receives the number of explained errors, and the total.
     ///
-    /// Effects are those on the whole predictor, but integrated gradients those on its network alone.
+    /// Effects are on the ensemble, except that integrated gradients are on the network alone.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be tokenized.
     pub fn errors(
         &self,
         examples: &[Example],
@@ -317,7 +320,7 @@ impl TextClassifier {
 }
 
 impl TextClassifier {
-    /// The words of a text with what each does to `class` or, where none is given, to what is explained of the text.
+    /// Returns the words of a text with their effects on `class`. Defaults to the class to explain.
     pub(super) fn highlighted_effects(
         &self,
         text: &str,
@@ -326,7 +329,7 @@ impl TextClassifier {
     ) -> Result<Vec<HighlightedWord>> {
         let found = self.word_effects(text, class, method, &mut |_, _| {})?;
         let which = usize::from(method == AttributionMethod::LeaveOneOut);
-        // Columns beside the text are no words of it.
+        // Feature columns are not words of the text.
         let text = self.text_without_columns(text);
         let own = found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
         Ok(highlight(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
@@ -334,7 +337,7 @@ impl TextClassifier {
 }
 
 impl NgramClassifier {
-    /// As [`TextClassifier::errors`], by leaving out each word.
+    /// Analyzes errors like [`TextClassifier::errors`], by leaving out each word.
     ///
     /// # Errors
     /// See [`NgramClassifier::predict`].
@@ -384,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_stand_with_the_word_that_caused_most() {
+    fn errors_are_grouped_by_the_word_that_caused_most() {
         let errors = [
             error(0.99, &[("Not", 1.0), ("bad", 0.9)]),
             error(0.98, &[("only", 3.0), ("bad", 0.1)]),
@@ -397,10 +400,10 @@ mod tests {
         let (groups, alone) = group_by_cause(&errors);
         let found: Vec<(&str, &[usize])> =
             groups.iter().map(|group| (group.word.as_str(), &group.errors[..])).collect();
-        // "bad" caused two, one of which "not" has already.
+        // "bad" caused two errors, one of which already belongs to "not".
         assert_eq!(found, [("not", &[0, 3, 4][..]), ("room", &[2, 5])]);
         assert_eq!(alone, [1, 6]);
-        // A word twice in one text caused one error.
+        // A word that occurs twice in one text caused one error.
         let (groups, alone) = group_by_cause(&[error(0.9, &[("no", 1.0), ("no", 1.0)]), error(0.8, &[("yes", 1.0)])]);
         assert!(groups.is_empty());
         assert_eq!(alone, [0, 1]);

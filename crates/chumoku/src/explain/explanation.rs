@@ -1,4 +1,4 @@
-//! What there is to show: one text, what the model said of it, and every attention weight on the way.
+//! The explanation of one text: the prediction, and every attention weight of the model.
 
 use std::fmt;
 
@@ -14,77 +14,78 @@ use super::columns::ColumnEffect;
 use super::random_heads::HeadShape;
 use super::roles::{HeadStatistics, head_statistics};
 
-/// One text, the prediction for it, and what the model looked at.
+/// One text with its prediction and the model's attention.
 ///
-/// `attention` is one flat array; [`Explanation::row`] reads it. [`Explanation::validate`] says whether the
-/// parts fit together, and every view expects that they do.
+/// `attention` is one flat array, which [`Explanation::row`] reads. Views require a consistent explanation, which
+/// [`Explanation::validate`] checks.
 ///
 /// # Shapes
 ///
 /// - `attention`: `(layers, heads, words, words)`, row-major, axes layer, head, query, key
-/// - `derived`, `depth`: as they say
+/// - `derived`, `depth`: see their fields
 /// - `attribution.scores`: `(words)`
-/// - `pieces`: any number, each naming the word it belongs to
+/// - `pieces`: any number, each with the index of its word
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// What kind of model it is of.
+    /// The kind of model.
     #[serde(default)]
     pub kind: ExplanationKind,
     /// Name of the model's folder, without its path.
     pub model: String,
-    /// The text as it was given.
+    /// The text.
     pub text: String,
-    /// If the text is longer than what the model reads at a time: what the words and their attention are of.
+    /// The truncation of a long text. Words and attention cover only the tokens that were read.
     #[serde(default)]
     pub cut: Option<Truncation>,
-    /// The predicted class; of a language model, the token that it says comes next; of an encoder, the text that this one
-    /// is held against, which may be itself.
+    /// The predicted class. For a language model, the most probable next token. For an encoder, the text for
+    /// comparison, which may be the same text.
     pub label: String,
-    /// Of an encoder: the cosine of the vectors of both texts.
+    /// For an encoder: the cosine of both text vectors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f32>,
-    /// The predicted number with its interval, where that is what the model tells; the label is then the threshold that it is least
-    /// certain to lie above.
+    /// For number models: the predicted number with its interval. The label is then the threshold whose probability is
+    /// nearest to ½.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<Estimate>,
-    /// Where classes stand in a tree: the nodes down to the predicted class with their probabilities, from the top.
+    /// For class trees: the nodes on the path to the predicted class with their probabilities, from the top.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LabelProbability>,
-    /// Every class with its probability, most probable first; of a language model, the likeliest tokens; of an encoder none.
+    /// Every class with its probability, most probable first. For a language model, the most probable tokens. Empty for
+    /// an encoder.
     pub probabilities: Vec<LabelProbability>,
-    /// Whether the classes exclude each other, so that their probabilities sum to 1; labels may not.
+    /// `true` if the classes are mutually exclusive, so that their probabilities sum to 1. `false` for multi-label
+    /// models.
     #[serde(default = "default_true", skip_serializing_if = "is_true")]
     pub exclusive: bool,
-    /// What the two halves of the predictor say by themselves, where there are two.
+    /// The predictions of the ensemble members, if there are two.
     pub parts: Option<EnsembleMembers>,
-    /// The sub-word tokens in order; the first is the special token `[CLS]`.
+    /// The sub-word tokens in order. The first is the special token `[CLS]`.
     pub pieces: Vec<WordPiece>,
-    /// The words in order. A special token stands among them as a word of its own.
+    /// The words in order. Special tokens count as words.
     pub words: Vec<Word>,
-    /// Number of layers; 0, and no heads, for a model without attention.
+    /// The number of layers. Models without attention have 0 layers and 0 heads.
     pub layers: usize,
-    /// Number of heads in each layer.
+    /// The number of heads in each layer.
     pub heads: usize,
-    /// Weights between words; each row (one query's weights over all keys) sums to 1.
+    /// The weights between words. Each row, one query's weights over all keys, sums to 1.
     pub attention: Vec<f32>,
-    /// Whether a word sees none of those after it: their weights are not 0 but none.
+    /// `true` if words cannot see later words, whose weights are then undefined instead of 0.
     #[serde(default)]
     pub causal: bool,
-    /// How weights between sub-word tokens became weights between words,
-    /// for example "sum over keys, mean over queries".
+    /// The rule by which token weights were combined into word weights, for example "sum over keys, mean over queries".
     pub joining: String,
-    /// What is derived from the weights.
+    /// Values derived from the weights.
     #[serde(default)]
     pub derived: DerivedAttention,
-    /// Queries and keys, for looking into scores; none where they are more than products of these.
+    /// Queries and keys, for inspecting scores. `None` if the scores are not only products of queries and keys.
     #[serde(default)]
     pub depth: Option<QueriesAndKeys>,
-    /// The prediction with each head switched off in turn, layer by layer; may be empty.
+    /// The prediction with each head switched off in turn, layer by layer. May be empty.
     #[serde(default)]
     pub without: Vec<HeadAblation>,
-    /// What each word does to the prediction.
+    /// The effect of each word on the prediction.
     pub attribution: Attribution,
-    /// What each column beside the text does to it, where the model reads any.
+    /// The effect of each feature column on the prediction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<ColumnEffect>,
 }
@@ -98,8 +99,8 @@ fn is_true(x: &bool) -> bool {
     *x
 }
 
-/// Which of the [kinds of model](crate::ModelKind) is explained, as JSON names them. (A translator has an
-/// [`Alignment`](super::Alignment) instead.)
+/// The [kind of model](crate::ModelKind) that is explained, as named in JSON. Translators have an
+/// [`Alignment`](super::Alignment) instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -107,65 +108,65 @@ pub enum ExplanationKind {
     /// A classifier.
     #[default]
     Classifier,
-    /// A language model: the prediction is of the next token.
+    /// A language model. The prediction is the next token.
     LanguageModel,
-    /// A classifier of n-grams alone, which has no attention.
+    /// An n-gram model, which has no attention.
     Ngrams,
-    /// An encoder: nothing is predicted, and a text is held against another.
+    /// An encoder. There is no prediction, only a comparison with another text.
     Encoder,
 }
 
-/// What is derived from attention weights: no head computed these numbers. Empty, or with rows that sum to 1.
+/// Values derived from attention weights, which the model itself does not compute. Each array is empty or has rows that
+/// sum to 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DerivedAttention {
-    /// `α_ij ‖v_j W_O‖`, shared out again in each row (Kobayashi et al. 2020): (layers, heads, words, words).
+    /// `α_ij ‖v_j W_O‖`, normalized in each row (Kobayashi et al. 2020): (layers, heads, words, words).
     pub value_weighted: Vec<f32>,
-    /// Up to each layer, the product of `½ A + ½ I`, A the mean over heads (Abnar and Zuidema 2020): (layers, words,
-    /// words).
+    /// Rollout up to each layer: the product of `½ A + ½ I`, with A the mean over heads (Abnar and Zuidema 2020):
+    /// (layers, words, words).
     pub rollout: Vec<f32>,
 }
 
-/// What the scores are made of: `scale · q·k − slope · |i − j|`, softmax over each row of tokens.
+/// The components of the scores `scale · q·k − slope · |i − j|`. Weights are their softmax over each row of tokens.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueriesAndKeys {
-    /// The factor of the products, 1/√d_k as a rule.
+    /// The factor of the products, usually 1/√d_k.
     pub scale: f64,
-    /// ALiBi's slope of each head, by layer, if it has them.
+    /// The ALiBi slopes of all heads, by layer, if there are any.
     pub slopes: Option<Vec<Vec<f32>>>,
-    /// Width of a head's queries and keys.
+    /// The width of a head's queries and keys.
     pub dim: usize,
     /// (layers, heads, tokens, dim).
     pub queries: Vec<f32>,
-    /// (layers, heads, tokens, dim), also where heads share keys.
+    /// (layers, heads, tokens, dim), expanded if heads share keys.
     pub keys: Vec<f32>,
 }
 
-/// What the model would say without one head: of a predictor of two halves, what the network by itself would; of an
-/// encoder a cosine alone.
+/// The prediction without one head. For ensembles, the prediction of the network alone. For encoders, only the cosine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeadAblation {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
     pub head: usize,
-    /// What is then predicted.
+    /// The predicted class without the head.
     pub label: String,
-    /// In the order of [`Explanation::probabilities`].
+    /// The class probabilities without the head, in the order of [`Explanation::probabilities`].
     pub probabilities: Vec<f32>,
-    /// What the whole predictor would say, with the half that has no heads, if there is one.
+    /// The prediction of the ensemble, if there is an n-gram model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<EnsembleHeadAblation>,
-    /// What [`Explanation::similarity`] would be.
+    /// The value of [`Explanation::similarity`] without the head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f32>,
 }
 
-/// What a predictor of two halves would say without one head.
+/// The prediction of an ensemble without one head.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnsembleHeadAblation {
-    /// What is then predicted.
+    /// The predicted class without the head.
     pub label: String,
-    /// In the order of [`Explanation::probabilities`].
+    /// The class probabilities without the head, in the order of [`Explanation::probabilities`].
     pub probabilities: Vec<f32>,
 }
 
@@ -174,11 +175,11 @@ pub struct EnsembleHeadAblation {
 pub struct LabelProbability {
     /// The class.
     pub label: String,
-    /// Its probability, 0 to 1.
+    /// The probability, 0 to 1.
     pub probability: f32,
 }
 
-/// The nodes down to a class with their probabilities, where classes stand in a tree.
+/// Returns the nodes on the path to a class with their probabilities, for class trees.
 pub(super) fn level_probabilities(
     tree: Option<&Hierarchy>,
     probabilities: &[f32],
@@ -188,20 +189,20 @@ pub(super) fn level_probabilities(
     found.into_iter().map(|(label, probability)| LabelProbability { label: label.into(), probability }).collect()
 }
 
-/// What the two halves of a predictor, attention and n-grams, say by themselves.
+/// The predictions of the ensemble members: the network and the n-gram model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EnsembleMembers {
-    /// Probabilities of the half that uses attention.
+    /// Probabilities of the network.
     pub attention: Vec<LabelProbability>,
-    /// Probabilities of the half that counts n-grams.
+    /// Probabilities of the n-gram model.
     pub ngrams: Vec<LabelProbability>,
-    /// The attention half's weight by the sum of both, 0 to 1, the same for every text.
+    /// The network's share of the sum of both weights, 0 to 1. It is the same for every text.
     pub attention_weight: f32,
-    /// Share of the n-gram half in this decision, 0 to 1: by how much it moves the log-odds of the predicted class against
-    /// the next likeliest, its weight times its own log-odds, by the sum of both halves' amounts.
+    /// The n-gram model's share in this decision, 0 to 1. A member's contribution is its weight times its log-odds of
+    /// the predicted class against the next most probable one. The share compares the absolute contributions.
     #[serde(default)]
     pub ngram_share: f32,
-    /// Whether the half that uses attention, and that of n-grams, speaks against the decision.
+    /// `true` for each member that opposes the decision: the network, then the n-gram model.
     #[serde(default)]
     pub against: [bool; 2],
 }
@@ -211,45 +212,45 @@ pub struct EnsembleMembers {
 pub struct WordPiece {
     /// The token as the tokenizer writes it.
     pub text: String,
-    /// Index into [`Explanation::words`] of the word it is a piece of.
+    /// The index of its word in [`Explanation::words`].
     pub word: usize,
 }
 
-/// A word, or a special token standing as one.
+/// A word, or a special token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Word {
-    /// The word as it stands in the text, or the special token's name, for example `[CLS]`.
+    /// The word as in the text, or the name of a special token, for example `[CLS]`.
     pub text: String,
-    /// Whether it is a special token, which is in no text.
+    /// `true` for special tokens, which are not part of the text.
     pub special: bool,
 }
 
-/// Why an [`Explanation`] cannot be shown.
+/// The reason why an [`Explanation`] is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplanationError {
     message: String,
 }
 
-/// A text of more tokens than a model reads at a time.
+/// The truncation of a text with more tokens than the model's limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truncation {
-    /// Tokens that were read.
+    /// The number of tokens that were read.
     pub read: usize,
-    /// Tokens of the text.
+    /// The number of tokens in the text.
     pub tokens: usize,
-    /// Whether they are the last ones, and not the first.
+    /// `true` if the last tokens were read instead of the first.
     pub is_end: bool,
 }
 
 impl Truncation {
-    /// If a text has more tokens than are read.
+    /// Returns the truncation, if the text has more tokens than were read.
     pub(crate) fn of(read: usize, tokens: usize, is_end: bool) -> Option<Truncation> {
         (tokens > read).then_some(Truncation { read, tokens, is_end })
     }
 }
 
 impl Truncation {
-    /// A sentence.
+    /// Describes the truncation in a sentence.
     #[must_use]
     pub fn describe(&self, lang: Lang) -> String {
         let Truncation { read, tokens, is_end } = *self;
@@ -284,17 +285,17 @@ impl fmt::Display for ExplanationError {
 
 impl std::error::Error for ExplanationError {}
 
-/// How far a row's sum may be from 1. Rows come from f32 sums over up to some thousands of pieces.
+/// The tolerance of a row's sum. Rows are f32 sums over up to some thousand tokens.
 const ROW_SUM_TOLERANCE: f32 = 1e-3;
 
 impl Explanation {
-    /// What each head does, layer by layer.
+    /// Returns the statistics of each head, layer by layer.
     #[must_use]
     pub fn head_statistics(&self) -> Vec<HeadStatistics> {
         let n = self.words.len();
         let mut tokens = vec![0; n];
         self.pieces.iter().for_each(|piece| tokens[piece.word] += 1);
-        // A word of no token, which no model reads, counts as one.
+        // A word without tokens, which no model produces, counts as one.
         tokens.iter_mut().for_each(|count| *count = (*count).max(1));
         let dim = self.depth.as_ref().map_or(32, |depth| depth.dim);
         let shape = HeadShape { tokens, dim, causal: self.causal };
@@ -305,7 +306,7 @@ impl Explanation {
             .collect()
     }
 
-    /// The text with what stands beside it, as the model was given it.
+    /// Returns the text with its feature columns, as passed to the model.
     #[must_use]
     pub fn full_row(&self) -> String {
         match self.columns.is_empty() {
@@ -317,20 +318,21 @@ impl Explanation {
         }
     }
 
-    /// What the network by itself gives the class that is predicted: of a predictor of two halves not the prediction.
+    /// Returns the network's own probability of a class. For ensembles, this differs from the prediction.
     #[must_use]
     pub fn network_probability(&self, label: &str) -> Option<f32> {
         let own = self.parts.as_ref().map_or(&self.probabilities, |parts| &parts.attention);
         own.iter().find(|p| p.label == label).map(|p| p.probability)
     }
 
-    /// Of an encoder, whether the text is held against itself.
+    /// Returns `true` if an encoder's text is compared with itself.
     #[must_use]
     pub fn is_compared_with_itself(&self) -> bool {
         self.kind == ExplanationKind::Encoder && self.label == self.text
     }
 
-    /// How the probability of the predicted class changes without a head, the network's own; of an encoder, the cosine.
+    /// Returns the change in the network's probability of the predicted class without a head. For encoders, the change
+    /// of the cosine.
     #[must_use]
     pub fn head_effect(&self, layer: usize, head: usize) -> Option<f32> {
         let without = self.without.iter().find(|w| [w.layer, w.head] == [layer, head])?;
@@ -345,7 +347,7 @@ impl Explanation {
         Some(without.probabilities[place] - before)
     }
 
-    /// The same with the large arrays empty.
+    /// Returns a copy without the large arrays.
     pub(crate) fn without_arrays(&self) -> Explanation {
         Explanation {
             kind: self.kind,
@@ -379,7 +381,7 @@ impl Explanation {
         }
     }
 
-    /// The weights of one query over all keys, which sum to 1.
+    /// Returns the weights of one query over all keys, which sum to 1.
     ///
     /// All indices count from 0.
     ///
@@ -400,7 +402,7 @@ impl Explanation {
         &self.attention[start..start + n]
     }
 
-    /// A weight, or none where the key cannot be seen.
+    /// Returns a weight, or `None` if the query cannot see the key.
     ///
     /// All indices count from 0.
     ///
@@ -412,7 +414,7 @@ impl Explanation {
         (!self.causal || key <= query).then(|| self.row(layer, head, query)[key])
     }
 
-    /// How much attention each word gets from all words together: the sum of its column.
+    /// Returns the total attention that each word receives: the sum of its column.
     ///
     /// # Panics
     ///
@@ -428,17 +430,17 @@ impl Explanation {
         sums
     }
 
-    /// Whether the parts fit together: sizes agree, numbers are finite, weights lie in 0 to 1 and rows sum to 1.
+    /// Checks that sizes agree, numbers are finite, weights are in 0 to 1, and rows sum to 1.
     ///
     /// # Errors
     ///
-    /// The first thing that does not fit, with what was expected and what came.
+    /// The first inconsistency, with the expected and the actual value.
     pub fn validate(&self) -> Result<(), ExplanationError> {
         let n = self.words.len();
         let has_none = self.layers == 0 && self.heads == 0;
         if n == 0 || !has_none && (self.layers == 0 || self.heads == 0) {
             return Err(ExplanationError::new(tr!(
-                "an explanation needs a word, and layers and heads or neither; it has {} layers, {} heads, {n} words",
+                "an explanation needs at least one word, and layers with heads or neither; it has {} layers, {} heads, {n} words",
                 "説明には一語以上が必要で、層とヘッドは両方あるか両方ないかですが、{} 層、{} ヘッド、{n} 語です",
                 self.layers,
                 self.heads
@@ -458,7 +460,7 @@ impl Explanation {
         }
         if self.attribution.scores.len() != n {
             return Err(ExplanationError::new(tr!(
-                "attribution needs one score a word, {n}; there are {}",
+                "attribution needs one score per word, {n}; there are {}",
                 "attribution には語ごとに一つ、全部で {n} 個のスコアが必要ですが、{} 個です",
                 self.attribution.scores.len()
             )));
@@ -474,8 +476,8 @@ impl Explanation {
         let whole = self.attribution.whole.as_ref();
         if let Some(whole) = whole.filter(|whole| whole.len() != n || whole.iter().any(|s| !s.is_finite())) {
             return Err(ExplanationError::new(tr!(
-                "attribution of the whole predictor needs a finite score a word, {n}; there are {}, or one is none",
-                "予測器全体の attribution には語ごとに一つ、全部で {n} 個の有限のスコアが必要ですが、{} 個か、有限でないものがあります",
+                "attribution of the ensemble needs one finite score per word, {n}; there are {}, or one is not finite",
+                "アンサンブル全体の attribution には語ごとに一つ、全部で {n} 個の有限のスコアが必要ですが、{} 個か、有限でないものがあります",
                 whole.len()
             )));
         }
@@ -541,8 +543,8 @@ impl Explanation {
         for without in &self.without {
             if without.layer >= self.layers || without.head >= self.heads {
                 let problem = tr!(
-                    "a head is switched off that is not there: layer {}, head {}",
-                    "無効にしたヘッドがありません: 層 {}、ヘッド {}",
+                    "a missing head is switched off: layer {}, head {}",
+                    "存在しないヘッドが無効にされています: 層 {}、ヘッド {}",
                     without.layer + 1,
                     without.head + 1
                 );
@@ -572,7 +574,7 @@ impl Explanation {
         let parts = self.parts.iter();
         let all = self.probabilities.iter().chain(parts.flat_map(|parts| parts.attention.iter().chain(&parts.ngrams)));
         for LabelProbability { label, probability } in all {
-            // Written so that NaN, which is in no range, is refused too.
+            // This form also rejects NaN, which is in no range.
             if !(0.0..=1.001).contains(probability) {
                 return Err(ExplanationError::new(tr!(
                     "the probability of {label:?} is {probability}, not within 0 to 1",
@@ -583,10 +585,10 @@ impl Explanation {
         Ok(())
     }
 
-    /// That the rows of `en`, `ja` in the other language, are shares.
+    /// Checks that all rows sum to 1. `en` and `ja` name the values.
     fn validate_rows(&self, [en, ja]: [&str; 2], numbers: &[f32]) -> Result<(), ExplanationError> {
         let (n, what) = (self.words.len(), lang().pick(en, ja));
-        // Rollout has one map a layer.
+        // Rollout has one map per layer.
         let heads = (numbers.len() / (n * n) / self.layers.max(1)).max(1);
         for (i, row) in numbers.chunks_exact(n).enumerate() {
             let place = || {

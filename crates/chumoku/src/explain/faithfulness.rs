@@ -1,4 +1,5 @@
-//! Which explanations a model's answers bear out, over many texts: by how much, and whether attention is one of them.
+//! Faithfulness of explanations over many texts: how well each method identifies the words that the model's answers
+//! depend on, including attention.
 
 use super::attention_collector::{AttentionCollector, FramedText};
 use super::attribution::{AttributionMethod, FaithfulnessCurves};
@@ -12,62 +13,63 @@ use crate::{Error, Result, tr};
 use chumoku_kernels::Philox;
 use serde::Serialize;
 
-/// Texts that are explained, at most.
+/// The maximum number of explained texts.
 const MAX_TEXTS: usize = 100;
-/// Resamples of the intervals.
+/// The number of bootstrap resamples.
 const RESAMPLES: u64 = 1000;
 
-/// A mean with its 95 % interval, from resampled texts.
+/// A mean with its 95 % bootstrap interval over texts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct MeanInterval {
     /// The mean.
     pub mean: f32,
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f32,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f32,
 }
 
-/// What orders of words by one method come to.
+/// The results of word orders by one method.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MethodFaithfulness {
-    /// As [`Curve::order`](super::Curve::order).
+    /// The name of the order, as in [`OrderCurves::order`](super::OrderCurves::order).
     pub order: String,
-    /// Mean area under the deletion curve: the smaller, the better.
+    /// The mean area under the deletion curve. Smaller is better.
     pub deletion: MeanInterval,
-    /// Mean area under the insertion curve: the larger, the better.
+    /// The mean area under the insertion curve. Larger is better.
     pub insertion: MeanInterval,
-    /// Insertion less deletion, minus that of random orders of the same texts.
+    /// The area under insertion minus deletion, relative to random orders of the same texts.
     pub gain: MeanInterval,
 }
 
-/// How far the network's answers bear out each way to explain them.
+/// The faithfulness of each attribution method for the network's answers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Faithfulness {
-    /// Texts that were explained.
+    /// The number of explained texts.
     pub rows: usize,
-    /// Texts that there were.
+    /// The number of given texts.
     pub of: usize,
-    /// Texts of the sample that have fewer than two words, or are longer than the model reads at a time.
+    /// The number of sampled texts with fewer than two words or more than one window.
     pub unfit: usize,
     /// The seed of the sample.
     pub seed: u64,
-    /// By method, random orders last.
+    /// The results of each method, random orders last.
     pub orders: Vec<MethodFaithfulness>,
-    /// The method that gains most, of leave-one-out and integrated gradients.
+    /// The method with the largest gain, of leave-one-out and integrated gradients.
     pub best: String,
-    /// What attention gains by what that method does; none without attention, or where that method gains nothing.
+    /// The gain of attention as a share of the best method's gain. `None` without attention, or if the best method
+    /// gains nothing.
     pub attention_share: Option<MeanInterval>,
-    /// The largest completeness gap of integrated gradients as a share of the change, of those above 0.001.
+    /// The largest completeness gap of integrated gradients, as a share of the change. Gaps up to 0.001 do not count.
     pub largest_gap: f32,
 }
 
 impl TextClassifier {
-    /// Explains a sample of texts by each method, and compares their deletion and insertion curves with those of attention and of
-    /// random orders; `progress` is told how many texts are done, and of how many.
+    /// Explains a sample of texts by each method, and compares the deletion and insertion curves with those of
+    /// attention and random orders. `progress` receives the number of finished texts, and the total.
     ///
     /// # Errors
-    /// If no text has two words and is short enough to be read at a time.
+    /// If no text has two words and fits into one window.
     pub fn faithfulness(
         &self,
         texts: &[&str],
@@ -86,7 +88,7 @@ impl TextClassifier {
         progress(sample.len(), sample.len());
         if curves.is_empty() {
             return Err(Error::Setting(tr!(
-                "none of {} texts has two words or more and is read at a time: there is nothing to compare",
+                "none of the {} texts has at least two words and fits into one window: there is nothing to compare",
                 "{} 個のテキストに、2 語以上で一度に読めるものがなく、比べられません",
                 sample.len()
             )));
@@ -95,7 +97,7 @@ impl TextClassifier {
         Ok(Faithfulness { of: texts.len(), unfit: sample.len() - curves.len(), largest_gap, ..found })
     }
 
-    /// The curves of one text by every method; none if it is unfit.
+    /// Computes the curves of one text by every method. `None` if the text is unsuitable.
     fn curves_by_method(
         &self,
         text: &str,
@@ -115,7 +117,7 @@ impl TextClassifier {
         let without = self.predict_without_words(text, &words, &mut |_, _| {})?;
         let left_out = without.iter().map(|without| (with - odds(&without.attention)) as f32);
         let (of_tokens, integral) = paths.integrate(&encoded.ids, class)?;
-        // Of a change of hardly anything a gap of nothing is a large share.
+        // For a negligible change, even a tiny gap is a large share.
         if let Some(share) = integral.gap_share().filter(|_| integral.gap > NEGLIGIBLE_GAP as f32) {
             *largest_gap = largest_gap.max(share);
         }
@@ -136,7 +138,7 @@ impl TextClassifier {
     }
 }
 
-/// The figures of all texts' curves.
+/// Computes the statistics over all texts.
 fn compare_methods(curves: &[FaithfulnessCurves], seed: u64) -> Faithfulness {
     let names: Vec<&str> = curves[0].orders.iter().map(|curve| curve.order.as_str()).collect();
     // [deletion, insertion, gain] of each text, by method.
@@ -149,7 +151,7 @@ fn compare_methods(curves: &[FaithfulnessCurves], seed: u64) -> Faithfulness {
         each.collect()
     };
     let all: Vec<Vec<[f64; 3]>> = (0..names.len()).map(of_method).collect();
-    // The same resamples for all, so that they can be compared.
+    // All methods share the same resamples, so that they can be compared.
     let rows = curves.len();
     let resamples: Vec<Vec<usize>> = (0..RESAMPLES)
         .map(|i| {
@@ -185,7 +187,7 @@ fn compare_methods(curves: &[FaithfulnessCurves], seed: u64) -> Faithfulness {
 }
 
 impl Faithfulness {
-    /// How far attention is to be trusted for this model, in a sentence.
+    /// Returns a sentence on how far attention can be trusted for this model.
     #[must_use]
     pub fn summary(&self, lang: Lang) -> String {
         let of = |name: &str| self.orders.iter().find(|faith| faith.order == name);
@@ -195,8 +197,8 @@ impl Faithfulness {
         let best = &self.best;
         let Some(share) = self.attention_share else {
             return match lang {
-                Lang::En => "No method finds the words that the answers rest on better than chance: trust neither attention nor \
-                             effects of words here."
+                Lang::En => "No method finds the words behind the answers better than chance: trust neither attention nor word \
+                             effects for this model."
                     .into(),
                 Lang::Ja => "どの方法も、予測の根拠となる語を偶然以上には見つけません。ここではアテンションも語の影響も根拠とみなせません。".into(),
             };
@@ -204,16 +206,16 @@ impl Faithfulness {
         let [mean, low, high] = [share.mean, share.low, share.high].map(|x| format!("{:.0}", 100.0 * x));
         match (lang, attention.gain.low > 0.0, share.mean >= 0.5) {
             (Lang::En, false, _) => format!(
-                "Attention finds the words that the answers rest on no better than chance ({mean} % of what {best} gains over random \
-                 order, 95 % interval {low} to {high}): do not read it as the reason of an answer."
+                "Attention finds the words behind the answers no better than chance ({mean} % of the gain of {best} over random \
+                 order, 95 % interval {low} to {high}): do not read it as the reason for an answer."
             ),
             (Lang::En, true, false) => format!(
-                "Attention finds the words that the answers rest on better than chance, but has only {mean} % of what {best} gains \
-                 over random order (95 % interval {low} to {high}): go by {best}."
+                "Attention finds the words behind the answers better than chance, but has only {mean} % of the gain of {best} \
+                 over random order (95 % interval {low} to {high}): use {best} instead."
             ),
             (Lang::En, true, true) => format!(
-                "Attention largely finds the words that the answers rest on: it has {mean} % of what {best} gains over random order (95 % \
-                 interval {low} to {high})."
+                "Attention finds most of the words behind the answers: it has {mean} % of the gain of {best} over random order \
+                 (95 % interval {low} to {high})."
             ),
             (Lang::Ja, false, _) => format!(
                 "アテンションは、予測の根拠となる語を偶然以上には見つけません（無作為順からの改善は {best} の {mean} %、95 % 区間 {low}〜{high}）。\
@@ -236,7 +238,7 @@ mod tests {
     use super::super::curves::RANDOM_ORDER;
     use super::*;
 
-    /// Texts of areas by order: leave-one-out, integrated gradients, attention, random.
+    /// Texts with given areas by order: leave-one-out, integrated gradients, attention, random.
     fn of(areas: &dyn Fn(usize) -> [[f32; 2]; 4]) -> Faithfulness {
         let names = [
             AttributionMethod::LeaveOneOut.name(),
@@ -260,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn attention_is_trusted_as_far_as_it_gains_over_chance() {
+    fn attention_is_trusted_as_far_as_it_exceeds_chance() {
         let noise = |row: usize| 0.01 * (row % 5) as f32;
         let found = of(&|row| [[0.4, 0.8 + noise(row)], [0.3, 0.9], [0.5, 0.7], [0.6, 0.6]]);
         assert_eq!(found.best, "integrated gradients");
@@ -274,7 +276,7 @@ mod tests {
         let first = &found.orders[0];
         assert!((first.insertion.mean - 0.82).abs() < 1e-5 && first.insertion.low < first.insertion.high, "{first:?}");
         assert!((first.gain.mean - 0.42).abs() < 1e-5, "{first:?}");
-        // As good as random in the mean, on either side of it row by row.
+        // Equal to random on average, above or below it row by row.
         let odd = |row: usize| if row.is_multiple_of(2) { 0.1 } else { -0.1 };
         let found = of(&|row| [[0.4, 0.8], [0.3, 0.9], [0.6, 0.6 + odd(row)], [0.6, 0.6]]);
         assert!(found.summary(Lang::En).contains("no better than chance"), "{}", found.summary(Lang::En));

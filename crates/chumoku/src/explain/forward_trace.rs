@@ -1,5 +1,4 @@
-//! What a model computes while it reads a text: one attention, and what comes of the vectors of the text's tokens in the end,
-//! the text's own vector or a classifier's answer.
+//! Traces of a model's forward pass over a text: one attention, followed by the text vector or a classifier's answer.
 
 use super::loss::RecordedLoss;
 use crate::models::HeadTrace;
@@ -10,53 +9,53 @@ use crate::text::Encoding;
 use crate::{Error, Result, TextEmbedder, tr};
 use ndarray::Array2;
 
-/// What a model computed while it read a text.
+/// The trace of a forward pass.
 #[derive(Clone, Debug)]
 pub struct ForwardTrace {
-    /// In one attention.
+    /// The trace of one attention.
     pub attention: AttentionTrace,
-    /// At its end, where it makes one vector of a text.
+    /// The computation of the text vector, for encoders.
     pub vector: Option<RecordedVector>,
-    /// At its end, where it chooses a class.
+    /// The computation of the class probabilities, for classifiers.
     pub answer: Option<RecordedAnswer>,
-    /// Its loss, with the gradients, where they were asked for.
+    /// The loss with its gradients, if requested.
     pub loss: Option<RecordedLoss>,
 }
 
-/// How the vectors of a text's tokens became the probabilities of classes.
+/// The computation of class probabilities from the token vectors of a text.
 #[derive(Clone, Debug)]
 pub struct RecordedAnswer {
     /// The names of the classes.
     pub labels: Vec<String>,
-    /// Whether the attention is that of the last layer, whose output this goes on from.
+    /// `true` if the traced attention is in the last layer, whose output is the input here.
     pub follows_attention: bool,
-    /// What the network makes of its last layer's output.
+    /// The computation after the last layer.
     pub record: HeadTrace,
 }
 
-/// How the vectors of a text's tokens became one.
+/// The computation of a text vector from the token vectors.
 #[derive(Clone, Debug)]
 pub struct RecordedVector {
-    /// After the last layer: (tokens, d_model).
+    /// The output of the last layer: (tokens, d_model).
     pub hidden: Array2<f64>,
-    /// How they are pooled, side by side.
+    /// The poolings, whose results are concatenated.
     pub pooling: Vec<Pooling>,
-    /// A layer after pooling, if there is one.
+    /// The dense layer after pooling, if there is one.
     pub dense: Option<RecordedDense>,
-    /// Whether the vector is divided by its length.
+    /// `true` if the vector is divided by its length.
     pub is_unit_length: bool,
-    /// The model's own: (1, width).
+    /// The text vector: (1, width).
     pub vector: Array2<f64>,
 }
 
-/// A layer after pooling: `activation(x W + b)`.
+/// A dense layer after pooling: `activation(x W + b)`.
 #[derive(Clone, Debug)]
 pub struct RecordedDense {
     /// (in, out)
     pub weight: Array2<f64>,
     /// (1, out)
     pub bias: Option<Array2<f64>>,
-    /// Whether the activation is tanh; else there is none.
+    /// `true` for a tanh activation, `false` for none.
     pub is_tanh: bool,
 }
 
@@ -67,7 +66,7 @@ impl From<AttentionTrace> for ForwardTrace {
 }
 
 impl ForwardTrace {
-    /// What a layer's attention computes while a text is read, and how its vector comes about.
+    /// Traces one attention layer and the text vector.
     ///
     /// # Errors
     /// If several dense layers follow pooling.
@@ -82,8 +81,8 @@ impl ForwardTrace {
             [dense] => Some(recorded_dense(dense)),
             several => {
                 return Err(Error::Setting(tr!(
-                    "the model has {} dense layers after pooling: expected at most one, to be traced; `explain` shows what \
-                     words do to its vectors",
+                    "the model has {} dense layers after pooling: expected at most one for a trace; `explain` shows the effects \
+                     of words on its vectors",
                     "プーリングの後に全結合層が {} 層あります。トレースできるのは 1 層までです。語がベクトルに与える影響は `explain` で\
                      表示できます",
                     several.len()
@@ -105,7 +104,7 @@ impl ForwardTrace {
     }
 }
 
-/// A dense layer in f64.
+/// Converts a dense layer to f64.
 fn recorded_dense(dense: &Dense) -> RecordedDense {
     let inputs = dense.weight.len() / dense.outputs.max(1);
     RecordedDense {

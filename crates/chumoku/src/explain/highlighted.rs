@@ -1,23 +1,23 @@
-//! A text word by word, each with what it does to the answer.
+//! A text word by word, with the effect of each word on the answer.
 
 use super::explanation::Explanation;
 use crate::pair;
 use serde::Serialize;
 use std::ops::Range;
 
-/// A word of a text, and what it does to the answer.
+/// A word of a text, with its effect on the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HighlightedWord {
-    /// The word as it stands in the text.
+    /// The word as in the text.
     pub text: String,
-    /// What it does to the answer; none of the bar that stands between the two texts of a pair.
+    /// The effect on the answer. `None` for the bar between the two texts of a pair.
     pub effect: Option<f32>,
-    /// Whether white space stands before it.
+    /// `true` if white space precedes the word.
     #[serde(skip)]
     pub is_spaced: bool,
 }
 
-/// The words of a text, given by their bytes in its order, with what they do.
+/// Returns the words of a text with their effects. `words` are byte ranges in ascending order.
 pub(super) fn highlight(text: &str, words: impl Iterator<Item = (Range<usize>, f32)>) -> Vec<HighlightedWord> {
     let mut found: Vec<HighlightedWord> = Vec::new();
     let mut end = 0;
@@ -35,8 +35,8 @@ pub(super) fn highlight(text: &str, words: impl Iterator<Item = (Range<usize>, f
 }
 
 impl Explanation {
-    /// The words of the text that was read, all windows of a long one, with what each does to the answer: of a predictor of two
-    /// halves to that of the whole, where it is known.
+    /// Returns the words of the text that was read, including all windows, with their effects on the answer. For
+    /// ensembles, these are the effects on the ensemble, if known.
     #[must_use]
     pub fn highlighted_words(&self) -> Vec<HighlightedWord> {
         let of = &self.attribution;
@@ -45,7 +45,7 @@ impl Explanation {
         let beyond = of.beyond.iter().map(|word| (&word.text, word.whole.unwrap_or(word.score)));
         let words: Vec<(&String, f32)> = read.chain(beyond).collect();
         let mut places: Vec<Range<usize>> = Vec::with_capacity(words.len());
-        // Of a text whose end was read, words are looked for from there.
+        // If the end of the text was read, words are located from there.
         if self.cut.is_some_and(|cut| cut.is_end) {
             let mut end = self.text.len();
             for (word, _) in words.iter().rev() {
@@ -64,7 +64,7 @@ impl Explanation {
             }
         }
         let mut found = highlight(&self.text, places.into_iter().zip(words.iter().map(|(_, x)| *x)));
-        // A word that does not stand in the text as it is shown.
+        // A word that is displayed differently from the text.
         let shown = found.iter_mut().filter(|word| word.effect.is_some());
         shown
             .zip(&words)
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_keep_their_spaces_and_pairs_their_border() {
+    fn words_keep_their_spaces_and_pairs_their_separator() {
         let text = " so good,they\u{1f}said";
         let words = [(1..3, 1.0), (4..8, -2.0), (8..9, 0.0), (9..13, 0.5), (14..18, 3.0)];
         let found = highlight(text, words.into_iter());

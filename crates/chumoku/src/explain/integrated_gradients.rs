@@ -1,5 +1,5 @@
 //! Integrated gradients (Sundararajan, Taly and Yan 2017, "Axiomatic Attribution for Deep Networks") of a classifier's
-//! network: the log-odds of a class, followed from a text without content to the text.
+//! network. They integrate the log-odds of a class along a path from a neutral baseline to the text.
 
 use super::attribution::PathIntegral;
 use crate::inference::batches_in_order;
@@ -13,7 +13,7 @@ use ndarray::{Array1, Array2, ArrayView1, Axis};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Nodes and weights of Gauss–Legendre quadrature on −1 to 1; each stands for its negative too.
+/// Nodes and weights of Gauss–Legendre quadrature on −1 to 1. Each node also stands for its negative.
 const GAUSS: [(f64, f64); 4] = [
     (0.183_434_642_495_649_8, 0.362_683_783_378_362),
     (0.525_532_409_916_329, 0.313_706_645_877_887_3),
@@ -21,29 +21,29 @@ const GAUSS: [(f64, f64); 4] = [
     (0.960_289_856_497_536_3, 0.101_228_536_290_376_3),
 ];
 
-/// The gap that is small enough, by the change of the log-odds.
+/// The accepted gap, relative to the change in log-odds.
 const TOLERANCE: f64 = 0.01;
-/// A gap that is small enough whatever the change: below what is shown.
+/// The gap that is always accepted. Smaller gaps are not displayed.
 pub(super) const NEGLIGIBLE_GAP: f64 = 1e-3;
-/// Panels from which on none is halved any more.
+/// The number of panels at which refinement stops.
 const MAX_PANELS: usize = 32;
-/// Tokens that are differentiated at a time: what the layers keep of them for that is held in memory.
+/// The maximum number of tokens differentiated at a time. It limits the memory for layer caches.
 const BATCH_TOKENS: usize = 512;
-/// Rows of the table of embeddings that are added up at a time.
+/// The number of embedding rows summed at a time.
 const EMBEDDING_ROWS: usize = 4096;
 
-/// A network whose log-odds are followed along paths.
+/// A network whose log-odds are integrated along paths.
 pub(super) struct PathIntegrator<'a> {
     of: &'a TextClassifier,
-    /// Those of the network, with exact products: rounding would be taken for a gap.
+    /// The network's parameters at the highest precision. Rounding would otherwise appear as a gap.
     params: Cow<'a, Params<f32>>,
-    /// Gradients of parameters, which nobody reads.
+    /// Parameter gradients, which are discarded.
     scratch: Params<f32>,
-    /// The mean of all embeddings, from which each token of the text sets out: (d_model,).
+    /// The mean of all embeddings, which is the baseline of each text token: (d_model,).
     mean: Array1<f32>,
 }
 
-/// What becomes of the log-odds between two points of a path.
+/// The integral between two points of a path.
 struct QuadraturePanel {
     range: Range<f64>,
     /// The log-odds at both ends.
@@ -65,15 +65,15 @@ struct TextPath<'p, 'a> {
     paths: &'p mut PathIntegrator<'a>,
 }
 
-/// A part of the text that is read at a time.
+/// A window of the text.
 struct PathWindow {
-    /// Its tokens, as places in the text.
+    /// The indices of its tokens in the text.
     tokens: Range<usize>,
-    /// The same with those around them.
+    /// The token ids, special tokens included.
     ids: Vec<u32>,
-    /// Their vectors: (ids, d_model).
+    /// The token vectors: (ids, d_model).
     embeddings: Array2<f32>,
-    /// What the path adds to these from its start to its end; 0 for tokens that are the same at both.
+    /// The difference of the token vectors between the end and the start of the path. 0 for tokens that do not move.
     delta: Array2<f32>,
 }
 
@@ -95,9 +95,9 @@ impl<'a> PathIntegrator<'a> {
         Ok(PathIntegrator { of, params, scratch: Params::zeros(of.model.layout()), mean })
     }
 
-    /// The scores of a text's tokens, and how well they add up to the change of the log-odds of `class`.
+    /// Returns the scores of a text's tokens, and how well they sum to the change in the log-odds of `class`.
     ///
-    /// Tokens around the text and between two texts stay as they are. All windows of a long text move together.
+    /// Special tokens and the separator between two texts do not move. All windows of a long text move together.
     pub(super) fn integrate(&mut self, ids: &[u32], class: usize) -> Result<(Vec<f64>, PathIntegral)> {
         let mut path = TextPath { class, windows: self.windows(ids)?, paths: self };
         let ends = [path.log_odds(0.0)?, path.log_odds(1.0)?];
@@ -105,7 +105,7 @@ impl<'a> PathIntegrator<'a> {
         let enough = (TOLERANCE * change.abs()).max(NEGLIGIBLE_GAP);
         let mut panels = vec![path.panel(0.0..1.0, ends)?];
         let gap = |panels: &[QuadraturePanel]| panels.iter().map(QuadraturePanel::gap).sum::<f64>();
-        // What is not a number is not enough either, and no halving makes it one.
+        // The loop stops for NaN, which more panels cannot fix.
         while gap(&panels) > enough && panels.len() < MAX_PANELS {
             let worst = (0..panels.len()).fold(0, |worst, i| match panels[i].gap() > panels[worst].gap() {
                 true => i,
@@ -120,7 +120,7 @@ impl<'a> PathIntegrator<'a> {
         let gap = gap(&panels);
         if !(gap + change).is_finite() {
             return Err(Error::NotFinite(tr!(
-                "integrated gradients: the network's log-odds or their gradient is not a number on the way from the mean embedding \
+                "integrated gradients: the network's log-odds or their gradient is not a number on the path from the mean embedding \
                  to the text; --method leave-one-out needs no gradients",
                 "integrated gradients: 平均の埋め込みからテキストまでの途中で、対数オッズかその勾配が数値になりません。--method \
                  leave-one-out は勾配を使いません"
@@ -153,7 +153,7 @@ impl<'a> PathIntegrator<'a> {
     }
 }
 
-/// The log-odds of a class, and their gradient. Of labels and of numbers each class has odds of its own, and the logit says them.
+/// Returns the log-odds of a class and their gradient. For labels and numbers, the log-odds of a class are its logit.
 fn log_odds_and_gradient(of: &TextClassifier, logits: ArrayView1<'_, f64>, class: usize) -> (f64, Array1<f64>) {
     let mut gradient = Array1::zeros(logits.len());
     gradient[class] = 1.0;
@@ -171,7 +171,7 @@ fn log_odds_and_gradient(of: &TextClassifier, logits: ArrayView1<'_, f64>, class
 }
 
 impl TextPath<'_, '_> {
-    /// The log-odds at a point of the path, from 0 to 1.
+    /// Returns the log-odds at a point of the path, from 0 to 1.
     fn log_odds(&mut self, at: f64) -> Result<f64> {
         Ok(self.evaluate(&[at], false)?.0[0])
     }
@@ -188,11 +188,12 @@ impl TextPath<'_, '_> {
         Ok(QuadraturePanel { range, ends, scores })
     }
 
-    /// The log-odds at some points of the path and, if they are asked for, each token's part of their derivative along it.
+    /// Evaluates the log-odds at some points of the path. If requested, also returns each token's part of the
+    /// derivative along the path.
     fn evaluate(&mut self, points: &[f64], with_gradients: bool) -> Result<(Vec<f64>, Vec<Vec<f64>>)> {
         let PathIntegrator { of, params, scratch, .. } = &mut *self.paths;
         let (windows, model) = (&self.windows, &of.model);
-        // Every window at every point, as a sequence.
+        // Every window at every point is one sequence.
         let sequences: Vec<(usize, &PathWindow)> =
             (0..points.len()).flat_map(|point| windows.iter().map(move |window| (point, window))).collect();
         let lengths: Vec<usize> = sequences.iter().map(|(_, window)| window.ids.len()).collect();
@@ -221,7 +222,7 @@ impl TextPath<'_, '_> {
                 let part = share(window);
                 joined.row_mut(point).zip_mut_with(&logits, |sum, &z| *sum += part * f64::from(z));
             }
-            // What is differentiated at once need not be computed twice.
+            // A single batch keeps its cache and is not computed twice.
             kept = (batches.len() == 1 && with_gradients).then_some((cache, offsets));
         }
         let (params, scratch) = (&*params, scratch);

@@ -1,4 +1,4 @@
-//! An explanation as JSON, every number in it, and back.
+//! Explanations as JSON.
 
 use serde_json::{Map, Number, Value};
 
@@ -6,15 +6,16 @@ use super::explanation::{Explanation, ExplanationError};
 use crate::lang::{Lang, lang};
 use crate::tr;
 
-/// Writes an explanation as JSON.
+/// Returns an explanation as JSON.
 ///
-/// The keys are the fields of [`Explanation`]; `attention` is nested `[layer][head][query][key]`, and `axes`
-/// says so; `head_statistics` holds the figures of each head and its role, `roles` when a role is named. A number has the fewest digits that name the same f32. Numbers that are not finite, which JSON
-/// cannot hold, become `null`.
+/// The keys are the fields of [`Explanation`]. `attention` is nested as `[layer][head][query][key]`, which `axes`
+/// records. `head_statistics` holds the statistics and role of each head, and `roles` the rule for roles. Each number
+/// has the shortest digits that identify its f32. Numbers that are not finite become `null`, since JSON cannot
+/// represent them.
 ///
 /// # Panics
 ///
-/// If `attention` is not of shape `(layers, heads, words, words)`; see [`Explanation::validate`].
+/// If `attention` does not have the shape `(layers, heads, words, words)`; see [`Explanation::validate`].
 #[must_use]
 pub fn to_json(explanation: &Explanation) -> Value {
     let e = explanation;
@@ -41,15 +42,15 @@ pub fn to_json(explanation: &Explanation) -> Value {
 }
 
 impl Explanation {
-    /// All fields as JSON but the large arrays, which are left empty.
+    /// Returns all fields as JSON. The large arrays are left empty.
     #[must_use]
     pub fn fields(&self) -> Map<String, Value> {
-        // All else goes through serde, so that a field added later is not forgotten here.
+        // All other fields go through serde, so that future fields are included.
         let rest = self.without_arrays();
         let Ok(Value::Object(fields)) = serde_json::to_value(&rest) else {
             unreachable!("a struct with string keys always becomes an object");
         };
-        // The factor of scores is an f64 as it is.
+        // The score factor is written as an f64.
         let scale = self.depth.as_ref().map(|depth| depth.scale);
         let mut object: Map<String, Value> =
             fields.into_iter().map(|(key, value)| (key, shorten_numbers(value))).collect();
@@ -60,7 +61,7 @@ impl Explanation {
     }
 }
 
-/// Numbers as arrays of this shape, the last axis innermost; no numbers are an empty array.
+/// Returns numbers as nested arrays of this shape, last axis innermost. Without numbers, returns an empty array.
 fn to_nested(numbers: &[f32], shape: &[usize]) -> Value {
     let Some((&count, inner)) = shape.split_first().filter(|_| !numbers.is_empty()) else {
         return Value::Array(Vec::new());
@@ -71,12 +72,12 @@ fn to_nested(numbers: &[f32], shape: &[usize]) -> Value {
     numbers.chunks_exact((numbers.len() / count).max(1)).map(|part| to_nested(part, inner)).collect()
 }
 
-/// Reads what [`to_json`] wrote.
+/// Reads the output of [`to_json`].
 ///
 /// # Errors
 ///
-/// Where a field is missing or of another type, `attention` is not nested as the other fields say, or the
-/// parts do not fit together ([`Explanation::validate`]).
+/// If a field is missing or has another type, `attention` has another nesting, or the values are inconsistent
+/// ([`Explanation::validate`]).
 pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     let mut value = value.clone();
     let object = value.as_object_mut().ok_or_else(|| {
@@ -88,7 +89,7 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     let attention = object.insert("attention".to_owned(), Value::Array(Vec::new())).ok_or_else(|| {
         ExplanationError::new(lang().pick("the explanation has no \"attention\"", "説明に \"attention\" がありません"))
     })?;
-    // What older versions did not write stays empty.
+    // Arrays that older versions did not write stay empty.
     let mut take = |of: &str, name: &str| {
         let part = object.get_mut(of).and_then(Value::as_object_mut);
         part.and_then(|part| part.insert(name.to_owned(), Value::Array(Vec::new()))).unwrap_or_default()
@@ -118,7 +119,7 @@ pub fn from_json(value: &Value) -> Result<Explanation, ExplanationError> {
     Ok(explanation)
 }
 
-/// Appends the numbers of nested arrays of exactly the given shape.
+/// Appends the numbers of nested arrays with exactly this shape.
 pub(super) fn read_nested(
     what: &str,
     value: &Value,
@@ -149,7 +150,7 @@ pub(super) fn read_nested(
     items.iter().try_for_each(|item| read_nested(what, item, inner, out))
 }
 
-/// Rewrites every f32 that serde widened to f64, so that 0.1 does not read 0.10000000149011612.
+/// Shortens every f32 that serde widened to f64, so that 0.1 does not appear as 0.10000000149011612.
 #[must_use]
 pub fn shorten_numbers(value: Value) -> Value {
     match value {
@@ -161,7 +162,7 @@ pub fn shorten_numbers(value: Value) -> Value {
     }
 }
 
-/// The f64 with the fewest digits that is the same f32.
+/// Returns the f64 with the fewest digits that rounds to this f32.
 #[expect(clippy::cast_possible_truncation, reason = "the cast back is the check that nothing was lost")]
 #[must_use]
 pub fn json_number(x: f32) -> Value {

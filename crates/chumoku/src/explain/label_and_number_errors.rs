@@ -1,5 +1,5 @@
-//! What a predictor of labels or of numbers gets wrong: the labels that it is surest of and that are not there, or that it is surest are
-//! not there; and the numbers that are furthest outside of their intervals.
+//! Error analysis of label and number models: the most confident missed and wrongly predicted labels, and the numbers
+//! furthest outside their intervals.
 
 use super::attention_collector::is_separator;
 use super::attribution::AttributionMethod;
@@ -14,10 +14,10 @@ use crate::{Error, NgramClassifier, Prediction, Result, sorting, tr};
 use chumoku_text::feature_columns::text_of;
 use std::collections::HashSet;
 
-/// What an effect on a number is.
+/// The unit of an effect on a number.
 const NUMBER_UNIT: &str = "change in the number when the word is removed";
 
-/// What is known of a model beside its answers.
+/// The model's properties for the error analysis.
 struct LabelErrorContext<'a> {
     name: &'a str,
     problem: &'a PredictionTarget,
@@ -27,9 +27,9 @@ struct LabelErrorContext<'a> {
     top: usize,
 }
 
-/// What finds the effect of the words of a text on a label or threshold, or on the number.
+/// Computes the effects of a text's words on a label or threshold, or on the number.
 type WordEffectsFn<'a> = &'a mut dyn FnMut(&str, Option<usize>) -> Result<Vec<HighlightedWord>>;
-/// Is told how many errors have been explained, and of how many.
+/// Receives the number of explained errors, and the total.
 type ProgressFn<'a> = &'a mut dyn FnMut(usize, usize);
 
 impl LabelErrorContext<'_> {
@@ -52,7 +52,7 @@ impl LabelErrorContext<'_> {
         }
     }
 
-    /// The labels that were missed or wrongly given in `examples`, of which the `top` surest are explained.
+    /// Analyzes missed and wrongly predicted labels in `examples`, and explains the `top` most confident ones.
     fn label_errors(
         &self,
         examples: &[MultiLabelExample],
@@ -61,14 +61,17 @@ impl LabelErrorContext<'_> {
         progress: ProgressFn<'_>,
     ) -> Result<ErrorAnalysis> {
         let Some(blend) = self.problem.labels() else {
-            return Err(Error::Setting(tr!("this model does not give labels", "このモデルは複数のラベルを答えません")));
+            return Err(Error::Setting(tr!(
+                "this is not a multi-label model",
+                "複数のラベルを答えるモデルではありません"
+            )));
         };
         let mut of_label: Vec<LabelErrors> = self
             .labels
             .iter()
             .map(|label| LabelErrors { label: label.clone(), missed: 0, of: 0, extra: 0, of_others: 0 })
             .collect();
-        // Row, label, whether it was missed, and how sure.
+        // Row, label, whether it was missed, and confidence.
         let mut found: Vec<(usize, usize, bool, f32)> = Vec::new();
         let mut wrong = 0;
         for (row, (example, prediction)) in examples.iter().zip(predictions).enumerate() {
@@ -115,7 +118,8 @@ impl LabelErrorContext<'_> {
         Ok(ErrorAnalysis { labels: of_label, ..self.report(ErrorKind::Labels, [examples.len(), wrong], errors) })
     }
 
-    /// The numbers of `examples` that lie outside of their intervals, of which the `top` that are furthest off by them are explained.
+    /// Analyzes the numbers of `examples` outside their intervals, and explains the `top` that are furthest off
+    /// relative to their intervals.
     fn number_errors(
         &self,
         examples: &[ScoreExample],
@@ -160,7 +164,7 @@ impl LabelErrorContext<'_> {
     }
 }
 
-/// What spoke against what was told spoke for the error.
+/// A word that opposes the prediction supports the error, or the reverse.
 fn negate_effects(words: &mut [HighlightedWord]) {
     words.iter_mut().filter_map(|word| word.effect.as_mut()).for_each(|effect| *effect = 0.0 - *effect);
 }
@@ -178,10 +182,10 @@ impl TextClassifier {
         }
     }
 
-    /// The labels that are missed or wrongly given in rows whose labels are known; otherwise as [`TextClassifier::errors`].
+    /// Analyzes missed and wrongly predicted labels on labeled rows, otherwise like [`TextClassifier::errors`].
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or the model tells no labels.
+    /// If a text cannot be tokenized, or the model is not a multi-label model.
     pub fn label_errors(
         &self,
         examples: &[MultiLabelExample],
@@ -195,12 +199,12 @@ impl TextClassifier {
         self.error_context(name, top, method).label_errors(examples, &predictions, &mut words, progress)
     }
 
-    /// The numbers that lie outside of their intervals, in rows whose numbers are known; otherwise as [`TextClassifier::errors`].
+    /// Analyzes numbers outside their intervals, otherwise like [`TextClassifier::errors`].
     ///
-    /// Effects are those on the number; integrated gradients are of the threshold that it is least certain to lie above.
+    /// Effects are on the number. Integrated gradients are on the threshold whose probability is nearest to ½.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or the model tells no numbers.
+    /// If a text cannot be tokenized, or the model does not predict numbers.
     pub fn number_errors(
         &self,
         examples: &[ScoreExample],
@@ -240,10 +244,10 @@ impl NgramClassifier {
         }
     }
 
-    /// As [`TextClassifier::label_errors`], by leaving out each word.
+    /// Analyzes errors like [`TextClassifier::label_errors`], by leaving out each word.
     ///
     /// # Errors
-    /// If the model tells no labels; else see [`NgramClassifier::predict`].
+    /// If the model is not a multi-label model. Otherwise see [`NgramClassifier::predict`].
     pub fn label_errors(
         &self,
         examples: &[MultiLabelExample],
@@ -259,10 +263,10 @@ impl NgramClassifier {
         self.error_context(name, top).label_errors(examples, &predictions, &mut words, progress)
     }
 
-    /// As [`TextClassifier::number_errors`], by leaving out each word.
+    /// Analyzes errors like [`TextClassifier::number_errors`], by leaving out each word.
     ///
     /// # Errors
-    /// If the model tells no numbers; else see [`NgramClassifier::predict`].
+    /// If the model does not predict numbers. Otherwise see [`NgramClassifier::predict`].
     pub fn number_errors(
         &self,
         examples: &[ScoreExample],

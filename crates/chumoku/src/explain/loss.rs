@@ -1,4 +1,4 @@
-//! The loss of a model that reads a text, its gradients in one layer, and the step that training takes down them.
+//! The loss of a model on a text, its gradients in one layer, and the optimizer step.
 
 use crate::lang::wording::{did_you_mean, quote};
 use crate::models::LossTrace;
@@ -6,41 +6,41 @@ use crate::nn::{DenseParameters, GradientTrace, LinearMatrices, NormParameters};
 use crate::{Error, Result, TextClassifier, tr};
 use chumoku_kernels::AdamW;
 
-/// The cross-entropy of a model's network on a text, and its gradients in one layer: those of the whole network, without
-/// dropout, smoothing of labels, or weights of classes.
+/// The cross-entropy of a model's network on a text, and the gradients of one layer. The gradients are those of the
+/// whole network, without dropout, label smoothing and class weights.
 #[derive(Clone, Debug)]
 pub struct RecordedLoss {
-    /// What is to be predicted.
+    /// The prediction target of the loss.
     pub target: LossTarget,
-    /// The loss, as the model computed it.
+    /// The loss computed by the model.
     pub loss: f64,
-    /// In the layer.
+    /// The gradients in the layer.
     pub layer: GradientTrace,
-    /// Behind the last layer, of a classifier.
+    /// The gradients after the last layer, for classifiers.
     pub answer: Option<AnswerGradients>,
-    /// The step of AdamW that training takes unless it is told otherwise: the first on a matrix, at the highest learning rate.
+    /// The first AdamW step of default training, on a matrix, at the peak learning rate.
     pub step: AdamW,
 }
 
-/// What a loss is of.
+/// The target of a loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LossTarget {
-    /// A class, by its number from 0 and its name.
+    /// A class: its index and name.
     Class(usize, String),
-    /// Each token of the text but the first, after those before it.
+    /// Each token of the text except the first, given the tokens before it.
     NextTokens,
-    /// Each token of a translation, and its end.
+    /// Each token of a translation, and its end token.
     Translation,
 }
 
-/// The gradients of what makes an answer of the last layer's output. They lie as the parameters do.
+/// The gradients after the last layer. Their layout is that of the parameters.
 #[derive(Clone, Debug)]
 pub struct AnswerGradients {
-    /// Of γ and β of the normalisation behind the last layer.
+    /// The gradients of γ and β in the normalization after the last layer.
     pub norm: Option<NormParameters>,
-    /// Of the layer after pooling.
+    /// The gradients of the dense layer after pooling.
     pub dense: Option<DenseParameters>,
-    /// Of the last layer.
+    /// The gradients of the output layer.
     pub last: LinearMatrices,
 }
 
@@ -59,12 +59,12 @@ impl RecordedLoss {
 }
 
 impl TextClassifier {
-    /// The number of the class that a loss is of, where one is named.
+    /// Returns the index of the class of the loss, if a class is named.
     pub(super) fn loss_class(&self, class: Option<&str>) -> Result<Option<u32>> {
         if !self.config.target.is_one_class() {
             return Err(Error::Setting(tr!(
-                "gradients: expected a model that chooses one class, whose loss is a cross-entropy; this one gives several labels, or \
-                 numbers",
+                "gradients: expected a model of mutually exclusive classes, whose loss is a cross-entropy; this one predicts several \
+                 labels or numbers",
                 "勾配: 一つのクラスを選ぶモデル（損失は交差エントロピー）が必要です。このモデルは複数のラベルか数値を答えます"
             )));
         }

@@ -1,11 +1,11 @@
-//! How a model's tokenizer cuts a text.
+//! Segmentation of a text by a model's tokenizer.
 
 use crate::model_folder::{ModelKind, Snapshot, TOKENIZER, check_files, model_file_error, read_file, with_snapshot};
 use crate::text::{MergedWord, merges};
 use crate::{Result, tr};
 use std::path::Path;
 
-/// The merges by which the tokenizer of a model's folder cuts a text, word by word.
+/// Returns the merges with which the tokenizer of a model folder segments a text, word by word.
 ///
 /// # Errors
 /// If the folder holds no model, or its tokenizer has no merges.

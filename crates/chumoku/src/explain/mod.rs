@@ -1,16 +1,17 @@
-//! Why a model said what it said: the attention of every layer and head by word, what each word and each head does to
-//! the prediction, and which heads do more than chance. Numbers and words alone; `chumoku-view` draws them.
+//! Explanations of predictions: the attention of every layer and head by word, the effect of each word and head on the
+//! prediction, and heads that exceed chance. Explanations are numbers and words; `chumoku-view` draws them.
 //!
-//! A classifier's text, a language model's and an encoder's are explained by an [`Explanation`], a translator's by an [`Alignment`],
-//! a tagger's by a [`TaggedText`], attention to one text as a model learns by [`Frame`]s.
+//! Classifiers, language models and encoders give an [`Explanation`], translators an [`Alignment`], taggers a
+//! [`TaggedText`]. [`AttentionFrame`]s show the attention to one text during training.
 //!
 //! # Files
 //!
 //! - `alignment`: source and translation
 //! - `attention`: one attention of a model, number by number
+//! - `attention_collector`: layer traces combined into word weights
+//! - `attention_frame`: attention at one point in training
 //! - `attribution`: effects of words
 //! - `beam`: the tree of a beam search
-//! - `chance`: random heads
 //! - `classifier`: explanation of a class
 //! - `columns`: effects of feature columns
 //! - `cost`: estimated cost of an explanation
@@ -18,16 +19,16 @@
 //! - `errors`: most confident wrong classes
 //! - `explanation`: the explanation of one text
 //! - `faithfulness`: comparison of methods over many texts
-//! - `frame`: attention at one time of training
-//! - `gradients`: integrated gradients
+//! - `forward_trace`: the computation behind a vector or answer
+//! - `highlighted`: words with their effects
+//! - `integrated_gradients`: integrated gradients
 //! - `json`: explanations as JSON
+//! - `label_and_number_errors`: most confident wrong labels and numbers
 //! - `loss`: loss of a text and its gradients
-//! - `marked`: words with their effects
 //! - `merges`: segmentation by the tokenizer
 //! - `next_token`: explanation of the next token
 //! - `ngrams`: effects of n-grams
-//! - `question_errors`: most confident wrong labels and numbers
-//! - `recorded`: recorded layer values to weights by word
+//! - `random_heads`: statistics of random heads
 //! - `roles`: roles of heads
 //! - `similarity`: explanation of a similarity
 //! - `spans`: explanation of a span
@@ -35,7 +36,6 @@
 //! - `tagged_text`: explained spans of a text
 //! - `tagger_attention`: attention of a tagger
 //! - `translation`: explanation of a translation
-//! - `vector`: the computation behind a vector
 
 mod alignment;
 mod attention;

@@ -1,4 +1,4 @@
-//! What comes next in a text, and why: attention by word, and what each word does to the likeliest next token.
+//! Explanation of the next token: attention between words, and the effect of each word on the most probable next token.
 
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
@@ -14,17 +14,17 @@ use chumoku_kernels::parallel_try_map;
 use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
 
-/// Next tokens that are shown.
+/// The number of next tokens in an explanation.
 const SHOWN_TOKENS: usize = 10;
 
 impl TextGenerator {
-    /// Every token of the vocabulary with its probability after `text`, the most probable first, with these heads,
-    /// (layer, head) from 0, switched off.
+    /// Returns every token of the vocabulary with its probability after `text`, most probable first. `without` lists
+    /// heads to switch off, as (layer, head) from 0.
     ///
-    /// Of a text longer than the model's context the end is read.
+    /// A text longer than the context is truncated at its start.
     ///
     /// # Errors
-    /// If the text cannot be read as tokens, or there is no such head.
+    /// If the text cannot be tokenized, or there is no such head.
     pub fn next_token(&self, text: &str, without: &[[usize; 2]]) -> Result<Vec<(String, f32)>> {
         let mut ids = self.encode_prompt(text)?;
         ids.drain(..ids.len().saturating_sub(self.config.model.max_length));
@@ -43,13 +43,13 @@ impl TextGenerator {
         Ok(params)
     }
 
-    /// ln p of the token after each sequence.
+    /// Returns the log-probabilities of the token after each sequence.
     fn next_log_probabilities(&self, params: &Params<f32>, sequences: &[Vec<u32>]) -> Result<Vec<Vec<f32>>> {
         let longest = sequences.iter().map(Vec::len).max().unwrap_or(0);
         let found = parallel_try_map(sequences.chunks((BATCH_TOKENS / longest.max(1)).max(1)), |batch| {
             let offsets = Offsets::from_lengths(batch.iter().map(Vec::len));
             let mut logits = self.model.next_logits(params, &batch.concat(), &offsets)?;
-            // A word that is unknown cannot be written.
+            // The unknown token is never generated.
             self.tokenizer
                 .unknown_id()
                 .into_iter()
@@ -67,23 +67,23 @@ impl TextGenerator {
         Ok(found)
     }
 
-    /// Explains which token comes after `text`; `name` is what the model is called in pictures.
+    /// Explains the most probable token after `text`. `name` is the displayed name of the model.
     ///
-    /// Weights of sub-word tokens are joined to words, and each head is switched off in turn, as
-    /// [`TextClassifier::explain`](crate::TextClassifier::explain) does. The score of a word is the log-odds of the
-    /// likeliest next token with the word minus those without it (leave-one-out).
+    /// Token weights are combined into word weights, and each head is switched off in turn, as in
+    /// [`TextClassifier::explain`](crate::TextClassifier::explain). The score of a word is the log-odds of the most
+    /// probable next token with the word minus those without it (leave-one-out).
     ///
-    /// Of a text longer than the model's context the end is read.
+    /// A text longer than the context is truncated at its start.
     ///
     /// # Errors
-    /// If the text is empty, or cannot be read as tokens.
+    /// If the text is empty, or cannot be tokenized.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
         if text.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
         }
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;
-        // What stands before a text is read too, unless the text leaves no room for it.
+        // The special tokens before a text are read too, unless the text fills the context.
         let frame = &self.tokenizer.special_tokens().prefix;
         let is_cut = encoded.ids.len() + frame.len() > limit;
         let frame = if is_cut { &[][..] } else { frame };
@@ -100,7 +100,7 @@ impl TextGenerator {
 
         let mut sequences = vec![ids.clone()];
         sequences.extend(of_words.iter().map(|gone| [&ids[..gone.start], &ids[gone.end..]].concat()));
-        // Without its only token a text has nothing left to continue.
+        // A text that loses its only token still needs one to continue from.
         sequences.iter_mut().filter(|ids| ids.is_empty()).for_each(|ids| ids.push(self.start_token()));
         let log_p = self.next_log_probabilities(&self.params, &sequences)?;
         let whole = &log_p[0];
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_explained_is_what_comes_next_however_long_the_text_is() {
+    fn the_next_token_is_explained_for_texts_of_any_length() {
         let text = "ab wxyz cd ab";
         let of = generator(99);
         let all = of.tokenizer.encode(text).unwrap().ids;
@@ -256,7 +256,7 @@ mod tests {
             e.validate().unwrap();
             let has_boundary = most > count;
             assert_eq!(e.words[0].special, has_boundary, "{most}");
-            // The end of the text is read, as many tokens as there is room for.
+            // The end of the text is read, up to the context length.
             let read: Vec<String> = all[count - count.min(most)..].iter().map(|&id| of.tokenizer.token(id)).collect();
             let shown: Vec<&str> = e.pieces.iter().skip(usize::from(has_boundary)).map(|p| p.text.as_str()).collect();
             assert_eq!(shown, read, "{most}");
@@ -276,7 +276,7 @@ mod tests {
                     assert!((expected - p).abs() < 1e-6);
                 }
             }
-            // Rows of weights are shares.
+            // Rows of weights sum to 1.
             for i in 0..e.words.len() {
                 assert!((e.row(1, 1, i).iter().sum::<f32>() - 1.0).abs() < 1e-5);
             }

@@ -1,4 +1,4 @@
-//! What words and n-grams do to the answer of a model without attention.
+//! Effects of words and n-grams on the answer of a model without attention.
 
 use super::classifier::{BATCH_WORDS, JOINING, log_odds};
 use super::columns::{column_effects, rows_without};
@@ -8,9 +8,9 @@ use crate::{Error, NgramClassifier, NgramClassifierConfig, Prediction, Result, t
 use std::ops::Range;
 
 impl NgramClassifier {
-    /// Explains the prediction for `text`; `name` is what the model is called.
+    /// Explains the prediction for `text`. `name` is the displayed name of the model.
     ///
-    /// An explanation without attention: each word's score is the log-odds of the predicted class with the word minus
+    /// The explanation has no attention. The score of a word is the log-odds of the predicted class with the word minus
     /// those without it.
     ///
     /// # Errors
@@ -19,13 +19,14 @@ impl NgramClassifier {
         self.explain_label(text, name, None)
     }
 
-    /// As [`NgramClassifier::explain`], of the label of this name instead of the most probable one, where a text may have several.
+    /// Explains like [`NgramClassifier::explain`], for a label of a multi-label model instead of the most probable one.
     ///
     /// # Errors
-    /// As for [`NgramClassifier::explain`], and if labels exclude each other or there is none of this name.
+    /// As for [`NgramClassifier::explain`], and if the model is not a multi-label model or there is no label with this
+    /// name.
     pub fn explain_label(&self, text: &str, name: &str, label: Option<&str>) -> Result<Explanation> {
         let columns = self.columns();
-        // What stands beside the text stays behind it, whatever is cut out of it.
+        // Feature columns stay when words are removed from the text.
         let row = text;
         let text = self.ngrams.scheme().text_of(row);
         if text.trim().is_empty() {
@@ -76,7 +77,7 @@ impl NgramClassifier {
         })
     }
 
-    /// The class, label or threshold that is to be explained.
+    /// Returns the class, label or threshold to explain.
     pub(crate) fn class_to_explain(&self, prediction: &Prediction, label: Option<&str>) -> Result<usize> {
         let NgramClassifierConfig { target: problem, labels, .. } = &self.config;
         match label {
@@ -85,16 +86,16 @@ impl NgramClassifier {
         }
     }
 
-    /// By how much `of` is larger of the `whole` than of each of the variants.
+    /// Returns the decrease of the value `of` from `whole` to each variant of the row.
     fn effects_of_variants(&self, variants: &[String], (whole, of): Baseline<'_>) -> Result<Vec<f32>> {
         let variants: Vec<&str> = variants.iter().map(String::as_str).collect();
         Ok(self.predict(&variants)?.iter().map(|without| (of(whole) - of(without)) as f32).collect())
     }
 
-    /// The same of a row without each of its words.
+    /// Returns the decrease of the value for the row without each of its words.
     fn effects_of_words(&self, row: &str, spans: &[Range<usize>], against: Baseline<'_>) -> Result<Vec<f32>> {
         let mut scores = Vec::with_capacity(spans.len());
-        // Some words at a time: each variant is as long as the text.
+        // Batches limit the memory: each variant is as long as the text.
         for words in spans.chunks(BATCH_WORDS) {
             let without = |word: &Range<usize>| format!("{}{}", &row[..word.start], &row[word.end..]);
             scores.extend(self.effects_of_variants(&words.iter().map(without).collect::<Vec<_>>(), against)?);
@@ -102,7 +103,7 @@ impl NgramClassifier {
         Ok(scores)
     }
 
-    /// The words of a text with what each does to a figure `of` its prediction.
+    /// Returns the words of a text with their effects on a value `of` its prediction.
     pub(super) fn highlighted_effects(
         &self,
         row: &str,
@@ -115,5 +116,5 @@ impl NgramClassifier {
     }
 }
 
-/// A prediction, and the figure of it that others are held against.
+/// A prediction, and the value of it that is compared.
 type Baseline<'a> = (&'a Prediction, &'a dyn Fn(&Prediction) -> f64);

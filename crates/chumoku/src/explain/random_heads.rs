@@ -1,60 +1,62 @@
-//! What heads do by chance: the figures of random heads, which those of a real one must exceed before a role is named.
+//! Statistics of random heads. A head gets a role only if its statistics exceed those of all random heads.
 //!
-//! A random head has queries and keys drawn from the normal distribution, for the same tokens, of the same width and with the
-//! same mask as the real one. Each is made, in a share that is drawn too, of what a token is and of where it stands (waves
-//! of all lengths, as sinusoidal positions have), because random projections of positions look along the diagonal by
-//! themselves. Its scores are scaled until its rows are as concentrated as those of the real head, so that sharpness alone
-//! makes no role. There are [`RANDOM_HEADS`], and a figure counts if it exceeds theirs all: a head that is one of them does
-//! so with probability 1 / 400, and with four roles gets one with probability 1 / 100 at most.
+//! Random heads have normally distributed queries and keys. They have the same tokens, width and mask as the real head.
+//! A random share of each vector depends on the token, and the rest on its position, through sinusoids of all
+//! wavelengths. This matters because random projections of positions attend along the diagonal by themselves.
+//!
+//! The scores are scaled until the rows are as concentrated as those of the real head. Sharpness alone therefore makes
+//! no role. There are [`RANDOM_HEADS`] random heads. A head that is itself random exceeds all of them with probability
+//! 1 / 400. With four roles, it gets one with a probability of at most 1 / 100.
 
 use super::statistics::{HeadMeasures, measure_rows};
 use chumoku_kernels::{Philox, parallel};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Random heads that a head is compared with.
+/// The number of random heads for comparison.
 pub(crate) const RANDOM_HEADS: usize = 399;
 
-/// Factors of the scores, from the most even rows to the sharpest.
+/// Factors of the scores, from uniform rows to the sharpest.
 const FACTORS: [f32; 14] = [0.0, 0.35, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 14.0, 24.0, 48.0, 128.0];
 
-/// Waves of positions.
+/// The number of sinusoids for positions.
 const WAVES: usize = 16;
 
-/// Pairs of a query word and a key token that are looked at; of longer texts fewer queries, evenly spread.
+/// The maximum number of pairs of a query word and a key token. For longer texts, fewer queries are used, evenly
+/// spread.
 const MAX_PAIRS: usize = 12_000;
 
 /// The seed of all random heads.
 const SEED: u64 = 0x6368_756d_6f6b_7500;
 
-/// What random heads depend on.
+/// The properties that random heads share with a real head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeadShape {
-    /// Tokens of each word.
+    /// The number of tokens in each word.
     pub(crate) tokens: Vec<usize>,
     /// Width of queries and keys.
     pub(crate) dim: usize,
-    /// Whether a token sees none of those after it.
+    /// `true` if tokens cannot see later tokens.
     pub(crate) causal: bool,
 }
 
-/// The figures of random heads of one shape.
+/// The statistics of random heads of one shape.
 #[derive(Debug)]
 pub(crate) struct RandomHeads {
-    /// Of each head its entropy and the figures of roles, for rising factors.
+    /// For each head: entropy and role statistics, by increasing factor.
     heads: Vec<Vec<(f32, [f32; 4])>>,
 }
 
-/// The query words by which heads of this many words and tokens are compared: all, or some evenly spread.
+/// Returns the query words used for comparison: all words, or an evenly spread selection.
 pub(crate) fn sampled_queries(words: usize, tokens: usize) -> Vec<usize> {
     let count = words.min((MAX_PAIRS / tokens.max(1)).max(8));
     (0..count).map(|i| (2 * i + 1) * words / (2 * count)).collect()
 }
 
-/// Shapes that are remembered, each with about 100 kB of figures.
+/// The number of cached shapes, each with about 100 kB of statistics.
 const CACHED_SHAPES: usize = 32;
 
-/// The last shapes that were asked for.
+/// The most recently used shapes.
 static CACHE: Mutex<Vec<(HeadShape, Arc<RandomHeads>)>> = Mutex::new(Vec::new());
 
 impl RandomHeads {
@@ -73,7 +75,8 @@ impl RandomHeads {
         found
     }
 
-    /// The largest figures, in the order of [`Measures::of_roles`], that random heads of this entropy have.
+    /// Returns the largest statistics of random heads with this entropy, in the order of
+    /// [`HeadMeasures::role_figures`].
     pub(crate) fn largest_figures(&self, entropy: f32) -> [f32; 4] {
         let mut most = [f32::NEG_INFINITY; 4];
         for points in &self.heads {
@@ -84,9 +87,9 @@ impl RandomHeads {
     }
 }
 
-/// The figures at an entropy, between those of the two factors around it.
+/// Interpolates the statistics at an entropy between the two nearest factors.
 fn interpolate(points: &[(f32, [f32; 4])], entropy: f32) -> [f32; 4] {
-    // Entropy falls as the factor rises.
+    // The entropy falls as the factor rises.
     let after = points.partition_point(|(of, _)| *of > entropy);
     let (Some((high, from)), Some((low, to))) = (after.checked_sub(1).and_then(|i| points.get(i)), points.get(after))
     else {
@@ -96,13 +99,13 @@ fn interpolate(points: &[(f32, [f32; 4])], entropy: f32) -> [f32; 4] {
     std::array::from_fn(|role| from[role] + share * (to[role] - from[role]))
 }
 
-/// Sine and cosine of the waves at each position, [`WAVES`] pairs a token.
+/// Sine and cosine of the sinusoids at each position, [`WAVES`] pairs per token.
 fn waves(tokens: usize) -> Vec<(f32, f32)> {
     let of = |token: usize, wave: usize| (token as f32 * 10_000f32.powf(-(wave as f32) / WAVES as f32)).sin_cos();
     (0..tokens).flat_map(|token| (0..WAVES).map(move |wave| of(token, wave))).collect()
 }
 
-/// Vectors of `dim` numbers for each token, a row of `waves`: `share` of their variance is by position.
+/// Returns a random vector of `dim` values for each token. `share` of the variance depends on the position.
 fn random_vectors(random: &Philox, waves: &[(f32, f32)], dim: usize, share: f32) -> Vec<f32> {
     let tokens = waves.len() / WAVES;
     let normal = |index: usize| random.normal(index as u64);
@@ -127,7 +130,7 @@ fn random_head(shape: &HeadShape, waves: &[(f32, f32)], index: u64) -> Vec<(f32,
     let [query, key] = [&of_queries, &of_keys].map(|random| random_vectors(random, waves, dim, share));
     let at = |vectors: &[f32], token: usize| vectors[token * dim..][..dim].to_vec();
     let chosen = sampled_queries(words.len(), tokens);
-    // Scores of the tokens of each chosen word, less the largest of their row.
+    // Scores of the tokens of each selected word, minus the largest in the row.
     let scores: Vec<Vec<Vec<f32>>> = chosen
         .iter()
         .map(|&word| {
@@ -171,8 +174,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_figure_must_exceed_that_of_every_random_head() {
-        // Each role has its largest figure in a head of its own.
+    fn a_statistic_must_exceed_that_of_every_random_head() {
+        // Each role has its largest statistic in a different head.
         let head = |of: usize| {
             let figures = std::array::from_fn(|role| if role == of { 0.9 } else { of as f32 / 1000.0 });
             vec![(1.0, [0.0; 4]), (0.5, figures), (0.0, [1.0; 4])]

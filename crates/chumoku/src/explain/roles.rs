@@ -1,60 +1,61 @@
-//! What a head does, by figures of its weights: how widely it looks, how far, and at what.
+//! Roles of heads, from statistics of their weights: entropy, distance and targets of attention.
 //!
-//! Such figures describe heads of trained transformers well (Clark et al. 2019, "What Does BERT Look At?"; Voita et al.
-//! 2019): some look at neighbours, some pair words up, and many rest on one token that says nothing, a sink, where they have
-//! nothing to do. Heads with random weights have such figures too, by chance; a role is named only where its figure exceeds
-//! that of random heads ([`super::chance`]).
+//! Such statistics describe the heads of trained transformers well (Clark et al. 2019, "What Does BERT Look At?"; Voita
+//! et al. 2019). Some heads attend to neighbors, and some pair words. Many rest on one token without content, a sink,
+//! when they have nothing to do. Heads with random weights show such statistics too. A head gets a role only if its
+//! statistic exceeds that of random heads ([`super::random_heads`]).
 
 use super::random_heads::{HeadShape, RANDOM_HEADS, RandomHeads, sampled_queries};
 use super::statistics::measure_rows;
 use crate::lang::Lang;
 use serde::Serialize;
 
-/// What a head does, as its figures show.
+/// The role of a head, by its statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum HeadRole {
     /// More than half of all attention goes to one word.
     Sink,
-    /// More than half goes to the word itself and its neighbours.
+    /// More than half goes to the word itself and its neighbors.
     Local,
-    /// Each word gives more than half to one other, as a rule, and different words to different ones.
+    /// Most words give more than half to one other word, and different words to different ones.
     Pairwise,
-    /// It goes further, on the mean, than evenly spread attention would.
+    /// The mean distance exceeds that of uniform attention.
     Distant,
-    /// None of these, or no more of it than random heads show.
+    /// None of these, or not more than random heads show.
     Mixed,
 }
 
-/// The figures of a head over one text. Words are counted from 0.
+/// The statistics of a head over one text. Words are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct HeadStatistics {
     /// The layer.
     pub layer: usize,
     /// The head.
     pub head: usize,
-    /// What it does.
+    /// The role.
     pub role: HeadRole,
-    /// Mean entropy of the rows by the most that there can be, ln of the words: 1 is spread evenly, 0 is one word.
+    /// The mean entropy of the rows, as a share of the maximum, the logarithm of the number of words. 1 is uniform, 0
+    /// is a single word.
     pub entropy: f32,
-    /// Mean distance of what is looked at, in words.
+    /// The mean distance between query and key, in words.
     pub distance: f32,
-    /// Share that goes to the word itself and its neighbours.
+    /// The share on the word itself and its neighbors.
     pub nearby: f32,
-    /// Share that goes to the word before.
+    /// The share on the previous word.
     pub previous: f32,
-    /// Share that goes to the first word.
+    /// The share on the first word.
     pub first: f32,
-    /// Mean of the largest weight of each row.
+    /// The mean of the largest weight in each row.
     pub strongest: f32,
-    /// The word that is looked at most.
+    /// The word with the most attention.
     pub sink: usize,
-    /// Share that goes to it.
+    /// The share on this word.
     pub sink_share: f32,
 }
 
-/// The figures of a head, and its role, whose row of each word is what `row` gives.
+/// Computes the statistics and role of a head. `row` returns the weights of each query word.
 pub(crate) fn head_statistics<'a>(
     [layer, head]: [usize; 2],
     shape: &HeadShape,
@@ -81,9 +82,9 @@ pub(crate) fn head_statistics<'a>(
         (HeadRole::Pairwise, all.strongest > 0.5),
         (HeadRole::Distant, all.distance > all.even_distance),
     ];
-    // Two words leave nothing to tell apart.
+    // Two words are too few for a role.
     if words >= 3 && is.iter().any(|(_, is)| *is) {
-        // Random heads of long texts are measured by some of the rows, and so are these.
+        // Random heads of long texts use only some of the rows. The comparison uses the same rows.
         let compared = sampled_queries(words, shape.tokens.iter().sum());
         let of_some = measure_rows(words, compared.into_iter().map(|i| (i, row(i))));
         let chance = RandomHeads::for_shape(shape).largest_figures(of_some.entropy);
@@ -94,13 +95,13 @@ pub(crate) fn head_statistics<'a>(
     found
 }
 
-/// How roles are told from chance, in a sentence.
+/// Returns a sentence on how roles are separated from chance.
 #[must_use]
 pub fn role_rule(lang: Lang) -> String {
     match lang {
         Lang::En => format!(
-            "A role is named only if its figure exceeds that of {RANDOM_HEADS} random heads of this shape: as many tokens, as \
-             wide, with rows as concentrated. By chance at most 1 head in 100 gets one."
+            "A role is named only if its statistic exceeds that of {RANDOM_HEADS} random heads. These have the same number of \
+             tokens, the same width and equally concentrated rows. By chance, at most 1 head in 100 gets a role."
         ),
         Lang::Ja => format!(
             "役割を示すのは、同じ形（トークン数、幅、重みの集中度）の無作為なヘッド {RANDOM_HEADS} 個のどれよりも値が大きい場合\
@@ -110,7 +111,7 @@ pub fn role_rule(lang: Lang) -> String {
 }
 
 impl HeadRole {
-    /// What it is called.
+    /// The name of the role.
     #[must_use]
     pub fn name(self, lang: Lang) -> &'static str {
         let [en, ja] = match self {
@@ -125,7 +126,7 @@ impl HeadRole {
 }
 
 impl HeadStatistics {
-    /// What a role that surprises means.
+    /// Returns a caveat on roles that are easily misread.
     #[must_use]
     pub fn caveat(&self, lang: Lang) -> Option<&'static str> {
         (self.role == HeadRole::Sink).then(|| {
@@ -139,7 +140,7 @@ impl HeadStatistics {
         })
     }
 
-    /// What it does, with the figure that shows it; `word` is the one that is looked at most.
+    /// Describes the role with its statistic. `word` is the word with the most attention.
     #[must_use]
     pub fn describe(&self, lang: Lang, word: &str) -> String {
         let percent = |share: f32| format!("{:.0} %", 100.0 * share);
@@ -150,11 +151,11 @@ impl HeadStatistics {
             (Lang::En, HeadRole::Sink) => {
                 format!("sink: {sink} of all attention rests on {word}, as in a head that has nothing to do here")
             }
-            (Lang::En, HeadRole::Local) => format!("local: {nearby} goes to the word itself and its neighbours"),
+            (Lang::En, HeadRole::Local) => format!("local: {nearby} goes to the word itself and its neighbors"),
             (Lang::En, HeadRole::Pairwise) => {
-                format!("pairwise: each word gives {strongest} to one other, on the mean")
+                format!("pairwise: each word gives {strongest} to one other, on average")
             }
-            (Lang::En, HeadRole::Distant) => format!("distant: it looks {distance} words away, on the mean"),
+            (Lang::En, HeadRole::Distant) => format!("distant: it looks {distance} words away, on average"),
             (Lang::En, HeadRole::Mixed) => {
                 format!(
                     "mixed, no role beyond chance: entropy {entropy} of 1, {nearby} nearby, most on {word} ({sink})"
@@ -185,7 +186,7 @@ mod tests {
         head_statistics([1, 2], &HeadShape { tokens: vec![1; rows.len()], dim: 16, causal }, |i| &rows[i])
     }
 
-    /// Rows with `most` on one word each, the rest spread evenly over what is seen.
+    /// Rows with `most` on one word each. The rest is uniform over the visible words.
     fn built(n: usize, causal: bool, most: f32, target: impl Fn(usize) -> usize) -> Vec<Vec<f32>> {
         let row = |i: usize| {
             let seen = if causal { i + 1 } else { n };
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_that_are_built_for_a_role_get_it() {
+    fn constructed_heads_get_their_role() {
         for n in [16, 24, 60] {
             let previous = |i: usize| i.saturating_sub(1);
             for (rows, role) in [
@@ -207,9 +208,9 @@ mod tests {
                 (built(n, true, 0.85, previous), HeadRole::Local),
                 (built(n, false, 0.85, |_| 0), HeadRole::Sink),
                 (built(n, true, 0.85, |_| 0), HeadRole::Sink),
-                // Pairs that lie apart in the text.
+                // Pairs of distant words.
                 (built(n, false, 0.85, |i| if i % 4 < 2 { i + 2 } else { i - 2 }), HeadRole::Pairwise),
-                // From each half to the far end of the other.
+                // Each half attends to the far end of the other.
                 (built(n, false, 0.85, |i| if i < n / 2 { n - 1 - i % 3 } else { i % 3 }), HeadRole::Distant),
             ] {
                 let found = of(&rows);
@@ -217,13 +218,13 @@ mod tests {
                 assert_eq!((found.layer, found.head), (1, 2));
             }
         }
-        // Evenly spread attention, and too few words, have none.
+        // Uniform attention and too few words have no role.
         assert_eq!(of(&vec![vec![0.05; 20]; 20]).role, HeadRole::Mixed);
         assert_eq!(of(&[vec![0.9, 0.1], vec![0.9, 0.1]]).role, HeadRole::Mixed);
     }
 
-    /// A head with random weights over random tokens at learned positions, made otherwise than those of [`Chance`]: `x W_Q`
-    /// and `x W_K` of the same x.
+    /// A head with random weights over random tokens at learned positions. Unlike the heads of [`RandomHeads`], it
+    /// projects the same x: `x W_Q` and `x W_K`.
     fn untrained(n: usize, causal: bool, factor: f32, random: &Philox) -> Vec<Vec<f32>> {
         let (width, dim) = (32, 16);
         let x: Vec<f32> = (0..n * width).map(|i| random.normal(i as u64)).collect();
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn of_random_heads_hardly_any_gets_a_role() {
+    fn hardly_any_random_head_gets_a_role() {
         let (mut all, mut named) = (0, 0);
         for (n, causal) in [(6, false), (12, false), (12, true), (25, false), (40, true)] {
             for index in 0..240 {
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_what_they_say() {
+    fn statistics_match_their_definitions() {
         let rows: Vec<Vec<f32>> = vec![
             vec![0.8, 0.1, 0.1, 0.0],
             vec![0.7, 0.3, 0.0, 0.0],
@@ -270,7 +271,7 @@ mod tests {
         let sink = of(&rows);
         assert!((sink.sink, sink.layer, sink.head) == (0, 1, 2));
         assert!((sink.sink_share - 0.75).abs() < 1e-6 && (sink.first - 0.75).abs() < 1e-6);
-        // .7, 0 and .1 of four rows: the word after would get other shares.
+        // The weights .7, 0 and .1 of four rows. The word after would get other shares.
         assert!((sink.previous - 0.2).abs() < 1e-6);
         let even = of(&vec![vec![0.25f32; 4]; 4]);
         assert!((even.entropy - 1.0).abs() < 1e-6 && (even.distance - 1.25).abs() < 1e-6);

@@ -1,5 +1,5 @@
-//! What makes a text like another, as an encoder finds it: attention by word, and what each word does to the cosine of
-//! the two texts' vectors.
+//! Explanation of the similarity of two texts by an encoder: attention between words, and the effect of each word on
+//! the cosine of the text vectors.
 
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
@@ -19,11 +19,11 @@ struct EncoderText {
     encoding: Encoding,
     /// The words that are read.
     spans: Vec<WordSpan>,
-    /// The tokens of each word, those around the text among them.
+    /// The tokens of each word, special tokens included.
     tokens: Vec<Range<usize>>,
-    /// Tokens before the text, and behind it.
+    /// The number of special tokens before and after the text.
     special_counts: [usize; 2],
-    /// All tokens of the text, without those around it.
+    /// The number of tokens in the whole text, without special tokens.
     tokens_of_text: usize,
 }
 
@@ -49,13 +49,13 @@ impl EncoderText {
         Ok(EncoderText { encoding, spans, tokens, special_counts: around, tokens_of_text })
     }
 
-    /// Tokens of the text that are read.
+    /// Returns the number of text tokens that are read.
     fn num_read_tokens(&self) -> usize {
         self.encoding.ids.len() - self.special_counts[0] - self.special_counts[1]
     }
 
-    /// The text without each of its words. Of a text that is longer than the model reads, what is read does not begin to
-    /// reach further for that: its tokens alone are left out.
+    /// Returns the text without each of its words. In a truncated text, only the word's tokens are removed, so that no
+    /// later tokens move into view.
     fn without_words(&self, given: &str, embedder: &TextEmbedder) -> Result<Vec<Encoding>> {
         let tokenizer = embedder.tokenizer();
         let each = self.spans.iter().map(|word| {
@@ -74,7 +74,7 @@ impl EncoderText {
     }
 }
 
-/// Tokens before a text, and behind it.
+/// Returns the number of special tokens before and after a text.
 fn special_counts(encoding: &Encoding) -> [usize; 2] {
     let count = |special: &mut dyn Iterator<Item = &bool>| special.take_while(|&&special| special).count();
     let before = count(&mut encoding.special_mask.iter());
@@ -88,7 +88,7 @@ fn cosine(a: &ArrayView1<'_, f32>, b: &Array1<f32>) -> f32 {
 }
 
 impl TextEmbedder {
-    /// The vector, of length 1, that a text is held against.
+    /// Returns the vector for comparison, of length 1.
     fn target_vector(&self, text: &str, target: Option<&str>) -> Result<Array1<f32>> {
         let of = target.unwrap_or(text);
         if of.trim().is_empty() {
@@ -101,11 +101,12 @@ impl TextEmbedder {
         Ok(self.vectors(self.params(), &[encoding], true)?.row(0).to_owned())
     }
 
-    /// The cosine of the vectors of a text and of another with these heads, (layer, head) from 0, switched off while the
-    /// first is read. Without another text it is held against itself, as it is read with all heads.
+    /// Returns the cosine of the vectors of a text and a target, with heads switched off while the text is read. Each
+    /// head is (layer, head), counted from 0. Without a target, the text is compared with itself, as read with all
+    /// heads.
     ///
     /// # Errors
-    /// If a text is empty or cannot be read as tokens, or there is no such head.
+    /// If a text is empty or cannot be tokenized, or there is no such head.
     pub fn similarity_without(&self, text: &str, target: Option<&str>, heads: &[[usize; 2]]) -> Result<f32> {
         let against = self.target_vector(text, target)?;
         let encoder = &self.model().config().encoder;
@@ -118,17 +119,17 @@ impl TextEmbedder {
         Ok(cosine(&self.vectors(&params, &[encoding], true)?.row(0), &against))
     }
 
-    /// Explains how like `target` a text is; `name` is what the model is called in pictures. Without a target the text is
-    /// held against itself, and a word's score says how far the vector turns without it.
+    /// Explains the similarity of a text to `target`. `name` is the displayed name of the model. Without a target, the
+    /// text is compared with itself, and the score of a word is how far the vector turns without it.
     ///
-    /// Weights of sub-word tokens are joined to words, as [`TextClassifier::explain`](crate::TextClassifier::explain) does.
-    /// The score of a word is the cosine of the two vectors with the word minus that without it (leave-one-out). Each head
-    /// is switched off in turn while the text is read, and what the cosine then is stands beside.
+    /// Token weights are combined into word weights, as in [`TextClassifier::explain`](crate::TextClassifier::explain).
+    /// The score of a word is the cosine of the two vectors with the word minus that without it (leave-one-out). Each
+    /// head is switched off in turn while the text is read, and the resulting cosine is recorded.
     ///
-    /// Of a text longer than the model reads, the beginning is explained.
+    /// A text longer than the limit is truncated at its end.
     ///
     /// # Errors
-    /// If a text is empty or cannot be read as tokens, a vector is not finite, or the model has no layers.
+    /// If a text is empty or cannot be tokenized, a vector is not finite, or the model has no layers.
     pub fn explain(&self, text: &str, target: Option<&str>, name: &str) -> Result<Explanation> {
         if text.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));

@@ -1,5 +1,5 @@
-//! Why a tagger marked what it marked: what each word does to a span's probability, and which features of the random field spoke
-//! for its labels.
+//! Explanation of a tagger's spans: the effect of each word on the probability of a span, and the features of the
+//! random field that support its labels.
 
 use super::attribution::AttributionMethod;
 use super::classifier::log_odds;
@@ -21,42 +21,43 @@ use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use std::ops::Range;
 
-/// Words hidden at a time.
+/// The number of words masked in one batch.
 const BATCH_WORDS: usize = 256;
 
-/// A span to explain, whether it is marked or not.
+/// A span to explain, predicted or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanQuery {
     /// Its first character, from 0.
     pub start: usize,
-    /// The character behind its last.
+    /// The index after its last character.
     pub end: usize,
-    /// Its kind; none for the most probable.
+    /// The kind of the span. Defaults to the most probable kind.
     pub label: Option<String>,
 }
 
-/// Units of a span, and its kind.
+/// The units of a span, and its kind.
 type UnitSpan = (Range<usize>, usize);
 
-/// A text while it is explained.
+/// Explains the spans of one text.
 struct SpanExplainer<'a> {
     tagger: &'a TextTagger,
     text: &'a str,
     units: &'a [Range<usize>],
-    /// The features of each unit that the model knows, with their numbers.
+    /// The known features of each unit, with their indices.
     known: Vec<Vec<(u32, FeatureDescription)>>,
     halves: MemberEmissions,
 }
 
 impl TextTagger {
-    /// Explains the spans of a text, or the one that is `asked` for; `name` is what the model is called, and `progress` is told how
-    /// many words have been hidden so far, and of how many.
+    /// Explains the predicted spans of a text, or only the one in `query`. `name` is the displayed name of the model.
+    /// `progress` receives the number of masked words so far, and the total.
     ///
-    /// A word is left out by hiding it: of the random field, every feature that looks at it is dropped, those of its neighbours among
-    /// them; the network reads a mask in the place of its tokens. Words keep their number, so a span can lose its own words.
+    /// Words are left out by masking. In the random field, every feature that depends on the word is dropped, including
+    /// features of its neighbors. The network reads a mask instead of the word's tokens. The number of words stays the
+    /// same, so a span can lose its own words.
     ///
     /// # Errors
-    /// If the text is empty or cannot be read as tokens, or what is asked for is no span of it.
+    /// If the text is empty or cannot be tokenized, or the requested span does not fit the text.
     pub fn explain(
         &self,
         text: &str,
@@ -67,7 +68,7 @@ impl TextTagger {
         self.explain_units((text, self.config.unit.split(text)), name, asked, progress)
     }
 
-    /// The same of a text that a file has cut into words.
+    /// Explains spans like [`TextTagger::explain`], for a row with given words.
     ///
     /// # Errors
     /// See [`TextTagger::explain`].
@@ -118,11 +119,11 @@ impl TextTagger {
     }
 }
 
-/// As [`TaggedText::unit`] says it.
+/// The unit used in [`TaggedText::unit`].
 const EFFECT_UNIT: &str = "change in the span's log-odds when the word is hidden";
 
 impl SpanExplainer<'_> {
-    /// The words, in units: of a text that is read by characters those of its script.
+    /// Returns the words, as ranges of units. In texts with character units, words follow the script.
     fn words(&self) -> Vec<Range<usize>> {
         let n = self.units.len();
         if self.tagger.config.unit == SpanUnit::Words {
@@ -134,7 +135,7 @@ impl SpanExplainer<'_> {
         word_spans(self.text, &encoded).into_iter().map(|word| word.tokens).filter(|word| !word.is_empty()).collect()
     }
 
-    /// The bytes of some units.
+    /// Returns the byte range of some units.
     fn bytes(&self, units: &Range<usize>) -> Range<usize> {
         self.units[units.start].start..self.units[units.end - 1].end
     }
@@ -143,14 +144,14 @@ impl SpanExplainer<'_> {
         self.text[..byte].chars().count()
     }
 
-    /// The place that is asked for.
+    /// Returns the units and kind of the requested span.
     fn resolve_query(&self, asked: &SpanQuery, transitions: &Transitions) -> Result<UnitSpan> {
         let (start, end) = (asked.start, asked.end);
         let length = self.text.chars().count();
         let fault = |problem: String| Err(Error::Setting(format!("{start}:{end}: {problem}")));
         if start >= end || end > length {
             return fault(tr!(
-                "expected a span within the {length} characters of the text: the first from 0, and the one behind the last",
+                "expected a span within the {length} characters of the text: the index of its first character, from 0, and the index after its last",
                 "テキストは {length} 文字です。その中の最初の文字（0 から）と最後の次の文字を指定してください"
             ));
         }
@@ -165,7 +166,7 @@ impl SpanExplainer<'_> {
             let whole = self.bytes(&range);
             let [from, to] = [whole.start, whole.end].map(|at| self.character(at));
             return fault(tr!(
-                "expected the borders of words; the words there are {from}:{to}, {}",
+                "expected word boundaries; the words there are {from}:{to}, {}",
                 "語の境界を指定してください。そこにある語は {from}:{to}、{} です",
                 crate::lang::lang().quoted(&self.text[whole])
             ));
@@ -173,7 +174,7 @@ impl SpanExplainer<'_> {
         let tags = self.tagger.tags();
         if tags.each_word && range.len() > 1 {
             return fault(tr!(
-                "this model gives each word its label; ask for one word",
+                "this model labels single words; ask for one word",
                 "このモデルは語ごとにラベルを付けます。1 語を指定してください"
             ));
         }
@@ -195,7 +196,7 @@ impl SpanExplainer<'_> {
         Ok((range, kind))
     }
 
-    /// The probability of each place.
+    /// Returns the probability of each span.
     fn span_probabilities(
         &self,
         halves: &MemberEmissions,
@@ -211,7 +212,7 @@ impl SpanExplainer<'_> {
         Ok(places.iter().map(of).collect())
     }
 
-    /// The random field's scores without every feature that looks at some units.
+    /// Returns the random field's scores without the features that depend on some units.
     fn crf_scores_without(&self, hidden: &Range<usize>) -> Vec<f32> {
         let (crf, labels) = (&self.tagger.crf, self.tagger.tags().count());
         let looks = |reach: &Range<usize>| reach.start < hidden.end && hidden.start < reach.end;
@@ -240,7 +241,7 @@ impl SpanExplainer<'_> {
         }
         let tagger = self.tagger;
         let whole = tagger.blend();
-        // The whole; then, where there are two, each half alone.
+        // The blend, followed by each member alone if there are two.
         let asked = match tagger.has_network() {
             true => vec![whole, TaggerBlend::NETWORK, TaggerBlend::CRF],
             false => vec![whole],
@@ -256,7 +257,7 @@ impl SpanExplainer<'_> {
         let with = chances(&self.halves)?;
         let words = self.words();
         let bytes: Vec<Range<usize>> = words.iter().map(|word| self.bytes(word)).collect();
-        // By word, by half, by place.
+        // By word, by member, by span.
         let mut without: Vec<Vec<Vec<f64>>> = Vec::with_capacity(words.len());
         let halt = CancelFlag::current();
         for (words_of_batch, parts) in words.chunks(BATCH_WORDS).zip(bytes.chunks(BATCH_WORDS)) {
@@ -305,7 +306,7 @@ impl SpanExplainer<'_> {
         places.iter().enumerate().map(span).collect()
     }
 
-    /// What a label is called.
+    /// Returns the name of a tag.
     fn tag_name(&self, tag: usize) -> String {
         let (tags, labels) = (self.tagger.tags(), self.tagger.labels());
         match tag {
@@ -316,8 +317,9 @@ impl SpanExplainer<'_> {
         }
     }
 
-    /// The likeliest labels with a span against others: of one that is marked, the likeliest in which none of its words has its kind;
-    /// of one that is not, those that the model gives.
+    /// Compares the most probable labels that contain a span with alternative labels. For a predicted span, the
+    /// alternative is the most probable labeling in which none of its words has its kind. Otherwise it is the model's
+    /// prediction.
     fn compare_labels(
         &self,
         (range, kind): &UnitSpan,
@@ -340,7 +342,7 @@ impl SpanExplainer<'_> {
         Some(self.score_difference([(&path, score), (&other, other_score)], shares))
     }
 
-    /// The difference of two scores, part by part.
+    /// Splits the difference of two scores into its parts.
     fn score_difference(
         &self,
         [(path, score), (other, other_score)]: [(&[usize], f64); 2],

@@ -1,32 +1,32 @@
-//! Statistics of the weights of one head: how widely it looks, how far, and at what.
+//! Statistics of the weights of one head: entropy, distance and targets of attention.
 
-/// The figures of rows of weights.
+/// Statistics of rows of weights.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeadMeasures {
     pub(crate) entropy: f32,
     pub(crate) distance: f32,
-    /// How far evenly spread attention would go.
+    /// The mean distance of uniform attention.
     pub(crate) even_distance: f32,
     pub(crate) nearby: f32,
     pub(crate) previous: f32,
     pub(crate) first: f32,
     pub(crate) strongest: f32,
-    /// Sum over words of the largest weight that each gets from another, by the rows: near `strongest` if every word looks at
-    /// one of its own.
+    /// Sum over words of the largest weight that each receives from another word, divided by the number of rows. Near
+    /// `strongest` if every word attends to a different one.
     pub(crate) paired: f32,
     pub(crate) sink: usize,
     pub(crate) sink_share: f32,
 }
 
 impl HeadMeasures {
-    /// The figures of roles: sink, local, pairwise, distant.
+    /// Returns the statistics of the roles: sink, local, pairwise, distant.
     pub(crate) fn role_figures(&self) -> [f32; 4] {
         [self.sink_share, self.nearby, self.paired, self.distance]
     }
 }
 
-/// The figures of these rows, each of the query word that is named with it, over `words` words or the first of them, which
-/// are those that it sees.
+/// Computes the statistics of rows over `words` words. Each row belongs to the query word given with it, and may cover
+/// only the first words, which the query can see.
 pub(crate) fn measure_rows<'a>(words: usize, rows: impl Iterator<Item = (usize, &'a [f32])>) -> HeadMeasures {
     let mut received = vec![0.0f32; words];
     let mut most_received = vec![0.0f32; words];
@@ -49,11 +49,11 @@ pub(crate) fn measure_rows<'a>(words: usize, rows: impl Iterator<Item = (usize, 
             largest = largest.max(weight);
         }
         strongest += largest;
-        // Who sees one word alone has no choice.
+        // A query that sees only one word has no choice.
         if row.len() > 1 {
             (entropy, chosen) = (entropy + of_row / (row.len() as f32).ln(), chosen + 1);
         }
-        // Evenly spread attention goes so far on the mean.
+        // The mean distance of uniform attention.
         even += (0..row.len()).map(|j| i.abs_diff(j) as f32).sum::<f32>() / row.len().max(1) as f32;
     }
     let rows = count.max(1) as f32;

@@ -1,4 +1,4 @@
-//! What there is to say of the spans that a tagger marks in a text: words, features, and sums of them.
+//! The explained spans of a text: words, features, and their contributions.
 
 use super::highlighted::HighlightedWord;
 use crate::crf::TaggerBlend;
@@ -6,82 +6,83 @@ use crate::data::Span;
 use crate::text_tagger::PredictedSpan;
 use serde::Serialize;
 
-/// The spans of a text, and why a tagger marked them.
+/// The spans of a text, with their explanations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaggedText {
     /// Name of the model's folder, without its path.
     pub model: String,
-    /// The text as it was given.
+    /// The text.
     pub text: String,
-    /// How effects were found: "leave-one-out".
+    /// The attribution method: "leave-one-out".
     pub method: String,
-    /// What an effect is.
+    /// The unit of an effect.
     pub unit: String,
-    /// With a network: the token that it reads in the place of each token of a hidden word.
+    /// With a network: the token that replaces each token of a masked word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden_by: Option<String>,
-    /// With a network: how much it and the random field count.
+    /// With a network: the weights of the network and the random field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blend: Option<TaggerBlend>,
-    /// The spans that were found, in their order, or the one that was asked for.
+    /// The predicted spans in order, or the requested span.
     pub spans: Vec<ExplainedSpan>,
 }
 
-/// A span, and what speaks for it.
+/// A span with its explanation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ExplainedSpan {
-    /// Where it is, what, and how probable.
+    /// The position, label and probability of the span.
     #[serde(flatten)]
     pub span: PredictedSpan,
-    /// Whether it is among those that the model marks; one that was asked for may not be.
+    /// `true` if the model predicts the span. A requested span may not be predicted.
     pub is_found: bool,
-    /// The words of the text, each with the log-odds of just this span minus those with the word hidden.
+    /// The words of the text, each with the log-odds of exactly this span minus those with the word masked.
     pub words: Vec<HighlightedWord>,
-    /// What the network says by itself, where there is one.
+    /// The explanation by the network alone, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<MemberSpanScore>,
-    /// What the random field then says by itself.
+    /// The explanation by the random field alone, if there is a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crf: Option<MemberSpanScore>,
-    /// The likeliest labels with the span, held against others; none where there are no others.
+    /// A comparison of the most probable labels that contain the span with alternative labels. `None` if there are no
+    /// alternatives.
     pub against: Option<LabelComparison>,
 }
 
-/// What one half of a tagger says of a span.
+/// The explanation of a span by one member of the ensemble.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MemberSpanScore {
-    /// The probability that it gives to the span.
+    /// The member's probability of the span.
     pub probability: f64,
-    /// As in [`ExplainedSpan::words`], of this half alone.
+    /// The effects of words on this member alone, as in [`ExplainedSpan::words`].
     pub effects: Vec<f32>,
 }
 
-/// The score of the likeliest labels of a text that have a span, minus that of others: ln of how much likelier they are. It is the sum of
-/// what follows.
+/// The score of the most probable labels that contain a span, minus that of alternative labels. The difference is the
+/// logarithm of their probability ratio, and the sum of the parts below.
 ///
-/// The others are, of a span that is marked, the likeliest labels in which none of its words has its kind; of one that is not, those
-/// that the model gives.
+/// For a predicted span, the alternative is the most probable labeling in which none of its words has its kind.
+/// Otherwise it is the model's prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LabelComparison {
-    /// What the others mark that the first do not; empty for nothing.
+    /// Spans of the alternative that the first labeling does not have. Empty if there are none.
     pub spans: Vec<AlternativeSpan>,
     /// The score with the span.
     pub score: f64,
-    /// The score of the others.
+    /// The score of the alternative.
     pub other_score: f64,
-    /// The first minus the second.
+    /// `score` minus `other_score`.
     pub difference: f64,
-    /// The part of the random field's features: the sum of [`Against::features`].
+    /// The part of the random field's features: the sum of [`LabelComparison::features`].
     pub from_features: f64,
-    /// The part of its transitions.
+    /// The part of the random field's transitions.
     pub from_transitions: f64,
-    /// The part of the network; 0 without one.
+    /// The part of the network. 0 without a network.
     pub from_network: f64,
-    /// The features that the model knows, of words whose labels differ, the strongest first.
+    /// The known features of words whose labels differ, strongest first.
     pub features: Vec<FeatureEffect>,
-    /// The transitions that differ, in their order.
+    /// The transitions that differ, in order.
     pub transitions: Vec<TransitionEffect>,
-    /// What the network says of the words whose labels differ.
+    /// The network's part at each word whose labels differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<NetworkEffect>,
 }
@@ -89,61 +90,61 @@ pub struct LabelComparison {
 /// A span without a probability.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AlternativeSpan {
-    /// Where it is, and what.
+    /// Its position and label.
     #[serde(flatten)]
     pub span: Span,
-    /// Its text.
+    /// The text of the span.
     pub text: String,
 }
 
-/// What a feature of the random field does.
+/// The effect of a feature of the random field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FeatureEffect {
-    /// The word or character that has it.
+    /// The word or character with the feature.
     pub word: String,
-    /// The first character of that, from 0.
+    /// The index of its first character.
     pub start: usize,
-    /// Its label with the span: `O`, or `B-` or `I-` and a kind; where each word has a label, that.
+    /// Its label with the span: `O`, or `B-` or `I-` with a kind, or the kind alone if every word has a label.
     pub label: String,
-    /// Its label in the others.
+    /// Its label in the alternative.
     pub other: String,
-    /// What kind of thing is seen.
+    /// The kind of feature.
     pub feature: String,
-    /// Where that lies, in words or characters from this one: the first and the last.
+    /// The position of the feature's first and last unit, in words or characters relative to this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<[isize; 2]>,
-    /// What is seen there.
+    /// The value of the feature.
     pub value: String,
     /// The feature's weight for `label`.
     pub weight: f32,
     /// Its weight for `other`.
     pub other_weight: f32,
-    /// The first minus the second, times the random field's share of the blend.
+    /// `weight` minus `other_weight`, multiplied by the random field's weight in the blend.
     pub effect: f64,
 }
 
-/// What two labels in a row do.
+/// The effect of two consecutive labels.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransitionEffect {
-    /// The word or character that has the second label.
+    /// The word or character with the second label.
     pub word: String,
-    /// The labels with the span; the first is none at the beginning of the text.
+    /// The labels with the span. The first is `None` at the start of the text.
     pub labels: [Option<String>; 2],
-    /// The others' labels.
+    /// The labels in the alternative.
     pub others: [Option<String>; 2],
-    /// The weight of the first minus that of the second, times the random field's share of the blend.
+    /// The transition weight of `labels` minus that of `others`, multiplied by the random field's weight in the blend.
     pub effect: f64,
 }
 
-/// What the network does at a word.
+/// The effect of the network at a word.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetworkEffect {
     /// The word or character.
     pub word: String,
     /// Its label with the span.
     pub label: String,
-    /// Its label in the others.
+    /// Its label in the alternative.
     pub other: String,
-    /// The log-probability of the first minus that of the second, times the network's share of the blend.
+    /// The log-probability of `label` minus that of `other`, multiplied by the network's weight in the blend.
     pub effect: f64,
 }

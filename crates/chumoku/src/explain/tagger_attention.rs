@@ -1,4 +1,4 @@
-//! What the network of a tagger looks at in a text.
+//! Attention of a tagger's network.
 
 use super::attention_collector::{AttentionCollector, FramedText, display_word};
 use super::attribution::Attribution;
@@ -9,14 +9,14 @@ use crate::text_tagger::TextTagger;
 use crate::{Error, Result, tr};
 
 impl TextTagger {
-    /// The attention of the network's encoder to `text`, of a long one to its first window; none without a network. `name` is what the
-    /// model is called in pictures.
+    /// Returns the attention of the network's encoder to `text`, limited to the first window. `None` without a network.
+    /// `name` is the displayed name of the model.
     ///
-    /// It is of the text, whichever span is looked at; what words do to a span is told by [`TextTagger::explain`], and here by
-    /// no score.
+    /// The attention does not depend on a span, and the explanation has no scores. [`TextTagger::explain`] gives the
+    /// effects of words on a span.
     ///
     /// # Errors
-    /// If the text is empty or cannot be read as tokens.
+    /// If the text is empty or cannot be tokenized.
     pub fn attention(&self, text: &str, name: &str) -> Result<Option<Explanation>> {
         let Some(network) = &self.network else { return Ok(None) };
         if text.trim().is_empty() {

@@ -1,5 +1,4 @@
-//! Where a translation comes from: cross-attention by word, and what each word of the source does to each word of the
-//! translation.
+//! Explanation of a translation: cross-attention between words, and the effect of each source word on each target word.
 
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
@@ -14,23 +13,23 @@ use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};
 
-/// What the token that ends a text is called in pictures.
+/// The displayed name of the end token.
 const END: &str = "[END]";
 
-/// Target tokens whose logits are held at a time.
+/// The maximum number of target tokens whose logits are in memory.
 const TARGET_TOKENS: usize = 1024;
 
-/// A text's words and tokens.
+/// The words and tokens of a text.
 struct WordsAndTokens {
     words: Vec<WordSpan>,
-    /// The tokens, without the end.
+    /// The tokens, without the end token.
     ids: Vec<u32>,
-    /// Whether there are more of both.
+    /// `true` if words and tokens were truncated.
     is_cut: bool,
 }
 
 impl WordsAndTokens {
-    /// Of a text's first `limit` tokens.
+    /// Tokenizes a text and truncates it to `limit` tokens.
     fn read(text: &str, tokenizer: &TextTokenizer, limit: usize) -> Result<WordsAndTokens> {
         let mut encoded = tokenizer.encode(text)?;
         let mut words = word_spans(text, &encoded);
@@ -41,7 +40,7 @@ impl WordsAndTokens {
         Ok(WordsAndTokens { words, ids: encoded.ids, is_cut })
     }
 
-    /// The tokens of each word, and at last the end.
+    /// Returns the tokens of each word, followed by the end token.
     fn tokens(&self) -> Vec<Range<usize>> {
         let end = self.ids.len()..self.ids.len() + 1;
         self.words.iter().map(|word| word.tokens.clone()).chain([end]).collect()
@@ -53,23 +52,23 @@ impl WordsAndTokens {
     }
 }
 
-/// A translation while it is searched for: the best hypothesis of a step, and where its words come from.
+/// A partial translation during beam search: the best hypothesis of a step, and its attention.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct PartialTranslation<'a> {
-    /// The words of the source, and its end.
+    /// The words of the source, and its end token.
     pub source_words: &'a [Word],
-    /// The text so far.
+    /// The partial text.
     pub text: &'a str,
-    /// Its words. The next step may have others: another hypothesis may be the best then.
+    /// The words of the partial text. Later steps may replace them, if another hypothesis becomes the best.
     pub words: Vec<String>,
-    /// Of each word, the share of its attention that goes to each word of the source: the mean over all layers and heads.
+    /// The attention of each word to each source word, averaged over all layers and heads.
     pub weights: Vec<Vec<f32>>,
 }
 
 impl TextTranslator {
-    /// Translates a text, as [`TextTranslator::translate`] does, and tells how the translation grows: `told` is given the best
-    /// hypothesis of each step, and at last the translation; once it breaks, no more is told.
+    /// Translates a text like [`TextTranslator::translate`], and reports partial results. `observe` receives the best
+    /// hypothesis of each step, and finally the translation. After it returns `Break`, it is not called again.
     ///
     /// # Errors
     /// As for [`TextTranslator::translate`].
@@ -108,7 +107,7 @@ impl TextTranslator {
         Ok(translation)
     }
 
-    /// The words of a translation, and the share of its attention that each gives to each word of the source and its end.
+    /// Returns the words of a translation, and the attention of each word to each source word and the end token.
     fn attention_by_word(&self, read: &WordsAndTokens, text: &str) -> Result<(Vec<String>, Vec<Vec<f32>>)> {
         let written = WordsAndTokens::read(text, &self.tokenizers.target, self.config.model.max_length - 1)?;
         let pair = self.pair_batch(&[&read.ids[..], &[self.end_of_source()]].concat(), &written.ids);
@@ -125,18 +124,20 @@ impl TextTranslator {
         Ok((words, written.words.iter().map(of_word).collect()))
     }
 
-    /// Explains the translation of `source`: the given `target` or, without, the model's own; `name` is what the model is
-    /// called in pictures.
+    /// Explains the translation of `source` into `target`, or into the model's own translation without a target. `name`
+    /// is the displayed name of the model.
     ///
-    /// Attention weights of tokens are joined to words: added over the tokens of a source word, averaged over those of a
-    /// target word, so that each row still sums to 1. Beside them stands the effect of each source word on each target
-    /// word: ln p of the target word with the source word minus that without it, all words before it given (leave-one-out;
-    /// Li, Monroe and Jurafsky 2016). Heads are ranked by how often they look most at the word whose effect is largest.
+    /// Token weights are combined into word weights: summed over the tokens of a source word, averaged over those of a
+    /// target word. Each row therefore still sums to 1.
     ///
-    /// Of a source that is longer than the model reads, the end is left out: then the alignment says that it is cut.
+    /// The effect of a source word on a target word is the target word's log-probability with the source word minus
+    /// that without it. Earlier target words are given (leave-one-out; Li, Monroe and Jurafsky 2016). Heads are ranked
+    /// by how often their largest weight is on the source word with the largest effect.
+    ///
+    /// A source longer than the limit is truncated at its end, and the alignment is marked.
     ///
     /// # Errors
-    /// If the source is empty, a text cannot be read as tokens, or the target is longer than the model writes.
+    /// If the source is empty, a text cannot be tokenized, or the target is longer than the model's limit.
     pub fn explain(&self, source: &str, target: Option<&str>, name: &str) -> Result<Alignment> {
         if source.trim().is_empty() {
             return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
@@ -154,7 +155,7 @@ impl TextTranslator {
             return Err(chumoku_nn::Error::TooLong { limit, found: written.ids.len() }.into());
         }
 
-        // The whole source, then the source without each of its words: no word that is not read moves up in its place.
+        // The whole source, then the source without each of its words. Truncated words do not move into view.
         let end = if read.is_cut { read.words.last().map_or(0, |word| word.bytes.end) } else { source.len() };
         let mut sources = vec![read.ids.clone()];
         for word in &read.words {
@@ -215,7 +216,7 @@ impl TextTranslator {
         Ok(alignment)
     }
 
-    /// For each source ln p of each part of the target, given all of the target before it.
+    /// Returns, for each source, the log-probability of each part of the target, given the target before it.
     fn log_probabilities(
         &self,
         params: &Params<f32>,

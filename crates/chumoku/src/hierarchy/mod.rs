@@ -1,12 +1,12 @@
-//! The tree that the classes of a classifier stand in: probabilities of its nodes, the answer, and what is right of it.
+//! Class trees: probabilities of nodes, predictions, and scores by level.
 //!
-//! The model tells classes that exclude each other, each a path from the top: rows may stop at an inner node, which is then a
-//! class of its own beside those below it. The probability of a node is that of all classes at it or below it, so
-//! that what is below a node is never more probable than the node.
+//! The model predicts mutually exclusive classes. Each class is a path from the top. Rows may stop at an inner node,
+//! which is then also a class. The probability of a node is the sum over all classes at it or below it. A child is
+//! therefore never more probable than its parent.
 //!
 //! # Files
 //!
-//! - `paths`: labels that are paths, and files of parents
+//! - `source`: labels that are paths, and files of parents
 
 mod source;
 
@@ -20,27 +20,27 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct HierarchyNode {
-    /// Its name: the path to it or, where parents came from a file, its own.
+    /// The name: the path to the node, or the plain name if parents came from a file.
     pub name: String,
-    /// The node above it, which stands before it; none at the top.
+    /// The parent, which precedes the node. `None` at the top.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<usize>,
 }
 
-/// The tree that classes stand in.
+/// A tree of classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hierarchy {
-    /// What stands between the names of a path; none where parents came from a file.
+    /// The separator between the names of a path. `None` if parents came from a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     separator: Option<String>,
-    /// Parents before what is below them.
+    /// The nodes, parents before children.
     nodes: Vec<HierarchyNode>,
     /// The node of each class.
     classes: Vec<usize>,
 }
 
 impl Hierarchy {
-    /// The tree of classes with these names; `path` of a name is the names of the nodes down to it, itself the last.
+    /// Builds the tree of these classes. `path` returns the names of the nodes down to a label, including the label.
     fn from_paths(labels: &[String], separator: Option<String>, path: impl Fn(&str) -> Vec<String>) -> Hierarchy {
         let mut numbers: HashMap<String, usize> = HashMap::new();
         let mut tree = Hierarchy { separator, ..Hierarchy::default() };
@@ -58,46 +58,46 @@ impl Hierarchy {
         tree
     }
 
-    /// What stands between the names of a path; none where parents came from a file.
+    /// Returns the separator between the names of a path. `None` if parents came from a file.
     pub fn separator(&self) -> Option<&str> {
         self.separator.as_deref()
     }
 
-    /// The nodes, parents before what is below them.
+    /// Returns the nodes, parents before children.
     pub fn nodes(&self) -> &[HierarchyNode] {
         &self.nodes
     }
 
-    /// Levels: nodes on the longest path.
+    /// Returns the number of levels, which is the length of the longest path.
     pub fn depth(&self) -> usize {
         self.classes.iter().map(|&node| self.ancestors(node).count()).max().unwrap_or(0)
     }
 
-    /// A node and those above it, the top last.
+    /// Iterates over a node and its ancestors, the top last.
     fn ancestors(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
         std::iter::successors(Some(node), |&node| self.nodes[node].parent)
     }
 
-    /// The nodes down to a class, from the top.
+    /// Returns the nodes on the path to a class, from the top.
     pub fn path(&self, class: usize) -> Vec<usize> {
         let mut path: Vec<usize> = self.ancestors(self.classes[class]).collect();
         path.reverse();
         path
     }
 
-    /// Where a class stands at a level, counted from 1: its node there, or where its path has come to its end.
+    /// Returns the node of a class at a level, counted from 1. If the path is shorter, returns its last node.
     pub fn node_at_level(&self, class: usize, level: usize) -> usize {
         let path = self.path(class);
         path[level.clamp(1, path.len()) - 1]
     }
 
-    /// Nodes at a level; paths that end above it count too.
+    /// Returns the number of nodes at a level. Shorter paths count with their last node.
     pub fn count_at_level(&self, level: usize) -> usize {
         let found: HashSet<usize> = (0..self.classes.len()).map(|class| self.node_at_level(class, level)).collect();
         found.len()
     }
 
-    /// The probability of each node from those of the classes: the sum over the classes at it and below it.
+    /// Returns the probability of each node: the sum over the classes at it and below it.
     pub fn probabilities(&self, of_classes: &[f32]) -> Vec<f32> {
         let mut all = vec![0.0f64; self.nodes.len()];
         for (&node, &p) in self.classes.iter().zip(of_classes) {
@@ -111,8 +111,9 @@ impl Hierarchy {
         all.into_iter().map(|p| p.min(1.0) as f32).collect()
     }
 
-    /// The class that is the answer: from the top, each time the most probable node below, until none is, or to stop is as
-    /// probable (top-down prediction: Koller and Sahami, "Hierarchically classifying documents using very few words", 1997).
+    /// Returns the predicted class by top-down prediction. Descends from the top to the most probable child, until
+    /// there is none or stopping is at least as probable. See Koller and Sahami, "Hierarchically classifying documents
+    /// using very few words", 1997.
     pub fn predict(&self, of_classes: &[f32]) -> usize {
         let probabilities = self.probabilities(of_classes);
         let (mut at, mut class) = (None, 0);
@@ -132,24 +133,25 @@ impl Hierarchy {
         }
     }
 
-    /// The nodes down to a class with their probabilities, from the top.
+    /// Returns the nodes on the path to a class with their probabilities, from the top.
     pub fn levels(&self, of_classes: &[f32], class: usize) -> Vec<(&str, f32)> {
         let all = self.probabilities(of_classes);
         self.path(class).into_iter().map(|node| (self.nodes[node].name.as_str(), all[node])).collect()
     }
 
-    /// Makes no label that does not exclude others more probable than those above it, where each node is a label: the probability of a
-    /// label is the least on the path down to it.
+    /// Caps the probability of each label at the minimum on the path to it. For multi-label trees, in which each node
+    /// is a label.
     pub fn cap_by_ancestors(&self, of_labels: &mut [f32]) {
         self.propagate_down(of_labels, f32::min);
     }
 
-    /// Raises the thresholds of labels to those above them, so that what is [capped](Self::cap) and above its own is above theirs.
+    /// Raises the threshold of each label to those of its ancestors. With [capped](Self::cap_by_ancestors)
+    /// probabilities, a label above its threshold then has all its ancestors above theirs.
     pub fn raise_to_ancestors(&self, thresholds: &mut [f32]) {
         self.propagate_down(thresholds, f32::max);
     }
 
-    /// Joins the number of each label with those of the labels above it.
+    /// Combines the value of each label with those of its ancestors.
     fn propagate_down(&self, of_labels: &mut [f32], join: impl Fn(f32, f32) -> f32) {
         let mut of_nodes = vec![None; self.nodes.len()];
         self.classes.iter().zip(of_labels.iter()).for_each(|(&node, &x)| of_nodes[node] = Some(x));
@@ -165,14 +167,15 @@ impl Hierarchy {
         }
     }
 
-    /// The number of each label's parent, or its own at the top, where each node is a label.
+    /// Returns the parent of each label, or the label itself at the top. For multi-label trees, in which each node is a
+    /// label.
     pub fn parents(&self) -> Vec<usize> {
         let label_of = |node: usize| self.classes.iter().position(|of| *of == node);
         let parent = |(label, &node): (usize, &usize)| self.nodes[node].parent.and_then(label_of).unwrap_or(label);
         self.classes.iter().enumerate().map(parent).collect()
     }
 
-    /// Labels by number, with all that are above them, ascending.
+    /// Returns label indices with all their ancestors, in ascending order.
     pub(crate) fn with_ancestors(&self, labels: &[u32]) -> Vec<u32> {
         let label_of = |node: usize| self.classes.iter().position(|of| *of == node).map(|label| label as u32);
         let above = labels.iter().flat_map(|&label| self.ancestors(self.classes[label as usize]));
@@ -180,22 +183,22 @@ impl Hierarchy {
         all.into_iter().collect()
     }
 
-    /// How sure a class is at each level: the probability that what is right stands where the class stands there.
+    /// Returns the confidence of a class at each level: the probability that the true class has the same node there.
     pub fn level_confidences(&self, of_classes: &[f32], class: usize) -> Vec<f32> {
         let found = self.levels(of_classes, class);
-        // Below the end of its path a class is right only if the true path ends there too.
+        // Below the end of its path, a class is right only if the true path ends there too.
         let below = |level: usize| found.get(level).map_or(of_classes[class], |(_, p)| *p);
         (0..self.depth()).map(below).collect()
     }
 
-    /// At how many levels, from the top, one class is where another is.
+    /// Returns the number of levels, from the top, at which two classes have the same node.
     pub fn shared_levels(&self, class: usize, other: usize) -> usize {
         (1..=self.depth())
             .take_while(|&level| self.node_at_level(class, level) == self.node_at_level(other, level))
             .count()
     }
 
-    /// Labels that do not exclude each other as the model tells them: with those above them, each once, and unknown ones as they are.
+    /// Returns labels with all their ancestors, without duplicates. Unknown labels stay as they are.
     pub fn complete_labels(&self, labels: &[String]) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
         for label in labels.iter().map(|label| self.normalize_label(label)) {
@@ -211,13 +214,13 @@ impl Hierarchy {
         found
     }
 
-    /// A label as the model's classes are written: white space around the names of a path does not count.
+    /// Returns a label in the form of the model's classes, without white space around the names of a path.
     pub fn normalize_label(&self, label: &str) -> String {
         let tidied = self.separator.as_deref().and_then(|separator| source::tidied(label, separator));
         tidied.unwrap_or_else(|| label.to_owned())
     }
 
-    /// What is wrong with it for these classes, if anything.
+    /// Checks the tree against these classes.
     pub(crate) fn check(&self, labels: &[String]) -> Result<(), String> {
         let is_below = |(at, node): (usize, &HierarchyNode)| node.parent.is_none_or(|parent| parent < at);
         let is_named = |(&node, label): (&usize, &String)| self.nodes.get(node).is_some_and(|node| node.name == *label);
@@ -235,7 +238,7 @@ impl Hierarchy {
             return Ok(());
         }
         Err(tr!(
-            "hierarchy: expected a tree whose parents stand before their children, with a node for each of {} classes and none without, found another",
+            "hierarchy: expected a tree with parents before their children and no node without one of the {} classes, found another tree",
             "hierarchy: 親が子より前にあり、{} クラスのそれぞれに節があり、余分な節のない木が必要ですが、そうなっていません",
             labels.len()
         ))
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_the_sums_of_what_is_below_them() {
+    fn node_probabilities_are_sums_over_their_classes() {
         let (tree, labels) = tree(&["a", "a/x", "a/y/z", "b/x"]);
         tree.check(&labels).unwrap();
         let names: Vec<&str> = tree.nodes().iter().map(|node| node.name.as_str()).collect();
@@ -261,11 +264,11 @@ mod tests {
         assert_eq!((tree.depth(), [1, 2, 3].map(|level| tree.count_at_level(level))), (3, [2, 4, 4]));
         let p = [0.125, 0.25, 0.25, 0.375];
         assert_eq!(tree.probabilities(&p), [0.625, 0.25, 0.25, 0.25, 0.375, 0.375]);
-        // The most probable path is that of b; the most probable top is a.
+        // The most probable path is that of b, and the most probable top node is a.
         assert_eq!(labels[tree.predict(&p)], "a/x");
         assert_eq!(tree.levels(&p, 1), [("a", 0.625), ("a/x", 0.25)]);
         assert_eq!(tree.level_confidences(&p, 1), [0.625, 0.25, 0.25]);
-        // To stop at a is right only if the true path stops there.
+        // Stopping at a is right only if the true path stops there.
         assert_eq!(tree.level_confidences(&p, 0), [0.625, 0.125, 0.125]);
         assert_eq!(labels[tree.predict(&[0.5, 0.25, 0.25, 0.0])], "a");
         assert_eq!(
@@ -274,10 +277,10 @@ mod tests {
         );
     }
 
-    /// Trees and probabilities drawn at random: no child is more probable than its parent, nor are all together, and the answer
-    /// is the most probable node at each level of those below the one above.
+    /// Random trees and probabilities. No child is more probable than its parent, and neither is the sum of all
+    /// children. The answer is the most probable child at each level.
     #[test]
-    fn no_child_comes_without_its_parent() {
+    fn no_child_is_more_probable_than_its_parent() {
         for set in 0..200 {
             let random = Philox::new(11, set);
             let pick = |i: u64, n: usize| ((random.uniform(i) * n as f32) as usize).min(n - 1);
@@ -316,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_no_more_probable_than_those_above_them() {
+    fn labels_are_no_more_probable_than_their_ancestors() {
         let (tree, labels) = tree(&["a/x", "a", "b", "a/x/y", "b/z"]);
         tree.check(&labels).unwrap();
         assert_eq!(tree.parents(), [1, 1, 2, 0, 2]);
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_trees_are_found() {
+    fn damaged_trees_are_rejected() {
         let (tree, labels) = tree(&["a/x", "a/y", "b"]);
         let damaged = |change: &dyn Fn(&mut Hierarchy)| {
             let mut tree = tree.clone();

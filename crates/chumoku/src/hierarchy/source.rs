@@ -1,4 +1,4 @@
-//! How labels say where they stand in a tree: by the names in front of them, or by a file of children and parents.
+//! Sources of a class tree: labels that are paths, or a file of children and parents.
 
 use super::{Hierarchy, HierarchyNode};
 use crate::data::{DataError, Dataset, MultiLabelDataset, ReadOptions, RowSource, SourceLocation};
@@ -7,48 +7,49 @@ use crate::{Error, Result, tr};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// What may stand between the names of a path where nobody says it.
+/// The separators that are detected automatically.
 const SEPARATORS: [&str; 3] = [" > ", "/", "／"];
 
-/// The word that says that there is no tree.
+/// The option value for no tree.
 const NO_HIERARCHY: &str = "none";
 
-/// Words that stand above a column of parents.
+/// Headings of a column of parents.
 const PARENT_HEADINGS: [&str; 5] = ["parent", "parents", "parent_label", "親", "上位"];
 
-/// How labels say where they stand in a tree.
+/// The source of a class tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HierarchySource {
-    /// A label is a path: names from the top, with this between them.
+    /// Labels are paths: names from the top, with this separator.
     Separator(String),
-    /// A file tells the parent of each label.
+    /// A file lists the parent of each label.
     Parents(ParentTable),
 }
 
-/// The parents of names, as a file tells them.
+/// The parents of names, from a file or a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParentTable {
     path: PathBuf,
-    /// Whether that is the folder of a model, whose tree they are.
+    /// `true` if `path` is a model folder, whose tree this is.
     is_model: bool,
-    /// Of each name in the first column its parent, if it has one, and where that stands.
+    /// For each name in the first column: its parent, if any, and the position of the row.
     parents: HashMap<String, (Option<String>, SourceLocation)>,
 }
 
-/// The names of a path without white space around them; none if one of them is empty.
+/// Splits a path into trimmed names. `None` if a name is empty.
 fn names<'a>(label: &'a str, separator: &str) -> Option<Vec<&'a str>> {
     let names: Vec<&str> = label.split(separator).map(str::trim).collect();
     names.iter().all(|name| !name.is_empty()).then_some(names)
 }
 
-/// A path without white space around its names; none if one of them is empty.
+/// Returns a path with trimmed names. `None` if a name is empty.
 pub(super) fn tidied(label: &str, separator: &str) -> Option<String> {
     names(label, separator).map(|names| names.join(separator))
 }
 
 impl HierarchySource {
-    /// How these labels are paths, if they are: most have a separator between names, and two at least begin with the same name.
+    /// Detects whether labels are paths: most must have a separator between names, and at least two must share their
+    /// first name.
     #[must_use]
     pub fn detect(labels: &[String]) -> Option<HierarchySource> {
         let is_tree = |separator: &&str| {
@@ -63,12 +64,11 @@ impl HierarchySource {
             .map(|separator| HierarchySource::Separator((*separator).to_owned()))
     }
 
-    /// The tree of the classes of a file, if they stand in one, and how its labels say it; these and the labels of the `others` are then
-    /// written as those of the tree. `asked` is what stands between the names of a path, or a file of parents, or `none`; without it the
-    /// labels decide.
+    /// Builds the tree of a file's classes, if there is one. Also normalizes the labels of the file and of the
+    /// `others`. `spec` is a separator, a file of parents or `none`. By default, the labels decide.
     ///
     /// # Errors
-    /// If labels are not what was asked for, or the file cannot be read.
+    /// If the labels do not match `spec`, or the file cannot be read.
     pub fn build_class_tree(
         asked: Option<&str>,
         dataset: &mut Dataset,
@@ -87,11 +87,11 @@ impl HierarchySource {
         Ok(Some((paths.build(&dataset.labels())?, paths)))
     }
 
-    /// The tree of the labels of a file with any number of them a text, if they stand in one, and how they say it; each row of it and of
-    /// the `others` then has with a label all that are above it. `asked` is as in [`tree_of`](Self::tree_of).
+    /// Builds the tree of a multi-label file, if there is one. Also adds all ancestors to each row of the file and of
+    /// the `others`. `spec` has the meaning of [`build_class_tree`](Self::build_class_tree).
     ///
     /// # Errors
-    /// If labels are not what was asked for, or the file cannot be read.
+    /// If the labels do not match `spec`, or the file cannot be read.
     pub fn build_label_tree(
         asked: Option<&str>,
         sets: &mut MultiLabelDataset,
@@ -110,7 +110,7 @@ impl HierarchySource {
         Ok(Some((paths.build(&sets.labels())?, paths)))
     }
 
-    /// Gives each row with a label all that are above it.
+    /// Adds the ancestors of its labels to each row.
     fn add_ancestors(&self, sets: &mut MultiLabelDataset) -> Result<()> {
         let mut bad = None;
         for (row, example) in sets.examples.iter_mut().enumerate() {
@@ -131,7 +131,7 @@ impl HierarchySource {
         }
     }
 
-    /// A label as the tree has it; none if it is no path, or the file of parents does not name it.
+    /// Returns a label in the form of the tree. `None` if it is not a path, or not in the file of parents.
     fn normalized_label(&self, label: &str) -> Option<String> {
         match self {
             HierarchySource::Separator(separator) => tidied(label, separator),
@@ -139,7 +139,7 @@ impl HierarchySource {
         }
     }
 
-    /// The names down to a label, from the top.
+    /// Returns the names on the path to a label, from the top.
     fn path_names(&self, label: &str) -> Vec<String> {
         match self {
             HierarchySource::Separator(separator) => {
@@ -150,12 +150,11 @@ impl HierarchySource {
         }
     }
 
-    /// What was asked for: a separator has no letters and no digits.
+    /// Parses the option value. A separator contains no letters and no digits.
     fn parse(asked: &str) -> Result<HierarchySource> {
         if asked.is_empty() {
             return Err(Error::Setting(tr!(
-                "hierarchy: expected what stands between the names of a path (such as /), a file of children and parents, or none; found \
-                 nothing",
+                "hierarchy: expected the separator of paths (such as /), a file of children and parents, or none; found nothing",
                 "階層: パスの区切り（/ など）、親子の表のファイル、none のいずれかが必要ですが、空です"
             )));
         }
@@ -165,15 +164,15 @@ impl HierarchySource {
         }
     }
 
-    /// Reads a table of names and their parents: the first column and the second; a name without a parent stands at the top.
+    /// Reads a table of names and their parents from the first two columns. A name without a parent is at the top.
     ///
     /// # Errors
-    /// If the file cannot be read, a name has two parents, or names stand above each other in a circle.
+    /// If the file cannot be read, a name has two parents, or names form a cycle.
     pub fn from_file(path: &Path) -> Result<HierarchySource> {
         ParentTable::read(path).map(HierarchySource::Parents)
     }
 
-    /// How labels say where they stand in the tree of the model in a folder, so that new ones can be told their place.
+    /// Returns the source that matches the tree of a model, for placing new labels.
     pub(crate) fn from_tree(tree: &Hierarchy, folder: &Path) -> HierarchySource {
         if let Some(separator) = tree.separator() {
             return HierarchySource::Separator(separator.to_owned());
@@ -184,15 +183,15 @@ impl HierarchySource {
         HierarchySource::Parents(ParentTable { path: folder.to_owned(), is_model: true, parents: of })
     }
 
-    /// Writes the labels of sets as the tree has them, with all that are above each.
+    /// Normalizes the labels of a multi-label file, and adds their ancestors.
     ///
     /// # Errors
-    /// As for [`tidy`](Self::tidy).
+    /// As for [`normalize_labels`](Self::normalize_labels).
     pub(crate) fn normalize_sets(&self, sets: &mut MultiLabelDataset) -> Result<()> {
         self.add_ancestors(sets)
     }
 
-    /// Writes the labels of a file as the classes will be: without white space around the names of a path.
+    /// Normalizes the labels of a file: removes white space around the names of a path.
     ///
     /// # Errors
     /// The first row whose path has an empty name, or whose label is not in the file of parents.
@@ -210,36 +209,36 @@ impl HierarchySource {
         }
     }
 
-    /// The error of a label that has no place in the tree.
+    /// The error for a label without a place in the tree.
     fn unplaced_label_error(&self, place: &SourceLocation, label: &str) -> Error {
         let shown = quote(label);
         Error::Setting(match self {
             HierarchySource::Separator(separator) => tr!(
-                "{place}: reading the path {shown}: expected a name before and after each {}, found none; fill it in, or give --hierarchy none if labels are no paths",
+                "{place}: reading the path {shown}: expected a name before and after each {}, found none; fill it in, or give --hierarchy none if the labels are not paths",
                 "{place}: パス {shown} を読めません。{} の前後にはそれぞれ名前が必要ですが、空です。名前を入れてください。ラベルがパスでないときは --hierarchy none を指定してください",
                 quote(separator)
             ),
             HierarchySource::Parents(parents) if parents.is_model => {
                 let (folder, hint) = (parents.path.display(), did_you_mean(label, parents.names()));
                 tr!(
-                    "{place}: looking up the parent of {shown}: the tree of {folder} does not have it{hint}; give --hierarchy FILE, a table of children and parents that names it and all that the model knows",
+                    "{place}: looking up the parent of {shown}: the tree of {folder} does not contain it{hint}; give --hierarchy FILE, a table of children and parents that lists it and every label of the model",
                     "{place}: {shown} の親が {folder} の階層にありません{hint}。このラベルとモデルの知るすべてのラベルの親を書いた表を --hierarchy で指定してください"
                 )
             }
             HierarchySource::Parents(parents) => {
                 let (file, hint) = (parents.path.display(), did_you_mean(label, parents.names()));
                 tr!(
-                    "{place}: looking up the parent of {shown}: {file} does not name it{hint}; add a row for it, with an empty parent if it stands at the top",
+                    "{place}: looking up the parent of {shown}: {file} does not list it{hint}; add a row for it, with an empty parent if it is at the top",
                     "{place}: {shown} の親が {file} にありません{hint}。行を加えてください。最上位なら親の欄は空にします"
                 )
             }
         })
     }
 
-    /// The tree of these classes.
+    /// Builds the tree of these classes.
     ///
     /// # Errors
-    /// If none of them stands below another name.
+    /// If no class has a parent.
     pub fn build(&self, labels: &[String]) -> Result<Hierarchy> {
         let separator = match self {
             HierarchySource::Separator(separator) => Some(separator.clone()),
@@ -252,7 +251,7 @@ impl HierarchySource {
         let count = labels.len();
         Err(Error::Setting(match self {
             HierarchySource::Separator(separator) => tr!(
-                "hierarchy: expected paths with {} between names, found none among {count} labels, such as {}; give what stands between them, or leave it out",
+                "hierarchy: expected paths with {} between names, found none among {count} labels, such as {}; give the right separator, or leave the option out",
                 "hierarchy: 名前の間に {} のあるパスが必要ですが、{count} 個のラベルにはありません（例: {}）。区切りを指定し直すか、指定を外してください",
                 quote(separator),
                 labels.first().map_or_else(String::new, |label| quote(label))
@@ -272,7 +271,7 @@ impl ParentTable {
         (options.text, options.label, options.header) = (Some("1".into()), Some("2".into()), Some(false));
         let source = RowSource::open(path, &options).map_err(|error| match error {
             DataError::NoSuchColumn { .. } | DataError::NoColumn { .. } => Error::Setting(tr!(
-                "{}: reading parents: expected two columns, a name and that of its parent, found one; write child,parent on each line",
+                "{}: reading parents: expected two columns, a name and its parent, found one; write child,parent on each line",
                 "{}: 親子の表を読めません。名前とその親の 2 列が必要ですが、1 列です。各行に「子,親」を書いてください",
                 path.display()
             )),
@@ -291,7 +290,7 @@ impl ParentTable {
             let place = records.source().location(record.line);
             if child.is_empty() {
                 return Err(Error::Setting(tr!(
-                    "{place}: reading parents: expected a name in the first column, found none; fill it in, or take the row out",
+                    "{place}: reading parents: expected a name in the first column, found none; fill it in, or remove the row",
                     "{place}: 親子の表を読めません。1 列目に名前が必要ですが、空です。名前を入れるか、行を消してください"
                 )));
             }
@@ -303,7 +302,7 @@ impl ParentTable {
                 };
                 let (child, one, two, line) = (quote(&child), name(other), name(&parent), before.line);
                 return Err(Error::Setting(tr!(
-                    "{place}: reading parents: {child} has the parent {one} on line {line} and {two} here; a name has one parent: take one of the rows out",
+                    "{place}: reading parents: {child} has the parent {one} on line {line} and {two} here; a name can have only one parent: remove one of the rows",
                     "{place}: {child} の親が {line} 行目では {one}、ここでは {two} です。親は 1 つだけです。どちらかの行を消してください"
                 )));
             }
@@ -314,7 +313,7 @@ impl ParentTable {
         Ok(parents)
     }
 
-    /// All names.
+    /// Iterates over all names.
     fn names(&self) -> impl Iterator<Item = &str> {
         self.parents.iter().flat_map(|(child, (parent, _))| std::iter::once(child.as_str()).chain(parent.as_deref()))
     }
@@ -327,10 +326,10 @@ impl ParentTable {
         self.parents.get(name).and_then(|(parent, _)| parent.as_deref())
     }
 
-    /// Refuses to move what a model knows: each name of its tree has to stand below the same one here.
+    /// Checks that this file keeps the tree of a model: each name must have the same parent here.
     ///
     /// # Errors
-    /// The first name that is not there, or stands below another.
+    /// The first name that is missing or has another parent.
     pub(crate) fn check_extends(&self, tree: &Hierarchy) -> Result<()> {
         for node in tree.nodes() {
             let of_model = node.parent.map(|parent| tree.nodes()[parent].name.as_str());
@@ -342,11 +341,11 @@ impl ParentTable {
             let [wanted, found] = [of_model, self.parent(&node.name)].map(|parent| parent.map_or_else(top, quote));
             return Err(Error::Setting(match self.contains(&node.name) {
                 true => tr!(
-                    "{file}: {name} stands below {found}, and in the tree of the model below {wanted}; what a model knows stays where it is: put it back, or train anew on the old and the new rows together",
+                    "{file}: {name} is below {found}, but below {wanted} in the model's tree; the labels of a model cannot move: put it back, or train from scratch on the old and new rows together",
                     "{file}: {name} の親は {found} ですが、モデルの階層では {wanted} です。モデルの知るラベルの親は変えられません。元に戻すか、元のデータと新しいデータを合わせて学習し直してください"
                 ),
                 false => tr!(
-                    "{file}: expected all that the model knows, found no row for {name}; add one, with the parent {wanted}",
+                    "{file}: expected every label of the model, found no row for {name}; add one with the parent {wanted}",
                     "{file}: モデルの知るすべてのラベルが必要ですが、{name} の行がありません。親を {wanted} として加えてください"
                 ),
             }));
@@ -354,7 +353,7 @@ impl ParentTable {
         Ok(())
     }
 
-    /// Names down to this one, from the top; there are no circles.
+    /// Returns the names on the path to a name, from the top. There are no cycles.
     fn path_to(&self, name: &str) -> Vec<String> {
         let mut path: Vec<String> =
             std::iter::successors(Some(name), |name| self.parent(name)).map(str::to_owned).collect();
@@ -362,7 +361,7 @@ impl ParentTable {
         path
     }
 
-    /// Refuses names that stand above themselves.
+    /// Checks that no name is its own ancestor.
     fn check_acyclic(&self) -> Result<()> {
         let mut is_free: HashSet<&str> = HashSet::new();
         let mut children: Vec<(&u64, &str)> =
@@ -383,7 +382,7 @@ impl ParentTable {
         Ok(())
     }
 
-    /// The error of names that stand above each other in a circle.
+    /// The error for names that form a cycle.
     fn cycle_error(&self, names: &[&str]) -> Error {
         const MOST: usize = 4;
         let place = |name: &str| self.parents.get(name).map(|(_, place)| place.clone());
@@ -399,7 +398,7 @@ impl ParentTable {
         let (links, first) = (crate::lang::wording::join_names(&links), names.first().and_then(|name| place(name)));
         let at = first.map_or_else(|| self.path.display().to_string(), |place| place.to_string());
         Error::Setting(tr!(
-            "{at}: reading parents: names stand above each other in a circle: {links}; take one of these rows out, or leave its parent empty",
+            "{at}: reading parents: the parents form a cycle: {links}; remove one of these rows, or leave its parent empty",
             "{at}: 親子の関係が循環しています: {links}。どれかの行を消すか、親の欄を空にしてください"
         ))
     }
@@ -418,11 +417,11 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_recognised_where_most_labels_are_paths_that_share_a_beginning() {
+    fn paths_are_detected_if_most_labels_are_paths_and_share_a_first_name() {
         assert_eq!(recognised(&["a/x", "a/y", "b"]).as_deref(), Some("/"));
         assert_eq!(recognised(&["a > x", "a > y", "b > x"]).as_deref(), Some(" > "));
         assert_eq!(recognised(&["家具／椅子", "家具／机", "服／靴"]).as_deref(), Some("／"));
-        // No beginning is shared; half of the labels are no paths; an empty name.
+        // No shared first name; half of the labels are not paths; an empty name.
         assert_eq!(recognised(&["a/x", "b/y", "c/z"]), None);
         assert_eq!(recognised(&["a/x", "a/y", "b", "c"]), None);
         assert_eq!(recognised(&["https://x", "https://y"]), None);
@@ -430,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_around_names_does_not_count() {
+    fn white_space_around_names_is_ignored() {
         assert_eq!(tidied(" a / b/c ", "/").as_deref(), Some("a/b/c"));
         assert_eq!(tidied("a >  b", " > ").as_deref(), Some("a > b"));
         assert_eq!([tidied("a//b", "/"), tidied("/a", "/"), tidied("a/ ", "/")], [None, None, None]);
@@ -453,12 +452,12 @@ mod tests {
         let tree = HierarchySource::Parents(parents).build(&labels).unwrap();
         assert_eq!((tree.depth(), tree.nodes().len()), (3, 4));
         tree.check(&labels).unwrap();
-        // Without a heading, and a row twice.
+        // Without a heading, and with a duplicate row.
         assert_eq!(read("a,b\na,b\nb,c\n").unwrap().path_to("a"), ["c", "b", "a"]);
     }
 
     #[test]
-    fn circles_and_second_parents_are_refused_where_they_stand() {
+    fn cycles_and_second_parents_are_rejected_with_their_line() {
         let said = |content: &str| read(content).unwrap_err().to_string();
         let circle = said("child,parent\nx,a\na,b\nb,c\nc,a\n");
         for part in ["parents.csv:3", "“a” is below “b” (line 3)", "“c” is below “a” (line 5)", "take one"]

@@ -1,4 +1,4 @@
-//! Where checkpoints stand and what they are called.
+//! Paths and names of checkpoints.
 
 use super::entry_type::EntryType;
 use crate::{Error, Result, failpoint, output};
@@ -10,16 +10,16 @@ pub(crate) const CHECKPOINTS: &str = "checkpoints";
 pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const STATE: &str = "state.safetensors";
 
-/// What a checkpoint's folder holds.
+/// The files of a checkpoint folder.
 pub(crate) const CHECKPOINT_FILES: [&str; 2] = [MANIFEST, STATE];
 
-/// Whether a folder of this name is a checkpoint.
+/// Returns `true` if the name is that of a checkpoint folder.
 pub(crate) fn is_checkpoint_name(name: &str) -> bool {
     name.strip_prefix("step-")
         .is_some_and(|number| number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Removes a checkpoint, if it is there; what else its folder holds is left, and is an error.
+/// Removes a checkpoint, if it exists. Other files in its folder stay and cause an error.
 pub(crate) fn remove_checkpoint(path: &Path) -> Result<()> {
     for name in CHECKPOINT_FILES {
         let file = path.join(name);
@@ -34,7 +34,7 @@ pub(crate) fn remove_checkpoint(path: &Path) -> Result<()> {
     }
 }
 
-/// The checkpoints in a folder, newest first.
+/// Returns the checkpoints in a folder, newest first.
 pub(crate) fn checkpoints(folder: &Path) -> Vec<PathBuf> {
     if EntryType::at(folder) != EntryType::Folder {
         return Vec::new();
@@ -45,21 +45,21 @@ pub(crate) fn checkpoints(folder: &Path) -> Vec<PathBuf> {
         .flatten()
         .map(|entry| entry.path())
         .filter(|path| path.file_name().is_some_and(|name| name.to_str().is_some_and(is_checkpoint_name)))
-        // A link could lead anywhere.
+        // Skip links, which could lead anywhere.
         .filter(|path| EntryType::at(path) == EntryType::Folder)
         .collect();
-    // Numbers have a fixed width, so names sort as numbers do.
+    // Numbers have a fixed width, so names sort like numbers.
     found.sort();
     found.reverse();
     found
 }
 
-/// Whether a folder holds any checkpoint, sound or not.
+/// Returns `true` if a folder holds any checkpoint, valid or not.
 pub fn has_checkpoint(folder: &Path) -> bool {
     !checkpoints(folder).is_empty()
 }
 
-/// Whether the folder is of a run that has not finished.
+/// Returns `true` if the folder belongs to an unfinished run.
 pub fn has_checkpoints(folder: &Path) -> bool {
     has_checkpoint(&folder.join(CHECKPOINTS))
 }

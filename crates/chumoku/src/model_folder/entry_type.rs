@@ -1,9 +1,9 @@
-//! What stands under a name.
+//! The type of a directory entry.
 
 use crate::tr;
 use std::path::Path;
 
-/// What stands under a name. Links are not followed.
+/// The type of a directory entry. Links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryType {
     Missing,

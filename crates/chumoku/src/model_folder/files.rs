@@ -1,4 +1,4 @@
-//! The files of a model folder: their names, which are ours, and reading one that is a plain file in the folder.
+//! The files of a model folder: reserved names, and reading plain files.
 
 use super::checkpoints::{CHECKPOINT_FILES, CHECKPOINTS, has_checkpoints, is_checkpoint_name};
 use super::entry_type::EntryType;
@@ -15,40 +15,41 @@ pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const SOURCE_TOKENIZER: &str = "source_tokenizer.json";
 /// Settings of a pretrained tokenizer.
 pub(crate) const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// How a published language model writes texts, its chat template, and its special tokens where older folders have them.
+/// Generation settings of a published language model, its chat template, and the special tokens of older folders.
 pub(crate) const GENERATION: &str = "generation_config.json";
 pub(crate) const CHAT_TEMPLATE: &str = "chat_template.jinja";
 pub(crate) const SPECIAL_TOKENS: &str = "special_tokens_map.json";
-/// The n-gram model beside a pretrained network.
+/// The n-gram model next to a pretrained network.
 pub(crate) const NGRAM_WEIGHTS: &str = "ngrams.safetensors";
 pub(crate) const METRICS: &str = "metrics.json";
 pub(crate) const CARD: &str = "README.md";
-/// Which texts the model was trained on, as hashes.
+/// Hashes of the training texts.
 pub(crate) const TRAINED_ON: &str = "trained-on.bin";
 pub(crate) const LOG: &str = "log.jsonl";
-/// The settings that were tried.
+/// The settings tried by a search.
 pub(crate) const TUNE_LOG: &str = "tune.jsonl";
 
-/// Bytes of a `config.json`: far more than any has.
+/// The maximum size of a `config.json` in bytes, far above any real one.
 pub(super) const MAX_CONFIG_BYTES: u64 = 64 << 20;
 
-/// The same while it is written.
+/// The log of a search while it is written.
 pub(super) const TUNE_LOG_TEMP: &str = "tune.tmp";
 
-/// What is held by whoever writes to the folder.
+/// The file locked by the process that writes to the folder.
 pub(crate) const LOCK: &str = ".chumoku-lock";
-/// The run that is to replace the folder's model.
+/// The run that will replace the folder's model.
 pub(crate) const NEXT_RUN: &str = ".chumoku-next";
-/// A search for settings that has not come to its end: its trials.
+/// The trials of an unfinished search for settings.
 pub(crate) const TUNE: &str = ".chumoku-tune";
 /// The files of a model while they are written.
 pub(super) const STAGED: &str = ".chumoku-staged";
-/// A whole model on its way into the folder: what is in here counts, and not what the folder still has of that name.
+/// A complete model that is being moved into the folder. Its files take precedence over files of the same name in the
+/// folder.
 pub(super) const READY: &str = ".chumoku-ready";
-/// In [`READY`]: the checkpoints of the model that is replaced.
+/// In [`READY`]: the checkpoints of the replaced model.
 pub(super) const REPLACED: &str = "replaced";
 
-/// The path of a file of the folder: in the folder, or on its way into it.
+/// Returns the current path of a model file: in the folder, or in [`READY`] during a move.
 pub(crate) fn current_path(folder: &Path, name: &str) -> PathBuf {
     let ready = folder.join(READY);
     if EntryType::at(&ready) != EntryType::Folder {
@@ -56,22 +57,23 @@ pub(crate) fn current_path(folder: &Path, name: &str) -> PathBuf {
     }
     let moving = ready.join(name);
     let is_moving = EntryType::at(&moving) != EntryType::Missing;
-    // Weights move first. While they are there, a file that the new model lacks is none of the folder's model.
+    // Weights move first. While they are in [`READY`], files that the new model lacks do not belong to the current
+    // model.
     let is_stale = || MODEL_FILES.contains(&name) && EntryType::at(&ready.join(WEIGHTS)) != EntryType::Missing;
     if is_moving || is_stale() { moving } else { folder.join(name) }
 }
 
-/// That the folder is there, with these files.
+/// Checks that the folder exists and has these files.
 pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
     if !folder.is_dir() {
         let problem = if folder.exists() {
             tr!(
-                "expected a model folder, found a file; a model folder is what `chumoku train` writes",
+                "expected a model folder, as `chumoku train` writes it, found a file",
                 "モデルのフォルダではなくファイルです。モデルのフォルダは `chumoku train` が作ります"
             )
         } else {
             tr!(
-                "there is no such folder; `chumoku train` writes one",
+                "there is no such folder; `chumoku train` creates one",
                 "このフォルダはありません。`chumoku train` が作ります"
             )
         };
@@ -80,10 +82,10 @@ pub(crate) fn check_files(folder: &Path, names: &[&str]) -> Result<()> {
     names.iter().try_for_each(|name| check_file(folder, name).map(drop))
 }
 
-/// Where a plain file of the folder is.
+/// Returns the path of a plain file of the folder.
 ///
 /// # Errors
-/// If it is missing, or something else than a file: a link could lead out of the folder, and a pipe has no end.
+/// If it is missing, or not a plain file. A link could lead out of the folder, and a pipe has no end.
 pub(super) fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
     let path = current_path(folder, name);
     match EntryType::at(&path) {
@@ -92,7 +94,7 @@ pub(super) fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
         other => {
             let found = other.noun();
             let problem = tr!(
-                "expected a file, found {found}; a model folder holds its files itself: put the file in its place",
+                "expected a file, found {found}; a model folder must contain the files themselves: put the file there",
                 "ファイルがあるべきところに{found}があります。モデルのフォルダにはファイルそのものを置いてください"
             );
             Err(model_file_error(folder, name, problem))
@@ -100,7 +102,7 @@ pub(super) fn check_file(folder: &Path, name: &str) -> Result<PathBuf> {
     }
 }
 
-/// Why a file may be missing, and what to do.
+/// Explains why a file may be missing, and what to do.
 fn missing_file_message(folder: &Path) -> String {
     if let Some(kind) = super::pretrained_kind(folder) {
         let found = kind.describe();
@@ -117,7 +119,7 @@ fn missing_file_message(folder: &Path) -> String {
         ),
         (true, true) => tr!(
             "the file is missing, though training finished; copy the folder again, or let `chumoku train … --resume` \
-             write its files anew",
+             write its files again",
             "学習は終わっていますが、このファイルがありません。フォルダをコピーし直すか、`chumoku train … --resume` \
              でファイルを書き直してください"
         ),
@@ -128,23 +130,23 @@ fn missing_file_message(folder: &Path) -> String {
     }
 }
 
-/// A file of the folder, open to be read.
+/// Opens a file of the folder for reading.
 ///
 /// # Errors
-/// If it is missing, no plain file, or cannot be opened.
+/// If it is missing, not a plain file, or cannot be opened.
 pub(crate) fn open_file(folder: &Path, name: &str) -> Result<fs::File> {
     let path = check_file(folder, name)?;
     fs::File::open(&path).map_err(Error::io("reading", path))
 }
 
-/// The beginning of a file.
+/// Reads the start of a file.
 fn read_prefix(path: &Path, bytes: u64) -> Vec<u8> {
     let mut start = Vec::new();
     let _ = fs::File::open(path).and_then(|file| file.take(bytes).read_to_end(&mut start));
     start
 }
 
-/// Whether the folder has a `config.json` that Chumoku wrote.
+/// Returns `true` if the folder has a `config.json` written by Chumoku.
 fn has_config(folder: &Path) -> bool {
     let path = current_path(folder, CONFIG);
     EntryType::at(&path) == EntryType::File
@@ -152,7 +154,7 @@ fn has_config(folder: &Path) -> bool {
             .is_ok_and(|kind| kind.is_chumoku())
 }
 
-/// Whether the folder is that of a run or a model of ours.
+/// Returns `true` if the folder holds a run or model of Chumoku.
 fn is_chumoku_folder(folder: &Path) -> bool {
     has_config(folder)
         || has_checkpoints(folder)
@@ -164,7 +166,7 @@ fn is_chumoku_folder(folder: &Path) -> bool {
 fn is_card(path: &Path) -> bool {
     let start = read_prefix(path, 1 << 14);
     let start = String::from_utf8_lossy(&start);
-    // A card is in the language of whoever trained the model, not of whoever replaces it.
+    // The card may be in another language than that of the current process.
     let from_scratch = ["from scratch with Chumoku", "でゼロから学習し"];
     let from_another = ["fine-tuned with Chumoku", "でファインチューニングし"];
     let further = [
@@ -176,7 +178,7 @@ fn is_card(path: &Path) -> bool {
     from_scratch.iter().chain(&from_another).chain(&further).any(|said| start.contains(said))
 }
 
-/// Whether a file begins as the log of a run does, or is empty.
+/// Returns `true` if a file is empty or starts like the log of a run.
 fn is_log(path: &Path) -> bool {
     let start = read_prefix(path, 64);
     let after_step = start.strip_prefix(b"{\"step\":");
@@ -187,7 +189,7 @@ fn is_log(path: &Path) -> bool {
     start.is_empty() || is_line
 }
 
-/// The names in a folder, sorted.
+/// Returns the names in a folder, sorted.
 pub(crate) fn entry_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -195,7 +197,7 @@ pub(crate) fn entry_names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Files that a model is made of, in the order in which they move into a folder.
+/// The files of a model, in the order in which they move into a folder.
 pub(super) const MODEL_FILES: [&str; 13] = [
     WEIGHTS,
     NGRAM_WEIGHTS,
@@ -212,10 +214,10 @@ pub(super) const MODEL_FILES: [&str; 13] = [
     CONFIG,
 ];
 
-/// What systems leave in any folder that is looked at. It is left where it is.
+/// Files that operating systems create in any folder. They are left in place.
 const SYSTEM_FILES: [&str; 3] = [".DS_Store", "Thumbs.db", "desktop.ini"];
 
-/// What stands under the names of a model's files and is none of a model of ours: it must not be replaced.
+/// Returns foreign files with the names of model files, which must not be replaced.
 pub(crate) fn foreign_model_files(folder: &Path) -> Vec<String> {
     let has_config = has_config(folder);
     let is_impostor = |name: &str| {
@@ -237,7 +239,8 @@ pub(crate) fn foreign_model_files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What is no checkpoint, as `/name` below the folder, or nothing where that is none itself.
+/// Returns the paths of foreign files, as `/name` below the checkpoint folder. An empty path stands for `folder` itself
+/// if it is not a folder.
 fn foreign_checkpoint_files(folder: &Path) -> Vec<String> {
     match EntryType::at(folder) {
         EntryType::Missing => return Vec::new(),
@@ -258,7 +261,7 @@ fn foreign_checkpoint_files(folder: &Path) -> Vec<String> {
     entry_names(folder).iter().flat_map(of_step).collect()
 }
 
-/// Whatever is in the folder and not of a model or a run of ours.
+/// Returns all files of the folder that belong to no model or run of Chumoku.
 pub(crate) fn foreign_files(folder: &Path) -> Vec<String> {
     let mut found = foreign_model_files(folder);
     for name in entry_names(folder) {
@@ -279,7 +282,7 @@ pub(crate) fn foreign_files(folder: &Path) -> Vec<String> {
     found
 }
 
-/// What is in a folder of our own name and not ours, as `/name` below it.
+/// Returns foreign files in one of Chumoku's own subfolders, as `/name` below it.
 fn foreign_files_in_work_folder(folder: &Path) -> Vec<String> {
     let of_name = |name: String| {
         let path = folder.join(&name);
@@ -297,18 +300,18 @@ fn foreign_files_in_work_folder(folder: &Path) -> Vec<String> {
     entry_names(folder).into_iter().flat_map(of_name).collect()
 }
 
-/// Whether a folder of this name is a trial's.
+/// Returns `true` if the name is that of a trial folder.
 pub(super) fn is_trial(name: &str) -> bool {
     name.strip_prefix("trial-")
         .is_some_and(|number| number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Whether a search for settings in the folder was stopped.
+/// Returns `true` if the folder has an unfinished search for settings.
 pub(crate) fn has_trials(folder: &Path) -> bool {
     entry_names(&folder.join(TUNE)).iter().any(|name| name == TUNE_LOG || is_trial(name))
 }
 
-/// Whether a folder holds nothing but the beginnings of a run that was killed before its first checkpoint.
+/// Returns `true` if the folder is empty except for remains of a run that was killed before its first checkpoint.
 pub(crate) fn is_effectively_empty(folder: &Path) -> bool {
     let has_model = MODEL_FILES.iter().any(|name| EntryType::at(&current_path(folder, name)) != EntryType::Missing);
     !has_model && !has_checkpoints(folder) && !has_trials(folder) && foreign_files(folder).is_empty()

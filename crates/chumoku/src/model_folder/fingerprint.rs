@@ -1,4 +1,4 @@
-//! A checksum of a model folder, by which runs on different machines see that they have the same model.
+//! The checksum of a model folder, by which runs on different machines verify that they use the same model.
 
 use super::files::{READY, check_files, current_path};
 use super::snapshot::{Snapshot, TRAINING_FILES, with_snapshot};
@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-/// The SHA-256 of the files of a model folder that answers depend on, with their names.
+/// Returns the SHA-256 of all files that predictions depend on, with their names.
 ///
 /// # Errors
 /// If the folder or one of its files cannot be read.

@@ -1,4 +1,4 @@
-//! The arrays of an n-gram model in a folder.
+//! Arrays of an n-gram model in a model folder.
 
 use super::{Tensors, f32_bytes, f32_from_bytes, missing_tensor_message};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
@@ -6,10 +6,10 @@ use crate::tr;
 use safetensors::{Dtype, SafeTensors};
 use std::borrow::Cow;
 
-/// What the names of its arrays begin with.
+/// The prefix of the array names.
 pub(crate) const NGRAMS: &str = "ngrams.";
 
-/// The arrays of an n-gram model, to be written.
+/// Returns the arrays of an n-gram model for writing.
 pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
     let tensors = ngrams.tensors();
     let data = [
@@ -18,14 +18,14 @@ pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
         (Dtype::F32, f32_bytes(&tensors.weights)),
         (Dtype::F32, f32_bytes(&tensors.bias)),
         (Dtype::F32, f32_bytes(&tensors.prior)),
-        // Where no columns are read, nothing is named so.
+        // Without feature columns, there is no name for this array and it is dropped.
         (Dtype::F32, f32_bytes(&tensors.columns)),
     ];
     let named = tensors.shapes().into_iter().zip(data);
     named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
 }
 
-/// The names of its arrays in the file.
+/// Returns the names of the arrays in the file.
 pub(crate) fn ngram_names(ngrams: &NgramModel) -> Vec<String> {
     ngrams.tensors().shapes().into_iter().map(|(name, _)| format!("{NGRAMS}{name}")).collect()
 }

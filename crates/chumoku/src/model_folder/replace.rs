@@ -1,8 +1,8 @@
-//! Putting a model's files into a folder, so that whoever is killed leaves the old model there or the new one.
+//! Atomic replacement of a folder's model: a kill leaves the old model or the new one.
 //!
-//! The files are written into [`STAGED`], flushed, and that folder is renamed to [`READY`]: from then on the new model is
-//! the folder's, since its files are looked for in there first ([`super::place_of`]). Then they move into the folder, one
-//! by one; what a killed run did not move, the next one does. Nothing but files of these names is touched.
+//! Files are written into [`STAGED`] and flushed, and the folder is renamed to [`READY`]. From then on, the new model
+//! is current, since [`super::current_path`] looks for files in [`READY`] first. The files then move into the folder,
+//! one by one. If the process is killed, the next run finishes the move. Only files with these names are touched.
 
 use super::checkpoints::{CHECKPOINTS, is_checkpoint_name};
 use super::entry_type::EntryType;
@@ -15,10 +15,10 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-/// Makes `files` (name and bytes) those of the folder's model: all of them or none.
+/// Replaces the folder's model with `files` (name and bytes), all of them or none.
 ///
 /// # Errors
-/// If they cannot be written, or one would replace a file that is none of a model's.
+/// If they cannot be written, or a foreign file would be replaced.
 pub(crate) fn write_files(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()> {
     finish_move(folder)?;
     check_no_foreign_files(folder)?;
@@ -30,17 +30,17 @@ pub(crate) fn write_files(folder: &Path, files: &[(&str, Vec<u8>)]) -> Result<()
         .try_for_each(|(name, bytes)| write_file(&staged.join(name), bytes))
         .and_then(|()| sync_folder(&staged));
     if let Err(error) = written {
-        // On a full disk half a model is only in the way.
+        // On a full disk, half a model only takes up space.
         let _ = remove_work_folder(&staged);
         return Err(error);
     }
     publish(folder, &staged)
 }
 
-/// Makes what is in `from`, a folder inside of it, the folder's model.
+/// Makes the files in `from`, a subfolder, the folder's model.
 ///
 /// # Errors
-/// If a file of the folder is none of a model's and would be replaced, or cannot be replaced.
+/// If a foreign file would be replaced, or a file cannot be replaced.
 pub(crate) fn publish(folder: &Path, from: &Path) -> Result<()> {
     check_no_foreign_files(folder)?;
     failpoint::hit("publish");
@@ -50,7 +50,7 @@ pub(crate) fn publish(folder: &Path, from: &Path) -> Result<()> {
     finish_move(folder)
 }
 
-/// That no file of somebody else's would be replaced.
+/// Checks that no foreign file would be replaced.
 fn check_no_foreign_files(folder: &Path) -> Result<()> {
     let found = foreign_model_files(folder);
     if found.is_empty() {
@@ -58,23 +58,23 @@ fn check_no_foreign_files(folder: &Path) -> Result<()> {
     }
     let found = found.join(", ");
     let problem = tr!(
-        "the model's files cannot be put here: {found}: not written by `chumoku train`, and it would be lost; move it \
-         away, then run the same with --resume",
+        "the model's files cannot be written here: {found}: not written by `chumoku train`, and would be lost; move it away, \
+         then run the same command with --resume",
         "ここにはモデルのファイルを置けません。{found} は `chumoku train` が書いたものではなく、失われてしまいます。\
          別の場所に移してから、同じコマンドに --resume を付けて実行してください"
     );
     Err(Error::Output { path: folder.to_owned(), problem })
 }
 
-/// Moves into the folder what an earlier run left on its way.
+/// Finishes an interrupted move of files into the folder.
 ///
 /// # Errors
-/// If a file cannot be moved; the model is then still whole.
+/// If a file cannot be moved. The model is still complete then.
 pub(crate) fn finish_move(folder: &Path) -> Result<()> {
     finish_move_until(folder, usize::MAX)
 }
 
-/// `settle`, as if killed after so many changes.
+/// Does the work of [`finish_move`], and stops after this many changes to simulate a kill.
 fn finish_move_until(folder: &Path, mut changes: usize) -> Result<()> {
     let ready = folder.join(READY);
     if EntryType::at(&ready) != EntryType::Folder {
@@ -86,8 +86,8 @@ fn finish_move_until(folder: &Path, mut changes: usize) -> Result<()> {
         changes != usize::MAX
     };
     let is_there = |name: &str| EntryType::at(&ready.join(name)) != EntryType::Missing;
-    // The weights move first, and every model has them: while they are there, nothing has moved, and what is not there does
-    // not belong to the model. A file that an older model had and this one has not is removed.
+    // Weights move first, and every model has them. While they are in [`READY`], nothing has moved, and [`READY`]
+    // contains all files of the model. Files of the old model that the new one lacks are removed.
     if is_there(WEIGHTS) {
         for stale in MODEL_FILES.into_iter().filter(|name| !is_there(name)).map(|name| folder.join(name)) {
             if EntryType::at(&stale) == EntryType::File {
@@ -98,7 +98,7 @@ fn finish_move_until(folder: &Path, mut changes: usize) -> Result<()> {
             }
         }
     }
-    // The configuration last: it is how the folder is known to be a model's.
+    // The configuration moves last, since it identifies the folder as a model.
     let [first @ .., _] = MODEL_FILES;
     for name in first.into_iter().chain([LOG, CONFIG]) {
         if is_there(name) {
@@ -106,11 +106,11 @@ fn finish_move_until(folder: &Path, mut changes: usize) -> Result<()> {
                 return Ok(());
             }
             let (from, to) = (ready.join(name), folder.join(name));
-            // On Windows they say no more than that a file must not be replaced.
+            // On Windows, permissions only say that a file must not be replaced.
             if let Ok(there) = to.symlink_metadata()
                 && cfg!(unix)
             {
-                // Who may read the old file may read the new one. Not every file system knows permissions.
+                // Keep the permissions of the old file. Not every file system supports them.
                 let _ = fs::set_permissions(&from, there.permissions());
             }
             rename(&from, &to).map_err(Error::write("replacing", &to))?;
@@ -137,10 +137,10 @@ fn finish_move_until(folder: &Path, mut changes: usize) -> Result<()> {
     remove_work_folder(&ready)
 }
 
-/// Removes a folder of ours with all that is ours in it.
+/// Removes one of Chumoku's own folders with its files.
 ///
 /// # Errors
-/// If it holds anything else, which stays.
+/// If it holds foreign files, which stay.
 pub(crate) fn remove_work_folder(folder: &Path) -> Result<()> {
     if EntryType::at(folder) == EntryType::Missing {
         return Ok(());
@@ -162,7 +162,7 @@ pub(crate) fn remove_work_folder(folder: &Path) -> Result<()> {
 /// Removes a folder of checkpoints.
 ///
 /// # Errors
-/// If it holds anything else, which stays.
+/// If it holds foreign files, which stay.
 pub(crate) fn remove_checkpoints(folder: &Path) -> Result<()> {
     if EntryType::at(folder) == EntryType::Missing {
         return Ok(());
@@ -189,15 +189,15 @@ pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     write().map_err(Error::write("writing", path))
 }
 
-/// Gives a file or folder its place, replacing a file that is there.
+/// Renames a file or folder, replacing an existing file.
 pub(crate) fn rename(from: &Path, to: &Path) -> std::io::Result<()> {
     failpoint::hit("rename");
     output::rename(from, to)
 }
 
-/// New names in a folder are on disk only when the folder is.
+/// Flushes a folder. New names in it are on disk only after that.
 pub(crate) fn sync_folder(path: &Path) -> Result<()> {
-    // Elsewhere a folder cannot be opened.
+    // Other systems cannot open folders.
     #[cfg(unix)]
     fs::File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::write("flushing", path))?;
     let _ = path;
@@ -233,7 +233,7 @@ mod tests {
     const OLD: [&str; MODEL_FILES.len()] = MODEL_FILES;
     const NEW: [&str; 5] = [TOKENIZER, WEIGHTS, METRICS, CARD, CONFIG];
 
-    /// A folder with an old model, and the new one made in it.
+    /// Creates a folder with an old model and the new one in its subfolder.
     fn before(folder: &Path) -> std::path::PathBuf {
         write_files(folder, &model("old", &OLD)).unwrap();
         checkpoint(folder, "step-0000000007");
@@ -248,7 +248,7 @@ mod tests {
         next
     }
 
-    /// Which model a reader finds in the folder, all files agreeing.
+    /// Returns the model that a reader finds in the folder, after checking that all files agree.
     fn found(folder: &Path) -> String {
         let of = |name: &str| fs::read_to_string(current_path(folder, name)).unwrap();
         let which = of(WEIGHTS).split(' ').next().unwrap().to_owned();
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_half_written_is_no_model() {
+    fn half_written_files_are_no_model() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write_files(folder, &model("old", &OLD)).unwrap();
@@ -301,11 +301,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_others_is_replaced() {
+    fn foreign_files_are_not_replaced() {
         for (name, bytes) in model("new", &NEW) {
             let folder = tempfile::tempdir().unwrap();
             let folder = folder.path();
-            // Of somebody else, even if it looks like ours, where there is no model.
+            // A file without a model next to it is foreign, even if it looks like one of Chumoku's.
             let bytes = if name == CONFIG { b"{\"model_type\": \"bert\"}".to_vec() } else { bytes };
             fs::write(folder.join(name), &bytes).unwrap();
             let error = write_files(folder, &model("new", &NEW)).unwrap_err().to_string();
@@ -313,18 +313,18 @@ mod tests {
             assert_eq!(entry_names(folder), [name]);
             assert_eq!(fs::read(folder.join(name)).unwrap(), bytes);
         }
-        // A card of the user's own in the place of the model's.
+        // The user's own card instead of the model's.
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write_files(folder, &model("old", &OLD)).unwrap();
         fs::write(folder.join(CARD), "# My project").unwrap();
         assert!(write_files(folder, &model("new", &NEW)).unwrap_err().to_string().contains(CARD));
         assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
-        // A model's card is known in either language.
+        // A model's card is recognized in both languages.
         fs::write(folder.join(CARD), "# テキスト分類\n\nChumoku 0.1.0 でゼロから学習しました。").unwrap();
         write_files(folder, &model("old", &OLD)).unwrap();
         fs::remove_file(folder.join(CARD)).unwrap();
-        // One that was put there while the new model was made, likewise: the old model stays beside it.
+        // Also a card that appeared while the new model was trained. The old model stays.
         let next = folder.join(super::super::NEXT_RUN);
         fs::create_dir(&next).unwrap();
         write_files(&next, &model("new", &NEW)).unwrap();
@@ -333,14 +333,14 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.join(CARD)).unwrap(), "# My project");
         assert_eq!(fs::read_to_string(folder.join(WEIGHTS)).unwrap(), "old model.safetensors");
         fs::remove_file(folder.join(CARD)).unwrap();
-        // Nor a log of something else, whatever it is called.
+        // A foreign log, even under the reserved name.
         for log in ["{\"time\":1}", "GET /\n", "{\"step\":,\"epoch\":0}"] {
             fs::write(folder.join(LOG), log).unwrap();
             assert!(write_files(folder, &model("new", &NEW)).unwrap_err().to_string().contains(LOG), "{log}");
             assert_eq!(fs::read_to_string(folder.join(LOG)).unwrap(), log);
         }
         fs::remove_file(folder.join(LOG)).unwrap();
-        // What lies in a folder of ours is seen, and stays if that folder is to go.
+        // Foreign files in Chumoku's own folders are found, and stay when the folder is removed.
         fs::write(next.join("notes.txt"), "mine").unwrap();
         fs::create_dir(next.join(STAGED)).unwrap();
         fs::write(next.join(STAGED).join("draft.txt"), "mine").unwrap();
@@ -349,7 +349,7 @@ mod tests {
         assert!(remove_work_folder(&next).is_err());
         assert!(inner.iter().all(|name| fs::read_to_string(folder.join(name)).unwrap() == "mine"));
         fs::remove_dir_all(&next).unwrap();
-        // Whatever lies among the checkpoints stays.
+        // Foreign files among the checkpoints stay.
         checkpoint(folder, "step-0000000001");
         fs::write(folder.join("checkpoints/step-0000000001/notes.txt"), "mine").unwrap();
         assert_eq!(foreign_files(folder), ["checkpoints/step-0000000001/notes.txt"]);
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_leaves_nothing() {
+    fn a_failed_write_leaves_no_files() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let files = [(WEIGHTS, vec![1]), ("missing/config.json", vec![2])];
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_systems_leave_in_folders_is_nobodys() {
+    fn files_of_operating_systems_are_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write_files(folder, &model("old", &OLD)).unwrap();
@@ -385,7 +385,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn who_may_read_the_old_model_may_read_the_new_one_and_nobody_else() {
+    fn the_new_model_keeps_the_permissions_of_the_old_one() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(WEIGHTS);

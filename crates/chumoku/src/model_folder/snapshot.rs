@@ -1,9 +1,9 @@
-//! Reading a model folder as one whole, although `train --force` may replace its model meanwhile.
+//! Consistent reads of a model folder while `train --force` may replace its model.
 //!
-//! [`write_model`] gives each model a generation: a part of the SHA-256 of its weights and tokenizers. `config.json` and the
-//! metadata of each file of weights hold it. Every loader reads through a [`Snapshot`], which only [`read_snapshot`] hands out. That
-//! function reads again when the files are of two models, or when `config.json` changed while they were read. Files from
-//! elsewhere, and those of older versions, have no generation and are read as they are.
+//! [`write_model`] gives each model a generation: a part of the SHA-256 of its weights and tokenizers. `config.json`
+//! and the metadata of each weights file hold it. Every loader reads through a [`Snapshot`], which only
+//! [`with_snapshot`] creates. That function reads again if the files belong to two models, or if `config.json` changed
+//! during the read. Files of other programs and older versions have no generation and are not checked.
 
 use super::entry_type::EntryType;
 use super::files::{
@@ -22,19 +22,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The key of `config.json` under which a model in the form of Hugging Face has the settings that are ours.
+/// The key of `config.json` that holds Chumoku's settings in a model in the format of Hugging Face.
 pub(crate) const CHUMOKU_KEY: &str = "chumoku";
 
-/// Files that a folder has of its training, which no answer depends on.
+/// Files about the training, which no prediction depends on.
 pub(super) const TRAINING_FILES: [&str; 5] = [CARD, LOG, METRICS, TRAINED_ON, TUNE_LOG];
 
-/// How often a folder is read before the reader gives up.
+/// The maximum number of attempts to read a folder.
 const MAX_ATTEMPTS: u32 = 5;
 
-/// The pause before the second attempt; it doubles with each.
+/// The pause before the second attempt. It doubles with each attempt.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A model folder while it is read; stands for its path.
+/// A model folder during a read. Dereferences to its path.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     folder: PathBuf,
@@ -44,7 +44,7 @@ pub(crate) struct Snapshot {
     is_mixed: AtomicBool,
 }
 
-/// Tells models in one folder apart: the SHA-256 of `config.json`, if the folder has one.
+/// Identifies one of several models that a folder holds over time: the SHA-256 of `config.json`, if there is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModelIdentity(Option<String>);
 
@@ -57,11 +57,11 @@ struct GenerationKeys {
     chumoku: Value,
 }
 
-/// The folder's state at one moment.
+/// The state of the folder at one moment.
 #[derive(PartialEq)]
 struct FolderState {
     config: Option<Vec<u8>>,
-    /// Whether files of a new model are on their way into the folder.
+    /// `true` while files of a new model move into the folder.
     is_moving: bool,
 }
 
@@ -98,36 +98,36 @@ impl Snapshot {
         Snapshot { folder: folder.to_owned(), generation, identity, is_mixed: AtomicBool::new(false) }
     }
 
-    /// A folder inside of this one, whose weights have no generation.
+    /// Returns a snapshot of a subfolder, whose weights have no generation.
     pub(crate) fn subfolder(&self, name: &str) -> Snapshot {
         let (generation, is_mixed) = (None, AtomicBool::new(false));
         Snapshot { folder: self.folder.join(name), generation, identity: ModelIdentity::default(), is_mixed }
     }
 
-    /// A folder that nobody else writes to.
+    /// Creates a snapshot of a folder that no other process writes to.
     #[cfg(test)]
     pub(crate) fn of(folder: &Path) -> Snapshot {
         Snapshot::new(folder, &FolderState::read(folder))
     }
 
-    /// Tells its model from others that the folder may hold later.
+    /// Returns the identity of the current model.
     pub(crate) fn identity(&self) -> &ModelIdentity {
         &self.identity
     }
 
-    /// The bytes of a file of weights.
+    /// Reads a weights file.
     ///
     /// # Errors
-    /// If it is missing, no plain file, or cannot be read.
+    /// If it is missing, not a plain file, or cannot be read.
     pub(crate) fn read_weights(&self, name: &str) -> Result<Vec<u8>> {
         failpoint::hit("weights");
         read_file(self, name)
     }
 
-    /// Checks that a file of weights, whose metadata this is, belongs to the model of `config.json`.
+    /// Checks that a weights file with this metadata belongs to the model of `config.json`.
     ///
     /// # Errors
-    /// If both have a generation, and another.
+    /// If both have a generation, and the generations differ.
     pub(crate) fn check_generation(&self, name: &str, metadata: Option<&HashMap<String, String>>) -> Result<()> {
         let (Some(expected), Some(found)) =
             (&self.generation, metadata.and_then(|metadata| metadata.get(GENERATION_KEY)))
@@ -148,16 +148,16 @@ impl Snapshot {
     }
 }
 
-/// The bytes of a file of the folder.
+/// Reads a file of the folder.
 ///
 /// # Errors
-/// If it is missing, no plain file, or cannot be read.
+/// If it is missing, not a plain file, or cannot be read.
 pub(crate) fn read_file(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let path = check_file(folder, name)?;
     std::fs::read(&path).map_err(Error::io("reading", path))
 }
 
-/// The text of a file of the folder.
+/// Reads a text file of the folder.
 ///
 /// # Errors
 /// If it cannot be read, or is not UTF-8.
@@ -172,10 +172,10 @@ pub(crate) fn read_text(folder: &Snapshot, name: &str) -> Result<String> {
     })
 }
 
-/// Reads a folder as one whole: hands a [`Snapshot`] to `read`, and again if the files that it found are of two models.
+/// Calls `read` with a [`Snapshot`] of the folder, and again if its files belong to two models.
 ///
 /// # Errors
-/// Those of `read`; if the model was replaced in each attempt, or its files are of two models and stay so.
+/// Those of `read`. Also if the model was replaced in each attempt, or the files still belong to two models.
 pub(crate) fn with_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
     retry_until_consistent(folder, |state| {
         let snapshot = Snapshot::new(folder, state);
@@ -184,8 +184,8 @@ pub(crate) fn with_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) ->
     })
 }
 
-/// Runs `read`, and runs it again if the folder's model was replaced meanwhile. All that `read` reads of the folder is then
-/// of one model.
+/// Runs `read`, and runs it again if the folder's model was replaced during the call. All files that `read` uses then
+/// belong to one model.
 ///
 /// ```
 /// # let folder = std::path::Path::new("no model");
@@ -196,18 +196,18 @@ pub(crate) fn with_snapshot<T>(folder: &Path, mut read: impl FnMut(&Snapshot) ->
 /// ```
 ///
 /// # Errors
-/// Those of `read`; if the model was replaced in each of several attempts.
+/// Those of `read`. Also if the model was replaced in each of several attempts.
 pub fn read_model_folder<T, E: From<Error>>(folder: &Path, mut read: impl FnMut() -> Result<T, E>) -> Result<T, E> {
     retry_until_consistent(folder, |_| (read(), false))
 }
 
-/// The path of a file of a model folder, also while the files of a new model move into the folder.
+/// Returns the path of a model file, also while the files of a new model move into the folder.
 #[must_use]
 pub fn model_file(folder: &Path, name: &str) -> PathBuf {
     current_path(folder, name)
 }
 
-/// `read` returns its result, and whether it found files of two models.
+/// Runs `read` until the folder stays unchanged. `read` returns its result, and whether it found files of two models.
 fn retry_until_consistent<T, E: From<Error>>(
     folder: &Path,
     mut read: impl FnMut(&FolderState) -> (Result<T, E>, bool),
@@ -220,7 +220,7 @@ fn retry_until_consistent<T, E: From<Error>>(
         let (found, is_mixed) = read(&before);
         let after = FolderState::read(folder);
         let is_same = before.config == after.config;
-        // While files move, one may be looked for where it was a moment ago.
+        // During a move, a file may no longer be at the path where it was found.
         let is_settled = is_same && !before.is_moving && !after.is_moving;
         match found {
             Ok(_) if !is_same => {}
@@ -238,13 +238,13 @@ fn retry_until_consistent<T, E: From<Error>>(
     Err(E::from(Error::Model { path: folder.to_owned(), problem }))
 }
 
-/// Makes `files` (name and bytes) those of the folder's model, with their generation: all of them or none.
+/// Replaces the folder's model with `files` (name and bytes) and their generation, all of them or none.
 ///
 /// # Errors
-/// If they cannot be written, or one would replace a file that is none of a model's.
+/// If they cannot be written, or a foreign file would be replaced.
 pub(crate) fn write_model(folder: &Path, mut files: Vec<(&'static str, Vec<u8>)>) -> Result<()> {
     let mut all = Fingerprint::new();
-    // Models of the same weights have the same files of weights, whatever their configurations say.
+    // The weights files depend only on the weights, not on the configuration.
     let is_counted = |name: &str| name != CONFIG && !TRAINING_FILES.contains(&name);
     for (name, bytes) in files.iter().filter(|(name, _)| is_counted(name)) {
         all.add(name.as_bytes());
@@ -261,7 +261,7 @@ pub(crate) fn write_model(folder: &Path, mut files: Vec<(&'static str, Vec<u8>)>
     write_files(folder, &files)
 }
 
-/// The text of `config.json` with the generation beside the version that wrote it.
+/// Returns the text of `config.json` with the generation added.
 fn insert_generation(config: &[u8], generation: &str) -> Vec<u8> {
     let mut config: Map<String, Value> = serde_json::from_slice(config).expect("a configuration is a JSON object");
     match config.get_mut(CHUMOKU_KEY).and_then(Value::as_object_mut) {
@@ -291,7 +291,7 @@ mod tests {
         ]
     }
 
-    /// The numbers of the files that a reader finds; `meanwhile` happens between configuration and weights.
+    /// Returns the model numbers in the files that a reader finds. `meanwhile` runs between configuration and weights.
     fn numbers(folder: &Path, meanwhile: impl Fn()) -> Result<[u8; 2]> {
         with_snapshot(folder, |folder| {
             let config = String::from_utf8(read_file(folder, CONFIG)?).unwrap();
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_replaced_while_it_is_read_is_read_again() {
+    fn a_model_that_is_replaced_during_a_read_is_read_again() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write_model(folder, model(1)).unwrap();
@@ -318,14 +318,14 @@ mod tests {
         };
         assert_eq!(numbers(folder, || meanwhile(2)).unwrap(), [3, 3]);
         assert_eq!(times.get(), 2);
-        // Without an end of it the reader gives up.
+        // If replacements never end, the reader gives up.
         let error = numbers(folder, || meanwhile(u8::MAX)).unwrap_err().to_string();
         assert!(error.contains("in each of 5 attempts"), "{error}");
         assert_eq!(times.get(), 2 + MAX_ATTEMPTS as u8);
     }
 
     #[test]
-    fn the_id_follows_from_weights_and_tokenizers() {
+    fn the_generation_depends_on_weights_and_tokenizers() {
         let id = |mut files: Files, change: &dyn Fn(&mut Files)| {
             let folder = tempfile::tempdir().unwrap();
             change(&mut files);
@@ -336,7 +336,7 @@ mod tests {
         assert_eq!(id(model(1), &|files| files[2].1 = vec![9]), same);
         assert_ne!(id(model(2), &|_| {}), same);
         assert_ne!(id(model(1), &|files| files.push((TOKENIZER, vec![1]))), same);
-        // A model in the form of Hugging Face has it among the settings that are ours.
+        // A model in the format of Hugging Face holds it in Chumoku's settings.
         let theirs = |files: &mut Files| {
             files[0].1 = b"{\"model_type\":\"bert\",\"chumoku\":{\"chumoku_version\":\"0.1.0\"}}".to_vec();
         };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_two_models_are_told() {
+    fn files_of_two_models_are_detected() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         write_model(folder, model(1)).unwrap();
@@ -354,14 +354,14 @@ mod tests {
         std::fs::write(&weights, of_the_first).unwrap();
         let error = numbers(folder, || {}).unwrap_err().to_string();
         assert!(error.contains(WEIGHTS) && error.contains("those of another"), "{error}");
-        // Where one of the two says nothing, they are read as they are.
+        // If one file has no generation, the files are not checked.
         std::fs::write(&config, "{\"model_type\":\"chumoku_3\"}").unwrap();
         assert_eq!(numbers(folder, || {}).unwrap(), [3, 1]);
     }
 
-    /// A file that the new model lacks is none of its files, even before the old one is removed.
+    /// A file that the new model lacks does not belong to it, even before the old file is removed.
     #[test]
-    fn files_of_the_old_model_are_not_read_while_the_new_one_arrives() {
+    fn files_of_the_old_model_are_not_read_during_a_move() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let mut old = model(1);
@@ -374,7 +374,7 @@ mod tests {
         }
         assert!(!current_path(folder, TOKENIZER_CONFIG).exists());
         assert_eq!(numbers(folder, || {}).unwrap(), [2, 2]);
-        // Nor is what no model has looked for elsewhere than in the folder.
+        // Files that belong to no model are read from the folder itself.
         std::fs::write(folder.join("vocab.txt"), "a").unwrap();
         assert!(current_path(folder, "vocab.txt").exists());
     }

@@ -1,34 +1,34 @@
-//! Tensors as a safetensors file.
+//! Writing tensors as a safetensors file.
 
 use crate::sorting;
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
 
-/// Names, types, shapes and bytes of tensors, to be written.
+/// Names, types, shapes and bytes of tensors for writing.
 pub(crate) type Tensors = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
 
 /// The key of a model's generation in `config.json` and in the metadata of weights.
 pub(super) const GENERATION_KEY: &str = "chumoku_generation";
-/// Hexadecimal digits of a generation.
+/// The number of hexadecimal digits of a generation.
 pub(super) const GENERATION_DIGITS: usize = 32;
-/// How each file of weights begins behind the length of its header, up to the digits of the generation. Other programs
-/// refuse metadata that does not name a framework.
+/// The start of the header in each weights file, up to the digits of the generation. Other programs reject metadata
+/// that does not name a framework.
 const HEADER_PREFIX: &str = "{\"__metadata__\":{\"format\":\"pt\",\"";
-/// Bytes before the header.
+/// The number of bytes before the header.
 const HEADER_LENGTH_BYTES: usize = 8;
 
-/// Where the digits of the generation stand.
+/// Returns the byte range of the generation's digits.
 fn generation_range() -> std::ops::Range<usize> {
     let start = HEADER_LENGTH_BYTES + HEADER_PREFIX.len() + GENERATION_KEY.len() + "\":\"".len();
     start..start + GENERATION_DIGITS
 }
 
-/// The bytes of a `model.safetensors`, with a generation of zeros.
+/// Returns the bytes of a `model.safetensors`, with a generation of zeros.
 ///
-/// The crate `safetensors` writes several keys of metadata in an order that changes from run to run.
+/// The crate `safetensors` writes several metadata keys in an order that changes from run to run.
 pub(crate) fn serialize_tensors(tensors: &Tensors) -> Vec<u8> {
     let mut tensors: Vec<_> = tensors.iter().collect();
-    // Wide numbers first, so that each array is aligned.
+    // Wide types first, so that each array is aligned.
     sorting::sort_by(&mut tensors, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let mut header = Map::new();
     header.insert("__metadata__".into(), json!({ "format": "pt", GENERATION_KEY: "0".repeat(GENERATION_DIGITS) }));
@@ -47,7 +47,7 @@ pub(crate) fn serialize_tensors(tensors: &Tensors) -> Vec<u8> {
     file
 }
 
-/// Writes the generation into the bytes that [`serialize`] made.
+/// Writes the generation into the bytes of [`serialize_tensors`].
 pub(super) fn set_generation(file: &mut [u8], generation: &str) {
     file[generation_range()].copy_from_slice(generation.as_bytes());
 }

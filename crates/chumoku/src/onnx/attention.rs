@@ -10,20 +10,21 @@ use chumoku_kernels::{bf16, f16};
 
 /// The ONNX operator `Attention` of opset 23 to 25.
 ///
-/// `Y = softmax(softcap(scale · Q Kᵀ) + attn_mask) V`, where K and V stand behind the past ones, and causality, windows,
-/// boolean masks and `nonpad_kv_seqlen` forbid pairs. A query with nothing to attend to gets 0, and so does its row of
-/// `qk_matmul_output` of mode 3. What is forbidden reaches neither, even if it is NaN; in modes 0 and 1 products stand as
-/// they are.
+/// Computes `Y = softmax(softcap(scale · Q Kᵀ) + attn_mask) V`. Past keys and values precede the new ones in K and V.
+/// Causality, windows, boolean masks and `nonpad_kv_seqlen` hide query–key pairs. A query with no visible key gets 0,
+/// and so does its row of `qk_matmul_output` in mode 3. Hidden keys and values affect neither, even if they are NaN.
+/// Modes 0 and 1 return the unmasked products.
 ///
-/// f32 and f64 run the kernels of [`chumoku_kernels`]; all in f64 where V, the mask or `softmax_precision` is f64. f16 and
-/// bf16 are rounded after every step, as the operator's definition is: their results are those of ONNX's reference, and
-/// less exact than the kernels', which keep sums in f32 until the end.
+/// Inputs of f32 and f64 run the kernels of [`chumoku_kernels`]. Everything runs in f64 if V, the mask or
+/// `softmax_precision` is f64. Inputs of f16 and bf16 are rounded after every step, as the operator defines it. Their
+/// results match ONNX's reference, and are less exact than the kernels', which keep sums in f32 until the end.
 ///
 /// # Errors
-/// [`crate::Error::Operator`] if types, shapes or attributes do not fit, or a result does not fit into memory; it names the input.
+/// [`crate::Error::Operator`], naming the input, if types, shapes or attributes do not fit, or if a result does not fit
+/// into memory.
 ///
-/// Source: the text of the operator, <https://onnx.ai/onnx/operators/onnx__Attention.html>, with softcap before masks in
-/// every opset, as its errata have it.
+/// Source: the operator's specification, <https://onnx.ai/onnx/operators/onnx__Attention.html>, with softcap before
+/// masks in every opset, as in its errata.
 ///
 /// ```
 /// use chumoku::onnx::{Attributes, Inputs, Tensor, Wanted, attention};
@@ -66,7 +67,7 @@ pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Wanted) -
     Ok(Outputs { output, present_key, present_value, qk_matmul_output })
 }
 
-/// Refuses results that do not fit into memory, before the work starts; the largest is named.
+/// Returns an error, before any work, if the results do not fit into memory. It names the largest result.
 fn check_memory(problem: &Problem, wanted: Wanted) -> Result<()> {
     let bytes =
         |shape: &[usize], float: Float| shape.iter().map(|&axis| axis as f64).product::<f64>() * float.bytes() as f64;
@@ -95,13 +96,13 @@ fn check_memory(problem: &Problem, wanted: Wanted) -> Result<()> {
     Err(crate::Error::operator(
         name,
         crate::tr!(
-            "with its shape {shape:?} the results take {needed} of memory, and {free} are free; {advice}",
+            "with shape {shape:?} the results need {needed} of memory, and {free} are free; {advice}",
             "形 {shape:?} では結果に {needed} のメモリが必要ですが、空きは {free} です。{advice}"
         ),
     ))
 }
 
-/// Past rows, and behind them new ones: (B, H_kv, P + S, dim).
+/// Concatenates past and new rows: (B, H_kv, P + S, dim).
 fn joined<T: FloatElement>(name: &'static str, past: Option<&Tensor>, new: &Tensor, place: Place) -> Result<Tensor> {
     let past_len = past.map_or(0, |past| past.shape()[2]);
     let shape = place.dense(past_len + place.length).bhld();

@@ -1,4 +1,4 @@
-//! The arithmetic of the operator `Attention` by the kernels, and what both ways of computing it share.
+//! Computes the operator `Attention` with the kernels, and holds what both implementations share.
 
 use super::float::{FloatElement, numbers, room, tensor};
 use super::problem::{Place, Problem};
@@ -8,20 +8,20 @@ use crate::tensors::Tensor;
 use chumoku_kernels::{Attention, Causal, Element, HeadsMut, Mask, MaskView, Real, ScoreStage, parallel};
 use std::borrow::Cow;
 
-/// Checked inputs, with past and new keys and values together.
+/// Checked inputs, with past and new keys and values concatenated.
 #[derive(Clone, Copy)]
 pub(super) struct Operands<'a> {
     pub(super) problem: &'a Problem,
     pub(super) inputs: Inputs<'a>,
-    /// Where all keys lie.
+    /// Layout of all keys.
     pub(super) key: Place,
     pub(super) value: Place,
 }
 
-/// Y, and `qk_matmul_output` if it was wanted.
+/// Y, and `qk_matmul_output` if requested.
 pub(super) type Results = (Tensor, Option<Tensor>);
 
-/// The entries of a mask, one after another.
+/// The entries of a mask, flattened.
 pub(super) enum Entries<'a, S: Clone> {
     None,
     Boolean(Cow<'a, [bool]>),
@@ -29,7 +29,7 @@ pub(super) enum Entries<'a, S: Clone> {
 }
 
 impl Operands<'_> {
-    /// By the kernels, with products and sums in `T`.
+    /// Runs the kernels, with products and sums in `T`.
     pub(super) fn run<T: FloatElement + Real>(&self, wants_scores: bool) -> Result<Results> {
         let problem = self.problem;
         let query = numbers::<T>(self.inputs.query);
@@ -80,14 +80,15 @@ impl Operands<'_> {
         }
     }
 
-    /// With causality, window, key lengths and mask. The mask may end before the keys do: `args` has those it reaches.
+    /// Adds causality, window, key lengths and mask. The mask may end before the keys do; `args` has only the keys that
+    /// it covers.
     pub(super) fn masked<'a, T: Element>(
         &'a self,
         mut args: Attention<'a, T>,
         entries: &'a Entries<'_, T::Sum>,
     ) -> Result<Attention<'a, T>> {
         let problem = self.problem;
-        // Where query 0 stands among the keys.
+        // Position of query 0 among the keys.
         let diagonal = match (problem.past, &problem.key_lengths) {
             (Some(past), _) => Causal::Offset(past as i64),
             (None, Some(_)) => Causal::BottomRight,

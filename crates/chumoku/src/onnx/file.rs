@@ -1,4 +1,4 @@
-//! The operator `Attention` on the tensors of a file.
+//! Runs the operator `Attention` on the tensors of a file.
 
 use super::attention::attention;
 use super::schema::{Attributes, Inputs, Wanted};
@@ -6,22 +6,22 @@ use crate::tensors::{Tensor, TensorFile};
 use crate::tr;
 use crate::{Error, Result};
 
-/// The operator's inputs, as files name them.
+/// Names of the operator's inputs in files.
 pub const INPUTS: [&str; 7] = ["Q", "K", "V", "attn_mask", "past_key", "past_value", "nonpad_kv_seqlen"];
-/// The operator's outputs, as files name them.
+/// Names of the operator's outputs in files.
 pub const OUTPUTS: [&str; 4] = ["Y", "present_key", "present_value", "qk_matmul_output"];
 
-/// Reads the operator's inputs from a file, runs it, and gives its outputs as a file.
+/// Reads the operator's inputs from a file, runs it, and returns its outputs as a file.
 ///
-/// Inputs are named as in [`INPUTS`], or with `in.` before it. In files of the second form the metadata may hold
-/// `attributes`, a JSON object, used where `flags` leave one out. `out.*` and tensors named as outputs are not read; any
-/// other tensor is an error, because a mask of a wrong name would else be left out in silence.
+/// Inputs are named as in [`INPUTS`], optionally with the prefix `in.`. With the prefix, the metadata may contain
+/// `attributes`, a JSON object; `flags` take precedence over it. `out.*` and tensors named as outputs are ignored. Any
+/// other tensor is an error, because a misspelled mask would otherwise be ignored silently.
 ///
-/// Y is always given; present keys and values where there are past ones, and `qk_matmul_output` where its mode is given;
-/// and each also where the metadata's `node_outputs`, or the name of an `out.*` tensor, asks for it.
+/// Y is always returned. Present keys and values are returned if past ones are given, and `qk_matmul_output` if its
+/// mode is given. The metadata's `node_outputs`, or the name of an `out.*` tensor, requests them too.
 ///
 /// # Errors
-/// If an input is missing, or as [`attention`].
+/// If an input is missing, and as for [`attention`].
 pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
     let mut found: [Option<&Tensor>; 7] = [None; 7];
     for (name, tensor) in &file.tensors {
@@ -31,14 +31,14 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
                 return Err(Error::operator(
                     plain,
                     tr!(
-                        "it is there twice, as {plain} and in.{plain}; keep one",
+                        "found twice, as {plain} and in.{plain}; keep one",
                         "{plain} と in.{plain} の 2 つがあります。どちらか 1 つにしてください"
                     ),
                 ));
             }
         } else if !name.starts_with("out.") && !OUTPUTS.contains(&name.as_str()) {
             let problem = tr!(
-                "expected tensors of the names {}; rename it or take it out",
+                "expected one of the names {}; rename or remove it",
                 "使えるテンソル名は {} です。名前を変えるか、取り除いてください",
                 INPUTS.join(", ")
             );
@@ -71,7 +71,7 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
     let mut asked: Vec<String> =
         file.tensors.keys().filter_map(|name| Some(name.strip_prefix("out.")?.to_owned())).collect();
     if file.tensors.keys().any(|name| name.starts_with("in.")) {
-        // As an object first: a struct would also be read from a list.
+        // Parse as an object first: serde would also read the struct from a list.
         let given = metadata(file, "attributes", |text| {
             let object: serde_json::Map<_, _> = serde_json::from_slice(text.as_bytes())?;
             serde_json::from_value(object.into())
@@ -90,7 +90,7 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
     Ok(TensorFile { tensors: named.collect(), ..TensorFile::default() })
 }
 
-/// A text of the metadata, or what stands for none.
+/// Parses an entry of the metadata; returns the default if it is missing.
 fn metadata<T: Default>(file: &TensorFile, key: &str, read: impl Fn(&str) -> serde_json::Result<T>) -> Result<T> {
     let Some(text) = file.metadata.get(key) else { return Ok(T::default()) };
     read(text).map_err(|error| {

@@ -1,4 +1,4 @@
-//! The floating-point types of operators, and tensors of one as numbers of another.
+//! Floating-point types of operators, and conversion between them.
 
 use crate::tensors::Tensor;
 use crate::{Error, Result};
@@ -16,7 +16,7 @@ pub(super) enum Float {
 }
 
 impl Float {
-    /// Bytes of a number.
+    /// Returns the bytes per number.
     pub(super) fn bytes(self) -> usize {
         match self {
             Float::F64 => 8,
@@ -25,7 +25,7 @@ impl Float {
         }
     }
 
-    /// The type of a tensor, if it is one.
+    /// Returns the type of a tensor, if it is a floating-point type.
     pub(super) fn of(tensor: &Tensor) -> Option<Float> {
         match tensor {
             Tensor::F32(_) => Some(Float::F32),
@@ -37,7 +37,7 @@ impl Float {
     }
 }
 
-/// The same expression with `T` as the type that a [`Float`] names.
+/// Evaluates an expression with `T` as the type that a [`FloatType`] names.
 macro_rules! for_float {
     ($float:expr, $T:ident => $result:expr) => {
         match $float {
@@ -62,10 +62,10 @@ macro_rules! for_float {
 }
 pub(super) use for_float;
 
-/// A number type that tensors can hold.
+/// A floating-point type that tensors can hold.
 pub(super) trait FloatElement: Element {
     const FLOAT: Float;
-    /// The array, if the tensor is of this type.
+    /// Returns the array if the tensor is of this type.
     fn array(tensor: &Tensor) -> Option<&ArrayD<Self>>;
     fn tensor(shape: &[usize], numbers: Vec<Self>) -> Tensor;
 }
@@ -88,8 +88,8 @@ macro_rules! float_elements {
 }
 float_elements!(f32 => F32, f64 => F64, f16 => F16, bf16 => Bf16);
 
-/// The numbers of a tensor in row-major order: its own if it has this type and order, else copies. What is not floating
-/// point becomes 0 or 1, or the nearest number.
+/// Returns the numbers of a tensor in row-major order. Borrows them if type and order match, otherwise copies. Integers
+/// and booleans are converted; `true` becomes 1.
 pub(super) fn numbers<T: FloatElement>(tensor: &Tensor) -> Cow<'_, [T]> {
     if let Some(numbers) = T::array(tensor).and_then(|array| array.as_slice()) {
         return Cow::Borrowed(numbers);
@@ -97,7 +97,7 @@ pub(super) fn numbers<T: FloatElement>(tensor: &Tensor) -> Cow<'_, [T]> {
     Cow::Owned(tensor.iter().map(T::round_from).collect())
 }
 
-/// Numbers as a tensor of a type, rounded to it if it is another.
+/// Builds a tensor of type `float`, rounding the numbers if necessary.
 pub(super) fn tensor<T: FloatElement>(numbers: Vec<T>, shape: &[usize], float: Float) -> Tensor {
     let tensor = T::tensor(shape, numbers);
     if float == T::FLOAT {
@@ -109,11 +109,10 @@ pub(super) fn tensor<T: FloatElement>(numbers: Vec<T>, shape: &[usize], float: F
     })
 }
 
-/// Zeros of a shape; an error that names the result if there is no memory for them.
+/// Allocates zeros of a shape. The error names the result if memory does not suffice.
 pub(super) fn room<T: Element>(name: &'static str, shape: &[usize]) -> Result<Vec<T>> {
     let no_memory = || {
-        let problem =
-            crate::tr!("there is no memory for its shape {shape:?}", "形 {shape:?} のためのメモリがありません");
+        let problem = crate::tr!("not enough memory for shape {shape:?}", "形 {shape:?} に必要なメモリが足りません");
         Error::operator(name, problem)
     };
     let size = shape.iter().try_fold(1usize, |size, &axis| size.checked_mul(axis)).ok_or_else(no_memory)?;

@@ -1,17 +1,17 @@
-//! Operators of ONNX, as their text defines them, over [`Tensor`]s, and classifiers as ONNX files.
+//! ONNX operators over [`Tensor`]s, following their specification, and export of classifiers to ONNX files.
 //!
-//! [`attention`] is the operator `Attention` of opset 23 to 25; [`attend`] takes its inputs and attributes from a file.
-//! [`export_classifier`] writes a classifier's network in ONNX's standard operators.
+//! [`attention`] is the operator `Attention` of opset 23 to 25. [`attend`] reads its inputs and attributes from a file.
+//! [`export_classifier`] writes a classifier's network with ONNX's standard operators.
 //!
 //! # Files
 //!
 //! - `attention`: the operator
-//! - `compute`: f32 and f64, by the kernels
+//! - `compute`: f32 and f64, with the kernels
 //! - `export`: classifiers as ONNX files
 //! - `file`: the operator on the tensors of a file
 //! - `float`: number types of tensors
-//! - `problem`: checks of inputs and attributes
-//! - `schema`: attributes, inputs and outputs
+//! - `operator_params`: checks of inputs and attributes
+//! - `operator_schema`: attributes, inputs and outputs
 //! - `stepwise`: f16 and bf16, rounded after every step
 
 mod attention;

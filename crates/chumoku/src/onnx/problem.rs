@@ -1,4 +1,4 @@
-//! The checks of the operator `Attention`: inputs and attributes in, what is to be computed out.
+//! Checks the inputs and attributes of the operator `Attention`, and derives its parameters.
 
 use super::float::Float;
 use super::schema::{Attributes, Inputs};
@@ -8,47 +8,47 @@ use crate::tr;
 use crate::{Error, Result};
 use chumoku_kernels::{Heads, ScoreStage};
 
-/// Inputs that fit one another, and attributes in their ranges.
+/// Checked parameters: inputs fit one another, and attributes are in range.
 #[derive(Debug)]
 pub(super) struct Problem {
     pub(super) query: Place,
-    /// Of the new keys, without the past.
+    /// Layout of the new keys, without the past.
     pub(super) key: Place,
     pub(super) value: Place,
-    /// The number of past keys, if there are such inputs.
+    /// Number of past keys, if past inputs are given.
     pub(super) past: Option<usize>,
-    /// Past keys and new ones.
+    /// Number of past and new keys.
     pub(super) total: usize,
-    /// The keys that the mask reaches; no query sees those beyond.
+    /// Number of keys that the mask covers; the others are hidden from every query.
     pub(super) reach: usize,
     pub(super) key_lengths: Option<Vec<usize>>,
     pub(super) scale: f64,
     pub(super) softcap: Option<f64>,
     pub(super) is_causal: bool,
-    /// The keys that are seen to the left and to the right.
+    /// Window size to the left and to the right.
     pub(super) window: [Option<usize>; 2],
-    /// What `qk_matmul_output` is.
+    /// Stage of the scores in `qk_matmul_output`.
     pub(super) stage: ScoreStage,
-    /// The type of Q, and of the results.
+    /// Type of Q, and of the results.
     pub(super) float: Float,
-    /// The type of V.
+    /// Type of V.
     pub(super) value_float: Float,
-    /// The type to compute in.
+    /// Type to compute in.
     pub(super) compute_in: Float,
-    /// The type that softmax is asked to be computed in.
+    /// Requested type of softmax.
     pub(super) softmax_in: Float,
 }
 
-/// Where the rows of heads lie in a contiguous tensor of three or four axes.
+/// The layout of heads in a contiguous tensor of three or four axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) batch: usize,
     pub(super) heads: usize,
     pub(super) length: usize,
     pub(super) dim: usize,
-    /// The length of the tensor, of which the first `length` rows count.
+    /// Length of the stored tensor; only the first `length` rows are used.
     stored: usize,
-    /// Whether a row holds all heads: (B, L, H · dim), else (B, H, L, dim).
+    /// True if a row holds all heads: (B, L, H · dim) rather than (B, H, L, dim).
     heads_in_rows: bool,
 }
 
@@ -73,7 +73,7 @@ impl Place {
                     Error::operator(
                         flag,
                         tr!(
-                            "it must be given, because {name} has three axes: {shape:?}",
+                            "required, because {name} has three axes: {shape:?}",
                             "{name} は 3 軸（{shape:?}）なので指定が必要です"
                         ),
                     )
@@ -110,17 +110,17 @@ impl Place {
         Ok(place)
     }
 
-    /// (B, H, `length`, dim), contiguous.
+    /// Returns the contiguous layout (B, H, `length`, dim).
     pub(super) fn dense(self, length: usize) -> Place {
         Place { length, stored: length, heads_in_rows: false, ..self }
     }
 
-    /// The first rows of each head.
+    /// Keeps the first rows of each head.
     pub(super) fn first(self, length: usize) -> Place {
         Place { length, ..self }
     }
 
-    /// The same rows, of another width.
+    /// Changes the width of the rows.
     pub(super) fn with_dim(self, dim: usize) -> Place {
         Place { dim, ..self }
     }
@@ -129,7 +129,7 @@ impl Place {
         [self.batch, self.heads, self.length, self.dim]
     }
 
-    /// Of the tensor.
+    /// Returns the shape of the tensor.
     pub(super) fn shape(self) -> Vec<usize> {
         match self.heads_in_rows {
             true => vec![self.batch, self.stored, self.heads.saturating_mul(self.dim)],
@@ -159,10 +159,7 @@ impl Problem {
         let total = total.ok_or_else(|| {
             Error::operator(
                 "past_key",
-                tr!(
-                    "past and new keys are more than can be counted",
-                    "過去のキーと新しいキーの合計が数えられる範囲を超えています"
-                ),
+                tr!("the number of past and new keys overflows", "過去のキーと新しいキーの合計が大きすぎます"),
             )
         })?;
         let key_lengths = key_lengths(inputs, query.batch, total)?;
@@ -206,17 +203,17 @@ impl Problem {
         })
     }
 
-    /// The keys of sequence `s` that masks can let a query see.
+    /// Returns the number of keys of sequence `s` that a query may see.
     pub(super) fn keys_of(&self, s: usize) -> usize {
         self.key_lengths.as_ref().map_or(self.reach, |lengths| lengths[s])
     }
 
-    /// Of `qk_matmul_output`: (B, H, L, P + S).
+    /// Returns the shape of `qk_matmul_output`: (B, H, L, P + S).
     pub(super) fn scores_shape(&self) -> [usize; 4] {
         [self.query.batch, self.query.heads, self.query.length, self.total]
     }
 
-    /// What `qk_matmul_output` is for keys beyond those.
+    /// Returns the value of `qk_matmul_output` for hidden keys.
     pub(super) fn unseen(&self) -> f64 {
         if self.stage == ScoreStage::Masked { f64::NEG_INFINITY } else { 0.0 }
     }
@@ -259,7 +256,7 @@ fn same(name: &'static str, what: &str, found: usize, expected: usize, other: &s
     }
 }
 
-/// Where the heads of Q, K and V lie, which fit one another.
+/// Returns the layouts of Q, K and V after checking that they fit one another.
 fn places(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[Place; 3]> {
     let query = Place::of("Q", inputs.query, ("q_num_heads", attributes.q_num_heads))?;
     let key = Place::of("K", inputs.key, ("kv_num_heads", attributes.kv_num_heads))?;
@@ -291,7 +288,7 @@ fn places(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[Place; 3]> {
     Ok([query, key, value])
 }
 
-/// The type that softmax is asked to be computed in; that of Q unless it is named.
+/// Returns the requested type of softmax; by default that of Q.
 fn softmax_in(attributes: &Attributes, float: Float) -> Result<Float> {
     match attributes.softmax_precision {
         None => Ok(float),
@@ -340,7 +337,7 @@ fn softcap(attributes: &Attributes) -> Result<Option<f64>> {
     Ok(Some(softcap).filter(|&cap| cap > 0.0))
 }
 
-/// What `qk_matmul_output` is asked to be.
+/// Returns the requested stage of `qk_matmul_output`.
 fn stage(attributes: &Attributes) -> Result<ScoreStage> {
     match attributes.qk_matmul_output_mode.unwrap_or(0) {
         0 => Ok(ScoreStage::Scaled),
@@ -354,7 +351,7 @@ fn stage(attributes: &Attributes) -> Result<ScoreStage> {
     }
 }
 
-/// The number of past keys.
+/// Returns the number of past keys after checking the past inputs.
 fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> {
     let (past_key, past_value) = match (inputs.past_key, inputs.past_value) {
         (None, None) => return Ok(None),
@@ -362,19 +359,19 @@ fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> 
         (Some(_), None) => {
             return Err(Error::operator(
                 "past_value",
-                tr!("it must be given, because past_key is", "past_key があるときは、これも必要です"),
+                tr!("required together with past_key", "past_key と一緒に指定する必要があります"),
             ));
         }
         (None, Some(_)) => {
             return Err(Error::operator(
                 "past_key",
-                tr!("it must be given, because past_value is", "past_value があるときは、これも必要です"),
+                tr!("required together with past_value", "past_value と一緒に指定する必要があります"),
             ));
         }
     };
     if inputs.key_lengths.is_some() {
         let problem = tr!(
-            "it cannot be given together with past_key: K and V are then the whole cache",
+            "cannot be combined with past_key: K and V are then the whole cache",
             "past_key と同時には指定できません。このとき K と V はキャッシュ全体です"
         );
         return Err(Error::operator("nonpad_kv_seqlen", problem));
@@ -426,7 +423,7 @@ fn key_lengths(inputs: &Inputs<'_>, batch: usize, total: usize) -> Result<Option
     checked.collect::<Result<_>>().map(Some)
 }
 
-/// The length of the mask's last axis, or all keys without one; checks its type and shape.
+/// Returns the length of the mask's last axis, or the number of keys without a mask. Checks its type and shape.
 fn mask_reach(mask: Option<&Tensor>, sizes: [usize; 3], total: usize) -> Result<usize> {
     let Some(mask) = mask else { return Ok(total) };
     if let Tensor::I64(_) = mask {

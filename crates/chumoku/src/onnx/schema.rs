@@ -1,34 +1,34 @@
-//! What the operator `Attention` takes and gives: its attributes, inputs and outputs.
+//! The attributes, inputs and outputs of the operator `Attention`.
 
 use crate::tensors::Tensor;
 use crate::tr;
 use serde::{Deserialize, Deserializer};
 
-/// The operator's attributes, named as ONNX names them; what is `None` has ONNX's default.
+/// The operator's attributes, under ONNX's names; `None` means ONNX's default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Attributes {
-    /// Query i sees the keys up to its own place: `i + past keys`, or `i + nonpad_kv_seqlen − queries`, or `i`.
+    /// Causal masking: query i sees the keys up to its own position, which is `i + past keys`, or `i + nonpad_kv_seqlen
+    /// − queries`, or `i`.
     #[serde(deserialize_with = "zero_or_one")]
     pub is_causal: Option<bool>,
-    /// The factor on the products of queries and keys; 1/√dim by default.
+    /// Factor of the products of queries and keys; 1/√dim by default.
     pub scale: Option<f64>,
-    /// Scores s become `softcap · tanh(s / softcap)` before masks are added; not if 0.
+    /// Scores s become `softcap · tanh(s / softcap)` before masks are added; 0 disables it.
     pub softcap: Option<f64>,
-    /// Query heads, for inputs of three axes.
+    /// Number of query heads, for inputs with three axes.
     pub q_num_heads: Option<i64>,
-    /// Heads of keys and values, for inputs of three axes.
+    /// Number of key and value heads, for inputs with three axes.
     pub kv_num_heads: Option<i64>,
-    /// What `qk_matmul_output` is: 0 (by default) `scale · Q Kᵀ`, 1 after softcap, 2 after masks, 3 the weights.
+    /// Contents of `qk_matmul_output`: 0 (default) `scale · Q Kᵀ`, 1 after softcap, 2 after masks, 3 the weights.
     pub qk_matmul_output_mode: Option<i64>,
-    /// The keys that a query sees before its own place; all if −1.
+    /// Number of keys that a query sees before its own position; −1 for all.
     pub left_window_size: Option<i64>,
-    /// The keys that a query sees after its own place; all if −1.
+    /// Number of keys that a query sees after its own position; −1 for all.
     pub right_window_size: Option<i64>,
-    /// The type in which softmax is computed: 1 f32, 10 f16, 11 f64, 16 bf16; the type of Q by default. For Q of f32 and f64
-    /// it is computed at least that exactly: 11 makes everything run in f64, by the plain version. For f16 and bf16 both 1
-    /// and 11 mean f32.
+    /// Type of softmax: 1 f32, 10 f16, 11 f64, 16 bf16; by default the type of Q. For f32 and f64 it is a lower bound:
+    /// 11 makes everything run in f64, with the reference implementation. For f16 and bf16, both 1 and 11 mean f32.
     pub softmax_precision: Option<i64>,
 }
 
@@ -44,7 +44,7 @@ fn zero_or_one<'de, D: Deserializer<'de>>(number: D) -> Result<Option<bool>, D::
 }
 
 impl Attributes {
-    /// These, and where one is `None` the other's.
+    /// Returns these attributes, with those of `other` in place of `None`.
     pub fn or(self, other: Attributes) -> Attributes {
         Attributes {
             is_causal: self.is_causal.or(other.is_causal),
@@ -60,8 +60,8 @@ impl Attributes {
     }
 }
 
-/// The operator's inputs. B sequences, H query heads, H_kv heads of keys and values of which H is a multiple, L queries,
-/// S keys, P past keys.
+/// The operator's inputs, for B sequences, H query heads, H_kv key and value heads (a divisor of H), L queries, S keys
+/// and P past keys.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Inputs<'a> {
@@ -69,21 +69,21 @@ pub struct Inputs<'a> {
     pub query: &'a Tensor,
     /// K: (B, H_kv, S, dim) or (B, S, H_kv · dim), of the type of Q.
     pub key: &'a Tensor,
-    /// V: (B, H_kv, S, value dim) or (B, S, H_kv · value dim), of a type of its own.
+    /// V: (B, H_kv, S, value dim) or (B, S, H_kv · value dim), of any floating-point type.
     pub value: &'a Tensor,
     /// `attn_mask`: one to four axes that broadcast to (B, H, L, P + S), of bool (`true` = attend) or floating point
-    /// (added to the scores). Where its last axis is shorter, no query sees the keys beyond.
+    /// (added to the scores). If its last axis is shorter, the keys beyond it are hidden.
     pub mask: Option<&'a Tensor>,
     /// `past_key`: (B, H_kv, P, dim), of the type of K.
     pub past_key: Option<&'a Tensor>,
     /// `past_value`: (B, H_kv, P, value dim), of the type of V.
     pub past_value: Option<&'a Tensor>,
-    /// `nonpad_kv_seqlen`: (B), the keys of each sequence that are no padding. Not with past keys.
+    /// `nonpad_kv_seqlen`: (B), the number of keys of each sequence without padding. Cannot be combined with past keys.
     pub key_lengths: Option<&'a Tensor>,
 }
 
 impl<'a> Inputs<'a> {
-    /// Queries, keys and values, and nothing else.
+    /// Creates inputs of queries, keys and values only.
     pub fn new(query: &'a Tensor, key: &'a Tensor, value: &'a Tensor) -> Self {
         Inputs { query, key, value, mask: None, past_key: None, past_value: None, key_lengths: None }
     }
@@ -93,9 +93,9 @@ impl<'a> Inputs<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Wanted {
-    /// `present_key` and `present_value`. They are there whenever past ones are given.
+    /// `present_key` and `present_value`. They are always computed if past ones are given.
     pub present: bool,
-    /// `qk_matmul_output`, which alone holds all B · H · L · (P + S) numbers.
+    /// `qk_matmul_output`, the only output with all B · H · L · (P + S) numbers.
     pub qk_matmul_output: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Wanted {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Outputs {
-    /// Y: (B, H, L, value dim) or (B, L, H · value dim), as Q, and of its type.
+    /// Y: (B, H, L, value dim) or (B, L, H · value dim), with the layout and type of Q.
     pub output: Tensor,
     /// `present_key`: (B, H_kv, P + S, dim), of the type of K.
     pub present_key: Option<Tensor>,

@@ -1,5 +1,5 @@
-//! The arithmetic of the operator `Attention` in f16 and bf16, as its definition has it: one operator after another, each
-//! of whose results is an array of that type.
+//! Computes the operator `Attention` in f16 and bf16 as its definition does: one operator after another, each with a
+//! result of that type.
 
 use super::compute::{Operands, Results};
 use super::float::{Float, FloatElement, numbers, room, tensor};
@@ -7,12 +7,12 @@ use super::problem::Problem;
 use crate::Result;
 use chumoku_kernels::{Attention, Heads, HeadsMut, Real, ScoreStage, bf16, f16, parallel};
 
-/// Longest row whose softmax is summed in bf16. Adding n numbers of 8 bits one after another errs by up to n/512 of their
-/// sum, and after some hundreds the sum no longer grows: longer rows are summed in f32.
+/// Longest row whose softmax is summed in bf16. Adding n numbers of 8 bits one after another has an error of up to
+/// n/512 of their sum, and after some hundreds the sum no longer grows. Longer rows are summed in f32.
 const SHORT: usize = 16;
 
 impl Operands<'_> {
-    /// Products are summed in f32 and rounded at their end; everything else is rounded number by number.
+    /// Sums products in f32 and rounds them at the end. Every other operation is rounded number by number.
     pub(super) fn run_stepwise<T: FloatElement>(&self, wants_scores: bool) -> Result<Results> {
         let problem = self.problem;
         let root = T::round_from(problem.scale.sqrt()).to_f64() as f32;
@@ -21,7 +21,7 @@ impl Operands<'_> {
         let value = numbers::<f32>(self.inputs.value);
         let value = self.value.heads(&value)?;
         let products = Attention::new(problem.query.heads(&query)?, self.key.heads(&key)?, value).scale(1.0);
-        // What masks add is what is left of the scores where all queries and keys are 0.
+        // With zero queries and keys, the scores are what the masks add.
         let zero = |heads, length| Heads::strided(&[0.0f32], [problem.query.batch, heads, length, 1], [0; 3]);
         let zero_key = zero(problem.key.heads, problem.reach)?;
         let entries = self.entries();
@@ -49,7 +49,7 @@ impl Operands<'_> {
     }
 }
 
-/// x as it is after rounding to `T`.
+/// Rounds x to `T`.
 fn round<T: FloatElement>(x: f32) -> f32 {
     T::round_from(f64::from(x)).to_f64() as f32
 }
@@ -58,19 +58,20 @@ struct Steps<'a> {
     problem: &'a Problem,
     /// √scale Q · (√scale K)ᵀ
     products: Attention<'a, f32>,
-    /// What masks add to scores.
+    /// The bias that masks add to scores.
     masks: Attention<'a, f32>,
     value: Heads<'a, f32>,
 }
 
 impl Steps<'_> {
-    /// The outputs of one sequence and head, (L, value dim), and where there is room its scores, (L, P + S).
+    /// Returns the outputs of one sequence and head, (L, value dim). Writes its scores, (L, P + S), unless `scores` is
+    /// empty.
     fn head<T: FloatElement>(&self, s: usize, h: usize, scores: &mut [T]) -> Result<Vec<T>> {
         let problem = self.problem;
         let [_, heads, queries, total] = problem.scores_shape();
         let (keys, key_head) = (problem.keys_of(s), h / (heads / problem.key.heads));
         let mut output: Vec<T> = room("Y", &[queries, problem.value.dim])?;
-        // So many rows that their scores stay small.
+        // Rows at a time, so that their scores stay small.
         let at_a_time = ((1 << 20) / total.max(1)).clamp(8, 64);
         for first in (0..queries).step_by(at_a_time) {
             let block = first..queries.min(first + at_a_time);
@@ -83,7 +84,7 @@ impl Steps<'_> {
                 self.row(row, bias, out);
                 let output = &mut output[i * problem.value.dim..][..problem.value.dim];
                 let mut sums = vec![0.0; output.len()];
-                // Keys that are not seen are left out, not multiplied by 0.
+                // Hidden keys are skipped, not multiplied by 0.
                 for (j, &weight) in row[..keys].iter().enumerate().filter(|&(j, _)| bias[j] != f32::NEG_INFINITY) {
                     let value = self.value.row(s, key_head, j);
                     sums.iter_mut().zip(value).for_each(|(sum, v)| *sum += weight * v);
@@ -94,7 +95,7 @@ impl Steps<'_> {
         Ok(output)
     }
 
-    /// Takes a row of products to weights, and writes what it is at the stage that is asked for to `out`.
+    /// Turns a row of products into weights. Writes the requested stage to `out`.
     fn row<T: FloatElement>(&self, row: &mut [f32], bias: &[f32], out: &mut [T]) {
         let problem = self.problem;
         let mut show = |stage, row: &[f32]| {
@@ -125,10 +126,11 @@ impl Steps<'_> {
     }
 }
 
-/// Softmax in place, every number rounded; the sum once at its end, or after each addition. 0 where the score is −∞.
+/// Applies softmax in place and rounds every number. The sum is rounded once at the end, or after each addition. Scores
+/// of −∞ give 0.
 ///
-/// Not the one of `chumoku_nn::probability`: the operator's definition rounds after every step, and a row of nothing but
-/// −∞ gives 0.
+/// It differs from `chumoku_nn::probability`: the operator's definition rounds after every step, and a row of only −∞
+/// gives 0.
 fn softmax(row: &mut [f32], round: impl Fn(f32) -> f32, rounds_additions: bool) {
     row.iter_mut().for_each(|x| *x = round(*x));
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, Real::max);

@@ -1,4 +1,4 @@
-//! The operator against loops that follow its text, number by number; what must not matter; what must be refused.
+//! Compares the operator with plain loops that follow its specification, and tests masking and errors.
 
 use super::*;
 use crate::tensors::TensorFile;
@@ -21,7 +21,7 @@ fn random(seed: &mut Random, shape: &[usize]) -> Tensor {
     tensor(shape, seed.numbers(shape.iter().product()))
 }
 
-/// A case of the operator, in f64 and four axes.
+/// A random case of the operator, with four axes.
 #[derive(Debug)]
 struct Case {
     /// batch, heads, key heads, queries, new keys, past keys, dim, value dim
@@ -98,7 +98,7 @@ impl Case {
             .unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Whether masks let query `i` of head `h` see key `j`, and what they add.
+    /// Returns what masks add to the score of query `i` and key `j` in head `h`; `None` if the key is hidden.
     fn bias(&self, b: usize, h: usize, i: usize, j: usize) -> Option<f64> {
         let [_, _, _, queries, _, past, ..] = self.sizes;
         let length = self.lengths.as_ref().map(|lengths| wide(lengths)[b] as i64);
@@ -139,7 +139,7 @@ impl Case {
         (bias > f64::NEG_INFINITY).then_some(bias)
     }
 
-    /// Y and the scores of all four modes.
+    /// Returns Y and the scores of all four modes.
     fn expected(&self) -> (Vec<f64>, [Vec<f64>; 4]) {
         let [batch, heads, key_heads, queries, new, past, dim, value_dim] = self.sizes;
         let [query, key, value] = self.tensors.each_ref().map(wide);
@@ -178,7 +178,7 @@ impl Case {
         (output, stages)
     }
 
-    /// The same case with its tensors in another type.
+    /// Converts the tensors to another type.
     fn converted(&self, to: fn(&Tensor) -> Tensor) -> Case {
         let mask = self.mask.as_ref().map(|mask| if let Tensor::Bool(_) = mask { mask.clone() } else { to(mask) });
         Case {
@@ -209,7 +209,7 @@ fn to_f64(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn every_option_as_the_text_says() {
+fn every_option_follows_the_specification() {
     for seed in 0..400 {
         let mode = seed as usize % 4;
         let case = Case::new(seed, mode as i64);
@@ -250,9 +250,9 @@ fn every_option_as_the_text_says() {
     }
 }
 
-/// Three axes are the same heads in another order.
+/// Inputs with three axes hold the same heads in another order.
 #[test]
-fn three_axes_as_four() {
+fn three_axes_give_the_same_result_as_four() {
     for seed in 0..60 {
         let case = Case::new(seed, 3);
         for case in [case.converted(Tensor::clone), case.converted(to_f64), case.converted(to_bf16)] {
@@ -283,9 +283,9 @@ fn three_axes_as_four() {
     }
 }
 
-/// Keys and values that no query sees are NaN or infinite, and nothing of it shows; in any type, at any stage that masks.
+/// NaN and infinite values in hidden keys and values affect no result, for any type and any stage after masking.
 #[test]
-fn what_is_masked_cannot_matter() {
+fn hidden_keys_and_values_have_no_effect() {
     let queries = 3;
     let random_ = &mut Random::new(3);
     let query = random(random_, &[1, 2, queries, 4]);
@@ -330,7 +330,7 @@ fn what_is_masked_cannot_matter() {
                 }
             }
         }
-        // Without a mask it shows.
+        // Without a mask they do.
         let (key, value) = (to(&poisoned(&key, f32::NAN)), to(&value));
         let outputs = attention(&Inputs::new(&to(&query), &key, &value), &Attributes::default(), Wanted::default());
         assert!(wide(&outputs.unwrap().output).iter().all(|x| x.is_nan()));
@@ -338,7 +338,7 @@ fn what_is_masked_cannot_matter() {
 }
 
 #[test]
-fn types_may_differ_where_the_text_allows() {
+fn types_may_differ_where_the_specification_allows() {
     let case = Case::new(11, 0);
     let [query, key, value] = &case.tensors;
     let wanted = Wanted { present: true, qk_matmul_output: true };
@@ -366,9 +366,9 @@ fn types_may_differ_where_the_text_allows() {
     }
 }
 
-/// In bf16 a long row is not summed until the sum no longer grows.
+/// A long row in bf16 is summed in f32, so the sum keeps growing.
 #[test]
-fn long_rows_of_bf16() {
+fn long_bf16_rows_are_summed_exactly() {
     let keys = 5000;
     let one = |length| to_bf16(&tensor(&[1, 1, length, 1], vec![1.0f32; length]));
     let value = to_bf16(&tensor(&[1, 1, keys, 1], (0..keys).map(|j| (j % 2) as f32).collect()));
@@ -377,9 +377,9 @@ fn long_rows_of_bf16() {
     assert!((y - 0.5).abs() < 4e-3, "{y}");
 }
 
-/// Each refusal names the input at fault.
+/// Each error names the input at fault.
 #[test]
-fn what_does_not_fit_is_refused() {
+fn unfitting_inputs_are_rejected() {
     let zeros = |shape: &[usize]| tensor(shape, vec![0.0f32; shape.iter().product()]);
     let q = zeros(&[2, 4, 3, 8]);
     let kv = zeros(&[2, 2, 5, 8]);
@@ -457,14 +457,14 @@ fn what_does_not_fit_is_refused() {
     refuse(Inputs { past_key: Some(&zeros(&[2, 2, 8])), ..both }, default(), &["past_key", "[2, 2, 8]"]);
     refuse(Inputs { past_key: Some(&to_f64(&past)), ..both }, default(), &["past_key", "f32 as K", "f64"]);
 
-    // Results beyond any memory, of inputs that hold nothing.
+    // Results larger than any memory, from empty inputs.
     let wide_value = zeros(&[2, 2, 0, 1 << 50]);
     let none = zeros(&[2, 2, 0, 8]);
     refuse(Inputs { key: &none, value: &wide_value, ..good }, default(), &["Y", "memory"]);
 }
 
 #[test]
-fn a_file_as_a_whole() {
+fn files_are_attended() {
     let random_ = &mut Random::new(9);
     let x = random(random_, &[1, 2, 6]);
     let named = |names: &[&str]| TensorFile {
@@ -479,7 +479,7 @@ fn a_file_as_a_whole() {
     let mode = Attributes { qk_matmul_output_mode: Some(3), ..heads.clone() };
     assert_eq!(names(attend(&plain, &mode).unwrap()), ["Y", "qk_matmul_output"]);
 
-    // The metadata counts in files of the form in.*, and flags go before it.
+    // Metadata is used with in.* names, and flags take precedence.
     let mut file = named(&["in.Q", "in.K", "in.V"]);
     file.metadata.insert("attributes".into(), r#"{"q_num_heads": 3, "kv_num_heads": 1, "is_causal": 1}"#.into());
     let three = attend(&file, &Attributes::default());
@@ -493,12 +493,12 @@ fn a_file_as_a_whole() {
     assert_eq!(attend(&file, &heads).unwrap().tensors.len(), 4);
     let asked = named(&["in.Q", "in.K", "in.V", "out.Y", "out.qk_matmul_output"]);
     assert_eq!(names(attend(&asked, &heads).unwrap()), ["Y", "qk_matmul_output"]);
-    // Outputs of an earlier run are no inputs.
+    // Outputs of an earlier run are ignored.
     assert_eq!(names(attend(&named(&["Q", "K", "V", "Y"]), &heads).unwrap()), ["Y"]);
 
     assert_eq!(said(&named(&["Q", "V"]), &heads), "K: expected a tensor of this name, got a file with Q, V");
     assert_eq!(said(&named(&[]), &heads), "Q: expected a tensor of this name, got a file with nothing");
-    assert_eq!(said(&named(&["Q", "K", "V", "in.Q"]), &heads), "Q: it is there twice, as Q and in.Q; keep one");
+    assert_eq!(said(&named(&["Q", "K", "V", "in.Q"]), &heads), "Q: found twice, as Q and in.Q; keep one");
     let wrong = said(&named(&["Q", "K", "V", "mask"]), &heads);
     assert!(wrong.starts_with("mask: ") && wrong.contains("attn_mask"), "{wrong}");
     for bad in ["", "[]", "{\"is_causal\": 2}", "{\"scale\": \"x\"}", "{\"window\": 3}", "{\"softcap\": 1e999}"] {

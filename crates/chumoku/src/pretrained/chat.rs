@@ -1,4 +1,4 @@
-//! Chat templates: from what was said to the text that a model goes on from.
+//! Chat templates: turn messages into the prompt that a model continues.
 
 use super::files;
 use crate::calendar::{Date, MONTHS, WEEKDAYS};
@@ -16,39 +16,39 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Bytes of the largest template that is read: some hundred times what models have.
+/// Largest template in bytes, a hundred times the size of common ones.
 const LARGEST: usize = 1 << 20;
-/// Steps of a template at most: far more than long conversations take, and less than a second.
+/// Most steps of a template. Long conversations take far fewer, and the limit takes less than a second.
 const FUEL: u64 = 5_000_000;
-/// Letters of a template's own message that are shown.
+/// Characters of a template's own error message that are shown.
 const SHOWN: usize = 300;
 
-/// Something that was said.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChatMessage {
-    /// By whom: "system", "user" or "assistant".
+    /// The role: "system", "user" or "assistant".
     pub role: String,
     /// The text.
     pub content: String,
 }
 
 impl ChatMessage {
-    /// A message of a role.
+    /// Creates a message.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Self {
         ChatMessage { role: role.into(), content: content.into() }
     }
 }
 
-/// The template of a model, in the language Jinja, and the tokens that it may name.
+/// The Jinja template of a model, and the special tokens that it may refer to.
 #[derive(Clone, Debug)]
 pub(crate) struct ChatTemplate {
-    /// Where it was read.
+    /// The file that contains the template.
     path: PathBuf,
     source: String,
     tokens: BTreeMap<String, String>,
 }
 
-/// What is read of `tokenizer_config.json`.
+/// The settings read from `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
 struct Settings {
     chat_template: Option<Templates>,
@@ -56,7 +56,7 @@ struct Settings {
     others: serde_json::Map<String, serde_json::Value>,
 }
 
-/// One template, or several with names.
+/// One template, or several named ones.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Templates {
@@ -71,10 +71,10 @@ struct Named {
 }
 
 impl ChatTemplate {
-    /// Reads that of a folder, if it has one.
+    /// Reads the template of a folder, if it has one.
     ///
     /// # Errors
-    /// If it cannot be read, or is no template.
+    /// If the file cannot be read, or the template is invalid.
     pub(crate) fn read(folder: &Snapshot) -> Result<Option<ChatTemplate>> {
         let settings: Settings = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
         let mut tokens = special_tokens(&settings.others);
@@ -112,10 +112,10 @@ impl ChatTemplate {
         Ok(Some(template))
     }
 
-    /// The text after which the model's answer comes.
+    /// Renders messages to the prompt that the model answers.
     ///
     /// # Errors
-    /// If the template refuses the messages, is wrong, or takes too many steps.
+    /// If the template rejects the messages, is invalid, or takes too many steps.
     pub(crate) fn render(&self, messages: &[ChatMessage]) -> Result<String> {
         let environment = environment();
         let template = environment.template_from_str(&self.source).map_err(|error| self.fault(&error))?;
@@ -150,14 +150,14 @@ impl ChatTemplate {
     }
 }
 
-/// The tokens with a name of their own: `bos_token` and so on. A token is a text, or an object that has it.
+/// Returns the named special tokens, such as `bos_token`. A token is a string, or an object with a `content` string.
 fn special_tokens(settings: &serde_json::Map<String, serde_json::Value>) -> BTreeMap<String, String> {
     let text = |value: &serde_json::Value| value.as_str().or_else(|| value.get("content")?.as_str()).map(str::to_owned);
     let named = settings.iter().filter(|(name, _)| name.ends_with("_token"));
     named.filter_map(|(name, value)| Some((name.clone(), text(value)?))).collect()
 }
 
-/// The template without the marks around what an assistant says, which are for training.
+/// Removes the training-only tags around the assistant's messages.
 fn without_marks(source: &str) -> String {
     let mut plain = source.to_owned();
     for (mark, block) in [("generation", "if(1)"), ("endgeneration", "endif")] {
@@ -170,7 +170,7 @@ fn without_marks(source: &str) -> String {
     plain
 }
 
-/// What templates can name, as transformers gives it to them.
+/// Creates the environment of functions and filters that transformers offers to templates.
 fn environment<'a>() -> Environment<'a> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
@@ -192,7 +192,7 @@ fn raise_exception(message: String) -> Result<String, minijinja::Error> {
     Err(wrong(message))
 }
 
-/// The time now, in UTC, as Python's `strftime` writes it in English.
+/// Formats the current time in UTC as Python's `strftime` does in English.
 fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     strftime(format, seconds).map_err(wrong)
@@ -233,10 +233,10 @@ fn strftime(format: &str, seconds: u64) -> Result<String, String> {
     Ok(out)
 }
 
-/// Spaces of an indented line for each level, at most.
+/// Largest indentation per level, in spaces.
 const WIDEST: usize = 16;
 
-/// JSON as Python's `json.dumps` writes it, whose separators are other than serde's.
+/// Formats JSON as Python's `json.dumps` does, whose separators differ from serde's.
 fn to_json(value: &Value, options: Kwargs) -> Result<String, minijinja::Error> {
     let indent: Option<usize> = options.get("indent")?;
     let mut out = Vec::new();
@@ -258,7 +258,7 @@ fn to_json(value: &Value, options: Kwargs) -> Result<String, minijinja::Error> {
     String::from_utf8(out).map_err(|error| wrong(error.to_string()))
 }
 
-/// A space behind each comma and colon.
+/// A JSON formatter with a space after each comma and colon.
 struct Spaced;
 
 impl Formatter for Spaced {
@@ -279,7 +279,7 @@ impl Formatter for Spaced {
 mod tests {
     use super::*;
 
-    /// What a template makes of a question, with these settings beside it.
+    /// Renders a conversation with a template and these tokenizer settings.
     fn answer(template: &str, settings: serde_json::Value) -> Result<Option<String>> {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = settings;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_templates_use_is_there() {
+    fn common_template_features_work() {
         let chatml = "{{ bos_token }}{% for message in messages %}\n    {{- '<|' + message['role'] + '|>' }}\n    \
                       {{- message.content.strip() }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
         assert_eq!(rendered(chatml), "<s><|system|>Be brief.<|user|>\"Hi\" <b><|assistant|>");
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_python_writes_them() {
+    fn times_are_formatted_as_in_python() {
         let time = 1_709_210_096; // 2024-02-29 12:34:56, a Thursday
         let all = "%Y %y %m %d %B %b %A %a %H %I %p %M %S 100%%";
         assert_eq!(strftime(all, time).unwrap(), "2024 24 02 29 February Feb Thursday Thu 12 12 PM 34 56 100%");
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_template_is_one_line() {
+    fn template_errors_are_one_line() {
         for (template, said) in [
             ("{{ raise_exception('only\nusers') }}", "only"),
             ("{% for %}", "cannot be used"),

@@ -1,5 +1,4 @@
-//! Sequence classifiers: as published, as they start fine-tuning from an encoder, and as they are written so that Hugging
-//! Face's library reads them.
+//! Sequence classifiers: published ones, encoders as the base of fine-tuning, and writing in Hugging Face's format.
 
 use super::config::{Config, encoder_of};
 use super::files;
@@ -23,54 +22,55 @@ use serde_json::{Map, Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The head's first layer gives vectors one length: RMS norm of tanh of a small multiple of the vector. The tanh of small
-/// numbers changes nothing. The factor is a power of two, and ε is small beside the mean square of the multiple.
+/// The head's first layer normalizes vectors: RMS norm of the tanh of a small multiple of the vector. The tanh of small
+/// numbers is nearly the identity. The factor is a power of two, and ε is small compared with the mean square of the
+/// multiple.
 const DENSE: &str = "head.dense.weight";
 const NORM: &str = "head.norm.weight";
 const FACTOR: f32 = 1.0 / 4096.0;
 const EPSILON: f64 = 1e-15;
 const LINEAR: DenseHeadConfig = DenseHeadConfig { activation: HeadActivation::Tanh, bias: false, norm: None };
 
-/// The form in which a classifier was published, and in which it is written again.
+/// The published form of a classifier, in which it is written again.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     config: Map<String, Value>,
     encoder: PretrainedEncoder,
-    /// The names of the classifier's parameters.
+    /// Published names of the classifier's parameters.
     tensors: Vec<(String, TensorSource)>,
-    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    /// Pooling of the linear head that replaces the published head, if it does.
     pooling: Option<Pooling>,
-    /// Files of the folder that are written again as they are.
+    /// Files of the folder that are copied unchanged.
     files: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// A classifier out of a folder.
+/// A classifier read from a folder.
 #[derive(Debug)]
 pub(crate) struct ClassifierCheckpoint<Ours> {
     pub(crate) model: Classifier,
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
-    /// The most tokens of a text, those around it included.
+    /// Most tokens of a text, including special tokens.
     pub(crate) limit: usize,
     pub(crate) origin: Origin,
     pub(crate) labels: Vec<String>,
-    /// Whether classes exclude each other.
+    /// True if classes exclude each other (single-label).
     pub(crate) is_one_class: bool,
-    /// What a fine-tuned model has beside.
+    /// Chumoku's own settings, which fine-tuned models have.
     pub(crate) ours: Option<Ours>,
 }
 
-/// An encoder that is to become a classifier.
+/// An encoder to fine-tune into a classifier.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) origin: Origin,
     pub(crate) tokenizer: TextTokenizer,
-    /// The most tokens of a text, those around it included.
+    /// Most tokens of a text, including special tokens.
     pub(crate) limit: usize,
     folder: PathBuf,
-    /// How the folder pools tokens into the vector of a text, and whether it says so itself.
+    /// The folder's pooling, and whether the folder declares it.
     pub(crate) pooling: (Pooling, bool),
-    /// The open files of weights: they stay those of this model, whatever takes their place in the folder.
+    /// The open weight files. They stay valid even if the folder is overwritten.
     weights: Weights,
 }
 
@@ -81,13 +81,13 @@ impl Origin {
         let values = config.object(folder)?.clone();
         let files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
         let origin = Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files, pooling: None };
-        // A folder that says how its tokens are pooled was written by Chumoku; another value is refused with the rest.
+        // Chumoku wrote a folder that declares a pooling here. An invalid value is reported with the other settings.
         let pooling = origin.config.get(CHUMOKU_KEY).and_then(|ours| ours.get("pooling")).cloned();
         let pooling = pooling.and_then(|pooling| serde_json::from_value(pooling).ok());
         Ok((if let Some(pooling) = pooling { origin.pooled(pooling) } else { origin }, config))
     }
 
-    /// The kind of model, as the folder has it.
+    /// Returns the folder's `model_type`.
     pub(crate) fn model_type(&self) -> &str {
         self.config.get("model_type").and_then(Value::as_str).unwrap_or_default()
     }
@@ -96,8 +96,7 @@ impl Origin {
         Names { tensors: &self.tensors, prefix: self.encoder.prefix }
     }
 
-    /// The same encoder with one linear layer on vectors that are pooled in this way and have one length, in place of the
-    /// published head.
+    /// Replaces the published head with one linear layer on normalized vectors of this pooling.
     #[must_use]
     pub(crate) fn pooled(mut self, pooling: Pooling) -> Origin {
         let is_last = |name: &str| matches!(name, "head.weight" | "head.bias");
@@ -108,12 +107,12 @@ impl Origin {
         Origin { pooling: Some(pooling), ..self }
     }
 
-    /// How tokens become the vector that the last layer is given, where it is not what the published head makes.
+    /// Returns the pooling of the linear head that replaces the published head, if it does.
     pub(crate) fn pooling(&self) -> Option<Pooling> {
         self.pooling
     }
 
-    /// The classifier for so many classes.
+    /// Returns the configuration of a classifier with `num_classes` classes.
     pub(crate) fn classifier(&self, num_classes: usize) -> ClassifierConfig {
         let published = self.encoder.classifier(num_classes);
         match self.pooling {
@@ -125,12 +124,12 @@ impl Origin {
         }
     }
 
-    /// The encoder without a head.
+    /// Returns the configuration of the encoder without a head.
     pub(crate) fn text_encoder(&self) -> TextEncoderConfig {
         self.encoder.config.clone()
     }
 
-    /// The text of `config.json`, with what is ours.
+    /// Returns the text of `config.json`, including Chumoku's own settings.
     pub(crate) fn config_file(&self, labels: &[String], is_one_class: bool, ours: &impl Serialize) -> String {
         let mut config = self.config.clone();
         let numbered = labels.iter().enumerate();
@@ -148,27 +147,27 @@ impl Origin {
         config_text(config, ours)
     }
 
-    /// Tensors of a classifier under the names that they were published with.
+    /// Returns the number of published tensors.
     pub(crate) fn num_tensors(&self) -> usize {
         self.tensors.iter().map(|(_, source)| source.names().len()).sum()
     }
 
-    /// The parameters under the names that they were published with.
+    /// Returns the parameters under their published names.
     pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
         published(params, &self.tensors)
     }
 
-    /// The files that are written again as they are.
+    /// Returns the files that are copied unchanged.
     pub(crate) fn files(&self) -> &[(&'static str, Vec<u8>)] {
         &self.files
     }
 }
 
 impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
-    /// Reads a folder, trusting nothing in it.
+    /// Reads a folder and validates everything in it.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<Self> {
         let (origin, config) = Origin::read(folder)?;
         let labels = labels(folder, &origin)?;
@@ -193,21 +192,21 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
     }
 }
 
-/// The text of `config.json`, with `ours` under a key of its own, which other programs pass over.
+/// Returns the text of `config.json`, with `ours` under a key of its own, which other programs ignore.
 pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize) -> String {
     config.remove("torch_dtype");
     config.insert("dtype".into(), json!("float32"));
-    // By way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+    // Via text: an f32 setting of 0.3 stays 0.3 instead of becoming the nearest f64.
     let ours = serde_json::to_vec(ours).and_then(|text| serde_json::from_slice(&text));
     config.insert(CHUMOKU_KEY.into(), ours.expect("settings are plain data"));
     serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
 }
 
 impl Start {
-    /// Reads all of a folder but the numbers of its weights, trusting nothing in it.
+    /// Reads a folder except the values of its weights, and validates everything.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<Start> {
         let (given, inner) = (folder, folder_of_encoder(folder)?);
         let folder = inner.as_ref().unwrap_or(folder);
@@ -235,11 +234,11 @@ impl Start {
         Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), pooling, weights })
     }
 
-    /// The parameters of a classifier that fine-tuning begins with: the folder's, those aside that `seed` decides because
-    /// the folder has none, and the last layer's, which is for other classes.
+    /// Returns the initial parameters of fine-tuning. They come from the folder, except the last layer and parameters
+    /// that the folder lacks. `seed` initializes these.
     ///
     /// # Errors
-    /// If weights are missing or damaged, or are not those of the model.
+    /// If weights are missing or damaged, or do not match the model.
     pub(crate) fn params(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         let role = |name: &str| match name {
             "head.weight" | "head.bias" => Role::New,
@@ -259,10 +258,10 @@ impl Start {
         Ok(params)
     }
 
-    /// The same of a model whose head, all that begins with `head.`, is another than the folder's.
+    /// Returns the initial parameters of a model with a new head, which is everything under `head.`.
     ///
     /// # Errors
-    /// As for [`Start::params`].
+    /// As for [`FineTuningBase::params`].
     pub(crate) fn params_of_encoder(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         self.fill(layout, seed, |name| if name.starts_with("head.") { Role::New } else { Role::Needed })
     }
@@ -271,10 +270,10 @@ impl Start {
         self.weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
     }
 
-    /// Whether training could begin.
+    /// Checks that fine-tuning can begin.
     ///
     /// # Errors
-    /// As for [`Start::params`].
+    /// As for [`FineTuningBase::params`].
     pub(crate) fn check(&self) -> Result<()> {
         let model = Classifier::new(self.origin.classifier(2));
         let model = model.map_err(|error| model_file_error(&self.folder, CONFIG, layer_error_message(&error)))?;
@@ -282,11 +281,11 @@ impl Start {
     }
 }
 
-/// What Hugging Face's library calls the two problems.
+/// Hugging Face's names of the two problem types.
 const ONE_CLASS: &str = "single_label_classification";
 const LABELS: &str = "multi_label_classification";
 
-/// The classes of a published classifier, in the order of their numbers.
+/// Returns the classes of a published classifier, in the order of their ids.
 fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
     let wrong = |problem: String| Err(model_file_error(folder, CONFIG, problem));
     let expected = origin.encoder.head.architecture;
@@ -295,8 +294,8 @@ fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
     if !named.contains(&expected) {
         let found = named.join(", ");
         return wrong(tr!(
-            "architectures: expected {expected}, found \"{found}\": this model has no classes; make a classifier of it \
-             with `chumoku train DATA --from FOLDER`",
+            "architectures: expected {expected}, found \"{found}\": this model has no classes; train a classifier \
+             from it with `chumoku train DATA --from FOLDER`",
             "architectures: {expected} が必要ですが、\"{found}\" です。このモデルにはクラスがありません。\
              `chumoku train データ --from フォルダ` で分類モデルにできます"
         ));
@@ -304,12 +303,12 @@ fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
     let kind = origin.config.get("problem_type").and_then(Value::as_str).unwrap_or(ONE_CLASS);
     if ![ONE_CLASS, LABELS].contains(&kind) {
         return wrong(tr!(
-            "problem_type: expected \"{ONE_CLASS}\" or \"{LABELS}\", found \"{kind}\", which this version does not read",
-            "problem_type: \"{ONE_CLASS}\" か \"{LABELS}\" が必要ですが、この版では読めない \"{kind}\" です"
+            "problem_type: expected \"{ONE_CLASS}\" or \"{LABELS}\", found \"{kind}\"",
+            "problem_type: \"{ONE_CLASS}\" か \"{LABELS}\" が必要ですが、\"{kind}\" です"
         ));
     }
     let names = origin.config.get("id2label").and_then(Value::as_object);
-    // Hugging Face's library leaves out the names of two classes without names.
+    // Hugging Face's library omits the names of two unnamed classes.
     let labels: Option<Vec<String>> = match names {
         None => Some(vec!["LABEL_0".into(), "LABEL_1".into()]),
         Some(names) => {

@@ -1,4 +1,4 @@
-//! `config.json`: which architecture the folder holds, and what this version does not read.
+//! Reads `config.json`: the architecture of a folder, and checks for unsupported features.
 
 use super::files;
 use crate::layer_errors::layer_error_message;
@@ -18,10 +18,10 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Reads it.
+    /// Reads the file.
     ///
     /// # Errors
-    /// If it is not there, does not say what model it is of, or asks for what this version refuses.
+    /// If it is missing or invalid, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<Config> {
         if !folder.is_dir() {
             let problem = match folder.exists() {
@@ -42,7 +42,7 @@ impl Config {
         let config = Config { value: files::json(folder, CONFIG)? };
         if config.value.get("quantization_config").is_some_and(|setting| !setting.is_null()) {
             let problem = tr!(
-                "quantization_config: quantised weights are not read; use the folder that the model was quantised from",
+                "quantization_config: quantized weights are not supported; use the folder of the unquantized model",
                 "quantization_config: 量子化された重みは読めません。量子化する前のモデルのフォルダを使ってください"
             );
             return Err(model_file_error(folder, CONFIG, problem));
@@ -50,22 +50,22 @@ impl Config {
         Ok(config)
     }
 
-    /// All of it, as names with values.
+    /// Returns all settings as a JSON object.
     ///
     /// # Errors
-    /// If it is something else.
+    /// If the file is not a JSON object.
     pub(super) fn object(&self, folder: &Snapshot) -> Result<&Map<String, Value>> {
         self.value.as_object().ok_or_else(|| {
             model_file_error(folder, CONFIG, tr!("expected a JSON object", "JSON のオブジェクトが必要です"))
         })
     }
 
-    /// Which architecture it is of.
+    /// Returns the architecture (`model_type`).
     pub(crate) fn model_type(&self) -> &str {
         self.value.get("model_type").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// How exact products are unless the user says otherwise: what the weights are stored in.
+    /// Returns the default precision of matrix products, from the dtype of the stored weights.
     pub(crate) fn precision(&self) -> Precision {
         let stored = self.value.get("dtype").or_else(|| self.value.get("torch_dtype")).and_then(Value::as_str);
         match stored {
@@ -74,7 +74,7 @@ impl Config {
         }
     }
 
-    /// What a part of this program reads of it.
+    /// Parses the settings into `T`.
     ///
     /// # Errors
     /// If a setting is missing or has another type.
@@ -82,18 +82,18 @@ impl Config {
         serde_json::from_value(self.value.clone()).map_err(|error| {
             let kind = self.model_type();
             let problem = tr!(
-                "not the settings of a model of type \"{kind}\": {error}",
-                "種類 \"{kind}\" のモデルの設定ではありません: {error}"
+                "invalid settings of a model of type \"{kind}\": {error}",
+                "種類 \"{kind}\" のモデルの設定として正しくありません: {error}"
             );
             model_file_error(folder, CONFIG, problem)
         })
     }
 }
 
-/// The encoder that a folder holds.
+/// Returns the encoder that a folder contains.
 ///
 /// # Errors
-/// If its architecture is none that this version reads, or its settings are out of range.
+/// If the architecture is not supported, or its settings are out of range.
 pub(crate) fn encoder_of(folder: &Snapshot, config: &Config) -> Result<PretrainedEncoder> {
     let encoder = match config.model_type() {
         "bert" | "roberta" | "xlm-roberta" | "camembert" => config.parse::<BertConfig>(folder)?.encoder(),
@@ -112,16 +112,16 @@ pub(crate) fn encoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
     encoder.map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))
 }
 
-/// The language model that a folder holds.
+/// Returns the language model that a folder contains.
 ///
 /// # Errors
-/// If its architecture is none that this version reads, or its settings are out of range.
+/// If the architecture is not supported, or its settings are out of range.
 pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<PretrainedDecoder> {
     let experts = ["num_local_experts", "num_experts", "n_routed_experts"];
     if let Some(name) = experts.into_iter().find(|name| config.value.get(*name).is_some_and(|n| !n.is_null())) {
         let problem = tr!(
-            "{name}: this version does not read mixtures of experts",
-            "{name}: この版では専門家の混合（MoE）のモデルは読めません"
+            "{name}: mixture-of-experts models are not supported",
+            "{name}: この版は MoE（Mixture of Experts）モデルに対応していません"
         );
         return Err(model_file_error(folder, CONFIG, problem));
     }
@@ -140,10 +140,10 @@ pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
     decoder.map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))
 }
 
-/// The translator that a folder holds.
+/// Returns the translator that a folder contains.
 ///
 /// # Errors
-/// If its architecture is none that this version reads, or its settings are out of range.
+/// If the architecture is not supported, or its settings are out of range.
 pub(crate) fn translator_of(folder: &Snapshot, config: &Config) -> Result<PretrainedTranslator> {
     let translator = match config.model_type() {
         "marian" => config.parse::<MarianConfig>(folder)?.translator(),

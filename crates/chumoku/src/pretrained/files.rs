@@ -1,4 +1,5 @@
-//! The files of a stranger's folder. Unlike a folder of ours it may hold links: so do the folders that downloads are kept in.
+//! Reads files of untrusted folders. Unlike Chumoku's own folders they may contain symbolic links, as download caches
+//! do.
 
 use crate::model_folder::{Snapshot, current_path, model_file_error};
 use crate::{Error, Result, memory, tr};
@@ -7,15 +8,15 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-/// Bytes of the largest file of settings that is read.
+/// Largest settings file in bytes.
 const LARGEST_JSON: u64 = 64 << 20;
 
-/// Whether the folder has such a file.
+/// Returns whether the folder has such a file.
 pub(super) fn has(folder: &Snapshot, name: &str) -> bool {
     current_path(folder, name).is_file()
 }
 
-/// A plain file of the folder, and its size.
+/// Finds a regular file of the folder. Returns its path and size.
 pub(super) fn find(folder: &Snapshot, name: &str) -> Result<(PathBuf, u64)> {
     let path = current_path(folder, name);
     let found = fs::metadata(&path).map_err(Error::io("reading", &path))?;
@@ -25,20 +26,20 @@ pub(super) fn find(folder: &Snapshot, name: &str) -> Result<(PathBuf, u64)> {
     }
 }
 
-/// The bytes of a file, if memory has room for them.
+/// Reads a file, after checking that it fits into memory.
 pub(super) fn read(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let (path, bytes) = find(folder, name)?;
     if let Some([needed, free]) = memory::shortage(bytes as f64) {
         let problem = tr!(
-            "the file has {needed}, and {free} of memory are free",
-            "ファイルは {needed} ありますが、空きメモリは {free} です"
+            "the file needs {needed} of memory, and {free} are free",
+            "ファイルの読み込みに {needed} のメモリが必要ですが、空きは {free} です"
         );
         return Err(model_file_error(folder, name, problem));
     }
     fs::read(&path).map_err(Error::io("reading", path))
 }
 
-/// Fills `to` with the bytes of a file from `start` on; any number of threads may do so at once.
+/// Fills `to` with the bytes of a file from `start` on. Safe to call from several threads at once.
 pub(super) fn read_at(file: &fs::File, to: &mut [u8], start: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::read_exact_at(file, to, start);
@@ -55,16 +56,16 @@ pub(super) fn read_at(file: &fs::File, to: &mut [u8], start: u64) -> io::Result<
     }
 }
 
-/// The bytes of those of these files that the folder has, to be written again as they are.
+/// Reads those of the named files that exist, to be copied unchanged.
 pub(super) fn kept(folder: &Snapshot, names: &[&'static str]) -> Result<Vec<(&'static str, Vec<u8>)>> {
     let names = names.iter().filter(|name| has(folder, name));
     names.map(|&name| Ok((name, read(folder, name)?))).collect()
 }
 
-/// A file of settings.
+/// Reads a JSON settings file.
 pub(super) fn json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result<T> {
     serde_json::from_slice(&json_bytes(folder, name)?).map_err(|error| {
-        model_file_error(folder, name, tr!("not the settings expected: {error}", "想定した設定ではありません: {error}"))
+        model_file_error(folder, name, tr!("invalid settings: {error}", "設定が正しくありません: {error}"))
     })
 }
 
@@ -80,12 +81,12 @@ fn json_bytes(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     fs::read(&path).map_err(Error::io("reading", path))
 }
 
-/// A file of settings that need not be there.
+/// Reads a JSON settings file, if it exists.
 pub(super) fn optional_json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result<Option<T>> {
     if has(folder, name) { json(folder, name).map(Some) } else { Ok(None) }
 }
 
-/// Whether a name out of a file is that of something in the folder itself.
+/// Returns whether an untrusted name refers to an entry of the folder itself.
 pub(super) fn is_plain_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['/', '\\', '\0', ':']) && name != "." && name != ".."
 }

@@ -1,5 +1,5 @@
-//! Published language models as they write texts: model, tokenizer, the tokens at which a text ends, and how messages
-//! become a prompt; and how a model is written again that was trained further here.
+//! Published language models for text generation: model, tokenizer, end tokens and chat template. Also writes
+//! fine-tuned models in the published form.
 
 use super::chat::ChatTemplate;
 use super::classifier::config_text;
@@ -19,47 +19,47 @@ use chumoku_nn::pretrained::TensorSource;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A language model out of a folder.
+/// A language model read from a folder.
 #[derive(Debug)]
 pub(crate) struct GeneratorCheckpoint {
     pub(crate) origin: DecoderOrigin,
     pub(crate) precision: Precision,
-    /// Whether it was trained further here, on documents with one of `ends` behind each.
+    /// True if Chumoku fine-tuned it, on documents that each end with one of `end_tokens`.
     pub(crate) is_trained_here: bool,
     pub(crate) decoder: DecoderCheckpoint,
     pub(crate) tokenizer: TextTokenizer,
-    /// What is read where there is nothing to read.
+    /// The token to begin with if the prompt is empty.
     pub(crate) first: u32,
-    /// At each of these a text ends.
+    /// Tokens that end a text.
     pub(crate) ends: Vec<u32>,
     pub(crate) chat: Option<ChatTemplate>,
 }
 
-/// The form in which a language model was published, and in which it is written again.
+/// The published form of a language model, in which it is written again.
 #[derive(Clone, Debug)]
 pub(crate) struct DecoderOrigin {
     config: Map<String, Value>,
     tensors: Vec<(String, TensorSource)>,
-    /// Files of the folder that are written again as they are.
+    /// Files of the folder that are copied unchanged.
     files: Vec<(&'static str, Vec<u8>)>,
 }
 
-/// What `config.json` has under a key of our own once a model was trained further here.
+/// Chumoku's own settings in the `config.json` of a fine-tuned model.
 #[derive(Deserialize, Serialize)]
 struct Ours {
     chumoku_version: String,
-    /// That of training, and of the scores.
+    /// Precision of training and of the scores.
     #[serde(with = "crate::precision")]
     precision: Precision,
 }
 
 impl DecoderOrigin {
-    /// What the folder calls it.
+    /// Returns the folder's `model_type`.
     pub(crate) fn model_type(&self) -> &str {
         self.config.get("model_type").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The files of a folder that holds these parameters, as the model was published.
+    /// Returns the files of a folder with these parameters, in the published form.
     pub(crate) fn files(&self, params: &Params<f32>, precision: Precision) -> Vec<(&'static str, Vec<u8>)> {
         let ours = Ours { chumoku_version: env!("CARGO_PKG_VERSION").into(), precision };
         let weights = serialize_tensors(&published(params, &self.tensors));
@@ -69,7 +69,7 @@ impl DecoderOrigin {
     }
 }
 
-/// What is read of `generation_config.json`; `config.json` has the same where that is missing.
+/// The settings read from `generation_config.json`, or from `config.json` if they are missing there.
 #[derive(Default, Deserialize)]
 struct Bounds {
     bos_token_id: Option<Ids>,
@@ -93,13 +93,13 @@ impl Ids {
 }
 
 impl GeneratorCheckpoint {
-    /// Reads a folder, trusting nothing in it.
+    /// Reads a folder and validates everything in it.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<GeneratorCheckpoint> {
         let config = Config::read(folder)?;
-        // The small files first: what is wrong with them is said before the large one is read.
+        // The small files first: their errors are reported before the large one is read.
         let vocab_size = decoder_of(folder, &config)?.config.vocab_size;
         let pretrained = read_tokenizer(folder, vocab_size)?.parsing_special_tokens();
         let tokenizer = TextTokenizer::from_pretrained(pretrained)?;

@@ -1,4 +1,4 @@
-//! A masked language model as Hugging Face's library reads it: an encoder that was pretrained here.
+//! Writes an encoder pretrained here as a masked language model in Hugging Face's format.
 
 use super::weights::published;
 use crate::Result;
@@ -9,15 +9,15 @@ use chumoku_nn::pretrained::ModernBertConfig;
 use safetensors::Dtype;
 use serde_json::{Value, json};
 
-/// The token that stands for one that is hidden.
+/// The mask token.
 pub(crate) const MASK: &str = "[MASK]";
-/// The token that other programs fill up batches with.
+/// The padding token, for other programs.
 pub(crate) const PAD: &str = "[PAD]";
 
-/// The files of the encoder's folder: config.json, tokenizer.json, tokenizer_config.json, model.safetensors.
+/// Returns the files of the encoder's folder: config.json, tokenizer.json, tokenizer_config.json, model.safetensors.
 ///
 /// # Errors
-/// If the tokenizer cannot be written as JSON.
+/// If the tokenizer has no JSON form.
 pub(crate) fn masked_model_files(
     settings: &ModernBertConfig,
     params: &Params<f32>,

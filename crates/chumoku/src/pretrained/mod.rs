@@ -1,6 +1,6 @@
-//! Reading folders as Hugging Face's libraries write them, trusting nothing that is read: `config.json`, weights as
-//! safetensors (one file, or shards with their index), `tokenizer.json`, `vocab.txt` or SentencePiece's files of
-//! translators, and what sentence-transformers adds (`modules.json`, pooling, normalisation, prompts).
+//! Reads model folders in Hugging Face's format and validates everything. They contain `config.json`, weights as
+//! safetensors (one file, or shards with an index), and `tokenizer.json`, `vocab.txt` or SentencePiece files.
+//! sentence-transformers adds `modules.json`, pooling, normalization and prompts.
 //!
 //! # Files
 //!
@@ -9,8 +9,8 @@
 //! - `config`: `config.json`
 //! - `files`: files of a published folder
 //! - `generator`: language models
-//! - `masked`: masked language models
-//! - `sentence`: pooling and prompts of sentence-transformers
+//! - `masked_language_model`: masked language models
+//! - `sentence_settings`: pooling and prompts of sentence-transformers
 //! - `static_vectors`: static embeddings
 //! - `tokenizer`: the tokenizer of a folder
 //! - `translator`: translators
@@ -60,15 +60,16 @@ pub struct EncoderCheckpoint {
     pub model: TextEncoder,
     /// Its parameters.
     pub params: Params<f32>,
-    /// Where they came from: the names of the folder's tensors.
+    /// The published architecture and the names of the folder's tensors.
     pub source: PretrainedEncoder,
 }
 
 impl EncoderCheckpoint {
-    /// Reads a folder, trusting nothing in it; `precision` is that of matrix products, the folder's own unless it is given.
+    /// Reads a folder and validates everything in it. `precision` is that of matrix products; by default the folder's
+    /// own.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
         with_snapshot(folder, |folder| EncoderCheckpoint::of_snapshot(folder, precision))
     }
@@ -79,7 +80,7 @@ impl EncoderCheckpoint {
         Ok(EncoderCheckpoint { model, params, source })
     }
 
-    /// The same with the folder's tokenizer.
+    /// Reads a folder together with its tokenizer.
     pub(crate) fn read_with_tokenizer(
         folder: &Snapshot,
         precision: Option<Precision>,
@@ -93,7 +94,7 @@ impl EncoderCheckpoint {
         Ok((EncoderCheckpoint { model, params, source }, tokenizer))
     }
 
-    /// What `config.json` says.
+    /// Reads the model's configuration. Returns it with the precision of matrix products.
     fn described(
         folder: &Snapshot,
         precision: Option<Precision>,
@@ -130,15 +131,16 @@ pub struct DecoderCheckpoint {
     pub model: LanguageModel,
     /// Its parameters.
     pub params: Params<f32>,
-    /// Where they came from: the names of the folder's tensors.
+    /// The published architecture and the names of the folder's tensors.
     pub source: PretrainedDecoder,
 }
 
 impl DecoderCheckpoint {
-    /// Reads a folder, trusting nothing in it; `precision` is that of matrix products, the folder's own unless it is given.
+    /// Reads a folder and validates everything in it. `precision` is that of matrix products; by default the folder's
+    /// own.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
         with_snapshot(folder, |folder| DecoderCheckpoint::of_snapshot(folder, precision))
     }
@@ -163,15 +165,16 @@ pub struct TranslatorCheckpoint {
     pub model: Translator,
     /// Its parameters.
     pub params: Params<f32>,
-    /// Where they came from: the names of the folder's tensors.
+    /// The published architecture and the names of the folder's tensors.
     pub source: PretrainedTranslator,
 }
 
 impl TranslatorCheckpoint {
-    /// Reads a folder, trusting nothing in it; `precision` is that of matrix products, the folder's own unless it is given.
+    /// Reads a folder and validates everything in it. `precision` is that of matrix products; by default the folder's
+    /// own.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
         with_snapshot(folder, |folder| TranslatorCheckpoint::of_snapshot(folder, precision))
     }

@@ -1,4 +1,4 @@
-//! What sentence-transformers adds to a folder: how tokens become a vector, and what is put before texts.
+//! Reads the settings of sentence-transformers: pooling, projections, and prompts.
 
 use super::files;
 use super::weights::dense_matrix;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
 const CONFIG: &str = "config.json";
-/// Values of a linear layer, about a gigabyte.
+/// Most values of a linear layer: about a gigabyte.
 const LARGEST_DENSE: usize = 1 << 28;
 
 /// `config_sentence_transformers.json`.
@@ -45,38 +45,38 @@ fn yes() -> bool {
 /// A linear layer after pooling: `activation(x Wᵀ + b)`.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
-    /// (outputs, inputs), row after row.
+    /// (outputs, inputs), row-major.
     pub(crate) weight: Vec<f32>,
-    /// Empty where there is none.
+    /// Empty if there is none.
     pub(crate) bias: Vec<f32>,
     pub(crate) outputs: usize,
     pub(crate) is_tanh: bool,
 }
 
-/// From the vectors of tokens to that of a text.
+/// Settings of the steps from token vectors to a text vector.
 #[derive(Clone, Debug)]
 pub(crate) struct Sentence {
-    /// Each makes a vector; they stand side by side.
+    /// Pooling methods; their vectors are concatenated.
     pub(crate) pooling: Vec<Pooling>,
     pub(crate) dense: Vec<Dense>,
     pub(crate) normalize: bool,
-    /// Texts to be put before a text, by name.
+    /// Prompts to put before a text, by name.
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) default_prompt: Option<String>,
-    /// The most tokens of a text.
+    /// Most tokens of a text.
     pub(crate) limit: Option<usize>,
     pub(crate) lowercase: bool,
-    /// Whether white space around a text does not count; it does where vectors are static.
+    /// True if surrounding white space is trimmed; not for static vectors.
     pub(crate) trims: bool,
-    /// Whether the folder said all this: without, it is the mean of all tokens, normalised.
+    /// True if the folder declares these settings. The default is the normalized mean of all tokens.
     pub(crate) is_said: bool,
 }
 
 impl Sentence {
-    /// Reads the folder's settings; vectors of tokens have this width.
+    /// Reads the folder's settings. `width` is the width of token vectors.
     ///
     /// # Errors
-    /// If a step is one that this version does not know, or does not fit the one before.
+    /// If a step is not supported, or does not fit the one before.
     pub(crate) fn read(folder: &Snapshot, width: usize) -> Result<Sentence> {
         let Prompts { prompts, default_prompt_name } =
             files::optional_json(folder, "config_sentence_transformers.json")?.unwrap_or_default();
@@ -94,7 +94,7 @@ impl Sentence {
         let Some(modules) = files::optional_json::<Vec<SentenceModule>>(folder, MODULES)? else { return Ok(sentence) };
         (sentence.is_said, sentence.normalize) = (true, false);
         let mut columns = width;
-        // Static vectors are pooled where they are looked up.
+        // Static embeddings are pooled during lookup.
         let is_static = modules.first().is_some_and(|module| module.is_static_embedding());
         let rest = if is_static { 1 } else { 2 };
         for (step, SentenceModule { path, kind }) in modules.iter().enumerate() {
@@ -128,7 +128,7 @@ impl Sentence {
     }
 }
 
-/// The folder inside of this one that holds the encoder's files, if `modules.json` names one.
+/// Returns the subfolder with the encoder's files, if `modules.json` names one.
 pub(crate) fn folder_of_encoder(folder: &Snapshot) -> Result<Option<Snapshot>> {
     let modules: Option<Vec<SentenceModule>> = files::optional_json(folder, MODULES)?;
     let Some([SentenceModule { path, .. }, ..]) = modules.as_deref() else { return Ok(None) };
@@ -147,18 +147,18 @@ fn check_path<'a>(folder: &Snapshot, path: &'a str) -> Result<&'a str> {
     Err(model_file_error(folder, MODULES, problem))
 }
 
-/// How a folder of pooling's settings pools.
+/// Reads the pooling methods of a pooling folder.
 fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
     let settings: Map<String, Value> = files::json(folder, CONFIG)?;
     let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
     if settings.get("include_prompt").and_then(Value::as_bool) == Some(false) {
         let problem = tr!(
-            "include_prompt: pooling that leaves prompts out is not here; expected true",
-            "include_prompt: プロンプトを除くプーリングはありません。true が必要です"
+            "include_prompt: pooling without the prompt is not supported; expected true",
+            "include_prompt: プロンプトを除くプーリングには対応していません。true が必要です"
         );
         return Err(model_file_error(folder, CONFIG, problem));
     }
-    // In the order in which sentence-transformers puts them side by side.
+    // In the order in which sentence-transformers concatenates them.
     let known = [
         ("pooling_mode_cls_token", "cls", Some(Pooling::First)),
         ("pooling_mode_max_tokens", "max", Some(Pooling::Max)),
@@ -175,7 +175,7 @@ fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
                 model_file_error(
                     folder,
                     CONFIG,
-                    tr!("{flag}: this pooling is not here", "{flag}: このプーリングはありません"),
+                    tr!("{flag}: this pooling is not supported", "{flag}: このプーリングには対応していません"),
                 )
             })?);
         }
@@ -185,7 +185,7 @@ fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
         true => Err(model_file_error(
             folder,
             CONFIG,
-            tr!("expected a kind of pooling, found none", "プーリングの種類がありません"),
+            tr!("expected a pooling mode, found none", "プーリングの種類が指定されていません"),
         )),
     }
 }
@@ -196,7 +196,7 @@ fn dense(folder: &Snapshot, inputs: usize) -> Result<Dense> {
     if config.in_features != inputs {
         let found = config.in_features;
         return Err(fault(tr!(
-            "in_features: expected {inputs}, as the step before makes them, found {found}",
+            "in_features: expected {inputs}, the width of the step before, found {found}",
             "in_features: 前の段の {inputs} が必要ですが、{found} です"
         )));
     }

@@ -1,4 +1,4 @@
-//! Folders that hold one vector for each token and no network.
+//! Folders with static embeddings: one vector per token and no network.
 
 use super::config::Config;
 use super::files;
@@ -8,22 +8,22 @@ use crate::model_folder::{CONFIG, MODEL2VEC, Snapshot, WEIGHTS, model_file_error
 use crate::{Error, Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, StaticEmbeddingConfig};
 
-/// What the table is called, by sentence-transformers and by model2vec.
+/// Names of the table in sentence-transformers and in model2vec.
 const TABLES: [&str; 2] = ["embedding.weight", "embeddings"];
 
-/// That there is nothing in a table to look into.
+/// The error for inspecting a model without layers.
 pub(crate) fn no_layers() -> Error {
     Error::Setting(tr!(
-        "the model is a table of static vectors: it has no layers and no attention; `chumoku embed` and `nearest` are for \
-         it",
+        "the model is a table of static vectors: it has no layers and no attention; use it with \
+         `chumoku embed` and `nearest`",
         "このモデルは静的なベクトルの表で、層もアテンションもありません。`chumoku embed` と `nearest` で使えます"
     ))
 }
 
-/// The table of static vectors that a folder holds, as an encoder of no layers; none if it holds something else.
+/// Returns the folder's static embeddings as an encoder without layers, or `None` for other folders.
 ///
 /// # Errors
-/// If files cannot be read, or there is no table in them.
+/// If files cannot be read, or contain no table.
 pub(crate) fn static_vectors(folder: &Snapshot) -> Result<Option<PretrainedEncoder>> {
     let (has_config, has_weights) = (files::has(folder, CONFIG), files::has(folder, WEIGHTS));
     if !has_weights || (has_config && Config::read(folder)?.model_type() != MODEL2VEC) {

@@ -1,4 +1,4 @@
-//! The folder's tokenizer, and how long a text may be.
+//! Reads the folder's tokenizer and the maximum text length.
 
 use super::files;
 use crate::model_folder::{Snapshot, TOKENIZER, TOKENIZER_CONFIG, model_file_error};
@@ -10,21 +10,21 @@ use serde::Deserialize;
 const WORD_PIECES: &str = "vocab.txt";
 const SENTENCE_PIECES: [&str; 4] = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "source.spm"];
 
-/// What is read of `tokenizer_config.json`.
+/// The settings read from `tokenizer_config.json`.
 #[derive(Deserialize)]
 struct Settings {
     tokenizer_class: Option<String>,
     do_lower_case: Option<bool>,
     strip_accents: Option<bool>,
     tokenize_chinese_chars: Option<bool>,
-    /// Often a number that stands for none.
+    /// Often a huge number that means no limit.
     model_max_length: Option<f64>,
 }
 
-/// Reads `tokenizer.json`, or BERT's `vocab.txt`.
+/// Reads the tokenizer from `tokenizer.json`, or from BERT's `vocab.txt`.
 ///
 /// # Errors
-/// If there is none that this version reads, or it has more tokens than the model.
+/// If there is no supported tokenizer, or it has more tokens than the model.
 pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<PretrainedTokenizer> {
     let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let class = settings.as_ref().and_then(|settings| settings.tokenizer_class.as_deref()).unwrap_or_default();
@@ -46,7 +46,7 @@ pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<Pre
     let ids = tokenizer.id_bound();
     if ids > vocab_size {
         let problem = tr!(
-            "has tokens up to number {}, and the model has a vector for {vocab_size}; it belongs to another model",
+            "has token ids up to {}, but the model has {vocab_size} embeddings; it belongs to another model",
             "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
             ids - 1
         );
@@ -55,10 +55,10 @@ pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<Pre
     Ok(tokenizer)
 }
 
-/// A model's weights, and its tokenizer, read side by side: one takes about as long as the other.
+/// Reads a model's weights and its tokenizer in parallel, since both take about equally long.
 ///
 /// # Errors
-/// As for either.
+/// As for either of them.
 pub(super) fn beside_tokenizer<T: Send>(
     folder: &Snapshot,
     vocab_size: usize,
@@ -68,7 +68,7 @@ pub(super) fn beside_tokenizer<T: Send>(
     Ok((weights?, tokenizer?))
 }
 
-/// The most tokens that a text may have, those around it included.
+/// Returns the most tokens of a text, including special tokens.
 pub(crate) fn read_limit(folder: &Snapshot, positions: usize) -> Result<usize> {
     let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let said = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
@@ -77,9 +77,9 @@ pub(crate) fn read_limit(folder: &Snapshot, positions: usize) -> Result<usize> {
 
 fn needs_mecab(class: &str) -> String {
     tr!(
-        "the file is missing, and {class} cuts words with MeCab, which is not here; models that read Japanese without it: \
+        "the file is missing, and {class} needs MeCab, which is not supported; models that read Japanese without it: \
          multilingual-e5, ruri-v3, modernbert-ja",
-        "このファイルがありません。{class} は MeCab で単語に分けますが、ここにはありません。MeCab なしで日本語を読めるモデル: \
+        "このファイルがありません。{class} に必要な MeCab には対応していません。MeCab なしで日本語を読めるモデル: \
          multilingual-e5、ruri-v3、modernbert-ja"
     )
 }
@@ -87,9 +87,9 @@ fn needs_mecab(class: &str) -> String {
 fn missing(folder: &Snapshot) -> String {
     match SENTENCE_PIECES.into_iter().find(|name| files::has(folder, name)) {
         Some(found) => tr!(
-            "the file is missing, and {found} is not read; write it where Python has transformers: python -c \"from \
+            "the file is missing, and {found} is not supported; convert it in a Python with transformers: python -c \"from \
              transformers import AutoTokenizer as t; t.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
-            "このファイルがありません。{found} は読めません。transformers のある Python で作ってください: python -c \"from \
+            "このファイルがありません。{found} には対応していません。transformers のある Python で変換してください: python -c \"from \
              transformers import AutoTokenizer as t; t.from_pretrained('FOLDER').save_pretrained('FOLDER')\""
         ),
         None => tr!(

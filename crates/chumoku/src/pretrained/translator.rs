@@ -1,4 +1,4 @@
-//! Published translators: model, tokenizers, the tokens that start and end a translation, and those that are never written.
+//! Published translators: model, tokenizers, start and end tokens, and banned tokens.
 
 use super::config::Config;
 use super::config::translator_of;
@@ -11,38 +11,38 @@ use crate::{Result, tr};
 use chumoku_kernels::Precision;
 use serde::Deserialize;
 
-/// SentencePiece's files of source and target, and the numbers of all pieces.
+/// The SentencePiece files of source and target, and the vocabulary that numbers all pieces.
 const PIECES: [&str; 2] = ["source.spm", "target.spm"];
 const VOCABULARY: &str = "vocab.json";
 
-/// A translator out of a folder.
+/// A translator read from a folder.
 #[derive(Debug)]
 pub(crate) struct PublishedTranslator {
     pub(crate) model_type: String,
     pub(crate) precision: Precision,
     pub(crate) checkpoint: TranslatorCheckpoint,
-    /// The tokenizer of the source, unless the target's is for both.
+    /// The source tokenizer; `None` if both sides share the target tokenizer.
     pub(crate) source: Option<TextTokenizer>,
     pub(crate) target: TextTokenizer,
-    /// What source and target are called.
+    /// Names of the source and target languages.
     pub(crate) names: [String; 2],
     pub(crate) writing: Writing,
-    /// The most tokens of a source, its end included.
+    /// Most tokens of a source, including the end token.
     pub(crate) max_length: usize,
 }
 
-/// How a published translator writes.
+/// Rules for generating translations.
 #[derive(Clone, Debug)]
 pub(crate) struct Writing {
-    /// The tokens that start and end a translation; the last ends a source too.
+    /// The tokens that start and end a translation. The end token also ends a source.
     pub(crate) bounds: [u32; 2],
-    /// Tokens that it never writes.
+    /// Tokens that are never generated.
     pub(crate) never: Vec<u32>,
-    /// The most tokens of a translation, its end included.
+    /// Most tokens of a translation, including the end token.
     pub(crate) most: usize,
 }
 
-/// What is read of `generation_config.json`; `config.json` has the same where that is missing.
+/// The settings read from `generation_config.json`, or from `config.json` if they are missing there.
 #[derive(Default, Deserialize)]
 struct Generation {
     decoder_start_token_id: Option<u32>,
@@ -53,7 +53,7 @@ struct Generation {
     max_length: Option<usize>,
 }
 
-/// What is read of `tokenizer_config.json`.
+/// The settings read from `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
 struct Languages {
     source_lang: Option<String>,
@@ -62,19 +62,19 @@ struct Languages {
 }
 
 impl PublishedTranslator {
-    /// Reads a folder, trusting nothing in it.
+    /// Reads a folder and validates everything in it.
     ///
     /// # Errors
-    /// If a file is missing or damaged, does not fit the others, or asks for what this version does not have.
+    /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<PublishedTranslator> {
         let config = Config::read(folder)?;
-        // The small files first: what is wrong with them is said before the large one is read.
+        // The small files first: their errors are reported before the large one is read.
         let model = translator_of(folder, &config)?.config;
         let vocab_size = model.target_vocab_size;
         let languages: Languages = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
         if languages.separate_vocabs == Some(true) {
             let problem = tr!(
-                "separate_vocabs: this version reads translators with one vocabulary for both sides",
+                "separate_vocabs: expected a translator with one vocabulary for both sides",
                 "separate_vocabs: この版で読めるのは、原文と訳文で語彙が共通の翻訳モデルです"
             );
             return Err(model_file_error(folder, TOKENIZER_CONFIG, problem));
@@ -99,8 +99,8 @@ impl PublishedTranslator {
     }
 }
 
-/// The tokenizers of both sides: SentencePiece's files with the vocabulary, or else a `tokenizer.json`, and a
-/// `source_tokenizer.json` where the source has its own.
+/// Reads the tokenizers of both sides: the SentencePiece files with the vocabulary, or a `tokenizer.json`, with a
+/// `source_tokenizer.json` if the source has its own.
 fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokenizer>, TextTokenizer)> {
     if PIECES.iter().all(|name| files::has(folder, name)) && files::has(folder, VOCABULARY) {
         let vocabulary = files::find(folder, VOCABULARY)?.0;
@@ -129,7 +129,7 @@ fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokeni
     Ok((Some(TextTokenizer::from_pretrained(source)?), target))
 }
 
-/// Of the files that a translator is published with, one that is not there, where nothing else can take its place.
+/// Returns the first missing file of a published translator, unless another tokenizer file replaces them.
 fn missing(folder: &Snapshot) -> Option<&'static str> {
     let others = ["tokenizer.json", "vocab.txt"];
     if others.iter().any(|name| files::has(folder, name)) {
@@ -143,7 +143,7 @@ fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Re
         return Ok(());
     }
     let problem = tr!(
-        "has tokens up to number {}, and the model has a vector for {vocab_size}; it belongs to another model",
+        "has token ids up to {}, but the model has {vocab_size} embeddings; it belongs to another model",
         "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
         ids - 1
     );
@@ -160,8 +160,8 @@ fn writing(
     let wrong = |problem: String| Err(model_file_error(folder, CONFIG, problem));
     if of_generation.forced_bos_token_id.or(of_model.forced_bos_token_id).is_some() {
         return wrong(tr!(
-            "forced_bos_token_id: this version does not read translators that force a first token",
-            "forced_bos_token_id: 最初のトークンを固定する翻訳モデルは、この版では読めません"
+            "forced_bos_token_id: translators with a forced first token are not supported",
+            "forced_bos_token_id: 最初のトークンを固定する翻訳モデルには対応していません"
         ));
     }
     let ends = of_generation.eos_token_id.or(of_model.eos_token_id).map(Ids::list).unwrap_or_default();
@@ -176,8 +176,8 @@ fn writing(
     let bad = of_generation.bad_words_ids.or(of_model.bad_words_ids).unwrap_or_default();
     if bad.iter().any(|words| words.len() != 1) {
         return wrong(tr!(
-            "bad_words_ids: this version reads single tokens that are never written, and no sequences",
-            "bad_words_ids: この版で読めるのは、書かない単独のトークンだけです"
+            "bad_words_ids: expected single tokens; banned sequences are not supported",
+            "bad_words_ids: 禁止できるのは単独のトークンだけです（トークン列には対応していません）"
         ));
     }
     let mut never: Vec<u32> = bad.into_iter().flatten().chain(pad).collect();
@@ -191,7 +191,7 @@ fn writing(
     }
     if never.contains(&end) {
         return wrong(tr!(
-            "expected an eos_token_id that may be written, found {end}, which pad_token_id or bad_words_ids forbids",
+            "expected an eos_token_id that may be generated, found {end}, which pad_token_id or bad_words_ids forbids",
             "eos_token_id は書けるトークンのはずですが、{end} は pad_token_id か bad_words_ids で禁じられています"
         ));
     }

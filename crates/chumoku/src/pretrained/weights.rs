@@ -1,4 +1,4 @@
-//! Weights as safetensors: one file, or shards with their index; F32, F16 and BF16.
+//! Reads weights from safetensors: one file, or shards with an index; F32, F16 and BF16.
 
 use super::files;
 use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, missing_tensor_message, model_file_error};
@@ -15,11 +15,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 const INDEX: &str = "model.safetensors.index.json";
-/// Files of weights that are known and not read.
+/// Known weight files that are not supported.
 const PICKLED: [&str; 3] = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5"];
-/// Bytes that a file may take to say what it holds: as in the crate.
+/// Largest header in bytes, as in the `safetensors` crate.
 const LONGEST_HEADER: u64 = 100_000_000;
-/// Names that are listed in a message.
+/// Most names listed in a message.
 const SHOWN: usize = 4;
 
 /// `model.safetensors.index.json`.
@@ -28,56 +28,56 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// The weights of a folder: what its files hold is known, and is read where it is asked for, straight into the parameters'
-/// memory. (Not mapped: a file that somebody cuts short meanwhile would end the program.)
+/// The weight files of a folder. Their headers are parsed, and tensors are read on demand, straight into the
+/// parameters' memory. (The files are not memory-mapped: truncating a mapped file would crash the process.)
 #[derive(Debug)]
 pub(crate) struct Weights {
     folder: PathBuf,
     shards: Vec<Shard>,
-    /// The file that each tensor is said to be in, where there is an index.
+    /// The file of each tensor, if there is an index.
     index: Option<BTreeMap<String, String>>,
 }
 
-/// A file of weights, open.
+/// An open weight file.
 #[derive(Debug)]
 struct Shard {
     name: String,
     path: PathBuf,
     file: File,
     header: Metadata,
-    /// Where its numbers start.
+    /// Offset of the first tensor's data.
     start: u64,
 }
 
-/// What becomes of a parameter when weights are read.
+/// How a parameter is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// It is read, and must be there.
+    /// Must be in the folder.
     Needed,
-    /// It is read if it is there.
+    /// Is read if the folder has it.
     Welcome,
-    /// It is left as it is.
+    /// Keeps its initial values.
     New,
 }
 
-/// A tensor of the folder, and the file it is in.
+/// A tensor of the folder and its file.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     shard: &'a Shard,
     info: &'a TensorInfo,
 }
 
-/// The tensors of the folder.
+/// The tensors of the folder, by name.
 type Found<'a> = HashMap<String, Place<'a>>;
 
-/// Why a tensor's numbers cannot be had.
+/// Why a tensor cannot be read.
 enum Trouble {
     Read(std::io::Error),
     NotFinite(f32),
 }
 
 impl Shard {
-    /// Opens a file of a folder and reads what it says of itself.
+    /// Opens a file of a folder and reads its header.
     fn open(folder: &Snapshot, name: &str) -> Result<Shard> {
         failpoint::hit("weights");
         let (path, bytes) = files::find(folder, name)?;
@@ -114,19 +114,19 @@ impl Shard {
 }
 
 impl Place<'_> {
-    /// How many numbers there are.
+    /// Returns the number of values.
     fn len(self) -> usize {
         self.info.shape.iter().product()
     }
 
-    /// Reads the numbers, in f32.
+    /// Reads the values as f32.
     fn read(self, to: &mut [f32]) -> Result<(), Trouble> {
         const PIECE: usize = 1 << 15;
-        /// Pieces that one task reads.
+        /// Chunks that one task reads.
         const AT_A_TIME: usize = 4;
         let size = self.info.dtype.bitsize() / 8;
         let start = self.shard.start + self.info.data_offsets.0 as u64;
-        // While a piece is in the cache it is widened and looked through.
+        // Each chunk is widened and checked while it is in the cache.
         let read = |bytes: &mut Vec<u8>, piece: usize, to: &mut [f32]| {
             bytes.resize(size * to.len(), 0);
             files::read_at(&self.shard.file, bytes, start + (piece * PIECE * size) as u64).map_err(Trouble::Read)?;
@@ -149,10 +149,10 @@ impl Place<'_> {
 }
 
 impl Weights {
-    /// Opens the files and reads what they hold.
+    /// Opens the files and reads their headers.
     ///
     /// # Errors
-    /// If there are none, they are pickled or damaged, or the index names files elsewhere.
+    /// If there are none, if they are pickled or damaged, or if the index names files outside the folder.
     pub(crate) fn read(folder: &Snapshot) -> Result<Weights> {
         if files::has(folder, WEIGHTS) {
             return Ok(Weights {
@@ -177,7 +177,7 @@ impl Weights {
         Ok(Weights { folder: folder.to_path_buf(), shards, index: Some(weight_map) })
     }
 
-    /// The shape of a tensor, if the folder has it.
+    /// Returns the shape of a tensor, if the folder has it.
     pub(crate) fn shape(&self, name: &str) -> Option<&[usize]> {
         self.shards.iter().find_map(|shard| Some(&shard.header.info(name)?.shape[..]))
     }
@@ -186,7 +186,7 @@ impl Weights {
         model_file_error(&self.folder, name, problem)
     }
 
-    /// All tensors, each where the index says.
+    /// Returns all tensors after checking them against the index.
     fn tensors(&self) -> Result<Found<'_>> {
         let mut found = HashMap::new();
         for shard in &self.shards {
@@ -207,10 +207,10 @@ impl Weights {
         Ok(found)
     }
 
-    /// The parameters of a model.
+    /// Reads the parameters of a model.
     ///
     /// # Errors
-    /// If a tensor is missing, has another shape or type or numbers that are not finite, or belongs to no part of such a
+    /// If a tensor is missing, has the wrong shape or type, holds values that are not finite, or is not part of the
     /// model.
     pub(crate) fn params(
         &self,
@@ -223,11 +223,11 @@ impl Weights {
         Ok(params)
     }
 
-    /// The parameters of a model, some of which the folder may lack: those of `start`, with the numbers of the tensors in
-    /// their place where `role` says so.
+    /// Reads the parameters of a model that the folder may contain only in part. Starts with `start` and overwrites
+    /// parameters as `role` says.
     ///
     /// # Errors
-    /// As for [`Weights::params`].
+    /// As for [`WeightFiles::params`].
     pub(crate) fn fill(
         &self,
         names: Names<'_>,
@@ -241,7 +241,7 @@ impl Weights {
             names.tensors.iter().map(|(name, source)| (name.as_str(), source)).collect();
         let mut used = HashSet::new();
         let mut missing = Vec::new();
-        // Sizes come from a file: no memory is taken before all of it is there to be read.
+        // Sizes come from an untrusted file: allocate only after checking that all data exists.
         let mut plan = Vec::new();
         for (ours, shape, range) in layout.iter() {
             let role = role(ours);
@@ -317,7 +317,7 @@ impl Weights {
         Ok(params)
     }
 
-    /// That tensors have these shapes.
+    /// Checks types and shapes of tensors.
     fn check_shapes(&self, parts: &[(&String, Place<'_>)], shapes: &[Vec<usize>]) -> Result<()> {
         for ((name, Place { shard, info }), expected) in parts.iter().zip(shapes) {
             let is_float = matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
@@ -334,7 +334,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Reads a tensor whose shape has been checked.
+    /// Reads a tensor after its shape was checked.
     fn copy(&self, name: &str, place: Place<'_>, to: &mut [f32]) -> Result<()> {
         place.read(to).map_err(|trouble| match trouble {
             Trouble::Read(error) => Error::io("reading", &place.shard.path)(error),
@@ -349,7 +349,7 @@ impl Weights {
     }
 }
 
-/// Parameters as tensors under the names that a table has for them: what [`Weights::fill`] reads.
+/// Returns parameters as tensors under their published names, as [`WeightFiles::load_into`] reads them.
 pub(super) fn published(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
     let sources: HashMap<&str, &TensorSource> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
     let mut tensors = Tensors::new();
@@ -375,7 +375,7 @@ pub(super) fn published(params: &Params<f32>, sources: &[(String, TensorSource)]
     tensors
 }
 
-/// Turns a matrix of so many rows and columns round, in place.
+/// Transposes a matrix in place.
 fn transpose(matrix: &mut [f32], [rows, columns]: [usize; 2]) {
     let from = matrix.to_vec();
     parallel::for_each_chunk(matrix, rows.max(1), |column, to| {
@@ -383,17 +383,17 @@ fn transpose(matrix: &mut [f32], [rows, columns]: [usize; 2]) {
     });
 }
 
-/// The names of a model's parameters.
+/// Published names of a model's parameters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names<'a> {
-    /// Each of our parameters, and where its numbers lie.
+    /// Each of our parameters and its published tensors.
     pub(crate) tensors: &'a [(String, TensorSource)],
-    /// What stands before the names of all tensors but those of a head.
+    /// Prefix of all tensor names except those of a head.
     pub(crate) prefix: &'a str,
 }
 
 impl<'a> Names<'a> {
-    /// What stands there in a file that may have it, have another, or have none.
+    /// Returns the prefix that a file uses: this one, another, or none.
     fn prefix_in(&self, found: &Found<'_>) -> &'a str {
         let first = self.tensors.iter().find_map(|(_, source)| source.names()[0].strip_prefix(self.prefix));
         let is_there = |prefix: &&str| found.contains_key(&format!("{prefix}{}", first.unwrap_or_default()));
@@ -401,17 +401,17 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The name that the first checkpoints have for a normalisation's γ or β.
+/// Returns the name of a normalization's γ or β in early checkpoints.
 fn older(name: &str) -> String {
     name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 }
 
-/// Whether a tensor is of a head, which the model does not need, or what the program that wrote it computes anew: numbers
-/// of positions, causal masks, speeds of rotary angles.
+/// Returns whether a tensor can be ignored. It belongs to a head that the model lacks, or the library recomputes it:
+/// position ids, causal masks, rotary frequencies.
 fn is_of_a_head(name: &str) -> bool {
     let heads =
         ["cls.", "lm_head.", "head.", "decoder.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
-    // Or holds a second time: both sides of a translator share their embeddings.
+    // Or a duplicate: both sides of a translator share their embeddings.
     let computed = [
         "position_ids",
         ".attn.bias",
@@ -425,7 +425,7 @@ fn is_of_a_head(name: &str) -> bool {
         || heads.iter().any(|head| name.starts_with(head))
 }
 
-/// The first of some names.
+/// Lists the first few names.
 fn listed(names: &mut [String]) -> String {
     names.sort_unstable();
     let more = if names.len() > SHOWN { ", …" } else { "" };
@@ -433,12 +433,12 @@ fn listed(names: &mut [String]) -> String {
 }
 
 fn missing(folder: &Snapshot) -> String {
-    // A translator has more than its two bodies.
+    // AutoModel would lose the parts of a translator outside encoder and decoder.
     let class = if files::has(folder, "source.spm") { "AutoModelForSeq2SeqLM" } else { "AutoModel" };
     match PICKLED.into_iter().find(|name| files::has(folder, name)) {
         Some(found) => tr!(
-            "the file is missing, and {found} is not read: such files can run any code when they are opened. Write the \
-             weights anew, where Python has transformers: python -c \"from transformers import {class} as m; \
+            "the file is missing, and {found} is not supported: opening such a file can run any code. Convert the \
+             weights in a Python with transformers: python -c \"from transformers import {class} as m; \
              m.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",
             "このファイルがありません。{found} は開くだけで任意のコードを実行しうる形式なので読みません。transformers のある \
              Python で重みを書き直してください: python -c \"from transformers import {class} as m; \
@@ -451,7 +451,7 @@ fn missing(folder: &Snapshot) -> String {
     }
 }
 
-/// Weight (outputs, inputs) and bias of the one linear layer that a file holds.
+/// Reads weight (outputs, inputs) and bias of a file with a single linear layer.
 pub(crate) fn dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2], bias: bool) -> Result<[Vec<f32>; 2]> {
     let weights = Weights::read(folder)?;
     let found = weights.tensors()?;
@@ -472,7 +472,8 @@ mod tests {
     use safetensors::tensor::TensorView;
     use std::path::Path;
 
-    /// More numbers than are read at a time, all of which every form holds exactly, as a tensor that is not the file's first.
+    /// Writes a file whose second tensor, “b”, holds these numbers. There are more than are read at a time, and every
+    /// dtype represents them exactly.
     fn written(folder: &Path, dtype: Dtype, numbers: &[f32]) -> Shard {
         let bytes: Vec<u8> = match dtype {
             Dtype::F16 => numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
@@ -492,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn long_tensors_are_read_piece_by_piece() {
+    fn long_tensors_are_read_in_chunks() {
         let folder = tempfile::tempdir().unwrap();
         let numbers: Vec<f32> = (0..100_001).map(|i| (i * 7 % 251) as f32 - 125.0).collect();
         for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
@@ -503,13 +504,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_and_what_is_gone_are_told() {
+    fn infinite_values_and_truncated_files_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let mut numbers = vec![1.0; 70_000];
         numbers[69_999] = f32::INFINITY;
         let shard = written(folder.path(), Dtype::BF16, &numbers);
         assert!(matches!(read(&shard, &mut numbers), Err(Trouble::NotFinite(f32::INFINITY))));
-        // Somebody else writes the file anew after it was opened.
+        // Another process truncates the file after it was opened.
         std::fs::File::create(&shard.path).unwrap();
         assert!(matches!(read(&shard, &mut numbers), Err(Trouble::Read(_))));
     }

@@ -1,4 +1,4 @@
-//! Which of a classifier's three predictors to use: the network, the n-grams, or both together.
+//! Advises which of a classifier's three predictors to use: the network, the n-grams, or both.
 
 use super::Scores;
 use super::resample::{Judged, macro_f1_gain};
@@ -6,11 +6,11 @@ use crate::lang::wording::quote;
 use crate::tr;
 use serde::Serialize;
 
-/// A predictor.
+/// A predictor of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Predictor {
-    /// The network and the n-grams, joined.
+    /// The blend of network and n-grams.
     Both,
     /// The n-gram model alone.
     Ngrams,
@@ -18,7 +18,7 @@ pub enum Predictor {
     Network,
 }
 
-/// By how much the macro-F1 of both together is above that of one of them, on the same rows.
+/// The gain in macro-F1 of the blend over one of its parts, on the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gain {
     /// The difference, from −1 to 1.
@@ -27,22 +27,22 @@ pub struct Gain {
     pub interval: [f64; 2],
 }
 
-/// What a run's own figures advise.
+/// Advice from the figures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// What to use; none if none is better than always giving the most frequent class.
+    /// The predictor to use; `None` if none is better than always answering the most frequent class.
     #[serde(rename = "use")]
     pub predictor: Option<Predictor>,
-    /// Both together against the n-grams.
+    /// The blend compared with the n-grams.
     pub over_ngrams: Gain,
-    /// Both together against the network.
+    /// The blend compared with the network.
     pub over_network: Gain,
-    /// Rows that this was found on.
+    /// Number of rows behind the advice.
     pub rows: usize,
 }
 
 impl Advice {
-    /// Compares the answers of both together (`rows`) with those of the network and of the n-grams.
+    /// Compares the answers of the blend (`rows`) with those of the network and of the n-grams.
     pub(crate) fn of(rows: &Judged<'_>, [network, ngrams]: [&[u32]; 2], classes: usize, seed: u64) -> Advice {
         let gain = |other| {
             let (macro_f1, interval) = macro_f1_gain(rows, other, classes, seed);
@@ -51,7 +51,7 @@ impl Advice {
         Advice::choose(gain(ngrams), gain(network), rows.truth.len())
     }
 
-    /// What is no worse and cheaper is to be used; a difference counts only where its interval leaves out 0.
+    /// Prefers the cheaper predictor unless it is worse. A difference counts only if its interval excludes 0.
     fn choose(over_ngrams: Gain, over_network: Gain, rows: usize) -> Advice {
         let predictor = match (over_ngrams.interval[0] > 0.0, over_network.interval[1] < 0.0) {
             (false, false) => Predictor::Ngrams,
@@ -61,16 +61,16 @@ impl Advice {
         Advice { predictor: Some(predictor), over_ngrams, over_network, rows }
     }
 
-    /// The same, or to use none if none of the predictors has a higher macro-F1 than the most frequent class.
+    /// Withdraws the advice if no predictor has a higher macro-F1 than the most frequent class.
     pub(crate) fn over_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
         let is_better = |scores: &&Scores| scores.macro_f1 > majority.macro_f1;
         Advice { predictor: self.predictor.filter(|_| predictors.iter().any(is_better)), ..self }
     }
 
-    /// The advice in one line.
+    /// Returns the advice in one line.
     ///
-    /// `network` is what the network is called, `seconds` the time in which the n-gram model was trained,
-    /// `most_frequent` the class that is the most frequent in training.
+    /// `network` is the name of the network, `seconds` the training time of the n-gram model, and `most_frequent` the
+    /// most frequent class in training.
     pub fn sentence(&self, network: &str, seconds: f64, most_frequent: &str) -> String {
         let Advice { rows, over_ngrams, over_network, .. } = self;
         let seconds = seconds.ceil().max(1.0);
@@ -96,9 +96,9 @@ impl Advice {
             Some(Predictor::Both) => {
                 let points = points(over_ngrams);
                 tr!(
-                    "Advice: use this model, both together: on these {rows} rows it is better than n-grams alone \
+                    "Advice: use this model with both parts: on these {rows} rows it is better than n-grams alone \
                      ({points}).",
-                    "助言: このモデル（両方の組み合わせ）を使ってください。この {rows} 行では n-gram だけより優れています（{points}）。"
+                    "助言: このモデルを両方の組み合わせのまま使ってください。この {rows} 行では n-gram だけより優れています（{points}）。"
                 )
             }
             Some(Predictor::Network) => {
@@ -114,21 +114,21 @@ impl Advice {
     }
 }
 
-/// The advice where nothing that was trained has a higher macro-F1 than the most frequent class.
+/// The advice if no predictor has a higher macro-F1 than the most frequent class.
 fn none_is_better(rows: usize, most_frequent: &str) -> String {
     let most_frequent = quote(most_frequent);
     tr!(
-        "Advice: on these {rows} rows nothing that was trained is better than always answering {most_frequent}; more \
+        "Advice: on these {rows} rows no trained predictor is better than always answering {most_frequent}; more \
          rows of the other classes would help.",
         "助言: この {rows} 行では、学習したどの予測も、常に{most_frequent}と答えるより優れていません。\
          ほかのクラスの行を増やすと改善が見込めます。"
     )
 }
 
-/// The advice of a run that trained n-grams alone: whether there is much that a transformer could add. `most_frequent` is
-/// the class that is the most frequent in training, `majority` the scores of always giving it.
+/// The advice of a run that trained only n-grams: whether a transformer could improve much. `most_frequent` is the most
+/// frequent class in training, `majority` the scores of always answering it.
 pub(crate) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent: &str) -> String {
-    /// Share of wrong rows below which nothing much is left to win.
+    /// Share of wrong rows below which little can be improved.
     const LITTLE: f64 = 0.02;
     let rows = ngrams.rows;
     if ngrams.macro_f1 <= majority.macro_f1 {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_judged_on_the_same_rows() {
+    fn predictors_are_compared_on_the_same_rows() {
         let truth: Vec<u32> = (0..300).map(|i| i % 2).collect();
         let wrong = |every: u32| -> Vec<u32> {
             truth.iter().zip(0..).map(|(&t, i)| if i % every == 0 { 1 - t } else { t }).collect()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_advised_that_is_no_better_than_one_answer() {
+    fn no_predictor_is_advised_below_the_majority_class() {
         let labels = ["ok".to_owned(), "spam".to_owned()];
         let truth: Vec<u32> = (0..50).map(|i| u32::from(i == 7)).collect();
         let scores = |predicted: &[u32]| Scores::of(&Judged { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
@@ -213,7 +213,7 @@ mod tests {
         assert!(said.contains("always answering “ok”") && !said.contains("--model"), "{said}");
         assert_eq!(of_ngrams_alone(&majority, &majority, "ok"), said);
         assert!(of_ngrams_alone(&right, &majority, "ok").contains("keep the n-grams"));
-        // One wrong row of a hundred, but one of two of its class.
+        // One wrong row of a hundred, but it is one of the two rows of its class.
         let truth: Vec<u32> = (0..100).map(|i| u32::from(i % 50 == 7)).collect();
         let scores = |predicted: &[u32]| Scores::of(&Judged { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
         let predicted: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();

@@ -1,4 +1,4 @@
-//! Limits of a share that was seen in so many trials.
+//! Exact confidence intervals of a proportion (Clopper–Pearson).
 
 /// ln Γ(x) for x > 0 (Lanczos 1964, with g = 7 and nine terms; relative error below 1e-13).
 fn ln_gamma(x: f64) -> f64 {
@@ -19,8 +19,8 @@ fn ln_gamma(x: f64) -> f64 {
     0.5 * std::f64::consts::TAU.ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
 
-/// The regularised incomplete beta function I_x(a, b), for a, b > 0 and x from 0 to 1, by its continued fraction (DLMF
-/// 8.17.22, evaluated as Lentz has it).
+/// The regularized incomplete beta function I_x(a, b), for a, b > 0 and x from 0 to 1. It is evaluated by its continued
+/// fraction (DLMF 8.17.22) with Lentz's method.
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
@@ -53,12 +53,12 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     front.exp() * fraction / a
 }
 
-/// The shares that are not refuted by `seen` of `trials`, at most `level` of the time wrongly, half of it on each side
-/// (Clopper and Pearson 1934).
+/// The confidence interval of a proportion after `successes` of `trials`. It misses the true proportion with
+/// probability `level` at most, half of it on each side (Clopper and Pearson 1934).
 pub(super) fn share_limits(seen: usize, trials: usize, level: f64) -> [f64; 2] {
     let (k, n) = (seen as f64, trials as f64);
     let below = |share: f64, a: f64, b: f64| incomplete_beta(share, a, b);
-    // Where a function that rises from 0 to 1 reaches a value.
+    // Finds the argument at which a function rising from 0 to 1 reaches a value.
     let find = |value: f64, a: f64, b: f64| {
         let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..60 {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_have_their_known_values() {
+    fn special_functions_match_known_values() {
         close(ln_gamma(1.0), 0.0);
         close(ln_gamma(0.5), std::f64::consts::PI.ln() / 2.0);
         close(ln_gamma(11.0), 3_628_800f64.ln());
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_those_where_the_binomial_tails_have_half_the_level() {
+    fn limits_leave_half_the_level_in_each_binomial_tail() {
         let tail = |n: i32, from: i32, p: f64| -> f64 {
             let term = |k: i32| {
                 let choose: f64 = (0..k).map(|i| f64::from(n - i) / f64::from(i + 1)).product();

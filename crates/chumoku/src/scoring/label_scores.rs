@@ -1,4 +1,4 @@
-//! How good predictions are of texts with any number of labels each.
+//! Scores of multi-label predictions.
 
 use super::resample::exact_interval;
 use crate::hierarchy::Hierarchy;
@@ -7,80 +7,80 @@ use crate::sorting;
 use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
 
-/// How good predicted sets of labels are.
+/// Scores of predicted label sets.
 ///
-/// Sources: Tsoumakas, Katakis and Vlahavas, "Mining multi-label data", 2010, for the averages; Efron, "Better bootstrap
-/// confidence intervals", 1987, for percentile intervals.
+/// Sources: Tsoumakas, Katakis and Vlahavas, "Mining multi-label data", 2010, for the averages; Efron, "Better
+/// bootstrap confidence intervals", 1987, for percentile intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelScores {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Labels a row, on average.
+    /// Mean number of labels per row.
     pub labels_per_row: f64,
-    /// F1 of all pairs of a row and a label together.
+    /// Micro-averaged F1 over all pairs of row and label.
     pub micro_f1: f64,
-    /// 95 % of it by resampling rows.
+    /// Its 95 % bootstrap interval over rows.
     pub micro_f1_interval: [f64; 2],
-    /// Mean of the labels' F1, over labels that are there or predicted.
+    /// Mean F1 over the labels that occur or are predicted.
     pub macro_f1: f64,
-    /// Mean of the rows' F1; a row without labels for which none is predicted counts as 1.
+    /// Mean F1 over the rows. A row without true and predicted labels counts as 1.
     pub sample_f1: f64,
-    /// Share of the predicted labels that are right.
+    /// Share of the predicted labels that are correct.
     pub precision: f64,
-    /// Share of the labels that are predicted.
+    /// Share of the true labels that are predicted.
     pub recall: f64,
-    /// Share of the rows with exactly their labels.
+    /// Share of the rows whose label set is predicted exactly.
     pub exact: f64,
-    /// Share of the rows whose most probable label is one of theirs; none where there are no probabilities.
+    /// Share of the rows whose most probable label is correct; `None` without probabilities.
     pub precision_at_1: Option<f64>,
-    /// Mean over rows of the share of the three most probable labels that are theirs.
+    /// Mean share of correct labels among the three most probable.
     pub precision_at_3: Option<f64>,
-    /// Mean −ln p of a row and a label.
+    /// Mean −ln p over rows and labels.
     pub log_loss: Option<f64>,
-    /// Each label, in the order of the model.
+    /// Scores of each label, in the order of the model.
     pub of_labels: Vec<LabelScore>,
-    /// Each level from the top, where labels stand in a tree.
+    /// Scores of each level from the top, if the labels form a tree.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<LabelLevel>,
 }
 
-/// How good predictions of the labels at one level of a tree are.
+/// Scores of the labels at one level of a tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelLevel {
     /// The level, counted from 1 at the top.
     pub level: usize,
-    /// Labels there.
+    /// Number of labels at this level.
     pub labels: usize,
-    /// F1 of all pairs of a row and a label there together.
+    /// Micro-averaged F1 over these labels.
     pub micro_f1: f64,
-    /// Mean of the labels' F1, over those that are there or predicted.
+    /// Mean F1 over those of these labels that occur or are predicted.
     pub macro_f1: f64,
 }
 
-/// How good predictions of one label are.
+/// Scores of one label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LabelScore {
     /// The label.
     pub label: String,
-    /// Rows that have it.
+    /// Number of rows with the label.
     pub rows: usize,
-    /// Rows for which it was predicted.
+    /// Number of rows with the label predicted.
     pub predicted: usize,
-    /// Share of these that have it.
+    /// Share of the predictions that are correct.
     pub precision: f64,
-    /// Share of the rows that have it for which it was predicted.
+    /// Share of the rows with the label for which it is predicted.
     pub recall: f64,
-    /// Their harmonic mean.
+    /// The harmonic mean of precision and recall.
     pub f1: f64,
 }
 
-/// Resamples of the bootstrap.
+/// Number of bootstrap resamples.
 const RESAMPLES: usize = 1000;
 
-/// Right, predicted and true labels.
+/// Numbers of correct, predicted and true labels.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     right: usize,
@@ -105,7 +105,7 @@ impl Counts {
     }
 }
 
-/// Micro-averaged F1 of predicted sets, of rows that count as their weights say.
+/// The micro-averaged F1 of predicted label sets, with optional row weights.
 pub(crate) fn micro_f1(truth: &[Vec<u32>], predicted: &[Vec<u32>], weights: Option<&[f32]>) -> f64 {
     let (mut right, mut all) = (0.0, 0.0);
     for (row, (truth, predicted)) in truth.iter().zip(predicted).enumerate() {
@@ -118,7 +118,7 @@ pub(crate) fn micro_f1(truth: &[Vec<u32>], predicted: &[Vec<u32>], weights: Opti
 }
 
 impl LabelScores {
-    /// Compares predicted sets with the true ones; `probabilities` of each row, in the order of `labels`.
+    /// Compares predicted with true label sets. `probabilities` are in the order of `labels`.
     pub fn of(
         truth: &[Vec<u32>],
         predicted: &[Vec<u32>],
@@ -170,7 +170,7 @@ impl LabelScores {
         }
     }
 
-    /// With the scores at each level of the tree that the labels stand in, if they do.
+    /// Adds the scores of each level, if the labels form a tree.
     pub(crate) fn at_levels(mut self, tree: Option<&Hierarchy>) -> LabelScores {
         let Some(tree) = tree else { return self };
         self.levels = (1..=tree.depth())
@@ -193,12 +193,12 @@ impl LabelScores {
         self
     }
 
-    /// What must be known before the figures, if anything.
+    /// Returns a warning to show before the scores, if there is one.
     pub fn warning(&self) -> Option<String> {
         super::few_rows(self.rows)
     }
 
-    /// The averages of F1 with what they are called in the language of the process.
+    /// Returns the averages of F1 with their names in the language of the process.
     pub fn averages(&self) -> [(&'static str, f64); 3] {
         let name = |en, ja| lang().pick(en, ja);
         [
@@ -209,12 +209,12 @@ impl LabelScores {
     }
 }
 
-/// 95 % of micro-F1 over resampled rows.
+/// The 95 % bootstrap interval of micro-F1 over rows.
 fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
     if rows.is_empty() {
         return [0.0; 2];
     }
-    // Resamples of rows that are all right, or all wrong, do not differ.
+    // If all rows are correct, or all are wrong, resamples do not differ.
     let told: Vec<&Counts> = rows.iter().filter(|row| row.predicted + row.there > 0).collect();
     let right = told.iter().filter(|row| row.right == row.predicted && row.right == row.there).count();
     let is_uniform = right == told.len() || told.iter().all(|row| row.right == 0);
@@ -238,7 +238,7 @@ fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
     [found[RESAMPLES / 40], found[RESAMPLES - 1 - RESAMPLES / 40]]
 }
 
-/// Labels by falling probability, the first of equals first.
+/// Returns the labels by descending probability; ties keep their order.
 pub(crate) fn ranked(p: &[f32]) -> Vec<usize> {
     sorting::argsort_descending(p)
 }
@@ -269,16 +269,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_scored_by_themselves() {
+    fn each_level_is_scored_separately() {
         let labels = ["a", "a/x", "a/y", "b"].map(String::from);
         let tree = crate::hierarchy::HierarchySource::Separator("/".into()).build(&labels).unwrap();
         let truth = [vec![0, 1], vec![0, 2], vec![3], vec![0, 1]];
         let predicted = [vec![0, 1], vec![0, 1], vec![], vec![0, 3]];
         let scores = LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(Some(&tree));
         let [first, second] = &scores.levels[..] else { panic!("{scores:?}") };
-        // a: 3 of 3 right; b: one there, one predicted, none right.
+        // a: 3 of 3 correct; b: one true, one predicted, none correct.
         assert_eq!((first.level, first.labels, first.micro_f1, first.macro_f1), (1, 2, 0.75, 0.5));
-        // a/x: 1 of 2 there, 2 predicted, 1 right; a/y: 1 there, none predicted.
+        // a/x: 2 true, 2 predicted, 1 correct; a/y: 1 true, none predicted.
         assert_eq!((second.labels, second.micro_f1, second.macro_f1), (2, 0.4, 0.25));
         assert!(LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(None).levels.is_empty());
     }
@@ -288,12 +288,12 @@ mod tests {
     }
 
     #[test]
-    fn averages_are_those_of_their_definitions() {
+    fn averages_match_their_definitions() {
         let truth = [vec![0, 1], vec![1], vec![], vec![2]];
         let predicted = [vec![0], vec![1, 2], vec![], vec![]];
         let p = [vec![0.9, 0.3, 0.1], vec![0.2, 0.8, 0.6], vec![0.1, 0.1, 0.2], vec![0.3, 0.2, 0.4]];
         let found = LabelScores::of(&truth, &predicted, Some(&p), &named(3), 1);
-        // Right: 0 of the first row, 1 of the second; three predicted, four there.
+        // Correct: label 0 of the first row, label 1 of the second. Three are predicted, four are true.
         assert!((found.micro_f1 - 4.0 / 7.0).abs() < 1e-12);
         assert!((found.precision - 2.0 / 3.0).abs() < 1e-12 && (found.recall - 0.5).abs() < 1e-12);
         // Labels: 1, 2/3, 0. Rows: 2/3, 2/3, 1, 0.
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_that_are_all_right_are_no_certainty() {
+    fn few_correct_rows_leave_a_wide_interval() {
         let rows: Vec<Vec<u32>> = (0..20).map(|i| vec![i % 2]).collect();
         let wrong: Vec<Vec<u32>> = (0..20).map(|i| vec![1 - i % 2]).collect();
         let low = 0.025f64.powf(1.0 / 20.0);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_and_not_predicted_counts_for_nothing() {
+    fn absent_labels_do_not_count() {
         let truth = vec![vec![0]; 200];
         let found = LabelScores::of(&truth, &truth, None, &named(5), 1);
         assert_eq!((found.micro_f1, found.macro_f1), (1.0, 1.0));

@@ -1,19 +1,19 @@
-//! How good predictions are: accuracy, F1 and log-loss with bootstrap intervals, and advice on which predictor to use.
+//! Scores of predictions: accuracy, F1 and log-loss with bootstrap intervals, and advice on which predictor to use.
 //!
 //! # Files
 //!
 //! - `advice`: which predictor to use
-//! - `beta`: Clopper–Pearson limits
-//! - `label_scores`: scores of several labels
-//! - `number_scores`: scores of numbers
-//! - `paired`: two models on the same rows
-//! - `quick`: accuracy and macro-F1 without intervals
+//! - `beta`: Clopper–Pearson intervals
+//! - `confidence_scores`: calibration and ranking of probabilities
+//! - `label_scores`: multi-label scores
+//! - `number_scores`: regression scores
+//! - `paired`: comparison of two models on the same rows
+//! - `point_scores`: accuracy and macro-F1 without intervals
 //! - `ratio_gain`: gain in a ratio of sums
 //! - `resample`: bootstrap intervals
-//! - `rows`: texts with their labels
+//! - `rows`: texts with their targets
 //! - `scores`: accuracy, F1, confusion matrix
 //! - `span_scores`: span F1
-//! - `sureness`: calibration and ranking of confidences
 //! - `tree_scores`: scores by level of a tree
 
 mod advice;
@@ -52,29 +52,29 @@ pub use tree_scores::{TreeLevel, TreeScores};
 use crate::hierarchy::Hierarchy;
 use crate::tr;
 
-/// What must be known before the figures of so few rows.
+/// Returns a warning if there are few rows.
 fn few_rows(rows: usize) -> Option<String> {
     const FEW: usize = 100;
     (rows < FEW).then(|| {
         tr!(
-            "{rows} rows are few: the figures may be off by as much as their interval says.",
-            "{rows} 行では少ないため、値は区間の幅ほどずれているかもしれません。"
+            "Only {rows} rows: the scores may be off by as much as their intervals say.",
+            "評価に使った行が {rows} 行と少ないため、値には区間が示す程度の誤差があります。"
         )
     })
 }
 
-/// The class of the largest number, the first of equals.
+/// Returns the index of the largest number; the first in a tie.
 pub(crate) fn largest(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
 }
 
-/// Mean negative log-probability of the right classes, of rows that count as their weights say.
+/// The weighted mean negative log-probability of the true classes.
 pub(crate) fn mean_loss(log_p: &[Vec<f32>], labels: &[u32], weights: Option<&[f32]>) -> f64 {
     let losses = log_p.iter().zip(labels).map(|(row, &label)| -f64::from(row[label as usize]));
     weighted_mean(losses, weights)
 }
 
-/// The mean of values that count as their weights say; 0 if there are none.
+/// The weighted mean of values; 0 if there are none.
 pub(crate) fn weighted_mean(values: impl Iterator<Item = f64>, weights: Option<&[f32]>) -> f64 {
     let (mut sum, mut all) = (0.0, 0.0);
     for (row, value) in values.enumerate() {
@@ -85,8 +85,8 @@ pub(crate) fn weighted_mean(values: impl Iterator<Item = f64>, weights: Option<&
     if all > 0.0 { sum / all } else { 0.0 }
 }
 
-/// Scores of rows of log-probabilities, and the classes that are the answers: the most probable ones, or those that the tree of
-/// the classes answers, unless they are given.
+/// Scores rows of log-probabilities. Returns the scores and the answered classes: those in `answered` if given,
+/// otherwise the most probable ones, or the answers of the class tree.
 pub(crate) fn of_log_p(
     log_p: Vec<Vec<f32>>,
     answered: Option<Vec<u32>>,

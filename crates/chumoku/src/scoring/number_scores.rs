@@ -1,4 +1,4 @@
-//! How good predicted numbers are.
+//! Scores of predicted numbers (regression).
 
 use crate::lang::lang;
 use crate::number::{Estimate, NumberScale};
@@ -6,18 +6,18 @@ use crate::sorting;
 use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
 
-/// How good predicted numbers are.
+/// Scores of predicted numbers.
 ///
-/// R² compares with predicting the mean of these rows for each; Spearman's ρ (1904) is Pearson's r of ranks, equal numbers sharing
-/// their mean rank. Both, and r, are 0 where all numbers are equal.
+/// R² compares with predicting the mean of these rows. Spearman's ρ (1904) is Pearson's r of ranks, where equal numbers
+/// share their mean rank. R², r and ρ are 0 if all numbers are equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NumberScores {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// Mean |predicted − true|.
     pub mean_absolute_error: f64,
-    /// 95 % of it by resampling rows (percentile bootstrap).
+    /// Its 95 % interval from resampling rows (percentile bootstrap).
     pub mean_absolute_error_interval: [f64; 2],
     /// √ mean (predicted − true)².
     pub root_mean_squared_error: f64,
@@ -27,36 +27,36 @@ pub struct NumberScores {
     pub pearson: f64,
     /// Spearman's ρ.
     pub spearman: f64,
-    /// Share of true numbers within their 90 % intervals; none where there are no intervals.
+    /// Share of true numbers inside their 90 % intervals; `None` without intervals.
     pub coverage: Option<f64>,
     /// Mean width of the intervals.
     pub mean_width: Option<f64>,
-    /// Share of rows whose prediction, rounded to the nearest level, is right; of ratings alone.
+    /// For ratings, the share of rows whose prediction is correct after rounding to the nearest level.
     pub exact: Option<f64>,
-    /// Rows whose number is no level of the training rows, and so in none of `levels`.
+    /// Number of rows whose number is not a level of the training rows. They are in none of `levels`.
     pub elsewhere: usize,
-    /// Each level of a rating.
+    /// Scores of each level of a rating.
     pub levels: Vec<LevelScore>,
 }
 
-/// How good predictions are of texts of one level; what is a mean of them is none where there are no such rows.
+/// Scores of the rows of one level; means are `None` if there are no such rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LevelScore {
     /// The level.
     pub level: f64,
-    /// Rows that have it.
+    /// Number of rows of this level.
     pub rows: usize,
-    /// Mean of their predictions.
+    /// Mean prediction.
     pub mean_prediction: Option<f64>,
     /// Mean |predicted − true|.
     pub mean_absolute_error: Option<f64>,
-    /// Share of them whose prediction, rounded to the nearest level, is right.
+    /// Share of the rows whose prediction is correct after rounding to the nearest level.
     pub exact: Option<f64>,
 }
 
-/// A figure with as many digits as tell it from others: three behind the point, four in all where it is larger than 10, and a power
-/// of ten where it is very large or small.
+/// Formats a score with enough digits to compare: three decimals, four significant digits above 10, and scientific
+/// notation for very large or small numbers.
 #[must_use]
 pub fn figure(x: f64) -> String {
     let size = x.abs();
@@ -70,11 +70,11 @@ pub fn figure(x: f64) -> String {
     format!("{x:.*}", digits as usize)
 }
 
-/// Resamples of the bootstrap.
+/// Number of bootstrap resamples.
 const RESAMPLES: u64 = 1000;
 
 impl NumberScores {
-    /// Compares predictions with the true numbers; `estimates` where each has an interval.
+    /// Compares predictions with the true numbers; `estimates` are given if predictions have intervals.
     pub fn of(
         truth: &[f64],
         predicted: &[f64],
@@ -110,17 +110,17 @@ impl NumberScores {
         }
     }
 
-    /// What must be known before the figures, if anything.
+    /// Returns a warning to show before the scores, if there is one.
     pub fn warning(&self) -> Option<String> {
         super::few_rows(self.rows)
     }
 
-    /// The least and the largest level.
+    /// Returns the smallest and the largest level.
     pub fn ends(&self) -> [f64; 2] {
         [self.levels.first(), self.levels.last()].map(|level| level.map_or(0.0, |level| level.level))
     }
 
-    /// The figures with what they are called in the language of the process.
+    /// Returns the main scores with their names in the language of the process.
     pub fn figures(&self) -> [(&'static str, f64); 4] {
         let name = |en, ja| lang().pick(en, ja);
         [
@@ -149,7 +149,7 @@ fn levels(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelSco
     scale.values.iter().enumerate().map(of_level).collect()
 }
 
-/// Pearson's r; 0 where one of the two is constant.
+/// Pearson's r; 0 if one of the two is constant.
 pub(crate) fn pearson(a: &[f64], b: &[f64]) -> f64 {
     let n = a.len().max(1) as f64;
     let mean = |x: &[f64]| x.iter().sum::<f64>() / n;
@@ -165,7 +165,7 @@ pub(crate) fn pearson(a: &[f64], b: &[f64]) -> f64 {
     if product > 0.0 { (ab / product).clamp(-1.0, 1.0) } else { 0.0 }
 }
 
-/// The rank of each number from 0; equal ones share their mean.
+/// Returns the rank of each number from 0; equal numbers share their mean rank.
 fn ranks(numbers: &[f64]) -> Vec<f64> {
     let order = sorting::argsort_by(numbers.len(), &|a, b| numbers[a].total_cmp(&numbers[b]));
     let mut ranks = vec![0.0; numbers.len()];
@@ -178,7 +178,7 @@ fn ranks(numbers: &[f64]) -> Vec<f64> {
     ranks
 }
 
-/// 95 % of the mean over resampled rows.
+/// The 95 % bootstrap interval of the mean over rows.
 fn interval(errors: &[f64], seed: u64) -> [f64; 2] {
     if errors.is_empty() {
         return [0.0; 2];
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_those_of_their_definitions() {
+    fn scores_match_their_definitions() {
         let truth = [1.0, 2.0, 3.0, 4.0, 4.0];
         let predicted = [1.5, 1.0, 3.25, 4.0, 5.0];
         let scale = NumberScale::fit(&truth);
@@ -211,7 +211,7 @@ mod tests {
         assert!((found.mean_absolute_error - 0.55).abs() < 1e-12);
         assert!((found.root_mean_squared_error - (2.3125f64 / 5.0).sqrt()).abs() < 1e-12);
         assert!((found.r2 - (1.0 - 2.3125 / 6.8)).abs() < 1e-12);
-        // As numpy and scipy have them.
+        // Reference values from numpy and scipy.
         assert!((found.pearson - 0.906_929_337).abs() < 1e-9, "{}", found.pearson);
         assert!((found.spearman - 0.872_081_599).abs() < 1e-9, "{}", found.spearman);
         assert_eq!((found.coverage, found.exact), (Some(0.8), Some(0.8)));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_short() {
+    fn scores_are_formatted_briefly() {
         let cases = [
             (0.7365, "0.737"),
             (-0.002, "-0.002"),
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn empty_and_constant_rows_give_finite_scores() {
         let scale = NumberScale::fit(&[1.0, 2.0]);
         let none = NumberScores::of(&[], &[], Some(&[]), &scale, 1);
         assert_eq!((none.mean_absolute_error, none.r2, none.pearson, none.coverage), (0.0, 0.0, 0.0, Some(0.0)));
-        // A number that is no level is in none of them.
+        // A number that is not a level belongs to none.
         let odd = NumberScores::of(&[2.5, 1.0], &[2.0, 1.0], None, &scale, 1);
         assert_eq!((odd.elsewhere, odd.levels[0].rows, odd.levels[1].rows, odd.levels[1].exact), (1, 1, 0, None));
         let constant = NumberScores::of(&[1.0, 1.0], &[2.0, 2.0], None, &scale, 1);

@@ -1,46 +1,47 @@
-//! Two models on the same rows: how far apart their accuracies are, and how sure that is.
+//! Compares two models on the same rows: the difference of their accuracies with an exact interval.
 
 use super::beta::share_limits;
 use serde::Serialize;
 
-/// How often an interval may miss the truth.
+/// Probability that an interval misses the truth.
 pub(crate) const LEVEL: f64 = 0.05;
 
-/// Accuracies that differ by no more are about equal: two points.
+/// Largest difference of accuracies that count as equal: two points.
 pub(crate) const MARGIN: f64 = 0.02;
 
-/// The most rows that are asked for.
+/// Most rows to recommend.
 const MOST_ROWS: usize = 10_000_000;
 
-/// A difference of accuracy, of rows that both models judged.
+/// The difference of accuracy between two models on the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Rows that the first model alone gets right.
+    /// Number of rows that only the first model gets right.
     pub first_only: usize,
-    /// Rows that the second alone gets right.
+    /// Number of rows that only the second model gets right.
     pub second_only: usize,
 }
 
 impl Difference {
-    /// Of two models, of whose rows it is known whether they are right.
+    /// Compares two models, given whether each row is correct.
     pub fn of(first: &[bool], second: &[bool]) -> Difference {
         let count = |wanted| first.iter().zip(second).filter(|pair| *pair == wanted).count();
         let rows = first.len().min(second.len());
         Difference { rows, first_only: count((&true, &false)), second_only: count((&false, &true)) }
     }
 
-    /// The first model's accuracy less the second's.
+    /// Returns the first model's accuracy minus the second's.
     pub fn value(&self) -> f64 {
         (self.first_only as f64 - self.second_only as f64) / self.rows.max(1) as f64
     }
 
-    /// An interval that misses the true difference in at most 5 of 100 draws of the rows, whatever the models are.
+    /// Returns an interval that misses the true difference in at most 5 of 100 samples of rows, for any two models.
     ///
-    /// The difference is u · (2 p − 1), where u is the share of rows on which only one model is right and p the first
-    /// model's share of those. Given how many such rows there are, p has its exact limits (Clopper and Pearson 1934; at
-    /// p = ½ this is McNemar's exact test), with four fifths of what may go wrong, and u has its own with the rest.
+    /// The difference is u · (2 p − 1). Here u is the share of rows on which exactly one model is right, and p the
+    /// first model's share of those. Given their number, p has its exact interval (Clopper and Pearson 1934; at p = ½
+    /// this is McNemar's exact test). It uses four fifths of the error probability, and the interval of u uses the
+    /// rest.
     pub fn interval(&self) -> [f64; 2] {
         if self.rows == 0 {
             return [-1.0, 1.0];
@@ -53,8 +54,8 @@ impl Difference {
         [least, most]
     }
 
-    /// About how many rows it takes until `is_decided`, if what comes is like what was seen; nothing if even very many
-    /// would not do.
+    /// Estimates how many rows `is_decided` needs if further rows are like these. Returns `None` if even a very large
+    /// number does not suffice.
     pub(crate) fn rows_until(&self, is_decided: impl Fn(&Difference) -> bool) -> Option<usize> {
         let at = |rows: usize| {
             let scaled = |n: usize| (n as f64 * rows as f64 / self.rows.max(1) as f64).round() as usize;
@@ -71,7 +72,7 @@ impl Difference {
     }
 }
 
-/// Rounded up to two digits: it is an estimate.
+/// Rounds up to two significant digits.
 fn two_digits(n: usize) -> usize {
     let unit = 10usize.pow(n.max(1).ilog10().saturating_sub(1));
     n.div_ceil(unit) * unit
@@ -83,23 +84,23 @@ mod tests {
     use chumoku_kernels::Philox;
 
     #[test]
-    fn a_difference_is_of_the_rows_that_only_one_gets_right() {
+    fn a_difference_counts_rows_that_only_one_model_gets_right() {
         let found = Difference::of(&[true, true, false, false, true], &[true, false, true, false, false]);
         assert_eq!(found, Difference { rows: 5, first_only: 2, second_only: 1 });
         assert!((found.value() - 0.2).abs() < 1e-12);
     }
 
     #[test]
-    fn intervals_narrow_with_rows_and_never_pretend() {
-        // No row tells the two apart: of 20 rows that says little, of very many much.
+    fn intervals_narrow_with_more_rows() {
+        // The models agree on every row: 20 rows prove little, very many prove much.
         let none = |rows| Difference { rows, first_only: 0, second_only: 0 }.interval();
         assert!(none(20)[1] > 0.2 && none(20)[0] == -none(20)[1]);
         assert!(none(100_000)[1] < 1e-4);
         assert_eq!(none(0), [-1.0, 1.0]);
-        // As McNemar's exact test: 0 of 5 is not enough at 4 %, 0 of 6 is.
+        // As in McNemar's exact test, 0 of 5 is not enough at 4 %, 0 of 6 is.
         let of = |first_only| Difference { rows: 100, first_only, second_only: 0 }.interval();
         assert!(of(5)[0] < 0.0 && of(6)[0] > 0.0, "{:?} {:?}", of(5), of(6));
-        // 13 of 17 are so many by chance in 4.9 of 100 cases: not enough at 4 %.
+        // 13 of 17 have a p-value of 4.9 %: not enough at 4 %.
         let [low, _] = Difference { rows: 100, first_only: 13, second_only: 4 }.interval();
         assert!(low < 0.0, "{low}");
         let [low, high] = Difference { rows: 10_000, first_only: 900, second_only: 500 }.interval();
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_are_asked_for_decide() {
+    fn the_recommended_number_of_rows_decides() {
         let seen = Difference { rows: 100, first_only: 9, second_only: 5 };
         let is_apart = |d: &Difference| d.interval()[0] > 0.0;
         assert!(!is_apart(&seen));
@@ -120,7 +121,8 @@ mod tests {
         assert_eq!([1, 99, 101, 1234].map(two_digits), [1, 99, 110, 1300]);
     }
 
-    /// Draws of rows on which the models differ as given: how many intervals lie wholly above `above` or within the margin.
+    /// Simulates samples in which the models differ with these shares. Returns the rates of intervals above 0, below 0
+    /// and within the margin.
     fn rates(rows: usize, shares: [f64; 2], stream: u64) -> [f64; 3] {
         let (draws, mut found) = (2000, [0; 3]);
         for draw in 0..draws {
@@ -140,18 +142,18 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_on_chance_alone_are_wrong_at_most_as_often_as_stated() {
+    fn false_verdicts_are_no_more_frequent_than_the_level() {
         for (i, (rows, share)) in [(20, 0.2), (100, 0.05), (100, 0.2), (400, 0.1)].into_iter().enumerate() {
-            // Equal models: a difference is found in at most 5 of 100 draws.
+            // Equal models: a difference is found in at most 5 of 100 samples.
             let [more, less, _] = rates(rows, [share / 2.0; 2], i as u64);
             assert!(more + less <= LEVEL, "{rows} rows, {share}: {more} + {less}");
-            // Models at the margin: called equal in at most 5 of 100.
+            // Models at the margin: called equal in at most 5 of 100 samples.
             let [_, _, equal] = rates(rows, [share / 2.0 + MARGIN / 2.0, share / 2.0 - MARGIN / 2.0], 10 + i as u64);
             assert!(equal <= LEVEL, "{rows} rows, {share}: {equal}");
         }
         let [_, _, equal] = rates(3000, [0.03, 0.01], 20);
         assert!(equal <= LEVEL, "{equal}");
-        // And it is not that nothing is ever said.
+        // Clear cases are decided.
         assert!(rates(3000, [0.01, 0.01], 21)[2] > 0.9);
         assert!(rates(400, [0.15, 0.02], 22)[0] > 0.9);
     }

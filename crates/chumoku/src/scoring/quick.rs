@@ -1,6 +1,6 @@
-//! Accuracy and macro-F1 alone, without intervals.
+//! Accuracy and macro-F1 without intervals.
 
-/// Right, true and predicted rows of each class → (accuracy, macro-F1).
+/// Computes accuracy and macro-F1 from the correct, true and predicted rows of each class.
 fn figures(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
     let rows: f64 = truth.iter().sum();
     let (mut f1, mut occurring) = (0.0, 0);
@@ -14,12 +14,12 @@ fn figures(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
     (accuracy, f1 / f64::from(occurring.max(1)))
 }
 
-/// Accuracy and macro-F1 alone, as training needs them after every epoch.
+/// Returns accuracy and macro-F1, as training needs them after every epoch.
 pub fn quick_scores(truth: &[u32], predicted: &[u32], classes: usize) -> (f64, f64) {
     weighted_scores(truth, predicted, None, classes)
 }
 
-/// The same of rows that count differently.
+/// Returns weighted accuracy and macro-F1.
 pub(crate) fn weighted_scores(truth: &[u32], predicted: &[u32], weights: Option<&[f32]>, classes: usize) -> (f64, f64) {
     let mut counts = [vec![0.0; classes], vec![0.0; classes], vec![0.0; classes]];
     for (row, (&t, &p)) in truth.iter().zip(predicted).enumerate() {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_weight_is_how_often_a_row_is_there() {
+    fn a_weight_counts_as_repetitions_of_a_row() {
         let (truth, predicted) = ([0, 1, 1, 2], [0, 1, 2, 2]);
         let found = weighted_scores(&truth, &predicted, Some(&[1.0, 2.0, 3.0, 0.0]), 4);
         let twice = quick_scores(&[0, 1, 1, 1, 1, 1], &[0, 1, 1, 2, 2, 2], 4);

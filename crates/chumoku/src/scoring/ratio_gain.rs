@@ -1,4 +1,4 @@
-//! By how much one predictor is better than another in a figure that is a ratio of sums over rows: micro-F1, the F1 of spans, a mean.
+//! The gain of one predictor over another in a ratio of sums over rows, such as micro-F1, span F1 or a mean.
 
 use super::resample::middle;
 use crate::data::normalize;
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 const RESAMPLES: u64 = 1000;
 
-/// What a row adds to the figure's numerator and denominator, of one predictor and of the other.
+/// The contributions of a row to numerator and denominator, for each predictor.
 pub(crate) type Parts = [[f64; 2]; 2];
 
 fn add(sum: &mut Parts, parts: &Parts) {
@@ -19,8 +19,9 @@ fn gain(sum: &Parts) -> f64 {
     ours - theirs
 }
 
-/// The first predictor's figure less the second's, and the 95 % interval of that by resampling texts: rows of equal text stand or fall
-/// together. One imaginary text more, on which both are as good as the two are on average, keeps a row or two from seeming certain.
+/// Returns the first predictor's ratio minus the second's, with its 95 % bootstrap interval over texts. Rows of equal
+/// text are resampled together. One imaginary text, on which both predictors have their common average, prevents false
+/// certainty from very few rows.
 pub(crate) fn ratio_gain(rows: &[Parts], texts: &[&str], seed: u64) -> (f64, [f64; 2]) {
     let (mut numbers, mut groups): (HashMap<String, usize>, Vec<Parts>) = (HashMap::new(), Vec::new());
     let mut whole = Parts::default();
@@ -53,7 +54,7 @@ pub(crate) fn ratio_gain(rows: &[Parts], texts: &[&str], seed: u64) -> (f64, [f6
 mod tests {
     use super::*;
 
-    /// Means of 0 and 1: one predictor is right with one chance, the other with another.
+    /// Simulates rows of a mean of 0 and 1, with these probabilities that each predictor is right.
     fn rows(n: usize, chances: [f32; 2], stream: u64) -> Vec<Parts> {
         let random = Philox::new(3, stream);
         let right =
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_covers_the_truth_as_often_as_it_says() {
+    fn the_interval_has_its_nominal_coverage() {
         let sets = 400;
         let covers = |set: &u64| {
             let (_, [low, high]) = ratio_gain(&rows(150, [0.8, 0.7], *set), &[], *set);
@@ -73,16 +74,16 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_needs_rows_and_copies_are_no_more_evidence() {
+    fn copies_of_a_text_are_no_further_evidence() {
         let worse = [[0.0, 1.0], [1.0, 1.0]];
         let texts: Vec<String> = (0..40).map(|i| i.to_string()).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         assert!(ratio_gain(&[worse; 2], &texts[..2], 1).1[1] >= 0.0);
         let (gain, [_, high]) = ratio_gain(&[worse; 40], &texts, 1);
         assert!(gain == -1.0 && high < 0.0, "{gain} {high}");
-        // The same text over and over is one.
+        // Copies of one text count as one.
         assert!(ratio_gain(&[worse; 40], &["a"; 40], 1).1[1] >= 0.0);
-        // Who answers alike is no better and no worse.
+        // Identical answers have no gain.
         assert_eq!(ratio_gain(&[[[1.0, 2.0]; 2]; 9], &[], 1), (0.0, [0.0; 2]));
         assert_eq!(ratio_gain(&[], &[], 1), (0.0, [0.0; 2]));
     }

@@ -1,22 +1,20 @@
-//! What a score could as well have been: the bootstrap that intervals come from.
+//! Bootstrap intervals of scores.
 //!
-//! The bootstrap (Efron 1979, percentile method) draws as many rows as there are, with replacement, and scores them; the
-//! middle 95 % of 1,000 such scores are the interval. Taken as it is, it misleads where a class is rare: resamples without
-//! the class have one F1 fewer to take the mean of, and a class of which all rows were answered alike seems certain. So
-//! three things are done:
+//! The bootstrap (Efron 1979, percentile method) draws as many rows as there are, with replacement, and scores them.
+//! The middle 95 % of 1,000 such scores are the interval. The plain bootstrap misleads for rare classes. Resamples
+//! without the class have one F1 fewer to average, and a class whose rows were all answered alike seems certain. So it
+//! is changed in three ways:
 //!
-//! - What is drawn is texts, not rows: rows of equal text (but for case and white space) and class stand or fall
-//!   together, and many copies of a text are no more evidence than one.
-//! - A class that a draw leaves out is drawn from once more by itself, so no class is lost. The mean is over the same
-//!   classes in every resample.
-//! - Each class has one imaginary text more, right as often as a text of the mean class is. It is what ten rows that are
-//!   all wrong do not rule out: that the eleventh is right. (A prior worth one observation, its mean taken from all
-//!   classes, as in empirical Bayes.)
+//! - Texts are drawn, not rows: rows of equal text (except for case and white space) and class stay together. Copies of
+//!   a text are no further evidence.
+//! - If a resample misses a class, one text of the class is added. The mean is over the same classes in every resample.
+//! - Each class has one imaginary additional text, with the mean recall of all classes. Ten wrong rows do not prove
+//!   that the eleventh is wrong. (It is a prior worth one observation, as in empirical Bayes.)
 //!
-//! Resamples do not differ if all rows are right, or all are wrong. Exact intervals stand there (Clopper and Pearson
-//! 1934): 29 right rows of 29 leave open that one text in nine is wrong.
+//! If all rows are correct, or all are wrong, resamples do not differ. Exact intervals replace them (Clopper and
+//! Pearson 1934): 29 correct rows of 29 are compatible with one wrong text in nine.
 //!
-//! The tests simulate how often intervals cover the truth, for balanced and for rare classes.
+//! The tests simulate the coverage of the intervals for balanced and for rare classes.
 
 use super::beta::share_limits;
 use crate::data::normalize;
@@ -24,18 +22,18 @@ use crate::sorting;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
 
-/// Scored rows.
+/// True and predicted classes of rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Judged<'a> {
     /// The class of each row.
     pub truth: &'a [u32],
     /// The class predicted for each row.
     pub predicted: &'a [u32],
-    /// The text of each row; empty if all are taken to differ.
+    /// The text of each row; empty if all texts differ.
     pub texts: &'a [&'a str],
 }
 
-/// Accuracy and macro-F1 with their intervals.
+/// The intervals of accuracy and macro-F1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Intervals {
     pub(super) accuracy: [f64; 2],
@@ -44,22 +42,22 @@ pub(super) struct Intervals {
 
 const RESAMPLES: u64 = 1000;
 
-/// The share of intervals that may miss the truth.
+/// Probability that an interval misses the truth.
 const LEVEL: f64 = 0.05;
 
-/// The exact interval of the share of right texts if all are right, or none is; none otherwise.
+/// Returns the exact interval of accuracy if all texts are correct, or all are wrong; otherwise `None`.
 pub(super) fn exact_interval(right: usize, texts: usize) -> Option<[f64; 2]> {
     (texts > 0 && (right == 0 || right == texts)).then(|| share_limits(right, texts, LEVEL))
 }
 
-/// Rows of one text and class, as answered by N predictors.
+/// Rows of one text and class, with the same answers of N predictors.
 struct Group<const N: usize> {
     class: u32,
     predicted: [u32; N],
     rows: f64,
 }
 
-/// The rows of a class and of their answers, of one predictor.
+/// Correct, true and predicted rows of each class, for one predictor.
 #[derive(Clone)]
 struct Tally {
     right: Vec<f64>,
@@ -85,7 +83,7 @@ impl Tally {
         [&mut self.right, &mut self.truth, &mut self.predicted].into_iter().for_each(|counts| counts.fill(0.0));
     }
 
-    /// Accuracy, and mean F1 over `occurring` classes.
+    /// Returns accuracy, and the mean F1 over `occurring` classes.
     fn figures(&self, occurring: f64) -> [f64; 2] {
         let f1 = |class: usize| {
             let rows = self.truth[class] + self.predicted[class];
@@ -97,18 +95,18 @@ impl Tally {
     }
 }
 
-/// What resamples are drawn from.
+/// The population that resamples are drawn from.
 struct Population<const N: usize> {
-    /// By class.
+    /// Groups, sorted by class.
     groups: Vec<Group<N>>,
-    /// Where the groups of each class begin, and their end.
+    /// Start of each class in `groups`, and the end.
     starts: Vec<usize>,
     whole: [Tally; N],
-    /// Classes that occur, among rows or answers.
+    /// Number of classes among rows and answers.
     occurring: [f64; N],
-    /// Mean recall of the classes that have rows.
+    /// Mean recall over the classes with rows.
     recall: [f64; N],
-    /// For each class, what share of wrong answers goes to it or to one before it.
+    /// Cumulative weights of the classes as wrong answers.
     wrong: [Vec<f64>; N],
 }
 
@@ -128,7 +126,7 @@ impl<const N: usize> Population<N> {
             }
         }
         groups.extend(found.into_iter().map(|((_, class, predicted), rows)| Group { class, predicted, rows }));
-        // The order in which they were found is not fixed; groups that are alike in all of this are the same to a draw.
+        // The order of a hash map is not fixed. Groups that are equal in these fields are interchangeable.
         sorting::sort_by(&mut groups, |a, b| {
             (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows))
         });
@@ -147,7 +145,7 @@ impl<const N: usize> Population<N> {
             let tally: &Tally = &whole[n];
             let mut sum = 0.0;
             let shares = (0..classes).map(|class| {
-                // Half a row, so that a class that was never predicted may be.
+                // Half a row, so that a class that was never predicted can occur.
                 sum += if occurs(tally, class) { tally.predicted[class] + 0.5 } else { 0.0 };
                 sum
             });
@@ -156,7 +154,7 @@ impl<const N: usize> Population<N> {
         Population { groups, starts, whole, occurring, recall, wrong }
     }
 
-    /// Draws once: accuracy and macro-F1 of each predictor.
+    /// Draws one resample. Returns accuracy and macro-F1 of each predictor.
     fn draw(&self, random: &Philox, tallies: &mut [Tally; N]) -> [[f64; 2]; N] {
         tallies.iter_mut().for_each(Tally::clear);
         let texts = self.groups.len();
@@ -178,7 +176,7 @@ impl<const N: usize> Population<N> {
         std::array::from_fn(|n| tallies[n].figures(self.occurring[n]))
     }
 
-    /// Adds a group or, with the chance of one text more in its class, the imaginary one.
+    /// Adds a group. With the probability of one additional text in its class, adds the imaginary text instead.
     fn take(&self, group: usize, word: u64, tallies: &mut [Tally; N]) {
         let Group { class, predicted, rows } = &self.groups[group];
         let class = *class as usize;
@@ -190,7 +188,7 @@ impl<const N: usize> Population<N> {
             }
             return;
         }
-        // What is left of the word is as random as all of it.
+        // The remaining bits of the word are random too.
         let u = (place & 0xffff_ffff) as f64 / (1u64 << 32) as f64;
         for (n, tally) in tallies.iter_mut().enumerate() {
             let answer = if u < self.recall[n] {
@@ -202,7 +200,7 @@ impl<const N: usize> Population<N> {
         }
     }
 
-    /// Another class, as often as it is predicted; `u` from 0 to 1 decides.
+    /// Returns another class, in proportion to its predictions; `u` from 0 to 1 decides.
     fn mistaken(&self, n: usize, class: usize, u: f64) -> usize {
         let sums = &self.wrong[n];
         let before = if class == 0 { 0.0 } else { sums[class - 1] };
@@ -214,13 +212,13 @@ impl<const N: usize> Population<N> {
         sums.partition_point(|&sum| sum <= at).min(sums.len() - 1)
     }
 
-    /// Accuracy and macro-F1 of each predictor in each resample.
+    /// Returns accuracy and macro-F1 of each predictor in each resample.
     fn resamples(&self, seed: u64) -> Vec<[[f64; 2]; N]> {
         if self.groups.is_empty() {
             return Vec::new();
         }
         let classes = self.starts.len() - 1;
-        // Tallies are made once for a few resamples.
+        // Allocate tallies once for several resamples.
         const AT_A_TIME: u64 = 16;
         let draw = |first: usize| {
             let mut tallies = [(); N].map(|()| Tally::new(classes));
@@ -236,10 +234,10 @@ impl<const N: usize> Population<N> {
 }
 
 impl Population<1> {
-    /// The intervals where all rows are right, or all are wrong.
+    /// Returns exact intervals if all rows are correct, or all are wrong.
     ///
-    /// With all right, the class of the fewest texts leaves most open: the others may be found always, and it as seldom
-    /// as its own texts allow.
+    /// If all are correct, the class with the fewest texts is the least certain. The lower limit assumes full recall
+    /// for the other classes, and the lowest compatible recall for this one.
     fn exact(&self) -> Option<Intervals> {
         let [tally] = &self.whole;
         let (right, rows) = (tally.right.iter().sum::<f64>(), tally.truth.iter().sum::<f64>());
@@ -259,7 +257,7 @@ impl Population<1> {
     }
 }
 
-/// The intervals of a predictor's scores.
+/// Returns the intervals of a predictor's scores.
 pub(super) fn intervals(rows: &Judged<'_>, classes: usize, seed: u64) -> Intervals {
     let population = Population::new(rows.truth, [rows.predicted], rows.texts, classes);
     if let Some(exact) = population.exact() {
@@ -270,12 +268,12 @@ pub(super) fn intervals(rows: &Judged<'_>, classes: usize, seed: u64) -> Interva
     Intervals { accuracy: of(0), macro_f1: of(1) }
 }
 
-/// By how much the macro-F1 of `rows` is above that of `other` answers to them: the figure, and its interval.
+/// Returns the gain in macro-F1 of `rows` over `other` answers, with its interval.
 pub(super) fn macro_f1_gain(rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
     gain(1, rows, other, classes, seed)
 }
 
-/// The same of accuracy.
+/// Returns the gain in accuracy of `rows` over `other` answers, with its interval.
 pub(crate) fn accuracy_gain(rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
     gain(0, rows, other, classes, seed)
 }
@@ -286,14 +284,14 @@ fn gain(figure: usize, rows: &Judged<'_>, other: &[u32], classes: usize, seed: u
     if rows.predicted == other
         && let Some([_, most]) = exact_interval(0, population.groups.len())
     {
-        // Answers that never differ on these texts may differ on as many others as an exact interval allows.
+        // Predictors that agree on these texts may differ on others, as far as an exact interval allows.
         return (0.0, [-most, most]);
     }
     let gains = population.resamples(seed).into_iter().map(|[ours, theirs]| ours[figure] - theirs[figure]);
     (ours - theirs, middle(gains.collect()))
 }
 
-/// The 2.5th and 97.5th percentile.
+/// Returns the 2.5th and 97.5th percentile.
 pub(super) fn middle(mut values: Vec<f64>) -> [f64; 2] {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(0.0);
@@ -304,15 +302,15 @@ pub(super) fn middle(mut values: Vec<f64>) -> [f64; 2] {
 mod tests {
     use super::*;
 
-    /// A test set: rows of each class, how often each class is answered with each, and how often each text is repeated.
+    /// A simulated test set: rows per class, probability of each answer for each class, and copies of each text.
     struct Case {
         rows: &'static [usize],
         answers: fn(usize, usize) -> f64,
         copies: usize,
     }
 
-    /// In what share of simulated test sets the interval of macro-F1 covers the true one; the rows of each class are
-    /// fixed, their answers drawn.
+    /// Returns the coverage of the macro-F1 interval over simulated test sets. The rows of each class are fixed, the
+    /// answers random.
     fn coverage(case: &Case) -> f64 {
         let classes = case.rows.len();
         let mut expected = Tally::new(classes);
@@ -347,36 +345,36 @@ mod tests {
         covered.count() as f64 / f64::from(sets)
     }
 
-    /// Right with this chance, else any of the others.
+    /// Correct with probability `right`, otherwise any other class.
     fn even(class: usize, answer: usize, right: f64, others: usize) -> f64 {
         if class == answer { right } else { (1.0 - right) / others as f64 }
     }
 
     #[test]
-    fn few_rows_that_are_all_right_are_no_certainty() {
+    fn few_correct_rows_leave_a_wide_interval() {
         let truth: Vec<u32> = (0..29).map(|i| u32::from(i >= 25)).collect();
         let wrong: Vec<u32> = truth.iter().map(|class| 1 - class).collect();
         let found = |predicted: &[u32]| intervals(&Judged { truth: &truth, predicted, texts: &[] }, 2, 1);
         let [accuracy, rare] = [29.0, 4.0].map(|n| 0.025f64.powf(1.0 / n));
         let Intervals { accuracy: [low, high], macro_f1 } = found(&truth);
         assert!((low - accuracy).abs() < 1e-9 && high == 1.0, "{low} {high}");
-        // The rare class may be found in 40 % of its texts, which makes its F1 0.57 and the mean 0.78.
+        // The rare class may have a recall of only 40 %, which gives it an F1 of 0.57 and a mean of 0.78.
         assert!((macro_f1[0] - (1.0 + 2.0 * rare / (1.0 + rare)) / 2.0).abs() < 1e-9 && macro_f1[1] == 1.0);
         let Intervals { accuracy: [low, high], .. } = found(&wrong);
         assert!(low == 0.0 && (high - (1.0 - accuracy)).abs() < 1e-9, "{low} {high}");
-        // Copies of one text are one text.
+        // Copies of one text count as one text.
         let rows = Judged { truth: &truth, predicted: &truth, texts: &["the same"; 29] };
         assert!(intervals(&rows, 2, 1).accuracy[0] < 0.2);
-        // Nor do equal answers prove that two predictors are equal.
+        // Equal answers do not prove that two predictors are equal.
         let rows = Judged { truth: &truth, predicted: &truth, texts: &[] };
         let (gain, [low, high]) = accuracy_gain(&rows, &truth, 2, 1);
         assert!(gain == 0.0 && low == -high && (high - (1.0 - accuracy)).abs() < 1e-9, "{low} {high}");
     }
 
     #[test]
-    fn the_interval_covers_the_truth_as_often_as_it_says() {
-        // A standard error is 0.013 at 300 sets, 0.022 at 100. A plain bootstrap of rows covers 10 to 30 % in the third case, and in
-        // the last half of them, since each text counts five times there.
+    fn the_interval_has_its_nominal_coverage() {
+        // The standard error is 0.013 for 300 sets and 0.022 for 100. A plain bootstrap of rows covers 10 to 30 % in
+        // the third case. It covers half in the last one, where each text counts five times.
         let balanced = Case { rows: &[100, 100], answers: |c, a| even(c, a, 0.8, 1), copies: 1 };
         let rare = Case { rows: &[600, 8], answers: |c, a| even(c, a, [0.99, 0.4][c], 1), copies: 1 };
         let hardly_predicted = Case { rows: &[500, 5], answers: |c, a| even(c, a, [0.999, 0.02][c], 1), copies: 1 };
@@ -395,8 +393,8 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_is_never_predicted_makes_no_interval_up_to_everything() {
-        // One row in a hundred, never predicted: the score of a resample without the class was 100 %.
+    fn a_class_that_is_never_predicted_keeps_the_interval_below_one() {
+        // One row in a hundred, never predicted. A resample without the class used to score 100 %.
         let truth: Vec<u32> = (0..300).map(|i| u32::from(i % 100 == 0)).collect();
         let rows = Judged { truth: &truth, predicted: &[0; 300], texts: &[] };
         let [low, high] = intervals(&rows, 2, 1).macro_f1;
@@ -404,21 +402,21 @@ mod tests {
     }
 
     #[test]
-    fn no_resample_is_without_a_class() {
-        // One text of 300: a third of all draws would be without it.
+    fn every_resample_contains_every_class() {
+        // One text of 300: a third of plain resamples would miss it.
         let truth: Vec<u32> = (0..300).map(|i| u32::from(i == 7)).collect();
         let population = Population::new(&truth, [&truth], &[], 2);
         let mut tallies = [Tally::new(2)];
         for resample in 0..100 {
             let [[accuracy, macro_f1]] = population.draw(&Philox::new(5, resample), &mut tallies);
             assert!(tallies[0].truth.iter().all(|&rows| rows > 0.0), "{resample}: {:?}", tallies[0].truth);
-            // Where all answers are right, and so is the imaginary one, no class costs anything by its absence.
+            // If all answers and the imaginary one are correct, every score is 1.
             assert_eq!([accuracy, macro_f1], [1.0; 2], "{resample}");
         }
     }
 
     #[test]
-    fn copies_narrow_no_interval() {
+    fn copies_of_texts_do_not_narrow_the_interval() {
         let texts: Vec<String> = (0..60).map(|i| format!("text {i}")).collect();
         let of = |copies: usize| {
             let rows = (0..60).flat_map(|i| std::iter::repeat_n(i, copies));
@@ -433,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_the_middle_95_of_100() {
+    fn an_interval_is_the_middle_95_percent() {
         assert_eq!(middle((0..1000).rev().map(f64::from).collect()), [25.0, 975.0]);
         assert_eq!(middle(Vec::new()), [0.0; 2]);
     }
@@ -446,10 +444,10 @@ mod tests {
         };
         let (ours, theirs) = (wrong(20), wrong(10));
         let rows = Judged { truth: &truth, predicted: &ours, texts: &[] };
-        // The same rows wrong and some more: a small difference that is still sure.
+        // The other predictor errs on the same rows and some more: a small but certain difference.
         let (gain, [low, high]) = macro_f1_gain(&rows, &theirs, 2, 1);
         assert!((gain - 0.05).abs() < 0.01 && low > 0.02 && high < 0.08, "{gain} {low} {high}");
-        // Equal answers are no proof of equal predictors.
+        // Equal answers do not prove equal predictors.
         let (gain, [low, high]) = macro_f1_gain(&rows, &ours, 2, 1);
         assert!(gain == 0.0 && low == -high && high > 0.0 && high < 0.01, "{gain} {low} {high}");
     }

@@ -1,4 +1,4 @@
-//! Texts and their answers.
+//! Texts with their targets.
 
 use super::Judged;
 use crate::data::{Example, MultiLabelExample, ScoreExample};
@@ -7,15 +7,14 @@ use crate::ngram::NgramTarget;
 use crate::number::{NumberLabel, NumberScale};
 use std::collections::HashMap;
 
-/// Texts and their answers: a class each, any number of labels each (`A = Vec<u32>`), or a number each
-/// (`A = Measured`).
+/// Texts with their targets: one class each, any number of labels (`A = Vec<u32>`), or a number (`A = Measured`).
 #[derive(Clone, Debug)]
 pub struct Rows<A = u32> {
     /// The texts.
     pub texts: Vec<String>,
-    /// Each text's class, as an index into the labels; or its labels, ascending; or its number.
+    /// Each text's class as an index into the labels, its labels in ascending order, or its number.
     pub labels: Vec<A>,
-    /// How much each row counts in training, and where validation rows choose; all alike if absent.
+    /// Weight of each row in training, and in choices by validation rows; `None` for equal weights.
     pub weights: Option<Vec<f32>>,
 }
 
@@ -26,22 +25,22 @@ impl<A> Default for Rows<A> {
 }
 
 impl<A: NgramTarget> Rows<A> {
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
 
-    /// The texts, borrowed.
+    /// Returns the texts, borrowed.
     pub fn texts(&self) -> Vec<&str> {
         self.texts.iter().map(String::as_str).collect()
     }
 
-    /// The rows of these numbers, in their order.
+    /// Selects rows by index, in the given order.
     pub(crate) fn picked(&self, rows: &[usize]) -> Rows<A> {
         Rows {
             texts: rows.iter().map(|&row| self.texts[row].clone()).collect(),
@@ -50,7 +49,7 @@ impl<A: NgramTarget> Rows<A> {
         }
     }
 
-    /// These rows, then the others.
+    /// Appends the other rows.
     pub(crate) fn joined(mut self, others: Rows<A>) -> Rows<A> {
         if self.weights.is_some() || others.weights.is_some() {
             let of = |rows: &Rows<A>| rows.weights.clone().unwrap_or_else(|| vec![1.0; rows.len()]);
@@ -61,7 +60,7 @@ impl<A: NgramTarget> Rows<A> {
         self
     }
 
-    /// How much each row counts by its own weight and by that of its class; all alike if absent.
+    /// Returns the product of each row's weight and its class weight; `None` for equal weights.
     pub(crate) fn counted(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
         let class_weights = class_weights.filter(|_| !A::IS_SET);
         if class_weights.is_none() && self.weights.is_none() {
@@ -76,7 +75,7 @@ impl<A: NgramTarget> Rows<A> {
     }
 }
 
-/// The weights of the rows of these numbers.
+/// Selects weights by row index.
 pub(crate) fn picked(weights: Option<&[f32]>, rows: &[usize]) -> Option<Vec<f32>> {
     weights.map(|weights| rows.iter().map(|&row| weights[row]).collect())
 }
@@ -86,12 +85,12 @@ fn numbers(labels: &[String]) -> HashMap<&str, u32> {
 }
 
 impl Rows {
-    /// These rows as they were `predicted`; `texts` are theirs.
+    /// Pairs these rows with their predictions; `texts` are the rows' texts.
     pub(crate) fn judged<'a>(&'a self, predicted: &'a [u32], texts: &'a [&'a str]) -> Judged<'a> {
         Judged { truth: &self.labels, predicted, texts }
     }
 
-    /// Rows of examples whose labels are in `labels`; others are left out.
+    /// Converts examples whose labels are in `labels`; skips the others.
     pub fn of<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
         let numbers = numbers(labels);
         let known = examples.into_iter().filter_map(|example| {
@@ -104,7 +103,7 @@ impl Rows {
 }
 
 impl Rows<Vec<u32>> {
-    /// Rows of examples; labels that are not in `labels` are left out.
+    /// Converts examples; drops labels that are not in `labels`.
     pub fn of_sets<'a>(examples: impl IntoIterator<Item = &'a MultiLabelExample>, labels: &[String]) -> Rows<Vec<u32>> {
         let numbers = numbers(labels);
         let row = |example: &MultiLabelExample| {
@@ -118,7 +117,7 @@ impl Rows<Vec<u32>> {
         Rows { texts, labels, weights: None }
     }
 
-    /// The same with the labels above theirs, where labels stand in a tree.
+    /// Adds the ancestors of each label, if the labels form a tree.
     pub(crate) fn closed(mut self, tree: Option<&Hierarchy>) -> Self {
         if let Some(tree) = tree {
             self.labels.iter_mut().for_each(|labels| *labels = tree.with_ancestors(labels));
@@ -128,7 +127,7 @@ impl Rows<Vec<u32>> {
 }
 
 impl Rows<NumberLabel> {
-    /// Rows of examples on a scale.
+    /// Converts examples on a scale.
     pub fn of_scores<'a>(
         examples: impl IntoIterator<Item = &'a ScoreExample>,
         scale: &NumberScale,
@@ -154,7 +153,7 @@ mod tests {
         let some = weighted.picked(&[2, 0]);
         assert_eq!((&some.texts[0][..], &some.labels[..]), ("text 2", &[1, 0][..]));
         assert_eq!(some.weights, Some(vec![3.0, 1.0]));
-        // Rows without weights count 1 each beside others that have some.
+        // Rows without weights get weight 1 when appended to rows with weights.
         let plain = rows(&[0], None);
         assert_eq!(plain.clone().joined(some.clone()).weights, Some(vec![1.0, 3.0, 1.0]));
         assert_eq!(some.joined(plain.clone()).weights, Some(vec![3.0, 1.0, 1.0]));
@@ -162,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_row_counts_by_its_weight_and_by_its_class() {
+    fn a_row_counts_with_its_weight_times_its_class_weight() {
         let of_classes = Some(&[0.5, 4.0][..]);
         let (plain, weighted) = (rows(&[0, 1, 1], None), rows(&[0, 1, 1], Some(&[1.0, 2.0, 3.0])));
         assert_eq!(plain.counted(None), None);
         assert_eq!(plain.counted(of_classes), Some(vec![0.5, 4.0, 4.0]));
         assert_eq!(weighted.counted(None), Some(vec![1.0, 2.0, 3.0]));
         assert_eq!(weighted.counted(of_classes), Some(vec![0.5, 8.0, 12.0]));
-        // Labels that do not exclude each other have no weights.
+        // Multi-label targets have no class weights.
         let sets = Rows { texts: vec![String::new()], labels: vec![vec![1]], weights: Some(vec![2.0]) };
         assert_eq!(sets.counted(of_classes), Some(vec![2.0]));
     }

@@ -1,4 +1,5 @@
-//! Scores of predictions: accuracy, macro-F1 with a bootstrap interval, per-class figures, the confusion matrix.
+//! Scores of single-label predictions: accuracy, macro-F1 with a bootstrap interval, per-class scores, and the
+//! confusion matrix.
 
 use super::quick::quick_scores;
 use super::resample::{Intervals, Judged, intervals};
@@ -13,13 +14,13 @@ use serde::{Deserialize, Serialize};
 pub struct ClassScore {
     /// The class.
     pub label: String,
-    /// Of the rows predicted so, the share that is; 0 if none was predicted so.
+    /// Share of the rows with this prediction that are correct; 0 if there are none.
     pub precision: f64,
-    /// Of the rows that are so, the share predicted so; 0 if there is none.
+    /// Share of the rows of this class that are predicted correctly; 0 if there are none.
     pub recall: f64,
-    /// Their harmonic mean.
+    /// The harmonic mean of precision and recall.
     pub f1: f64,
-    /// Rows that are so.
+    /// Number of rows of this class.
     pub rows: usize,
 }
 
@@ -27,34 +28,34 @@ pub struct ClassScore {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Scores {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Share predicted right.
+    /// Share of the rows that are predicted correctly.
     pub accuracy: f64,
-    /// The middle 95 % of accuracy over 1,000 resamples of the texts, none without a class; `resample.rs` says how.
+    /// The middle 95 % of accuracy over 1,000 resamples of the texts, none without a class; see `resample.rs`.
     pub accuracy_interval: [f64; 2],
-    /// Mean F1 of the classes that occur, in the rows or in the predictions.
+    /// Mean F1 over the classes that occur in the rows or in the predictions.
     pub macro_f1: f64,
     /// The middle 95 % of macro-F1 over the same resamples.
     pub macro_f1_interval: [f64; 2],
-    /// Classes that have rows and were never predicted.
+    /// Classes with rows that are never predicted.
     #[serde(default)]
     pub never_predicted: Vec<String>,
-    /// Mean negative log-probability of the right class, in nats; absent for predictors without probabilities.
+    /// Mean negative log-probability of the true class, in nats; `None` for predictors without probabilities.
     pub log_loss: Option<f64>,
-    /// How good the probabilities are; absent for predictors without.
+    /// Calibration and ranking of the probabilities; `None` for predictors without probabilities.
     #[serde(default)]
     pub sureness: Option<Sureness>,
-    /// Each class.
+    /// Scores of each class.
     pub classes: Vec<ClassScore>,
     /// Rows by true class (outer) and predicted class (inner), in the order of `classes`.
     pub confusion: Vec<Vec<usize>>,
-    /// Of classes that stand in a tree: each of its levels.
+    /// Scores of each level, if the classes form a tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hierarchy: Option<TreeScores>,
 }
 
-/// Rows by true class and predicted class.
+/// Counts rows by true class and predicted class.
 fn confusion(truth: &[u32], predicted: &[u32], classes: usize) -> Vec<Vec<usize>> {
     let mut counts = vec![vec![0; classes]; classes];
     for (&t, &p) in truth.iter().zip(predicted) {
@@ -101,21 +102,19 @@ impl Scores {
         }
     }
 
-    /// Classes that the model knows and that neither occur nor are predicted: there is nothing to say of them.
+    /// Returns whether a class of the model neither occurs nor is predicted.
     pub fn is_absent(&self, class: usize) -> bool {
         self.classes[class].rows == 0 && self.confusion.iter().all(|row| row[class] == 0)
     }
 
-    /// The class that is found least often, if it is found in less than three quarters of its rows.
+    /// Returns the class with the lowest recall, if it is below three quarters.
     pub fn weakest(&self) -> Option<&ClassScore> {
         const OFTEN: f64 = 0.75;
         let missed = self.classes.iter().filter(|class| class.rows > 0 && class.recall < OFTEN);
         missed.min_by(|a, b| a.recall.total_cmp(&b.recall))
     }
 
-    /// What must be said before any figure, if anything: that classes are never predicted.
-    ///
-    /// One line.
+    /// Returns a one-line warning to show before the scores, if classes are never predicted.
     pub fn warning(&self) -> Option<String> {
         const MOST: usize = 5;
         let missed = &self.never_predicted;
@@ -138,7 +137,7 @@ impl Scores {
     }
 }
 
-/// A name that leaves room in a line, without what would break it.
+/// Shortens a name for a line and removes control characters.
 fn short(name: &str) -> String {
     const MOST: usize = 40;
     match name.char_indices().nth(MOST) {
@@ -152,13 +151,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_by_hand() {
+    fn scores_match_counting_by_hand() {
         let labels = ["a", "b", "c"].map(String::from);
         let judged = Judged { truth: &[0, 0, 0, 1, 1], predicted: &[0, 0, 1, 1, 0], texts: &[] };
         let scores = Scores::of(&judged, &labels, None, 1);
         assert_eq!(scores.accuracy, 0.6);
         assert_eq!(scores.confusion, [vec![2, 1, 0], vec![1, 1, 0], vec![0, 0, 0]]);
-        // a: precision 2/3, recall 2/3; b: 1/2, 1/2; c does not occur and does not count.
+        // a: precision 2/3, recall 2/3; b: 1/2, 1/2; c does not occur and is ignored.
         assert!((scores.macro_f1 - (2.0 / 3.0 + 0.5) / 2.0).abs() < 1e-12);
         assert_eq!((scores.classes[1].precision, scores.classes[1].recall), (0.5, 0.5));
         let [low, high] = scores.accuracy_interval;
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_has_the_width_of_the_binomial() {
+    fn the_interval_has_the_width_of_a_binomial_interval() {
         let truth: Vec<u32> = vec![0; 1000];
         let predicted: Vec<u32> = (0..1000).map(|i| u32::from(i % 5 == 0)).collect();
         let judged = Judged { truth: &truth, predicted: &predicted, texts: &[] };
@@ -177,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_score() {
+    fn no_rows_score_zero() {
         let nothing = Judged { truth: &[], predicted: &[], texts: &[] };
         let scores = Scores::of(&nothing, &["a".into()], None, 1);
         assert_eq!((scores.rows, scores.accuracy, scores.macro_f1), (0, 0.0, 0.0));
     }
 
     #[test]
-    fn classes_that_are_never_predicted_are_named_first() {
+    fn classes_that_are_never_predicted_give_a_warning() {
         let labels = ["common", "rare", "absent"].map(String::from);
         let truth: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
         let scores = Scores::of(&Judged { truth: &truth, predicted: &[0; 100], texts: &[] }, &labels, None, 1);

@@ -1,5 +1,5 @@
-//! How well spans are found: precision, recall and F1 as conlleval and seqeval compute them. A span counts as found if its
-//! borders and its kind are right.
+//! Scores of predicted spans: precision, recall and F1 as in conlleval and seqeval. A span is correct if its boundaries
+//! and its label are.
 
 use super::few_rows;
 use super::resample::exact_interval;
@@ -8,41 +8,41 @@ use chumoku_kernels::Philox;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Scores of one kind of spans, or of all.
+/// Scores of the spans of one label, or of all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SpanScore {
-    /// The kind; empty of all.
+    /// The label; empty for all spans.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub label: String,
-    /// Share of the spans found that are right; 0 if none is found.
+    /// Share of the predicted spans that are correct; 0 if there are none.
     pub precision: f64,
-    /// Share of the true spans that are found; 0 if there are none.
+    /// Share of the true spans that are predicted; 0 if there are none.
     pub recall: f64,
-    /// Their harmonic mean; 0 if both are.
+    /// The harmonic mean of precision and recall; 0 if both are 0.
     pub f1: f64,
-    /// True spans.
+    /// Number of true spans.
     pub spans: usize,
-    /// Spans found.
+    /// Number of predicted spans.
     pub found: usize,
 }
 
-/// How well spans are found.
+/// Scores of predicted spans.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SpanScores {
-    /// Texts.
+    /// Number of texts.
     pub rows: usize,
-    /// Over all spans (micro).
+    /// Scores over all spans (micro-average).
     #[serde(flatten)]
     pub all: SpanScore,
-    /// Where the F1 lies in 95 of 100 resamples of the texts.
+    /// The 95 % bootstrap interval of F1 over texts.
     pub f1_interval: [f64; 2],
-    /// Of each kind, by name.
+    /// Scores of each label, by name.
     pub kinds: Vec<SpanScore>,
 }
 
-/// Right, true and found spans.
+/// Numbers of correct, true and predicted spans.
 type Tally = [usize; 3];
 
 impl SpanScore {
@@ -54,7 +54,7 @@ impl SpanScore {
 }
 
 impl SpanScores {
-    /// Of texts with true spans and those found.
+    /// Scores texts with true and predicted spans.
     pub fn of<'a>(rows: impl Iterator<Item = (&'a [Span], &'a [Span])>, seed: u64) -> SpanScores {
         let mut kinds: BTreeMap<&str, Tally> = BTreeMap::new();
         let mut texts: Vec<Tally> = Vec::new();
@@ -87,7 +87,7 @@ impl SpanScores {
         let mut f1s: Vec<f64> = (0..RESAMPLES).map(resample).collect();
         f1s.sort_by(f64::total_cmp);
         let tails = [f1s[RESAMPLES as usize / 40], f1s[(RESAMPLES - RESAMPLES / 40 - 1) as usize]];
-        // Resamples of texts that are all right, or all wrong, do not differ.
+        // If all texts are correct, or all are wrong, resamples do not differ.
         let told: Vec<&Tally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
         let right = told.iter().filter(|[right, truth, found]| right == truth && right == found).count();
         let is_uniform = right == told.len() || told.iter().all(|[right, ..]| *right == 0);
@@ -100,7 +100,7 @@ impl SpanScores {
         }
     }
 
-    /// What must be known before the figures, if anything.
+    /// Returns a warning to show before the scores, if there is one.
     pub fn warning(&self) -> Option<String> {
         few_rows(self.rows)
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn scores_are_those_of_seqeval() {
+    fn scores_match_seqeval() {
         // True: B-PER I-PER O B-LOC / O B-LOC; found: B-PER I-PER O B-PER / B-LOC O (seqeval 1.2.2: 1/3, 1/3, 1/3).
         let truth = [spans(&[(0, 2, "PER"), (3, 4, "LOC")]), spans(&[(1, 2, "LOC")])];
         let found = [spans(&[(0, 2, "PER"), (3, 4, "PER")]), spans(&[(0, 1, "LOC")])];
@@ -128,7 +128,7 @@ mod tests {
         let person = &scores.kinds[1];
         assert_eq!([person.precision, person.recall, person.f1], [0.5, 1.0, 2.0 / 3.0]);
         assert_eq!(scores.f1_interval, [0.0, 0.5]);
-        // Nine right texts of nine leave open that one in three is wrong.
+        // Nine correct texts of nine are compatible with one wrong in three.
         let right = SpanScores::of(std::iter::repeat_n((&truth[1][..], &truth[1][..]), 9), 1);
         assert!((right.f1_interval[0] - 0.025f64.powf(1.0 / 9.0)).abs() < 1e-9 && right.f1_interval[1] == 1.0);
         let none = SpanScores::of([(&[][..], &[][..])].into_iter(), 1);

@@ -1,30 +1,29 @@
-//! How good probabilities are, beside the classes that they name: whether they are as often right as they say, and how well they
-//! order rows.
+//! Scores of predicted probabilities: calibration, and how well they rank rows.
 
 use crate::sorting;
 use serde::{Deserialize, Serialize};
 
-/// How good the probabilities of classes are.
+/// Calibration and ranking scores of class probabilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Sureness {
-    /// Expected calibration error: the mean difference between how sure the answers of a bin are and how many of them are right, over
-    /// 15 bins of equally many rows (Guo et al., "On calibration of modern neural networks", 2017; bins of equal mass: Nguyen
-    /// and O'Connor 2015).
+    /// Expected calibration error: the mean difference between confidence and accuracy over 15 bins with equal numbers
+    /// of rows. Sources: Guo et al., "On calibration of modern neural networks", 2017; for bins of equal mass, Nguyen
+    /// and O'Connor 2015.
     pub calibration_error: f64,
-    /// Area under the receiver operating characteristic: how often a row of a class gets a larger probability of it than a row of
-    /// another (Hanley and McNeil 1982). The mean over classes that have rows and of which not all rows are.
+    /// Area under the ROC curve: how often a row of a class has a larger probability of it than a row of another class
+    /// (Hanley and McNeil 1982). The mean over the classes with both kinds of rows.
     pub roc_area: f64,
-    /// Area under the curve of precision over recall, as average precision: the mean precision at the rows of a class, in the order of
-    /// its probability. The mean over the same classes.
+    /// Area under the precision–recall curve, as average precision: the mean precision at the rows of a class, ordered
+    /// by its probability. The mean over the same classes.
     pub precision_recall_area: f64,
 }
 
-/// Bins of the calibration error.
+/// Number of bins of the calibration error.
 const BINS: usize = 15;
 
 impl Sureness {
-    /// Of rows of log-probabilities and their right classes; none where no class has rows and others.
+    /// Scores rows of log-probabilities against their true classes; `None` if no class has both kinds of rows.
     pub(crate) fn of(log_p: &[Vec<f32>], truth: &[u32]) -> Option<Sureness> {
         let classes = log_p.first()?.len();
         let mut areas = Vec::new();
@@ -46,7 +45,7 @@ impl Sureness {
     }
 }
 
-/// Both areas, of rows in falling order; equal ones are taken together.
+/// Returns both areas for rows in descending order; ties are handled together.
 fn area(rows: &[(f32, bool)]) -> Option<[f64; 2]> {
     let there = rows.iter().filter(|row| row.1).count() as f64;
     let absent = rows.len() as f64 - there;
@@ -85,14 +84,14 @@ mod tests {
     }
 
     #[test]
-    fn areas_are_those_of_their_definitions() {
-        // As scikit-learn has them: roc_auc_score and average_precision_score of class 1, and of class 0 by 1 − p.
+    fn areas_match_their_definitions() {
+        // As in scikit-learn: roc_auc_score and average_precision_score of class 1, and of class 0 with 1 − p.
         let found = Sureness::of(&logs(&[0.9, 0.8, 0.7, 0.4, 0.3, 0.2]), &[1, 0, 1, 1, 0, 0]).unwrap();
         assert!((found.roc_area - 7.0 / 9.0).abs() < 1e-12, "{found:?}");
         let of_one = (1.0 + 2.0 / 3.0 + 3.0 / 4.0) / 3.0;
         let of_none = (1.0 + 1.0 + 3.0 / 5.0) / 3.0;
         assert!((found.precision_recall_area - 0.5 * (of_one + of_none)).abs() < 1e-12, "{found:?}");
-        // Equal probabilities order nothing.
+        // Equal probabilities rank nothing.
         let found = Sureness::of(&logs(&[0.5; 4]), &[1, 0, 1, 0]).unwrap();
         assert_eq!((found.roc_area, found.precision_recall_area), (0.5, 0.5));
         assert_eq!(Sureness::of(&logs(&[0.5; 4]), &[1; 4]), None);
@@ -100,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn calibration_is_judged_bin_by_bin() {
-        // 60 rows of 0.8, of which 0.8 are right, and 60 of 0.6, of which none is.
+    fn calibration_error_is_averaged_over_bins() {
+        // 60 rows with p = 0.8, 80 % of them correct, and 60 rows with p = 0.6, none of them correct.
         let p: Vec<f32> = [0.8; 60].into_iter().chain([0.6; 60]).collect();
         let truth: Vec<u32> = (0..60).map(|i| u32::from(i % 5 != 0)).chain([0; 60]).collect();
         let found = Sureness::of(&logs(&p), &truth).unwrap();
-        // Eight rows a bin are right in 6 or 7 cases where 6.4 are said.
+        // Each bin has eight rows: 6 or 7 are correct, and 6.4 are expected.
         assert!((found.calibration_error - 0.33).abs() < 0.03, "{found:?}");
         let right = Sureness::of(&logs(&p[..60]), &truth[..60]).unwrap();
         assert!(right.calibration_error < 0.12, "{right:?}");

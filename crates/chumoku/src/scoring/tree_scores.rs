@@ -1,4 +1,4 @@
-//! Scores of classes that stand in a tree: at each of its levels, and of whole paths.
+//! Scores of hierarchical classification: at each level of the tree, and of whole paths.
 
 use super::quick::quick_scores;
 use super::resample::{Intervals, Judged, intervals};
@@ -6,39 +6,38 @@ use crate::hierarchy::Hierarchy;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// How good answers are at each level of a tree.
+/// Scores of hierarchical predictions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TreeScores {
-    /// From the top; at the last the whole path is right.
+    /// Scores of each level from the top; at the last level the whole path must be correct.
     pub levels: Vec<TreeLevel>,
-    /// Of the nodes on predicted paths, the share that is on the true ones (Kiritchenko et al., "Learning and evaluation in the
-    /// presence of class hierarchies", 2006).
+    /// Hierarchical precision: the share of the nodes on predicted paths that are on the true ones. Source: Kiritchenko
+    /// et al., "Learning and evaluation in the presence of class hierarchies", 2006.
     pub precision: f64,
-    /// Of the nodes on true paths, the share that is on the predicted ones.
+    /// Hierarchical recall: the share of the nodes on true paths that are on the predicted ones.
     pub recall: f64,
-    /// Their harmonic mean, hierarchical F1.
+    /// Hierarchical F1, the harmonic mean of both.
     pub f1: f64,
 }
 
-/// How good answers are at a level: paths are compared as far as it, and those that end above it as they are.
+/// Scores at one level: paths are compared down to this level, and shorter paths as they are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TreeLevel {
-    /// From 1.
+    /// The level, counted from 1.
     pub level: usize,
-    /// Nodes at this level, and paths that end above it.
+    /// Number of nodes at this level, and of paths that end above it.
     pub nodes: usize,
-    /// Share of the rows that are right there.
+    /// Share of the rows that are correct down to this level.
     pub accuracy: f64,
-    /// The middle 95 % of accuracy over resamples of the texts, as [`Scores`](super::Scores) has it.
+    /// The middle 95 % of accuracy over resamples of the texts, as in [`Scores`](super::Scores).
     pub accuracy_interval: [f64; 2],
-    /// Mean F1 of the nodes that occur, in the rows or in the predictions.
+    /// Mean F1 over the nodes that occur in the rows or in the predictions.
     pub macro_f1: f64,
     /// The middle 95 % of macro-F1.
     pub macro_f1_interval: [f64; 2],
-    /// Rows that are right above this level and wrong at it: under the right parent the wrong child, or at the first level wrong
-    /// already.
+    /// Number of rows that are correct above this level and wrong at it: the wrong child of the correct parent.
     pub first_wrong: usize,
 }
 
@@ -91,7 +90,7 @@ mod tests {
     use crate::hierarchy::HierarchySource;
 
     #[test]
-    fn figures_by_hand() {
+    fn scores_match_counting_by_hand() {
         let labels = ["a", "a/x", "a/y", "b/x"].map(String::from);
         let tree = HierarchySource::Separator("/".into()).build(&labels).unwrap();
         let truth = [1, 1, 2, 3, 0, 3];
@@ -100,10 +99,10 @@ mod tests {
         let [first, second] = &scores.levels[..] else { panic!("{scores:?}") };
         assert_eq!((first.nodes, second.nodes), (2, 4));
         assert!((first.accuracy - 5.0 / 6.0).abs() < 1e-12 && (second.accuracy - 0.5).abs() < 1e-12);
-        // a: 4 right, 4 true, 5 predicted; b: 1, 2, 1.
+        // a: 4 correct, 4 true, 5 predicted; b: 1, 2, 1.
         assert!((first.macro_f1 - (8.0 / 9.0 + 2.0 / 3.0) / 2.0).abs() < 1e-12);
         assert_eq!((first.first_wrong, second.first_wrong), (1, 2));
-        // Nodes in common: 2, 1, 2, 0, 1, 2 of 11 true and 12 predicted ones.
+        // Shared nodes: 2, 1, 2, 0, 1, 2 of 11 true and 12 predicted ones.
         assert!((scores.precision - 8.0 / 12.0).abs() < 1e-12 && (scores.recall - 8.0 / 11.0).abs() < 1e-12);
         assert!((scores.f1 - 16.0 / 23.0).abs() < 1e-12);
         let nothing = TreeScores::of(&tree, &Judged { truth: &[], predicted: &[], texts: &[] }, 1);

@@ -1,6 +1,6 @@
-//! Files of named arrays: `.safetensors`, and NumPy's `.npz`.
+//! Reads and writes files of named arrays: `.safetensors`, and NumPy's `.npz`.
 //!
-//! Whatever the bytes are, reading them gives arrays or an error, and takes memory in proportion to what they hold.
+//! Reading arbitrary bytes returns arrays or an error, and takes memory in proportion to their size.
 //!
 //! # Files
 //!
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// An array of a type that is known only when it is read.
+/// An array whose type is known only at run time.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the types say it")]
 #[non_exhaustive]
@@ -35,11 +35,11 @@ pub enum Tensor {
     F16(ArrayD<f16>),
     Bf16(ArrayD<bf16>),
     Bool(ArrayD<bool>),
-    /// Whole numbers of any width.
+    /// Integers of any width.
     I64(ArrayD<i64>),
 }
 
-/// The same expression for the array of any type.
+/// Evaluates the same expression for an array of any type.
 macro_rules! for_any {
     ($tensor:expr, $array:ident => $result:expr) => {
         match $tensor {
@@ -55,15 +55,15 @@ macro_rules! for_any {
 pub(crate) use for_any;
 
 impl Tensor {
-    /// The bytes of an `.npy` file; bf16, for which NumPy has no type, as two bytes each.
+    /// Returns the bytes of an `.npy` file. bf16, which NumPy lacks, is written as two raw bytes per number.
     pub fn to_npy(&self) -> Vec<u8> {
         npy::bytes(self)
     }
 
-    /// Numbers in row-major order as an array.
+    /// Creates an array from numbers in row-major order.
     ///
     /// # Errors
-    /// If the shape has not as many places as there are numbers.
+    /// If the shape does not match the number of values.
     pub fn new<T>(shape: &[usize], numbers: Vec<T>) -> Result<Self, ndarray::ShapeError>
     where
         Tensor: From<ArrayD<T>>,
@@ -71,7 +71,7 @@ impl Tensor {
         ArrayD::from_shape_vec(IxDyn(shape), numbers).map(Tensor::from)
     }
 
-    /// The numbers in row-major order, in double precision; `true` is 1, and whole numbers beyond 2⁵³ are rounded.
+    /// Iterates over the numbers in row-major order, in f64. `true` becomes 1, and integers beyond 2⁵³ are rounded.
     pub fn iter(&self) -> Box<dyn Iterator<Item = f64> + '_> {
         match self {
             Tensor::F32(array) => Box::new(array.iter().map(|&x| f64::from(x))),
@@ -83,12 +83,12 @@ impl Tensor {
         }
     }
 
-    /// Lengths of the axes.
+    /// Returns the lengths of the axes.
     pub fn shape(&self) -> &[usize] {
         for_any!(self, array => array.shape())
     }
 
-    /// The type of its numbers, as it is called here.
+    /// Returns the name of the element type.
     pub fn type_name(&self) -> &'static str {
         match self {
             Tensor::F32(_) => "f32",
@@ -100,7 +100,7 @@ impl Tensor {
         }
     }
 
-    /// Type, shape, and what lies in it: `f32 (2, 3, 4, 8), -0.8100 to 0.9300, mean 0.0400`.
+    /// Describes type, shape and values: `f32 (2, 3, 4, 8), -0.8100 to 0.9300, mean 0.0400`.
     pub fn summary(&self) -> String {
         let axes: Vec<String> = self.shape().iter().map(ToString::to_string).collect();
         let mut summary = format!("{} ({})", self.type_name(), axes.join(", "));
@@ -138,62 +138,62 @@ macro_rules! from_arrays {
 }
 from_arrays!(f32 => F32, f64 => F64, f16 => F16, bf16 => Bf16, bool => Bool, i64 => I64);
 
-/// What a file of tensors holds.
+/// The contents of a file of tensors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TensorFile {
     /// The arrays, by name.
     pub tensors: BTreeMap<String, Tensor>,
-    /// Texts beside them; `.npz` has none.
+    /// Metadata entries; `.npz` has none.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// What is wrong with a file of tensors.
+/// An error of a file of tensors.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TensorError {
-    /// It could not be read.
+    /// The file could not be read.
     #[error("{}", tr!("{}: {}: {}", "{}: {}に失敗しました: {}", path.display(), doing_of(doing), system_message(source)))]
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its name has another ending.
+    /// The file name has another extension.
     #[error("{}", tr!("{}: expected a name that ends in .safetensors or .npz", "{}: .safetensors か .npz で終わる名前が必要です", path.display()))]
     Ending {
         /// The file.
         path: PathBuf,
     },
-    /// It is not what its name says, or damaged.
+    /// The file is damaged or has another format than its name says.
     #[error("{}", tr!("{}: reading {format}: {problem}; write or download the file again", "{}: {format} を読めません。{problem}。ファイルを書き出すかダウンロードし直してください", path.display()))]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What its name says.
+        /// The format that the name says.
         format: &'static str,
-        /// What was expected and what came.
+        /// The expected and the actual content.
         problem: String,
     },
-    /// A tensor of it cannot be used.
+    /// A tensor of the file cannot be used.
     #[error("{}", tr!("{}: tensor “{name}”: {problem}", "{}: テンソル “{name}”: {problem}", path.display()))]
     Tensor {
         /// The file.
         path: PathBuf,
-        /// The tensor, safe to be printed.
+        /// Name of the tensor, safe to print.
         name: String,
-        /// What was expected, what came, and what to do.
+        /// The expected and the actual content, and what to do.
         problem: String,
     },
-    /// It could not be put in its place.
+    /// The output file could not be written.
     #[error(transparent)]
     Output(Box<DataError>),
 }
 
 impl TensorError {
-    /// What the system said, if it refused.
+    /// Returns the system's error, if there is one.
     pub(crate) fn system(&self) -> Option<&io::Error> {
         match self {
             TensorError::Io { source, .. } => Some(source),
@@ -202,7 +202,7 @@ impl TensorError {
         }
     }
 
-    /// Whether the input or the use is at fault (exit code 2) rather than the work (exit code 1): see
+    /// Returns whether the input or the usage is at fault (exit code 2) rather than the system (exit code 1); see
     /// [`Error::is_usage`](crate::Error::is_usage).
     pub fn is_usage(&self) -> bool {
         match self {
@@ -218,7 +218,7 @@ impl From<DataError> for TensorError {
     }
 }
 
-/// A kind of file of tensors.
+/// A file format for tensors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TensorFormat {
@@ -229,7 +229,7 @@ pub enum TensorFormat {
 }
 
 impl TensorFormat {
-    /// The kind that a name's ending tells.
+    /// Detects the format from the file extension.
     ///
     /// # Errors
     /// If it is neither `.safetensors` nor `.npz`.
@@ -242,14 +242,14 @@ impl TensorFormat {
         }
     }
 
-    /// Checks that files of this kind can hold the type of a tensor; `path` and `name` are for the message.
+    /// Checks that this format supports the type of a tensor. `path` and `name` are for the message.
     ///
     /// # Errors
-    /// If they cannot: NumPy knows no bf16.
+    /// If it does not: NumPy has no bf16.
     pub fn check(self, path: &Path, name: &str, tensor: &Tensor) -> Result<(), TensorError> {
         if self == TensorFormat::Npz && matches!(tensor, Tensor::Bf16(_)) {
             let problem = tr!(
-                "it is bf16, for which NumPy has no type; write a .safetensors file instead",
+                "NumPy has no type for bf16; write a .safetensors file instead",
                 "bf16 です。NumPy にはこの型がないので、.safetensors に書き出してください"
             );
             return Err(TensorError::Tensor { path: path.to_owned(), name: name.to_owned(), problem });
@@ -258,7 +258,7 @@ impl TensorFormat {
     }
 }
 
-/// What is wrong inside a file; its path is added on the way out.
+/// A fault inside a file. The caller adds the path.
 #[derive(Debug)]
 enum Fault {
     Damaged(String),
@@ -269,17 +269,17 @@ impl TensorFile {
     /// Reads the tensors of a file.
     ///
     /// # Errors
-    /// If the file cannot be read, is damaged, or holds a tensor of a type that is none of [`Tensor`]'s.
+    /// If the file cannot be read, is damaged, or has a tensor of a type that [`Tensor`] lacks.
     pub fn read(path: &Path) -> Result<Self, TensorError> {
         let format = TensorFormat::of(path)?;
         let io = |source| TensorError::Io { path: path.to_owned(), doing: "reading the tensors", source };
         TensorFile::parse(path, format, &std::fs::read(path).map_err(io)?)
     }
 
-    /// The tensors that the bytes of a file hold; `path` is for messages.
+    /// Parses the bytes of a file; `path` is for messages.
     ///
     /// # Errors
-    /// As [`TensorFile::read`].
+    /// As for [`TensorFile::read`].
     pub fn parse(path: &Path, format: TensorFormat, bytes: &[u8]) -> Result<Self, TensorError> {
         let (result, name) = match format {
             TensorFormat::Safetensors => (safetensors::parse(bytes), "safetensors"),
@@ -293,17 +293,17 @@ impl TensorFile {
         })
     }
 
-    /// The bytes of a `.safetensors` file.
+    /// Returns the bytes of a `.safetensors` file.
     pub fn to_safetensors(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         safetensors::write(self, &mut bytes).expect("memory can be written to");
         bytes
     }
 
-    /// Writes the file, whole or not at all, in a program that reads `inputs`.
+    /// Writes the file atomically. `inputs` are the files that the program reads.
     ///
     /// # Errors
-    /// If the format has no place for a type or for metadata, the file is one of `inputs`, or the system refuses.
+    /// If the format does not support a type or metadata, if the file is one of `inputs`, or on a system error.
     pub fn write(&self, path: &Path, inputs: &InputFiles) -> Result<(), TensorError> {
         let format = TensorFormat::of(path)?;
         for (name, tensor) in &self.tensors {
@@ -323,7 +323,7 @@ impl TensorFile {
     }
 }
 
-/// The types of numbers in files.
+/// Number types in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
     F32,
@@ -331,7 +331,7 @@ enum Number {
     F16,
     Bf16,
     Bool,
-    /// Whole, of so many bytes.
+    /// Signed integers with this many bytes.
     Signed(usize),
     Unsigned(usize),
 }
@@ -347,7 +347,7 @@ impl Number {
         }
     }
 
-    /// The array that little-endian bytes are, or what is wrong with them.
+    /// Converts little-endian bytes to an array, or returns what is wrong with them.
     fn array(self, shape: &[usize], bytes: &[u8]) -> Result<Tensor, String> {
         fn numbers<const N: usize, T>(bytes: &[u8], shape: &[usize], of: fn([u8; N]) -> T) -> Result<Tensor, String>
         where
@@ -355,7 +355,7 @@ impl Number {
         {
             let numbers: Vec<T> = bytes.as_chunks().0.iter().map(|&bytes| of(bytes)).collect();
             Tensor::new(shape, numbers)
-                .map_err(|error| tr!("shape {shape:?} cannot be: {error}", "形 {shape:?} は作れません: {error}"))
+                .map_err(|error| tr!("invalid shape {shape:?}: {error}", "形 {shape:?} が正しくありません: {error}"))
         }
         let size = shape.iter().try_fold(self.bytes(), |size, &axis| size.checked_mul(axis));
         if size != Some(bytes.len()) {
@@ -392,7 +392,7 @@ impl Number {
     }
 }
 
-/// The numbers of a tensor in row-major order, as little-endian bytes.
+/// Returns the numbers of a tensor in row-major order as little-endian bytes.
 fn little_endian(tensor: &Tensor) -> Vec<u8> {
     match tensor {
         Tensor::F32(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),

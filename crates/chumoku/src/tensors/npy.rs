@@ -1,7 +1,7 @@
-//! NumPy's `.npy`: a magic word, a version, a header that is a Python dictionary, and the numbers.
+//! NumPy's `.npy` format: a magic number, a version, a header that is a Python dictionary, and the numbers.
 //!
-//! The header is read here: NumPy writes it in one form, whereas the published readers take any Python literal with a
-//! parser whose time doubles with each nested bracket (py_literal 0.4), so that 64 bytes of brackets keep it busy for ever.
+//! The header is parsed here because NumPy writes it in one form only. The published readers accept any Python literal,
+//! with a parser whose time doubles with each nested bracket (py_literal 0.4): 64 bytes of brackets never finish.
 //! Source: `numpy.lib.format`, versions 1.0 to 3.0.
 
 use super::{Number, Tensor, little_endian};
@@ -10,7 +10,7 @@ use crate::tr;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The array in the bytes of an `.npy` file, or what is wrong with them.
+/// Parses the bytes of an `.npy` file, or returns what is wrong with them.
 pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
     let (header, data) = split(bytes).ok_or(lang().pick(
         "expected the header of an .npy array, got other bytes or too few",
@@ -37,13 +37,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
     if !header.fortran_order {
         return number.array(&header.shape, data);
     }
-    // The first axis runs fastest: the reversed shape in row-major order, with its axes turned round.
+    // The first axis varies fastest: read the reversed shape in row-major order, then reverse the axes.
     let reversed: Vec<usize> = header.shape.iter().rev().copied().collect();
     let tensor = number.array(&reversed, data)?;
     Ok(super::for_any!(tensor, array => array.reversed_axes().as_standard_layout().into_owned().into()))
 }
 
-/// Header and data.
+/// Splits a file into header and data.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[major, _minor], rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
     let (length, rest) = match major {
@@ -54,7 +54,7 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length as usize)
 }
 
-/// The type that a `descr` names, and whether its bytes are swapped.
+/// Returns the number type of a `descr`, and whether its bytes are big-endian.
 fn number(descr: &str) -> Result<(Number, bool), String> {
     let number = match descr.trim_start_matches(['<', '>', '|', '=']) {
         "f4" => Number::F32,
@@ -71,7 +71,7 @@ fn number(descr: &str) -> Result<(Number, bool), String> {
         "u8" => Number::Unsigned(8),
         "V2" => {
             let problem = tr!(
-                "it has the type V2, bare bytes: NumPy has no bf16; store it as f32, or all in .safetensors",
+                "found type V2, raw bytes, because NumPy has no bf16; store it as f32, or use .safetensors",
                 "型 V2（生のバイト）です。NumPy に bf16 はないので、f32 にするか、すべてを .safetensors に保存してください"
             );
             return Err(problem.to_owned());
@@ -94,7 +94,7 @@ struct Header {
 }
 
 impl Header {
-    /// `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, its keys in any order.
+    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, with keys in any order.
     fn parse(text: &str) -> Option<Header> {
         let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
@@ -103,7 +103,7 @@ impl Header {
             let value = after.trim_start().strip_prefix(':')?.trim_start();
             rest = match key {
                 "descr" if value.starts_with('[') => {
-                    // A structured type: named in the error, not read.
+                    // A structured type: not supported, but named in the error.
                     descr = Some(tr!("of several fields", "複数のフィールド"));
                     &value[value.rfind("]")? + 1..]
                 }
@@ -135,13 +135,13 @@ impl Header {
     }
 }
 
-/// The string in quotes at the start, and what follows.
+/// Splits off the quoted string at the start. Returns it and the rest.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|&c| c == '\'' || c == '"')?;
     text[1..].split_once(quote)
 }
 
-/// The bytes of an `.npy` file. bf16 has no type there: the caller has refused it.
+/// Returns the bytes of an `.npy` file. bf16 is not supported there; the caller has checked.
 pub(super) fn bytes(tensor: &Tensor) -> Vec<u8> {
     let descr = match tensor {
         Tensor::F32(_) => "<f4",
@@ -151,10 +151,10 @@ pub(super) fn bytes(tensor: &Tensor) -> Vec<u8> {
         Tensor::Bool(_) => "|b1",
         Tensor::I64(_) => "<i8",
     };
-    // Python's way to write a tuple of one: (3,)
+    // Python writes a tuple of one element as (3,).
     let axes: String = tensor.shape().iter().map(|axis| format!("{axis},")).collect();
     let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}");
-    // The numbers start at a multiple of 64 bytes, and the header ends with a new line.
+    // The numbers start at a multiple of 64 bytes, and the header ends with a line feed.
     let before = MAGIC.len() + 4;
     let padding = 63 - (before + header.len()) % 64;
     header.push_str(&" ".repeat(padding));
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers() {
+    fn headers_are_parsed() {
         let header = |text| Header::parse(text);
         let expected = Header { descr: "<f4".into(), fortran_order: false, shape: vec![2, 3] };
         assert_eq!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n"), Some(expected));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_of_axes_and_bytes() {
+    fn fortran_order_and_big_endian_are_read() {
         let file = |descr: &str, fortran: &str, data: &[u8]| {
             let header = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': (2, 3), }}\n");
             parse(&[MAGIC, &[2, 0], &(header.len() as u32).to_le_bytes(), header.as_bytes(), data].concat())

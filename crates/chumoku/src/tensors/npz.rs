@@ -15,20 +15,20 @@ pub(super) fn parse(bytes: &[u8]) -> Result<TensorFile, Fault> {
         let name = entry.name().map_err(damaged)?.into_owned();
         let name = name.strip_suffix(".npy").unwrap_or(&name).to_owned();
         let fault = |problem: String| Fault::Tensor(name.clone(), problem);
-        // Not the size that the archive claims: memory is taken as bytes come.
+        // Do not trust the size in the archive: allocate as bytes arrive.
         let mut bytes = Vec::new();
         entry
             .read_to_end(&mut bytes)
-            .map_err(|error| fault(tr!("it cannot be unpacked: {error}", "展開できません: {error}")))?;
+            .map_err(|error| fault(tr!("cannot be decompressed: {error}", "展開できません: {error}")))?;
         let tensor = npy::parse(&bytes).map_err(fault)?;
         if file.tensors.insert(name.clone(), tensor).is_some() {
-            return Err(Fault::Tensor(name, tr!("it is there twice; keep one", "2 つあります。1 つにしてください")));
+            return Err(Fault::Tensor(name, tr!("found twice; keep one", "2 つあります。1 つにしてください")));
         }
     }
     Ok(file)
 }
 
-/// Stored, as NumPy's `savez` does; the same arrays give the same bytes.
+/// Writes entries uncompressed, as NumPy's `savez` does. The same arrays give the same bytes.
 pub(super) fn write(file: &TensorFile, out: &mut impl Write) -> io::Result<()> {
     let mut archive = ZipWriter::new_stream(out);
     for (name, tensor) in &file.tensors {

@@ -1,4 +1,4 @@
-//! `.safetensors`, by the crate of that name.
+//! The `.safetensors` format, through the crate of that name.
 
 use super::{Fault, Number, Tensor, TensorFile, little_endian};
 use crate::tr;

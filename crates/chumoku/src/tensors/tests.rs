@@ -1,4 +1,4 @@
-//! Files of tensors: what is written comes back; what is damaged is told, never a panic.
+//! Files of tensors: written tensors read back unchanged, and damaged files give errors instead of panics.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn parse(format: TensorFormat, bytes: &[u8]) -> Result<TensorFile, TensorError> 
 }
 
 #[test]
-fn every_type_and_shape_comes_back() {
+fn every_type_and_shape_reads_back() {
     let folder = tempfile::tempdir().unwrap();
     let mut file = TensorFile::default();
     let mut add = |name: &str, tensor: Tensor| file.tensors.insert(name.to_owned(), tensor);
@@ -55,7 +55,7 @@ fn every_type_and_shape_comes_back() {
 }
 
 #[test]
-fn whole_numbers_of_any_width() {
+fn integers_of_any_width_are_read() {
     let header = |dtype: &str, bytes: usize| {
         let json = format!(r#"{{"x":{{"dtype":"{dtype}","shape":[2],"data_offsets":[0,{bytes}]}}}}"#);
         [&(json.len() as u64).to_le_bytes()[..], json.as_bytes()].concat()
@@ -80,7 +80,7 @@ fn whole_numbers_of_any_width() {
 }
 
 #[test]
-fn other_endings_and_files() {
+fn other_extensions_and_damaged_files_are_rejected() {
     for name in ["x", "x.npy", "x.safetensors.gz", "npz", ".npz"] {
         let error = TensorFile::read(Path::new(name)).unwrap_err().to_string();
         assert_eq!(error, format!("{name}: expected a name that ends in .safetensors or .npz"));
@@ -100,9 +100,9 @@ fn other_endings_and_files() {
     assert_eq!(error, "x: tensor “Q”: expected the header of an .npy array, got other bytes or too few");
 }
 
-/// NumPy's `savez_compressed` deflates.
+/// NumPy's `savez_compressed` writes deflated entries.
 #[test]
-fn deflated_archives() {
+fn deflated_archives_are_read() {
     let expected = tensor(&[4, 100], vec![0.5f32; 400]);
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);

@@ -1,4 +1,4 @@
-//! The attention to one text, recorded as training goes on, for [`Film`](crate::view::Film).
+//! Recording of the attention on one text during training, for [`Film`](crate::view::Film).
 
 use super::TrainOptions;
 use crate::explain::AttentionFrame;
@@ -11,14 +11,14 @@ use crate::tr;
 use crate::{Error, ModelKind, Result};
 use std::ops::Range;
 
-/// What weights make of the text that is watched.
+/// Computes the attention on the watched text for given weights.
 pub(super) type FrameRecorder<'a> = Box<dyn Fn(&Params<f32>) -> Result<AttentionFrame> + 'a>;
 
 impl TrainOptions {
-    /// Whether the text to watch, if there is one, can be watched in a model of this kind.
+    /// Checks whether a model of this kind can record attention on the text to watch, if there is one.
     ///
     /// # Errors
-    /// If it is empty, the network has no attention, or a translator's has no tab in it.
+    /// If the text is empty, the network has no attention, or a translator's text has no tab.
     pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
         let fault = |problem: String| Err(Error::Setting(problem));
         match (&self.watch, kind) {
@@ -27,19 +27,20 @@ impl TrainOptions {
                 fault(tr!("the text to watch is empty", "記録するテキストが空です"))
             }
             (Some(_), ModelKind::Tagger) => fault(tr!(
-                "watching attention: not of a tagger",
-                "単語にラベルを付けるモデルのアテンションは記録できません"
+                "watching attention: a tagger's attention cannot be recorded; leave the text out",
+                "単語にラベルを付けるモデルのアテンションは記録できません。テキストの指定を外してください"
             )),
             (Some(_), ModelKind::Ngrams) => fault(tr!(
-                "watching attention: an n-gram model has none",
+                "watching attention: an n-gram model has no attention",
                 "n-gram モデルには記録するアテンションがありません"
             )),
             (Some(_), ModelKind::Encoder) => fault(tr!(
-                "watching attention: not while an encoder is pretrained; watch the classifier that starts from it",
+                "watching attention: cannot be recorded while an encoder is pretrained; record the classifier that \
+                 starts from it",
                 "エンコーダーの事前学習ではアテンションを記録できません。それを使う分類モデルの学習で記録してください"
             )),
             (Some(_), ModelKind::Classifier) if self.network != BackboneKind::Transformer => fault(tr!(
-                "watching attention: a recurrent network has none",
+                "watching attention: a recurrent network has no attention",
                 "再帰型ネットワークには記録するアテンションがありません"
             )),
             (Some(text), ModelKind::Translator) if !text.contains('\t') => fault(tr!(
@@ -51,7 +52,7 @@ impl TrainOptions {
     }
 }
 
-/// Of a classifier; a recurrent network has no attention to record.
+/// Records the attention of a classifier. A recurrent network has none.
 pub(super) fn classifier<'a>(
     model: &'a Classifier,
     tokenizer: &TextTokenizer,
@@ -69,7 +70,7 @@ pub(super) fn classifier<'a>(
     }))
 }
 
-/// Of a language model.
+/// Records the attention of a language model.
 pub(super) fn language_model<'a>(
     model: &'a LanguageModel,
     tokenizer: &TextTokenizer,
@@ -86,7 +87,7 @@ pub(super) fn language_model<'a>(
     }))
 }
 
-/// Of a translator: cross-attention, of a source and its translation with a tab between them.
+/// Records the cross-attention of a translator, for a source and its translation separated by a tab.
 pub(super) fn translator<'a>(
     model: &'a Translator,
     [reader, writer]: [&TextTokenizer; 2],
@@ -102,7 +103,7 @@ pub(super) fn translator<'a>(
             return Err(chumoku_nn::Error::TooLong { limit, found: encoded.ids.len() }.into());
         }
         let words = word_spans(text, &encoded);
-        // The token that ends each side is a word of its own.
+        // The end token of each side counts as a separate word.
         let end = encoded.ids.len()..encoded.ids.len() + 1;
         let tokens: Vec<Range<usize>> = words.iter().map(|word| word.tokens.clone()).chain([end]).collect();
         let names = words.iter().map(|word| text[word.bytes.clone()].to_owned()).chain(["[END]".to_owned()]);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_translator_is_watched_from_the_translation_to_the_source() {
+    fn a_translator_records_attention_from_translation_to_source() {
         let tokenizer = tokenizer();
         let config = |max_length| TranslatorConfig {
             source_vocab_size: tokenizer.vocab_size(),
@@ -188,13 +189,13 @@ mod tests {
         assert_eq!((frame.layers, frame.heads, frame.causal), (1, 2, false));
         assert_eq!(frame.attention.len(), 2 * 3 * 4);
         assert!(frame.attention.chunks(4).all(|row| (row.iter().sum::<f32>() - 1.0).abs() < 1e-5));
-        // One token less than the source and its end is too few.
+        // One token less than the source and its end token need.
         let model = Translator::new(config(longest)).unwrap();
         assert!(translator(&model, [&tokenizer; 2], text).is_err());
     }
 
     #[test]
-    fn a_language_model_is_watched_as_one_that_sees_no_later_word() {
+    fn a_language_model_records_no_attention_to_later_words() {
         let tokenizer = tokenizer();
         let config = LanguageModelConfig {
             vocab_size: tokenizer.vocab_size(),
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_cannot_be_watched_are_refused() {
+    fn texts_that_cannot_be_recorded_are_rejected() {
         let fault = |text: &str, kind: ModelKind, network: BackboneKind| {
             let options = TrainOptions { watch: Some(text.into()), network, ..TrainOptions::default() };
             options.check_watch(kind).err().map(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! A model of one's own that can be trained further, as its folder describes it.
+//! The base model of continued training, as its folder describes it.
 
 use super::data_source::read_metrics;
 use super::{DataSource, SeenTexts};
@@ -18,11 +18,11 @@ use crate::{Error, Result, tr};
 use chumoku_text::feature_columns::FeatureRequest;
 use std::path::Path;
 
-/// What a model tells of a text.
+/// The kind of prediction that a model makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PredictionKind {
-    /// One class of several.
+    /// One of several classes.
     #[default]
     Class,
     /// Any number of labels.
@@ -33,33 +33,33 @@ pub enum PredictionKind {
     Spans,
 }
 
-/// A model that can be trained further, as its folder describes it.
+/// The description of a base model, read from its folder.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct BaseModel {
-    /// What it tells of a text.
+    /// The kind of prediction.
     pub tells: PredictionKind,
-    /// Its classes, labels or kinds of spans; of numbers, the thresholds.
+    /// The classes, labels or kinds of spans. For numbers, the thresholds.
     pub labels: Vec<String>,
-    /// Of numbers, their scale; empty otherwise.
+    /// The scale of a predictor of numbers; empty for other models.
     pub scale: NumberScale,
-    /// Of a tagger, what gets a label, and whether each word has one.
+    /// For a tagger: the unit that gets a label, and whether every unit has one.
     pub spans: Option<(SpanUnit, bool)>,
-    /// The columns beside the text that it reads, in order.
+    /// The feature columns, in order.
     pub columns: Vec<FeatureColumn>,
-    /// Its network; none where it is of n-grams alone, or a tagger.
+    /// The kind of network. `None` for taggers and for n-grams alone.
     pub network: Option<BackboneKind>,
-    /// Whether its network began as a pretrained encoder.
+    /// True if the network was fine-tuned from a pretrained encoder.
     pub is_fine_tuned: bool,
-    /// Whether its texts are [pairs](crate::pair).
+    /// True if the texts are [pairs](crate::pair).
     pub reads_pairs: bool,
-    /// The files that it was trained on, one after the other; none where the folder does not say.
+    /// The training files, in order. Empty if the folder does not record them.
     pub sources: Vec<DataSource>,
-    /// The tree that its classes or labels stand in.
+    /// The hierarchy of the classes or labels, if any.
     hierarchy: Option<Hierarchy>,
-    /// How labels say where they stand in it.
+    /// The format of labels in a hierarchy.
     paths: Option<HierarchySource>,
-    /// SHA-256 of their rows.
+    /// The SHA-256 of the training rows.
     data_sha256: String,
     base: BaseSnapshot,
 }
@@ -67,9 +67,9 @@ pub struct BaseModel {
 /// The model in a folder that training continues from.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BaseSnapshot {
-    /// Tells it from any model that takes its place.
+    /// Identifies the model, in case another takes its place.
     identity: ModelIdentity,
-    /// The texts that it was trained on or chosen by, with those of the model that it was itself trained further from.
+    /// The training and validation texts of the model, and of the base models before it.
     pub(super) seen: SeenTexts,
 }
 
@@ -77,7 +77,7 @@ impl BaseSnapshot {
     /// Reads the model's folder again.
     ///
     /// # Errors
-    /// If the folder holds another model now; those of `read`.
+    /// If the folder now holds another model, or `read` fails.
     pub(super) fn read<T>(&self, folder: &Path, mut read: impl FnMut(&Snapshot) -> Result<T>) -> Result<T> {
         with_snapshot(folder, |folder| match *folder.identity() == self.identity {
             true => read(folder),
@@ -86,28 +86,29 @@ impl BaseSnapshot {
     }
 }
 
-/// The error of a model that was replaced while another is trained from it.
+/// The error of a model that was replaced during continued training.
 pub(super) fn base_replaced_error(folder: &Path) -> Error {
     let problem = tr!(
-        "expected the model that training began from, found another that has taken its place; train again",
+        "expected the model that training started from, found another model in its place; train again",
         "学習の開始時とは別のモデルに置き換えられています。学習し直してください"
     );
     Error::Model { path: folder.to_owned(), problem }
 }
 
-/// Whether a folder holds a model that was trained here: a predictor, with or without a network, or a tagger.
+/// Returns `true` if a folder holds a model trained here: a predictor or a tagger.
 fn is_trained_here(folder: &Snapshot) -> bool {
     let is_one = |kind| matches!(kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
     model_folder::is_ours(folder) && ModelKind::from_snapshot(folder).is_ok_and(is_one)
 }
 
-/// Whether a folder holds such a model in a form of our own, which no other training starts from.
+/// Returns `true` for such a model in our own file format. Other training cannot start from it.
 pub(super) fn is_in_chumoku_format(folder: &Snapshot) -> bool {
     pretrained_kind(folder).is_none() && is_trained_here(folder)
 }
 
 impl BaseModel {
-    /// What a folder holds; none if that is no predictor of classes, labels or numbers and no tagger that was trained here.
+    /// Reads the description of a model folder. `None` if the folder holds no predictor and no tagger that was trained
+    /// here.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -141,10 +142,10 @@ impl BaseModel {
                 BaseModel { is_fine_tuned: model.origin.is_some(), ..known }
             }
         };
-        // Whoever deleted the report has to name the rows, no more.
+        // A missing report only means that the user must name the training files.
         let metrics = read_metrics(folder);
         let mut sources: Vec<DataSource> = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
-        // Where some rows cannot be found again, no list of the others would do.
+        // If some rows cannot be read again, a list of the others would be incomplete.
         if sources.iter().any(|source| source.is_piped) {
             sources.clear();
         }
@@ -173,7 +174,7 @@ impl BaseModel {
         }
     }
 
-    /// The columns that it reads beside the text, as they are asked for where files are read.
+    /// The feature columns, as a request to the reader of new files.
     #[must_use]
     pub fn column_requests(&self) -> Vec<FeatureRequest> {
         let asked = |column: &FeatureColumn| FeatureRequest {
@@ -185,32 +186,33 @@ impl BaseModel {
         self.columns.iter().map(asked).collect()
     }
 
-    /// The model as later steps of training find it again.
+    /// The model, to be read again in later steps of training.
     pub(super) fn snapshot(&self) -> BaseSnapshot {
         self.base.clone()
     }
 
-    /// How labels say where they stand in the tree, if they stand in one.
+    /// The format of labels in a hierarchy, if there is one.
     pub(super) fn paths(&self) -> Option<&HierarchySource> {
         self.paths.as_ref()
     }
 
-    /// Looks up new labels in a file of children and parents, `asked`, where the tree of the model came from such a file.
+    /// Looks up new labels in a file of children and parents, `asked`. The hierarchy of the model must come from such a
+    /// file.
     ///
     /// # Errors
-    /// If the model has no tree, its labels are paths, the file cannot be read, or it has another parent for a label of the model.
+    /// If the model has no hierarchy, its labels are paths, the file cannot be read, or a label of the model has
+    /// another parent in it.
     pub fn set_hierarchy(&mut self, asked: &str) -> Result<()> {
         let is_file = self.hierarchy.as_ref().filter(|tree| tree.separator().is_none());
         let Some(tree) = is_file else {
             return Err(Error::Setting(match &self.hierarchy {
                 None => tr!(
-                    "--hierarchy: the model's labels do not stand in a tree, and stay as they are where it is trained further; leave it out, \
-                     or train anew on the old and the new rows together",
-                    "--hierarchy: このモデルのラベルに階層はなく、追加学習でも変わりません。指定を外すか、元のデータと新しいデータを合わせて\
-                     学習し直してください"
+                    "--hierarchy: the model's labels have no hierarchy, and continued training cannot add one; leave \
+                     it out, or train a new model on old and new rows together",
+                    "--hierarchy: このモデルのラベルには階層がなく、追加学習では付けられません。指定を外すか、元のデータと新しいデータを合わせて新しいモデルを学習してください"
                 ),
                 Some(_) => tr!(
-                    "--hierarchy: the model's labels are paths already, and so are those of new rows; leave it out",
+                    "--hierarchy: the model's labels are paths, so new labels are read as paths too; leave it out",
                     "--hierarchy: このモデルのラベルは既にパスで、新しいラベルもパスとして読みます。指定を外してください"
                 ),
             }));
@@ -223,15 +225,15 @@ impl BaseModel {
         Ok(())
     }
 
-    /// What must be known of the `texts` of new rows that are held out though the model has learnt from them, as where its old rows are
-    /// left out.
+    /// Returns a warning if some of the new held-out `texts` were trained on before. This happens if old rows are not
+    /// replayed.
     #[must_use]
     pub fn seen_held_out_note(&self, texts: &[&str]) -> Option<String> {
         let seen = self.base.seen.count(texts);
         (seen > 0).then(|| {
             tr!(
-                "warning: {} of the {} new rows that are held out have a text that the model was trained on before: their scores say \
-                 nothing about new texts",
+                "warning: the model was already trained on the texts of {} of the {} new held-out rows: their scores \
+                 say nothing about new texts",
                 "警告: 検証・テストに使う新しい {1} 行のうち {0} 行は、モデルが以前に学習したテキストです。その成績から、未知のテキストについては\
                  何も分かりません",
                 format_thousands(seen),
@@ -240,7 +242,7 @@ impl BaseModel {
         })
     }
 
-    /// Whether rows with this SHA-256 are those that it was trained on, in the same parts.
+    /// Returns `true` if the model was trained on rows with this SHA-256, in the same parts.
     pub fn was_trained_on(&self, sha256: &str) -> bool {
         sha256 == self.data_sha256
     }

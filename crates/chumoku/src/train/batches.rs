@@ -1,18 +1,18 @@
-//! Batches of sequences of similar length, counted in tokens, in an order that the seed decides.
+//! Batches of sequences of similar length, in an order that depends on the seed.
 
 use crate::inference::batches_in_order;
 use crate::sorting;
 use chumoku_kernels::Philox;
 
-/// The random streams of a run that are not dropout's; those are numbered by step and place.
+/// Random streams of a run other than dropout's, which are numbered by step and micro-batch.
 const SHUFFLE: u64 = 1 << 62;
 const ORDER: u64 = SHUFFLE + (1 << 56);
 
-/// Cuts sequences into batches of at most `budget` tokens (one sequence at least).
+/// Divides sequences into batches of at most `budget` tokens, or of a single longer sequence.
 ///
-/// All are shuffled, then sorted by length within stretches of sixteen batches, so that a batch holds similar lengths but
-/// not the same sequences in every epoch; the batches themselves are then shuffled. Nothing is padded, so similar
-/// lengths only serve to keep the number of sequences in a batch steady.
+/// Sequences are shuffled, then sorted by length within blocks of about sixteen batches. A batch thus holds similar
+/// lengths, but different sequences in every epoch. Finally, the batches are shuffled. There is no padding: similar
+/// lengths only keep the number of sequences in a batch steady.
 pub fn batches(lengths: &[usize], budget: usize, seed: u64, epoch: u64) -> Vec<Vec<usize>> {
     let mut order = Philox::new(seed, SHUFFLE + epoch).permutation(lengths.len());
     let mean = lengths.iter().sum::<usize>().div_ceil(lengths.len().max(1)).max(1);
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_sequence_once_within_the_budget() {
+    fn every_sequence_is_in_one_batch_within_the_budget() {
         let lengths: Vec<usize> = (0..1000).map(|i| 1 + (i * 37) % 90).collect();
         for epoch in 0..3 {
             let found = batches(&lengths, 512, 7, epoch);

@@ -1,4 +1,4 @@
-//! The report of a run: scores beside the baselines, `metrics.json`, and the model card.
+//! The report of a run: scores and baselines, `metrics.json`, and the model card.
 
 use super::comparison::{figure_name, format_figure};
 use super::display_names::{network_name, network_sizes};
@@ -16,23 +16,23 @@ use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Scores on the test rows: of the whole predictor, then of the network, the n-grams and the most frequent class.
+/// Scores on the test rows of the ensemble, its members and the majority class.
 pub(crate) struct ClassifierReport {
     pub(crate) ensemble: Scores,
     pub(crate) members: [Scores; 3],
-    /// Of the transformer that would have been trained from scratch, where the network came pretrained.
+    /// Scores of a transformer from scratch, if the network is pretrained.
     pub(crate) from_scratch: Option<Scores>,
     pub(crate) advice: Advice,
-    /// Of each row the confidence, and whether the answer is right.
+    /// The confidence of each row, and whether its answer is correct.
     pub(crate) confidences: Vec<(f32, bool)>,
-    /// The same of each level, where classes stand in a tree.
+    /// The same at each level, for classes in a hierarchy.
     pub(crate) levels: Vec<LevelConfidences>,
 }
 
-/// Names of [`Report::parts`], in `metrics.json`.
+/// Names of [`ClassifierReport::members`] in `metrics.json`.
 const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "majority"];
 
-/// The rows that scores are reported on: the test rows or, where there are none, the validation rows.
+/// Returns the rows for the scores: the test rows, else the validation rows, else the training rows.
 pub(crate) fn reported_rows<A: NgramTarget>(data: &TrainingData<A>) -> (&Rows<A>, &'static str) {
     held_out_part([&data.train, &data.valid, &data.test], Rows::is_empty)
 }
@@ -58,14 +58,14 @@ pub(crate) fn evaluate(
     })
 }
 
-/// The class that is the most frequent in training, the first of equals.
+/// Returns the most frequent class of the training rows, the first of several.
 pub(crate) fn most_frequent_class(data: &TrainingData) -> usize {
     let counts = data.class_rows();
     (0..counts.len()).fold(0, |best, class| if counts[class] > counts[best] { class } else { best })
 }
 
-/// Scores of always predicting the class that is the most frequent in training; at the levels of a tree, the most frequent node
-/// below the one above.
+/// Scores a classifier that always predicts the most frequent class of the training rows. In a hierarchy, it predicts
+/// the most frequent node below the node above.
 pub(crate) fn majority_scores(data: &TrainingData, rows: &Rows, seed: u64) -> Scores {
     let predicted = vec![most_frequent_class(data) as u32; rows.len()];
     let texts = rows.texts();
@@ -77,7 +77,7 @@ pub(crate) fn majority_scores(data: &TrainingData, rows: &Rows, seed: u64) -> Sc
     Scores { hierarchy, ..Scores::of(&rows.judged(&predicted, &texts), &data.labels, None, seed) }
 }
 
-/// Of each row that scores are reported on, whether the network alone gets it right.
+/// Returns for each reported row whether the network alone is correct.
 pub(crate) fn network_correctness(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
     let (rows, _) = reported_rows(data);
     let predictions = model.predict(&rows.texts())?;
@@ -129,12 +129,13 @@ pub(crate) fn metrics(
     })
 }
 
-/// Levels of `--abstain` that are reported.
+/// The levels of `--abstain` that are reported.
 const ABSTAIN_LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
 
-/// What `--abstain` does at the usual levels: its threshold, what that covers of the validation rows, and of these rows.
+/// Describes `--abstain` at common levels: the confidence threshold, and the coverage and accuracy on the validation
+/// rows and on these rows. If these rows miss a level, the entry `broken` says why.
 ///
-/// Where classes stand in a tree, of each level. A promise that these rows break says why.
+/// For classes in a hierarchy, each level of the tree has its own threshold.
 pub(super) fn abstain_levels(
     caution: Option<&AbstentionCalibration>,
     (sure, levels): (&[(f32, bool)], &[LevelConfidences]),
@@ -163,7 +164,7 @@ pub(super) fn abstain_levels(
     ABSTAIN_LEVELS.into_iter().filter_map(of_level).collect()
 }
 
-/// The risk–coverage curve: confidence, share of the rows that have it, and the share of wrong answers among these.
+/// The risk–coverage curve: confidence, share of rows with at least this confidence, and share of errors among them.
 pub(super) fn risk_coverage(sure: &[(f32, bool)]) -> Vec<[f64; 3]> {
     let rows = sure.len().max(1) as f64;
     let point = |step: &CoveragePoint| {
@@ -173,7 +174,7 @@ pub(super) fn risk_coverage(sure: &[(f32, bool)]) -> Vec<[f64; 3]> {
     abstention::risk_coverage_curve(sure).iter().map(point).collect()
 }
 
-/// The model card: what a stranger needs to know before using the model.
+/// Writes the model card, for readers who do not know the model.
 pub(crate) fn model_card(
     model: &TextClassifier,
     data: &TrainingData,
@@ -190,7 +191,8 @@ pub(crate) fn model_card(
         card += &interruption_note(state.epoch);
     }
     card += &tr!(
-        "{} ({}, {} parameters) {}, joined with a linear model over n-grams. It sorts texts into {} classes.\n\n",
+        "{} ({}, {} parameters) {}, combined with a linear model over n-grams. It classifies texts into {} \
+         classes.\n\n",
         "{}（{}、パラメータ {}）を {}、n-gram の線形モデルと組み合わせたものです。テキストを {} クラスに分類します。\n\n",
         match body.kind() {
             BackboneKind::Transformer => tr!("A transformer encoder", "トランスフォーマーのエンコーダー"),
@@ -232,8 +234,8 @@ pub(crate) fn model_card(
                 "このモデルが知っているのは学習データだけです。",
             ),
             Some(_) => lang().pick(
-                "The classes are known from the training rows alone; the language, with whatever bias, also from the texts \
-                 that the encoder was pretrained on.",
+                "The classes are known from the training rows alone. The language is also known from the texts that \
+                 the encoder was pretrained on, including their biases.",
                 "クラスについて知っているのは学習データだけですが、言語については、偏りも含めて、エンコーダーの事前学習に使われた\
                  テキストからも学んでいます。",
             ),
@@ -250,7 +252,7 @@ pub(crate) fn model_card(
     card + &usage_section(data.reads_pairs())
 }
 
-/// From what the network was trained, and by what; `is_further` if from a model of one's own.
+/// Describes how the network was trained. `is_further` is true for continued training.
 pub(super) fn training_summary(plan: &Plan, is_further: bool) -> String {
     let version = env!("CARGO_PKG_VERSION");
     if is_further {
@@ -271,7 +273,7 @@ pub(super) fn training_summary(plan: &Plan, is_further: bool) -> String {
     }
 }
 
-/// That a run has not come to its end.
+/// The note on an interrupted run.
 pub(super) fn interruption_note(epochs: u64) -> String {
     tr!(
         "**Training was interrupted after {epochs} epochs.** `--resume` continues it.\n\n",
@@ -279,17 +281,17 @@ pub(super) fn interruption_note(epochs: u64) -> String {
     )
 }
 
-/// The row of the model itself.
+/// The row label of the model itself.
 pub(super) fn this_model_name() -> &'static str {
     lang().pick("**this model**", "**このモデル**")
 }
 
-/// The row of what any model must beat.
+/// The row label of the majority baseline.
 pub(super) fn majority_name() -> &'static str {
     lang().pick("always the most frequent class (baseline)", "常に最も多いクラス（比較対象）")
 }
 
-/// The title, and what must be known before any figure.
+/// The title, followed by a warning that concerns all figures.
 pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
     let labels = label_heading(&data.labels);
     let mut card = tr!("# Text classifier: {labels}\n\n", "# テキスト分類モデル: {labels}\n\n");
@@ -299,7 +301,7 @@ pub(super) fn heading(data: &TrainingData, scores: &Scores) -> String {
     card
 }
 
-/// Labels in a heading, cut to a readable length.
+/// Joins labels for a heading, truncated to a readable length.
 pub(super) fn label_heading(labels: &[String]) -> String {
     let labels: String = labels.join(lang().pick(", ", "、")).chars().take(200).collect();
     escape_markdown(&labels)
@@ -309,7 +311,7 @@ fn percent(x: f64) -> String {
     format!("{:.1} %", 100.0 * x)
 }
 
-/// The heading of the scores: of which rows they are.
+/// The heading of the scores, which names the rows that they are computed on.
 pub(super) fn score_heading(rows: usize, part: &str) -> String {
     let part = match part {
         "test" => tr!("{rows} test rows, which training never saw", "学習に使っていないテストデータ {rows} 行での値:"),
@@ -325,7 +327,7 @@ pub(super) fn score_heading(rows: usize, part: &str) -> String {
     tr!("## Scores\n\nOn {part}:\n\n", "## 評価\n\n{part}\n\n")
 }
 
-/// The scores of predictors with these names.
+/// The table of scores of several predictors.
 pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> String {
     let mut card = score_heading(rows, part);
     card += lang().pick(
@@ -344,7 +346,8 @@ pub(super) fn score_table(rows: usize, part: &str, all: &[(&str, &Scores)]) -> S
     card
 }
 
-/// The score without the test rows whose texts training had too, if it had some. `key` names the figure.
+/// The score without test rows whose texts are also in the training data, if there are any. `key` is the name of the
+/// figure.
 pub(super) fn unseen_section(metrics: &Value, key: &str) -> String {
     let rows = |scores: &Value| scores["rows"].as_u64().unwrap_or_default();
     let unseen = rows(&metrics["unseen"]);
@@ -355,18 +358,19 @@ pub(super) fn unseen_section(metrics: &Value, key: &str) -> String {
     let [all, without] = [of(&metrics["scores"]), of(&metrics["unseen"])];
     let (leaked, name) = (rows(&metrics["scores"]).saturating_sub(unseen), figure_name(key));
     tr!(
-        "\n\nTraining had the texts of {leaked} test rows too. Without them, the {name} is {without} ({unseen} rows) and not {all}.\n",
+        "\n\nThe texts of {leaked} test rows are also in the training data. Without these rows, the {name} is \
+         {without} ({unseen} rows) instead of {all}.\n",
         "\n\nテストデータのうち {leaked} 行は、テキストが学習データにもあります。それらを除いた {unseen} 行での{name}は {without} で、\
          {all} ではありません。\n"
     )
 }
 
-/// The entry `optimize` of `metrics.json`: scores with the decision, or without it where the model applies it.
+/// The entry `optimize` of `metrics.json`: scores with the decision, or without it if the model applies it.
 pub(super) fn decision_json(is_applied: bool, factors: &[f32], scores: &Scores) -> Value {
     json!({ "for": "macro_f1", "applied": is_applied, "factors": factors, "scores": scores })
 }
 
-/// How the folder of a model of texts, or of pairs of them, is used.
+/// Shows how to use the model folder, for single texts or pairs.
 pub(super) fn usage_section(reads_pairs: bool) -> String {
     let [predict, explain] = match reads_pairs {
         false => [lang().pick("\"some text\"", "\"テキスト\""); 2],
@@ -381,7 +385,7 @@ pub(super) fn usage_section(reads_pairs: bool) -> String {
     )
 }
 
-/// Precision and recall of each class.
+/// The table of precision and recall of each class.
 pub(super) fn class_table(scores: &Scores) -> String {
     const MOST: usize = 100;
     let heads = lang().pick("| class | precision | recall | F1 | rows |", "| クラス | 適合率 | 再現率 | F1 | 行数 |");
@@ -407,7 +411,7 @@ pub(super) fn class_table(scores: &Scores) -> String {
     card
 }
 
-/// Where the rows come from.
+/// The section on the data.
 pub(super) fn data_section<A: NgramTarget>(data: &TrainingData<A>, seed: u64) -> String {
     let mut card = tr!(
         "\n## Data\n\n{} rows to train on, {} to validate, {} to test. SHA-256 of texts and labels: `{}`. Seed {seed}.\n\n",

@@ -1,8 +1,8 @@
-//! Checkpoints: a folder each, written beside, flushed and renamed, with checksums.
+//! Checkpoints: one folder each, with checksums, written to a temporary folder, flushed and renamed.
 //!
 //! `checkpoints/step-0000001234/` holds `state.safetensors` (weights, both moments, moving average, best weights) and
-//! `manifest.json`, which counts steps and names the file's SHA-256. The two newest are kept; a damaged newest one is
-//! reported and the one before it is used.
+//! `manifest.json`, which has the counters and the file's SHA-256. The two newest are kept. If the newest is damaged,
+//! it is reported, and the one before it is used.
 
 use super::run_identity::RunIdentity;
 use super::train_state::{BestEvaluation, TrainState};
@@ -30,7 +30,7 @@ struct Manifest {
     batch: u64,
     stale: u64,
     best: Option<BestRecord>,
-    /// Bytes of `log.jsonl` that belong to the steps before this checkpoint.
+    /// Bytes of `log.jsonl` written before this checkpoint.
     log_bytes: u64,
     /// SHA-256 of `state.safetensors`.
     sha256: String,
@@ -43,14 +43,14 @@ struct BestRecord {
     loss: f64,
 }
 
-/// A checkpoint that was read.
+/// A checkpoint read from disk.
 #[derive(Debug)]
 pub(super) struct LoadedCheckpoint {
-    /// The run's state.
+    /// The state of the run.
     pub state: TrainState,
-    /// Bytes of the log that belong to it.
+    /// Bytes of the log written before it.
     pub log_bytes: u64,
-    /// Checkpoints that were newer but damaged, with what is wrong with each.
+    /// Newer checkpoints that are damaged, each with the problem.
     pub damaged: Vec<String>,
 }
 
@@ -58,10 +58,10 @@ fn bytes_of(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|x| x.to_le_bytes()).collect()
 }
 
-/// Writes a checkpoint and removes those that are no longer needed.
+/// Writes a checkpoint and removes old ones.
 ///
 /// # Errors
-/// If it cannot be written; earlier checkpoints are then untouched.
+/// If it cannot be written. Earlier checkpoints are then untouched.
 pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, log_bytes: u64) -> Result<()> {
     fs::create_dir_all(folder).map_err(Error::write("creating", folder))?;
     let arrays = [
@@ -90,7 +90,7 @@ pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, lo
     };
     let name = format!("step-{:010}", state.step);
     let (temporary, path) = (folder.join(format!("{name}.tmp")), folder.join(&name));
-    // Left by a run that was killed while writing.
+    // A leftover of a run that was killed while writing.
     remove_checkpoint(&temporary)?;
     fs::create_dir(&temporary).map_err(Error::write("creating", &temporary))?;
     let manifest = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
@@ -98,11 +98,11 @@ pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, lo
         .and_then(|()| write_file(&temporary.join(MANIFEST), &manifest))
         .and_then(|()| sync_folder(&temporary));
     if written.is_err() {
-        // A full disk: what is half written is of no use, and in the way.
+        // The disk may be full: a partial checkpoint is useless and takes space.
         let _ = remove_checkpoint(&temporary);
     }
     written?;
-    // The same step again, after resuming from an earlier checkpoint than the newest.
+    // The same step may exist, after resuming from an earlier checkpoint.
     remove_checkpoint(&path)?;
     rename(&temporary, &path).map_err(Error::write("renaming", &temporary))?;
     sync_folder(folder)?;
@@ -112,11 +112,11 @@ pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, lo
     Ok(())
 }
 
-/// Reads the newest sound checkpoint of a run that began with `start`, which has the frozen weights; `None` if there is none
-/// at all.
+/// Reads the newest valid checkpoint of a run. `start` is the initial parameters, which hold the frozen weights.
+/// Returns `None` if there are no checkpoints.
 ///
 /// # Errors
-/// If all are damaged, or the newest sound one belongs to other data or settings.
+/// If all are damaged, or the newest valid one belongs to other data or settings.
 pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -> Result<Option<LoadedCheckpoint>> {
     let mut damaged = Vec::new();
     let found = checkpoints(folder);
@@ -134,8 +134,8 @@ pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -
         true => Ok(None),
         false => {
             let problem = tr!(
-                "no checkpoint is sound ({}); start over with --force",
-                "正常なチェックポイントがありません（{}）。--force で最初からやり直してください",
+                "all checkpoints are damaged ({}); start over with --force",
+                "すべてのチェックポイントが破損しています（{}）。--force で最初からやり直してください",
                 damaged.join("; ")
             );
             Err(Error::Output { path: folder.to_owned(), problem })
@@ -145,7 +145,7 @@ pub(super) fn load(folder: &Path, start: &Params<f32>, identity: &RunIdentity) -
 
 enum ReadError {
     Damaged(String),
-    /// It is of another run.
+    /// The checkpoint belongs to another run.
     OtherRun(RunIdentity),
 }
 
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_sound_one_is_used() {
+    fn the_newest_valid_checkpoint_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let mut state = state();
         let start = state.params.clone();
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(loaded.state.params.values(), state.params.values());
         assert_eq!(loaded.state.best, state.best);
 
-        // One flipped bit in the newest.
+        // Flips one bit in the newest.
         let path = checkpoints(folder.path())[0].join("state.safetensors");
         let mut bytes = fs::read(&path).unwrap();
         let last = bytes.len() - 1;
@@ -241,9 +241,11 @@ mod tests {
         assert_eq!((loaded.state.step, loaded.damaged.len()), (3, 1));
         assert!(loaded.damaged[0].contains("checksum"), "{:?}", loaded.damaged);
 
-        // Truncated manifest in the other.
+        // Truncates the manifest of the other.
         fs::write(checkpoints(folder.path())[1].join("manifest.json"), b"{").unwrap();
-        assert!(load(folder.path(), &start, &run("f")).unwrap_err().to_string().contains("no checkpoint is sound"));
+        assert!(
+            load(folder.path(), &start, &run("f")).unwrap_err().to_string().contains("all checkpoints are damaged")
+        );
     }
 
     #[test]
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_half_written_one_is_no_checkpoint() {
+    fn a_partially_written_checkpoint_is_ignored() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("step-0000000009.tmp")).unwrap();
         assert!(!has_checkpoint(folder.path()));

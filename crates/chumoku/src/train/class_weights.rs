@@ -1,4 +1,4 @@
-//! How much the rows of each class count, where the caller decides it.
+//! Class weights chosen by the caller.
 
 use super::TrainingData;
 use crate::lang::lang;
@@ -6,37 +6,37 @@ use crate::ngram::NgramTarget;
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};
 
-/// How much the rows of each class count: in the losses of the network and of the n-gram model, and where the two are joined. The
-/// probabilities are those of data in which the classes had so many rows.
+/// The weight of each class in the losses of the network and of the n-gram model, and in their blend. Predicted
+/// probabilities are those of data with class frequencies in proportion to the weighted rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ClassWeights {
-    /// Each row as much.
+    /// All rows have the same weight.
     Equal,
-    /// Each class as much, however many rows it has.
+    /// All classes have the same total weight, whatever their number of rows.
     Balanced,
-    /// The rows of these classes so many times as much as those of the others.
+    /// The rows of these classes are weighted by these factors, all others by 1.
     Times(Vec<(String, f32)>),
 }
 
-/// No class may count more than this many times as much as another: the others would be forgotten.
+/// The largest ratio of class weights: more would make the model ignore the other classes.
 const MAX_RATIO: f32 = 1e4;
 
 impl ClassWeights {
-    /// A weight for each class, of which the mean over the training rows is 1.
+    /// Returns a weight for each class, scaled to a mean of 1 over the training rows.
     ///
     /// # Errors
-    /// If a class is not there or given twice, or a number is not above 0, or the answers are not one class a text.
+    /// If a class is unknown or given twice, a weight is not positive, or a text may have several labels.
     pub fn for_data<A: NgramTarget>(&self, data: &TrainingData<A>) -> Result<Vec<f32>> {
         self.for_rows(&data.labels, &data.class_rows(), A::IS_SET)
     }
 
-    /// [`ClassWeights::of`], given the training rows of each class.
+    /// Returns the class weights for these training rows of each class, as [`ClassWeights::for_data`] does.
     pub(super) fn for_rows(&self, labels: &[String], rows: &[usize], is_set: bool) -> Result<Vec<f32>> {
         let problem = |text: String| Error::Setting(tr!("class weights: {text}", "クラスの重み: {text}"));
         if is_set {
             let text = lang().pick(
-                "only where each text has one class; leave them out",
+                "expected one class a text, found labels or numbers; leave the weights out",
                 "1 テキスト 1 クラスのときだけ使えます。指定を外してください",
             );
             return Err(problem(text.into()));
@@ -50,7 +50,7 @@ impl ClassWeights {
                     let Some(class) = labels.iter().position(|label| label == name) else {
                         let known = labels.join(lang().pick(", ", "、"));
                         return Err(problem(tr!(
-                            "the data have no class “{name}”; expected one of {known}",
+                            "the data has no class “{name}”; expected one of {known}",
                             "データに「{name}」というクラスはありません（{known} のいずれか）"
                         )));
                     };
@@ -74,20 +74,21 @@ impl ClassWeights {
         Ok(weights)
     }
 
-    /// What is said of them.
+    /// Describes the weights for the user.
     pub(super) fn sentence(&self) -> String {
         match self {
-            ClassWeights::Equal => tr!("each row counts as much", "どの行も同じ重みで扱います"),
+            ClassWeights::Equal => tr!("all rows have the same weight", "すべての行を同じ重みで扱います"),
             ClassWeights::Balanced => tr!(
-                "each class counts as much, however many rows it has: probabilities are those of data with as many rows of each",
-                "行数によらず、どのクラスも同じ重みで扱います。確率は、行数がどのクラスも同じデータについてのものです"
+                "all classes have the same total weight; probabilities apply to data with equally many rows of each \
+                 class",
+                "行数によらず、すべてのクラスを同じ重みで扱います。確率は、各クラスの行数が等しいデータを前提とした値です"
             ),
             ClassWeights::Times(given) => {
                 let each = given.iter().map(|(name, times)| tr!("“{name}” {times} times", "「{name}」{times} 倍"));
                 let each = each.collect::<Vec<_>>().join(lang().pick(", ", "、"));
                 tr!(
-                    "{each}: probabilities are those of data with so many times the rows",
-                    "{each}。確率は、行数もその倍率であるデータについてのものです"
+                    "{each}: probabilities apply to data in which these classes have that many times the rows",
+                    "{each}。確率は、各クラスの行数もこの倍率であるデータを前提とした値です"
                 )
             }
         }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_have_a_mean_of_one_over_the_rows() {
+    fn class_weights_have_a_mean_of_one_over_the_rows() {
         let near = |weights: ClassWeights, expected: [f32; 2]| {
             let found = weights.for_data(&data()).unwrap();
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{found:?} {expected:?}");
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_class_weights_are_rejected() {
         let times = |given: &[(&str, f32)]| {
             let given = given.iter().map(|(name, times)| ((*name).to_owned(), *times)).collect();
             ClassWeights::Times(given).for_data(&data()).unwrap_err().to_string()

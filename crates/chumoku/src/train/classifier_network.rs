@@ -1,4 +1,4 @@
-//! What a classifier's run trains: its tokens, its plan, and the pretrained encoder that it starts from, if any.
+//! The tokenizer, plan and initial weights of a classifier's network.
 
 use super::base_model::{self, BaseSnapshot};
 use super::continued_training;
@@ -15,16 +15,15 @@ use crate::{Error, ModelKind, Result, pair, stages, tr};
 use std::path::Path;
 
 impl TrainOptions {
-    /// Refuses a pretrained model that cannot be read, or that a model of this kind cannot start from, before anything is
-    /// trained.
+    /// Checks that the pretrained model can be read, and that a model of this kind can start from it, before training.
     ///
     /// # Errors
-    /// If the folder is missing or damaged, or asks for what this version does not have; if everything of a language model
-    /// is to stay as it is.
+    /// If the folder is missing or damaged, or needs unsupported features, or if all parameters of a language model are
+    /// to be frozen.
     pub fn check_from(&self, kind: ModelKind) -> Result<()> {
         let Some(folder) = &self.from else { return Ok(()) };
         if kind != ModelKind::LanguageModel {
-            // One of one's own has been read already.
+            // A base model has been read already.
             return with_snapshot(folder, |folder| match base_model::is_in_chumoku_format(folder) {
                 true => Ok(()),
                 false => Start::read(folder)?.check(),
@@ -40,8 +39,8 @@ impl TrainOptions {
     }
 }
 
-/// Whole words where spaces tell them apart: spelt in parts, rare words are learnt by heart instead of what stands around
-/// them (`bench/record` has the figures). Without spaces parts of words.
+/// Returns the default kind of tokens: whole words in scripts with spaces, otherwise sub-words. Networks memorize rare
+/// words that are split into sub-words, instead of learning from their context (figures in `bench/record`).
 fn default_unit(texts: &[&str]) -> TokenizationUnit {
     const UNSPACED: f64 = 0.1;
     if unspaced_fraction(texts.iter().copied()) > UNSPACED {
@@ -51,32 +50,32 @@ fn default_unit(texts: &[&str]) -> TokenizationUnit {
     }
 }
 
-/// What is trained: tokens, the plan, and what it starts from.
+/// A network before training: tokens, plan, and what it starts from.
 pub(super) struct ClassifierNetwork {
     pub(super) tokenizer: TextTokenizer,
     /// Tokens of the training rows.
     pub(super) rows: Vec<Vec<u32>>,
     pub(super) plan: Plan,
     pub(super) start: Option<Start>,
-    /// The model that is trained further, if one is.
+    /// The base model, in continued training.
     pub(super) before: Option<TextClassifier>,
-    /// The last layer, where it is a regression that was solved: it takes no steps then.
+    /// The last layer, if it is a fitted regression. The network then takes no steps.
     pub(super) head: Option<LogisticRegression>,
 }
 
-/// What a network has to know of training data, whatever their answers are.
+/// The properties of training data that a network depends on, for all targets.
 struct NetworkInputs<'a> {
     train: &'a [String],
-    /// The training texts without what stands beside them.
+    /// The training texts without feature columns.
     texts: Vec<&'a str>,
     labels: &'a [String],
-    /// Training rows of each class or label.
+    /// The number of training rows of each class or label.
     class_rows: Vec<usize>,
-    /// Whether labels do not exclude each other.
+    /// True if a text may have several labels.
     is_set: bool,
     reads_pairs: bool,
     has_columns: bool,
-    /// The model that is trained further, if one is.
+    /// The base model, in continued training.
     base: Option<&'a BaseSnapshot>,
 }
 
@@ -102,18 +101,18 @@ impl NetworkInputs<'_> {
 }
 
 impl ClassifierNetwork {
-    /// What the options ask for.
+    /// Builds the network that the options request.
     ///
     /// # Errors
-    /// If a pretrained encoder cannot be read, or texts cannot be cut into tokens.
+    /// If a pretrained encoder cannot be read, or texts cannot be tokenized.
     pub(super) fn new<A: NgramTarget>(data: &TrainingData<A>, options: &TrainOptions) -> Result<ClassifierNetwork> {
         ClassifierNetwork::build(&NetworkInputs::new(data), options, false)
     }
 
-    /// A pretrained encoder that stays as it is, with one linear layer on the vectors of texts.
+    /// Builds a frozen pretrained encoder with a linear layer on its text vectors.
     ///
     /// # Errors
-    /// As for [`Network::new`].
+    /// The same as for [`ClassifierNetwork::new`].
     pub(super) fn with_linear_head<A: NgramTarget>(
         data: &TrainingData<A>,
         options: &TrainOptions,
@@ -138,7 +137,7 @@ impl ClassifierNetwork {
         settings.precision = options.precision;
         settings.parts = options.parts.unwrap_or(settings.parts);
         if data.is_set {
-            // Each label is a question of its own: there are no rare classes to be made up for, nor others to smooth to.
+            // Labels are independent: class weights and label smoothing do not apply.
             settings.label_smoothing = 0.0;
             network.plan.class_weights = None;
         }
@@ -148,7 +147,7 @@ impl ClassifierNetwork {
         Ok(network)
     }
 
-    /// A network and a tokenizer of the data's own.
+    /// Builds a network and a tokenizer from the data.
     fn from_scratch(data: &NetworkInputs<'_>, options: &TrainOptions) -> Result<ClassifierNetwork> {
         let (all, reads_pairs) = (&data.texts, data.reads_pairs);
         let texts =
@@ -176,7 +175,8 @@ impl ClassifierNetwork {
             Classifier::new(plan.model.clone()).map_err(|error| {
                 let (set, error) = (&options.set, Error::from(error));
                 Error::Setting(tr!(
-                    "--settings {set}: these make no network: {error}; give a width that is an even multiple of heads",
+                    "--settings {set}: no network has these settings: {error}; give a width that is an even multiple \
+                     of heads",
                     "--settings {set}: この設定ではネットワークを作れません: {error}。width は heads の偶数倍にしてください"
                 ))
             })?;
@@ -187,7 +187,7 @@ impl ClassifierNetwork {
         Ok(ClassifierNetwork { tokenizer, rows, plan, start: None, before: None, head: None })
     }
 
-    /// The encoder of a folder, its tokenizer, and a head that is new.
+    /// Builds a network from the encoder and tokenizer of a folder, with a new head.
     fn from_encoder(
         data: &NetworkInputs<'_>,
         folder: &Path,
@@ -214,7 +214,7 @@ impl ClassifierNetwork {
         Ok(ClassifierNetwork { tokenizer, rows, plan, start: Some(start), before: None, head: None })
     }
 
-    /// A model of one's own, with what is new in its last layer.
+    /// Builds a network from a base model, with new outputs in its last layer.
     fn from_base_model(
         data: &NetworkInputs<'_>,
         (folder, base): (&Path, &BaseSnapshot),
@@ -222,7 +222,7 @@ impl ClassifierNetwork {
     ) -> Result<ClassifierNetwork> {
         let (before, start) = base.read(folder, |folder| {
             let before = TextClassifier::from_snapshot(folder)?;
-            // The form in which one that was fine-tuned is written again.
+            // A fine-tuned model is saved in the format of its encoder.
             let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
             Ok((before, start))
         })?;
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_whole_words_where_spaces_tell_them_apart() {
+    fn tokens_are_whole_words_in_scripts_with_spaces() {
         let (english, japanese) = ("The food was good, and the staff kind.", "料理はおいしく、店員も親切でした。");
         assert_eq!(default_unit(&[english; 10]), TokenizationUnit::Words);
         assert_eq!(default_unit(&[japanese]), TokenizationUnit::Subwords);

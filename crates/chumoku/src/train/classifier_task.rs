@@ -1,5 +1,5 @@
-//! What a classifier's run of steps works on, whatever it tells of a text: rows as tokens, what of a row is learnt from in an epoch,
-//! evaluations, and how much time and memory all of it takes.
+//! The task of training a classifier's network, for all targets: tokenized rows, samples of long rows, evaluation, and
+//! estimates of time and memory.
 
 use super::card::reported_rows;
 use super::classifier_network::ClassifierNetwork;
@@ -27,8 +27,8 @@ use ndarray::Array2;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The memory that the data and the n-gram model take: of `base` bytes that the process holds, and those that training the
-/// model takes at the most.
+/// Estimates the memory of the data and the n-gram model. `base` is the memory in use, and `training` the peak of
+/// fitting the model, both in bytes.
 pub(super) fn ngram_memory_estimate<A: NgramTarget>(
     data: &TrainingData<A>,
     training: usize,
@@ -40,31 +40,32 @@ pub(super) fn ngram_memory_estimate<A: NgramTarget>(
     MemoryEstimate { base, resident: 0, temporary: training + scored }
 }
 
-/// A classifier's task.
+/// A classifier with its data, as the training loop runs it.
 pub(super) struct ClassifierTask<'a, A = u32> {
     data: &'a TrainingData<A>,
     plan: &'a Plan,
     model: &'a Classifier,
     tokenizer: &'a TextTokenizer,
-    /// The pretrained encoder, if there is one.
+    /// The pretrained encoder, if any.
     start: Option<&'a Start>,
-    /// The model that is trained further, if one is.
+    /// The base model, in continued training.
     before: Option<&'a TextClassifier>,
-    /// The last layer, where it was solved.
+    /// The regression that replaces a trained head, if any.
     head: Option<&'a LogisticRegression>,
     rows: &'a [Vec<u32>],
     valid_rows: Vec<Vec<u32>>,
-    /// Rows among the training rows that are evaluated where there are no validation rows; all of them if absent.
+    /// Training rows to evaluate if there are no validation rows. All training rows if absent.
     watched: Option<(Vec<Vec<u32>>, &'a Rows<A>)>,
     /// The tokenizer's file.
     vocabulary: String,
-    /// Memory without that of the tokens.
+    /// Memory besides that of the tokens.
     pub(super) footing: MemoryEstimate,
-    /// Time that is needed after the steps: the n-gram model is trained once more, with one penalty in place of some.
+    /// The time needed after the steps, in seconds. The n-gram model is fitted once more, with one penalty instead of
+    /// several.
     pub(super) seconds_afterwards: f64,
 }
 
-/// Streams of the run's random numbers; see also [`batches`].
+/// Random streams of the run; see also [`batches`].
 const WINDOW: u64 = 1 << 60;
 const TOKENS: u64 = WINDOW + (1 << 56);
 
@@ -91,13 +92,13 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         })
     }
 
-    /// Evaluates these of the training rows after each epoch, as there are no validation rows.
+    /// Evaluates these training rows after each epoch, for data without validation rows.
     pub(super) fn evaluate_on(&mut self, rows: &'a Rows<A>) -> Result<()> {
         self.watched = Some((self.tokenizer.encode_all(&rows.texts())?, rows));
         Ok(())
     }
 
-    /// The rows that are evaluated after each epoch, as tokens and as they are.
+    /// Returns the rows to evaluate after each epoch, tokenized and raw.
     fn rows_to_evaluate(&self) -> (&[Vec<u32>], &Rows<A>) {
         match (&self.watched, self.valid_rows.is_empty()) {
             (_, false) => (&self.valid_rows, &self.data.valid),
@@ -106,7 +107,7 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         }
     }
 
-    /// The logits of the validation rows.
+    /// Returns the logits of the validation rows.
     pub(super) fn held_out_logits(&self, params: &Params<f32>) -> Result<Array2<f32>> {
         inference::logits(self.model, params, self.framed(), &self.valid_rows)
     }
@@ -119,15 +120,15 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         self.framed().window_size()
     }
 
-    /// Tokens of a row as it is learnt from, with those around it.
+    /// Returns the tokens of a row in a training step, including special tokens.
     fn length(&self, row: usize) -> usize {
         self.rows[row].len().min(self.window()) + self.tokenizer.special_tokens().len()
     }
 
-    /// The work of reading rows once, whole, as a share of that of an epoch's learning.
+    /// The cost of reading rows once in full, relative to that of a training epoch.
     fn reading_share(&self, rows: &[Vec<u32>]) -> f64 {
         let limit = self.window();
-        // Long rows are read in windows of nearly equal size.
+        // Long rows are divided into windows of nearly equal size.
         let of_row = |row: &Vec<u32>| {
             let windows = row.len().div_ceil(limit).max(1) as f64;
             windows
@@ -141,8 +142,8 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         rows.iter().map(of_row).sum::<f64>() / learning.max(1.0)
     }
 
-    /// The work of training the transformer from scratch that is reported beside a fine-tuned one, as a share of that of an
-    /// epoch's learning: about, since its tokens are others.
+    /// The cost of the transformer from scratch that a fine-tuned one is compared with, relative to that of a training
+    /// epoch. It is an estimate, since that transformer has other tokens.
     fn from_scratch_share(&self) -> f64 {
         let lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
         let (class_rows, vocab_size) = (self.data.class_rows(), self.plan.model.vocab_size);
@@ -151,11 +152,11 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         let all = plan.settings.epochs as f64 * lengths.iter().map(of_row).sum::<f64>() / FORWARD_SHARE;
         let learning: f64 =
             (0..self.rows.len()).filter_map(|row| self.multiply_adds(&[row])).map(|work| work as f64).sum();
-        // Narrow layers take longer for the same work.
+        // Narrow layers take longer for the same number of operations.
         2.0 * all / learning.max(1.0)
     }
 
-    /// Says what the tokens, the model and the rows are like; `is_ours` if the weights of classes follow from the data.
+    /// Reports tokens, model and long rows. `weights_from_data` is true if the class weights are chosen from the data.
     pub(super) fn describe(&self, weights_from_data: bool, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let mut lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
         lengths.sort_unstable();
@@ -193,8 +194,8 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
             say(
                 topic_label("long"),
                 tr!(
-                    "{rows} of more than {window} tokens: nothing is cut; training reads a window of them at a random \
-                     place each epoch, evaluation reads all windows and averages",
+                    "{rows} of more than {window} tokens: no text is truncated; each epoch trains on one random \
+                     window of each, evaluation averages all windows",
                     "{window} トークンを超える行が {long_rows} 行。切り捨てはせず、学習ではエポックごとに無作為な位置の窓を、\
                      評価ではすべての窓を読んで平均します"
                 ),
@@ -202,15 +203,15 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         }
         if self.plan.class_weights.is_some() && weights_from_data {
             let text = tr!(
-                "classes are unbalanced: rare ones count more (by the root of their rarity)",
-                "クラスの行数に偏りがあるため、少ないクラスを重く扱います（少なさの平方根に比例）"
+                "classes are unbalanced: rare classes weigh more (square root of the inverse frequency)",
+                "クラスの行数に偏りがあるため、少ないクラスの重みを大きくします（頻度の逆数の平方根）"
             );
             say(topic_label("weights"), text);
         }
     }
 
-    /// What is read of a training row in an epoch: all of it or, of a long one, a window at a random place; with a
-    /// random share of its tokens left out.
+    /// Returns the tokens of a training row for an epoch: a random window if the row is long, with random tokens
+    /// dropped.
     fn sample(&self, row: usize, StepContext { seed, epoch, .. }: StepContext) -> Vec<u32> {
         let ids = &self.rows[row];
         let mut start = 0;
@@ -293,14 +294,14 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
-        // Without validation rows training rows have to do.
+        // Without validation rows, training rows are evaluated.
         let (tokens, rows) = self.rows_to_evaluate();
         let logits = inference::logits(self.model, params, self.framed(), tokens)?;
         Ok(A::evaluate(&logits, rows, self.data, !self.valid_rows.is_empty()))
     }
 
     fn multiply_adds(&self, batch: &[usize]) -> Option<u64> {
-        // Twice as much backward as forward; some tokens are left out.
+        // The backward pass costs twice the forward pass. Dropped tokens cost nothing.
         let kept = 1.0 - f64::from(self.plan.token_dropout);
         let frame = self.tokenizer.special_tokens().len() as f64;
         let of_row =
@@ -313,7 +314,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
     }
 
     fn scoring_share(&self) -> f64 {
-        // Validation rows once more, for the blend; then the rows that are reported on, which are not tokens as yet.
+        // The validation rows once more for the blend, then the reported rows, which are not tokenized yet.
         let bytes = |rows: &Rows<A>| rows.texts.iter().map(|text| text.len()).sum::<usize>() as f64;
         let (known, tokens, blended) = match self.valid_rows.is_empty() {
             true => (&self.data.train, self.rows, 0.0),

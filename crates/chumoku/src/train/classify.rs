@@ -1,4 +1,4 @@
-//! Training a classifier of one class a text: its two halves, what they are worth together, and the report.
+//! Training a classifier of one class a text: both ensemble members, their blend, and the report.
 
 use super::card::{decision_json, most_frequent_class, reported_rows, unseen_section};
 use super::classifier_network::ClassifierNetwork;
@@ -29,35 +29,35 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// How a run ended.
+/// The result of training a classifier.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ClassifierOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: TextClassifier,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
-    /// Scores on the test rows: the whole predictor.
+    /// Scores of the ensemble on the test rows.
     pub test: Scores,
-    /// Scores on the test rows of the transformer alone, the n-grams alone, and the most frequent class.
+    /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent class.
     pub members: [Scores; 3],
-    /// Scores on the test rows of the transformer that would have been trained from scratch, where the network came
-    /// pretrained and the run was not stopped.
+    /// Scores on the test rows of a transformer from scratch. `None` unless the network is pretrained and the run
+    /// completed.
     pub from_scratch: Option<Scores>,
-    /// Which of the three predictors the figures advise to use, in one line.
+    /// Advice on which of the predictors to use, in one line.
     pub advice: String,
-    /// Which way of training was taken and why, in one line, where there was a choice.
+    /// The training method and the reason for it, in one line, if there was a choice.
     pub choice: Option<String>,
     /// The best evaluation.
     pub best: Option<BestEvaluation>,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
 /// Trains a classifier and writes the model folder `out`.
 ///
-/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
-/// the number of threads, nor from where the run was killed and resumed.
+/// The bytes of `model.safetensors` depend only on the data, the options, the instruction set and the build. The number
+/// of threads does not change them, nor does interrupting and resuming.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
@@ -65,7 +65,7 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<ClassifierOu
     train_tuned(data, training, None)
 }
 
-/// [`train`] with settings that a search has found, whose report stands beside the model's.
+/// Trains with the settings of a search, whose report becomes part of the model's. See [`train`].
 pub(super) fn train_tuned(
     data: &TrainingData,
     training: Training<'_>,
@@ -90,8 +90,8 @@ pub(super) fn train_tuned(
     write_model(data, (options, out, stop), (whole, few), beside, observe)
 }
 
-/// Scores of the transformer that would have been trained from scratch, which shows what the pretrained encoder brought.
-/// None if it was stopped.
+/// Scores a transformer from scratch, to show the gain of the pretrained encoder. Returns `None` if training was
+/// interrupted.
 fn from_scratch(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
@@ -110,7 +110,7 @@ fn from_scratch(
     let network = ClassifierNetwork::new(data, &options)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let task = ClassifierTask::new(data, &network, &model)?;
-    // Its checkpoints are for nobody: it is quick, and killed it comes out the same when it is trained again.
+    // Its checkpoints are discarded: training is fast and reproducible.
     let folder = WorkFolder::create(out).map_err(Error::write("creating a folder in", out))?;
     let mut shown = |event: TrainEvent<'_>| {
         if let TrainEvent::Evaluated { epoch, .. } = event {
@@ -154,7 +154,7 @@ fn from_scratch(
     Ok(Some(scratch.scores(reported_rows(data).0, options.seed)?.ensemble))
 }
 
-/// What is reported beside the model.
+/// Additional parts of the report.
 struct ReportExtras {
     from_scratch: Option<Scores>,
     folds: Option<Value>,
@@ -162,17 +162,17 @@ struct ReportExtras {
     choice: Option<MethodChoice>,
 }
 
-/// A predictor whose halves are trained, but not joined.
+/// An ensemble whose members are trained, but not blended.
 struct TrainedClassifier {
     ensemble: TrainedEnsemble,
-    /// How they are joined, where cross-validation decided that.
+    /// The blend, if cross-validation chose it.
     blend: Option<BlendAndDecision>,
     choice: Option<MethodChoice>,
 }
 
-/// Trains both halves, in the way that is best on rows that had no part in the weights.
+/// Trains both ensemble members, with the method that is best on held-out rows.
 ///
-/// A search (`is_tuning`) judges by validation rows and goes on from checkpoints, so cross-validation has no part in it.
+/// A search (`is_tuning`) needs checkpoints and scores validation rows, so it does not use cross-validation.
 fn train_ensemble(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
@@ -202,7 +202,7 @@ fn train_ensemble(
         let whole = ensemble::train_members(&all, PredictionTarget::OneClass, (&options, out, stop), given, observe)?;
         return Ok(TrainedClassifier { ensemble: whole, blend: Some(joint), choice: Some(choice) });
     }
-    // A helper only takes steps; the leader compares them with the regression.
+    // A worker only computes gradients. The coordinator compares the network with the regression.
     let is_compared = options.freeze != Some(Freeze::All);
     let candidate = match options.crew.as_ref().is_some_and(WorkerGroup::is_worker) && is_compared {
         true => None,
@@ -231,11 +231,11 @@ fn train_ensemble(
     Ok(TrainedClassifier { ensemble: whole, blend: None, choice: Some(choice) })
 }
 
-/// Returns the options without the crew where there are few rows: cross-validation takes most of the time then, and it is not
-/// shared.
+/// Returns the options without the worker group if there are few rows. Cross-validation then takes most of the time,
+/// and it is not shared.
 ///
 /// # Errors
-/// [`Error::Helped`] in a helper, which has nothing to do.
+/// [`Error::Helped`] in a worker, which has nothing to do.
 fn without_worker_group(
     data: &TrainingData,
     options: &TrainOptions,
@@ -247,15 +247,15 @@ fn without_worker_group(
     }
     let rows = data.train.len() + data.valid.len();
     let text = tr!(
-        "with {rows} rows this process trains alone: helpers would gain nothing",
+        "{rows} rows are too few to share the work: this process trains alone",
         "{rows} 行なので、このプロセスだけで学習します。分担しても速くなりません"
     );
-    observe(TrainEvent::Message(topic_label("crew"), text));
+    observe(TrainEvent::Message(topic_label("workers"), text));
     Ok(Some(TrainOptions { crew: None, ..options.clone() }))
 }
 
-/// Joins the two halves, as cross-validation found or else by the validation rows. The n-grams then learn from the
-/// validation rows too, if they have not yet. Returns the decision for macro-F1, for the report.
+/// Blends both members with the blend of cross-validation, or fits it on the validation rows. The n-grams are then
+/// refitted with the validation rows, unless they are already. Returns the decision for macro-F1, for the report.
 fn blend_and_refit(
     data: &TrainingData,
     (classifier, few): (&mut TextClassifier, Option<BlendAndDecision>),
@@ -274,8 +274,8 @@ fn blend_and_refit(
     Ok(decision)
 }
 
-/// Joins the two halves, by the validation rows, and decides for the figure that was asked for. Returns the decision for
-/// macro-F1, for the report.
+/// Fits the blend on the validation rows, and the decision for the requested figure. Returns the decision for macro-F1,
+/// for the report.
 fn blend_members(
     classifier: &mut TextClassifier,
     data: &TrainingData,
@@ -304,7 +304,7 @@ fn blend_members(
     Ok(found)
 }
 
-/// The model that [`train`] would make, not written anywhere but for checkpoints.
+/// Trains the model of [`train`] without writing anything but checkpoints.
 pub(super) fn train_predictor(
     data: &TrainingData,
     run: (&TrainOptions, &Path, &AtomicBool),
@@ -318,8 +318,8 @@ pub(super) fn train_predictor(
     if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
 }
 
-/// Scores the model with the decision for macro-F1, or without it where it is the model's: the entry `optimize` of
-/// `metrics.json`.
+/// Scores the model with the decision for macro-F1, or without it if the model applies it. The result is the entry
+/// `optimize` of `metrics.json`.
 fn macro_f1_report(
     decision: DecisionRule,
     classifier: &mut TextClassifier,
@@ -334,7 +334,7 @@ fn macro_f1_report(
     Ok(decision_json(is_applied, &factors, &scores?.ensemble))
 }
 
-/// Blend, scores, and the folder's files.
+/// Fits the blend, scores the model, and writes the folder.
 fn write_model(
     data: &TrainingData,
     (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
@@ -354,7 +354,7 @@ fn write_model(
     } = whole;
     let (state, interrupted) = (&ended.state, ended.interrupted);
     let of_ngrams = (&ended, found, weights.as_deref());
-    // Without validation rows no epoch is known to be the best.
+    // Without validation rows, no epoch is the best.
     let best = state.best.filter(|_| few.is_none() && !data.valid.is_empty());
     let decision = blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
 

@@ -1,4 +1,4 @@
-//! An old model beside a new one on the same rows: the figures, and how they are told.
+//! Comparison of an old and a new model on the same rows: figures, and their presentation.
 
 use crate::lang::lang;
 use crate::scoring::figure;
@@ -8,51 +8,51 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Names of the rows that are compared: held out when the old model was trained, or now.
+/// The old validation rows: held out when the old model was trained.
 pub const OLD_VALID: &str = "old_valid";
-/// As [`OLD_VALID`].
+/// The old test rows.
 pub const OLD_TEST: &str = "old_test";
-/// As [`OLD_VALID`].
+/// The new validation rows.
 pub const NEW_VALID: &str = "new_valid";
-/// As [`OLD_VALID`].
+/// The new test rows.
 pub const NEW_TEST: &str = "new_test";
 
-/// What became of some rows.
+/// The change of a model on some rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ModelChange {
-    /// Which rows: `old_valid`, `old_test`, `new_valid`, `new_test`.
+    /// The name of the rows: `old_valid`, `old_test`, `new_valid` or `new_test`.
     pub rows_of: &'static str,
-    /// How many.
+    /// The number of rows.
     pub rows: usize,
-    /// What the models are worth on them.
+    /// The figures of both models on them.
     #[serde(flatten)]
     pub compared: ModelComparison,
 }
 
-/// How good answers are: figures by name.
+/// Figures of a model, by name.
 pub type Figures = BTreeMap<&'static str, f64>;
 
-/// What an old model and a new one are worth on the same rows.
+/// The figures of an old and a new model on the same rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ModelComparison {
-    /// What the old model was worth.
+    /// The figures of the old model.
     pub before: Figures,
-    /// What the new one is.
+    /// The figures of the new model.
     pub after: Figures,
-    /// What accuracy or F1 gained, or what the error lost.
+    /// The increase of accuracy or F1, or the decrease of the error.
     pub gain: f64,
-    /// The 95 % interval of that, from paired resamples.
+    /// The 95 % interval of the gain, from paired resamples.
     pub interval: [f64; 2],
-    /// What may be lost without being called forgotten.
+    /// The loss that is tolerated before the model counts as forgetting.
     #[serde(skip)]
     pub slack: f64,
-    /// Rows of classes or labels that the old model knew which the new one takes for one that it did not.
+    /// The number of rows of known classes or labels for which the new model predicts an added one.
     pub taken_for_new: usize,
 }
 
-/// What `metrics.json` has under `further`, and the section of the model card; `figure` is what is compared.
+/// Returns the entry `further` of `metrics.json` and the section of the model card. `figure` is the compared figure.
 pub(super) fn comparison_report(changes: &[ModelChange], figure: &str, replays: bool) -> (Value, String) {
     let forgets = changes.iter().any(ModelChange::is_forgetting);
     let metrics = json!({ "replays": replays, "figure": figure, "changes": changes, "forgets": forgets });
@@ -60,13 +60,13 @@ pub(super) fn comparison_report(changes: &[ModelChange], figure: &str, replays: 
 }
 
 impl ModelChange {
-    /// Whether these are old rows, and worse by more than chance explains.
+    /// Returns `true` if these are old rows, and the loss is larger than chance explains.
     fn is_forgetting(&self) -> bool {
         matches!(self.rows_of, OLD_VALID | OLD_TEST) && self.compared.interval[1] < -self.compared.slack
     }
 }
 
-/// What rows that are compared are called in the language of the process.
+/// Returns the name of compared rows in the user's language.
 pub fn rows_name(rows_of: &str) -> String {
     match rows_of {
         OLD_VALID => tr!("old validation, network", "元の検証（ネットワーク）"),
@@ -76,7 +76,7 @@ pub fn rows_name(rows_of: &str) -> String {
     }
 }
 
-/// What a figure by which models are compared is called in the language of the process.
+/// Returns the name of a compared figure in the user's language.
 pub(super) fn figure_name(figure: &str) -> &'static str {
     match figure {
         "micro_f1" => lang().pick("micro-F1", "ミクロ F1"),
@@ -86,7 +86,7 @@ pub(super) fn figure_name(figure: &str) -> &'static str {
     }
 }
 
-/// The value of a figure in words: a share in percent, an error as the number that it is.
+/// Formats a figure: shares in percent, errors as plain numbers.
 pub fn format_figure(name: &str, value: f64) -> String {
     match name {
         "mean_absolute_error" => figure(value),
@@ -94,10 +94,10 @@ pub fn format_figure(name: &str, value: f64) -> String {
     }
 }
 
-/// A gain in a figure with its sign; of a share in points.
+/// Formats a gain with its sign: shares in points, errors as plain numbers.
 pub fn format_gain(name: &str, gain: f64) -> String {
     match name {
-        // Tiny ones in few characters.
+        // Keeps tiny gains short.
         "mean_absolute_error" if gain != 0.0 && gain.abs() < 1e-3 => format!("{gain:+.0e}"),
         "mean_absolute_error" => format!("{}{}", if gain < 0.0 { '-' } else { '+' }, figure(gain.abs())),
         _ => format!("{:+.1}", 100.0 * gain),
@@ -108,14 +108,15 @@ pub fn format_gain(name: &str, gain: f64) -> String {
 fn section(changes: &[ModelChange], figure: &str, forgets: bool) -> String {
     let name = figure_name(figure);
     let mut card = tr!(
-        "\n\n## Before and after\n\nThe model was trained further from another. The {name} before and after, on the same rows; on \
-         validation rows that of the network alone, since n-grams learn from them in the end",
+        "\n\n## Before and after\n\nThe model was trained further from another. The table compares the {name} of both \
+         on the same rows. On validation rows it is that of the network alone, since the final n-gram model is also \
+         fitted on them",
         "\n\n## 追加学習の前後\n\n別のモデルから追加学習しました。同じ行での前後の{name}です。n-gram は最後に検証データからも学習するため、\
          検証データではネットワーク単独の値を示します"
     );
     card += match figure {
         "mean_absolute_error" => {
-            lang().pick(". A gain is what the error has lost:", "。増減は、誤差が減った分を正とします。")
+            lang().pick(". A gain is a decrease of the error:", "。増減は、誤差が減った分を正とします。")
         }
         _ => lang().pick(":", "。"),
     };
@@ -134,7 +135,7 @@ fn section(changes: &[ModelChange], figure: &str, forgets: bool) -> String {
     }
     if forgets {
         card += &tr!(
-            "\n**On old rows the model is worse than before**, by more than chance explains.\n",
+            "\n**The model is worse than before on old rows**, by more than chance explains.\n",
             "\n**元のデータでの成績が、偶然では説明できないほど悪くなりました。**\n"
         );
     }
@@ -146,16 +147,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gains_have_a_sign_and_few_characters() {
+    fn gains_are_short_and_have_a_sign() {
         let gains = [0.0, 0.25, -0.25, -12.5, 0.0004].map(|gain| format_gain("mean_absolute_error", gain));
         assert_eq!(gains, ["+0.000", "+0.250", "-0.250", "-12.50", "+4e-4"]);
         assert_eq!([0.021, -0.1].map(|gain| format_gain("micro_f1", gain)), ["+2.1", "-10.0"]);
         assert_eq!([format_figure("span_f1", 0.875), format_figure("mean_absolute_error", 0.875)], ["87.5 %", "0.875"]);
     }
 
-    /// Old rows that are worse for certain are forgotten; new ones are not.
+    /// Certain losses on old rows count as forgetting; losses on new rows do not.
     #[test]
-    fn what_is_forgotten_is_said() {
+    fn forgetting_is_reported() {
         let change = |rows_of, interval: [f64; 2]| ModelChange {
             rows_of,
             rows: 9,

@@ -1,8 +1,8 @@
-//! Training a model of one's own further: from its weights and tokens, on its own rows again and on new ones.
+//! Continued training: starts from the weights and tokens of a base model, and trains on old and new rows.
 //!
-//! A network that learns from new rows alone forgets the old ones (McCloskey and Cohen, "Catastrophic interference in connectionist
-//! networks", 1989), so the old rows are learnt with the new ones (rehearsal: Robins, "Catastrophic forgetting, rehearsal and
-//! pseudorehearsal", 1995).
+//! A network that is trained on new rows alone forgets the old ones (McCloskey and Cohen, "Catastrophic interference in
+//! connectionist networks", 1989). The old rows are therefore replayed with the new ones (Robins, "Catastrophic
+//! forgetting, rehearsal and pseudorehearsal", 1995).
 
 use super::replay_target::ReplayTarget;
 use super::target::ClassifierTarget;
@@ -22,29 +22,30 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A source and its files, as they are read.
+/// A data source with its files, as read.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SourceData<F = Dataset> {
-    /// What is remembered of them; nothing of data that came through a pipe.
+    /// The source to record. `None` for data from a pipe.
     pub source: Option<DataSource>,
     /// The training file.
     pub train: F,
-    /// The validation file, if there is one.
+    /// The validation file, if any.
     pub valid: Option<F>,
-    /// The test file, if there is one.
+    /// The test file, if any.
     pub test: Option<F>,
 }
 
 impl<F> SourceData<F> {
-    /// Files as they were read.
+    /// Combines files after reading.
     pub fn new(source: Option<DataSource>, train: F, [valid, test]: [Option<F>; 2]) -> SourceData<F> {
         SourceData { source, train, valid, test }
     }
 }
 
 impl<A: ReplayTarget> TrainingData<A> {
-    /// Old and new rows together; `is_known` if those are all rows that the model was trained on, in whose terms they are told.
+    /// Combines old and new rows. `is_known` is true if the base model was trained on exactly these rows; its scale
+    /// then stays.
     pub(super) fn combine_old_and_new(
         known: &BaseModel,
         old: Option<&TrainingData<A>>,
@@ -61,7 +62,7 @@ impl<A: ReplayTarget> TrainingData<A> {
         labels.extend(old.iter().flat_map(|old| old.labels.iter().cloned()));
         labels.sort();
         labels.dedup();
-        // Thresholds of numbers are in the order of the numbers.
+        // Thresholds of numbers stay in the order of the numbers.
         if !known.scale.thresholds.is_empty() {
             labels.clone_from(&known.labels);
         }
@@ -118,12 +119,12 @@ impl<A: ReplayTarget> TrainingData<A> {
     }
 }
 
-/// Says how many rows were left out of the new ones, if any.
+/// The note on new rows that were left out, if any.
 pub(super) fn duplicate_rows_note(left_out: usize) -> Option<String> {
     (left_out > 0).then(|| {
         let rows = format_count(left_out as u64, "row");
         tr!(
-            "{rows} left out of the new data, for texts that are among the old rows",
+            "{rows} left out of the new data: their texts are among the old rows",
             "新しいデータのうち {left_out} 行は、テキストが元のデータにあるため除きました"
         )
     })
@@ -133,34 +134,35 @@ pub(super) fn duplicate_rows_note(left_out: usize) -> Option<String> {
 pub(super) fn no_new_rows_error(path: &Path) -> Error {
     let path = path.display();
     Error::Setting(tr!(
-        "{path}: expected new rows to train on, found only such as the model was trained or tested on; give others",
+        "{path}: expected new rows to train on, found only rows that the model was trained or tested on; give other \
+         rows",
         "{path}: 新しい学習用の行が必要ですが、元のデータにある行しかありません。ほかのデータを指定してください"
     ))
 }
 
-/// The sources of what is learnt: the new one, after those of old rows that are learnt again.
+/// Returns the sources of the training rows: those of replayed rows, then the new one.
 pub(super) fn trained_sources(new: Option<DataSource>, old: Option<&[DataSource]>) -> Vec<DataSource> {
     match (new, old) {
-        // Where some rows cannot be found again, no list of the others would do.
+        // If some rows cannot be read again, a list of the others would be incomplete.
         (None, _) | (Some(_), Some([])) => Vec::new(),
         (Some(new), old) => [old.unwrap_or_default(), &[new]].concat(),
     }
 }
 
-/// Says which labels have no row to learn from.
+/// The warning about labels without training rows, if any.
 pub(super) fn untrained_labels_note(labels: &[String], is_learnt: &[bool]) -> Option<String> {
     let bare: Vec<&String> =
         labels.iter().zip(is_learnt).filter(|(_, learnt)| !**learnt).map(|(label, _)| label).collect();
     (!bare.is_empty()).then(|| {
         let (names, n) = (list_names(&bare), bare.len());
         tr!(
-            "warning: no row to train on of {names} ({n} in all): the model may forget what it knows of them",
-            "警告: {names}（計 {n}）に学習用の行がなく、モデルはそれらを忘れるかもしれません"
+            "warning: no training rows for {names} ({n} in all): the model may forget them",
+            "警告: {names}（計 {n}）には学習用の行がありません。モデルがこれらを忘れるおそれがあります"
         )
     })
 }
 
-/// New rows, in their parts, that are not among the old ones.
+/// Removes old rows from the training, validation and test parts of new rows.
 fn without_old_rows<A: ReplayTarget>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [Rows<A>; 3] {
     fn answers<A>(rows: &Rows<A>) -> Vec<(&str, &A)> {
         rows.texts.iter().map(String::as_str).zip(&rows.labels).collect()
@@ -175,9 +177,10 @@ fn without_old_rows<A: ReplayTarget>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [
 /// Texts with their answers.
 type TextsWithAnswers<'a, A> = Vec<(&'a str, &'a A)>;
 
-/// Which of the new rows, in their parts, are not among the old ones: a text that was held out is not trained on, one that was trained on
-/// is not held out, and a row that is there already is not counted twice. An old text of training may come with another answer or, where
-/// rows have columns, with other values beside it.
+/// Marks the new rows, in their parts, that are not among the old ones.
+///
+/// Held-out texts must not become training texts, nor training texts held-out ones. Duplicate rows are dropped. An old
+/// training text may come with another answer or, for rows with feature columns, with other values.
 pub(super) fn is_new_row<A: PartialEq>(
     old: [TextsWithAnswers<'_, A>; 3],
     new: [TextsWithAnswers<'_, A>; 3],
@@ -186,7 +189,7 @@ pub(super) fn is_new_row<A: PartialEq>(
         |rows: &TextsWithAnswers<'_, A>| -> HashSet<String> { rows.iter().map(|(row, _)| normalize(row)).collect() };
     let [trained, valid, test] = old.each_ref().map(texts);
     let (held, all) = (&valid | &test, &(&trained | &valid) | &test);
-    // What stands beside a text is left out where texts are compared.
+    // Texts are compared without their feature columns.
     let whole = |row: &str| (normalize(row), row[text_of(row).len()..].to_owned());
     let mut rows: HashMap<(String, String), Vec<&A>> = HashMap::new();
     old[0].iter().for_each(|(row, answer)| rows.entry(whole(row)).or_default().push(answer));
@@ -197,10 +200,10 @@ pub(super) fn is_new_row<A: PartialEq>(
     [train.iter().map(is_new).collect(), held_out(valid), held_out(test)]
 }
 
-/// The plan for training a network further: its sizes as they are, smaller steps and fewer passes than at first, for it begins where
-/// an earlier run ended.
+/// Chooses the plan for continued training: the architecture stays, with smaller steps and fewer epochs than at first,
+/// since training starts from the end of an earlier run.
 ///
-/// Of an encoder that was fine-tuned, `limit` is how many tokens it reads at most.
+/// `limit` is the maximum number of tokens that a fine-tuned encoder reads.
 pub(super) fn continued_plan(before: &TextClassifier, shape: &DataShape<'_>, limit: usize) -> Plan {
     const RATE: f64 = 0.3;
     let mut model = before.config.model.clone();
@@ -223,7 +226,7 @@ pub(super) fn continued_plan(before: &TextClassifier, shape: &DataShape<'_>, lim
 }
 
 impl FineTuning {
-    /// The same of a network that was fine-tuned already, and read so many tokens at a time: half the passes, half the steps' size.
+    /// Adapts the settings to a network that was already fine-tuned: half the epochs and half the learning rate.
     pub(super) fn soften(&mut self, max_tokens: usize, settings: &mut Settings) {
         const RATE: f64 = 0.5;
         self.max_tokens = self.max_tokens.max(max_tokens);
@@ -234,7 +237,7 @@ impl FineTuning {
     }
 }
 
-/// The weights that training begins with: those of the model, in the last layer too for what it tells already.
+/// Returns the initial weights: those of the base model, including the outputs of known classes in the last layer.
 pub(super) fn initial_params<A: ClassifierTarget>(
     before: &TextClassifier,
     layout: &Arc<ParamLayout>,
@@ -246,8 +249,8 @@ pub(super) fn initial_params<A: ClassifierTarget>(
     params_from_outputs(&before.params, layout, &kept, bias.as_deref(), seed)
 }
 
-/// The weights of another network, of whose last layer each output is made of some with their shares, as `kept` says; new ones begin
-/// with their `bias`.
+/// Copies the weights of a network into a new layout. Each output of the last layer is a weighted sum of old outputs,
+/// given by `kept`. New outputs start with their `bias`.
 pub(super) fn params_from_outputs(
     before: &Params<f32>,
     layout: &Arc<ParamLayout>,
@@ -264,7 +267,7 @@ pub(super) fn params_from_outputs(
             params.values_mut()[range].copy_from_slice(&old[old_range.clone()]);
             continue;
         }
-        // Some numbers for each output.
+        // The number of values for each output.
         let width = range.len() / kept.len();
         for (output, shares) in kept.iter().enumerate() {
             let to = range.start + output * width;
@@ -292,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_learnt_from_and_held_out() {
+    fn no_text_is_both_trained_on_and_held_out() {
         let old = [&rows(&["a", "b"], &[0, 1]), &rows(&["v"], &[0]), &rows(&["t"], &[1])];
         let new = [
             rows(&["A", "b", "v", "T", "n"], &[0, 0, 0, 1, 1]),
@@ -300,14 +303,14 @@ mod tests {
             rows(&["b", "t", "o"], &[1, 1, 0]),
         ];
         let [train, valid, test] = without_old_rows(old, new);
-        // Of training, b has another class now.
+        // In the training rows, b has another class now.
         assert_eq!((train.texts, train.labels), (vec!["b".to_owned(), "n".to_owned()], vec![0, 1]));
         assert_eq!((valid.texts, test.texts), (vec!["m".to_owned()], vec!["o".to_owned()]));
     }
 
-    /// What stands beside a text makes another row of it, but does not make it unseen.
+    /// Other column values make another row, but not an unseen text.
     #[test]
-    fn columns_make_other_rows_and_no_other_texts() {
+    fn other_column_values_make_new_rows_but_not_new_texts() {
         let old = [&rows(&["a\u{1e}1"], &[0]), &rows(&["v\u{1e}1"], &[0]), &rows(&[], &[])];
         let new = [rows(&["a\u{1e}1", "a\u{1e}2", "v\u{1e}2"], &[0, 0, 0]), rows(&["a\u{1e}3"], &[0]), rows(&[], &[])];
         let [train, valid, _] = without_old_rows(old, new);

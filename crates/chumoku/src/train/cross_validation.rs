@@ -1,4 +1,4 @@
-//! Cross-validation: the same training several times, each time judged by rows that it has not seen.
+//! Cross-validation: one training run per fold, each scored on the rows that it has not seen.
 
 use super::display_names::topic_label;
 use super::{TrainEvent, TrainOptions, Training, TrainingData};
@@ -11,19 +11,19 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Of the rows that are not judged by, one in so many is for choosing.
+/// One in this many of the rows outside a fold becomes a validation row.
 const VALID_DIVISOR: usize = 10;
 
-/// What a model is worth, by names.
+/// The figures of a model, by name.
 type FoldFigures = Vec<(&'static str, f64)>;
 
-/// The rows of a fold, as numbers: training, validation and test rows.
+/// Row indices of a fold: training, validation and test rows.
 pub(super) type FoldRows = [Vec<usize>; 3];
 
 /// Divides training and validation rows into folds.
 struct Folds<'a> {
     texts: Vec<&'a str>,
-    /// The class of each row, or what stands for it.
+    /// The class of each row, or a substitute for stratification.
     levels: Vec<u32>,
     count: usize,
     seed: u64,
@@ -39,7 +39,7 @@ impl<'a> Folds<'a> {
         Folds { texts: [data.train.texts(), data.valid.texts()].concat(), levels, count, seed }
     }
 
-    /// The rows of one part of so many, and the others.
+    /// Returns the rows of one of `of` groups, and all other rows.
     fn part(&self, rows: &[usize], of: usize, part: usize, round: u64) -> [Vec<usize>; 2] {
         let (names, levels): (Vec<&str>, Vec<u32>) =
             rows.iter().map(|&row| (self.texts[row], self.levels[row])).unzip();
@@ -48,8 +48,8 @@ impl<'a> Folds<'a> {
         [inside, outside].map(|rows| rows.into_iter().map(|(row, _)| *row).collect())
     }
 
-    /// A fold: its rows are the test rows, and the rest is divided into training and validation rows. Equal texts are in one fold,
-    /// and every class is spread over all.
+    /// Returns a fold. Its rows are the test rows, and the rest is divided into training and validation rows. Equal
+    /// texts share a fold, and every class is spread over all folds.
     fn division(&self, fold: usize) -> FoldRows {
         let all: Vec<usize> = (0..self.texts.len()).collect();
         let [test, rest] = self.part(&all, self.count, fold, 0);
@@ -58,7 +58,8 @@ impl<'a> Folds<'a> {
     }
 }
 
-/// Rows to learn from and rows to judge by, of each fold of the training and validation rows; equal texts are in one fold.
+/// Returns the rows to train on and the rows to score, for each fold of the training and validation rows. Equal texts
+/// share a fold.
 pub(super) fn splits<A: NgramTarget>(data: &TrainingData<A>, count: usize, seed: u64) -> Vec<[Vec<usize>; 2]> {
     let folds = Folds::new(data, count, seed);
     let all: Vec<usize> = (0..folds.texts.len()).collect();
@@ -69,7 +70,7 @@ pub(super) fn splits<A: NgramTarget>(data: &TrainingData<A>, count: usize, seed:
     (0..count).map(of_fold).collect()
 }
 
-/// The data of a fold.
+/// Builds the data of a fold.
 pub(super) fn fold_data<A: NgramTarget>(data: &TrainingData<A>, division: &FoldRows) -> TrainingData<A> {
     let (trained, weights) = (data.train.len(), data.combined_weights(None));
     let part = |rows: &Vec<usize>| {
@@ -86,12 +87,12 @@ pub(super) fn fold_data<A: NgramTarget>(data: &TrainingData<A>, division: &FoldR
     TrainingData { labels, scale, columns, train, valid, test, hierarchy, ..TrainingData::default() }
 }
 
-/// What each fold's test rows say of training as it is asked for: `train` trains and gives its figures.
+/// Cross-validates a training function, if the caller requested it: `train` trains and returns its figures.
 ///
-/// None if it is not asked for. Each fold trains in a folder inside the output folder, which is removed then.
+/// Returns `None` if not requested. Each fold trains in a temporary folder inside the output folder.
 ///
 /// # Errors
-/// If there are fewer texts than folds, or training fails or is stopped.
+/// If there are fewer texts than folds, or training fails or is interrupted.
 pub(super) fn cross_validate<A: NgramTarget>(
     data: &TrainingData<A>,
     run: (&TrainOptions, &Path, &AtomicBool),
@@ -162,7 +163,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_row_is_judged_once_by_what_has_not_seen_its_text() {
+    fn every_row_is_scored_once_by_a_model_that_has_not_seen_its_text() {
         let texts: Vec<String> = (0..60).map(|i| format!("text {}", i % 50)).collect();
         let labels: Vec<u32> = (0..60).map(|i| (i % 50 % 3) as u32).collect();
         let (train, valid) = texts.split_at(45);

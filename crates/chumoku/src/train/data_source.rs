@@ -1,4 +1,4 @@
-//! What a folder remembers of the files that its model was trained on, so that they can be read again.
+//! Training files and their read options, as a model folder stores them, so that the files can be read again.
 
 use crate::data::{Format, LabelOptions, ReadOptions};
 use crate::model_folder::{METRICS, current_path};
@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The files of one training, and how they were read.
+/// The files of one training run, and how they were read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct DataSource {
-    /// The training file, as it was named.
+    /// The path of the training file, as the user gave it.
     pub train: String,
-    /// Further training files, whose rows come after those of the first.
+    /// Additional training files, whose rows follow those of the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
     /// True if the training rows came through a pipe and cannot be read again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_piped: bool,
-    /// The validation file, if there was one.
+    /// The validation file, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid: Option<String>,
-    /// The test file, if there was one.
+    /// The test file, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub test: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,25 +39,25 @@ pub struct DataSource {
     find_delimiter: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     skip_bad_rows: bool,
-    /// True if the first row names the columns.
+    /// True if the first row holds the column names.
     #[serde(skip_serializing_if = "Option::is_none")]
     header: Option<bool>,
-    /// The values that mean that there is none.
+    /// The values that mark a missing value.
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<Vec<String>>,
-    /// True if labels in several spellings were merged.
+    /// True if different spellings of a label were merged.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     merge_labels: bool,
-    /// Columns that are a label each.
+    /// The columns that each hold one label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<String>,
-    /// What stands between several labels of a column.
+    /// The separator of several labels in a column.
     #[serde(skip_serializing_if = "Option::is_none")]
     separator: Option<char>,
 }
 
 impl DataSource {
-    /// A training file, and the validation and test files, as they are read with these options.
+    /// Describes a training file, and the validation and test files, read with these options.
     pub fn new(train: &Path, [valid, test]: [Option<&Path>; 2], options: &ReadOptions) -> DataSource {
         let name = |path: &Path| path.to_string_lossy().into_owned();
         DataSource {
@@ -81,20 +81,20 @@ impl DataSource {
         }
     }
 
-    /// The same files, with further training files.
+    /// Adds further training files.
     #[must_use]
     pub fn with_files(self, also: &[PathBuf]) -> DataSource {
         DataSource { also: also.iter().map(|path| path.to_string_lossy().into_owned()).collect(), ..self }
     }
 
-    /// How the newest training file of a model was read; nothing if its folder does not say.
+    /// Returns the newest training file of a model. `None` if its folder does not record one.
     pub fn newest_of_model(folder: &Path) -> Option<DataSource> {
         let metrics = read_metrics(folder);
         let files: Vec<DataSource> = serde_json::from_value(metrics["files"].clone()).unwrap_or_default();
         files.into_iter().reduce(|before, source| source.with_defaults(&before))
     }
 
-    /// The same files, read as those `before` where nothing was said of these.
+    /// Fills unset read options from `before`.
     #[must_use]
     pub fn with_defaults(self, defaults: &DataSource) -> DataSource {
         DataSource {
@@ -112,18 +112,18 @@ impl DataSource {
         }
     }
 
-    /// The same files, whose rows have any number of labels, written like this.
+    /// Sets how several labels per row are written.
     #[must_use]
     pub fn with_labels(self, how: &LabelOptions) -> DataSource {
         DataSource { labels: how.columns.clone(), separator: how.separator, ..self }
     }
 
-    /// How the labels of its rows were written, as far as that was said.
+    /// Returns how several labels per row are written, if recorded.
     pub fn label_options(&self) -> LabelOptions {
         LabelOptions { columns: self.labels.clone(), separator: self.separator }
     }
 
-    /// How its files were read.
+    /// Returns the options to read its files with.
     pub fn options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
         options.text.clone_from(&self.text);
@@ -141,7 +141,7 @@ impl DataSource {
     }
 }
 
-/// Reads the report of a folder; null if there is none.
+/// Reads `metrics.json` of a folder. Null if there is none.
 pub(super) fn read_metrics(folder: &Path) -> Value {
     let bytes = std::fs::read(current_path(folder, METRICS)).ok();
     bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_files_were_read_is_remembered() {
+    fn read_options_survive_json() {
         let mut options = ReadOptions::default();
         (options.text, options.label) = (Some("body".into()), Some("2".into()));
         (options.format, options.skip_bad_rows) = (Some(Format::Csv { delimiter: ';' }), true);

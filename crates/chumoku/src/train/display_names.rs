@@ -1,14 +1,14 @@
-//! What people call the things that training speaks of, in the language of the process.
+//! Display names, in the user's language.
 
 use crate::lang::{Lang, lang};
 use crate::nn::{BackboneConfig, BackboneKind};
 
-/// What a network is called in sentences.
+/// The name of a network for sentences.
 #[must_use]
 pub fn network_name(network: BackboneKind) -> &'static str {
     match network {
         BackboneKind::Transformer => lang().pick("transformer", "トランスフォーマー"),
-        // The letters by which they are known in both.
+        // The abbreviation is the same in both languages.
         BackboneKind::Recurrent(_) => network.display_name(),
     }
 }
@@ -28,7 +28,7 @@ pub fn network_sizes(body: &BackboneConfig, lang: Lang) -> String {
     }
 }
 
-/// What the lines are called that speak of something: of Japanese at most four letters, which is what the column holds.
+/// The topic label of a message. Japanese labels have at most four characters, the width of the column.
 pub(crate) fn topic_label(english: &'static str) -> &'static str {
     let japanese = match english {
         "note" => "注記",
@@ -44,7 +44,7 @@ pub(crate) fn topic_label(english: &'static str) -> &'static str {
         "choice" => "選択",
         "tune" => "調整",
         "trial" => "試行",
-        "crew" => "分散",
+        "workers" => "分散",
         "memory" => "メモリ",
         same => same,
     };

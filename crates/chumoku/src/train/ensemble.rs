@@ -1,4 +1,4 @@
-//! What all classifiers share: a network and a linear model of n-grams beside it, trained one after the other.
+//! Training of the two ensemble members of every classifier: first a linear n-gram model, then a network.
 
 use super::classifier_network::ClassifierNetwork;
 use super::classifier_task::{ClassifierTask, ngram_memory_estimate};
@@ -21,30 +21,30 @@ use ndarray::Array2;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// A predictor whose halves are trained, but not joined.
+/// An ensemble whose members are trained, but not blended.
 pub(super) struct TrainedEnsemble {
     pub(super) classifier: TextClassifier,
     pub(super) plan: Plan,
     pub(super) ended: RunResult,
-    /// Of the classes, where the caller decides them.
+    /// The class weights, if the caller set them.
     pub(super) weights: Option<Vec<f32>>,
-    /// What the n-gram model is trained again from.
+    /// The starting point for refitting the n-gram model.
     pub(super) warm_start: WarmStart,
-    /// How long the n-grams took.
+    /// The time taken by the n-gram model, in seconds.
     pub(super) seconds: f64,
-    /// What columns beside the text are worth, if there are any.
+    /// The benefit of feature columns, if there are any.
     pub(super) column_benefit: Option<ColumnBenefit>,
-    /// The model that was trained further, if one was.
+    /// The base model, in continued training.
     pub(super) base: Option<TextClassifier>,
 }
 
-/// What is decided before the halves are trained; the options and the data decide what is absent.
+/// Choices made before the members are trained. Absent ones follow from the options and the data.
 pub(super) struct EnsembleOptions<'a, A> {
     /// The weight of the data against the n-gram model's penalty.
     pub(super) c: Option<f32>,
     /// The network.
     pub(super) network: Option<ClassifierNetwork>,
-    /// Training rows that are evaluated after each epoch, where there are no validation rows.
+    /// Training rows to evaluate after each epoch, if there are no validation rows.
     pub(super) watched: Option<&'a Rows<A>>,
 }
 
@@ -54,7 +54,7 @@ impl<A> Default for EnsembleOptions<'_, A> {
     }
 }
 
-/// Trains both halves: the n-grams first, then the network's run of steps.
+/// Trains both members: first the n-gram model, then the network.
 pub(super) fn train_members<A: ClassifierTarget>(
     data: &TrainingData<A>,
     problem: PredictionTarget,
@@ -63,7 +63,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedEnsemble> {
     if options.crew.as_ref().is_some_and(WorkerGroup::is_worker) {
-        // The n-grams are the leader's.
+        // Only the coordinator trains the n-gram model.
         return work_on_network(data, given.network, (options, out, stop), observe);
     }
     let base = ProcessUsage::measure().now;
@@ -89,7 +89,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
             observe,
         )?;
     }
-    // The network needs the memory more.
+    // Frees memory for the network.
     ngrams.warm_start.drop_ngrams();
     task.seconds_afterwards = ngrams.seconds;
     task.describe(weights.is_none(), observe);
@@ -99,7 +99,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
     let watched = |text: &str| {
         let text = pair::from_line(text, data.reads_pairs()).ok_or_else(|| {
             Error::Setting(tr!(
-                "--watch: the rows are pairs of texts: give two, with a tab between them",
+                "--watch: expected two texts separated by a tab, since the rows are pairs of texts",
                 "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"
             ))
         })?;
@@ -150,7 +150,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
 }
 
 impl TrainedEnsemble {
-    /// The same n-grams beside another network, which takes no steps to train.
+    /// Replaces the network by one that needs no gradient steps. The n-gram model stays.
     pub(super) fn with_network(
         mut self,
         data: &TrainingData,
@@ -174,7 +174,7 @@ impl TrainedEnsemble {
     }
 }
 
-/// Helps another process with the network's steps.
+/// Computes gradients for a coordinator.
 fn work_on_network<A: ClassifierTarget>(
     data: &TrainingData<A>,
     network: Option<ClassifierNetwork>,
@@ -187,7 +187,7 @@ fn work_on_network<A: ClassifierTarget>(
     run(&task, options, None, out, stop, observe).and(Err(Error::WorkerFinished))
 }
 
-/// Once all is chosen: the n-grams learn from the validation rows too. Whoever interrupted the run does not wait for that.
+/// Refits the n-gram model with the validation rows. Skipped if training was interrupted.
 pub(super) fn refit_ngrams<A: ClassifierTarget>(
     classifier: &mut TextClassifier,
     data: &TrainingData<A>,
@@ -203,10 +203,10 @@ pub(super) fn refit_ngrams<A: ClassifierTarget>(
     Ok(())
 }
 
-/// Log-odds of each row's labels.
+/// The log-odds of each row's labels.
 pub(super) type LogOdds = Vec<Vec<f32>>;
 
-/// The log-odds of both halves.
+/// Returns the log-odds of both members.
 pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<A>) -> Result<[LogOdds; 2]> {
     let texts = rows.texts();
     let tokens = model.tokenizer.encode_all(&texts)?;
@@ -214,8 +214,8 @@ pub(super) fn log_odds<A: ClassifierTarget>(model: &TextClassifier, rows: &Rows<
     let attention: LogOdds = logits.rows().into_iter().map(|row| row.to_vec()).collect();
     if attention.iter().flatten().any(|z| z.is_nan()) {
         let problem = tr!(
-            "the model gives log-odds that are not numbers: its weights are too large to use",
-            "モデルの対数オッズが数値になりません。重みが大きすぎて使えません"
+            "the log-odds of the model are not finite: its weights are too large",
+            "モデルの対数オッズが有限の値になりません。重みが大きすぎます"
         );
         return Err(Error::NotFinite(problem));
     }

@@ -1,4 +1,4 @@
-//! Columns beside the text in training: what they hold, and what they are worth.
+//! Feature columns in training: learning their features, and measuring their benefit.
 
 use super::card::reported_rows;
 use super::display_names::topic_label;
@@ -13,10 +13,10 @@ use crate::{Error, Result, tr};
 use chumoku_text::feature_columns::{FeatureRequest, join, text_of, values};
 use serde_json::{Value, json};
 
-/// Rows from which on something is said of whether columns help.
+/// The minimum number of rows for a statement on the benefit of columns.
 const MIN_ROWS: usize = 20;
 
-/// The error of a column, counted from 0, that cannot be read.
+/// Returns the error of a column, counted from 0, whose kind is unclear.
 fn unclear_column_error(
     place_of: &dyn Fn(usize, &str) -> Option<SourceLocation>,
     column: usize,
@@ -27,11 +27,11 @@ fn unclear_column_error(
 }
 
 impl<A: NgramTarget> TrainingData<A> {
-    /// The same data with what its training rows say of the columns beside the texts; of those that are of no use nothing is left in
-    /// the rows. `place_of` is where a column, counted from 0, has a value in the training file.
+    /// Learns the feature columns from the training rows. Columns without information are removed from all rows.
+    /// `place_of` returns the position of a value of a column, counted from 0, in the training file.
     ///
     /// # Errors
-    /// If it is unclear what a column holds.
+    /// If the kind of a column is unclear.
     pub(super) fn with_columns(
         mut self,
         requests: &[FeatureRequest],
@@ -43,7 +43,7 @@ impl<A: NgramTarget> TrainingData<A> {
         if requests.len() > MAX_COLUMNS {
             let found = requests.len();
             return Err(Error::Setting(tr!(
-                "--columns: expected at most {MAX_COLUMNS}, found {found}; leave some out",
+                "--columns: expected at most {MAX_COLUMNS} columns, found {found}; leave some out",
                 "--columns: {MAX_COLUMNS} 列以下のはずですが、{found} 列あります。減らしてください"
             )));
         }
@@ -71,11 +71,11 @@ impl<A: NgramTarget> TrainingData<A> {
         Ok(self.with_column_notes())
     }
 
-    /// The same data with what its training rows say of the columns that a model reads which is trained further. Of what is no longer of
-    /// use the model keeps what it knows, so that rows stay as it reads them.
+    /// Learns the feature columns of a base model from the new training rows. A column that no longer carries
+    /// information keeps what the base model learned, so that the layout of rows stays the same.
     ///
     /// # Errors
-    /// If values are not of the column's kind.
+    /// If values do not fit the kind of their column.
     pub(super) fn with_base_columns(
         mut self,
         known: (&[FeatureColumn], &[FeatureRequest]),
@@ -96,7 +96,7 @@ impl<A: NgramTarget> TrainingData<A> {
         Ok(self.with_column_notes())
     }
 
-    /// With what must be known of the columns.
+    /// Adds notes on unreadable values and on columns that contain the label.
     fn with_column_notes(mut self) -> Self {
         for (part, rows) in [(tr!("validation", "検証"), &self.valid), (tr!("test", "テスト"), &self.test)] {
             for (at, column) in self.columns.iter().enumerate() {
@@ -112,12 +112,12 @@ impl<A: NgramTarget> TrainingData<A> {
         self
     }
 
-    /// The texts alone of rows, without what stands beside them.
+    /// Returns the texts of rows without their feature columns.
     pub(super) fn texts_of<'a>(&self, rows: &'a Rows<A>) -> Vec<&'a str> {
         rows.texts().into_iter().map(|row| if self.columns.is_empty() { row } else { text_of(row) }).collect()
     }
 
-    /// The same data with each row made anew, and these columns.
+    /// Copies the data with each row mapped by `of_row`, and with these columns.
     fn with_mapped_rows(&self, columns: &[FeatureColumn], of_row: impl Fn(&str) -> String) -> Self {
         let rows = |rows: &Rows<A>| Rows {
             texts: rows.texts.iter().map(|row| of_row(row)).collect(),
@@ -137,20 +137,20 @@ impl<A: NgramTarget> TrainingData<A> {
     }
 }
 
-/// What columns are worth to the n-gram model, on the rows that are reported on.
+/// The benefit of feature columns to the n-gram model, on the reported rows.
 #[derive(Debug)]
 pub(super) struct ColumnBenefit {
     rows: usize,
     part: &'static str,
-    /// With the text alone, with the columns alone, and with both.
+    /// The metric with the text alone, with the columns alone, and with both.
     figures: [Metric; 3],
-    /// How much smaller the loss of a row is with the columns, on average, and the standard error of that.
+    /// The mean decrease of a row's loss with the columns, and its standard error.
     gain: [f64; 2],
 }
 
 impl ColumnBenefit {
-    /// Compares the model of the `whole` rows with those that `train` makes of the text alone and of the columns alone; validation rows
-    /// must have had no part in the weights of any. None if there are no columns.
+    /// Compares the model of full rows with those that `train` fits on the text alone and on the columns alone. None of
+    /// the models may have been fitted on validation rows. Returns `None` without columns.
     pub(super) fn measure<A: ClassifierTarget>(
         data: &TrainingData<A>,
         full_model: &NgramModel,
@@ -192,7 +192,7 @@ impl ColumnBenefit {
         }))
     }
 
-    /// Whether the columns help, in a word: `helps`, `harms`, or `open` where the rows do not show it.
+    /// Returns `helps`, `harms`, or `open` if the rows show neither.
     fn verdict(&self) -> &'static str {
         let [mean, error] = self.gain;
         if self.rows < MIN_ROWS {
@@ -205,7 +205,7 @@ impl ColumnBenefit {
         }
     }
 
-    /// In a sentence.
+    /// Describes the benefit in one sentence.
     pub(super) fn sentence(&self) -> String {
         let [text, columns, both] = self.figures.each_ref().map(|figure| match figure.is_share {
             true => format!("{:.1} %", 100.0 * figure.value),
@@ -219,7 +219,9 @@ impl ColumnBenefit {
         };
         let verdict = match self.verdict() {
             "helps" => lang().pick("the columns help", "列は役に立ちます"),
-            "harms" => lang().pick("the columns do harm: leave some out", "列は逆効果です。減らしてください"),
+            "harms" => {
+                lang().pick("the columns make the model worse: leave some out", "列は逆効果です。減らしてください")
+            }
             _ => lang().pick("these rows do not show that they help", "役に立つとは、この行数では言えません"),
         };
         tr!(
@@ -228,7 +230,7 @@ impl ColumnBenefit {
         )
     }
 
-    /// For `metrics.json`.
+    /// The entry `columns` of `metrics.json`.
     pub(super) fn to_json(&self, columns: &[FeatureColumn]) -> Value {
         let [text, both_columns, both] = self.figures.each_ref().map(|figure| figure.value);
         json!({
@@ -245,14 +247,14 @@ impl ColumnBenefit {
         })
     }
 
-    /// For the model card.
+    /// The section of the model card.
     pub(super) fn section(&self, columns: &[FeatureColumn]) -> String {
-        let mut card = tr!("\n## Columns beside the text\n\n", "\n## テキスト以外の列\n\n");
+        let mut card = tr!("\n## Feature columns\n\n", "\n## テキスト以外の列\n\n");
         columns.iter().for_each(|column| card += &format!("- {}\n", escape_markdown(&column.describe())));
         card + &format!("\n{}\n", self.sentence())
     }
 
-    /// Says it.
+    /// Reports the benefit.
     pub(super) fn report(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         observe(TrainEvent::Message(topic_label("columns"), self.sentence()));
     }

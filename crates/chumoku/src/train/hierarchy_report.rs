@@ -1,4 +1,4 @@
-//! The report on classes that stand in a tree: scores at each level, and what answering only as far as is sure comes to.
+//! The report on classes in a hierarchy: scores at each level, and abstention per level.
 
 use super::{LabelScores, Scores};
 use crate::abstention::{AbstentionCalibration, LevelConfidences, guarantee_violation};
@@ -8,7 +8,7 @@ use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// What `--abstain` does where it asks for this share of right answers; none if no level promises it.
+/// Describes `--abstain` for this share of correct answers. `None` if no level of the hierarchy can reach it.
 pub(super) fn abstain_level(caution: &AbstentionCalibration, rows: &[LevelConfidences], share: f64) -> Option<Value> {
     let steps = caution.level_thresholds(share);
     steps.iter().any(Option::is_some).then_some(())?;
@@ -35,12 +35,12 @@ pub(super) fn abstain_level(caution: &AbstentionCalibration, rows: &[LevelConfid
     }))
 }
 
-/// The table of the model card: accuracy and macro-F1 of each predictor at each level.
+/// The table of accuracy and macro-F1 of each predictor at each level, for the model card.
 pub(super) fn class_level_section(all: &[(&str, &Scores)]) -> String {
     let Some(first) = all.first().and_then(|(_, scores)| scores.hierarchy.as_ref()) else { return String::new() };
     let mut card = tr!(
-        "\nClasses stand in a tree of {} levels. Accuracy and macro-F1 at each, and hierarchical F1 (nodes on true and predicted paths \
-         in common):\n\n|",
+        "\nClasses form a hierarchy of {} levels. Accuracy and macro-F1 at each level, and hierarchical F1 (nodes \
+         that true and predicted paths have in common):\n\n|",
         "\nクラスは {} 段の階層をなします。各段の正解率とマクロ F1、および階層 F1（正解と予測のパスに共通する節による）です。\n\n|",
         first.levels.len()
     );
@@ -64,13 +64,14 @@ pub(super) fn class_level_section(all: &[(&str, &Scores)]) -> String {
     card
 }
 
-/// The table of the model card on labels that do not exclude each other: micro- and macro-F1 of each predictor at each level.
+/// The table of micro-F1 and macro-F1 of each predictor at each level, for labels that do not exclude each other.
 pub(super) fn label_level_section(names: &[&str], test: &LabelScores, parts: &[LabelScores]) -> String {
     if test.levels.is_empty() {
         return String::new();
     }
     let mut card = tr!(
-        "\nLabels stand in a tree of {} levels: a text with a label has those above it too. Micro-F1 and macro-F1 at each:\n\n|",
+        "\nLabels form a hierarchy of {} levels: a text with a label also has all labels above it. Micro-F1 and \
+         macro-F1 at each level:\n\n|",
         "\nラベルは {} 段の階層をなし、ラベルの付いたテキストには上位のラベルも付きます。各段のミクロ F1 とマクロ F1 です。\n\n|",
         test.levels.len()
     );
@@ -88,13 +89,13 @@ pub(super) fn label_level_section(names: &[&str], test: &LabelScores, parts: &[L
     card
 }
 
-/// Where answers first go wrong, a list.
+/// The list of levels at which answers first go wrong.
 fn first_error_list(scores: &super::TreeScores) -> String {
     let mut out = String::from("\n");
     for level in scores.levels.iter().filter(|level| level.first_wrong > 0) {
         let (level, rows) = (level.level, level.first_wrong);
         out += &match level {
-            1 => tr!("- wrong at the first level already: {rows} rows\n", "- 1 段目で誤り: {rows} 行\n"),
+            1 => tr!("- wrong at the first level: {rows} rows\n", "- 1 段目で誤り: {rows} 行\n"),
             _ => tr!(
                 "- right parent, wrong at level {level}: {rows} rows\n",
                 "- 親は正しく {level} 段目で誤り: {rows} 行\n"

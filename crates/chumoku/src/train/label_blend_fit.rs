@@ -1,4 +1,4 @@
-//! What joins the halves of a predictor of labels, fitted on validation rows; and how sure it is of these.
+//! The blend of the ensemble members for labels, fitted on validation rows, and its calibration for abstention.
 
 use super::TrainingData;
 use super::ensemble::LogOdds;
@@ -7,10 +7,10 @@ use crate::hierarchy::Hierarchy;
 use crate::label_blend::{LabelBlend, fit_thresholds};
 use crate::scoring::picked;
 
-/// Parts that the validation rows are cut into, so that each is judged by what was fitted on the others.
+/// The number of folds of the validation rows. Each fold is scored by a blend that was fitted on the others.
 const BLEND_FOLDS: usize = 5;
 
-/// Validation rows: the log-odds that the two halves give their labels. Where there are no n-grams beside, one half alone.
+/// The log-odds of both members for the labels of validation rows. Without n-grams, those of one member alone.
 #[derive(Clone, Copy)]
 pub(super) struct LabelRows<'a> {
     pub(super) data: &'a TrainingData<Vec<u32>>,
@@ -23,7 +23,7 @@ impl LabelRows<'_> {
         self.data.hierarchy.as_ref()
     }
 
-    /// Fits on the rows that are asked for.
+    /// Fits the blend on a subset of the rows.
     fn fit_on(&self, is_in: &dyn Fn(usize) -> bool) -> LabelBlend {
         let rows: Vec<usize> = (0..self.attention.len()).filter(|&row| is_in(row)).collect();
         let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
@@ -40,19 +40,20 @@ impl LabelRows<'_> {
         blend
     }
 
-    /// Fits on all rows.
+    /// Fits the blend on all rows.
     pub(super) fn fit(&self) -> LabelBlend {
         self.fit_on(&|_| true)
     }
 
-    /// The probabilities of a row.
+    /// Returns the probabilities of a row.
     fn probabilities(&self, blend: &LabelBlend, row: usize) -> Vec<f32> {
         let ngrams = self.ngrams.map(|ngrams| &ngrams[row][..]);
         cap_by_parents(self.tree(), blend.probabilities(&self.attention[row], ngrams))
     }
 
-    /// What the rows tell of how sure it is: of sets of labels by what was fitted on the other fifths, for thresholds are chosen for
-    /// the rows that they are fitted on; of single labels by `blend`. `known` are the shares of known n-grams, if any.
+    /// Calibrates abstention on the validation rows. Confidences for sets of labels come from blends fitted on the
+    /// other folds, because thresholds are fitted on the rows themselves. Those for single labels come from `blend`.
+    /// `known` holds the shares of known n-grams, if any.
     pub(super) fn calibrate_abstention(&self, blend: &LabelBlend, known: &[f32]) -> Option<AbstentionCalibration> {
         let truth = &self.data.valid.labels;
         if truth.is_empty() {
@@ -71,7 +72,7 @@ impl LabelRows<'_> {
     }
 }
 
-/// Probabilities of labels none of which is more probable than those above it in the tree, if there is one.
+/// Caps the probability of each label by those above it in the tree, if there is one.
 pub(super) fn cap_by_parents(tree: Option<&Hierarchy>, mut probabilities: Vec<f32>) -> Vec<f32> {
     tree.into_iter().for_each(|tree| tree.cap_by_ancestors(&mut probabilities));
     probabilities
@@ -105,9 +106,9 @@ mod tests {
         TrainingData { labels, valid: Rows { texts, labels: truth, weights: None }, ..TrainingData::default() }
     }
 
-    /// Sets of labels are exactly right as often as promised, though thresholds are chosen on the same rows.
+    /// Predicted sets of labels are as accurate as promised, although the thresholds are fitted on the same rows.
     #[test]
-    fn promises_of_sets_are_kept() {
+    fn sets_of_labels_are_as_accurate_as_promised() {
         let (mut kept, mut answered, mut promised, runs) = (0, 0, 0, 100);
         for run in 0..runs {
             let (attention, truth) = rows(400, 2 * run);
@@ -132,9 +133,9 @@ mod tests {
         assert!(answered as f64 > 0.2 * 3_000.0 * promised as f64, "{answered}");
     }
 
-    /// Fitted on the rows that they judge, thresholds would flatter themselves.
+    /// Thresholds look too good on the rows that they were fitted on.
     #[test]
-    fn rows_are_judged_by_what_was_fitted_on_others() {
+    fn rows_are_scored_by_a_blend_fitted_on_others() {
         let (mut own, mut others) = (0, 0);
         for run in 0..40 {
             let (attention, truth) = rows(40, 1_000 + run);

@@ -1,4 +1,4 @@
-//! Columns that tell the label by themselves: they may be the label in other words.
+//! Detection of columns that determine the label on their own: they may be another form of the label.
 
 use crate::feature_columns::{ColumnValue, FeatureColumn};
 use crate::lang::wording::quote;
@@ -7,17 +7,17 @@ use crate::{sorting, tr};
 use chumoku_text::feature_columns::values;
 use std::collections::HashMap;
 
-/// Fewest rows that show it.
+/// The minimum number of rows for a warning.
 const MIN_ROWS: usize = 20;
-/// The share of rows from which on it is said.
+/// The share of correct rows from which a column is reported.
 const MIN_ACCURACY: f64 = 0.97;
-/// How much more than the most frequent answer a column must tell.
+/// The minimum gain over the most frequent answer.
 const MIN_GAIN: f64 = 0.05;
-/// Pieces of sorted numbers that are looked at, and rows that a piece has at least.
+/// The number of bins for sorted numbers, and the minimum number of rows in a bin.
 const NUM_BINS: usize = 40;
 const MIN_BIN_ROWS: usize = 5;
 
-/// Says which columns by themselves tell the answer of nearly all rows.
+/// Warns about columns that determine the answer of nearly all rows on their own.
 pub(crate) fn label_leak_notes<A: NgramTarget>(
     columns: &[FeatureColumn],
     rows: &[String],
@@ -33,15 +33,17 @@ pub(crate) fn label_leak_notes<A: NgramTarget>(
         let (name, percent) = (quote(&column.name), 100.0 * right);
         (right >= MIN_ACCURACY && right >= guessed + MIN_GAIN).then(|| {
             tr!(
-                "warning: column {name} alone tells the answer of {percent:.0} % of the training rows: is it known when you ask?",
-                "警告: 列{name}だけで学習データの {percent:.0} % の行の答えが決まります。予測するときにも分かっている値ですか"
+                "warning: column {name} alone determines the answer of {percent:.0} % of the training rows: is its \
+                 value known before the answer?",
+                "警告: 列{name}だけで、学習データの {percent:.0} % の行の答えが決まります。予測する時点で分かっている値か確認してください"
             )
         })
     };
     columns.iter().enumerate().filter_map(told).collect()
 }
 
-/// The share of rows that are right if each value gets its most frequent answer; none where values hardly repeat.
+/// Returns the accuracy of predicting the most frequent answer for each value, with numbers in bins. `None` if values
+/// rarely repeat and are not all numbers or dates.
 fn correct_share<A: NgramTarget>(column: &FeatureColumn, cells: &[&str], answers: &[A]) -> Option<f64> {
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let groups: Vec<usize> = cells
@@ -67,7 +69,7 @@ fn correct_share<A: NgramTarget>(column: &FeatureColumn, cells: &[&str], answers
     Some(majority_accuracy_by_group(pieces.into_iter(), answers))
 }
 
-/// The share of rows whose answer is the most frequent one of their group.
+/// Returns the accuracy of predicting the most frequent answer of each group.
 fn majority_accuracy_by_group<A: NgramTarget>(groups: impl Iterator<Item = usize>, answers: &[A]) -> f64 {
     let mut counts: HashMap<usize, HashMap<&[u32], usize>> = HashMap::new();
     for (group, answer) in groups.zip(answers) {

@@ -1,4 +1,4 @@
-//! Training a classifier of any number of labels a text: the run is that of one class, the report its own.
+//! Training a classifier of any number of labels a text.
 
 use super::card::{abstain_levels, reported_rows, risk_coverage, training_summary, unseen_section};
 use super::cross_validation::cross_validate;
@@ -24,32 +24,32 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// How a run ended.
+/// The result of training a classifier of labels.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LabelsOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: TextClassifier,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
-    /// Scores on the test rows: the whole predictor.
+    /// Scores of the ensemble on the test rows.
     pub test: LabelScores,
     /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent label for every text.
     pub members: [LabelScores; 3],
     /// The best evaluation.
     pub best: Option<BestEvaluation>,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
-/// Names of [`LabelsOutcome::parts`], in `metrics.json`.
+/// Names of [`LabelsOutcome::members`] in `metrics.json`.
 const PARTS: [&str; 3] = ["attention", "ngrams", "most_frequent"];
 
-/// Trains a classifier of any number of labels a text and writes the model folder `out`, with the same promises as
+/// Trains a classifier of any number of labels a text and writes the model folder `out`. It is as reproducible as
 /// [`train`](super::train).
 ///
-/// The network and one linear model a label over n-grams are trained with the logistic loss of each label
-/// (binary relevance); what joins them, and a threshold for each label, is fitted on the validation rows.
+/// The network and one linear n-gram model per label are trained with the logistic loss of each label (binary
+/// relevance). The blend of both, and a threshold for each label, are fitted on the validation rows.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
@@ -68,7 +68,7 @@ pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Re
     finished.write(classifier, (found, worth, folds), observe)
 }
 
-/// A run whose steps have ended.
+/// A run whose steps are finished.
 struct FinishedLabels<'a> {
     data: &'a TrainingData<Vec<u32>>,
     options: &'a TrainOptions,
@@ -76,12 +76,12 @@ struct FinishedLabels<'a> {
     plan: &'a Plan,
     ended: &'a RunResult,
     stop: &'a AtomicBool,
-    /// The model that was trained further, if one was.
+    /// The base model, in continued training.
     before: Option<&'a TextClassifier>,
 }
 
 impl FinishedLabels<'_> {
-    /// Blend, thresholds, scores, and the folder's files.
+    /// Fits the blend and thresholds, scores the model, and writes the folder.
     fn write(
         self,
         mut classifier: TextClassifier,
@@ -149,7 +149,7 @@ impl FinishedLabels<'_> {
     }
 }
 
-/// Scores of always predicting the label that is the most frequent in training.
+/// Scores a classifier that always predicts the most frequent label of the training rows.
 pub(super) fn most_frequent_scores(data: &TrainingData<Vec<u32>>, rows: &Rows<Vec<u32>>, seed: u64) -> LabelScores {
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
@@ -157,7 +157,7 @@ pub(super) fn most_frequent_scores(data: &TrainingData<Vec<u32>>, rows: &Rows<Ve
     scores.at_levels(data.hierarchy.as_ref())
 }
 
-#[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
+#[expect(clippy::too_many_arguments, reason = "all figures of a run")]
 fn metrics(
     model: &TextClassifier,
     data: &TrainingData<Vec<u32>>,
@@ -196,17 +196,17 @@ fn metrics(
     })
 }
 
-/// The row of the model itself.
+/// The row label of the model itself.
 pub(super) fn this_model_name() -> &'static str {
     lang().pick("this model", "このモデル")
 }
 
-/// The row of what any model must beat.
+/// The row label of the baseline.
 pub(super) fn most_frequent_name() -> &'static str {
     lang().pick("always the most frequent label (baseline)", "最も多いラベル（比較対象）")
 }
 
-/// The heading and the table of the scores of predictors with these names.
+/// The heading and the table of scores of several predictors.
 pub(super) fn score_table(names: &[&str], (test, others): (&LabelScores, &[LabelScores]), part: &str) -> String {
     let mut card = super::card::score_heading(test.rows, part);
     let [micro, macro_, sample] = test.averages().map(|(name, _)| name);
@@ -218,11 +218,11 @@ pub(super) fn score_table(names: &[&str], (test, others): (&LabelScores, &[Label
     card + &super::hierarchy_report::label_level_section(names, test, others)
 }
 
-/// Each label with its threshold and how well it is predicted.
+/// The table of labels with their thresholds and scores.
 pub(super) fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> String {
     let mut card = tr!(
-        "\nProbabilities are calibrated on the validation rows. A label is predicted from its threshold on; thresholds were \
-         chosen there for the largest micro-F1.\n\n",
+        "\nProbabilities are calibrated on the validation rows. A label is predicted if its probability reaches its \
+         threshold. The thresholds maximize micro-F1 on the validation rows.\n\n",
         "\n確率は検証データで較正されています。ラベルはしきい値以上の確率のときに予測します。しきい値はミクロ F1 が最大になるよう検証\
          データで選びました。\n\n"
     );
@@ -243,8 +243,8 @@ pub(super) fn label_table(test: &LabelScores, blend: Option<&LabelBlend>) -> Str
     card
 }
 
-/// The model card.
-#[expect(clippy::too_many_arguments, reason = "all that there is to report of a run")]
+/// Writes the model card.
+#[expect(clippy::too_many_arguments, reason = "all figures of a run")]
 fn card(
     model: &TextClassifier,
     data: &TrainingData<Vec<u32>>,
@@ -265,8 +265,8 @@ fn card(
         card += &format!("**{warning}**\n\n");
     }
     card += &tr!(
-        "A {noun} ({}, {} parameters) {}, joined with a linear model over n-grams for each label. A text gets any number \
-         of {} labels.\n\n",
+        "A {noun} ({}, {} parameters) {}, combined with a linear model over n-grams for each label. A text gets any \
+         number of {} labels.\n\n",
         "{noun}（{}、パラメータ {}）を {}、ラベルごとの n-gram の線形モデルと組み合わせたものです。テキストには {} 個のラベルのうち\
          いくつでも付きます。\n\n",
         network_sizes(body, lang()),

@@ -1,4 +1,4 @@
-//! Training a language model: documents as tokens, the plan, the run, and at the end the report.
+//! Training a language model: tokenized documents, plan, run and report.
 
 use super::attention_frames;
 use super::base_model::base_replaced_error;
@@ -33,54 +33,54 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Everything that decides the training of a language model beside the data and the seed.
+/// Everything that decides the training of a language model, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LanguageModelPlan {
     /// The model.
     pub model: LanguageModelConfig,
-    /// How it is trained.
+    /// The training settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// What its tokens are.
+    /// The kind of tokens.
     pub tokens: TokenizationUnit,
-    /// Tokens that are learnt from at a time.
+    /// The number of tokens in a training window.
     pub window: usize,
-    /// What stays as it was, where a trained model is trained further.
+    /// The frozen parameters, in continued training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freeze: Option<Freeze>,
 }
 
-/// How the training of a language model ended.
+/// The result of training a language model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct LanguageModelOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: TextGenerator,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
-    /// Scores on the test documents (on the validation documents, where there are none).
+    /// Scores on the test documents, or on the validation documents if there are none.
     pub test: LanguageScores,
-    /// The same of the model that training started from, if it did from one.
+    /// Scores of the base model on the same documents, in continued training.
     pub before: Option<LanguageScores>,
     /// The best evaluation.
     pub best: Option<BestEvaluation>,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
 impl LanguageScores {
-    /// Reads documents, each in windows of the model's context that lie side by side.
+    /// Scores a model on documents, each read in consecutive windows of the model's context.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens, or weights are so large that the loss is not a number.
+    /// If a text cannot be tokenized, or weights are too large for a finite loss.
     pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
         let documents = documents(&model.tokenizer, model.boundaries.end, texts)?;
         let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
         if !total.is_finite() {
             return Err(Error::NotFinite(tr!(
-                "the loss is not a number: the model's weights are too large to use",
-                "損失が数値になりません。モデルの重みが大きすぎて使えません"
+                "the loss is not a finite number: the model's weights are too large",
+                "損失が有限の値になりません。モデルの重みが大きすぎます"
             )));
         }
         let unknown = model.tokenizer.unknown_id();
@@ -89,11 +89,11 @@ impl LanguageScores {
     }
 }
 
-/// Characters up to which a text is read character by character.
+/// The maximum number of characters for which the tokens are characters.
 const MAX_CHARACTER_TEXT: usize = 2_000_000;
 
 impl LanguageModelPlan {
-    /// The plan for so many tokens, of so many different ones.
+    /// Chooses the plan for `count` tokens and a vocabulary size.
     pub fn new(tokens: TokenizationUnit, count: usize, vocab_size: usize) -> LanguageModelPlan {
         let (width, context) = if tokens == TokenizationUnit::Characters { (128, 64) } else { (256, 128) };
         let model = LanguageModelConfig {
@@ -117,7 +117,7 @@ impl LanguageModelPlan {
             embeddings: InputEmbeddingsOptions::default(),
             untied_output: false,
         };
-        // Some millions of tokens: minutes on two cores.
+        // A few million tokens take minutes on two cores.
         let epochs = (6_000_000 / count.max(1)).clamp(1, 60) as u64;
         let batch_tokens = (count / 200).clamp(context.max(256), 2048);
         let settings = Settings {
@@ -139,9 +139,9 @@ impl LanguageModelPlan {
         LanguageModelPlan { model, settings, tokens, window: context, freeze: None }
     }
 
-    /// The plan for training a model further on so many tokens: gently, and once to three times.
+    /// Chooses the plan for continued training on `count` tokens: a low learning rate, and one to three epochs.
     pub fn continued(model: LanguageModelConfig, tokens: TokenizationUnit, count: usize) -> LanguageModelPlan {
-        /// As many tokens of context as batches of a text's length have; more see further and take longer.
+        /// The maximum window. Longer windows give more context and take longer.
         const WINDOW: usize = 512;
         let encoder = &model.encoder;
         let step = optimizer_defaults::fine_tuning(encoder);
@@ -164,20 +164,20 @@ impl LanguageModelPlan {
     }
 }
 
-/// What a run trains: its tokens, its plan, and the model that it starts from, if any.
+/// The start of a run: tokens, plan, and the base model, if any.
 struct LanguageModelStart {
     tokenizer: TextTokenizer,
     bounds: TextBoundaries,
     plan: LanguageModelPlan,
     train: Vec<Vec<u32>>,
-    /// What its folder is called and holds, its parameters aside.
+    /// The configuration, origin and identity of the base model, without its parameters.
     from: Option<(TextGeneratorConfig, Option<DecoderOrigin>, ModelIdentity)>,
-    /// What it scores before it is trained further.
+    /// Scores of the base model before continued training.
     before: Option<LanguageScores>,
 }
 
 impl LanguageModelStart {
-    /// A model and tokens of the data's own.
+    /// Trains a tokenizer on the data, for a new model.
     fn from_scratch(data: &DocumentSplit, options: &TrainOptions) -> Result<LanguageModelStart> {
         let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
         let characters: usize = texts.iter().map(|text| text.chars().count()).sum();
@@ -208,7 +208,7 @@ impl LanguageModelStart {
         Ok(LanguageModelStart { tokenizer, bounds, plan, train, from: None, before: None })
     }
 
-    /// The model of a folder, and its tokens.
+    /// Reads the model and tokenizer of a folder.
     fn from_folder(folder: &Path, data: &DocumentSplit, options: &TrainOptions) -> Result<LanguageModelStart> {
         let read = |folder: &Snapshot| Ok((TextGenerator::from_snapshot(folder)?, folder.identity().clone()));
         let (mut found, identity) = with_snapshot(folder, read)?;
@@ -227,11 +227,11 @@ impl LanguageModelStart {
     }
 }
 
-/// Trains a language model and writes the model folder `out`; what its tokens are is chosen by the size of the text
-/// unless it is said.
+/// Trains a language model and writes the model folder `out`. The length of the text decides the kind of tokens, unless
+/// the options do.
 ///
-/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
-/// the number of threads, nor from where the run was killed and resumed.
+/// The bytes of `model.safetensors` depend only on the data, the options, the instruction set and the build. The number
+/// of threads does not change them, nor does interrupting and resuming.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
@@ -313,24 +313,24 @@ pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Res
     Ok(LanguageModelOutcome { model: generator, metrics, test, before, best, interrupted })
 }
 
-/// Says how well the model does that training starts from.
+/// Reports the scores of the base model.
 fn report_base_scores(before: &LanguageScores, observe: &mut dyn FnMut(TrainEvent<'_>)) {
     let (loss, [(_, of_token), (unit, of_unit), _]) = (before.loss, before.perplexities());
     let text = tr!(
-        "loss {loss:.3}, perplexity {of_token:.2} a token, {of_unit:.2} per {unit}, before it is trained further",
+        "loss {loss:.3}, perplexity {of_token:.2} per token, {of_unit:.2} per {unit}, before it is trained further",
         "追加学習の前: 損失 {loss:.3}、パープレキシティはトークンあたり {of_token:.2}、{unit}あたり {of_unit:.2}"
     );
     observe(TrainEvent::Message(topic_label("baseline"), text));
 }
 
-/// Documents as tokens, each with what stands before a text, and the token at its end.
+/// Tokenizes documents, each with the tokens before a text and the end token.
 fn documents(tokenizer: &TextTokenizer, end: Option<u32>, texts: &[String]) -> Result<Vec<Vec<u32>>> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let before = &tokenizer.special_tokens().prefix;
     let bounded = |ids: Vec<u32>| [before, &ids, end.as_slice()].concat();
     let (mut documents, mut read) = (Vec::with_capacity(texts.len()), 0);
     while read < texts.len() {
-        // In parts, so that who ends this need not wait for all of it.
+        // Encodes in blocks, so that cancellation takes effect quickly.
         cancel::check();
         let before = |sum: &mut usize, text: &&str| Some(std::mem::replace(sum, *sum + text.len()));
         let part = texts[read..].iter().scan(0, before).take_while(|&before| before < ENCODE_BYTES).count();
@@ -340,37 +340,37 @@ fn documents(tokenizer: &TextTokenizer, end: Option<u32>, texts: &[String]) -> R
     Ok(documents)
 }
 
-/// Bytes of documents that become tokens at a time, or more where one has more.
+/// The minimum number of bytes of documents that are tokenized as a block.
 const ENCODE_BYTES: usize = 1 << 18;
 
-/// A language model's task.
+/// A language model with its data, as the training loop runs it.
 struct LanguageModelTask<'a> {
     plan: &'a LanguageModelPlan,
     model: &'a LanguageModel,
     train: Vec<Vec<u32>>,
     valid: Vec<Vec<u32>>,
-    /// SHA-256 of the vocabulary.
+    /// The SHA-256 of the vocabulary.
     vocabulary: &'a str,
-    /// The folder of the model that is trained further.
+    /// The folder of the base model, in continued training.
     base: Option<(&'a Path, ModelIdentity)>,
-    /// Bytes that the process held before.
+    /// The memory use of the process before the run, in bytes.
     initial_memory: usize,
-    /// The windows of the epoch that was asked for last.
+    /// The windows of the most recent epoch, with its number.
     windows: Mutex<(u64, Arc<Vec<TokenWindow>>)>,
 }
 
-/// A part of a document that is read at a time: the tokens foretold are those one place further.
+/// The section of a document that is read at once. The targets are the same tokens, shifted by one position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TokenWindow {
     document: usize,
     tokens: Range<usize>,
 }
 
-/// Every token of every document in windows of at most `context` tokens, the first of each document `first` long.
+/// Divides documents into windows of at most `context` tokens. The first window of each document has length `first`.
 fn windows(documents: &[Vec<u32>], context: usize, first: impl Fn(usize) -> usize) -> Vec<TokenWindow> {
     let mut found = Vec::new();
     for (document, ids) in documents.iter().enumerate() {
-        // The last token is only foretold.
+        // The last token is only a target.
         let end = ids.len().saturating_sub(1);
         let mut start = 0;
         let mut stop = first(document).clamp(1, context).min(end);
@@ -382,7 +382,7 @@ fn windows(documents: &[Vec<u32>], context: usize, first: impl Fn(usize) -> usiz
     found
 }
 
-/// The tokens of windows, those after them, and the windows' lengths.
+/// Returns the tokens of windows, the target tokens, and the lengths of the windows.
 fn read_windows(documents: &[Vec<u32>], windows: &[&TokenWindow]) -> ([Vec<u32>; 2], Offsets) {
     let part = |shift: usize| {
         let each = windows.iter().flat_map(move |window| {
@@ -393,7 +393,7 @@ fn read_windows(documents: &[Vec<u32>], windows: &[&TokenWindow]) -> ([Vec<u32>;
     ([part(0), part(1)], Offsets::from_lengths(windows.iter().map(|window| window.tokens.len())))
 }
 
-/// −ln p of all tokens of documents, in windows side by side, and how many there are.
+/// Returns the sum of −ln p over all tokens of documents, in consecutive windows, and the number of tokens.
 fn total_loss(model: &LanguageModel, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<(f64, usize)> {
     let all = windows(documents, model.config().max_length, |_| usize::MAX);
     let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
@@ -406,11 +406,11 @@ fn total_loss(model: &LanguageModel, params: &Params<f32>, documents: &[Vec<u32>
     Ok((totals.iter().sum(), lengths.iter().sum()))
 }
 
-/// Stream of the run's random numbers; see also [`batches`].
+/// A random stream of the run; see also [`batches`].
 const WINDOW_STREAM: u64 = 1 << 60;
 
 impl LanguageModelTask<'_> {
-    /// The windows of an epoch: cut at other places in each.
+    /// Returns the windows of an epoch. Each epoch divides documents at other positions.
     fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<TokenWindow>> {
         let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.is_empty() || last.0 != epoch {
@@ -421,7 +421,7 @@ impl LanguageModelTask<'_> {
         Arc::clone(&last.1)
     }
 
-    /// Says what the tokens and the model are like.
+    /// Reports tokens and model.
     fn describe(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let count = |documents: &[Vec<u32>]| format_thousands(documents.iter().map(Vec::len).sum());
@@ -465,7 +465,7 @@ impl Trainable for LanguageModelTask<'_> {
         let Some((folder, identity)) = &self.base else {
             return Ok((Params::init(self.layout(), seed), String::new()));
         };
-        // Read once more rather than held all along: the state of a run takes several times as much.
+        // Reads the weights again instead of holding them. The state of a run needs several times as much memory.
         let params = with_snapshot(folder, |folder| match folder.identity() == identity {
             true => Ok(TextGenerator::from_snapshot(folder)?.params),
             false => Err(base_replaced_error(folder)),
@@ -504,7 +504,7 @@ impl Trainable for LanguageModelTask<'_> {
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
-        // Without validation documents the training documents have to do.
+        // Without validation documents, the training documents are evaluated.
         let is_held_out = !self.valid.is_empty();
         let (total, count) = total_loss(self.model, params, if is_held_out { &self.valid } else { &self.train })?;
         Ok(Evaluation::from_token_loss(total / count.max(1) as f64, is_held_out))
@@ -534,7 +534,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_token_is_foretold_once() {
+    fn every_token_is_predicted_once() {
         let documents = vec![vec![1; 10], vec![2; 2], vec![3; 1], vec![4; 23]];
         for first in 1..9 {
             let found = windows(&documents, 5, |_| first);

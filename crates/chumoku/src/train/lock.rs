@@ -9,8 +9,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// The right to write to a folder. It is the system's lock on a file in it, so it ends with the process that holds it,
-/// however that ends.
+/// An exclusive lock on a folder: the operating system's lock on a file in it. It ends with the process that holds it,
+/// even if that process is killed.
 #[derive(Debug)]
 pub(super) struct RunLock {
     folder: PathBuf,
@@ -19,7 +19,7 @@ pub(super) struct RunLock {
 }
 
 impl RunLock {
-    /// Takes the lock of a folder.
+    /// Locks a folder.
     ///
     /// # Errors
     /// If another run holds it, or its file cannot be written.
@@ -28,8 +28,8 @@ impl RunLock {
         loop {
             if !matches!(EntryType::at(&path), EntryType::Missing | EntryType::File) {
                 let problem = tr!(
-                    "expected the file that a run locks, found something else; remove it",
-                    "学習の実行がロックするファイルではないものがあります。取り除いてください"
+                    "expected a lock file, found something else; remove it",
+                    "ロックファイルではないものがあります。取り除いてください"
                 );
                 return Err(Error::Output { path, problem });
             }
@@ -37,13 +37,13 @@ impl RunLock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(locked_error(folder, &path)),
-                // A file system without locks: nobody can be kept out, and training is not impossible for that.
+                // A file system without locks cannot exclude other runs, but training is still possible.
                 Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(Error::write("locking", &path)(error)),
             }
-            // Whoever held it may have removed it between our opening and our locking it.
+            // The previous holder may have removed the file between opening and locking.
             if is_same_file(&file, &path) {
-                // For the message of whoever comes second.
+                // For the error message of a second run.
                 let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
                 return Ok(RunLock { folder: folder.to_owned(), _file: file });
             }
@@ -53,8 +53,9 @@ impl RunLock {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // Beside what else a run leaves before its first checkpoint, it is what says that the folder is a run's; an empty
-        // folder anybody may take. Removed before it is unlocked, so never under the feet of the next run.
+        // The lock file marks a folder without checkpoints as a run's folder, so it stays beside other files of the
+        // run. If nothing else is there, any run may take the folder. The file is removed while it is still locked, so
+        // never under the next run.
         let is_alone = || entry_names(&self.folder) == [LOCK];
         if is_model_folder(&self.folder) || has_checkpoints(&self.folder) || is_alone() {
             let _ = remove_file(&self.folder.join(LOCK));
@@ -62,7 +63,8 @@ impl Drop for RunLock {
     }
 }
 
-/// The error of the second run. Windows lets no process read a locked file, so there the message names no holder.
+/// Returns the error for a folder that is in use. Windows cannot read a locked file, so the message names no process
+/// there.
 fn locked_error(folder: &Path, lock: &Path) -> Error {
     let holder = fs::read_to_string(lock).unwrap_or_default();
     let problem = match holder.trim().parse::<u32>() {
@@ -78,7 +80,8 @@ fn locked_error(folder: &Path, lock: &Path) -> Error {
     Error::Output { path: folder.to_owned(), problem }
 }
 
-/// Whether the file is the one of this name. True where the file system tells no identity: else no lock would do.
+/// Returns `true` if `path` still names the open file. File systems without file ids count as `true`: otherwise no lock
+/// would be possible.
 fn is_same_file(file: &File, path: &Path) -> bool {
     let Ok(id) = FileId::from_file(file) else { return true };
     match FileId::from_path(path) {
@@ -92,28 +95,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_holder_at_a_time() {
+    fn only_one_run_holds_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let lock = RunLock::take(folder.path()).unwrap();
         let error = RunLock::take(folder.path()).unwrap_err().to_string();
         let names_process = error.contains(&format!("(process {})", std::process::id()));
         assert!(error.contains("another run"), "{error}");
-        // Wine lets a process read what it has locked itself.
+        // Wine lets a process read a file that it has locked.
         assert!(names_process || cfg!(windows), "{error}");
         drop(lock);
-        assert!(entry_names(folder.path()).is_empty(), "a run that leaves nothing leaves no lock");
-        // What a run that was killed leaves is no lock.
+        assert!(entry_names(folder.path()).is_empty(), "a run without files leaves no lock file");
+        // A leftover file of a killed run is not a lock.
         fs::write(folder.path().join(LOCK), "1\n").unwrap();
         fs::write(folder.path().join("log.jsonl"), "").unwrap();
         drop(RunLock::take(folder.path()).unwrap());
-        assert!(folder.path().join(LOCK).exists(), "what says whose the log is");
+        assert!(folder.path().join(LOCK).exists(), "marks the log as a run's");
         fs::create_dir_all(folder.path().join("checkpoints/step-0000000001")).unwrap();
         drop(RunLock::take(folder.path()).unwrap());
-        assert!(!folder.path().join(LOCK).exists(), "a run that is known by its checkpoints leaves no lock");
+        assert!(!folder.path().join(LOCK).exists(), "a run with checkpoints leaves no lock file");
     }
 
     #[test]
-    fn holders_never_meet_though_each_removes_the_file() {
+    fn removing_the_lock_file_lets_no_second_run_in() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("checkpoints/step-0000000001")).unwrap();
         let inside = std::sync::atomic::AtomicUsize::new(0);

@@ -1,5 +1,4 @@
-//! Pretraining an encoder on unlabelled text, by tokens that are hidden from it: documents as tokens, the plan, the run,
-//! and at the end the report.
+//! Pretraining an encoder on unlabeled text by masked language modeling: tokenized documents, plan, run and report.
 
 use super::display_names::topic_label;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
@@ -29,58 +28,58 @@ use serde_json::{Value, json};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Everything that decides the pretraining of an encoder beside the data and the seed.
+/// Everything that decides the pretraining of an encoder, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct MaskedPlan {
     /// The encoder.
     pub model: TextEncoderConfig,
-    /// How it is trained.
+    /// The training settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Share of the tokens that are hidden.
+    /// The share of tokens to predict.
     pub hidden: f32,
 }
 
-/// How the pretraining of an encoder ended.
+/// The result of pretraining an encoder.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct MaskedOutcome {
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
-    /// Scores on the test documents (on the validation documents, where there are none).
+    /// Scores on the test documents, or on the validation documents if there are none.
     pub test: MaskedScores,
-    /// A few texts with a token hidden, and what the model puts there.
+    /// A few texts with a masked token, and the model's predictions for it.
     pub filled: Vec<FillExample>,
     /// The best evaluation.
     pub best: Option<BestEvaluation>,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
-/// A text with a hidden token.
+/// A text with a masked token.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct FillExample {
-    /// What stands before it, and behind it.
+    /// The text before and after the token.
     pub around: [String; 2],
-    /// What was hidden.
+    /// The masked token.
     pub hidden: String,
-    /// What the model would put there, with its probability: the likeliest first.
+    /// The most probable tokens, with their probabilities, in descending order.
     pub guesses: Vec<(String, f32)>,
 }
 
-/// Tokens of a window.
+/// The maximum number of tokens in a window.
 const WINDOW_TOKENS: usize = 128;
 
-/// Tokens read in a run, about.
+/// The approximate number of tokens read in a run.
 const TARGET_TOKENS: usize = 16_000_000;
 
 impl MaskedPlan {
-    /// The plan for so many tokens of text; the number of epochs is chosen unless it is given.
+    /// Chooses the plan for `count` tokens of text, and the number of epochs if it is not given.
     fn new(count: usize, vocab_size: usize, epochs: Option<u64>) -> Result<MaskedPlan> {
         let epochs = epochs.unwrap_or((TARGET_TOKENS / count.max(1)).clamp(1, 100) as u64);
-        // What is read a few times is not learnt by heart.
+        // A text read only a few times is not memorized.
         let dropout = if epochs > 8 { 0.1 } else { 0.0 };
         let model = modern_bert(vocab_size, dropout).encoder()?.config;
         let batch_tokens = (count / 50).clamp(1024, 4096);
@@ -104,8 +103,9 @@ impl MaskedPlan {
     }
 }
 
-/// The encoder that is pretrained: in ModernBERT's form, whose rotary positions and norms learn sooner than BERT's learned
-/// positions, and whose classifiers read the mean of all tokens. Its windows are short enough for every layer to see all.
+/// The configuration of the encoder, in ModernBERT's format. With its rotary positions and norms, models learn faster
+/// than with BERT's learned positions. Its classifiers pool the mean of all tokens. Windows are so short that every
+/// layer attends to all tokens.
 fn modern_bert(vocab_size: usize, dropout: f32) -> ModernBertConfig {
     let mut config = ModernBertConfig::default();
     (config.vocab_size, config.max_position_embeddings) = (vocab_size, WINDOW_TOKENS);
@@ -118,10 +118,10 @@ fn modern_bert(vocab_size: usize, dropout: f32) -> ModernBertConfig {
     config
 }
 
-/// Pretrains an encoder on documents and writes its folder `out`, which [`train`](super::train) starts from.
+/// Pretrains an encoder on documents and writes its folder `out`, which [`train`](super::train) can start from.
 ///
-/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
-/// the number of threads, nor from where the run was killed and resumed.
+/// The bytes of `model.safetensors` depend only on the data, the options, the instruction set and the build. The number
+/// of threads does not change them, nor does interrupting and resuming.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
@@ -190,7 +190,7 @@ pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOu
         tokens: TokenizationUnit::Subwords,
     };
     let card = text_cards::encoder(&plan.model, params.values().len(), data, &test, &of);
-    // Whoever fine-tunes the model sees few texts many times.
+    // Fine-tuning reads few texts many times, so it needs more dropout.
     let mut settings = modern_bert(tokenizer.vocab_size(), 0.3);
     settings.attention_dropout = 0.1;
     let files = masked_model_files(&settings, &params, &tokenizer)?;
@@ -198,30 +198,29 @@ pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOu
     Ok(MaskedOutcome { metrics, test, filled, best, interrupted })
 }
 
-/// The task of filling in what was hidden.
+/// A masked language model with its data, as the training loop runs it.
 struct MaskingTask<'a> {
     plan: &'a MaskedPlan,
     model: &'a MaskedLanguageModel,
     tokenizer: &'a TextTokenizer,
-    /// The token that stands for one that is hidden.
+    /// The id of the mask token.
     mask: u32,
     train: Vec<Vec<u32>>,
     valid: Vec<Vec<u32>>,
-    /// Bytes that the process held before.
+    /// The memory use of the process before the run, in bytes.
     base: usize,
-    /// The windows of the epoch that was asked for last.
+    /// The windows of the most recent epoch, with its number.
     windows: Mutex<(u64, Arc<Vec<DocumentWindow>>)>,
 }
 
-/// A part of a document that is read at a time.
+/// The section of a document that is read at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct DocumentWindow {
     document: usize,
     tokens: Range<usize>,
 }
 
-/// Every token of every document in windows of at most `most` tokens, the first of each document that is longer `first`
-/// long.
+/// Divides documents into windows of at most `most` tokens. In longer documents, the first window has length `first`.
 fn windows(documents: &[Vec<u32>], most: usize, first: impl Fn(usize) -> usize) -> Vec<DocumentWindow> {
     let mut found = Vec::new();
     for (document, ids) in documents.iter().enumerate() {
@@ -235,29 +234,29 @@ fn windows(documents: &[Vec<u32>], most: usize, first: impl Fn(usize) -> usize) 
     found
 }
 
-/// Windows with tokens hidden.
+/// Windows with masked tokens.
 #[derive(Debug, Default)]
 struct MaskedBatch {
     ids: Vec<u32>,
     lengths: Vec<usize>,
-    /// Places of what was hidden, and what it was.
+    /// The positions of masked tokens, and their original ids.
     positions: Vec<usize>,
     hidden: Vec<u32>,
 }
 
-/// Streams of the run's random numbers; see also [`batches`].
+/// Random streams of the run; see also [`batches`].
 const WINDOW_STREAM: u64 = 1 << 60;
 const MASK_STREAM: u64 = WINDOW_STREAM + (1 << 56);
-/// The epoch of what evaluations hide: always the same.
+/// The epoch number for evaluations, which always mask the same tokens.
 const EVALUATION_EPOCH: u64 = (1 << 56) - 1;
 
 impl MaskingTask<'_> {
-    /// Tokens of text in a window: the frame's come beside.
+    /// The maximum number of text tokens in a window, without special tokens.
     fn max_text_tokens(&self) -> usize {
         self.plan.model.max_length - self.tokenizer.special_tokens().len()
     }
 
-    /// The windows of an epoch: cut at other places in each.
+    /// Returns the windows of an epoch. Each epoch divides documents at other positions.
     fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<DocumentWindow>> {
         let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.is_empty() || last.0 != epoch {
@@ -269,8 +268,8 @@ impl MaskingTask<'_> {
         Arc::clone(&last.1)
     }
 
-    /// Adds a window, with a share of its tokens hidden, and at least one: of ten of them eight become `[MASK]`, one
-    /// becomes any other token and one stays (Devlin et al. 2019, section 3.1).
+    /// Adds a window to the batch and masks a share of its tokens, at least one. Of the selected tokens, 80 % become
+    /// `[MASK]`, 10 % a random token, and 10 % stay unchanged (Devlin et al. 2019, section 3.1).
     fn mask_window(&self, batch: &mut MaskedBatch, ids: &[u32], random: &Philox, row: usize) {
         let frame = self.tokenizer.special_tokens();
         let draws: Vec<[u32; 4]> =
@@ -295,7 +294,7 @@ impl MaskingTask<'_> {
         batch.lengths.push(ids.len() + frame.len());
     }
 
-    /// Windows of documents, with tokens hidden.
+    /// Builds a batch from windows of documents, with masked tokens.
     fn mask_windows(
         &self,
         documents: &[Vec<u32>],
@@ -311,7 +310,7 @@ impl MaskingTask<'_> {
         batch
     }
 
-    /// What the model fills in where tokens of documents are hidden, always the same ones.
+    /// Scores the model's predictions for masked tokens of documents. The same tokens are masked in every call.
     fn score(&self, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<MaskedScores> {
         let all = windows(documents, self.max_text_tokens(), |_| self.max_text_tokens());
         let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
@@ -338,7 +337,7 @@ impl MaskingTask<'_> {
         })
     }
 
-    /// What the model puts where a token in the middle of a text is hidden, for a few texts.
+    /// Masks a token in the middle of a few texts and returns the model's predictions for it.
     fn fill_examples(&self, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<Vec<FillExample>> {
         const TEXTS: usize = 3;
         const LENGTH: usize = 24;
@@ -348,7 +347,7 @@ impl MaskingTask<'_> {
         let frame = self.tokenizer.special_tokens();
         let of_text = |ids: &Vec<u32>| {
             let ids = &ids[..ids.len().min(LENGTH)];
-            // Not a part of a word, where there is a whole one.
+            // Prefers a whole word to a part of one.
             let is_word = |place: &usize| self.tokenizer.token(ids[*place]).chars().count() > 4;
             let middle = ids.len() / 2;
             let place = (middle..ids.len() - 1).find(is_word).unwrap_or(middle);
@@ -370,7 +369,7 @@ impl MaskingTask<'_> {
         long_enough.step_by(step).take(TEXTS).map(of_text).collect()
     }
 
-    /// Says what the tokens and the model are like.
+    /// Reports tokens and model.
     fn describe(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let count = |documents: &[Vec<u32>]| format_thousands(documents.iter().map(Vec::len).sum());
@@ -440,7 +439,7 @@ impl Trainable for MaskingTask<'_> {
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
-        // Without validation documents the training documents have to do.
+        // Without validation documents, the training documents are evaluated.
         let is_held_out = !self.valid.is_empty();
         let MaskedScores { loss, accuracy, .. } =
             self.score(params, if is_held_out { &self.valid } else { &self.train })?;
@@ -485,7 +484,7 @@ mod tests {
         }
     }
 
-    /// What is done with a masked language model's task on a few texts.
+    /// Runs checks on a masked-language-model task with a few texts.
     fn with_task(hidden: f32, check: impl FnOnce(&MaskingTask<'_>)) {
         let texts = ["the film was great, really great", "the food was not good", "この映画はとても良かったです。"];
         let unit = TokenizationUnit::Subwords;
@@ -509,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_as_much_as_asked_and_mostly_masked() {
+    fn the_share_and_kind_of_masked_tokens_are_as_specified() {
         with_task(0.2, |task| {
             let ids: Vec<u32> = (0..20_000).map(|i| 260 + i % 7).collect();
             let mut batch = MaskedBatch::default();
@@ -522,7 +521,7 @@ mod tests {
             };
             assert!((became(&|now, _| now == task.mask) - 0.8).abs() < 0.02);
             assert!((became(&|now, id| now == id) - 0.1).abs() < 0.02);
-            // The frame and what is not hidden stay.
+            // Special tokens and unmasked tokens stay.
             assert_eq!(batch.ids[0], task.tokenizer.cls_id());
             let hidden: std::collections::HashSet<usize> = batch.positions.iter().copied().collect();
             let kept = (0..ids.len()).filter(|place| !hidden.contains(&(place + 1)));
@@ -532,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn something_is_hidden_in_every_text() {
+    fn at_least_one_token_of_every_text_is_masked() {
         with_task(0.0, |task| {
             let mut batch = MaskedBatch::default();
             for row in 0..3 {

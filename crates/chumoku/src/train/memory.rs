@@ -1,14 +1,13 @@
-//! How much memory a run will hold at its peak, at the most: by formula for what is still to come, and by what the system
-//! says for what has been.
+//! An upper bound on the memory of a run: a formula for future allocations, and the system's figures for past ones.
 
 use crate::nn::EncoderConfig;
 use chumoku_kernels::num_threads;
 use chumoku_kernels::system::{ProcessMemory, process_memory};
 
-/// Memory of this process, in bytes; 0 where the system does not tell.
+/// Memory of this process, in bytes; 0 where the system does not report it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
-    /// Now.
+    /// The current use.
     pub(crate) now: usize,
     /// The peak so far.
     pub(crate) most: usize,
@@ -21,7 +20,7 @@ impl ProcessUsage {
     }
 }
 
-/// Bounds the memory of a process that holds `base` bytes and makes `made` bytes more by formula.
+/// Bounds the memory of a process that holds `base` bytes and will allocate `made` more.
 ///
 /// The bound includes overhead of the allocator, stacks and scratch memory of threads.
 pub(crate) fn upper_bound(base: usize, allocated: usize) -> usize {
@@ -30,59 +29,58 @@ pub(crate) fn upper_bound(base: usize, allocated: usize) -> usize {
     base + allocated + allocated / 4 + PROGRAM_BYTES + num_threads() * BYTES_PER_THREAD
 }
 
-/// The share of a step's work that is its forward pass; backward is twice that.
+/// The share of the forward pass in a training step. The backward pass costs twice as much.
 pub(crate) const FORWARD_SHARE: f64 = 1.0 / 3.0;
 
-/// The work of reading `valid` tokens, or the `train` tokens where there are none to validate, as a share of that of an epoch's
-/// learning.
+/// The cost of an evaluation on `valid` tokens, relative to that of a training epoch. Without validation tokens, the
+/// `train` tokens are evaluated.
 pub(crate) fn evaluation_share(train: usize, valid: usize) -> f64 {
     let read = if valid == 0 { train } else { valid };
     FORWARD_SHARE * read as f64 / train.max(1) as f64
 }
 
-/// Numbers that a step over so many tokens remembers, about: of layers like these, counted in halves (a decoder's are three),
-/// and of an output layer over a vocabulary.
+/// Estimates the number of values that a step over `tokens` tokens stores. Layers count in halves, since a decoder
+/// layer is worth three. The output layer is over a vocabulary.
 pub(crate) fn activations(encoder: &EncoderConfig, half_layers: usize, tokens: usize, vocabulary: usize) -> usize {
     let per_token = half_layers * (22 * encoder.d_model + 6 * encoder.d_ff) / 2 + 6 * encoder.d_model;
     tokens * per_token + 2 * 1024 * vocabulary
 }
 
-/// Bytes of rows of tokens.
+/// The bytes of rows of tokens.
 pub(crate) fn bytes_of(rows: &[Vec<u32>]) -> usize {
     rows.iter().map(|row| size_of::<Vec<u32>>() + ALLOCATOR_OVERHEAD + 4 * row.capacity()).sum()
 }
 
-/// What the allocator adds to a block, about.
+/// The estimated overhead of the allocator for a block.
 const ALLOCATOR_OVERHEAD: usize = 16;
 
-/// What a run holds beside its state, in bytes.
+/// The memory of a run besides its state, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryEstimate {
-    /// What was held before any training: the program and the data.
+    /// Memory in use before training: the program and the data.
     pub(crate) base: usize,
-    /// What is made before the steps and stays: tokens, the n-gram model.
+    /// Memory allocated before the steps and kept: tokens, the n-gram model.
     pub(crate) resident: usize,
-    /// What is needed for a while before the steps or after them: to train the n-gram model, to score.
+    /// Memory needed temporarily, before or after the steps: for training the n-gram model and for scoring.
     pub(crate) temporary: usize,
 }
 
-/// The sizes of what a run makes.
+/// Sizes of the allocations of a run, in values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunSizes {
-    /// Numbers in the model.
+    /// The number of model parameters.
     pub(crate) parameters: usize,
-    /// Gradients of the whole model that are held at a time.
+    /// The number of gradients of the whole model held at a time.
     pub(crate) gradients: usize,
-    /// Numbers that a step remembers.
+    /// The number of values that a step stores.
     pub(crate) activations: usize,
 }
 
-/// The most that the process will have held when the run is over: before the steps, at them, where a checkpoint is written,
-/// or after them.
+/// Bounds the peak memory of a run: before the steps, during a step or a checkpoint, or after the steps.
 ///
-/// Weights, both moments, average and best weights are five times the parameters. A checkpoint is written from copies: their
-/// bytes, and the file's. It is written between steps, when nothing else is remembered. What the process `held` so far, some
-/// steps included, is the least that it can be.
+/// Weights, both moments, average and best weights are five times the parameters. A checkpoint is written from copies:
+/// their bytes, and the file's. It is written between steps, when no activations are stored. The peak that the process
+/// already reached, `held.peak`, is a lower bound.
 pub(crate) fn peak_memory(footing: &MemoryEstimate, sizes: &RunSizes, held: ProcessUsage) -> usize {
     const NUMBER: usize = 4;
     let state = 5 * NUMBER * sizes.parameters;
@@ -98,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_peak_is_where_most_is_held() {
+    fn the_peak_is_the_largest_phase() {
         let sizes = RunSizes { parameters: 1000, gradients: 2, activations: 5000 };
         let footing = MemoryEstimate { base: 100_000, resident: 50_000, temporary: 0 };
         // State 20,000, gradients 8,000, a checkpoint 40,000.

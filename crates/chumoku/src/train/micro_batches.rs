@@ -1,21 +1,21 @@
-//! A batch learnt from in parts, side by side.
+//! Data-parallel micro-batches.
 //!
-//! Sharing every operation of a step among threads wakes them hundreds of times a step; small ones take longer to share
-//! than to do. A part of the batch is work enough for a core from the step's beginning to its end, and threads meet once.
-//! Threads that find no part left help those that have one with its operations.
+//! Splitting every operation of a step among threads would wake the threads hundreds of times a step, and small
+//! operations take longer to split than to run. A micro-batch keeps one core busy for the whole step, so threads
+//! synchronize once. Threads that find no micro-batch left help the others with their operations.
 
 use crate::Result;
 use crate::params::{ParamLayout, Params};
 use chumoku_kernels::{parallel_try_map, weighted_sum};
 use std::sync::Arc;
 
-/// The most parts that a batch may have.
+/// The largest number of micro-batches in a batch.
 pub const MAX_MICRO_BATCHES: usize = 64;
 
-/// Parts of batches of up to so many tokens: the more there are, the less it costs that each part has gradients of its
-/// own, to be cleared and added.
+/// Returns the number of micro-batches for batches of up to `batch_tokens` tokens. Each micro-batch has its own
+/// gradients to clear and to add, which large batches amortize.
 ///
-/// Two and four are shared out evenly.
+/// Two and four micro-batches divide the work evenly.
 pub fn default_micro_batches(batch_tokens: usize) -> usize {
     match batch_tokens {
         8192.. => 4,
@@ -24,30 +24,31 @@ pub fn default_micro_batches(batch_tokens: usize) -> usize {
     }
 }
 
-/// What was learnt from a batch, or from a part of one.
+/// The output of a training step, for a batch or a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StepOutput {
     /// The mean loss.
     pub loss: f64,
-    /// What the mean is over: rows, target tokens, or their weights. A whole's loss is the mean of its parts' by this.
+    /// The sum of the weights behind the mean: rows, target tokens, or their weights. The loss of a batch is the mean
+    /// of the losses of its micro-batches by this weight.
     pub weight: f64,
-    /// Tokens that were read.
+    /// The number of tokens read.
     pub tokens: usize,
 }
 
-/// Parts of a batch, where there may be as many as `most`.
+/// Returns the number of micro-batches of a batch, at most `most`.
 pub(super) fn micro_batch_count(most: usize, batch: &[usize]) -> usize {
     most.clamp(1, MAX_MICRO_BATCHES).min(batch.len()).max(1)
 }
 
-/// The rows of a part of a batch in `count` parts.
+/// Returns the rows of one of `count` micro-batches.
 ///
-/// Rows of a batch lie by length, so every n-th gives parts of about the same size.
+/// Rows of a batch are sorted by length, so taking every `count`-th row gives micro-batches of similar size.
 pub(super) fn micro_batch_rows(batch: &[usize], part: usize, count: usize) -> Vec<usize> {
     batch.iter().skip(part).step_by(count).copied().collect()
 }
 
-/// The share of each part in the whole, and what was learnt from that.
+/// Returns the share of each micro-batch in the batch, and the output of the batch.
 pub(super) fn gradient_shares(learnt: &[StepOutput]) -> (Vec<f32>, StepOutput) {
     let weight: f64 = learnt.iter().map(|part| part.weight).sum();
     let whole = StepOutput {
@@ -58,36 +59,36 @@ pub(super) fn gradient_shares(learnt: &[StepOutput]) -> (Vec<f32>, StepOutput) {
     (learnt.iter().map(|part| (part.weight / weight) as f32).collect(), whole)
 }
 
-/// The gradients of a batch's parts.
+/// The gradients of the micro-batches of a batch.
 ///
-/// How many parts there are follows from the plan and the batch alone, and they are added in their order, so that results
-/// do not depend on the number of threads.
+/// The number of micro-batches follows from the plan and the batch alone, and gradients are added in order. Results do
+/// not depend on the number of threads.
 #[derive(Debug)]
 pub struct MicroBatchGradients {
     grads: Vec<Params<f32>>,
 }
 
 impl MicroBatchGradients {
-    /// For batches in so many parts, from 1 to [`MOST_PARTS`].
+    /// Allocates gradients for 1 to [`MAX_MICRO_BATCHES`] micro-batches.
     pub fn new(layout: &Arc<ParamLayout>, parts: usize) -> MicroBatchGradients {
         MicroBatchGradients { grads: (0..parts.clamp(1, MAX_MICRO_BATCHES)).map(|_| Params::zeros(layout)).collect() }
     }
 
-    /// The gradients of the batch that was learnt from last.
+    /// The gradients of the last batch.
     pub fn grads(&self) -> &Params<f32> {
         &self.grads[0]
     }
 
-    /// How many gradients there are.
+    /// The number of micro-batches that gradients are allocated for.
     pub fn count(&self) -> usize {
         self.grads.len()
     }
 
-    /// Learns from a batch by learning from its parts: `learn` is given the rows of a part, its number, and its gradients,
+    /// Runs a training step on each micro-batch of a batch. `learn` receives its rows, its index, and its gradients,
     /// all 0, to add to.
     ///
     /// # Errors
-    /// If a part cannot be learnt from.
+    /// If a micro-batch fails.
     pub fn train_step(
         &mut self,
         batch: &[usize],
@@ -105,12 +106,12 @@ impl MicroBatchGradients {
         Ok(whole)
     }
 
-    /// The gradients of a batch, to be written by whoever learns from it elsewhere.
+    /// The output for the gradients of a batch that a worker group computes.
     pub(super) fn grads_mut(&mut self) -> &mut Params<f32> {
         &mut self.grads[0]
     }
 
-    /// Adds the first gradients, each times its share, to the first of them.
+    /// Sums the gradients of the micro-batches, each times its share, into the first.
     fn sum_gradients(&mut self, shares: &[f32]) -> Result<()> {
         let Some((sum, others)) = self.grads[..shares.len()].split_first_mut() else { return Ok(()) };
         if others.is_empty() {
@@ -134,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn as_many_parts_as_the_tokens_are_worth() {
+    fn larger_batches_have_more_micro_batches() {
         assert_eq!([0, 511, 512, 8191, 8192, 1 << 20].map(default_micro_batches), [1, 1, 2, 2, 4, 4]);
     }
 
     #[test]
-    fn the_whole_is_the_mean_of_its_parts() {
-        // The loss of a row is its number, its weight too, and the gradient of parameter i is row · i.
+    fn a_batch_is_the_mean_of_its_micro_batches() {
+        // The loss and the weight of row n are n, and the gradient of parameter i is n · i.
         let mut parts = MicroBatchGradients::new(&layout(), 4);
         let learn = |rows: &[usize], part: usize, grads: &mut Params<f32>| {
             assert_eq!(rows[0], part + 1);
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_fails_is_told_of() {
+    fn the_error_of_a_micro_batch_is_returned() {
         let failing = |_: &[usize], part: usize, _: &mut Params<f32>| match part {
             2 => Err(Error::Setting("part 2".into())),
             _ => Ok(StepOutput { loss: 0.0, weight: 1.0, tokens: 1 }),

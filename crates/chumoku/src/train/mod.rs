@@ -1,65 +1,65 @@
-//! Training: from rows of text to a model folder. `run` is what all tasks share.
+//! Training: from rows of text to a model folder. Start with `run`, the training loop that all tasks share.
 //!
 //! # Files
 //!
-//! - `adjust`: settings by name
+//! - `attention_frames`: recorded attention for a film
+//! - `base_model`: the base model of continued training
 //! - `batches`: batches of similar lengths
-//! - `beside`: feature columns in training, and their benefit
 //! - `card`: report, `metrics.json` and model card
-//! - `changes`: rows before and after continued training
 //! - `checkpoint`: checkpoints on disk
 //! - `class_weights`: weights of classes
+//! - `classifier_network`: tokenizer, plan and start of a network
 //! - `classifier_task`: the `Trainable` of a classifier
 //! - `classify`: training a classifier of one class
 //! - `comparison`: an old and a new model on the same rows
-//! - `crew`: coordinator and workers of a shared run
-//! - `few_rows`: choices by cross-validation when rows are few
-//! - `folder`: the output folder of a run
-//! - `folds`: cross-validation
-//! - `further`: continued training
-//! - `halves`: ensemble members: network and n-gram model
-//! - `identity`: run identity, and differences between runs
-//! - `joined_labels`: blend of several labels
-//! - `known`: the base model of continued training
+//! - `continued_training`: old and new rows, weights to start from
+//! - `cross_validation`: the same training once per fold
+//! - `data_source`: training files, as a folder remembers them
+//! - `display_names`: names of things in both languages
+//! - `ensemble`: ensemble members: network and n-gram model
+//! - `feature_columns`: feature columns in training, and their benefit
+//! - `hierarchy_report`: report by level of a tree
+//! - `label_blend_fit`: blend of several labels
+//! - `label_leaks`: columns that contain the label
 //! - `labels`: training for several labels
-//! - `language`: training a language model
-//! - `leak`: columns that contain the label
-//! - `levels`: report by level of a tree
+//! - `language_model`: training a language model
 //! - `lock`: one run in a folder
-//! - `masked`: pretraining an encoder
+//! - `masked_language_model`: pretraining an encoder
 //! - `memory`: estimate of peak memory
-//! - `names`: names of things in both languages
-//! - `network`: tokenizer, plan and start of a network
-//! - `ngram_answers`: n-gram models for labels and numbers
+//! - `micro_batches`: micro-batches and their gradients
+//! - `model_changes`: metrics before and after continued training
 //! - `ngram_folds`: penalty of the n-gram model by cross-validation
+//! - `ngram_targets`: n-gram models for labels and numbers
 //! - `ngrams`: training the n-gram model
+//! - `ngrams_suggestion`: the suggestion to stop at the n-grams
 //! - `number`: training for numbers
-//! - `offer`: the suggestion to stop at the n-grams
 //! - `options`: options of the caller
-//! - `pace`: estimate of the remaining time
-//! - `parts`: micro-batches and their gradients
+//! - `output_folder`: the output folder of a run
 //! - `plan`: all settings, chosen from the data
-//! - `prepare`: training, validation and test rows
-//! - `recorded`: accuracies on record
-//! - `rehearsal`: old rows in continued training
-//! - `rehearsed`: task-specific parts of continued training
+//! - `recorded_accuracies`: accuracies on record
+//! - `replay`: old rows in continued training
+//! - `replay_target`: task-specific parts of continued training
 //! - `row_weights`: weights of rows
-//! - `run`: the training loop: start here
+//! - `run`: the training loop
+//! - `run_identity`: run identity, and differences between runs
+//! - `run_time`: estimate of the remaining time
 //! - `schedule`: the learning rate
-//! - `seen`: hashes of training texts
-//! - `source`: training files, as a folder remembers them
-//! - `state`: AdamW, averaged and best weights
-//! - `strongest`: strongest n-grams of each class
+//! - `seen_texts`: hashes of training texts
+//! - `setting_overrides`: settings by name
+//! - `small_data`: choices by cross-validation when rows are few
+//! - `strongest_ngrams`: strongest n-grams of each class
 //! - `tag`: training a tagger; its parts are in `tag/`
 //! - `target`: prediction targets
 //! - `text_cards`: model cards of translators and language models
 //! - `text_scores`: scores of translators and language models
+//! - `train_state`: AdamW, averaged and best weights
 //! - `trainable`: the trait of a trainable task
 //! - `training`: inputs and end of a run
-//! - `translate`: training a translator
+//! - `training_data`: training, validation and test rows
+//! - `translator`: training a translator
 //! - `tune`: search for settings
-//! - `tuned`: results of a search
-//! - `watch`: recorded attention for a film
+//! - `tuning_report`: results of a search
+//! - `worker_group`: coordinator and workers of a shared run
 
 mod attention_frames;
 mod base_model;

@@ -1,4 +1,4 @@
-//! What became of old and new rows where a model was trained further.
+//! Metrics of the old and the new model on the same rows, after continued training.
 
 use super::comparison::{ModelChange, comparison_report};
 use super::replay_target::ReplayTarget;
@@ -9,10 +9,10 @@ use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::NgramClassifier;
 use serde_json::Value;
 
-/// The old model's answers beside the new one's.
+/// Compares the predictions of the old and the new model.
 ///
-/// Test rows are told by the whole models. Validation rows are told by the networks alone, since n-grams learn from them once all is
-/// chosen, and left out where there is no network.
+/// Test rows compare the full models. Validation rows compare the networks alone, because the final n-gram models are
+/// also fitted on validation rows. Without a network, validation rows are left out.
 fn compare_models<A: ReplayTarget>(
     data: &TrainingData<A>,
     [before, after]: [Predictor<'_>; 2],
@@ -36,7 +36,7 @@ fn compare_models<A: ReplayTarget>(
     Ok(Some(comparison_report(&found, A::FIGURE, further.replays)))
 }
 
-/// The same of models with networks.
+/// Compares models with networks.
 pub(super) fn compare_classifiers<A: ReplayTarget>(
     data: &TrainingData<A>,
     models: [&TextClassifier; 2],
@@ -45,7 +45,7 @@ pub(super) fn compare_classifiers<A: ReplayTarget>(
     compare_models(data, models.map(Predictor::Classifier), options.seed)
 }
 
-/// The same of n-grams alone, of which the old model is in the folder that training begins from.
+/// Compares n-gram models without networks. The old model is in the folder that training starts from.
 pub(super) fn compare_ngram_models<A: ReplayTarget>(
     data: &TrainingData<A>,
     model: &NgramClassifier,

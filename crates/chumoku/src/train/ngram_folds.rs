@@ -1,4 +1,4 @@
-//! The n-gram model by cross-validation, where validation rows are too few to choose its penalty by.
+//! Cross-validation of the n-gram model, for data with too few validation rows to choose its penalty.
 
 use super::cross_validation::{fold_data, splits};
 use super::display_names::topic_label;
@@ -13,19 +13,19 @@ use chumoku_nn::probability::log_softmax;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 
-/// Training and validation rows up to which choices are made by cross-validation.
+/// The maximum number of training and validation rows for which cross-validation makes the choices.
 pub(super) const MAX_FEW_ROWS: usize = 1000;
-/// Validation rows that are enough to choose by.
+/// The number of validation rows that is enough for choices.
 pub(super) const MIN_VALID_ROWS: usize = 100;
-/// Folds of what is solved quickly.
+/// The number of folds for models that are fitted quickly.
 pub(super) const FOLDS: usize = 5;
-/// Log-probabilities of the classes, of each row.
+/// Log-probabilities of the classes for each row.
 pub(super) type LogP = Vec<Vec<f32>>;
 
-/// Whether validation rows are too few to choose by.
+/// Returns `true` if there are too few validation rows for choices.
 pub(super) fn needs_cross_validation(data: &TrainingData) -> bool {
     let rows = data.train.len() + data.valid.len();
-    // Without test rows the figures are those of the validation rows: these must stay apart.
+    // Without test rows, the validation rows are used for the scores, so training must not use them.
     let is_judged = !data.test.is_empty();
     is_judged
         && rows <= MAX_FEW_ROWS
@@ -35,7 +35,7 @@ pub(super) fn needs_cross_validation(data: &TrainingData) -> bool {
         && splits(data, FOLDS, 0).iter().flatten().all(|part| part.len() >= 2)
 }
 
-/// Training and validation rows as training rows.
+/// Merges training and validation rows into training rows.
 pub(super) fn merge_validation(data: &TrainingData) -> TrainingData {
     let all = (0..data.train.len() + data.valid.len()).collect();
     TrainingData { test: data.test.clone(), ..fold_data(data, &[all, Vec::new(), Vec::new()]) }
@@ -44,14 +44,14 @@ pub(super) fn merge_validation(data: &TrainingData) -> TrainingData {
 /// Out-of-fold predictions of the n-gram model.
 pub(super) struct NgramCrossValidation {
     pub(super) c: f32,
-    /// Of each row.
+    /// Log-probabilities of each row.
     pub(super) log_p: LogP,
     /// The share of each row's n-grams that the model knows.
     pub(super) known: Vec<f32>,
 }
 
 impl NgramCrossValidation {
-    /// Chooses the strength of the n-gram model's penalty by the log-loss of held-out rows.
+    /// Chooses the penalty of the n-gram model by the log-loss of held-out rows.
     pub(super) fn run(
         data: &TrainingData,
         options: &TrainOptions,
@@ -102,7 +102,7 @@ impl NgramCrossValidation {
         Ok(NgramCrossValidation { c: config.c_grid[best], log_p: log_p.swap_remove(best), known })
     }
 
-    /// The calibration on all rows.
+    /// Fits the calibration on all rows.
     pub(super) fn calibrate(
         &self,
         data: &TrainingData,
@@ -115,7 +115,7 @@ impl NgramCrossValidation {
     }
 }
 
-/// The n-grams alone: cross-validation's choice, and the rows to train on. None if validation rows can do it.
+/// Cross-validates an n-gram model without a network. Returns `None` if there are enough validation rows.
 pub(super) fn cross_validate_ngrams(
     data: &TrainingData,
     options: &TrainOptions,
@@ -128,21 +128,21 @@ pub(super) fn cross_validate_ngrams(
         .transpose()
 }
 
-/// How scores become probabilities and answers.
+/// The calibration of scores into probabilities and answers.
 pub(super) struct NgramCalibration {
     /// The factor on the scores.
     pub(super) scale: f32,
-    /// When to say "I do not know".
+    /// The calibration for abstention.
     pub(super) caution: Option<AbstentionCalibration>,
     /// The decision for macro-F1, for the report.
     pub(super) found: Option<DecisionRule>,
-    /// The same, if it was asked for.
+    /// The same decision, if the caller requested it.
     pub(super) decision: Option<DecisionRule>,
 }
 
 impl NgramCalibration {
-    /// Calibrates by rows that had no part in the model, with the share of their n-grams that it knows. Weights say how much
-    /// each row counts for the factor.
+    /// Fits the calibration on held-out rows, given the share of known n-grams of each. `weights` apply to the fit of
+    /// the factor.
     pub(super) fn fit(
         (log_p, known): (&[Vec<f32>], &[f32]),
         (labels, weights): (&[u32], Option<Vec<f32>>),
@@ -167,7 +167,7 @@ impl NgramCalibration {
     }
 }
 
-/// Trains an n-gram model, beginning from what an earlier training found.
+/// Trains an n-gram model from a warm start.
 pub(super) fn train<A: ClassifierTarget>(
     data: &NgramData<'_, A>,
     config: &NgramConfig,

@@ -1,4 +1,4 @@
-//! Training n-grams alone to tell labels or a number: no network, no steps.
+//! Training n-gram models without a network, for labels or numbers.
 
 use super::card::{abstain_levels, data_section, reported_rows, risk_coverage, unseen_section, usage_section};
 use super::cross_validation::cross_validate;
@@ -26,13 +26,13 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// How the training of an n-gram model that tells labels ended.
+/// The result of training an n-gram model for labels.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NgramLabelsOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: NgramClassifier,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
     /// Scores on the test rows.
     pub test: LabelScores,
@@ -40,28 +40,28 @@ pub struct NgramLabelsOutcome {
     pub most_frequent: LabelScores,
 }
 
-/// How the training of an n-gram model that tells numbers ended.
+/// The result of training an n-gram model for numbers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NgramNumberOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: NgramClassifier,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
     /// Scores on the test rows.
     pub test: NumberScores,
-    /// Scores on the same rows of always saying the median of the training rows.
+    /// Scores on the same rows of always predicting the median of the training rows.
     pub median: NumberScores,
     /// The true and the predicted number of each of these rows.
     pub points: Vec<[f64; 2]>,
 }
 
-/// Trains n-grams alone to tell any number of labels a text and writes the model folder `out`.
+/// Trains an n-gram model for any number of labels a text and writes the model folder `out`.
 ///
-/// It tells what the n-grams alone of [`train_labels`](super::train_labels) are reported with.
+/// Its scores are those that [`train_labels`](super::train_labels) reports for the n-grams alone.
 ///
 /// # Errors
-/// As for [`train_ngram_classifier`](super::train_ngram_classifier).
+/// The same as for [`train_ngram_classifier`](super::train_ngram_classifier).
 pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Result<NgramLabelsOutcome> {
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
@@ -125,12 +125,12 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
     Ok(NgramLabelsOutcome { model, metrics, test, most_frequent })
 }
 
-/// Trains n-grams alone to tell a number for each text and writes the model folder `out`.
+/// Trains an n-gram model for a number per text and writes the model folder `out`.
 ///
-/// It tells what the n-grams alone of [`train_number`](super::train_number) are reported with.
+/// Its scores are those that [`train_number`](super::train_number) reports for the n-grams alone.
 ///
 /// # Errors
-/// As for [`train_ngram_classifier`](super::train_ngram_classifier).
+/// The same as for [`train_ngram_classifier`](super::train_ngram_classifier).
 pub fn train_ngram_number(data: &TrainingData<NumberLabel>, training: Training<'_>) -> Result<NgramNumberOutcome> {
     training.begin(ModelKind::Ngrams)?;
     let Training { options, out, stop, mut observe } = training;
@@ -193,7 +193,7 @@ pub fn train_ngram_number(data: &TrainingData<NumberLabel>, training: Training<'
     Ok(NgramNumberOutcome { model, metrics, test, median, points })
 }
 
-/// A trained model, and what is to be reported of its training.
+/// A trained model, with the figures for its report.
 struct TrainedNgrams {
     model: NgramClassifier,
     column_benefit: Option<ColumnBenefit>,
@@ -201,10 +201,11 @@ struct TrainedNgrams {
     valid_loss: Option<f64>,
 }
 
-/// What is told from the validation rows' log-odds and shares of known n-grams, and when to tell nothing.
+/// Fits the blend, and the calibration for abstention, on log-odds of the validation rows and their shares of known
+/// n-grams.
 type FitBlend<'a> = &'a dyn Fn(&LogOdds, &[f32]) -> (PredictionTarget, Option<AbstentionCalibration>);
 
-/// Trains: the penalty, and what is told, by the validation rows; then once more with them.
+/// Trains the model with the penalty and blend that are best on the validation rows, then refits it with these rows.
 fn train_ngrams<A: ClassifierTarget>(
     data: &TrainingData<A>,
     (options, stop): (&TrainOptions, &AtomicBool),
@@ -244,7 +245,7 @@ fn blend_of_validation<A: ClassifierTarget>(
 }
 
 impl TrainedNgrams {
-    /// What all of them have in `metrics.json`.
+    /// The common entries of `metrics.json`.
     fn metrics<A: ClassifierTarget>(
         &self,
         data: &TrainingData<A>,
@@ -269,7 +270,7 @@ impl TrainedNgrams {
         })
     }
 
-    /// Writes the folder.
+    /// Writes the model folder.
     fn write<A: ClassifierTarget>(
         self,
         data: &TrainingData<A>,
@@ -290,7 +291,7 @@ impl TrainedNgrams {
     }
 }
 
-/// What must be known before any figure.
+/// The warning that concerns all figures.
 fn warning_paragraph(warning: Option<String>) -> String {
     warning.map_or(String::new(), |warning| format!("**{warning}**\n\n"))
 }

@@ -1,4 +1,4 @@
-//! Training the n-gram model: as half of a classifier, and alone.
+//! Training the n-gram model, as an ensemble member and without a network.
 
 use super::card::{
     abstain_levels, class_table, data_section, decision_json, heading, majority_name, majority_scores,
@@ -31,34 +31,34 @@ use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-/// How the training of an n-gram model ended.
+/// The result of training an n-gram model.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NgramOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: NgramClassifier,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
     /// Scores on the test rows.
     pub test: Scores,
     /// Scores on the same rows of always predicting the most frequent class.
     pub majority: Scores,
-    /// What the figures advise, in one line.
+    /// Advice from the scores, in one line.
     pub advice: String,
 }
 
-/// Trains a classifier of n-grams alone and writes the model folder `out`.
+/// Trains an n-gram classifier without a network and writes the model folder `out`.
 ///
-/// The bytes of `model.safetensors` follow from the data and the build; there is nothing random in it.
+/// The bytes of `model.safetensors` depend only on the data and the build; nothing in the training is random.
 ///
 /// # Errors
-/// If the folder cannot be written; [`Error::Ngram`](crate::Error::Ngram) with [`Cancelled`](crate::ngram::NgramError::Cancelled) when `stop`
-/// was set: nothing has been written then.
+/// If the folder cannot be written. If `stop` was set, [`Error::Ngram`](crate::Error::Ngram) with
+/// [`Cancelled`](crate::ngram::NgramError::Cancelled); nothing has been written then.
 pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Result<NgramOutcome> {
     train_tuned(data, training, None)
 }
 
-/// [`train_ngram_classifier`] with settings that a search has found, whose report stands beside the model's.
+/// Trains with the settings of a search, whose report becomes part of the model's. See [`train_ngram_classifier`].
 pub(super) fn train_tuned(
     data: &TrainingData,
     training: Training<'_>,
@@ -79,7 +79,7 @@ pub(super) fn train_tuned(
         fit_and_report(data, "n-grams", settings, stop, observe)?;
     let few = match &tuned {
         None => ngram_folds::cross_validate_ngrams(data, options, weights.as_deref(), stop, observe)?,
-        // The search judged by validation rows.
+        // The search used the validation rows.
         Some(_) => None,
     };
     if let Some(weights) = &options.class_weights {
@@ -167,7 +167,7 @@ pub(super) fn train_tuned(
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
 
-/// The calibration on the validation rows.
+/// Fits the calibration on the validation rows.
 fn calibrate_on_validation(
     data: &TrainingData,
     chosen: &NgramModel,
@@ -181,13 +181,13 @@ fn calibrate_on_validation(
     NgramCalibration::fit((&log_p, &known), rows, data, options)
 }
 
-/// The model card.
+/// Writes the model card.
 fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores; 2], seed: u64) -> String {
     let (rows, part) = reported_rows(data);
     let mut card = heading(data, test);
     card += &tr!(
-        "A linear model over {} n-grams, trained from scratch with Chumoku {}; no network. It sorts texts into {} \
-         classes.\n\n",
+        "A linear model over {} n-grams, trained from scratch with Chumoku {}; no network. It classifies texts into \
+         {} classes.\n\n",
         "{} 個の n-gram による線形モデルです。Chumoku {} でゼロから学習しました。ネットワークは使っていません。テキストを {} クラスに\
          分類します。\n\n",
         format_thousands(model.num_features()),
@@ -207,7 +207,7 @@ fn card(model: &NgramClassifier, data: &TrainingData, [test, majority]: [&Scores
     card + &limits_section() + &usage_section(data.reads_pairs())
 }
 
-/// What a model of n-grams alone cannot do.
+/// The section on the limits of n-gram models.
 pub(super) fn limits_section() -> String {
     tr!(
         "\n## Limits\n\nThe model knows nothing but its training rows. Answers for texts in another language, style or \
@@ -217,17 +217,18 @@ pub(super) fn limits_section() -> String {
     )
 }
 
-/// A model of the training rows, its penalty chosen on the validation rows.
+/// A model of the training rows, with the penalty that is best on the validation rows.
 pub(super) struct FittedNgrams {
     pub(super) model: NgramModel,
-    /// What [`refit`] begins from.
+    /// The starting point of [`refit`].
     pub(super) warm_start: WarmStart,
     pub(super) seconds: f64,
-    /// What columns beside the text are worth, if there are any.
+    /// The benefit of feature columns, if there are any.
     pub(super) column_benefit: Option<ColumnBenefit>,
 }
 
-/// Fits the model on the training rows, its penalty chosen on the validation rows. `what` it is called in talk.
+/// Fits the model on the training rows, with the penalty that is best on the validation rows, and reports it. `what` is
+/// the topic of the message.
 pub(super) fn fit_and_report<A: ClassifierTarget>(
     data: &TrainingData<A>,
     what: &'static str,
@@ -261,7 +262,8 @@ pub(super) fn fit_and_report<A: ClassifierTarget>(
     Ok(FittedNgrams { model: ngrams, warm_start: found, seconds, column_benefit: worth })
 }
 
-/// The model of the training rows, with what stands beside their texts; its penalty is chosen on the validation rows.
+/// Fits the model on the training rows and their feature columns, with the penalty and column scale that are best on
+/// the validation rows.
 pub(super) fn train_on_rows<A: ClassifierTarget>(
     data: &TrainingData<A>,
     (config, class_weights): (&NgramConfig, Option<&[f32]>),
@@ -288,7 +290,7 @@ pub(super) fn train_on_rows<A: ClassifierTarget>(
     for &scale in scales {
         config.scheme.column_scale = scale;
         let mut trial = train(&ngram_data, &config, WarmStart::default(), stop, observe)?;
-        // Two of them would be held at a time.
+        // Otherwise two copies of the texts would be in memory.
         trial.1.drop_ngrams();
         let loss = trial.0.report().and_then(|report| report.valid_loss).unwrap_or_default();
         if best.as_ref().is_none_or(|(least, _)| loss < *least) {
@@ -298,26 +300,26 @@ pub(super) fn train_on_rows<A: ClassifierTarget>(
     Ok(best.expect("there is a scale to try").1)
 }
 
-/// How the model is trained, with the columns of the data.
+/// Adds the feature columns of the data to the configuration.
 fn with_columns<A>(config: &NgramConfig, data: &TrainingData<A>) -> NgramConfig {
     let mut config = config.clone();
     config.scheme.columns.clone_from(&data.columns);
     config
 }
 
-/// The bytes that training the model takes at the most, on the training rows and once more on the validation rows too.
+/// Estimates the peak memory of fitting the model, in bytes: on the training rows, and on training and validation rows.
 pub(super) fn training_memory<A: NgramTarget>(data: &TrainingData<A>, config: &NgramConfig) -> usize {
     let config = with_columns(config, data);
     let (train, valid) = (data.train.texts(), data.valid.texts());
     let all = [&train[..], &valid].concat();
     let of = |texts: [&[&str]; 2]| config.training_memory(texts, data.labels.len(), A::IS_SET);
-    // What columns are worth is measured on copies of the rows, once without columns and once without texts.
+    // The benefit of columns is measured on copies of the rows, once without columns and once without texts.
     let rows = [&data.train, &data.valid, &data.test].into_iter().flat_map(|rows| &rows.texts);
     let copies: usize = if data.columns.is_empty() { 0 } else { rows.map(|row| 2 * row.len()).sum() };
     of([&train, &valid]).max(of([&all, &[]])) as usize + copies
 }
 
-/// The model once more, with the given C or the one that was chosen, on training and validation rows.
+/// Refits the model on training and validation rows, with the given C or the chosen one.
 pub(super) fn refit<A: ClassifierTarget>(
     data: &TrainingData<A>,
     (chosen, c): (&NgramModel, Option<f32>),
@@ -339,9 +341,9 @@ pub(super) fn refit<A: ClassifierTarget>(
     Ok(train(&data, &config, found, stop, observe)?.0)
 }
 
-/// The file that tells which texts were trained on or chosen by.
+/// The file with the hashes of training and validation texts.
 ///
-/// What a model has learnt from before it was trained further counts, whether or not it is learnt again.
+/// It includes the texts of the base model, even if they are not replayed.
 pub(super) fn seen_texts_file<A: NgramTarget>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
     let before = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
     (TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())

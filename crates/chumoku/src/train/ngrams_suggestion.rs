@@ -1,4 +1,4 @@
-//! The offer to stop at the n-grams, where a transformer has little to add.
+//! The suggestion to stop at the n-grams, when a transformer has little to add.
 
 use super::display_names::topic_label;
 use super::ngrams::train_on_rows;
@@ -11,15 +11,15 @@ use crate::{Result, tr};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 
-/// Share of right validation rows from which on the n-grams are near the ceiling.
+/// The validation accuracy from which the n-grams are near the ceiling.
 const NEAR_CEILING: f64 = 0.97;
-/// Validation rows that tell whether more rows help, and training rows of which half are enough to learn from.
+/// The minimum number of validation rows and of training rows for a comparison of half the rows with all.
 const MIN_ROWS: [usize; 2] = [300, 1000];
-/// The most accuracy that twice the rows may gain without having helped, if chance explains it: one standard error.
+/// The maximum gain from twice the rows that counts as none, if chance explains it (one standard error).
 const MAX_FLAT_GAIN: f64 = 0.01;
 
-/// Offers to stop at the n-grams where a transformer has little to add: near the ceiling, and where all rows teach the
-/// n-grams no more than half of them.
+/// Suggests stopping at the n-grams when a transformer has little to add. This is the case near the ceiling, and if the
+/// n-grams learn no more from all rows than from half of them.
 pub(super) fn suggest_ngrams_only<A: ClassifierTarget>(
     data: &TrainingData<A>,
     ngrams: &NgramModel,
@@ -61,7 +61,8 @@ pub(super) fn suggest_ngrams_only<A: ClassifierTarget>(
     let [least, most] = of(range(|set| error_reduction(set.ngrams, set.pretrained)));
     let name = suggested_encoder(&data.train.texts);
     let text = tr!(
-        "{why}. To stop here: Ctrl-C, then --model ngrams. By the figures on record a transformer from scratch is likely to add \
+        "{why}. To stop here, press Ctrl-C, then use --model ngrams. Going by recorded figures, a transformer from \
+         scratch is likely to add \
          {worse:+.1} to {better:+.1} points, a pretrained encoder (--from FOLDER, such as {name}) {least:+.1} to {most:+.1}",
         "{why}。ここで止めるには Ctrl-C のあと --model ngrams を使います。記録から見込まれる差は、ゼロから学習するトランスフォーマーで\
          {worse:+.1}〜{better:+.1} ポイント、事前学習済みエンコーダー（--from フォルダ、{name} など）で {least:+.1}〜{most:+.1} ポイントです"
@@ -70,7 +71,7 @@ pub(super) fn suggest_ngrams_only<A: ClassifierTarget>(
     Ok(())
 }
 
-/// Which validation rows are right; none where answers are no classes, or there are too few rows to tell.
+/// Returns for each validation row whether it is correct. `None` unless answers are classes and there are enough rows.
 fn correct_rows<A: ClassifierTarget>(data: &TrainingData<A>, ngrams: &NgramModel) -> Option<Vec<bool>> {
     const LEAST_ROWS: usize = 50;
     let texts = data.valid.texts();
@@ -82,7 +83,7 @@ fn correct_rows<A: ClassifierTarget>(data: &TrainingData<A>, ngrams: &NgramModel
     (is_of_classes && texts.len() >= LEAST_ROWS).then_some(right)
 }
 
-/// Every second training row of each class.
+/// Returns every second training row of each class.
 fn half_of_rows<A: ClassifierTarget>(data: &TrainingData<A>) -> Rows<A> {
     let mut seen: HashMap<&[u32], usize> = HashMap::new();
     let is_in = |row: &usize| {

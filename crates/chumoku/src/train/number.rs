@@ -1,4 +1,4 @@
-//! Training a predictor of numbers: the run is that of several labels, one a threshold; the report its own.
+//! Training a predictor of numbers.
 
 use super::card::{abstain_levels, reported_rows, risk_coverage, training_summary, unseen_section};
 use super::cross_validation::cross_validate;
@@ -22,34 +22,35 @@ use crate::{ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// How a run ended.
+/// The result of training a predictor of numbers.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct NumberOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: TextClassifier,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
-    /// Scores on the test rows: the whole predictor.
+    /// Scores of the ensemble on the test rows.
     pub test: NumberScores,
-    /// Scores on the test rows of the network alone, the n-grams alone, and the median of the training rows for every text.
+    /// Scores on the test rows of the network alone, the n-grams alone, and the median of the training rows for every
+    /// text.
     pub members: [NumberScores; 3],
     /// The true and the predicted number of each of these rows.
     pub points: Vec<[f64; 2]>,
     /// The best evaluation.
     pub best: Option<BestEvaluation>,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
-/// Names of [`NumberOutcome::parts`], in `metrics.json`.
+/// Names of [`NumberOutcome::members`] in `metrics.json`.
 const PARTS: [&str; 3] = ["attention", "ngrams", "median"];
 
-/// Trains a predictor of a number for each text and writes the model folder `out`, with the same promises as
+/// Trains a predictor of a number for each text and writes the model folder `out`. It is as reproducible as
 /// [`train`](super::train).
 ///
-/// The network and one linear model a threshold over n-grams learn whether the number lies above each threshold; what joins them,
-/// and how wide intervals are, is fitted on the validation rows (see [`NumberBlend`]).
+/// The network and one linear n-gram model per threshold predict whether the number is above each threshold. The blend
+/// of both, and the width of the intervals, are fitted on the validation rows (see [`NumberBlend`]).
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
@@ -121,7 +122,7 @@ pub fn train_number(data: &TrainingData<NumberLabel>, training: Training<'_>) ->
     Ok(NumberOutcome { model: classifier, metrics, test, members: parts, points, best, interrupted })
 }
 
-/// The number that is best to say of every text alike.
+/// The median, which is the best constant prediction.
 fn median(rows: &Rows<NumberLabel>) -> f64 {
     let mut numbers: Vec<f64> = rows.labels.iter().map(|measured| measured.number).collect();
     numbers.sort_by(f64::total_cmp);
@@ -129,13 +130,13 @@ fn median(rows: &Rows<NumberLabel>) -> f64 {
     0.5 * (at(numbers.len().saturating_sub(1) / 2) + at(numbers.len() / 2))
 }
 
-/// Scores of always saying the median of the training rows, of rows with these numbers.
+/// Scores a model that always predicts the median of the training rows, on rows with these numbers.
 pub(super) fn median_scores(data: &TrainingData<NumberLabel>, numbers: &[f64], seed: u64) -> NumberScores {
     NumberScores::of(numbers, &vec![median(&data.train); numbers.len()], None, &data.scale, seed)
 }
 
-/// When to say "I do not know", by how `sure` validation rows were of the nearest level, and their shares of known n-grams. None
-/// where numbers are no levels: of a measure no answer is right to the digit.
+/// Calibrates abstention by the confidences of the validation rows for the nearest level, and their shares of known
+/// n-grams. `None` unless numbers have levels: an answer on a continuous scale is never exactly right.
 pub(super) fn calibrate_abstention(
     data: &TrainingData<NumberLabel>,
     sure: &[(f32, bool)],
@@ -144,7 +145,7 @@ pub(super) fn calibrate_abstention(
     (data.scale.has_levels() && !sure.is_empty()).then(|| AbstentionCalibration::fit(sure, known))
 }
 
-/// All that there is to report of a run.
+/// The figures of a run, for its report.
 struct NumberReport<'a> {
     data: &'a TrainingData<NumberLabel>,
     options: &'a TrainOptions,
@@ -187,7 +188,7 @@ impl NumberReport<'_> {
         })
     }
 
-    /// The model card.
+    /// Writes the model card.
     fn card(&self, model: &TextClassifier) -> String {
         let NumberReport { data, options, plan, ended, part, test, parts } = self;
         let body = &model.config().model.body;
@@ -201,8 +202,8 @@ impl NumberReport<'_> {
         }
         let [least, most] = data.scale.range;
         card += &tr!(
-            "A {noun} ({}, {} parameters) {}, joined with a linear model over n-grams for each of {} thresholds. The numbers \
-             of the training rows lie between {least} and {most}.\n\n",
+            "A {noun} ({}, {} parameters) {}, combined with a linear model over n-grams for each of {} thresholds. \
+             The numbers of the training rows lie between {least} and {most}.\n\n",
             "{noun}（{}、パラメータ {}）を {}、{} 個のしきい値ごとの n-gram の線形モデルと組み合わせたものです。学習データの数値は \
              {least} から {most} までです。\n\n",
             network_sizes(body, lang()),
@@ -220,19 +221,19 @@ impl NumberReport<'_> {
              the intervals holds for texts like those of the validation rows. Answers for texts in another language, style or \
              subject mean little.",
             "\n## 限界\n\n数値について知っているの\
-             は学習データだけで、その範囲を超える値は答えません。区間の約束は、検証データと似たテキストについてのものです。言語・文体・話題の\
+             は学習データだけで、その範囲を超える値は答えません。区間の保証は、検証データと似たテキストについてのものです。言語・文体・話題の\
              異なるテキストへの答えには、ほとんど意味がありません。"
         );
         card + &super::card::usage_section(data.reads_pairs())
     }
 }
 
-/// The row of what any model must beat.
+/// The row label of the baseline.
 pub(super) fn median_name() -> &'static str {
     lang().pick("always the median (baseline)", "常に中央値（比較対象）")
 }
 
-/// The scores of predictors with these names, how the intervals of the first hold, and its levels.
+/// The table of scores of several predictors, with the interval coverage and levels of the first.
 pub(super) fn score_table(names: &[&str], (test, others): (&NumberScores, &[NumberScores]), part: &str) -> String {
     let mut card = super::card::score_heading(test.rows, part);
     let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", test.figures().map(|(name, _)| name).join(" | "));
@@ -243,8 +244,9 @@ pub(super) fn score_table(names: &[&str], (test, others): (&NumberScores, &[Numb
     if let (Some(coverage), Some(width)) = (test.coverage, test.mean_width) {
         let (coverage, width) = (100.0 * coverage, figure(width));
         card += &tr!(
-            "\nEach prediction has an interval that is to hold the true number in 90 % of the cases; its width was fitted on the \
-             validation rows. Here {coverage:.1} % of the intervals hold it; they are {width} wide on average.\n\n",
+            "\nEach prediction has an interval meant to contain the true number in 90 % of the cases. Its width was \
+             fitted on the validation rows. Here {coverage:.1} % of the intervals contain it; their mean width is \
+             {width}.\n\n",
             "\n予測には、真の値が 90 % の割合で入るはずの区間が付きます。区間の幅は検証データで決めました。ここでは {coverage:.1} % の区間に\
              真の値が入り、幅の平均は {width} です。\n\n"
         );

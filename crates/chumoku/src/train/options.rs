@@ -1,4 +1,4 @@
-//! What the caller decides of a run.
+//! Options of a training run.
 
 use super::class_weights::ClassWeights;
 use super::data_source::DataSource;
@@ -12,52 +12,54 @@ use chumoku_kernels::Precision;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the caller decides of a run.
+/// Options of a training run that the caller sets.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TrainOptions {
-    /// Decides initial weights, order and dropout.
+    /// Seeds the initial weights, the order of the rows, and dropout.
     pub seed: u64,
-    /// Epochs at most; chosen from the data if absent.
+    /// The maximum number of epochs. Chosen from the data if absent.
     pub epochs: Option<u64>,
-    /// The network of a classifier that reads the tokens.
+    /// The kind of network of a classifier.
     pub network: BackboneKind,
-    /// Positional encoding of a classifier's transformer.
+    /// The positional encoding of a classifier's transformer.
     pub position: PositionKind,
-    /// The folder of a pretrained encoder, as Hugging Face's library writes it, that a classifier starts from; or of a
-    /// language model, published or trained here, that is trained further.
+    /// The folder of the model to start from. A classifier starts from a pretrained encoder in Hugging Face format; a
+    /// language model from a published one, or from one trained here.
     pub from: Option<PathBuf>,
-    /// What stays of it as it was pretrained; chosen from its size if absent.
+    /// The frozen parameters of the pretrained model. Chosen from its size if absent.
     pub freeze: Option<Freeze>,
-    /// How much the rows of each class count, of a classifier of one class a text; if absent, rare classes count more to the
-    /// network where classes are unbalanced.
+    /// Weights of the classes, for a classifier of one class a text. If absent, and classes are unbalanced, the network
+    /// weights rare classes more.
     pub class_weights: Option<ClassWeights>,
-    /// The figure that answers of a classifier of one class a text are chosen for on the validation rows; if absent, the
-    /// answer is the most probable class.
+    /// The figure to optimize by choosing answers on the validation rows, for a classifier of one class a text. If
+    /// absent, the answer is the most probable class.
     pub optimize: Option<Optimize>,
-    /// Settings of a classifier that are otherwise chosen from the data.
+    /// Overrides of settings that are otherwise chosen from the data, for a classifier.
     pub set: SettingOverrides,
-    /// What tokens are; chosen from the data if absent.
+    /// The kind of tokens. Chosen from the data if absent.
     pub tokens: Option<TokenizationUnit>,
-    /// How exact matrix products are.
+    /// The precision of matrix products.
     pub precision: Precision,
-    /// Parts of a batch, from 1 to [`MOST_PARTS`](super::MOST_PARTS), that are learnt from side by side; chosen from the
-    /// tokens of a batch if absent.
+    /// The number of micro-batches in a batch, from 1 to [`MAX_MICRO_BATCHES`](super::MAX_MICRO_BATCHES), which run in
+    /// parallel. Chosen from the tokens of a batch if absent.
     pub parts: Option<usize>,
-    /// Train so many times more, each time on all training and validation rows but one part, which is judged: the figures are
-    /// reported beside those of the test rows (cross-validation: Stone, "Cross-validatory choice and assessment of statistical
-    /// predictions", 1974).
+    /// The number of folds for cross-validation. Each fold trains one more model on all training and validation rows
+    /// outside the fold, and scores it on the fold. The figures are reported with those of the test rows (Stone,
+    /// "Cross-validatory choice and assessment of statistical predictions", 1974).
     pub folds: Option<usize>,
-    /// Continue from the newest checkpoint in the folder.
+    /// Resumes from the newest checkpoint in the folder.
     pub resume: bool,
-    /// Time between checkpoints, beside those after each epoch. Does not change results.
+    /// The time between checkpoints, besides those after each epoch. Does not change results.
     pub checkpoint_every: Duration,
-    /// A text whose attention is recorded before training and after each epoch, in `log.jsonl`; of a translator a source
-    /// and its translation with a tab between them. Does not change results.
+    /// A text whose attention is recorded in `log.jsonl`, before training and after each epoch. For a translator: a
+    /// source and its translation, separated by a tab. Does not change results.
     pub watch: Option<String>,
-    /// The files of the rows, of a translator or a language model, which its folder remembers. Does not change results.
+    /// The files of the rows of a translator or a language model, to be recorded in its folder. Does not change
+    /// results.
     pub source: Option<DataSource>,
-    /// This process's part in a run that several processes share; alone if absent. Does not change results.
+    /// The role of this process in a run that several processes share. If absent, the process trains alone. Does not
+    /// change results.
     pub crew: Option<WorkerGroup>,
 }
 
@@ -74,7 +76,7 @@ impl Default for TrainOptions {
             optimize: None,
             set: SettingOverrides::default(),
             tokens: None,
-            // The fastest, and what it loses cannot be told from chance: `docs/training.md` has the figures.
+            // The fastest precision. Its loss of accuracy is within chance: see the figures in `docs/training.md`.
             precision: Precision::Medium,
             parts: None,
             folds: None,

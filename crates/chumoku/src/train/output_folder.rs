@@ -1,4 +1,4 @@
-//! The folder that a run writes to.
+//! The output folder of a run.
 
 use super::data_source::read_metrics;
 use super::lock::RunLock;
@@ -13,53 +13,53 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where a model is to stand, and where it is made; held by one run at a time.
+/// The folder of the model, and the folder that a run works in. One run holds the lock at a time.
 ///
-/// They are the same unless a finished model is to be replaced: then the new one is made in a folder inside of it
-/// (`.chumoku-next`) and takes its place when it is whole. Only files of a model's own names are ever replaced or removed.
+/// Both are the same, unless a finished model is to be replaced. The new model is then built in `.chumoku-next` inside
+/// the folder, and moved when it is complete. Only files with a model's own names are ever replaced or removed.
 #[derive(Debug)]
 pub struct OutputFolder {
-    /// Where the model will stand.
+    /// The folder of the finished model.
     pub path: PathBuf,
-    /// Where it is made.
+    /// The folder that the run works in.
     pub work: PathBuf,
     _lock: RunLock,
 }
 
-/// The folder's name if none is given; `-2`, `-3`, … are added where it exists.
+/// The default folder name. `-2`, `-3`, … are appended if it exists.
 const DEFAULT_NAME: &str = "chumoku-model";
 
 impl OutputFolder {
-    /// Chooses the folder, makes it, locks it, and makes sure that it can be written to.
+    /// Chooses, creates and locks the folder, and checks that it is writable.
     ///
-    /// A named folder must be new, empty, or hold a run that is resumed; `force` replaces the model or run that is there.
-    /// To resume where there is no checkpoint yet is to start, so that a run can be killed at any moment.
+    /// A named folder must be new, empty, or hold a run to resume. `force` replaces the model or run in it. Resuming
+    /// without a checkpoint starts a new run, so a run may be killed at any moment.
     ///
     /// # Errors
-    /// If the folder holds something that would be lost, another run writes to it, or it cannot be written to.
+    /// If the folder holds data that would be lost, another run uses it, or it is not writable.
     pub fn prepare(named: Option<&Path>, resume: bool, force: bool) -> Result<OutputFolder> {
         OutputFolder::prepare_with(named, resume, force, || {})
     }
 
-    /// Whether [`OutputFolder::prepare`] would take the folder; changes nothing.
+    /// Checks if [`OutputFolder::prepare`] would accept the folder. Changes nothing.
     ///
     /// # Errors
-    /// If the folder holds something that would be lost.
+    /// If the folder holds data that would be lost.
     pub fn check(path: &Path, resume: bool, force: bool) -> Result<()> {
         check_name(path)?;
         choose_work_folder(path, resume, force).map(drop)
     }
 
-    /// Moves files into their folder that an interrupted run left on their way there.
+    /// Completes an interrupted move of files into their folder.
     ///
     /// # Errors
-    /// If another run is working in the folder, or a file cannot be moved; the model is then still whole.
+    /// If another run uses the folder, or a file cannot be moved. The model is then still complete.
     pub fn settle(path: &Path) -> Result<()> {
         let _lock = RunLock::take(path)?;
         finish_move(path)
     }
 
-    /// `prepare`, as if another run did this between the first look at the folder and its lock.
+    /// Prepares the folder, with `meanwhile` as another run between the first check and the lock, for tests.
     fn prepare_with(named: Option<&Path>, resume: bool, force: bool, meanwhile: impl FnOnce()) -> Result<OutputFolder> {
         let path = match named {
             Some(path) => path.to_owned(),
@@ -67,15 +67,15 @@ impl OutputFolder {
             None => new_folder()?,
         };
         check_name(&path)?;
-        // Before anything is written: what is refused leaves everything as it was.
+        // A rejected folder stays unchanged: nothing is written before this check.
         choose_work_folder(&path, resume, force)?;
         meanwhile();
         fs::create_dir_all(&path).map_err(Error::write("creating the folder", &path))?;
         let lock = RunLock::take(&path)?;
-        // Nobody else works here now: what work folders there are, killed runs left.
+        // With the lock, all work folders here are leftovers of killed runs.
         [path.clone(), path.join(NEXT_RUN)].iter().for_each(|folder| WorkFolder::remove_stale(folder));
         finish_move(&path)?;
-        // Once more: until now another run may have written to it.
+        // Checks again: another run may have written to the folder before the lock.
         let WorkChoice { work, is_new } = choose_work_folder(&path, resume, force)?;
         if is_new {
             if work == path {
@@ -87,32 +87,33 @@ impl OutputFolder {
             }
         }
         fs::create_dir_all(&work).map_err(Error::write("creating the folder", &work))?;
-        // Better now than after training.
+        // Fails before training, not after it.
         check_folder_writable(&work)?;
         Ok(OutputFolder { path, work, _lock: lock })
     }
 
-    /// Puts the finished model in its place.
+    /// Moves the finished model to its place.
     ///
     /// # Errors
-    /// If it would replace a file that is none of the old model's, or cannot; either model is then still whole.
+    /// If it would replace a file that is not the old model's, or cannot be moved. One of the models is then still
+    /// complete.
     pub fn finish(&self) -> Result<()> {
         if self.work != self.path {
             publish(&self.path, &self.work)?;
-            // Of a search that the old model's settings were to be bettered by.
+            // Removes the search for better settings of the old model.
             remove_work_folder(&self.path.join(TUNE))?;
         }
         Ok(())
     }
 }
 
-/// Where a run works, and whether it starts there.
+/// The folder that a run works in, and whether the run starts there.
 struct WorkChoice {
     work: PathBuf,
     is_new: bool,
 }
 
-/// Chooses where in a folder to work, changing nothing.
+/// Chooses the folder to work in. Changes nothing.
 fn choose_work_folder(path: &Path, resume: bool, force: bool) -> Result<WorkChoice> {
     let refuse = |problem: String| Err(Error::Output { path: path.to_owned(), problem });
     if path.exists() && !path.is_dir() {
@@ -140,8 +141,8 @@ fn choose_work_folder(path: &Path, resume: bool, force: bool) -> Result<WorkChoi
     }
     if finished && found.is_empty() && is_run(&next) {
         return refuse(tr!(
-            "holds a finished model, and an unfinished run that is to replace it; continue the run with --resume, start it over \
-             with --force, or choose another --out",
+            "holds a finished model, and an unfinished run that will replace it; continue the run with --resume, \
+             start it over with --force, or choose another --out",
             "学習の終わったモデルと、それを置き換える途中の学習があります。--resume で続けるか、--force で最初からやり直すか、別の --out を\
              選んでください"
         ));
@@ -182,27 +183,27 @@ fn choose_work_folder(path: &Path, resume: bool, force: bool) -> Result<WorkChoi
     Ok(WorkChoice { work: path.to_owned(), is_new: true })
 }
 
-/// Whether a run that was stopped can go on in the folder.
+/// Returns `true` if a folder holds a run that can be resumed.
 fn is_run(folder: &Path) -> bool {
     has_checkpoints(folder) || has_trials(folder)
 }
 
-/// Tells whether the training of the model in a folder was interrupted.
+/// Returns `true` if the training of the model in a folder was interrupted.
 fn was_interrupted(folder: &Path) -> bool {
     read_metrics(folder)["interrupted"] == true
 }
 
 fn foreign_files_message(found: &[String]) -> String {
     tr!(
-        "holds files that `chumoku train` did not write ({}) and that could be lost; move them away, or choose \
-         another --out",
+        "holds files that `chumoku train` did not write ({}) and that would be lost; move them, or choose another \
+         --out",
         "`chumoku train` が書いたのではないもの（{}）があり、失われるおそれがあります。別の場所に移すか、別の --out を\
          選んでください",
         listed(found)
     )
 }
 
-/// The first few names.
+/// Lists the first few names.
 fn listed(names: &[String]) -> String {
     const SHOWN: usize = 3;
     let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
@@ -212,17 +213,15 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// That the folder is not one of those inside a model folder.
+/// Rejects folder names that are reserved inside a model folder.
 fn check_name(path: &Path) -> Result<()> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     if !name.starts_with(".chumoku-") {
         return Ok(());
     }
     let problem = tr!(
-        "names that begin with .chumoku- are kept for what `chumoku train` makes inside a model folder; name the model \
-         folder itself",
-        ".chumoku- で始まる名前は、`chumoku train` がモデルのフォルダの中で使います。モデルのフォルダそのものを\
-         指定してください"
+        "names that begin with .chumoku- are reserved for files inside a model folder; give the model folder itself",
+        ".chumoku- で始まる名前は、モデルのフォルダの内部で使うために予約されています。モデルのフォルダそのものを指定してください"
     );
     Err(Error::Output { path: path.to_owned(), problem })
 }
@@ -239,7 +238,7 @@ fn default_name(n: u32) -> PathBuf {
     PathBuf::from(if n == 1 { DEFAULT_NAME.to_owned() } else { format!("{DEFAULT_NAME}-{n}") })
 }
 
-/// Makes the first folder whose name is free, so that no two runs choose the same.
+/// Creates the first free default folder. Two runs never get the same one.
 fn new_folder() -> Result<PathBuf> {
     let mut n = 1;
     loop {
@@ -252,7 +251,7 @@ fn new_folder() -> Result<PathBuf> {
     }
 }
 
-/// To resume, the last of the default names that holds a run.
+/// Returns the last default folder with a run to resume.
 fn last_run() -> PathBuf {
     let taken = (1..).take_while(|&n| default_name(n).exists()).map(default_name);
     let runs = taken.filter(|path| is_run(path) || is_run(&path.join(NEXT_RUN)));
@@ -264,7 +263,7 @@ mod tests {
     use super::*;
     use crate::model_folder::{CONFIG, LOCK, TOKENIZER, WEIGHTS, entry_names, write_files};
 
-    /// A model's files, with this in each but the configuration.
+    /// Writes a model whose files, except the configuration, hold these bytes.
     fn model(folder: &Path, bytes: &str) {
         let config = br#"{"model_type":"chumoku_text_classifier"}"#;
         let file = |name| (name, bytes.as_bytes().to_vec());
@@ -279,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost() {
+    fn no_file_of_the_user_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let prepare = |name: &str, resume, force| OutputFolder::prepare(Some(&at(name)), resume, force);
@@ -290,7 +289,7 @@ mod tests {
 
         let fresh = prepare("new/deep", false, false).unwrap();
         assert_eq!(fresh.work, fresh.path);
-        // Killed before its first checkpoint, a run starts again.
+        // A run killed before its first checkpoint starts again.
         assert_eq!(prepare("none", true, false).unwrap().work, at("none"));
         fs::write(at("none").join(LOCK), "1\n").unwrap();
         fs::write(at("none/log.jsonl"), "{\"step\":50,\"epoch\":0}\n").unwrap();
@@ -311,16 +310,16 @@ mod tests {
 
         model(&at("model"), "old");
         refused("model", false, false, "finished model");
-        // A model without checkpoints is not a run that resuming could continue.
+        // A model without checkpoints cannot be resumed.
         refused("model", true, false, "finished model");
-        // Neighbours of any name are other people's.
+        // Files beside the model folder belong to the user.
         ["model.new", "model.old"].iter().for_each(|name| fs::write(at(name), "mine").unwrap());
         let replacing = prepare("model", false, true).unwrap();
         assert_eq!(replacing.work, at("model/.chumoku-next"));
         model(&replacing.work, "new");
         checkpoint(&replacing.work);
         assert_eq!(fs::read_to_string(at("model/model.safetensors")).unwrap(), "old");
-        // What comes while the model is trained stays as well.
+        // Files added during training also stay.
         fs::write(at("model/thesis.tex"), "mine").unwrap();
         replacing.finish().unwrap();
         drop(replacing);
@@ -329,7 +328,7 @@ mod tests {
         assert!(at("model.new").exists() && at("model.old").exists());
         refused("model", false, true, "thesis.tex");
         refused("model", false, false, "thesis.tex");
-        // To continue is to replace the run's own files, and no others.
+        // Resuming replaces the run's own files, and no others.
         drop(prepare("model", true, false).unwrap());
         fs::write(at("model/README.md"), "mine").unwrap();
         refused("model", true, false, "README.md");
@@ -345,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_or_card_of_somebody_else_is_no_run_of_ours() {
+    fn a_foreign_log_or_card_is_not_a_run() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in
             [("log.jsonl", "{\"step\":1,\"epoch\":2}\n"), ("README.md", "trained from scratch with Chumoku")]
@@ -363,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_put_there_before_the_lock_was_had_is_seen() {
+    fn files_written_before_the_lock_are_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
         let error = OutputFolder::prepare_with(Some(&path), false, false, || model(&path, "other")).unwrap_err();
@@ -375,7 +374,7 @@ mod tests {
         let error = OutputFolder::prepare_with(Some(&path), false, true, another).unwrap_err().to_string();
         assert!(error.contains("thesis.tex"), "{error}");
         fs::remove_file(path.join("thesis.tex")).unwrap();
-        // A finished model in the place of nothing is replaced where that was asked for, and stays until then.
+        // A finished model that appears meanwhile is replaced with `force`, and stays until then.
         let next = folder.path().join("next");
         let forced = OutputFolder::prepare_with(Some(&next), false, true, || model(&next, "other")).unwrap();
         assert_eq!(forced.work, next.join(NEXT_RUN));
@@ -385,11 +384,11 @@ mod tests {
     }
 
     #[test]
-    fn a_model_on_its_way_arrives_before_the_next_is_made() {
+    fn an_interrupted_move_is_completed_before_the_next_run() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
         model(&path, "old");
-        // A run that was killed when its model was whole.
+        // A run that was killed when its model was complete.
         model(&path.join(".chumoku-ready"), "new");
         let run = OutputFolder::prepare(Some(&path), false, true).unwrap();
         assert_eq!(fs::read_to_string(path.join(WEIGHTS)).unwrap(), "new");
@@ -402,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn two_runs_never_meet() {
+    fn two_runs_never_share_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model");
         let first = OutputFolder::prepare(Some(&path), false, false).unwrap();
@@ -410,7 +409,7 @@ mod tests {
             let error = OutputFolder::prepare(Some(&path), resume, force).unwrap_err().to_string();
             assert!(error.contains("another run"), "{error}");
         }
-        // Nor when one waits in the folder of a finished model.
+        // Neither does a second run that works in the folder of a finished model.
         model(&path, "old");
         checkpoint(&path);
         for (resume, force) in [(true, false), (false, true)] {

@@ -12,24 +12,25 @@ use crate::params::{LowRankConfig, Params};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
-/// How any model is trained.
+/// Settings of a training run, for any model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Epochs at most.
+    /// The maximum number of epochs.
     pub epochs: u64,
     /// Epochs without a better score on the validation rows before training stops.
     pub patience: u64,
-    /// Tokens in a batch, at most.
+    /// The maximum number of tokens in a batch.
     pub batch_tokens: usize,
-    /// Parts that a batch is learnt from in, side by side. The results depend on it, and so it is decided here and not by
+    /// The number of micro-batches in a batch, which run in parallel. Results depend on it, so the plan decides it, not
     /// the number of threads.
     pub parts: usize,
     /// The highest learning rate.
     pub learning_rate: f64,
-    /// Factor on the learning rate of the token embeddings, whose scale √d_model makes each step count that much more.
+    /// Factor on the learning rate of the token embeddings. They are multiplied by √d_model, which makes each step
+    /// count that much more.
     pub embedding_rate: f64,
-    /// Factor on the learning rate of a classifier's head, which is new where the encoder is pretrained.
+    /// Factor on the learning rate of a classifier's head. With a pretrained encoder, only the head is new.
     #[serde(skip_serializing_if = "is_one")]
     pub head_rate: f64,
     /// Share of the steps in which the learning rate rises.
@@ -38,13 +39,13 @@ pub struct Settings {
     pub weight_decay: f64,
     /// β₂ of AdamW; β₁ is 0.9.
     pub beta2: f64,
-    /// Gradients are scaled down to this norm.
+    /// The norm that gradients are clipped to.
     pub clip_norm: f64,
     /// Share of the target spread over all classes or tokens.
     pub label_smoothing: f32,
-    /// Decay of the moving average of the weights that is evaluated and kept.
+    /// Decay of the moving average of the weights, which is evaluated and saved.
     pub average_decay: f64,
-    /// How exact matrix products are.
+    /// The precision of matrix products.
     #[serde(with = "crate::precision")]
     pub precision: Precision,
 }
@@ -53,7 +54,7 @@ fn is_one(rate: &f64) -> bool {
     *rate == 1.0
 }
 
-/// What fine-tuning leaves as it was pretrained.
+/// The parameters that fine-tuning freezes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -62,16 +63,17 @@ pub enum Freeze {
     Nothing,
     /// The embeddings of tokens and positions.
     Embeddings,
-    /// The embeddings and so many layers above them.
+    /// The embeddings and this many layers above them.
     Layers(usize),
     /// Everything but the head.
     All,
-    /// The same, while products of matrices of this rank are trained and added to the matrices of all layers.
+    /// Everything but the head; in addition, low-rank updates of this rank are trained for the matrices of all layers
+    /// (LoRA).
     LowRank(usize),
 }
 
 impl Freeze {
-    /// Whether a parameter of a classifier or a language model stays as it is.
+    /// Returns `true` if a parameter of a classifier or a language model is frozen.
     pub(crate) fn freezes(self, name: &str) -> bool {
         let is_of_head = name.starts_with("head.") || name == "output.weight";
         let layer = name.strip_prefix("encoder.layers.").and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
@@ -84,9 +86,9 @@ impl Freeze {
         }
     }
 
-    /// What a run trains of these parameters.
+    /// Returns the parameters to train.
     pub(crate) fn apply(self, params: &Params<f32>, seed: u64) -> Params<f32> {
-        /// With a rank of 8, each product counts twice.
+        /// With a rank of 8, the factor on each update is 2.
         const ALPHA: f64 = 16.0;
         let params = params.freeze(|name| self.freezes(name));
         match self {
@@ -98,8 +100,8 @@ impl Freeze {
         }
     }
 
-    /// The settings of a recipe that is for whole matrices: products of low rank take ten times the steps (Schulman and
-    /// Thinking Machines Lab, "LoRA Without Regret", 2025), and the head as large ones as before.
+    /// Adapts the learning rates of a recipe for full fine-tuning. Low-rank updates use ten times the learning rate
+    /// (Schulman and Thinking Machines Lab, "LoRA Without Regret", 2025). The head's learning rate stays as it was.
     pub(crate) fn adjust_learning_rates(self, settings: &mut Settings) {
         const TIMES: f64 = 10.0;
         if matches!(self, Freeze::LowRank(_)) {
@@ -109,75 +111,76 @@ impl Freeze {
     }
 }
 
-/// Everything that decides the training of a classifier beside the data and the seed.
+/// Everything that decides the training of a classifier, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
     /// The model.
     pub model: ClassifierConfig,
-    /// How it is trained.
+    /// The training settings.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Share of tokens left out of each training sequence.
+    /// Share of tokens dropped from each training sequence.
     pub token_dropout: f32,
-    /// A weight for each class, if classes are unbalanced.
+    /// A weight for each class. `None` if classes are balanced.
     pub class_weights: Option<Vec<f32>>,
-    /// How a pretrained encoder is fine-tuned.
+    /// How a pretrained encoder is fine-tuned. `None` for a network from scratch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fine_tuning: Option<FineTuning>,
 }
 
-/// What a plan has beside, where the encoder is pretrained.
+/// Additional settings for a pretrained encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct FineTuning {
-    /// The kind of encoder, as its `config.json` has it.
+    /// The model type in the encoder's `config.json`.
     pub model_type: String,
-    /// What stays as it is.
+    /// The frozen parameters.
     pub freeze: Freeze,
-    /// Tokens that a text is read by at a time, those around it included.
+    /// The maximum number of tokens in a window, including special tokens.
     pub max_tokens: usize,
 }
 
-/// What the data look like once they are tokens.
+/// The size of the tokenized data.
 #[derive(Clone, Copy, Debug)]
 pub struct DataShape<'a> {
-    /// Tokens of each training row.
+    /// The number of tokens of each training row.
     pub lengths: &'a [usize],
-    /// Training rows of each class.
+    /// The number of training rows of each class.
     pub class_rows: &'a [usize],
-    /// Token ids.
+    /// The size of the vocabulary.
     pub vocab_size: usize,
 }
 
-/// Where the largest class has this many times the rows of the smallest, classes get weights.
+/// Ratio of the largest to the smallest class from which classes are weighted.
 const UNBALANCED_RATIO: usize = 3;
 
-/// Rows longer than this many tokens are read in windows.
+/// The longest window, in tokens. Longer rows are read in several windows.
 const MAX_WINDOW: usize = 512;
 
-/// Windows of data that are large: shorter, because attention's cost grows with a window's square.
+/// The longest window for large data. The cost of attention grows with the square of a window's length.
 const MAX_WINDOW_LARGE_DATA: usize = 256;
 
-/// Training tokens from which data are large.
+/// The number of training tokens from which data is large.
 const LARGE_DATA_TOKENS: usize = 2_000_000;
 
-/// Token ids from which embeddings stay as they were pretrained: to change them would cost more than all the rest.
+/// Vocabulary size from which embeddings are frozen: updating them would cost more than all other parameters.
 const LARGE_VOCABULARY: usize = 60_000;
 
-/// Tokens of a batch: some 32 rows; of few rows fewer, or there would be hardly a step in an epoch.
+/// Returns the number of tokens in a batch, about 32 rows. Small data sets have smaller batches, so that an epoch has
+/// more than a few steps.
 fn fine_tuning_batch_tokens(rows: usize, tokens: usize) -> usize {
     let batch_rows = (rows / 32).clamp(4, 32);
     (batch_rows * tokens / rows.max(1)).clamp(16 * batch_rows, 4096)
 }
 
 impl DataShape<'_> {
-    /// A weight for each class, where they are unbalanced.
+    /// Returns a weight for each class if classes are unbalanced.
     fn class_weights(&self) -> Option<Vec<f32>> {
         let largest = self.class_rows.iter().copied().max().unwrap_or(1);
         let smallest = self.class_rows.iter().copied().min().unwrap_or(1).max(1);
         (largest >= UNBALANCED_RATIO * smallest).then(|| {
-            // The root of the balancing weight: a rare class counts more, but not as if it were as frequent.
+            // The square root of the balancing weight: rare classes count more, but less than if they were frequent.
             let mean = self.lengths.len() as f64 / self.class_rows.len() as f64;
             self.class_rows.iter().map(|&n| (mean / n.max(1) as f64).sqrt() as f32).collect()
         })
@@ -185,8 +188,7 @@ impl DataShape<'_> {
 }
 
 impl Plan {
-    /// The same plan with this network: a transformer with this positional encoding, or a recurrent network of the same
-    /// size.
+    /// Replaces the network: a transformer with this positional encoding, or a recurrent network of the same size.
     ///
     /// # Errors
     /// If the plan's own network cannot be made.
@@ -198,12 +200,12 @@ impl Plan {
         Ok(self)
     }
 
-    /// The plan for data of this shape.
+    /// Chooses the plan for data of this size.
     pub fn new(shape: &DataShape<'_>) -> Plan {
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
         let limit =
             if shape.lengths.iter().sum::<usize>() > LARGE_DATA_TOKENS { MAX_WINDOW_LARGE_DATA } else { MAX_WINDOW };
-        // Twice the longest row, so that a somewhat longer text is still read in one piece.
+        // Twice the longest row, so that a somewhat longer text still fits one window.
         let max_length = (2 * (longest + 1)).clamp(128, limit);
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_length)).sum();
         let model = ClassifierConfig {
@@ -231,9 +233,9 @@ impl Plan {
             head_dense: None,
             embeddings: InputEmbeddingsOptions::default(),
         };
-        // About 150 steps an epoch, between small noisy batches and large slow ones.
+        // About 150 steps an epoch: a compromise between noisy and slow batches.
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
-        // Small data need many passes, large ones few.
+        // Small data needs many epochs, large data few.
         let epochs = (3_000_000 / tokens.max(1)).clamp(4, 60) as u64;
         let settings = Settings {
             epochs,
@@ -254,18 +256,18 @@ impl Plan {
         Plan { model, settings, token_dropout: 0.1, class_weights: shape.class_weights(), fine_tuning: None }
     }
 
-    /// The plan for fine-tuning a pretrained encoder with a new head, `model`, on data of this shape, whose lengths count
-    /// what stands around texts; `limit` is the most tokens that the encoder reads at a time.
+    /// Chooses the plan for fine-tuning a pretrained encoder with a new head, `model`. The lengths in `shape` include
+    /// special tokens. `limit` is the maximum number of tokens that the encoder reads at a time.
     ///
-    /// The learning rate is Devlin et al.'s (2019), the number of epochs that of Mosbach et al., "On the Stability of
-    /// Fine-tuning BERT" (2021), for few rows.
+    /// The learning rate is from Devlin et al. (2019). The number of epochs is from Mosbach et al., "On the Stability
+    /// of Fine-tuning BERT" (2021), for few rows.
     pub(crate) fn fine_tuning(shape: &DataShape<'_>, model: ClassifierConfig, model_type: &str, limit: usize) -> Plan {
         let (settings, fine_tuning) = FineTuning::for_encoder(shape, model.body.transformer(), model_type, limit);
         let class_weights = shape.class_weights();
         Plan { model, settings, token_dropout: 0.0, class_weights, fine_tuning: Some(fine_tuning) }
     }
 
-    /// The same plan with what stays as it is, where a pretrained encoder is fine-tuned and that is asked for.
+    /// Sets the frozen parameters of a pretrained encoder, if the caller chose them.
     pub(super) fn with_freeze(mut self, requested: Option<Freeze>) -> Plan {
         if let Some(fine_tuning) = &mut self.fine_tuning {
             fine_tuning.freeze = requested.unwrap_or(fine_tuning.freeze);
@@ -274,14 +276,15 @@ impl Plan {
         self
     }
 
-    /// Tokens that a text is read by at a time, those around it included.
+    /// The maximum number of tokens in a window, including special tokens.
     pub(crate) fn max_tokens(&self) -> usize {
         self.fine_tuning.as_ref().map_or(self.model.max_length, |fine_tuning| fine_tuning.max_tokens)
     }
 }
 
 impl FineTuning {
-    /// How an encoder with this body, which reads `limit` tokens, is fine-tuned on rows of this shape.
+    /// Chooses the settings to fine-tune an encoder, given its body, the tokens that it reads, and the size of the
+    /// data.
     pub(super) fn for_encoder(
         shape: &DataShape<'_>,
         body: Option<&EncoderConfig>,
@@ -296,7 +299,7 @@ impl FineTuning {
         let tokens: usize = shape.lengths.iter().map(|&length| length.min(max_tokens)).sum();
         let batch_tokens = fine_tuning_batch_tokens(rows, tokens).max(max_tokens);
         let step = body.map_or(optimizer_defaults::CLASSIFIER, optimizer_defaults::fine_tuning);
-        // A small encoder has more to learn yet.
+        // Small encoders need more epochs.
         let is_small = body.is_none_or(optimizer_defaults::is_small_encoder);
         let epochs = (30_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
         let settings = Settings {
@@ -325,8 +328,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn batches_of_fine_tuning_are_smaller_for_few_rows() {
-        // Of 25 tokens a row: 4, 8 and 32 rows.
+    fn fine_tuning_batches_are_smaller_for_few_rows() {
+        // 4, 8 and 32 rows of 25 tokens.
         let of_rows = [58, 256, 1_024, 6_920].map(|rows| fine_tuning_batch_tokens(rows, 25 * rows));
         assert_eq!(of_rows, [100, 200, 800, 800]);
         // Very short rows, very long ones, and none.

@@ -1,11 +1,12 @@
-//! Accuracies on record (README.md, "How it compares"), and what they let other data expect: of a transformer from
-//! scratch beside the n-grams, and of a pretrained encoder.
+//! Accuracies on record (README.md, "How it compares"), and the gains that they suggest for other data.
+//!
+//! The gains are those of a transformer from scratch over the n-grams, and of a pretrained encoder.
 
 use super::TrainOptions;
 use crate::lang::lang;
 use crate::tr;
 
-/// Test accuracy in % on one data set: of the n-grams, of the default, and of the default with a pretrained encoder.
+/// Test accuracies on one data set, in %: n-grams, default, and default with a pretrained encoder.
 pub(super) struct AccuracyRecord {
     pub(super) ngrams: f64,
     pub(super) scratch: f64,
@@ -25,18 +26,18 @@ const ACCURACY_RECORDS: [AccuracyRecord; 5] = [
     record(82.6, 82.2, 86.3),
 ];
 
-/// The least and the most of a figure over the data sets.
+/// Returns the smallest and the largest value of a figure over the data sets.
 pub(super) fn range(of: impl Fn(&AccuracyRecord) -> f64) -> [f64; 2] {
     let all = ACCURACY_RECORDS.iter().map(of);
     all.fold([f64::INFINITY, f64::NEG_INFINITY], |[least, most], x| [least.min(x), most.max(x)])
 }
 
-/// The share of the wrong answers in `before` that `after` gets right.
+/// Returns the share of the errors of `before` that `after` removes.
 pub(super) fn error_reduction(before: f64, after: f64) -> f64 {
     (after - before) / (100.0 - before)
 }
 
-/// The name of a small encoder for texts like these: Latin letters alone, or any.
+/// Suggests a small encoder for these texts: an English one for Latin letters, otherwise a multilingual one.
 pub(super) fn suggested_encoder(texts: &[String]) -> &'static str {
     const READ: usize = 1000;
     let is_foreign = |text: &&String| text.chars().any(|c| c as u32 >= 0x370 && c.is_alphabetic());
@@ -47,8 +48,8 @@ pub(super) fn suggested_encoder(texts: &[String]) -> &'static str {
     }
 }
 
-/// Points of accuracy that a pretrained encoder is likely to bring where this share of the answers is wrong. None if they
-/// are too few to mention.
+/// Describes the likely gain of a pretrained encoder, given the share of wrong answers. `None` if the gain is too small
+/// to mention.
 fn encoder_gain_sentence(wrong: f64, texts: &[String]) -> Option<String> {
     const LEAST_POINTS: f64 = 0.5;
     let shares = range(|set| error_reduction(set.scratch, set.pretrained));
@@ -56,15 +57,15 @@ fn encoder_gain_sentence(wrong: f64, texts: &[String]) -> Option<String> {
     (most >= LEAST_POINTS).then(|| {
         let (name, sets, [low, high]) = (suggested_encoder(texts), ACCURACY_RECORDS.len(), shares.map(|share| 100.0 * share));
         tr!(
-            "A pretrained encoder ({name}) repaired {low:.0} to {high:.0} % of the errors on {sets} recorded sets, here {least:.1} to \
-             {most:.1} points: --from FOLDER.",
+            "A pretrained encoder ({name}) removed {low:.0} to {high:.0} % of the errors on {sets} recorded sets, \
+             here {least:.1} to {most:.1} points: --from FOLDER.",
             "事前学習済みの {name}（--from フォルダ）なら、{sets} データでの実績（誤り {low:.0}〜{high:.0} % 減）から {least:.1}〜{most:.1} \
              ポイントの向上が見込めます。"
         )
     })
 }
 
-/// Advice with what a pretrained encoder is likely to bring, unless the run began with one.
+/// Adds the likely gain of a pretrained encoder to the advice, unless the run started from one.
 pub(super) fn add_encoder_advice(advice: String, (options, wrong): (&TrainOptions, f64), texts: &[String]) -> String {
     let points = options.from.is_none().then(|| encoder_gain_sentence(wrong, texts)).flatten();
     match points {
@@ -77,9 +78,9 @@ pub(super) fn add_encoder_advice(advice: String, (options, wrong): (&TrainOption
 mod tests {
     use super::*;
 
-    /// The figures are those of the README, and what is said follows from them.
+    /// The figures are those of the README, and the sentences follow from them.
     #[test]
-    fn what_to_expect_follows_from_the_record() {
+    fn expected_gains_follow_from_the_record() {
         let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap();
         for set in &ACCURACY_RECORDS {
             for figure in [set.ngrams, set.scratch, set.pretrained] {

@@ -1,66 +1,67 @@
-//! Rows of any task, as whoever trains a model further handles them: read, divided, told from the old ones.
+//! The interface of data for continued training, for all tasks: reading old rows and adding new ones.
 
 use super::replay_target::ReplayTarget;
 use super::{BaseModel, NEW_TEST, NEW_VALID, SourceData, TrainingData};
 use crate::Result;
 use std::path::Path;
 
-/// What a model is trained on, of which old rows are learnt again with new ones.
+/// The data to continue training on: old rows, replayed with new ones.
 pub trait ReplayData: Sized {
     /// A file of such rows.
     type File;
 
-    /// The file, as it was named.
+    /// The path of a file, as the user gave it.
     fn path(file: &Self::File) -> &Path;
 
-    /// The texts of its rows.
+    /// The texts of the rows of a file.
     fn texts(file: &Self::File) -> Vec<&str>;
 
-    /// Refuses answers that do not go with those of another file.
+    /// Checks that the answers of two files have the same form.
     ///
     /// # Errors
-    /// If there are any.
+    /// If they differ.
     fn check_alike(_old: &Self::File, _new: &Self::File) -> Result<()> {
         Ok(())
     }
 
-    /// The rows that a model was trained on, as it knows them: those of a file, after those `before` it if there are such.
+    /// Reads the rows that a model was trained on, in its terms: those of a file, after those of the files `before` it.
     ///
     /// # Errors
-    /// As for [`further`](Self::further).
+    /// The same as for [`add_new`](Self::add_new).
     fn again(known: &BaseModel, before: Option<&Self>, file: SourceData<Self::File>) -> Result<Self>;
 
-    /// What a model that is `known` is trained further on: its `old` rows, in the parts that they were in, and those of `new` files,
-    /// split as for a new model. New classes and labels are added. New rows that are among the old ones stay out.
+    /// Combines the `old` rows of a base model, in their parts, with those of `new` files, which are split as for a new
+    /// model. New classes and labels are added. New rows that are among the old ones are left out.
     ///
-    /// Unless it `replays` them, old rows are compared on and nothing else.
+    /// Old rows are part of the training data if `replays` is true. Otherwise they only serve for the comparison.
     ///
     /// # Errors
-    /// If no new row is left to train on, a label occurs only in a validation or test file, or rows are not of the model's kind.
+    /// If no new row is left to train on, a label occurs only in a validation or test file, or rows do not fit the
+    /// model.
     fn further(known: &BaseModel, old: Option<&Self>, new: SourceData<Self::File>, replays: bool) -> Result<Self>;
 
-    /// All rows.
+    /// The number of rows.
     fn num_rows(&self) -> usize;
 
-    /// Classes, labels or kinds of spans; of numbers, the thresholds.
+    /// The classes, labels or kinds of spans. For numbers, the thresholds.
     fn labels(&self) -> &[String];
 
-    /// Of numbers, the least and the largest.
+    /// The smallest and the largest number, for numbers.
     fn range(&self) -> Option<[f64; 2]> {
         None
     }
 
-    /// SHA-256 of all texts and answers, in order.
+    /// The SHA-256 of all texts and answers, in order.
     fn sha256(&self) -> String;
 
-    /// The texts of new rows that are held out.
+    /// The texts of new held-out rows.
     fn new_held_out(&self) -> Vec<&str>;
 
-    /// What the reader of the report should know.
+    /// The notes for the report.
     fn notes(&mut self) -> &mut Vec<String>;
 }
 
-/// Of rows that are compared, the new ones.
+/// Returns the new rows among the compared ones.
 pub(super) fn new_rows<'a, R>(compared: &'a [(&'static str, R)]) -> impl Iterator<Item = &'a R> {
     compared.iter().filter(|(name, _)| [NEW_VALID, NEW_TEST].contains(name)).map(|(_, rows)| rows)
 }

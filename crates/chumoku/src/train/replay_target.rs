@@ -1,5 +1,5 @@
-//! Where the tasks differ when a model is trained further: how rows of a file become answers, in what terms old and new answers are told
-//! alike, what of the last layer is kept, and what two models are worth on the same rows.
+//! The task-specific parts of continued training. They read answers from files, convert old and new answers to the same
+//! terms, keep outputs of the last layer, and compare two models on the same rows.
 
 use super::comparison::{Figures, ModelComparison};
 use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
@@ -18,44 +18,44 @@ use chumoku_text::feature_columns::values;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
-/// Answers of which old ones are learnt again with new ones.
+/// An answer whose old rows can be replayed with new ones.
 pub trait ReplayTarget: NgramTarget + PartialEq {
     /// A file of rows with such answers.
     type File;
 
-    /// What a model tells of a row.
+    /// The prediction for a row.
     type Told: Clone;
 
-    /// What two models are compared by, as `metrics.json` calls it.
+    /// The compared figure, by its name in `metrics.json`.
     const FIGURE: &'static str;
 
-    /// The file, as it was named.
+    /// The path of a file, as the user gave it.
     fn path(file: &Self::File) -> &Path;
 
-    /// The texts of its rows.
+    /// The texts of the rows of a file.
     fn texts(file: &Self::File) -> Vec<&str>;
 
-    /// Its distinct labels; nothing of numbers.
+    /// The distinct labels of a file. Empty for numbers.
     fn labels(file: &Self::File) -> Vec<String>;
 
-    /// Where a column beside the texts, counted from 0, has a value.
+    /// Returns the position of a value of a feature column, counted from 0.
     fn place_of(file: &Self::File, column: usize, cell: &str) -> Option<SourceLocation>;
 
-    /// Writes its labels as the tree has them.
+    /// Normalizes the labels of a file to those of the hierarchy.
     ///
     /// # Errors
-    /// The first row whose label has no place in it.
+    /// The first row whose label is not in the hierarchy.
     fn tidy(file: &mut Self::File, paths: &HierarchySource) -> Result<()>;
 
-    /// Refuses answers that do not go with those of another file.
+    /// Checks that the answers of two files have the same form.
     ///
     /// # Errors
-    /// If there are any.
+    /// If they differ.
     fn check_alike(_old: &Self::File, _new: &Self::File) -> Result<()> {
         Ok(())
     }
 
-    /// The rows of a file in three parts, where these labels are all there are.
+    /// Splits the rows of files into three parts, for a complete list of labels.
     ///
     /// # Errors
     /// If a label occurs only in a validation or test file.
@@ -65,13 +65,14 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
         labels: Vec<String>,
     ) -> Result<TrainingData<Self>>;
 
-    /// Rows whose answers are told in other terms: with these labels, which have all of `from`, or on this scale.
+    /// Converts answers to other labels, which include all of `from`, or to another scale.
     fn in_terms(rows: &Rows<Self>, from: &[String], terms: (&[String], &NumberScale)) -> Rows<Self>;
 
-    /// Once old and new rows are together: what else they say of the terms in which they are told.
+    /// Updates the scale of the data once old and new rows are combined.
     fn settle(_data: &mut TrainingData<Self>, _known: &BaseModel) {}
 
-    /// Of each output the outputs of the old model that it begins as, with their shares; nothing where it is new.
+    /// For each output, returns the outputs of the old model that it starts from, with their shares. Empty for new
+    /// outputs.
     fn kept((labels, _): (&[String], &PredictionTarget), data: &TrainingData<Self>) -> Vec<Vec<(usize, f32)>> {
         let numbers: HashMap<&str, usize> = labels.iter().map(String::as_str).zip(0..).collect();
         data.labels
@@ -80,7 +81,7 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
             .collect()
     }
 
-    /// What a model, or its network alone, tells of rows with these predictions, in the terms of the data.
+    /// Converts the predictions of a model, or of its network alone, to the terms of the data.
     fn told(
         model: Predictor<'_>,
         predictions: &[Prediction],
@@ -89,7 +90,8 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
         is_network: bool,
     ) -> Result<Vec<Self::Told>>;
 
-    /// What was told of rows before and after, resampled with `seed`; `is_added` says which labels the old model did not know.
+    /// Compares the predictions of the old and the new model, resampled with `seed`. `is_added` returns true for labels
+    /// that the old model did not know.
     fn compared(
         data: &TrainingData<Self>,
         rows: &Rows<Self>,
@@ -99,10 +101,10 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
     ) -> ModelComparison;
 }
 
-/// The share of the error of always saying the median that an error may grow by without being called forgotten.
+/// The increase of an error that does not count as forgetting, as a share of the error of always predicting the median.
 const FORGETTING_SLACK: f64 = 0.02;
 
-/// The label numbers of a model in the terms of the data.
+/// Maps the label indices of a model to those of the data.
 fn label_mapping(labels: &[String], data: &[String]) -> Vec<u32> {
     let numbers: HashMap<&str, u32> = data.iter().map(String::as_str).zip(0..).collect();
     labels.iter().map(|label| numbers.get(label.as_str()).copied().unwrap_or_default()).collect()
@@ -233,7 +235,7 @@ impl ReplayTarget for Vec<u32> {
     ) -> Result<Vec<Vec<u32>>> {
         let numbers = label_mapping(model.labels(), &data.labels);
         let own: Vec<Vec<u32>> = match (is_network, model.target().labels()) {
-            // As where the best epoch is chosen: with the thresholds that are the best for these very rows.
+            // Uses the thresholds that are best on these rows, as in the choice of the best epoch.
             (true, _) => {
                 let known: HashMap<u32, u32> = numbers.iter().copied().zip(0..).collect();
                 let of_row = |set: &Vec<u32>| set.iter().filter_map(|label| known.get(label).copied()).collect();
@@ -312,8 +314,8 @@ impl ReplayTarget for NumberLabel {
         }
         let [new, old] = [new, old].map(|file| file.path.display());
         Err(Error::Setting(tr!(
-            "{new}: expected numbers written as in {old}, on which the model was trained, found others, such as 7/10 beside 4/5; write them \
-             alike",
+            "{new}: expected numbers in the same form as in {old}, which the model was trained on, found another form \
+             (7/10 instead of 4/5); use the same form",
             "{new}: モデルの学習に使った {old} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
         )))
     }
@@ -332,8 +334,8 @@ impl ReplayTarget for NumberLabel {
         Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
-    /// The scale is that of all training rows. What it leaves out of the model's own stays in it: levels, and where old rows are not
-    /// learnt again, what the model knows of its bins.
+    /// Uses the scale of all training rows. Parts of the base model's scale that it lacks are added: levels, and the
+    /// bins that the model knows if old rows are not replayed.
     fn settle(data: &mut TrainingData<Self>, known: &BaseModel) {
         let replays = data.further.as_ref().is_some_and(|further| further.replays);
         let mut numbers: Vec<f64> = data.train.labels.iter().map(|measured| measured.number).collect();
@@ -349,8 +351,8 @@ impl ReplayTarget for NumberLabel {
         data.scale = scale;
     }
 
-    /// A threshold between two of the old model's begins as the mean of these, by how near it is to each; one beyond them all as the
-    /// nearest.
+    /// A threshold between two old ones starts from their mean, weighted by distance. A threshold beyond them starts
+    /// from the nearest.
     fn kept((_, problem): (&[String], &PredictionTarget), data: &TrainingData<Self>) -> Vec<Vec<(usize, f32)>> {
         let was = problem.number().map(|number| &number.scale.thresholds[..]).unwrap_or_default();
         let of_threshold = |&threshold: &f64| {
@@ -399,12 +401,12 @@ impl ReplayTarget for NumberLabel {
             let scores = NumberScores::of(&truth, told, None, &data.scale, seed);
             figures([("mean_absolute_error", scores.mean_absolute_error), ("spearman", scores.spearman)])
         };
-        // What the error loses is what is gained.
+        // The gain is the decrease of the error.
         let part = |told: f64, truth: f64| [-(told - truth).abs(), 1.0];
         let all = is.iter().zip(was).zip(&truth);
         let parts: Vec<Parts> = all.map(|((&is, &was), &truth)| [part(is, truth), part(was, truth)]).collect();
         let (gain, interval) = ratio_gain(&parts, &rows.texts(), seed);
-        // Errors differ a little in any case: what is small beside those of knowing nothing is not called forgotten.
+        // Errors always differ a little: small increases, relative to the error of a constant, do not count.
         let mut sorted = truth.clone();
         sorted.sort_by(f64::total_cmp);
         let median = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
@@ -414,11 +416,11 @@ impl ReplayTarget for NumberLabel {
     }
 }
 
-/// The error of a model that tells something else.
+/// The error of a base model with another kind of prediction.
 fn wrong_kind_error(wanted: &str) -> Error {
     Error::Setting(tr!(
-        "the model that is trained further tells something else than {wanted}; train it on rows of its own task",
-        "追加学習するモデルが答えるのは{wanted}ではありません。同じタスクの行で学習してください"
+        "the base model does not predict {wanted}; train it further on rows of its own task",
+        "元のモデルの出力は{wanted}ではありません。元のモデルと同じタスクのデータで追加学習してください"
     ))
 }
 
@@ -435,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_and_labels_keep_their_rows_under_other_numbers() {
+    fn converting_classes_and_labels_keeps_their_rows() {
         let (old, all, scale) = (names(&["b", "d"]), names(&["a", "b", "c", "d"]), NumberScale::default());
         let found = u32::in_terms(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &scale));
         assert_eq!((found.texts, found.labels), (names(&["x", "y"]), vec![3, 1]));
@@ -447,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_begin_as_those_around_them() {
+    fn new_thresholds_start_from_their_neighbors() {
         let scale = |numbers: &[f64]| NumberScale::fit(numbers);
         let problem = PredictionTarget::Number(NumberBlend::network_only(scale(&[1.0, 2.0, 3.0])));
         let new = scale(&[0.0, 1.0, 1.5, 2.0, 3.0, 4.0]);

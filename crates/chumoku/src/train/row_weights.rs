@@ -1,27 +1,29 @@
-//! How much each row counts, where the caller decides it.
+//! Row weights chosen by the caller.
 
 use crate::scoring::figure;
 use crate::{Error, Result, tr};
 
-/// Weights of rows as training takes them: of a mean of 1, so that only their ratios matter; `None` where all are alike.
+/// Scales row weights to a mean of 1, since only their ratios matter. Returns `None` if all are equal.
 ///
 /// # Errors
-/// If there are not as many weights as `rows`, or one is not finite or not above 0. A row that shall not count is left out.
+/// If there are not as many weights as `rows`, or one is not finite or not positive. Rows that should not count must be
+/// left out.
 pub fn row_weights(given: &[f64], rows: usize) -> Result<Option<Vec<f32>>> {
     if given.len() != rows {
         let found = given.len();
         return Err(Error::Setting(tr!(
-            "weights of rows: expected one for each of {rows} rows, found {found}; give as many",
+            "weights of rows: expected one weight for each of {rows} rows, found {found}",
             "行の重み: {rows} 行それぞれに 1 つ必要ですが、{found} 個です。行と同じ数だけ指定してください"
         )));
     }
     if let Some((row, weight)) = given.iter().enumerate().find(|(_, weight)| !weight.is_finite() || **weight <= 0.0) {
         return Err(Error::Setting(tr!(
-            "weights of rows: expected finite numbers above 0, found {weight} in row {row}; leave out rows that shall not count",
+            "weights of rows: expected finite numbers above 0, found {weight} in row {row}; leave out rows that \
+             should not count",
             "行の重み: 0 より大きい有限の数が必要ですが、行 {row} は {weight} です。数えない行は除いてください"
         )));
     }
-    // Divided by the largest first: a sum of huge numbers would overflow.
+    // Divides by the largest first: a sum of huge numbers would overflow.
     let most = given.iter().copied().fold(0.0, f64::max);
     if given.iter().all(|&weight| weight == most) {
         return Ok(None);
@@ -30,18 +32,18 @@ pub fn row_weights(given: &[f64], rows: usize) -> Result<Option<Vec<f32>>> {
     Ok(Some(given.iter().map(|weight| ((weight / most / mean) as f32).max(MIN_WEIGHT)).collect()))
 }
 
-/// Says how rows are weighted, if they are.
+/// The note on row weights, if there are any.
 pub(super) fn weights_note(weights: Option<&[f32]>) -> Option<String> {
     let weights = weights?;
     let [least, most] = [f32::min, f32::max].map(|of| figure(f64::from(weights.iter().copied().fold(1.0, of))));
     Some(tr!(
-        "rows have weights: they count {least} to {most} times as much as on average in training and in choices, and all alike in \
-         scores",
-        "行に重みがあります。学習と選択では平均の {least}〜{most} 倍の重みで扱い、評価値ではどの行も同じに数えます"
+        "rows have weights, from {least} to {most} times the mean, in training and in choices; scores count all rows \
+         equally",
+        "行に重みがあります。学習と選択では平均の {least}〜{most} 倍の重みで扱い、評価値ではすべての行を等しく数えます"
     ))
 }
 
-/// The least weight. A batch of rows that weigh less could not be divided by their sum in single precision.
+/// The smallest weight. In single precision, a batch of smaller weights could not be divided by their sum.
 const MIN_WEIGHT: f32 = 1e-30;
 
 #[cfg(test)]
@@ -64,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn a_note_says_how_rows_are_weighted() {
+    fn the_note_gives_the_range_of_weights() {
         assert_eq!(weights_note(None), None);
         let said = weights_note(Some(&[0.5, 1.0, 1.5])).unwrap();
         assert!(said.contains("0.5") && said.contains("1.5"), "{said}");
     }
 
     #[test]
-    fn a_run_is_known_by_the_weights_and_rows_are_known_without() {
+    fn only_the_fingerprint_of_a_run_includes_weights() {
         let of = |weights: Option<Vec<f32>>| {
             let texts = vec!["a".to_owned(), "b".to_owned()];
             let train = Rows { texts, labels: vec![0, 1], weights };
@@ -86,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_weight_is_refused() {
+    fn invalid_row_weights_are_rejected() {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let problem = row_weights(&[1.0, bad], 2).unwrap_err().to_string();
             assert!(problem.contains("above 0") && problem.contains("in row 1"), "{problem}");

@@ -1,4 +1,4 @@
-//! Training as such, whatever the task: steps, evaluations, checkpoints, the log.
+//! The training loop: steps, evaluation, checkpoints, logging.
 
 use super::attention_frames::FrameRecorder;
 use super::display_names::topic_label;
@@ -25,55 +25,54 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What happens in a run, for whoever shows it.
+/// Progress events of a training run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum TrainEvent<'a> {
-    /// Something that the user should know: what it is about, and what there is to say.
+    /// A message for the user: topic and text.
     Message(&'static str, String),
-    /// Something that takes a while goes on: what it is about, and how far it has got. The next event is about what
-    /// comes after.
+    /// Progress of a slow operation: topic and detail. The next event replaces it.
     Progress(&'static str, String),
-    /// The first steps have been taken, so that what is to come can be told.
+    /// Emitted after the first steps, once the run time can be estimated.
     Estimated {
         /// The settings.
         settings: &'a Settings,
-        /// Steps in all epochs.
+        /// Total number of steps, over all epochs.
         steps: u64,
-        /// Steps taken already, when resuming.
+        /// Steps finished before this run, when resuming.
         steps_done: u64,
-        /// Time from now to the end, if all epochs are gone through: by the rate of the first steps.
+        /// Estimated time to the end if no epoch is skipped, from the speed of the first steps.
         remaining: Duration,
-        /// The most memory that the process will have held, about.
+        /// Estimated peak memory of the process, in bytes.
         peak_bytes: usize,
-        /// Multiply–adds of all epochs with their evaluations, about; none where they are not counted.
+        /// Estimated multiply–adds of all epochs and evaluations. `None` for tasks that do not count them.
         multiply_adds: Option<u64>,
     },
-    /// A step was taken.
+    /// An optimizer step.
     Step {
         /// Number of the step, from 1.
         step: u64,
         /// Moving average of the training loss.
         loss: f64,
-        /// Tokens a second since the run began.
+        /// Tokens per second since the run began.
         tokens_per_second: f64,
     },
-    /// The averaged weights were evaluated on the validation rows.
+    /// An evaluation of the averaged weights on the validation rows.
     Evaluated {
         /// Epochs finished.
         epoch: u64,
         /// Moving average of the training loss.
         loss: f64,
-        /// What was found; the last metric is the one to watch.
+        /// The metrics. The last one is the metric to watch.
         metrics: &'a [Metric],
-        /// Whether it is the best so far.
+        /// True for the best evaluation so far.
         is_best: bool,
-        /// Whether the rows were kept from training; without validation rows the training rows have to do.
+        /// True if the rows are held out. Without validation rows, the training rows are evaluated.
         is_held_out: bool,
     },
 }
 
-/// SHA-256 of rows of tokens, each row's length before it.
+/// The SHA-256 of rows of tokens, each preceded by its length.
 pub(crate) fn sha256_of_rows<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> String {
     let mut hash = Sha256::new();
     for ids in rows {
@@ -83,13 +82,13 @@ pub(crate) fn sha256_of_rows<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -
     crate::checksum::hex(hash.finalize())
 }
 
-/// Time until the next checkpoint, after one that took so long: a large model's state takes seconds to write, and no more
-/// than a twentieth of the time is to go into that.
+/// Returns the pause until the next checkpoint. Writing the state of a large model takes seconds, so the pause limits
+/// checkpoints to a twentieth of the time.
 fn checkpoint_pause(every: Duration, took: Duration) -> Duration {
     if every.is_zero() { every } else { every.max(20 * took) }
 }
 
-/// SHA-256 of numbers.
+/// The SHA-256 of numbers.
 pub(crate) fn sha256_of_numbers(numbers: &[f32]) -> String {
     let mut hash = Sha256::new();
     for piece in numbers.chunks(1 << 14) {
@@ -98,26 +97,28 @@ pub(crate) fn sha256_of_numbers(numbers: &[f32]) -> String {
     crate::checksum::hex(hash.finalize())
 }
 
-/// A plan as JSON by way of the text: a setting of 0.3 stays 0.3 instead of becoming the f64 nearest its f32.
+/// Converts a plan to JSON through text, so that 0.3 stays 0.3. A direct conversion would give the f64 nearest to the
+/// f32.
 pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
     serde_json::to_vec(plan).and_then(|plan| serde_json::from_slice(&plan)).expect("a plan is plain data")
 }
 
-/// How a run ended.
+/// The result of a run.
 pub(crate) struct RunResult {
     pub(crate) state: TrainState,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub(crate) interrupted: bool,
 }
 
 impl RunResult {
-    /// The weights to keep: stopped before the first evaluation, the average is the best there is.
+    /// Returns the weights to keep: the best ones, or the average if training was interrupted before the first
+    /// evaluation.
     pub(crate) fn params(&self) -> Params<f32> {
         if self.state.best.is_some() { self.state.best_params.clone() } else { self.state.average.clone() }
     }
 }
 
-/// `log.jsonl`: a line for each evaluation and for some steps.
+/// `log.jsonl`: one line for each evaluation and for every 50th step.
 struct RunLog {
     path: PathBuf,
     file: File,
@@ -125,11 +126,11 @@ struct RunLog {
 }
 
 impl RunLog {
-    /// Opens the log, keeping the `bytes` that belong to the checkpoint that is continued.
+    /// Opens the log and truncates it to the `bytes` written before the resumed checkpoint.
     fn open(path: &Path, bytes: u64) -> Result<RunLog> {
         if !matches!(EntryType::at(path), EntryType::Missing | EntryType::File) {
             let problem = tr!(
-                "expected the log of the run, found no file; move it away",
+                "expected the log file of the run, found something else; move it away",
                 "学習のログがあるべきところに、ファイルではないものがあります。別の場所に移してください"
             );
             return Err(Error::Output { path: path.to_owned(), problem });
@@ -151,7 +152,7 @@ impl RunLog {
     }
 }
 
-/// The work of a batch; 1 where it is not counted.
+/// The multiply–adds of a batch, or 1 for tasks that do not count them.
 fn batch_work(task: &dyn Trainable, batch: &[usize]) -> f64 {
     task.multiply_adds(batch).map_or(1.0, |work| work as f64)
 }
@@ -166,11 +167,11 @@ struct Run<'a> {
     loss: Option<f64>,
     micro_batches: MicroBatchGradients,
     watch: Option<FrameRecorder<'a>>,
-    /// Of a process that leads others.
+    /// Set if several processes share the run, and this one is the coordinator.
     worker_group: Option<&'a WorkerGroup>,
 }
 
-/// Trains in the folder `out`, from its newest checkpoint if asked to.
+/// Trains in the folder `out`, from its newest checkpoint if `options.resume` is set.
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
@@ -203,10 +204,8 @@ pub(crate) fn run(
     let (trained, all) = (start.layout().len(), task.layout().len());
     if trained != all {
         let (trained, all) = (format_thousands(trained), format_thousands(all));
-        let text = tr!(
-            "{trained} numbers are trained, in a model of {all}",
-            "学習するパラメータは {trained} 個です（モデル全体は {all} 個）"
-        );
+        let text =
+            tr!("{trained} of {all} parameters are trained", "全 {all} 個のパラメータのうち {trained} 個を学習します");
         observe(TrainEvent::Message(topic_label("model"), text));
     }
     let mut state = TrainState::new(start);
@@ -215,12 +214,12 @@ pub(crate) fn run(
             Some(loaded) => {
                 for problem in &loaded.damaged {
                     let text = tr!(
-                        "damaged checkpoint passed over: {problem}",
-                        "壊れたチェックポイントを飛ばしました: {problem}"
+                        "skipped a damaged checkpoint: {problem}",
+                        "破損したチェックポイントをスキップしました: {problem}"
                     );
                     observe(TrainEvent::Message(topic_label("note"), text));
                 }
-                let text = tr!("continuing after step {}", "ステップ {} の後から続けます", loaded.state.step);
+                let text = tr!("resuming after step {}", "ステップ {} の後から再開します", loaded.state.step);
                 observe(TrainEvent::Message(topic_label("note"), text));
                 (state, log_bytes) = (loaded.state, loaded.log_bytes);
             }
@@ -241,7 +240,7 @@ pub(crate) fn run(
         checkpoints,
         identity,
         loss: None,
-        // Helpers have gradients of their own.
+        // Workers have their own gradients.
         micro_batches: MicroBatchGradients::new(
             state.params.layout(),
             if options.crew.is_some() { 1 } else { task.settings().parts },
@@ -259,14 +258,14 @@ pub(crate) fn run(
     Ok(RunResult { state, interrupted })
 }
 
-/// Tells how much memory the run will hold at the most, and whether the machine has less.
+/// Reports the estimated peak memory, with a warning if the machine has less.
 pub(super) fn report_memory(bytes: usize, observe: &mut dyn FnMut(TrainEvent<'_>)) {
     let free = available_bytes();
     let shortage = match bytes as u64 > free {
         false => String::new(),
         true => {
             let free = format_bytes(free as f64);
-            tr!(", more than the {free} that are free", "（空きは {free} で、足りないおそれがあります）")
+            tr!(", more than the {free} available", "（空きは {free} で、足りないおそれがあります）")
         }
     };
     let mebibytes = format_thousands(bytes.div_ceil(1 << 20));
@@ -276,7 +275,7 @@ pub(super) fn report_memory(bytes: usize, observe: &mut dyn FnMut(TrainEvent<'_>
     ));
 }
 
-/// The bytes that the process will have held at the most when the task is done.
+/// Estimates the peak memory of the process over the whole task, in bytes.
 pub(super) fn estimated_peak_memory<T: Trainable + ?Sized>(task: &T) -> usize {
     let sizes =
         RunSizes { parameters: task.layout().len(), gradients: task.settings().parts, activations: task.activations() };
@@ -284,7 +283,7 @@ pub(super) fn estimated_peak_memory<T: Trainable + ?Sized>(task: &T) -> usize {
 }
 
 impl Run<'_> {
-    /// Says what is to come, by the steps that `pace` has seen.
+    /// Reports the estimates of time and memory, from the steps that `pace` has timed.
     fn report_estimate(
         &self,
         state: &TrainState,
@@ -311,7 +310,7 @@ impl Run<'_> {
         });
     }
 
-    /// Steps until the end, or until asked to stop: then `true`.
+    /// Runs the remaining steps. Returns `true` if training was interrupted.
     fn run_steps(
         &mut self,
         state: &mut TrainState,
@@ -323,8 +322,8 @@ impl Run<'_> {
         let mut pause = options.checkpoint_every;
         let mut tokens = 0;
         let mut pace = Some(StepTimer::new());
-        // Of the first epoch, whichever the run goes on with: another may have one batch more, and a run that is continued
-        // must end as it would have.
+        // Uses the batch count of epoch 0 for the schedule: later epochs may have one batch more, and a resumed run
+        // must follow the same schedule.
         let steps = self.task.batches(0, self.seed).len() as u64 * self.task.settings().epochs;
         while !state.is_done(self.task.settings()) {
             let batches = self.task.batches(state.epoch, self.seed);
@@ -382,7 +381,7 @@ impl Run<'_> {
         Ok(false)
     }
 
-    /// Learns from the batch that is next.
+    /// Computes loss and gradients for one batch.
     fn train_step(&mut self, state: &TrainState, batch: &[usize], step: u64) -> Result<StepOutput> {
         let _stage = stages::begin(stages::STEPS);
         let (task, seed, epoch) = (self.task, self.seed, state.epoch);
@@ -392,7 +391,7 @@ impl Run<'_> {
             let output =
                 leader.train_step(state.params.values(), at, count, self.micro_batches.grads_mut().values_mut());
             if output.is_err() {
-                // What was learnt so far is not lost with the helpers.
+                // Saves the progress before the error of the workers ends the run.
                 self.save_checkpoint(state)?;
             }
             return output;
@@ -403,10 +402,13 @@ impl Run<'_> {
         })
     }
 
-    /// Says what has happened to those who help.
+    /// Reports the messages of the worker group.
     fn report_worker_messages(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         if let Some(WorkerGroup::Coordinator(leader)) = self.worker_group {
-            leader.take_messages().into_iter().for_each(|text| observe(TrainEvent::Message(topic_label("crew"), text)));
+            leader
+                .take_messages()
+                .into_iter()
+                .for_each(|text| observe(TrainEvent::Message(topic_label("workers"), text)));
         }
     }
 
@@ -432,14 +434,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes the attention to the text that is watched, if there is one.
+    /// Logs the attention on the watched text, if there is one.
     fn record_attention(&mut self, state: &TrainState, params: &Params<f32>) -> Result<()> {
         let Some(watch) = &self.watch else { return Ok(()) };
         let frame = AttentionFrame { step: state.step, epoch: state.epoch, ..watch(params)? };
         self.log.write(json!({ "step": state.step, "epoch": state.epoch, FRAME_KEY: frame.to_json() }))
     }
 
-    /// Finds what stopped being a number first, and says what is left.
+    /// Builds the error for a value that is not finite. It names the cause and the last good checkpoint.
     fn not_finite_error(&self, state: &TrainState, batch: &[usize], problem: &str) -> Error {
         let bad = |params: &Params<f32>| {
             let found =
@@ -453,7 +455,7 @@ impl Run<'_> {
             ),
             None => tr!(
                 "the weights were finite, so the step itself overflowed (batch of {} rows, largest weight {:e}): the \
-                 learning rate {} is too high for these data",
+                 learning rate {} is too high for this data",
                 "重みは有限なので、このステップ自体で桁あふれが起きました（バッチ {} 行、最大の重み {:e}）。学習率 {} はこの\
                  データには高すぎます",
                 batch.len(),

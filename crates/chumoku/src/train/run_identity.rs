@@ -1,5 +1,5 @@
-//! The identity of a run: what decides its results. A checkpoint is continued by the same run alone; for another run, the error
-//! names the differences.
+//! The identity of a run: everything that decides its results. Only the same run may resume a checkpoint. For another
+//! run, the error names the differences.
 
 use crate::tr;
 use serde::{Deserialize, Serialize};
@@ -8,22 +8,22 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// The part of an identity that stands for the rows and their answers.
+/// The key of the rows and their answers.
 const DATA: &str = "data";
-/// The part that stands for the weights that training starts from.
+/// The key of the initial weights.
 const START: &str = "start";
-/// The part that stands for the tokenizer's vocabulary.
+/// The key of the tokenizer's vocabulary.
 const TOKENS: &str = "tokens";
 
-/// Differences that are named; the others are counted.
+/// The number of differences that a message names. The others are counted.
 const MAX_NAMED: usize = 4;
 
-/// What decides the results of a run.
+/// Everything that decides the results of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct RunIdentity {
-    /// The checksum of everything: runs that have the same are one run.
+    /// The checksum of everything. Two runs with the same fingerprint are the same run.
     pub(super) fingerprint: String,
-    /// The parts by name, for messages. Checkpoints of older versions have none.
+    /// The components by name, for messages. Checkpoints of older versions have none.
     #[serde(default)]
     parts: BTreeMap<String, String>,
 }
@@ -33,18 +33,18 @@ impl RunIdentity {
         RunIdentity { fingerprint, parts: BTreeMap::new() }
     }
 
-    /// Adds a part.
+    /// Adds a component.
     pub(super) fn with(mut self, name: &str, value: impl Display) -> RunIdentity {
         self.parts.insert(name.to_owned(), value.to_string());
         self
     }
 
-    /// Adds what stands for the rows and their answers.
+    /// Adds the rows and their answers, as a checksum.
     pub(super) fn with_data(self, data: &str) -> RunIdentity {
         self.with(DATA, checksum(data))
     }
 
-    /// Adds what tells the weights at the start from others beside the seed.
+    /// Adds a checksum of the initial weights, if they depend on more than the seed.
     pub(super) fn with_start(self, start: &str) -> RunIdentity {
         self.with(START, checksum(start))
     }
@@ -54,7 +54,7 @@ impl RunIdentity {
         self.with(TOKENS, checksum(tokens))
     }
 
-    /// Adds every value of a plan, which is JSON.
+    /// Adds every value of a plan in JSON.
     pub(super) fn with_plan(mut self, plan: &str) -> RunIdentity {
         let plan = serde_json::from_str(plan).unwrap_or(Value::Null);
         self.add_values("", &plan);
@@ -72,7 +72,7 @@ impl RunIdentity {
         }
     }
 
-    /// Says that a checkpoint or a trial of an `earlier` run cannot be continued by this one, and why.
+    /// Returns the message that this run cannot resume a checkpoint or trial of an `earlier` run, and why.
     pub(super) fn mismatch_message(&self, earlier: &RunIdentity, what: &str) -> String {
         let differences = self.differences(earlier);
         let differences = match differences.is_empty() {
@@ -80,12 +80,13 @@ impl RunIdentity {
             false => tr!(" ({})", "（{}）", differences.join(", ")),
         };
         tr!(
-            "{what} made with other data, settings or seed{differences}; give the same as then, or start over with --force",
+            "{what} made with other data, settings or seed{differences}; use the same ones again, or start over with \
+             --force",
             "{what}のデータ・設定・シードは今回と異なります{differences}。当時と同じものを指定するか、--force で最初からやり直してください"
         )
     }
 
-    /// What differs from an earlier run, as far as that says.
+    /// Lists the differences from an earlier run, if it recorded its components.
     fn differences(&self, earlier: &RunIdentity) -> Vec<String> {
         if earlier.parts.is_empty() {
             return Vec::new();
@@ -95,7 +96,7 @@ impl RunIdentity {
             names.filter(|name| self.parts.get(*name) != earlier.parts.get(*name)).collect();
         let has = |differing: &[&String], part: &str| differing.iter().any(|name| *name == part);
         if has(&differing, DATA) {
-            // Much is chosen from the data: what else differs may follow from it.
+            // Most settings are chosen from the data, so other differences may be consequences.
             differing.retain(|name| [DATA, "seed", "epochs", "precision"].contains(&name.as_str()));
         }
         let of =
@@ -126,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_names_what_differs() {
+    fn a_mismatch_message_names_the_differences() {
         let run = |data: &str, seed: u64, plan: &str| {
             RunIdentity::new("x".into()).with_data(data).with("seed", seed).with_plan(plan)
         };
@@ -142,7 +143,7 @@ mod tests {
         assert_eq!(differences(&run("b", 7, &plan(4, 32))), ["other rows", "seed: 42 then, 7 now"]);
         let older = RunIdentity::new("y".into());
         let said = run("a", 42, "{}").mismatch_message(&older, "the checkpoint was");
-        assert!(said.starts_with("the checkpoint was made with other data, settings or seed; give the same"), "{said}");
+        assert!(said.starts_with("the checkpoint was made with other data, settings or seed; use the same"), "{said}");
         let back: RunIdentity = serde_json::from_str(&serde_json::to_string(&then).unwrap()).unwrap();
         assert!(back.differences(&then).is_empty());
     }

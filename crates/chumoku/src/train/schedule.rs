@@ -1,9 +1,11 @@
-//! The learning rate over a run: linear warm-up, then a cosine down to a twentieth.
+//! The learning-rate schedule: linear warm-up, then a cosine decay to a twentieth.
 
-/// The learning rate of step `step` (from 1) of `steps`: `peak · step / warmup` while warming up, then
-/// `peak · (0.05 + 0.95 · (1 + cos(π · progress)) / 2)`.
+/// Returns the learning rate of step `step` (from 1) of `steps`:
 ///
-/// Source: Goyal et al. (2017) for warm-up, Loshchilov and Hutter, "SGDR" (2017) for the cosine.
+/// - during warm-up: `peak · step / warmup`
+/// - then: `peak · (0.05 + 0.95 · (1 + cos(π · progress)) / 2)`
+///
+/// Sources: Goyal et al. (2017) for warm-up; Loshchilov and Hutter, "SGDR" (2017) for the cosine.
 pub fn learning_rate(peak: f64, step: u64, warmup: u64, steps: u64) -> f64 {
     if step <= warmup {
         return peak * step as f64 / warmup.max(1) as f64;
@@ -17,7 +19,7 @@ mod tests {
     use super::learning_rate;
 
     #[test]
-    fn rises_then_falls() {
+    fn the_learning_rate_rises_then_falls() {
         let rate = |step| learning_rate(1.0, step, 10, 110);
         assert_eq!(rate(1), 0.1);
         assert_eq!(rate(10), 1.0);

@@ -1,8 +1,8 @@
-//! Which texts a model was trained on, so that `eval` can say that a file holds some of them.
+//! Hashes of the texts that a model was trained on. `eval` uses them to warn about training texts in a file.
 //!
-//! `trained-on.bin` holds a 64-bit number for each distinct text (but for case and white space) of the training and
-//! validation rows: the first eight bytes of the SHA-256 of the text, little-endian, ascending. No text can be read from
-//! it, but whoever has a text and the file can tell whether the model was trained on it. The file may be deleted.
+//! `trained-on.bin` holds one 64-bit number for each distinct text of the training and validation rows: the first eight
+//! bytes of the SHA-256 of the text, little-endian, ascending. Case and white space do not count. The file reveals no
+//! text, but tells for a given text whether the model was trained on it. It may be deleted.
 
 use crate::Result;
 use crate::data::normalize;
@@ -11,7 +11,7 @@ use chumoku_kernels::parallel;
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-/// The texts that a model was trained on, by their hashes.
+/// The hashes of the texts that a model was trained on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenTexts {
     /// Strictly ascending.
@@ -25,7 +25,7 @@ fn text_hash(text: &str) -> u64 {
 }
 
 impl SeenTexts {
-    /// Of these texts.
+    /// Hashes texts.
     pub fn from_texts(texts: &[&str]) -> SeenTexts {
         let mut hashes: Vec<u64> = parallel::map(texts, |text| text_hash(text));
         hashes.sort_unstable();
@@ -33,7 +33,7 @@ impl SeenTexts {
         SeenTexts { hashes }
     }
 
-    /// With these texts too.
+    /// Adds texts.
     #[must_use]
     pub fn with(self, texts: &[&str]) -> SeenTexts {
         let mut hashes = [self.hashes, SeenTexts::from_texts(texts).hashes].concat();
@@ -42,7 +42,7 @@ impl SeenTexts {
         SeenTexts { hashes }
     }
 
-    /// How many of these texts are among them.
+    /// Returns how many of `texts` are among them.
     pub fn count(&self, texts: &[&str]) -> usize {
         parallel::map(texts, |text| self.hashes.binary_search(&text_hash(text)).is_ok())
             .into_iter()
@@ -50,12 +50,12 @@ impl SeenTexts {
             .count()
     }
 
-    /// The bytes of the file.
+    /// The content of the file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         self.hashes.iter().flat_map(|hash| hash.to_le_bytes()).collect()
     }
 
-    /// Of a model folder; none if it does not say.
+    /// Reads the hashes of a model folder. `None` if the folder has none.
     ///
     /// # Errors
     /// If the file cannot be read, or is damaged.
@@ -72,8 +72,8 @@ impl SeenTexts {
         let hashes: Vec<u64> = parts.iter().map(|part| u64::from_le_bytes(*part)).collect();
         if !rest.is_empty() || !hashes.is_sorted_by(|a, b| a < b) {
             let problem = crate::tr!(
-                "expected ascending 64-bit numbers as `chumoku train` writes them, found something else in {} bytes; the \
-                 file may be deleted",
+                "expected ascending 64-bit numbers, as `chumoku train` writes them, found other content ({} bytes); \
+                 the file may be deleted",
                 "`chumoku train` が書いた昇順の 64 ビット整数ではありません（{} バイト）。このファイルは削除しても構いません",
                 bytes.len()
             );
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_known_again_but_for_case_and_space() {
+    fn texts_match_regardless_of_case_and_white_space() {
         let seen = SeenTexts::from_texts(&["A fine  day.", "a fine day.", "二度と行きません。"]);
         assert_eq!(seen.hashes.len(), 2);
         assert_eq!(seen.count(&["a FINE day. ", "another day", "二度と行きません。"]), 2);

@@ -1,6 +1,7 @@
-//! Settings that are otherwise chosen from the data, set by name: `dropout=0.2,inside-words=2-5`.
+//! Settings by name, such as `dropout=0.2,inside-words=2-5`, that override those chosen from the data.
 //!
-//! What [`super::tune`] tries is such a set, and `--settings` takes one: so whatever a search finds can be had again without it.
+//! [`super::tune`] tries such sets, and `--settings` accepts one. The result of a search can therefore be reproduced
+//! without the search.
 
 use super::{Plan, TrainingData};
 use crate::models::ClassifierConfig;
@@ -16,41 +17,41 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Setting {
-    /// Longest run of words that is a feature of the n-gram model.
+    /// The longest run of words that the n-gram model uses as a feature.
     Words,
-    /// Longest run of characters that is one, in scripts without spaces.
+    /// The longest run of characters that it uses, in scripts without spaces.
     Characters,
-    /// Shortest and longest run of characters inside words.
+    /// The shortest and the longest run of characters inside words.
     InsideWords,
-    /// Texts that must contain an n-gram.
+    /// The minimum number of texts that contain an n-gram.
     MinTexts,
-    /// The power of an n-gram's relevance for classes.
+    /// The exponent of an n-gram's relevance for classes.
     Relevance,
     /// The weight of the data against the n-gram model's penalty.
     C,
-    /// What the network's tokens are.
+    /// The kind of tokens that the network reads.
     Tokens,
-    /// How often a token must occur.
+    /// The minimum count of a token.
     MinCount,
-    /// The encoder's layers.
+    /// The number of encoder layers.
     Layers,
-    /// Its width, of which the feed-forward networks have twice as much.
+    /// The encoder's width. Its feed-forward networks are twice as wide.
     Width,
-    /// Its heads.
+    /// The number of attention heads.
     Heads,
-    /// The encoding of positions.
+    /// The positional encoding.
     Positions,
-    /// How a text's vectors become one.
+    /// The pooling of token vectors into a text vector.
     Pooling,
-    /// Share of numbers dropped, in embeddings, layers and head.
+    /// The dropout rate of embeddings, layers and head.
     Dropout,
-    /// Share of tokens left out of each training text.
+    /// Share of tokens dropped from each training text.
     TokenDropout,
     /// The highest learning rate.
     LearningRate,
-    /// Epochs at most.
+    /// The maximum number of epochs.
     Epochs,
-    /// Tokens in a batch, at most.
+    /// The maximum number of tokens in a batch.
     BatchTokens,
     /// Share of the target spread over all classes.
     LabelSmoothing,
@@ -58,15 +59,15 @@ pub enum Setting {
     WeightDecay,
 }
 
-/// What values a setting has.
+/// The kind of value of a setting, with its bounds.
 enum ValueKind {
-    /// Whole numbers.
+    /// An integer.
     Integer(u32, u32),
-    /// Numbers.
+    /// A real number.
     Real(f64, f64),
-    /// Two lengths, or none: ten times the one and the other, or 0.
+    /// A shortest and a longest length, encoded as ten times the first plus the second. 0 means none.
     Lengths,
-    /// One of some names, by its place.
+    /// One of several names, encoded as its index.
     Name(&'static [&'static str]),
 }
 
@@ -77,7 +78,7 @@ const POSITIONS: [PositionKind; 5] =
     [PositionKind::Sinusoidal, PositionKind::Rotary, PositionKind::Alibi, PositionKind::Learned, PositionKind::None];
 
 impl Setting {
-    /// All of them.
+    /// All settings.
     pub const ALL: [Setting; 20] = [
         Setting::Words,
         Setting::Characters,
@@ -127,19 +128,19 @@ impl Setting {
         }
     }
 
-    /// Its name in `--settings`.
+    /// The name in `--settings`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.spec().0
     }
 
-    /// Whether it is one of the n-gram model's.
+    /// Returns `true` for settings of the n-gram model.
     #[must_use]
     pub fn is_for_ngrams(self) -> bool {
         self <= Setting::C
     }
 
-    /// Whether it decides what the network is, rather than how it is trained: with a pretrained encoder that is decided.
+    /// Returns `true` for settings of the network's architecture. A pretrained encoder fixes them.
     #[must_use]
     pub fn is_for_architecture(self) -> bool {
         !self.is_for_ngrams() && self <= Setting::Pooling
@@ -186,7 +187,7 @@ impl Setting {
     }
 }
 
-/// Settings with their values; whatever is not among them is chosen from the data.
+/// Overrides of settings. All other settings are chosen from the data.
 ///
 /// ```
 /// use chumoku::train::Adjusted;
@@ -220,12 +221,12 @@ impl FromStr for SettingOverrides {
                 let known: Vec<&str> = Setting::ALL.iter().map(|setting| setting.name()).collect();
                 let known = known.join(", ");
                 return Err(tr!(
-                    "expected settings such as dropout=0.2,words=2, found “{name}”; there are {known}",
+                    "expected settings such as dropout=0.2,words=2, found “{name}”; the settings are {known}",
                     "dropout=0.2,words=2 のような設定が必要ですが、「{name}」です。使えるのは {known} です"
                 ));
             };
             if adjusted.0.insert(setting, setting.parse(value.trim())?).is_some() {
-                return Err(tr!("{name} is there twice", "{name} が 2 回あります"));
+                return Err(tr!("{name} is given twice", "{name} が 2 回指定されています"));
             }
         }
         Ok(adjusted)
@@ -233,13 +234,13 @@ impl FromStr for SettingOverrides {
 }
 
 impl SettingOverrides {
-    /// Whether nothing is set.
+    /// Returns `true` if no setting is overridden.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The settings.
+    /// The overridden settings.
     pub fn settings(&self) -> impl Iterator<Item = Setting> {
         self.0.keys().copied()
     }
@@ -260,21 +261,22 @@ impl SettingOverrides {
         other
     }
 
-    /// The settings that differ from those of another, or are not among them.
+    /// Returns the settings that are missing from `other` or have a different value there.
     pub(super) fn differences_from(&self, other: &SettingOverrides) -> SettingOverrides {
         SettingOverrides(
             self.0.iter().filter(|(key, value)| other.0.get(key) != Some(value)).map(|(k, v)| (*k, *v)).collect(),
         )
     }
 
-    /// The half that concerns the n-gram model, or the other.
+    /// Returns the settings of one ensemble member: the n-gram model, or the network.
     pub(super) fn for_member(&self, of_ngrams: bool) -> SettingOverrides {
         SettingOverrides(
             self.0.iter().filter(|(key, _)| key.is_for_ngrams() == of_ngrams).map(|(k, v)| (*k, *v)).collect(),
         )
     }
 
-    /// Refuses what a model has no use for: an n-gram model alone, or a network from a pretrained one.
+    /// Rejects settings that do not apply: those of a network for an n-gram model alone, or those of the architecture
+    /// for a pretrained network.
     ///
     /// # Errors
     /// If there is such a setting.
@@ -290,15 +292,15 @@ impl SettingOverrides {
             }
             if is_pretrained && setting.is_for_architecture() {
                 return refused(tr!(
-                    "--settings {name}: with --from this is as the pretrained model has it; leave it out",
-                    "--settings {name}: --from を指定すると、事前学習済みのモデルのものになります。指定を外してください"
+                    "--settings {name}: with --from, the pretrained model decides this; leave it out",
+                    "--settings {name}: --from を指定した場合は、事前学習済みモデルの値を使います。指定を外してください"
                 ));
             }
         }
         Ok(())
     }
 
-    /// How the n-gram model of these data is trained.
+    /// Returns the configuration of the n-gram model for this data.
     pub(super) fn ngram_config<A>(&self, data: &TrainingData<A>) -> NgramConfig {
         let mut config = NgramConfig::default_for(data.reads_pairs());
         let whole = |setting| self.get(setting).map(|value| value as usize);
@@ -307,7 +309,7 @@ impl SettingOverrides {
         scheme.characters = whole(Setting::Characters).unwrap_or(scheme.characters);
         if let Some(lengths) = whole(Setting::InsideWords) {
             scheme.inside_words = (lengths > 0).then_some((lengths / 10, lengths % 10));
-            // Who asks for them has them, however long the texts are.
+            // An explicit setting holds for texts of any length.
             config.inside_words_up_to = f64::INFINITY;
         }
         config.min_document_frequency = whole(Setting::MinTexts).map(|texts| texts as u32);
@@ -318,19 +320,19 @@ impl SettingOverrides {
         config
     }
 
-    /// What tokens are, and how often one must occur.
+    /// Returns the kind of tokens, and the minimum count of a token.
     pub(super) fn tokens(&self) -> (Option<TokenizationUnit>, Option<u64>) {
         let unit = self.get(Setting::Tokens).and_then(|place| TOKENS.get(place as usize).copied());
         (unit, self.get(Setting::MinCount).map(|count| count as u64))
     }
 
-    /// The sizes of a transformer that is trained from scratch.
+    /// Applies the settings of the architecture to a transformer that is trained from scratch.
     pub(super) fn apply_architecture(&self, model: &mut ClassifierConfig) {
         let whole = |setting| self.get(setting).map(|value| value as usize);
         if let BackboneConfig::Transformer(body) = &mut model.body {
             body.num_layers = whole(Setting::Layers).unwrap_or(body.num_layers);
             if let Some(width) = whole(Setting::Width) {
-                // Heads as wide as before, about.
+                // Keeps heads about as wide as before.
                 let heads = (width * body.num_heads / body.d_model).max(1);
                 body.num_heads = (1..=heads).rev().find(|heads| width.is_multiple_of(*heads)).unwrap_or(1);
                 (body.d_model, body.d_ff) = (width, 2 * width);
@@ -341,12 +343,12 @@ impl SettingOverrides {
         model.pooling = place(Setting::Pooling).and_then(|at| POOLINGS.get(at).copied()).unwrap_or(model.pooling);
     }
 
-    /// The encoding of positions.
+    /// Returns the positional encoding.
     pub(super) fn positions(&self) -> Option<PositionKind> {
         self.get(Setting::Positions).and_then(|place| POSITIONS.get(place as usize).copied())
     }
 
-    /// How the network is trained.
+    /// Applies the training settings of the network.
     pub(super) fn apply_training(&self, plan: &mut Plan) {
         if let Some(dropout) = self.get(Setting::Dropout).map(|share| share as f32) {
             let model = &mut plan.model;
@@ -376,9 +378,9 @@ impl SettingOverrides {
         settings.weight_decay = self.get(Setting::WeightDecay).unwrap_or(settings.weight_decay);
     }
 
-    /// The value that a plan has, of a setting of the network that a number says.
+    /// Returns the value of a setting in a plan, for numeric settings of the network.
     pub(super) fn value_in_plan(setting: Setting, plan: &Plan) -> Option<f64> {
-        // As people write them: an f32 of 0.3 is not the f64.
+        // Converts through text, since an f32 of 0.3 is not the f64 0.3.
         let short = |x: f32| x.to_string().parse().ok();
         let body = plan.model.body.transformer();
         match setting {
@@ -404,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read_as_they_are_written() {
+    fn settings_survive_formatting_and_parsing() {
         let text = "words=2,inside-words=2-6,min-texts=3,relevance=0.75,c=8,tokens=subwords,width=96,positions=rotary,\
                     pooling=max,dropout=0.2,learning-rate=0.0005";
         let adjusted: SettingOverrides = text.parse().unwrap();
@@ -417,7 +419,7 @@ mod tests {
             settings.parse::<SettingOverrides>().unwrap().ngram_config(&data)
         };
         assert_eq!(of("inside-words=none", "a text".into()).scheme.inside_words, None);
-        // What is not said is as usual, which is not the same for pairs.
+        // Unset settings keep their defaults, which differ for pairs.
         assert_eq!(of("", "a text".into()), NgramConfig::default());
         let of_pairs =
             ["", "characters=5", "relevance=0.75"].map(|settings| of(settings, crate::pair::join("a text", "another")));
@@ -426,7 +428,7 @@ mod tests {
             [(3, 0.0), (5, 0.0), (3, 0.75)]
         );
         for (text, part) in [
-            ("depth=2", "found “depth”; there are words, characters"),
+            ("depth=2", "found “depth”; the settings are words, characters"),
             ("words=0", "from 1 to 8, found 0"),
             ("words", "found nothing"),
             ("dropout=1", "from 0 to 0.9"),
@@ -440,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_reach_the_plan() {
+    fn overrides_are_applied_to_the_plan() {
         let shape = DataShape { lengths: &[10; 50], class_rows: &[25, 25], vocab_size: 100 };
         let adjusted: SettingOverrides =
             "layers=3,width=64,pooling=max,dropout=0.2,epochs=30,label-smoothing=0,learning-rate=0.002"

@@ -1,9 +1,9 @@
-//! Choices that a handful of validation rows cannot make. Cross-validation over all training and validation rows makes
-//! them (Stone, "Cross-validatory choice and assessment of statistical predictions", 1974). The model is then trained on
-//! all of these rows.
+//! Choices for small data, where a few validation rows are not enough. Cross-validation over all training and
+//! validation rows makes them (Stone, "Cross-validatory choice and assessment of statistical predictions", 1974). The
+//! model is then trained on all of these rows.
 //!
-//! A pretrained encoder can be used in two ways. All of it is fine-tuned, or it stays as it is, and a logistic regression
-//! learns from its vectors. The regression is often better with few rows. If there are many validation rows, they decide.
+//! A pretrained encoder can be used in two ways: fine-tuned, or frozen with a logistic regression on its vectors. The
+//! regression is often better with few rows. With many validation rows, these decide.
 
 use super::classifier_network::ClassifierNetwork;
 use super::classifier_task::ClassifierTask;
@@ -28,93 +28,93 @@ use ndarray::{Array2, Axis};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Rows up to which a regression is tried beside fine-tuning: with more, fine-tuning has always been better.
+/// The maximum number of rows for which a regression is tried. With more rows, fine-tuning has always been better.
 const MAX_REGRESSION_ROWS: usize = 10_000;
-/// Folds of networks that take steps.
+/// The number of folds for networks trained by gradient steps.
 const NETWORK_FOLDS: usize = 3;
 
-/// Standard errors by which the loss must fall before the second half of a predictor counts, and nats in all: a dozen rows
-/// agree by chance.
+/// The minimum decrease of the loss for which a second member is used: in standard errors, and in nats over all rows. A
+/// dozen rows may agree by chance.
 const MIN_STANDARD_ERRORS: f64 = 2.0;
 const MIN_NATS: f64 = 5.0;
-/// The share of the weights of a network from scratch that is of no clear use.
+/// The weight of a network from scratch without a clear benefit.
 const MIN_NETWORK_SHARE: f32 = 0.1;
 
-/// How the network of a predictor comes about.
+/// The way in which a network is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TrainingMethod {
-    /// By steps from random weights.
+    /// Gradient steps from random weights.
     Scratch,
-    /// By steps from a pretrained encoder.
+    /// Gradient steps from a pretrained encoder.
     FineTuning,
-    /// By a regression on the vectors of a pretrained encoder.
+    /// A regression on the vectors of a pretrained encoder.
     Regression,
 }
 
-/// How good the ways are, on rows that had no part in the weights.
+/// Scores of the training methods on held-out rows.
 #[derive(Clone, Debug)]
 pub(super) struct MethodChoice {
     pub(super) method: TrainingMethod,
-    /// The accuracy of the n-grams alone, if it was measured.
+    /// The accuracy of the n-grams alone, if measured.
     ngrams: Option<f64>,
-    /// The accuracy of the network that takes steps.
+    /// The accuracy of the network trained by gradient steps.
     steps: Option<f64>,
-    /// The accuracy of the regression, and the C that was chosen.
+    /// The accuracy of the regression, and its C.
     regression: Option<(f64, f64)>,
-    /// The rows that judged.
+    /// The number of held-out rows.
     rows: usize,
-    /// Folds; 1 where validation rows judged.
+    /// The number of folds; 1 if validation rows were used.
     folds: usize,
-    /// The most passes of the network, where it takes steps and was cross-validated.
+    /// The maximum number of epochs, for a cross-validated network trained by gradient steps.
     epochs: Option<u64>,
-    /// True if cross-validation chose their number.
+    /// True if cross-validation chose the number of epochs.
     are_epochs_chosen: bool,
-    /// How the halves are joined, where cross-validation decided that.
+    /// The blend of the members, if cross-validation chose it.
     blend: Option<BlendSummary>,
 }
 
-/// How the halves of a predictor are joined, and how good they are together.
+/// The blend of the ensemble members, and its scores.
 #[derive(Clone, Copy, Debug)]
 struct BlendSummary {
     blend: Blend,
-    /// Whether the second half is clearly of use.
+    /// True if the second member has a clear benefit.
     are_both_used: bool,
     macro_f1: f64,
     log_loss: f64,
 }
 
-/// The choice of cross-validation, and the rows to train on by it.
+/// The choice of cross-validation, and the data to train on.
 pub(super) struct SmallDataChoice {
     pub(super) choice: MethodChoice,
-    /// Training and validation rows as training rows.
+    /// Training and validation rows, merged into training rows.
     pub(super) data: TrainingData,
     pub(super) blend: BlendAndDecision,
     /// The weight of the data against the n-gram model's penalty.
     pub(super) c: f32,
-    /// The network, where it is a regression.
+    /// The network, if it is a regression.
     pub(super) network: Option<ClassifierNetwork>,
 }
 
-/// How the halves of a predictor are joined, and how their probabilities become answers.
+/// The blend of the ensemble members, and how probabilities become answers.
 pub(super) struct BlendAndDecision {
     pub(super) blend: Blend,
     pub(super) caution: AbstentionCalibration,
     /// The decision for macro-F1, for the report.
     pub(super) macro_f1_decision: Option<DecisionRule>,
-    /// The same, if it was asked for.
+    /// The same decision, if the caller requested it.
     pub(super) decision: Option<DecisionRule>,
 }
 
-/// A regression on an encoder's vectors, which was not compared with anything yet.
+/// A regression on an encoder's vectors that was not compared with other methods yet.
 pub(super) struct RegressionCandidate {
     network: ClassifierNetwork,
     c: f64,
-    /// Of the rows that judged, in the order of `judged`.
+    /// Log-probabilities of the held-out rows, in the order of `validated_rows`.
     log_p: LogP,
     validated_rows: Vec<usize>,
 }
 
-/// Whether a regression on the vectors of a pretrained encoder is to be tried.
+/// Returns `true` if a regression on the vectors of a pretrained encoder should be tried.
 fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
     let rows = data.train.len() + data.valid.len();
     let is_asked = match options.freeze {
@@ -126,8 +126,8 @@ fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
 }
 
 impl RegressionCandidate {
-    /// Solves the regression, if one is to be tried. C is chosen by the validation rows or, where they are few, by
-    /// cross-validation, and the regression then learns from all training rows of `data`.
+    /// Fits the regression, if it should be tried. The validation rows choose C, or cross-validation if there are few.
+    /// The regression is then fitted on all training rows of `data`.
     pub(super) fn fit(
         data: &TrainingData,
         options: &TrainOptions,
@@ -139,7 +139,7 @@ impl RegressionCandidate {
         }
         let mut network = ClassifierNetwork::with_linear_head(data, options)?;
         let Some(start) = &network.start else { return Ok(None) };
-        // A small encoder that was not made for vectors of texts has more to learn than a linear layer can.
+        // A small encoder without sentence vectors needs fine-tuning: a linear layer is not enough.
         let is_small = network.plan.model.body.transformer().is_none_or(optimizer_defaults::is_small_encoder);
         if options.freeze.is_none() && is_small && !start.pooling.1 {
             return Ok(None);
@@ -155,7 +155,7 @@ impl RegressionCandidate {
         let framed = InputFraming { frame: network.tokenizer.special_tokens(), max_tokens: network.plan.max_tokens() };
         let mut vectors = inference::vectors(&model, &params, framed, &tokens)?;
         drop(params);
-        // Of length 1 on average, as `embed` makes each: C means the same then for all encoders.
+        // Scales vectors to a mean length of 1, so that C has the same meaning for all encoders.
         let square = vectors.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / vectors.nrows().max(1) as f64;
         if !square.is_finite() || square == 0.0 {
             return Err(Error::NotFinite(tr!(
@@ -194,21 +194,21 @@ impl RegressionCandidate {
         Ok(Some(RegressionCandidate { network, c: chosen.c, log_p: chosen.log_probabilities, validated_rows: judged }))
     }
 
-    /// The log-probabilities in the order of the rows, where all were judged.
+    /// Returns the log-probabilities in row order, if all rows were held out once.
     fn log_p_by_row(&self) -> LogP {
         let mut all = vec![Vec::new(); self.validated_rows.len()];
         self.validated_rows.iter().zip(&self.log_p).for_each(|(&row, log_p)| all[row].clone_from(log_p));
         all
     }
 
-    /// The share of rows that it gets right, and C.
+    /// Returns the accuracy and C.
     fn figures(&self, labels: &[u32]) -> (f64, f64) {
         let labels: Vec<u32> = self.validated_rows.iter().map(|&row| labels[row]).collect();
         (accuracy(&self.log_p, &labels), self.c)
     }
 }
 
-/// Chooses between the ways, and how the halves are joined, by cross-validation. None if validation rows can do it.
+/// Chooses the training method and the blend by cross-validation. Returns `None` if there are enough validation rows.
 pub(super) fn choose_by_cross_validation(
     data: &TrainingData,
     options: &TrainOptions,
@@ -227,7 +227,7 @@ pub(super) fn choose_by_cross_validation(
     let steps = match is_decided {
         true => None,
         false => match NetworkCrossValidation::run(&merged, options, stop, observe) {
-            // Training on all rows comes to the same, and can say more about it.
+            // Training on all rows fails as well, with a better error message.
             Err(Error::NotFinite(_)) => return Ok(None),
             steps => Some(steps?),
         },
@@ -272,8 +272,8 @@ pub(super) fn choose_by_cross_validation(
     Ok(Some(SmallDataChoice { choice, data: merged, blend: joint, c: ngrams.c, network }))
 }
 
-/// Of a fine-tuned network and a regression, each judged on all rows, the one to take: fine-tuning only if it is better by
-/// more than its standard error.
+/// Chooses between a fine-tuned network and a regression, both scored on all rows. Fine-tuning must be better by more
+/// than its standard error.
 fn better_method(steps: &LogP, regression: &LogP, labels: &[u32]) -> TrainingMethod {
     let right = |log_p: &LogP| log_p.iter().zip(labels).map(|(row, &label)| largest(row) == label).collect::<Vec<_>>();
     let difference = Difference::of(&right(steps), &right(regression));
@@ -282,7 +282,7 @@ fn better_method(steps: &LogP, regression: &LogP, labels: &[u32]) -> TrainingMet
     if is_clear { TrainingMethod::FineTuning } else { TrainingMethod::Regression }
 }
 
-/// Takes the regression in place of the network that was trained by steps, if it is better on the validation rows.
+/// Replaces the network by the regression if that is better on the validation rows.
 pub(super) fn choose_by_validation(
     whole: TrainedEnsemble,
     candidate: RegressionCandidate,
@@ -312,7 +312,7 @@ pub(super) fn choose_by_validation(
     Ok((whole, choice))
 }
 
-/// The choice of a regression that was asked for.
+/// Returns the choice of a regression that the caller requested.
 pub(super) fn requested_regression(
     candidate: RegressionCandidate,
     data: &TrainingData,
@@ -338,8 +338,9 @@ fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
     right as f64 / labels.len().max(1) as f64
 }
 
-/// Returns the weights of the halves, and whether both are used. A pretrained network decides alone, and n-grams almost
-/// alone; the other half joins only if the loss falls clearly. `weights` say how much each row counts.
+/// Returns the weights of the members, and whether both are used. A pretrained network alone is the default, or nearly
+/// the n-grams alone for a network from scratch. The other member joins only if the loss falls clearly. `weights` are
+/// the weights of the rows.
 fn fit_blend(
     [network, ngrams]: [&LogP; 2],
     labels: &[u32],
@@ -369,17 +370,17 @@ fn fit_blend(
     if is_clear { (both, true) } else { (alone, false) }
 }
 
-/// Out-of-fold predictions of networks that take steps.
+/// Out-of-fold predictions of networks trained by gradient steps.
 struct NetworkCrossValidation {
     epochs: u64,
-    /// True if the loss of held-out rows chose their number, and neither the caller nor the plan.
+    /// True if the loss on held-out rows chose the number of epochs, rather than the caller or the plan.
     are_epochs_chosen: bool,
     log_p: LogP,
 }
 
 impl NetworkCrossValidation {
-    /// Trains a network for each fold. Unless the caller says how many epochs, or the plan goes through all of them, the
-    /// epoch of the least loss is the last one.
+    /// Trains a network for each fold. The epoch with the lowest loss becomes the last one, unless the caller or the
+    /// plan fixes the number of epochs.
     fn run(
         data: &TrainingData,
         options: &TrainOptions,
@@ -422,7 +423,7 @@ impl NetworkCrossValidation {
     }
 }
 
-/// Trains in memory, without a log or checkpoints. `observe` is given the averaged weights after each epoch.
+/// Trains in memory, without a log or checkpoints. `observe` receives the averaged weights after each epoch.
 fn train_in_memory(
     task: &ClassifierTask<'_>,
     seed: u64,
@@ -468,14 +469,14 @@ impl TrainingMethod {
     }
 }
 
-/// Says which way of training was taken and why, by what `metrics.json` holds. Returns `None` if there was no choice.
+/// Describes the training method and the reason for it, from `metrics.json`. Returns `None` if there was no choice.
 #[must_use]
 pub fn choice_sentence(metrics: &Value) -> Option<String> {
     MethodChoice::of_metrics(metrics).map(|choice| choice.sentence())
 }
 
 impl MethodChoice {
-    /// Reads the choice from what `metrics.json` holds.
+    /// Reads the choice from `metrics.json`.
     fn of_metrics(metrics: &Value) -> Option<MethodChoice> {
         let found = &metrics["choice"];
         let ways = [TrainingMethod::Scratch, TrainingMethod::FineTuning, TrainingMethod::Regression];
@@ -503,12 +504,12 @@ impl MethodChoice {
         })
     }
 
-    /// Passes of the network, where it was cross-validated.
+    /// The number of epochs of a cross-validated network.
     pub(super) fn epochs(&self) -> Option<u64> {
         self.epochs
     }
 
-    /// Says which way was taken, and why.
+    /// Describes the training method and the reason for it.
     pub(super) fn sentence(&self) -> String {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let how = match self.folds {
@@ -536,8 +537,8 @@ impl MethodChoice {
         let figures = figures.collect::<Vec<_>>().join(lang().pick(", ", "、"));
         let way = match self.method {
             TrainingMethod::Scratch => lang().pick("the network is used", "ネットワークを使います"),
-            TrainingMethod::FineTuning => lang().pick("fine-tuning is taken", "ファインチューニングを採用しました"),
-            TrainingMethod::Regression => lang().pick("the regression is taken", "回帰を採用しました"),
+            TrainingMethod::FineTuning => lang().pick("fine-tuning is used", "ファインチューニングを採用しました"),
+            TrainingMethod::Regression => lang().pick("the regression is used", "回帰を採用しました"),
         };
         let taken = match self.blend {
             Some(BlendSummary { blend: Blend { attention: 0.0, .. }, .. }) => {
@@ -554,7 +555,7 @@ impl MethodChoice {
         tr!("{taken}, {how}: {figures}", "{taken}（{how}: {figures}）")
     }
 
-    /// The macro-F1 and the mean loss of rows that had no part in the weights, where cross-validation joined the halves.
+    /// The macro-F1 and the mean loss on held-out rows, if cross-validation chose the blend.
     pub(super) fn held_out(&self) -> Option<Value> {
         self.blend.map(|joined| json!({ "macro_f1": joined.macro_f1, "log_loss": joined.log_loss }))
     }
@@ -564,7 +565,7 @@ impl MethodChoice {
         tr!("\n## Choice\n\n{}.\n", "\n## 選択\n\n{}。\n", self.sentence())
     }
 
-    /// What `metrics.json` holds of it.
+    /// The entry `choice` of `metrics.json`.
     pub(super) fn to_json(&self) -> Value {
         json!({
             "taken": self.method.name(),
@@ -587,7 +588,7 @@ mod tests {
     use super::*;
     use chumoku_kernels::Philox;
 
-    /// Log-probabilities of three classes: rows of which `is_right` says so lean to their label, the others to the next class.
+    /// Log-probabilities of three classes that favor the label where `is_right` is true, and otherwise the next class.
     fn leaning(labels: &[u32], is_right: impl Fn(usize) -> bool) -> LogP {
         let of_row = |(row, &label): (usize, &u32)| {
             let class = if is_right(row) { label } else { (label + 1) % 3 };
@@ -610,13 +611,13 @@ mod tests {
                 TrainingMethod::FineTuning
             ]
         );
-        // Right on other rows, and on one more in all: that is chance.
+        // Right on other rows, and on one more row in total: this may be chance.
         let others = leaning(&labels, |row| row % 10 >= 4 || row == 0);
         assert_eq!(super::better_method(&others, &regression, &labels), TrainingMethod::Regression);
     }
 
     #[test]
-    fn a_half_joins_the_other_only_if_the_loss_falls_clearly() {
+    fn a_second_member_is_used_only_if_the_loss_falls_clearly() {
         let labels: Vec<u32> = (0..90).map(|row| row % 3).collect();
         let random = Philox::new(5, 1);
         let noise: LogP = (0..90).map(|row| log_softmax(&[0, 1, 2].map(|k| random.normal(8 * row + k)))).collect();
@@ -625,7 +626,7 @@ mod tests {
         assert!(!are_both_used && of_ngrams.attention < 0.12 * of_ngrams.ngrams, "{of_ngrams:?}");
         let (of_network, are_both_used) = fit_blend([&right, &noise], &labels, None, true);
         assert!(!are_both_used && of_network.ngrams == 0.0 && of_network.attention > 0.5, "{of_network:?}");
-        // Each knows half of the rows, and says nothing of the others.
+        // Each member knows half of the rows, and is undecided on the others.
         let half = |odd: bool| -> LogP {
             let says = |row: usize| if (row % 2 == 1) == odd { 2.0 } else { 0.0 };
             let of_row = |(row, &label): (usize, &u32)| {

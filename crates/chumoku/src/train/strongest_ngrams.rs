@@ -1,4 +1,4 @@
-//! The n-grams that speak most for each class, by name: a model folder has only their hashes.
+//! The strongest n-grams of each class, as text: a model folder has only their hashes.
 
 use super::TrainingData;
 use crate::lang::{escape_markdown, sanitize};
@@ -6,14 +6,14 @@ use crate::ngram::{NgramModel, NgramTarget, label_ids_of};
 use crate::{stages, tr};
 use serde_json::{Map, Value, json};
 
-/// N-grams of each class.
+/// The number of n-grams per class.
 const NGRAMS_PER_CLASS: usize = 10;
 
-/// Training texts that are looked at, at most.
+/// The maximum number of training texts to search.
 const MAX_TEXTS: usize = 10_000;
 
-/// For each class or label, the n-grams that speak most for it in its training texts: what the n-gram model adds to its score for
-/// them on average there, less the mean of what it adds to the others.
+/// Returns the strongest n-grams of each class or label in its training texts. The strength of an n-gram is its mean
+/// contribution to the score of the class, minus its mean contribution to the other classes.
 pub(super) fn strongest_ngrams<A: NgramTarget>(model: Option<&NgramModel>, data: &TrainingData<A>) -> Value {
     model.map_or(Value::Null, |model| {
         by_class(model, &data.labels, &data.train.texts, &label_ids_of(&data.train.labels))
@@ -37,7 +37,7 @@ pub(super) fn strongest_section(strongest: &Value) -> String {
     let mut out = String::new();
     for (label, ngrams) in strongest.as_object().into_iter().flatten() {
         let names = ngrams.as_array().into_iter().flatten().filter_map(|of| of["ngram"].as_str());
-        // Within backticks nothing can be escaped.
+        // Backticks and pipes cannot be escaped within backticks.
         let plain = |name: &str| sanitize(&name.replace(['`', '|'], "")).trim().to_owned();
         let names = names.map(plain).filter(|name| !name.is_empty());
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
@@ -47,7 +47,8 @@ pub(super) fn strongest_section(strongest: &Value) -> String {
         return out;
     }
     tr!(
-        "\n## What speaks for each class\n\nThe strongest n-grams of the n-gram model (`_` is the end of a word):\n\n| class | n-grams |\n|---|---|\n{out}",
+        "\n## Strongest n-grams of each class\n\nThe n-gram model weighs these n-grams most (`_` is the end of a \
+         word):\n\n| class | n-grams |\n|---|---|\n{out}",
         "\n## 各クラスの手がかり\n\nn-gram モデルで最も強い n-gram です（`_` は語の終わり）。\n\n| クラス | n-gram |\n|---|---|\n{out}"
     )
 }

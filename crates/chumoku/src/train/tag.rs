@@ -1,5 +1,10 @@
-//! Training a tagger: a conditional random field over the words or characters of texts (`tag/choose.rs`) and, from a pretrained
-//! encoder, a network beside it (`tag/network.rs`).
+//! Training a tagger: a conditional random field (CRF) over the words or characters of texts, and optionally a network
+//! that starts from a pretrained encoder.
+//!
+//! - `card`: the dictionary baseline and the model card
+//! - `continued_training`: old and new rows of a tagger
+//! - `crf_settings`: settings of the CRF, chosen on the validation rows
+//! - `network`: the network of a tagger
 
 mod card;
 mod continued_training;
@@ -27,31 +32,32 @@ use sha2::{Digest, Sha256};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a tagger is trained, chosen and tested on.
+/// The data to train, select and test a tagger.
 #[derive(Clone, Debug)]
 pub struct TaggerData {
     /// The kinds of spans, sorted.
     pub labels: Vec<String>,
-    /// Whether each word has a label.
+    /// True if every word has a label.
     pub each_word: bool,
-    /// What gets a label.
+    /// The unit that gets a label.
     pub unit: SpanUnit,
-    /// To learn from.
+    /// Rows for training.
     pub train: Vec<SpanExample>,
-    /// To choose by.
+    /// Rows for choices, such as the best epoch.
     pub valid: Vec<SpanExample>,
-    /// To report.
+    /// Rows for the reported scores.
     pub test: Vec<SpanExample>,
-    /// What was odd, for the report.
+    /// Notes on peculiarities of the data, for the report.
     pub notes: Vec<String>,
-    /// The files that the rows are of, one after the other; none if they cannot be read again.
+    /// The files of the rows, in order. Empty if they cannot be read again.
     pub sources: Vec<DataSource>,
-    /// Where a tagger is trained further, what it is compared on.
+    /// The rows to compare the tagger with its base model on, in continued training.
     pub further: Option<ContinuedTaggerData>,
 }
 
 impl TaggerData {
-    /// Parts of the files given: validation and test rows are split off the training file where they have no file of their own.
+    /// Builds the data from files. Validation and test rows without a file of their own are split off the training
+    /// file.
     ///
     /// # Errors
     /// If there are too few rows, no spans, or spans of kinds that the training file does not have.
@@ -60,7 +66,7 @@ impl TaggerData {
         TaggerData::split_files(train, [valid, test], train.kinds().into_keys().map(str::to_owned).collect())
     }
 
-    /// The same with these kinds, which are all there are.
+    /// Builds the data for a complete list of kinds.
     fn split_files(
         train: &SpanDataset,
         [valid, test]: [Option<&SpanDataset>; 2],
@@ -118,13 +124,13 @@ impl TaggerData {
         parallel::map(&parts.concat(), sentence)
     }
 
-    /// The label of each unit of a row.
+    /// Returns the label of each unit of a row.
     fn unit_labels(&self, row: &SpanExample, units: &[Range<usize>]) -> Vec<usize> {
         let places = unit_positions(&row.text, units);
         let mut free = 0;
         let mut spans = Vec::new();
         for span in &row.spans {
-            // Units that a span shares with the one before are that one's.
+            // A unit shared by two spans belongs to the first.
             let first = places.partition_point(|place| place.1 <= span.start).max(free);
             let end = places.partition_point(|place| place.0 < span.end);
             if first < end {
@@ -136,7 +142,7 @@ impl TaggerData {
         self.tags().encode(units.len(), &spans)
     }
 
-    /// SHA-256 of all texts and spans, in order.
+    /// The SHA-256 of all texts and spans, in order.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for rows in [&self.train, &self.valid, &self.test] {
@@ -156,25 +162,25 @@ impl TaggerData {
     }
 }
 
-/// How a run ended.
+/// The result of training a tagger.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TaggerOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: TextTagger,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
     /// Scores on the test rows.
     pub test: SpanScores,
-    /// Scores on the same rows of the conditional random field alone and of the network alone, where there is a network.
+    /// Scores on the same rows of the CRF alone and of the network alone, if there is a network.
     pub parts: Option<[SpanScores; 2]>,
-    /// Scores on the same rows of marking what was a span in training, wherever it stands.
+    /// Scores on the same rows of a dictionary, which marks every name that was a span in training.
     pub dictionary: SpanScores,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
-/// A network that was trained, and how.
+/// A trained network with its plan and run.
 struct TrainedTaggerNetwork {
     network: TaggerNetwork,
     plan: TaggerPlan,
@@ -183,16 +189,20 @@ struct TrainedTaggerNetwork {
 
 /// Trains a tagger and writes the model folder `out`.
 ///
-/// Of three settings and so many epochs of the conditional random field the best on the validation rows are taken. With
-/// [`TrainOptions::from`](super::TrainOptions::from) a pretrained encoder learns to tell the same of each unit, with the
-/// promises of [`train`](super::train); how much the two count is fitted on the validation rows. At the end the conditional
-/// random field is trained once more, on these rows too. Where data has [old rows](TaggerData::further) beside new ones, that folder is the
-/// tagger which is trained further: its network goes on from its weights, its random field is fitted anew, and what became of both is
-/// reported.
+/// Three settings of the CRF are tried; the settings and number of epochs that are best on the validation rows are
+/// used.
+///
+/// With [`TrainOptions::from`](super::TrainOptions::from), a pretrained encoder is also fine-tuned to predict the
+/// labels, as reproducibly as [`train`](super::train). The blend of both is fitted on the validation rows. Finally, the
+/// CRF is refitted with these rows.
+///
+/// If the data has [old rows](TaggerData::continued), that folder is the base tagger for continued training. Its
+/// network continues from its weights, its CRF is trained from scratch, and the report compares both taggers.
 ///
 /// # Errors
-/// If the folder cannot be written, a checkpoint does not fit, or a loss is no longer finite; [`Error::Interrupted`] when
-/// `stop` was set before there was a network to save: nothing has been written then.
+/// If the folder cannot be written, a checkpoint does not fit, or a loss is no longer finite.
+///
+/// [`Error::Interrupted`] if `stop` was set before there was a network to save. Nothing has been written then.
 pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerOutcome> {
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
@@ -204,7 +214,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let encoder = options.from.as_deref().filter(|_| before.as_ref().is_none_or(|before| before.tagger.has_network()));
     let encoder = encoder.map(|folder| (folder, before.as_ref()));
     if let (Some(WorkerGroup::Worker(_)), Some(encoder)) = (&options.crew, encoder) {
-        // The random field is the leader's.
+        // Only the coordinator trains the CRF.
         return network::train_network(data, encoder, (&options, out, stop), observe).and(Err(Error::WorkerFinished));
     }
     let choice = choose_crf_settings(data, &options, stop, observe)?;
@@ -225,7 +235,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
                 network::train_network(data, encoder, (&options, out, stop), observe)?;
             let mut model = TextTagger { config, crf, network: None };
             network.config.blend = fit_tagger_blend(&model, &network, data)?;
-            // Whoever interrupted the run does not wait for that.
+            // An interrupted run ends without refitting.
             if !ended.interrupted {
                 model.crf = fit_crf(data, &all, choice, options.seed, stop)?;
             }
@@ -239,7 +249,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let alone = [TaggerBlend::CRF, TaggerBlend::NETWORK];
     let alone = if model.has_network() { &alone[..] } else { &[] };
     let mut scores = model.score_with_blends(rows, &[&[model.blend()][..], alone].concat(), options.seed)?;
-    // None without a network.
+    // `None` without a network.
     let parts: Option<[SpanScores; 2]> = scores.split_off(1).try_into().ok();
     let test = scores.remove(0);
     let dictionary = card::dictionary_scores(data, rows, options.seed);
@@ -304,7 +314,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     Ok(TaggerOutcome { model, metrics, test, parts, dictionary, interrupted })
 }
 
-/// A conditional random field of these rows.
+/// Fits a CRF on these rows.
 fn fit_crf(data: &TaggerData, rows: &[&[SpanExample]], choice: CrfChoice, seed: u64, stop: &AtomicBool) -> Result<Crf> {
     let corpus = Corpus::new(data.sentences(rows), data.tags());
     let mut fit = CrfTrainer::new(&corpus, choice.settings, seed);
@@ -317,7 +327,7 @@ fn fit_crf(data: &TaggerData, rows: &[&[SpanExample]], choice: CrfChoice, seed: 
     Ok(fit.into_model())
 }
 
-/// How much the two halves count, by the validation rows.
+/// Fits the blend of CRF and network on the validation rows.
 fn fit_tagger_blend(model: &TextTagger, network: &TaggerNetwork, data: &TaggerData) -> Result<TaggerBlend> {
     let cut = model.rows_with_units(&data.valid);
     let of_network = network.log_probabilities(&cut)?;
@@ -333,7 +343,7 @@ fn fit_tagger_blend(model: &TextTagger, network: &TaggerNetwork, data: &TaggerDa
     Ok(TaggerBlend::fit(&model.crf, data.tags(), &rows))
 }
 
-/// Says how many spans begin or end within a word, if any do.
+/// The warning about spans that begin or end within a word, if any.
 fn split_words_note(data: &SpanDataset, unit: SpanUnit) -> Option<String> {
     let cut = |row: &SpanExample| -> Vec<Span> {
         let places = unit_positions(&row.text, &units_of_row(row, unit));
@@ -351,14 +361,14 @@ fn split_words_note(data: &SpanDataset, unit: SpanUnit) -> Option<String> {
     let shown: String = data.examples[row].text.chars().skip(start).take(end - start).collect();
     let (shown, place) = (quote(&shown), data.location(row));
     Some(tr!(
-        "warning: {n} of {of} spans begin or end within a word, such as {shown} ({place}, {start} to {end}): whole words are learnt; places \
-         count characters, not bytes or UTF-16 units",
+        "warning: {n} of {of} spans begin or end within a word, such as {shown} ({place}, {start} to {end}): training \
+         uses whole words; positions count characters, not bytes or UTF-16 units",
         "警告: {of} 個のスパンのうち {n} 個は単語の途中で始まるか終わります（{place} の {start}〜{end}、{shown} など）。単語全体を学習します。\
          位置は文字数で、バイト数や UTF-16 の単位数ではありません"
     ))
 }
 
-/// Where each unit begins and ends, in characters.
+/// Returns the start and end of each unit, in characters.
 fn unit_positions(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
     let (mut bytes, mut characters) = (0, 0);
     let mut place = |unit: &Range<usize>| {
@@ -372,7 +382,7 @@ fn unit_positions(text: &str, units: &[Range<usize>]) -> Vec<(usize, usize)> {
 
 fn not_finite() -> Error {
     Error::NotFinite(tr!(
-        "training: the likelihood of a text is not a number; try fewer passes with --epochs",
-        "学習中に、テキストの尤度が数値になりませんでした。--epochs で学習の回数を減らしてみてください"
+        "training: the likelihood of a text is not finite; try fewer epochs with --epochs",
+        "学習中に、テキストの尤度が有限の値になりませんでした。--epochs でエポック数を減らしてみてください"
     ))
 }

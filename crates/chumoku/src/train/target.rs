@@ -1,4 +1,4 @@
-//! What a classifier learns to answer: one class a text, any number of labels, or a number.
+//! The targets of a classifier: one class a text, any number of labels, or a number.
 
 use super::micro_batches::StepOutput;
 use super::quick_scores;
@@ -18,9 +18,9 @@ use chumoku_kernels::CrossEntropy;
 use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 
-/// An answer that a network is trained to give.
+/// An answer that a network can be trained to give.
 pub(super) trait ClassifierTarget: ReplayTarget {
-    /// The loss of some texts, packed, with their answers, and how much each counts; its gradient is added.
+    /// Computes the loss of packed texts with their answers and optional row weights, and adds its gradient to `grads`.
     fn learn(
         model: &Classifier,
         params: &Params<f32>,
@@ -31,16 +31,16 @@ pub(super) trait ClassifierTarget: ReplayTarget {
         grads: &mut Params<f32>,
     ) -> Result<StepOutput>;
 
-    /// What the last layer's bias begins with, by how many of the rows have each class or label; zeros if absent.
+    /// Returns the initial bias of the last layer, given the number of rows of each class or label. `None` means zeros.
     fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>>;
 
-    /// Scores logits, (texts, outputs), on these rows.
+    /// Evaluates logits, (texts, outputs), on these rows.
     fn evaluate(logits: &Array2<f32>, rows: &Rows<Self>, data: &TrainingData<Self>, is_held_out: bool) -> Evaluation;
 
-    /// The same of the n-gram model's logits, behind what else is said of it.
+    /// Summarizes the validation scores of the n-gram model's logits, as the end of a sentence.
     fn said(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> String;
 
-    /// The one figure by which linear models are compared.
+    /// The metric for comparing linear models.
     fn worth(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> Metric;
 }
 
@@ -103,7 +103,7 @@ impl ClassifierTarget for u32 {
     }
 }
 
-/// Micro-F1 at the threshold that is best on these rows, and the mean −ln p of a row's labels.
+/// Returns the micro-F1 at the best threshold for these rows, and the mean −ln p of a row's labels.
 fn best_micro_f1(logits: &[&[f32]], (answers, weights): (&[Vec<u32>], Option<&[f32]>), labels: usize) -> (f64, f64) {
     let probabilities: Vec<Vec<f32>> = logits.iter().map(|row| row.iter().map(|&z| sigmoid(z)).collect()).collect();
     let thresholds = fit_thresholds(&probabilities, answers, weights, labels);
@@ -131,7 +131,7 @@ impl ClassifierTarget for Vec<u32> {
     }
 
     fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
-        // Most labels are rare: from even odds the first epochs would learn nothing but that.
+        // Most labels are rare: from even odds, the first epochs would learn nothing else.
         let log_odds = |&n: &usize| ((n as f64 + 0.5) / ((rows - n) as f64 + 0.5)).ln() as f32;
         Some(class_rows.iter().map(log_odds).collect())
     }
@@ -156,7 +156,7 @@ impl ClassifierTarget for Vec<u32> {
     }
 }
 
-/// The mean absolute error and the mean loss of a row.
+/// Returns the mean absolute error and the mean loss of a row.
 fn number_error(
     logits: &[&[f32]],
     (answers, weights): (&[NumberLabel], Option<&[f32]>),

@@ -1,4 +1,4 @@
-//! The model cards of translators and language models: what a stranger needs to know before using them.
+//! The model cards of translators and language models, for readers who do not know the model.
 
 use super::TrainState;
 use super::card::interruption_note;
@@ -13,12 +13,12 @@ use crate::text_translator::TextTranslator;
 use crate::tr;
 use std::fmt::Write;
 
-/// What there is to say of a run beside its model and its data.
+/// The facts of a run for its card, besides the model and the data.
 pub(super) struct RunFacts<'a> {
     pub(super) state: &'a TrainState,
     pub(super) interrupted: bool,
     pub(super) seed: u64,
-    /// The part that the scores are on: `test`, `valid` or `train`.
+    /// The part that the scores are computed on: `test`, `valid` or `train`.
     pub(super) scored_on: &'a str,
     pub(super) data_sha256: &'a str,
     pub(super) tokens: TokenizationUnit,
@@ -46,7 +46,7 @@ pub(super) fn translator(
     let (layers, more) = (config.encoder.num_layers, config.num_decoder_layers);
     card += &tr!(
         "A transformer encoder–decoder ({layers} + {more} layers, width {}, {} heads, {} parameters; its tokens are {}) \
-         trained from scratch with Chumoku {}. It turns texts of the kind “{source}” into “{target}”.\n\n",
+         trained from scratch with Chumoku {}. It converts “{source}” texts into “{target}”.\n\n",
         "トランスフォーマーのエンコーダー・デコーダー（{layers} + {more} 層、幅 {}、ヘッド {}、パラメータ {}、トークンは{}）を \
          Chumoku {} でゼロから学習したものです。“{source}” のテキストを “{target}” に変えます。\n\n",
         config.encoder.d_model,
@@ -90,8 +90,8 @@ pub(super) fn translator(
     }
     card + &tr!(
         "\n## Limits\n\nThe model knows nothing but its training pairs. Translations of texts in another language, \
-         style or subject mean little, and the model does not say so. The end of a text of more than {} tokens is left \
-         out; the number of such texts is reported. Attention shows where the model looks, not why it decides.\n\n## \
+         style or subject mean little, and the model does not say so. Texts of more than {} tokens are truncated; the \
+         number of such texts is reported. Attention shows where the model looks, not why it decides.\n\n## \
          Use\n\n```\nchumoku translate THIS_FOLDER \"some text\"\nchumoku explain THIS_FOLDER \"some text\"\nchumoku eval \
          THIS_FOLDER pairs.tsv\n```\n",
         "\n## 限界\n\nこのモデルが知っているのは学習データだけです。言語・文体・話題の異なるテキストの訳にはほとんど意味がありませんが、\
@@ -113,7 +113,7 @@ pub(super) fn encoder(
     let mut card = run.heading(lang().pick("Encoder", "エンコーダー"));
     card += &tr!(
         "A transformer encoder in ModernBERT's form ({} layers, width {}, {} heads, {} parameters, windows of {} tokens), \
-         pretrained from scratch with Chumoku {} by filling in hidden tokens of unlabelled text. Classifiers are \
+         pretrained from scratch with Chumoku {} by filling in hidden tokens of unlabeled text. Classifiers are \
          fine-tuned from it.\n\n",
         "ModernBERT 形式のトランスフォーマーエンコーダー（{} 層、幅 {}、ヘッド {}、パラメータ {}、窓 {} トークン）を Chumoku {} \
          でゼロから学習したものです。ラベルのないテキストの隠したトークンを当てる事前学習で、分類モデルの出発点になります。\n\n",
@@ -143,7 +143,7 @@ pub(super) fn encoder(
         ),
     };
     card += &tr!(
-        "| | |\n|---|---|\n| filled in right | {:.1} % |\n| loss | {:.4} nats a token |\n",
+        "| | |\n|---|---|\n| accuracy | {:.1} % |\n| loss | {:.4} nats per token |\n",
         "| | |\n|---|---|\n| 正解率 | {:.1} % |\n| 損失 | {:.4} nat/トークン |\n",
         100.0 * scores.accuracy,
         scores.loss
@@ -156,7 +156,7 @@ pub(super) fn encoder(
         run.seed
     );
     card + &tr!(
-        "## Limits\n\nThe model knows the words and the ways of its training text, and little of any other.\n\n## \
+        "## Limits\n\nThe model knows the vocabulary and the style of its training text, and little else.\n\n## \
          Use\n\n```\nchumoku train data.csv --from THIS_FOLDER\nchumoku embed THIS_FOLDER \"some text\"\n```\n",
         "## 限界\n\nこのモデルが知っているのは学習したテキストの言葉と書き方だけで、それ以外のテキストにはあまり役立ちません。\n\n\
          ## 使い方\n\n```\nchumoku train data.csv --from このフォルダ\nchumoku embed このフォルダ \"テキスト\"\n```\n"
@@ -206,7 +206,7 @@ pub(super) fn language_model(
         ),
     };
     card += &tr!(
-        "| | |\n|---|---|\n| loss | {:.4} nats a token |\n",
+        "| | |\n|---|---|\n| loss | {:.4} nats per token |\n",
         "| | |\n|---|---|\n| 損失 | {:.4} nat/トークン |\n",
         scores.loss
     );
@@ -222,7 +222,7 @@ pub(super) fn language_model(
         );
     }
     card += &tr!(
-        "\nText is read in windows of the context, which lie side by side: the first tokens of a window are predicted \
+        "\nText is read in consecutive windows of the context length, so the first tokens of a window are predicted \
          from little context. Perplexities per {} and per byte can be compared between models with different \
          tokens.\n\n## Data\n\n{} SHA-256 of the tokens: `{}`. Seed {}.\n\n",
         "\nテキストは文脈の長さの窓を並べて読むため、窓の最初のトークンはわずかな手がかりから予測されます。{}あたりとバイトあたりの\

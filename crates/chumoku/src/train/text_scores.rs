@@ -1,4 +1,4 @@
-//! How good translators and language models are.
+//! Scores of translators and language models.
 
 use crate::Result;
 use crate::data::SentencePairs;
@@ -8,31 +8,31 @@ use crate::text::unspaced_fraction;
 use crate::text_translator::{TextTranslator, TranslateOptions};
 use serde::Serialize;
 
-/// How good translations are.
+/// The quality of translations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TranslationScores {
-    /// Pairs.
+    /// The number of pairs.
     pub pairs: usize,
     /// BLEU, from 0 to 100.
     pub bleu: f64,
-    /// How BLEU was computed.
+    /// The signature of the BLEU computation.
     pub bleu_signature: String,
     /// chrF2, from 0 to 100.
     pub chrf: f64,
-    /// How chrF2 was computed.
+    /// The signature of the chrF2 computation.
     pub chrf_signature: String,
-    /// Share of the translations that are the reference.
+    /// The share of translations that equal the reference.
     pub exact: f64,
-    /// Sources that were longer than the model reads.
+    /// The number of sources that were truncated to the model's context.
     pub cut_sources: usize,
 }
 
 impl TranslationScores {
-    /// Compares translations with references; BLEU counts characters where the references have no spaces.
+    /// Scores translations against references. BLEU counts characters if the references have no spaces.
     ///
     /// # Errors
-    /// If there are not as many of both.
+    /// If there are not as many translations as references.
     pub fn compare(translations: &[&str], references: &[&str]) -> Result<TranslationScores> {
         let is_unspaced = unspaced_fraction(references.iter().copied()) > 0.3;
         let bleu = Bleu::new(if is_unspaced { BleuTokenizer::Char } else { BleuTokenizer::V13a });
@@ -48,10 +48,10 @@ impl TranslationScores {
         })
     }
 
-    /// Translates pairs' sources and compares with their targets.
+    /// Translates the sources of pairs and scores the translations against the targets.
     ///
     /// # Errors
-    /// If a text cannot be read as tokens.
+    /// If a text cannot be tokenized.
     pub fn measure(
         model: &TextTranslator,
         pairs: &SentencePairs,
@@ -66,46 +66,48 @@ impl TranslationScores {
     }
 }
 
-/// How well an encoder fills in what is hidden from it.
+/// The accuracy of an encoder on masked tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MaskedScores {
-    /// Tokens that were hidden.
+    /// The number of masked tokens.
     pub hidden: usize,
-    /// Mean −ln p of what was hidden.
+    /// The mean −ln p of the masked tokens.
     pub loss: f64,
-    /// Share of them that the likeliest guess was.
+    /// The share of masked tokens that the most probable prediction matches.
     pub accuracy: f64,
 }
 
-/// How well a model foretells text.
+/// The quality of a language model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LanguageScores {
-    /// Tokens foretold, the ends of documents among them.
+    /// The number of predicted tokens, including the ends of documents.
     pub tokens: usize,
-    /// How many of them stand for a word that the tokenizer does not know; perplexities count these as one word.
+    /// The number of unknown tokens. Perplexities count each as one word.
     pub unknown: usize,
-    /// Words between white space; none in scripts written without it.
+    /// The number of words between white space. `None` for scripts written without it.
     pub words: Option<usize>,
-    /// Characters.
+    /// The number of characters.
     pub characters: usize,
-    /// Bytes of UTF-8.
+    /// The number of bytes in UTF-8.
     pub bytes: usize,
-    /// Mean −ln p of a token.
+    /// The mean −ln p of a token.
     pub loss: f64,
-    /// e to the mean −ln p of a token.
+    /// e to the power of the mean −ln p of a token.
     pub perplexity_per_token: f64,
-    /// e to the whole −ln p by words: comparable between tokenizers. None where there are no words to count.
+    /// e to the power of the total −ln p divided by the words: comparable between tokenizers. `None` if words are not
+    /// counted.
     pub perplexity_per_word: Option<f64>,
-    /// e to the whole −ln p by characters: comparable between tokenizers.
+    /// e to the power of the total −ln p divided by the characters: comparable between tokenizers.
     pub perplexity_per_character: f64,
-    /// 2 to the whole −log₂ p by bytes.
+    /// 2 to the power of the total −log₂ p divided by the bytes.
     pub perplexity_per_byte: f64,
 }
 
 impl LanguageScores {
-    /// Perplexities with what they are by in the language of the process, the first by token; by character where there are no words to count.
+    /// Perplexities with the names of their units in the user's language: per token, per word (or per character if
+    /// words are not counted), and per byte.
     pub fn perplexities(&self) -> [(&'static str, f64); 3] {
         let by_word = self.perplexity_per_word.map(|value| (lang().pick("word", "単語"), value));
         let middle = by_word.unwrap_or((lang().pick("character", "文字"), self.perplexity_per_character));
@@ -114,7 +116,7 @@ impl LanguageScores {
     }
 
     pub(super) fn from_total(total: f64, tokens: usize, texts: &[String]) -> LanguageScores {
-        // Where few letters are of a script that sets words off, what stands between white space is a sentence.
+        // In scripts without spaces between words, white space separates sentences.
         let is_spaced = unspaced_fraction(texts.iter().map(String::as_str)) <= UNSPACED_SHARE;
         let words = is_spaced.then(|| texts.iter().map(|text| text.split_whitespace().count()).sum());
         let characters = texts.iter().map(|text| text.chars().count()).sum();
@@ -135,7 +137,7 @@ impl LanguageScores {
     }
 }
 
-/// Share of letters of scripts written without spaces from which on words are not counted.
+/// The share of letters of scripts without spaces from which words are not counted.
 const UNSPACED_SHARE: f64 = 0.3;
 
 #[cfg(test)]
@@ -143,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn perplexities_are_of_the_same_whole() {
+    fn perplexities_share_the_total_loss() {
         let texts = ["two words".to_owned(), "三".to_owned()];
         let scores = LanguageScores::from_total(12.0, 6, &texts);
         assert_eq!((scores.tokens, scores.words, scores.characters, scores.bytes), (6, Some(3), 10, 12));
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn where_words_are_not_set_off_perplexity_is_by_character() {
+    fn without_word_spacing_perplexity_is_per_character() {
         let scores = LanguageScores::from_total(12.0, 6, &["吾輩は猫である。名前は まだ無い。".to_owned()]);
         assert_eq!((scores.words, scores.characters), (None, 17));
         assert_eq!(scores.perplexities().map(|(name, _)| name), ["token", "character", "byte"]);

@@ -1,4 +1,4 @@
-//! Everything that changes while training: what a checkpoint holds.
+//! The state of a run, which a checkpoint saves.
 
 use super::Settings;
 use super::schedule::learning_rate;
@@ -8,20 +8,20 @@ use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, parallel, sum_of_squares, update_moving_average};
 use std::sync::Arc;
 
-/// The end of the names of the parameters that `embedding_rate` is for.
+/// The suffix of the parameter names that `embedding_rate` applies to.
 const EMBEDDING: &str = "embedding.weight";
 
-/// The beginning of the names of the parameters that `head_rate` is for.
+/// The prefix of the parameter names that `head_rate` applies to.
 const HEAD: &str = "head.";
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestEvaluation {
-    /// After this many epochs.
+    /// The number of epochs before it.
     pub epoch: u64,
     /// The score on the validation rows: more is better.
     pub score: f64,
-    /// The loss on them, which decides between equal scores.
+    /// The loss on the validation rows, which breaks ties between equal scores.
     pub loss: f64,
 }
 
@@ -32,7 +32,7 @@ pub struct TrainState {
     pub step: u64,
     /// Epochs finished.
     pub epoch: u64,
-    /// Batches taken of the current epoch.
+    /// Batches finished in the current epoch.
     pub batch: u64,
     /// The weights.
     pub params: Params<f32>,
@@ -46,12 +46,12 @@ pub struct TrainState {
     pub best_params: Params<f32>,
     /// The best evaluation, once there is one.
     pub best: Option<BestEvaluation>,
-    /// Epochs since then.
+    /// Epochs since the best evaluation.
     pub stale: u64,
 }
 
 impl TrainState {
-    /// The start of a run from these weights.
+    /// Starts a run from these weights.
     pub fn new(params: Params<f32>) -> TrainState {
         let layout = Arc::clone(params.layout());
         TrainState {
@@ -68,21 +68,21 @@ impl TrainState {
         }
     }
 
-    /// Sets how exact products with the weights are.
+    /// Sets the precision of matrix products with the weights.
     pub fn set_precision(&mut self, precision: Precision) {
         for params in [&mut self.params, &mut self.average, &mut self.best_params] {
             params.set_precision(precision);
         }
     }
 
-    /// One step of AdamW with clipped gradients at the scheduled learning rate, and the moving average.
+    /// Takes one step of AdamW with clipped gradients at the scheduled learning rate, and updates the moving average.
     ///
     /// Returns the norm of the gradients before clipping.
     ///
     /// # Errors
-    /// If a gradient is not finite, or steps can no longer be counted: the state is left as it was.
+    /// If a gradient is not finite, or the step counter is at its maximum. The state stays unchanged.
     pub fn optimizer_step(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
-        // On a thread of the pool: from outside, each parameter's pass would have to wake the pool and wait for it.
+        // Runs on a thread of the pool. From outside, each parameter's pass would wake the pool and wait for it.
         parallel::in_pool(|| self.optimizer_step_in_pool(grads, settings, steps))
     }
 
@@ -90,8 +90,9 @@ impl TrainState {
         let norm = sum_of_squares(grads.values()).sqrt();
         let Some(step) = self.step.checked_add(1) else {
             return Err(Error::Setting(tr!(
-                "the run counts {} steps already, more than there can be; its checkpoint is damaged",
-                "すでに {} ステップを数えていますが、ありえない数です。チェックポイントが壊れています",
+                "the step counter of the run is {}, the largest possible value; the checkpoint is damaged, start over \
+                 with --force",
+                "ステップ数 {} は上限に達しています。チェックポイントが破損しています。--force で最初からやり直してください",
                 self.step
             )));
         };
@@ -115,7 +116,7 @@ impl TrainState {
                 beta1: optimizer_defaults::CLASSIFIER.beta1,
                 beta2: settings.beta2,
                 epsilon: optimizer_defaults::CLASSIFIER.epsilon,
-                // Biases and norms are not pulled to 0.
+                // No weight decay for biases and norms.
                 weight_decay: if shape.len() > 1 { settings.weight_decay } else { 0.0 },
                 step,
                 grad_scale: (settings.clip_norm / (norm + 1e-6)).min(1.0),
@@ -124,15 +125,15 @@ impl TrainState {
             adamw_step(&options, &mut self.params.values_mut()[range.clone()], &grads.values()[range], moments)?;
         }
         self.step = step;
-        // The average's memory grows with the run, so that the random start is soon forgotten.
+        // The decay grows with the step count, so that the average soon forgets the random start.
         let decay = settings.average_decay.min((1.0 + step as f64) / (10.0 + step as f64)) as f32;
         update_moving_average(self.average.values_mut(), self.params.values(), 1.0 - decay)?;
         Ok(norm)
     }
 
-    /// Takes note of an evaluation of the averaged weights; tells whether it is the best so far.
+    /// Records an evaluation of the averaged weights. Returns `true` if it is the best so far.
     ///
-    /// Rows that were learned from choose nothing: without held-out rows the last weights are the best.
+    /// The score selects nothing unless the rows are held out: otherwise the last weights always count as the best.
     pub fn record_evaluation(&mut self, score: f64, loss: f64, is_held_out: bool) -> bool {
         let is_best = !is_held_out || self.best.is_none_or(|best| (score, -loss) > (best.score, -best.loss));
         if is_best {
@@ -145,7 +146,7 @@ impl TrainState {
         is_best
     }
 
-    /// Whether the run is over.
+    /// Returns `true` if the run is over.
     pub fn is_done(&self, settings: &Settings) -> bool {
         self.epoch >= settings.epochs || self.stale >= settings.patience
     }
@@ -169,7 +170,7 @@ mod tests {
             assert_eq!(state.stale == 0, is_best);
         }
         assert_eq!((state.best.map(|best| best.epoch), state.best_params.values()[0]), (Some(5), 5.0));
-        // Training rows choose nothing: the last weights count.
+        // Training rows select nothing: the last weights count.
         state.epoch += 1;
         assert!(state.record_evaluation(0.1, 3.0, false));
     }

@@ -1,4 +1,4 @@
-//! What a run trains: a model with the data of its task.
+//! The interface between the training loop and a task.
 
 use super::Settings;
 use super::memory::MemoryEstimate;
@@ -10,31 +10,31 @@ use crate::params::{ParamLayout, Params};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A number by which an evaluation judges weights: a loss, or a share of right answers.
+/// A metric of an evaluation: a loss, or a share of correct answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Metric {
-    /// Its name for people.
+    /// The name for display, in the user's language.
     pub name: &'static str,
-    /// Its name in the log.
+    /// The name in the log.
     pub key: &'static str,
-    /// The number.
+    /// The value.
     pub value: f64,
-    /// Whether it is a share, shown in per cent.
+    /// True for a share, shown in percent.
     pub is_share: bool,
 }
 
-/// What an evaluation found.
+/// The result of an evaluation.
 pub(crate) struct Evaluation {
-    /// By this the best weights are chosen: more is better.
+    /// Selects the best weights: more is better.
     pub(crate) score: f64,
-    /// Decides between equal scores.
+    /// Breaks ties between equal scores.
     pub(crate) loss: f64,
     pub(crate) metrics: Vec<Metric>,
     pub(crate) is_held_out: bool,
 }
 
 impl Evaluation {
-    /// Of tokens that a model foretold with this mean −ln p.
+    /// Builds the evaluation of a language model from the mean −ln p of the tokens.
     pub(crate) fn from_token_loss(loss: f64, is_held_out: bool) -> Evaluation {
         let metric = |key, japanese, value| Metric { name: lang().pick(key, japanese), key, value, is_share: false };
         let metrics = vec![metric("loss", "損失", loss), metric("perplexity", "パープレキシティ", loss.exp())];
@@ -42,21 +42,22 @@ impl Evaluation {
     }
 }
 
-/// A model with the data of its task ([`crate::data::Task`]), as [`run`] trains it.
+/// A model with the data of its task ([`crate::data::Task`]), as [`run`](super::run) trains it.
 pub(crate) trait Trainable: Sync {
-    /// The model's parameters.
+    /// The layout of the model's parameters.
     fn layout(&self) -> &Arc<ParamLayout>;
-    /// The weights that training starts from, and what tells them from others beside the seed.
+    /// Returns the initial weights, and a checksum of them if they depend on more than the seed.
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
         Ok((Params::init(self.layout(), seed), String::new()))
     }
-    /// How it is trained.
+    /// The training settings.
     fn settings(&self) -> &Settings;
-    /// What decides the weights beside the seed: the checksum of the data, the plan as JSON, and the vocabulary or its checksum.
+    /// Returns what decides the weights, besides the seed: the checksum of the data, the plan as JSON, and the
+    /// vocabulary or its checksum.
     fn fingerprint(&self) -> [String; 3];
-    /// The rows of each batch of an epoch, in their order.
+    /// Returns the batches of an epoch, in order, each as row indices.
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>>;
-    /// The loss of a part of a batch; its gradient is added to `grads`, where it is finite.
+    /// Computes the loss of a micro-batch. If the loss is finite, its gradient is added to `grads`.
     fn train_step(
         &self,
         params: &Params<f32>,
@@ -64,42 +65,43 @@ pub(crate) trait Trainable: Sync {
         at: StepContext,
         grads: &mut Params<f32>,
     ) -> Result<StepOutput>;
-    /// Evaluates weights.
+    /// Evaluates weights on the validation rows.
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation>;
-    /// Numbers that a step remembers, about.
+    /// Estimates how many values the forward pass of a step stores for the backward pass.
     fn activations(&self) -> usize;
-    /// Multiply–adds of learning from a batch, about; where they are not counted, all batches are taken to be alike.
+    /// Estimates the multiply–adds of a training step on a batch. `None` if they are not counted; all batches then
+    /// count as equal.
     fn multiply_adds(&self, _batch: &[usize]) -> Option<u64> {
         None
     }
-    /// The work of an evaluation as a share of that of an epoch's learning.
+    /// The multiply–adds of an evaluation, relative to those of a training epoch.
     fn evaluation_share(&self) -> f64;
-    /// The work of scoring after the steps as a share of that of an epoch's learning, where it is counted.
+    /// The multiply–adds of scoring after the steps, relative to those of a training epoch. 0 if they are not counted.
     fn scoring_share(&self) -> f64 {
         0.0
     }
-    /// Memory beside the state of the run.
+    /// Estimates the memory needed besides the state of the run.
     fn memory_estimate(&self) -> MemoryEstimate;
-    /// Time that is needed after the steps.
+    /// Estimates the time needed after the steps.
     fn time_after_steps(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Where in a run a batch is learnt from.
+/// The position of a micro-batch in a run. It seeds dropout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepContext {
     pub(crate) seed: u64,
     pub(crate) epoch: u64,
     pub(crate) step: u64,
-    /// The part of the batch.
+    /// The index of the micro-batch in its batch.
     pub(crate) micro_batch: usize,
 }
 
 impl StepContext {
-    /// Training here: each part of each batch drops other numbers.
+    /// The training mode here. Each micro-batch of each step drops different values.
     pub(crate) fn mode(&self) -> Mode {
-        // In the low bits what runs with few parts need; the rest far above any step's number.
+        // The low bits hold up to eight micro-batches, as in most runs. Higher ones go far above any step number.
         const FEW: u64 = 8;
         let part = self.micro_batch as u64;
         Mode::Train(DropoutSeed { seed: self.seed, step: (self.step * FEW + part % FEW) | (part / FEW) << 40 })
@@ -113,9 +115,9 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn no_two_parts_of_a_run_drop_the_same_numbers() {
+    fn every_micro_batch_has_its_own_dropout_stream() {
         let mut seen = HashSet::new();
-        // Also of long runs, whose numbers reach into the bits of the parts if these are too low.
+        // Long runs too: their step numbers would reach the bits of the micro-batches if these were too low.
         let steps = (0..200).chain((1 << 30)..(1 << 30) + 50);
         for (step, part) in steps.flat_map(|step| (0..MAX_MICRO_BATCHES).map(move |part| (step, part))) {
             let Mode::Train(noise) = (StepContext { seed: 7, epoch: 0, step, micro_batch: part }).mode() else {

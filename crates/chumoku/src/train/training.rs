@@ -1,4 +1,4 @@
-//! What every way of training is given, how it begins, and how it ends: the folder's files, each whole or none.
+//! Inputs of all training functions, and the files of the finished model. The folder gets all of them or none.
 
 use super::options::TrainOptions;
 use super::run::TrainEvent;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// How a model is trained, and where to.
+/// Options, output folder, cancellation and progress of a training run.
 ///
 /// ```
 /// use chumoku::train::Training;
@@ -20,32 +20,32 @@ use std::sync::atomic::AtomicBool;
 /// ```
 #[non_exhaustive]
 pub struct Training<'a> {
-    /// The settings that are not chosen from the data.
+    /// Settings that override those chosen from the data.
     pub options: TrainOptions,
     /// The model folder to be written.
     pub out: &'a Path,
-    /// Ends training early once it is set: what is best so far is then the model.
+    /// Cancels training once it is `true`. The best weights so far then become the model.
     pub stop: &'a AtomicBool,
-    /// Told of everything that happens.
+    /// Called for every [`TrainEvent`](super::TrainEvent).
     pub observe: Box<dyn FnMut(TrainEvent<'_>) + 'a>,
 }
 
 impl<'a> Training<'a> {
-    /// Trains with the default settings to a folder, silently, to its end.
+    /// Trains with the default options, without progress output or cancellation.
     #[must_use]
     pub fn new(out: &'a Path) -> Self {
         static NEVER: AtomicBool = AtomicBool::new(false);
         Training { options: TrainOptions::default(), out, stop: &NEVER, observe: Box::new(|_| {}) }
     }
 
-    /// Refuses options that this kind of model does not have, and makes the folder.
+    /// Rejects options that this kind of model does not support, and creates the folder.
     pub(super) fn begin(&self, kind: ModelKind) -> Result<()> {
         self.options.check_watch(kind)?;
         std::fs::create_dir_all(self.out).map_err(Error::write("creating", self.out))
     }
 }
 
-/// The part that scores are reported on: the test part or, where there is none, the validation or the training part.
+/// Returns the part for the scores: the test part, else the validation part, else the training part.
 pub(super) fn held_out_part<P>([train, valid, test]: [&P; 3], is_empty: impl Fn(&P) -> bool) -> (&P, &'static str) {
     match (is_empty(test), is_empty(valid)) {
         (false, _) => (test, "test"),
@@ -54,7 +54,7 @@ pub(super) fn held_out_part<P>([train, valid, test]: [&P; 3], is_empty: impl Fn(
     }
 }
 
-/// Puts a trained model in its folder: its own files, `metrics.json` and the card.
+/// Writes the model folder: the model's own files, `metrics.json` and the card.
 pub(super) fn write_folder(
     out: &Path,
     mut files: Vec<(&'static str, Vec<u8>)>,

@@ -1,4 +1,4 @@
-//! Rows with their labels as class numbers, in three parts.
+//! Training, validation and test rows, with labels as class indices.
 
 use super::base_model::BaseSnapshot;
 use super::data_source::DataSource;
@@ -20,40 +20,41 @@ use chumoku_text::feature_columns;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
-/// What a model is trained, chosen and tested on.
+/// The data to train, select and test a model.
 #[derive(Clone, Debug)]
 pub struct TrainingData<A = u32> {
-    /// The classes or labels, sorted; answers are indices into this. Of numbers, the thresholds, "> 1.5", rising.
+    /// The classes or labels, sorted; answers are indices into them. For numbers, the thresholds in ascending order,
+    /// such as "> 1.5".
     pub labels: Vec<String>,
-    /// Of numbers, their scale; empty otherwise.
+    /// The scale of numbers; empty for other targets.
     pub scale: NumberScale,
-    /// What stands beside the texts, in the order in which rows have their values.
+    /// The feature columns, in the order of their values in rows.
     pub columns: Vec<FeatureColumn>,
-    /// To learn from.
+    /// Rows for training.
     pub train: Rows<A>,
-    /// To choose by.
+    /// Rows for choices, such as the best epoch.
     pub valid: Rows<A>,
-    /// To report.
+    /// Rows for the reported scores.
     pub test: Rows<A>,
-    /// What the reader of the report should know: where the parts come from, what was odd.
+    /// Notes for the report, such as the origin of the parts and peculiarities of the data.
     pub notes: Vec<String>,
-    /// The tree that classes stand in, if they do.
+    /// The hierarchy of the classes, if any.
     pub hierarchy: Option<Hierarchy>,
-    /// The files that the rows are of, one after the other; none if they cannot be read again.
+    /// The files of the rows, in order. Empty if they cannot be read again.
     pub sources: Vec<DataSource>,
-    /// Where a model is trained further, what it is compared on.
+    /// The rows to compare the model with its base model on, in continued training.
     pub further: Option<ContinuedData<A>>,
 }
 
-/// What data has beside its parts where a model is trained further on it.
+/// Additional data for continued training.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContinuedData<A = u32> {
-    /// Whether the old rows are learnt again.
+    /// True if the old rows are replayed.
     pub replays: bool,
-    /// Rows on which the model is held against what it was, with their [names](super::OLD_TEST).
+    /// Rows to compare the old and the new model on, by [name](super::OLD_TEST).
     pub compared: Vec<(&'static str, Rows<A>)>,
-    /// The model that is trained further.
+    /// The base model.
     pub(super) base: BaseSnapshot,
 }
 
@@ -76,15 +77,15 @@ impl<A> Default for TrainingData<A> {
 }
 
 impl<A> TrainingData<A> {
-    /// Whether the texts are [pairs](crate::pair).
+    /// Returns `true` if the texts are [pairs](crate::pair).
     pub fn reads_pairs(&self) -> bool {
         !self.train.texts.is_empty() && self.train.texts.iter().all(|text| pair::split(text).is_some())
     }
 
-    /// The same data, if its parts are of one kind.
+    /// Checks that all rows are pairs or all are single texts.
     ///
     /// # Errors
-    /// If some parts are pairs, and others single texts.
+    /// If they are mixed.
     pub(super) fn check_pairs(self) -> crate::Result<Self> {
         let reads_pairs = self.reads_pairs();
         let kind = |is_pair: bool| match is_pair {
@@ -105,10 +106,10 @@ impl<A> TrainingData<A> {
     }
 }
 
-/// The share of rows held out for validation, and for testing.
+/// The share of rows held out for validation, and the share held out for testing.
 const HELD_OUT: f64 = 0.1;
 
-/// Says which classes have no row to test on, if others have.
+/// The note on classes without test rows, if others have some.
 fn untested_classes_note(test: &Rows, labels: &[String]) -> Option<String> {
     let tested: HashSet<u32> = test.labels.iter().copied().collect();
     let missing: Vec<&String> =
@@ -118,12 +119,12 @@ fn untested_classes_note(test: &Rows, labels: &[String]) -> Option<String> {
     }
     let (n, all, names) = (missing.len(), labels.len(), list_names(&missing));
     Some(tr!(
-        "{n} of {all} classes have no row to test on (rare ones are for training only): {names}",
-        "{all} クラスのうち {n} クラスにはテスト用の行がありません (まれなクラスは学習だけに使います): {names}"
+        "{n} of {all} classes have no test rows (rare classes are only used for training): {names}",
+        "{all} クラスのうち {n} クラスにはテスト用の行がありません（まれなクラスは学習だけに使います）: {names}"
     ))
 }
 
-/// Says which texts come with several labels or numbers; `one` is what each should have.
+/// The notes on texts with several labels or numbers. `one` names what each should have.
 fn conflict_notes(found: &LabelConflicts, one: &str) -> Vec<String> {
     if found.texts == 0 {
         return Vec::new();
@@ -141,14 +142,14 @@ fn conflict_notes(found: &LabelConflicts, one: &str) -> Vec<String> {
     )]
 }
 
-/// Returns the place of a row.
+/// Returns the position of a row in its file.
 type RowPlace<'a> = Box<dyn Fn(usize) -> SourceLocation + 'a>;
 
 fn boxed<'a>(place: impl Fn(usize) -> SourceLocation + 'a) -> RowPlace<'a> {
     Box::new(place)
 }
 
-/// Says which validation and test rows have a text that is in the training file too.
+/// The warnings about validation and test rows whose text is also in the training file.
 fn shared_text_notes(
     train: &[Example],
     place: impl Fn(usize) -> SourceLocation,
@@ -177,10 +178,10 @@ fn shared_text_notes(
 }
 
 impl TrainingData {
-    /// Parts of the files given: validation and test rows are split off the training file where they have no file of
-    /// their own.
+    /// Builds the data from files. Validation and test rows without a file of their own are split off the training
+    /// file.
     ///
-    /// The split depends on the texts alone, not on the seed, so runs with different seeds compare.
+    /// The split depends on the texts alone, not on the seed, so runs with different seeds are comparable.
     ///
     /// # Errors
     /// If there are too few rows or classes, or a label occurs only in a validation or test file.
@@ -197,7 +198,7 @@ impl TrainingData {
         data.with_columns(&train.features, &place_of)
     }
 
-    /// The same with these classes, which are all there are.
+    /// Builds the data for a complete list of classes.
     pub(super) fn split_files(
         train: &Dataset,
         [valid, test]: [Option<&Dataset>; 2],
@@ -235,15 +236,16 @@ impl TrainingData {
 }
 
 impl TrainingData {
-    /// Checks that answers can be chosen for this figure, if one is asked for.
+    /// Checks that answers can be optimized for this figure, if one is requested.
     ///
     /// # Errors
-    /// If classes stand in a tree, or there are no validation rows to choose by.
+    /// If the classes have a hierarchy, or there are no validation rows.
     pub fn check_optimize(&self, optimize: Option<Optimize>) -> crate::Result<()> {
         let problem = match optimize {
             None => return Ok(()),
             Some(_) if self.hierarchy.is_some() => tr!(
-                "--optimize: answers of classes that stand in a tree go by its levels; leave it out, or give --hierarchy none",
+                "--optimize: with a hierarchy, answers are chosen level by level; leave it out, or give --hierarchy \
+                 none",
                 "--optimize: 階層をなすクラスの答えは段ごとに決まります。指定を外すか、--hierarchy none を指定してください"
             ),
             Some(_) if self.valid.is_empty() => tr!(
@@ -257,8 +259,8 @@ impl TrainingData {
 }
 
 impl TrainingData<Vec<u32>> {
-    /// Parts of the files given, as [`TrainingData::new`] makes them. Rows are divided by their rarest label, so that each label has
-    /// rows in all parts where it has enough.
+    /// Builds the data from files, as [`TrainingData::new`] does. Rows are stratified by their rarest label, so that
+    /// frequent enough labels occur in all parts.
     ///
     /// # Errors
     /// If there are too few rows or labels, or a label occurs only in a validation or test file.
@@ -276,7 +278,7 @@ impl TrainingData<Vec<u32>> {
         data.with_columns(&train.features, &place_of)
     }
 
-    /// The same with these labels, which are all there are, and without columns beside the texts.
+    /// Builds the data for a complete list of labels, without feature columns.
     pub(super) fn split_label_sets(
         train: &MultiLabelDataset,
         [valid, test]: [Option<&MultiLabelDataset>; 2],
@@ -323,11 +325,11 @@ impl TrainingData<Vec<u32>> {
 }
 
 impl TrainingData<NumberLabel> {
-    /// Parts of the files given, as [`TrainingData::new`] makes them, each with small and large numbers alike. The scale is that of the
-    /// training rows.
+    /// Builds the data from files, as [`TrainingData::new`] does, stratified by the size of the numbers. The scale is
+    /// that of the training rows.
     ///
     /// # Errors
-    /// If there are too few rows or different numbers.
+    /// If there are too few rows or distinct numbers.
     pub fn from_scores(
         train: &ScoreDataset,
         valid: Option<&ScoreDataset>,
@@ -342,7 +344,7 @@ impl TrainingData<NumberLabel> {
         data.with_columns(&train.features, &place_of)
     }
 
-    /// The same without columns beside the texts.
+    /// Builds the data without feature columns.
     pub(super) fn split_scores(
         train: &ScoreDataset,
         [valid, test]: [Option<&ScoreDataset>; 2],
@@ -350,7 +352,8 @@ impl TrainingData<NumberLabel> {
         if let Some(other) = [valid, test].into_iter().flatten().find(|other| !other.has_same_number_format(train)) {
             let [path, train] = [&other.path, &train.path].map(|path| path.display());
             return Err(crate::Error::Setting(tr!(
-                "{path}: expected numbers written as in {train}, found others, such as 7/10 beside 4/5; write them alike",
+                "{path}: expected numbers in the same form as in {train}, found another form (7/10 instead of 4/5, \
+                 for example); use the same form",
                 "{path}: {train} と同じ書き方の数値が必要ですが、違います（4/5 に対する 7/10 など）。書き方をそろえてください"
             )));
         }
@@ -387,7 +390,7 @@ impl TrainingData<NumberLabel> {
 }
 
 impl<A: NgramTarget> TrainingData<A> {
-    /// The test rows whose texts are not among the training and validation rows. None if all or none are.
+    /// Returns the test rows whose texts are not in the training and validation rows. `None` if all or none are.
     pub(super) fn unseen_test_rows(&self) -> Option<Rows<A>> {
         let seen: HashSet<String> =
             self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalize(text)).collect();
@@ -396,7 +399,7 @@ impl<A: NgramTarget> TrainingData<A> {
         (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
     }
 
-    /// How much each training row counts, then each validation row; all alike if absent.
+    /// Returns the weights of the training rows, then of the validation rows. `None` if all are equal.
     pub(super) fn combined_weights(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
         let [train, valid] = [&self.train, &self.valid].map(|rows| rows.counted(class_weights));
         if train.is_none() && valid.is_none() {
@@ -406,14 +409,14 @@ impl<A: NgramTarget> TrainingData<A> {
         Some([of(train, &self.train), of(valid, &self.valid)].concat())
     }
 
-    /// Training rows of each class or label.
+    /// Returns the number of training rows of each class or label.
     pub fn class_rows(&self) -> Vec<usize> {
         let mut counts = vec![0; self.labels.len()];
         self.train.labels.iter().flat_map(A::numbers).for_each(|&label| counts[label as usize] += 1);
         counts
     }
 
-    /// SHA-256 of the rows and of their weights. A run that continues another must have the same.
+    /// The SHA-256 of the rows and their weights. A run that resumes another must have the same.
     pub fn run_fingerprint(&self) -> String {
         let parts = [&self.train, &self.valid, &self.test];
         if parts.iter().all(|rows| rows.weights.is_none()) {
@@ -429,7 +432,7 @@ impl<A: NgramTarget> TrainingData<A> {
         crate::checksum::hex(hash.finalize())
     }
 
-    /// SHA-256 of all texts and answers, in order. A model knows its own rows by it, whatever their weights were.
+    /// The SHA-256 of all texts and answers, in order. It identifies the rows of a model, whatever their weights.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         for label in &self.labels {

@@ -1,4 +1,4 @@
-//! Training a translator: tokens of both sides, the plan, the run, and at the end the report.
+//! Training a translator: tokens of both sides, plan, run and report.
 
 use super::attention_frames;
 use super::display_names::topic_label;
@@ -26,41 +26,41 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Everything that decides the training of a translator beside the data and the seed.
+/// Everything that decides the training of a translator, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TranslatorPlan {
     /// The model.
     pub model: TranslatorConfig,
-    /// How it is trained.
+    /// The training settings.
     #[serde(flatten)]
     pub settings: Settings,
 }
 
-/// How the training of a translator ended.
+/// The result of training a translator.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct TranslatorOutcome {
-    /// The model, as it was saved.
+    /// The saved model.
     pub model: TextTranslator,
-    /// What `metrics.json` holds.
+    /// The content of `metrics.json`.
     pub metrics: Value,
-    /// Translations of the test rows (of the validation rows, where there are none).
+    /// Scores on the test rows, or on the validation rows if there are none.
     pub test: TranslationScores,
     /// The best evaluation.
     pub best: Option<BestEvaluation>,
-    /// Whether it was stopped before its end.
+    /// True if training was interrupted.
     pub interrupted: bool,
 }
 
-/// Pairs with more tokens than this on a side are left out of training.
+/// Pairs with this many tokens or more on a side are excluded from training.
 const MAX_SIDE_TOKENS: usize = 256;
 
-/// Tokens of both sides from which the model is of the larger size; of characters four times as many.
+/// The number of tokens of both sides from which the model is larger. Characters count a quarter.
 const LARGE_DATA_TOKENS: usize = 600_000;
 
 impl TranslatorPlan {
-    /// The plan for so many tokens on both sides, what they are, the longest side, and these vocabularies.
+    /// Chooses the plan, given the number and kind of tokens on both sides, the longest side, and the vocabularies.
     pub fn new(
         tokens: usize,
         unit: TokenizationUnit,
@@ -77,7 +77,7 @@ impl TranslatorPlan {
         let epochs = (budget / tokens.max(1)).clamp(3, 60) as u64;
         let batch_tokens = if is_large { 4096 } else { 1024 };
         let steps = epochs as f64 * (tokens as f64 / batch_tokens as f64).max(1.0);
-        // What is read a few times only cannot be learnt by heart.
+        // A text read only a few times is not memorized.
         let dropout = if epochs <= 4 { 0.0 } else { 0.1 };
         let model = TranslatorConfig {
             source_vocab_size: source,
@@ -98,7 +98,7 @@ impl TranslatorPlan {
             },
             num_decoder_layers: decoder_layers,
             position: PositionKind::Rotary,
-            // Twice the longest side, so that a somewhat longer text can still be read and written.
+            // Twice the longest side, so that somewhat longer texts can still be translated.
             max_length: (2 * (longest + 1)).clamp(64, 2 * MAX_SIDE_TOKENS),
             embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
             options: TranslatorOptions::default(),
@@ -115,9 +115,9 @@ impl TranslatorPlan {
             weight_decay: step.weight_decay,
             beta2: step.beta2,
             clip_norm: 1.0,
-            // Of a word there may be another; of a character of a date there is not.
+            // Words have synonyms; the characters of a date do not.
             label_smoothing: if unit == TokenizationUnit::Characters { 0.0 } else { 0.1 },
-            // The average looks back on some hundredths of the run.
+            // The average covers the last few percent of the run.
             average_decay: (1.0 - 15.0 / steps).clamp(0.9, 0.999),
             precision: Precision::default(),
         };
@@ -125,13 +125,13 @@ impl TranslatorPlan {
     }
 }
 
-/// Trains a translator and writes the model folder `out`; `names` are what source and target are called.
+/// Trains a translator and writes the model folder `out`. `names` are the names of source and target.
 ///
-/// The bytes of `model.safetensors` follow from the data, the options, the instruction set and the build: not from
-/// the number of threads, nor from where the run was killed and resumed.
+/// The bytes of `model.safetensors` depend only on the data, the options, the instruction set and the build. The number
+/// of threads does not change them, nor does interrupting and resuming.
 ///
 /// # Errors
-/// If the tokens asked for are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
+/// If the requested tokens are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
 /// finite.
 pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training<'_>) -> Result<TranslatorOutcome> {
     training.begin(ModelKind::Translator)?;
@@ -140,7 +140,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training
     let base = ProcessUsage::measure().now;
     if options.tokens == Some(TokenizationUnit::Words) {
         return Err(Error::Setting(tr!(
-            "tokens: words are tokens of language models; a translator reads sub-words or characters",
+            "tokens: expected sub-words or characters, found words, which only language models support",
             "トークン: 単語をトークンにできるのは言語モデルだけです。翻訳モデルはサブワードか文字を読みます"
         )));
     }
@@ -215,10 +215,11 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training
     Ok(TranslatorOutcome { model: translator, metrics, test, best, interrupted })
 }
 
-/// Texts of at most so many characters are turned character by character: dates, names, numbers, spellings.
+/// The maximum length, in characters, of texts translated character by character: dates, names, numbers, spellings.
 const MAX_CHARACTER_LENGTH: usize = 32;
 
-/// One tokenizer for both sides where they are written in like scripts, else one for each. `unit` is what was asked for.
+/// Trains one tokenizer for both sides if their scripts are similar, otherwise one for each. `unit` is the requested
+/// kind of tokens.
 fn train_tokenizers(pairs: &SentencePairs, unit: Option<TokenizationUnit>) -> Result<(Tokenizers, TokenizationUnit)> {
     let sides = [&pairs.sources, &pairs.targets].map(|side| side.iter().map(String::as_str).collect::<Vec<_>>());
     let are_short = sides.iter().all(|side| {
@@ -240,16 +241,16 @@ fn train_tokenizers(pairs: &SentencePairs, unit: Option<TokenizationUnit>) -> Re
             unit,
         ));
     }
-    // What is only read may be read in any width.
+    // Only the source may be normalized by width: it is never written.
     let [source, target] =
         [train(&sides[0], NormalizationForm::Nfkc)?, train(&sides[1], NormalizationForm::CollapsedSpaces)?];
     Ok((Tokenizers { source: Some(source), target }, unit))
 }
 
-/// Source (with its end) and target of a pair as tokens.
+/// Source (with its end token) and target of a pair as tokens.
 type TokenPair = [Vec<u32>; 2];
 
-/// The tokens of pairs; those with a side that is too long are left out.
+/// Tokenizes pairs. Pairs with a side that is too long are left out.
 fn encode_pairs(tokenizers: &Tokenizers, pairs: &SentencePairs) -> Result<Vec<TokenPair>> {
     let sources: Vec<&str> = pairs.sources.iter().map(String::as_str).collect();
     let targets: Vec<&str> = pairs.targets.iter().map(String::as_str).collect();
@@ -264,7 +265,7 @@ fn encode_pairs(tokenizers: &Tokenizers, pairs: &SentencePairs) -> Result<Vec<To
     Ok(both.filter(fits).map(ended).collect())
 }
 
-/// A translator's task.
+/// A translator with its data, as the training loop runs it.
 struct TranslatorTask<'a> {
     plan: &'a TranslatorPlan,
     unit: TokenizationUnit,
@@ -272,14 +273,14 @@ struct TranslatorTask<'a> {
     boundary: u32,
     train: Vec<TokenPair>,
     valid: Vec<TokenPair>,
-    /// Of the vocabularies.
+    /// The SHA-256 of each vocabulary.
     hashes: [String; 2],
-    /// Bytes that the process held before.
+    /// The memory use of the process before the run, in bytes.
     base: usize,
 }
 
 impl TranslatorTask<'_> {
-    /// Says what the tokens and the model are like.
+    /// Reports tokens, model and excluded pairs.
     fn describe(&self, left_out: usize, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         let sums = [0, 1].map(|side| format_thousands(self.train.iter().map(|pair| pair[side].len()).sum()));
@@ -336,7 +337,7 @@ impl TranslatorTask<'_> {
     }
 }
 
-/// Tokens of each pair, both sides and the target's end.
+/// Returns the tokens of each pair: both sides and the end of the target.
 fn lengths(pairs: &[TokenPair]) -> Vec<usize> {
     pairs.iter().map(|[source, target]| source.len() + target.len() + 1).collect()
 }
@@ -374,7 +375,7 @@ impl Trainable for TranslatorTask<'_> {
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
-        // Without validation pairs the training pairs have to do.
+        // Without validation pairs, the training pairs are evaluated.
         let is_held_out = !self.valid.is_empty();
         let pairs = if is_held_out { &self.valid } else { &self.train };
         let of_batch = |rows: &[usize]| {

@@ -1,4 +1,4 @@
-//! What a search for settings has found, as it stands beside the model: in `metrics.json`, in the model card, in `tune.jsonl`.
+//! The report of a search: in `metrics.json`, in the model card, and in `tune.jsonl`.
 
 use crate::lang::{escape_markdown, lang};
 use crate::model_folder::TUNE_LOG;
@@ -8,36 +8,36 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A set of settings that was tried: a line of `tune.jsonl`.
+/// A trial of settings: a line of `tune.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Trial {
-    /// From 0: the settings that the search began with.
+    /// The number of the trial, from 0. Trial 0 has the initial settings.
     pub(super) trial: u64,
-    /// The settings, as `--settings` takes them.
+    /// The settings, in the format of `--settings`.
     pub(super) set: String,
-    /// Those that differ from the best ones before.
+    /// The settings that differ from the best ones before.
     pub(super) changed: String,
-    /// Mean −ln p of the validation rows' classes; none if the training came to no numbers.
+    /// The mean −ln p of the validation rows' classes. `None` if training failed.
     pub(super) log_loss: Option<f64>,
-    /// The epoch after which its network was given up.
+    /// The epoch after which the network was stopped early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) given_up: Option<u64>,
-    /// Share of the validation rows that are right.
+    /// The accuracy on the validation rows.
     pub(super) accuracy: f64,
-    /// By how much the log-loss is below that of the best settings before.
+    /// The decrease of the log-loss from the best settings before.
     pub(super) gain: f64,
-    /// The standard error of this; infinite, which JSON has no word for, of one row alone.
+    /// The standard error of the gain. Infinite for a single row, which is null in JSON.
     #[serde(deserialize_with = "infinite_if_null")]
     pub(super) standard_error: f64,
-    /// Whether they are the best settings from now on.
+    /// True if these become the best settings.
     pub(super) kept: bool,
     /// The weight of the data against the n-gram model's penalty.
     pub(super) c: f64,
-    /// Of the n-gram model; 0 where it was known already.
+    /// The time of the n-gram model; 0 if it was known already.
     pub(super) seconds_ngrams: f64,
-    /// Of the network; 0 where it was known already.
+    /// The time of the network; 0 if it was known already.
     pub(super) seconds_network: f64,
-    /// Multiply–adds of the network's epochs, if all are gone through.
+    /// The multiply–adds of the network, if no epoch is skipped.
     pub(super) work: f64,
 }
 
@@ -45,26 +45,26 @@ fn infinite_if_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result
     Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
-/// What is told of a search, and the answers of the settings it began with.
+/// The results of a search, and the answers of the initial settings.
 pub(super) struct TuningReport {
     pub(super) trials: Vec<Trial>,
-    /// The settings that were taken, as `--settings` takes them.
+    /// The best settings, in the format of `--settings`.
     pub(super) set: String,
-    /// Validation rows.
+    /// The number of validation rows.
     pub(super) rows: usize,
-    /// The model of the first trial's settings on the rows that are reported on: its scores, and whether each answer is right;
-    /// none if these settings were taken.
+    /// The model of the initial settings on the reported rows: its scores, and whether each answer is correct. `None`
+    /// if these are the best settings.
     pub(super) defaults: Option<(Scores, Vec<bool>)>,
-    /// `tune.jsonl`.
+    /// The content of `tune.jsonl`.
     pub(super) log: Vec<u8>,
 }
 
-/// Trials that a table shows.
+/// The number of trials in the table.
 const TABLE_TRIALS: usize = 10;
 
 impl TuningReport {
-    /// Adds to a model's metrics, card and files what was tried and what it brought, given the model's scores, whether each of
-    /// its answers is right, and of which part the rows are.
+    /// Adds the trials and their gain to a model's metrics, card and files. The arguments describe the model: its
+    /// scores, the confidence and correctness of its answers, and the part of the rows.
     pub(super) fn add_to_report(
         self,
         (scores, sure, part): (&Scores, &[(f32, bool)], &str),
@@ -72,7 +72,7 @@ impl TuningReport {
         card: &mut String,
         files: &mut Vec<(&'static str, Vec<u8>)>,
     ) {
-        // Validation rows chose the settings: what they say of the gain is not worth saying.
+        // The settings were chosen on the validation rows, so a gain there would be biased.
         let gain = self.defaults.as_ref().filter(|_| part == "test").map(|(before, right)| {
             let now: Vec<bool> = sure.iter().map(|row| row.1).collect();
             let difference = Difference::of(&now, right);
@@ -115,7 +115,7 @@ impl TuningReport {
     }
 }
 
-/// The trials of a `tuning` object, those of the smallest log-loss first.
+/// Returns the trials of a `tuning` object, lowest log-loss first.
 fn best_first(tuning: &Value) -> Vec<&Value> {
     let tried = tuning["tried"].as_array().into_iter().flatten();
     let mut trials: Vec<&Value> = tried.filter(|trial| trial["log_loss"].is_number()).collect();
@@ -124,7 +124,7 @@ fn best_first(tuning: &Value) -> Vec<&Value> {
     trials
 }
 
-/// What a trial's settings are called: the defaults have none.
+/// The display name of settings; the defaults have none.
 fn settings_name(set: &str) -> String {
     if set.is_empty() { tr!("the defaults", "既定値") } else { set.to_owned() }
 }
@@ -132,8 +132,9 @@ fn settings_name(set: &str) -> String {
 /// The section of the model card.
 fn section(tuning: &Value) -> String {
     let mut card = tr!(
-        "\n## Tuning\n\n{} sets of settings were tried, and judged by their log-loss on the {} validation rows; one was kept only \
-         if it was better than the best before by more than its standard error, or twice that if it was drawn at random. The smallest log-losses:\n\n\
+        "\n## Tuning\n\n{} sets of settings were tried and scored by their log-loss on the {} validation rows. \
+         Settings were kept only if they were better than the best before by more than the standard error (twice that \
+         for random settings). The smallest log-losses:\n\n\
          | log-loss | accuracy | settings |\n|---|---|---|\n",
         "\n## チューニング\n\n{} 通りの設定を試し、検証データ {} 行での対数損失で比べました。それまでの最良との差が標準誤差より\
          大きいとき（無作為に選んだ設定では 2 倍より大きいとき）だけ採用しています。対数損失の小さい順:\n\n| 対数損失 | 正解率 | 設定 |\n|---|---|---|\n",
@@ -150,7 +151,7 @@ fn section(tuning: &Value) -> String {
     card + "\n" + &gain_sentences(tuning).join(lang().pick(" ", "")) + "\n"
 }
 
-/// What a `tuning` object says of the settings taken and of what they brought, in sentences.
+/// Describes the chosen settings of a `tuning` object and their gain, in sentences.
 #[must_use]
 pub fn gain_sentences(tuning: &Value) -> Vec<String> {
     let set = tuning["set"].as_str().unwrap_or_default();
@@ -162,12 +163,12 @@ pub fn gain_sentences(tuning: &Value) -> Vec<String> {
             "最初の試行の設定のままです。検証データで明らかにそれより良い設定はありませんでした。"
         )];
     }
-    let mut said = vec![tr!("Taken: --settings {set}.", "採用した設定: --settings {set}。")];
+    let mut said = vec![tr!("Settings used: --settings {set}.", "採用した設定: --settings {set}。")];
     let gain = &tuning["gain"];
     let number = |value: &Value| 100.0 * value.as_f64().unwrap_or(f64::NAN);
     said.push(match gain.is_null() {
         true => tr!(
-            "There are no test rows: what this brings for new texts is not known.",
+            "There are no test rows, so the gain on new texts is unknown.",
             "テスト用の行がないため、新しいテキストでどれだけ良くなるかは分かりません。"
         ),
         false => {
@@ -177,7 +178,7 @@ pub fn gain_sentences(tuning: &Value) -> Vec<String> {
             let [loss, loss_before] = [now, before].map(|scores| scores["log_loss"].as_f64().unwrap_or(f64::NAN));
             let (rows, points) = (&gain["rows"], number(&gain["accuracy_difference"]));
             tr!(
-                "On the {rows} test rows, which no trial looked at: accuracy {accuracy:.1} %, {accuracy_before:.1} % before \
+                "On the {rows} test rows, which no trial used: accuracy {accuracy:.1} %, {accuracy_before:.1} % before \
                  ({points:+.1} points, 95 % interval {low:+.1} to {high:+.1}); log-loss {loss:.4}, {loss_before:.4} before.",
                 "どの試行でも見ていないテストデータ {rows} 行での正解率は {accuracy:.1} %、チューニング前は {accuracy_before:.1} %\
                  （差 {points:+.1} ポイント、95 % 区間 {low:+.1}〜{high:+.1}）。対数損失は {loss:.4}、チューニング前は \
@@ -188,8 +189,8 @@ pub fn gain_sentences(tuning: &Value) -> Vec<String> {
     said
 }
 
-/// The trials of a `tuning` object as rows of a table, best first, at most so many: log-loss, accuracy, settings, and whether
-/// they were taken.
+/// Returns the best trials of a `tuning` object as table rows: log-loss, accuracy, settings, and whether they were
+/// chosen.
 #[must_use]
 pub fn best_trials(tuning: &Value, most: usize) -> Vec<(f64, f64, String, bool)> {
     let row = |trial: &Value| {

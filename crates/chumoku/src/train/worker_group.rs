@@ -1,12 +1,15 @@
-//! A run whose steps several processes share.
+//! Worker groups: several processes share the steps of a run.
 //!
-//! One process leads: it has the state of the run, writes checkpoints, evaluates, and makes the model. The others help: they have
-//! read the same data, and are given weights and the number of a part of a batch, of which they return the gradient. A part's
-//! gradient depends on nothing else, so any helper may compute any part, as often as it takes; the leader's sum is that of
-//! [`PartGradients`](super::PartGradients), in the order of the parts. So the bytes of the model depend neither on how many help,
-//! nor on who comes and goes.
+//! One process is the coordinator. It holds the state of the run, writes checkpoints, evaluates, and saves the model.
+//! The others are workers, which have read the same data. A worker receives weights and the index of a micro-batch, and
+//! returns the gradient.
 //!
-//! How weights and gradients travel is not decided here: [`Leader`] and [`Helper`] are what a transport has to do.
+//! A gradient depends on nothing else, so any worker may compute any micro-batch, even twice. The coordinator sums
+//! gradients in the order of the micro-batches, as [`MicroBatchGradients`](super::MicroBatchGradients) does. The bytes
+//! of the model depend neither on the number of workers, nor on when workers join or leave.
+//!
+//! This module does not transfer weights and gradients. [`Coordinator`] and [`Worker`] are the interface of a
+//! transport.
 
 use super::micro_batches::{StepOutput, gradient_shares};
 use super::trainable::{StepContext, Trainable};
@@ -17,77 +20,80 @@ use serde::Serialize;
 use std::fmt;
 use std::sync::Arc;
 
-/// This process's part in a run that several share.
+/// The role of this process in a run that several processes share.
 #[derive(Clone, Debug)]
 pub enum WorkerGroup {
-    /// It has the run.
+    /// Owns the run.
     Coordinator(Arc<dyn Coordinator>),
-    /// It computes gradients for another. Training ends with [`Error::Helped`](crate::Error::Helped).
+    /// Computes gradients for the coordinator. Training ends with [`Error::Helped`](crate::Error::Helped).
     Worker(Arc<dyn Worker>),
 }
 
-/// What decides the bits of a gradient beside the weights: of all processes of a crew alike.
+/// Everything that decides the bits of a gradient besides the weights. It must be equal in all processes of a worker
+/// group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GradientTerms {
-    /// Of this library.
+    /// The version of this library.
     pub version: &'static str,
-    /// The kernels that run.
+    /// The instruction set of the kernels.
     pub instruction_set: String,
-    /// How exact matrix products are.
+    /// The precision of matrix products.
     pub precision: &'static str,
-    /// SHA-256 of data, plan, tokens and seed.
+    /// The SHA-256 of data, plan, tokens and seed.
     pub fingerprint: String,
-    /// How many numbers are trained.
+    /// The number of trained parameters.
     #[serde(rename = "numbers")]
     pub num_parameters: usize,
 }
 
-/// Which batch of a run is learnt from.
+/// The position of a batch in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchPosition {
     /// Epochs finished before it.
     pub epoch: u64,
-    /// Its place among the epoch's batches, from 0.
+    /// The index of the batch in its epoch, from 0.
     pub batch: u64,
-    /// Its step, from 1.
+    /// The number of its step, from 1.
     pub step: u64,
 }
 
-/// What brings weights to helpers, and back what they have learnt.
+/// Transport of a coordinator: sends weights to workers and receives gradients.
 pub trait Coordinator: fmt::Debug + Send + Sync {
-    /// Says what helpers must agree on, before the first step.
+    /// Announces the terms that workers must agree on, before the first step.
     ///
     /// # Errors
-    /// If there is nobody to help.
+    /// If there are no workers.
     fn start(&self, terms: &GradientTerms) -> Result<()>;
 
-    /// Has the parts of a batch learnt from with these weights, and writes the mean of their gradients, as [`joined`] has it.
+    /// Distributes the micro-batches of a batch to workers, and writes the mean of their gradients, as
+    /// [`combine_gradients`] does.
     ///
     /// # Errors
-    /// If there is nobody left to help, or a helper's work fails.
+    /// If no workers are left, or a worker fails.
     fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput>;
 
-    /// What has happened since this was asked last that the user should know.
+    /// Returns the messages for the user since the last call.
     fn take_messages(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What is asked to learn from a part of a batch: the weights, the batch, the part, and where its gradient is written.
+/// Computes a micro-batch. The arguments are the weights, the batch, the index of the micro-batch, and the output for
+/// its gradient.
 pub type TrainMicroBatch<'a> = dyn FnMut(&[f32], BatchPosition, usize, &mut [f32]) -> Result<StepOutput> + 'a;
 
-/// What brings a helper its work.
+/// Transport of a worker: receives requests and returns gradients.
 pub trait Worker: fmt::Debug + Send + Sync {
-    /// Learns from parts as they are asked for, until the leader asks for no more.
+    /// Answers requests for gradients until the coordinator ends the run.
     ///
     /// # Errors
-    /// If the leader does not agree to these terms or cannot be heard, or a part cannot be learnt from.
+    /// If the coordinator does not agree to these terms or cannot be reached, or a micro-batch fails.
     fn run(&self, terms: &GradientTerms, train_step: &mut TrainMicroBatch<'_>) -> Result<()>;
 }
 
-/// The mean of gradients of parts, or of the same piece of each, as one process adds them: each times its part's share in
-/// `learnt`, in their order; and what was learnt from the whole.
+/// Computes the mean of gradients of micro-batches, or of the same section of each, exactly as one process would.
+/// Gradients are added in order, each times its share of the weight. Returns the output of the whole batch.
 ///
 /// # Errors
 /// If the lengths differ.
@@ -96,7 +102,7 @@ pub fn combine_gradients(learnt: &[StepOutput], grads: &[&[f32]], sum: &mut [f32
     if let Some((first, others)) = grads.split_first() {
         if first.len() != sum.len() {
             let problem = tr!(
-                "adding gradients: expected {} numbers, got {}",
+                "combining gradients: expected {} values, got {}",
                 "勾配の加算: 値は {} 個のはずですが、{} 個です",
                 sum.len(),
                 first.len()
@@ -105,7 +111,7 @@ pub fn combine_gradients(learnt: &[StepOutput], grads: &[&[f32]], sum: &mut [f32
         }
         sum.copy_from_slice(first);
         let others: Vec<(f32, &[f32])> = shares.iter().copied().skip(1).zip(others.iter().copied()).collect();
-        // A part alone is the whole.
+        // A single micro-batch is the whole batch.
         if !others.is_empty() {
             weighted_sum((shares[0], sum), &others)?;
         }
@@ -119,10 +125,10 @@ impl WorkerGroup {
     }
 }
 
-/// Helps with a run, from its start to its end.
+/// Works for a coordinator from the start of a run to its end.
 ///
 /// # Errors
-/// [`Error::Helped`] at its end, else what went wrong.
+/// [`Error::Helped`] at the end of the run, otherwise the error that stopped the worker.
 pub(super) fn run_worker(task: &dyn Trainable, helper: &dyn Worker, terms: &GradientTerms, seed: u64) -> Result<Error> {
     let (mut params, _) = task.start(seed)?;
     params.set_precision(task.settings().precision);
@@ -133,8 +139,8 @@ pub(super) fn run_worker(task: &dyn Trainable, helper: &dyn Worker, terms: &Grad
         let wanted = params.values().len();
         if weights.len() != wanted || into.len() != wanted {
             let problem = tr!(
-                "helping to train: expected {wanted} weights, got {}",
-                "学習の手伝い: 重みは {wanted} 個のはずですが、{} 個です",
+                "training as a worker: expected {wanted} weights from the coordinator, got {}",
+                "ワーカーの学習: コーディネーターから受け取る重みは {wanted} 個のはずですが、{} 個です",
                 weights.len()
             );
             return Err(Error::Setting(problem));
@@ -150,8 +156,8 @@ pub(super) fn run_worker(task: &dyn Trainable, helper: &dyn Worker, terms: &Grad
         let Some((count, batch)) = rows else {
             let (epoch, batch) = (at.epoch, at.batch);
             let problem = tr!(
-                "helping to train: there is no part {part} of batch {batch} in epoch {epoch}",
-                "学習の手伝い: エポック {epoch} のバッチ {batch} に部分 {part} はありません"
+                "training as a worker: batch {batch} of epoch {epoch} has no micro-batch {part}",
+                "ワーカーの学習: エポック {epoch} のバッチ {batch} にマイクロバッチ {part} はありません"
             );
             return Err(Error::Setting(problem));
         };

@@ -1,4 +1,4 @@
-//! Files of `chumoku attend` under damage: what the fuzz target runs, run over changed bytes of good files.
+//! Damaged input files of `chumoku attend`: runs the fuzz target's code on mutated bytes of valid files.
 
 use chumoku::output::InputFiles;
 use chumoku::tensors::{Tensor, TensorFile, TensorFormat};
@@ -8,7 +8,7 @@ use testkit::Random;
 
 include!("../../../../fuzz/attend_bytes.rs");
 
-/// The bytes of a file with every input, of either kind.
+/// A file with every input, in each format.
 static FILES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     let random = &mut Random::new(1);
     let mut file = TensorFile::default();
@@ -32,9 +32,9 @@ static FILES: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
     })
 });
 
-/// The file itself does well: damage starts from something that is read to its end.
+/// The undamaged files are valid, so mutations start from files that are read to the end.
 #[test]
-fn the_files_are_good() {
+fn the_undamaged_files_are_valid() {
     for (bytes, format) in FILES.iter().zip([TensorFormat::Safetensors, TensorFormat::Npz]) {
         let file = TensorFile::parse(std::path::Path::new("x"), format, bytes).unwrap();
         let outputs = chumoku::onnx::attend(&file, &Default::default()).unwrap();
@@ -42,14 +42,14 @@ fn the_files_are_good() {
     }
 }
 
-/// A name with a line feed in it, which damage rarely makes.
+/// A tensor name with a line feed, which mutations rarely produce.
 #[test]
 fn names_of_tensors_stay_on_one_line() {
     for mut bytes in FILES.clone() {
         let name = b"in.Q";
         let places: Vec<usize> = (0..bytes.len() - 4).filter(|&at| &bytes[at..at + 4] == name).collect();
         assert!(!places.is_empty());
-        // JSON writes a line feed as two letters; an archive as it is.
+        // JSON escapes a line feed; an archive stores it as is.
         let is_json = bytes[8] == b'{';
         let other: &[u8] = if is_json { b"in\\n" } else { b"in\nQ" };
         places.iter().for_each(|&at| bytes[at..at + 4].copy_from_slice(other));
@@ -60,7 +60,7 @@ fn names_of_tensors_stay_on_one_line() {
         if is_json {
             continue;
         }
-        // Nor when its numbers do not fit their checksum.
+        // The same if the checksum does not match.
         let mut damaged = bytes.clone();
         damaged[places[0] + 60] ^= 1;
         let said = TensorFile::parse(std::path::Path::new("x"), format, &damaged).unwrap_err().to_string();
@@ -72,7 +72,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
     #[test]
-    fn any_damage(
+    fn mutated_bytes_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4u8), 1..6),
         kind in 0..2u8,
     ) {
@@ -93,9 +93,9 @@ proptest! {
         attend_bytes(&bytes);
     }
 
-    /// Digits of shapes and offsets, types and names of tensors are where a header is sensitive.
+    /// Mutates the parts of a header that matter: digits of shapes and offsets, types, and tensor names.
     #[test]
-    fn any_header(
+    fn mutated_headers_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..5),
         kind in 0..2u8,
     ) {
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         attend_bytes(&bytes);
     }
 }

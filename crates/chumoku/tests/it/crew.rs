@@ -1,4 +1,4 @@
-//! A run whose steps several share makes the bytes that it makes alone, whoever helps.
+//! Distributed runs produce the same bytes as local ones, with any number of workers.
 
 use chumoku::data::{DataFiles, DocumentSplit};
 use chumoku::data::{LabelOptions, PairSplit, ReadOptions, load_multi_label, load_pairs, load_scores};
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use testkit::exhaustive;
 
-/// What a leader asks for, and what has been found.
+/// State of a distributed run: the coordinator's request and the workers' results.
 #[derive(Debug, Default)]
 struct Asked {
     weights: Arc<Vec<f32>>,
@@ -21,12 +21,12 @@ struct Asked {
     to_do: Vec<usize>,
     found: BTreeMap<usize, (StepOutput, Vec<f32>)>,
     terms: Vec<GradientTerms>,
-    /// How many helpers are to die, before any other learns.
+    /// Number of workers that crash before any other computes.
     to_die: usize,
     is_over: bool,
 }
 
-/// Where leader and helpers of one process meet.
+/// The shared state of coordinator and workers in one process.
 #[derive(Debug, Default)]
 struct Board {
     asked: Mutex<Asked>,
@@ -54,7 +54,7 @@ impl Coordinator for Leads {
         }
         let learnt: Vec<StepOutput> = asked.found.values().map(|(learnt, _)| *learnt).collect();
         let found: Vec<&[f32]> = asked.found.values().map(|(_, grads)| &grads[..]).collect();
-        // In two pieces, as two owners of parameters add them.
+        // In two parts, as two owners of parameters add them.
         let middle = grads.len() / 3;
         let (first, second) = grads.split_at_mut(middle);
         combine_gradients(&learnt, &found.iter().map(|grads| &grads[..middle]).collect::<Vec<_>>(), first)?;
@@ -65,7 +65,7 @@ impl Coordinator for Leads {
 #[derive(Debug)]
 struct Helps {
     board: Arc<Board>,
-    /// Whether it dies in the middle of its first part.
+    /// True if it crashes during its first micro-batch.
     dies: bool,
 }
 
@@ -80,7 +80,7 @@ impl Worker for Helps {
             if asked.is_over {
                 return Ok(());
             }
-            // The last part first, so that they come in no order.
+            // The last micro-batch first, so that results arrive out of order.
             let part = asked.to_do.pop().unwrap();
             if self.dies {
                 asked.to_do.push(part);
@@ -99,7 +99,8 @@ impl Worker for Helps {
     }
 }
 
-/// The weights that are made alone, and by crews of one, two and three, one of whom dies, are the same.
+/// Checks that local and distributed runs produce the same weights. There are one, two or three workers, and one of
+/// them crashes.
 fn same_bytes(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let run = |out: &Path, crew: Option<WorkerGroup>| {
@@ -140,12 +141,12 @@ fn same_bytes(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
         let asked = board.asked.lock().unwrap();
         assert_eq!(asked.terms.len(), helpers + 1);
         assert!(asked.terms.iter().all(|terms| *terms == asked.terms[0]), "{name}: {:?}", asked.terms);
-        assert!(bytes(&out) == bytes("alone"), "{name}: another model with {helpers} helpers");
+        assert!(bytes(&out) == bytes("alone"), "{name}: different weights with {helpers} workers");
     }
 }
 
 #[test]
-fn a_classifier() {
+fn a_classifier_trains_the_same_with_workers() {
     let mut data = builtin::reviews();
     let shorten = |rows: &mut Rows, count: usize| {
         rows.texts.truncate(count);
@@ -154,13 +155,13 @@ fn a_classifier() {
     shorten(&mut data.train, 200);
     shorten(&mut data.valid, 40);
     let few = data.clone();
-    // Without test rows the validation rows must stay apart, so cross-validation has no part in it.
+    // Without test rows, validation rows must stay separate, so there is no cross-validation.
     shorten(&mut data.test, 0);
     same_bytes("classes", |training| train(&data, training).map(drop));
     leader_trains_alone(&few);
 }
 
-/// With few rows the leader asks nobody, says so, and makes the same bytes; a helper ends at once.
+/// With few rows the coordinator trains alone, says so, and produces the same bytes. A worker ends at once.
 fn leader_trains_alone(data: &TrainingData) {
     let folder = tempfile::tempdir().unwrap();
     let board = Arc::new(Board::default());
@@ -186,7 +187,7 @@ fn leader_trains_alone(data: &TrainingData) {
     assert!(bytes("leader") == bytes("alone"));
 }
 
-/// A file of rows.
+/// Writes a file into a temporary folder.
 fn written(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
@@ -194,7 +195,7 @@ fn written(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
-/// Sentences of a few words, each with how many of them are good.
+/// Sentences of a few words, each with the number of good words.
 fn sentences() -> impl Iterator<Item = (String, usize)> {
     const WORDS: [&str; 7] = ["good", "slow", "kind", "cold", "fresh", "loud", "clean"];
     (0..120usize).map(|i| {
@@ -205,7 +206,7 @@ fn sentences() -> impl Iterator<Item = (String, usize)> {
 }
 
 #[test]
-fn labels_and_numbers() {
+fn multi_label_and_regression_models_train_the_same_with_workers() {
     let rows: String =
         sentences().map(|(text, good)| format!("{{\"text\":\"{text}\",\"number\":{good}.5}}\n")).collect();
     let (_folder, path) = written("rows.jsonl", &rows);
@@ -226,7 +227,7 @@ fn labels_and_numbers() {
 }
 
 #[test]
-fn a_translator() {
+fn a_translator_trains_the_same_with_workers() {
     let rows: String = sentences()
         .map(|(text, _)| {
             let turned = text.split(' ').rev().collect::<Vec<_>>().join(" ");
@@ -240,7 +241,7 @@ fn a_translator() {
 }
 
 #[test]
-fn a_language_model_and_an_encoder() {
+fn language_models_and_encoders_train_the_same_with_workers() {
     let texts: Vec<String> = sentences().map(|(text, good)| format!("{good} of these are good: {text}.")).collect();
     let mut parts = DocumentSplit::default();
     (parts.train, parts.valid) = (texts[..50].to_vec(), texts[110..].to_vec());
@@ -249,7 +250,7 @@ fn a_language_model_and_an_encoder() {
 }
 
 #[test]
-fn what_helpers_cannot_agree_on_is_in_their_terms() {
+fn terms_contain_everything_that_workers_must_agree_on() {
     let terms = |change: &dyn Fn(&mut Training<'_>)| {
         let folder = tempfile::tempdir().unwrap();
         let board = Arc::new(Board::default());

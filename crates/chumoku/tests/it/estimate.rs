@@ -1,11 +1,11 @@
-//! The work of a run, by formula, against the multiply–adds that the kernels count. The count is of the whole
-//! process, so the test has one of its own.
+//! Compares the estimated work of a run with the multiply–adds that the kernels count. The counter is global to the
+//! process, so the check runs in its own.
 
 use chumoku::nn::{BackboneKind, PositionKind};
 use chumoku::train::{Rows, TrainEvent, Training, TrainingData, train};
 use chumoku::{RecurrentCell, builtin};
 
-/// Rows of so many copies of the built-in reviews each. Without test rows cross-validation chooses nothing: there is one run.
+/// Built-in reviews, each repeated `copies` times. Without test rows there is no cross-validation, so there is one run.
 fn reviews(rows: usize, copies: usize) -> TrainingData {
     let data = builtin::reviews();
     let part = |part: &Rows, rows: usize| {
@@ -20,8 +20,8 @@ fn reviews(rows: usize, copies: usize) -> TrainingData {
 }
 
 #[test]
-fn the_work_of_a_run_is_foretold() {
-    testkit::in_own_process("estimate::the_work_of_a_run_is_foretold", check_runs);
+fn the_work_of_a_run_is_estimated() {
+    testkit::in_own_process("estimate::the_work_of_a_run_is_estimated", check_runs);
 }
 
 fn check_runs() {
@@ -35,7 +35,7 @@ fn check_runs() {
         let (mut foretold, before) = (None, chumoku_kernels::multiply_adds());
         let mut observe = |event: TrainEvent<'_>| {
             if let TrainEvent::Estimated { multiply_adds, .. } = event {
-                assert!(foretold.is_none(), "said twice");
+                assert!(foretold.is_none(), "reported twice");
                 foretold = multiply_adds;
             }
         };
@@ -46,7 +46,7 @@ fn check_runs() {
         training.observe = Box::new(&mut observe);
         train(&data, training).unwrap();
         let counted = (chumoku_kernels::multiply_adds() - before) as f64;
-        let ratio = foretold.expect("the work is foretold") as f64 / counted;
-        assert!((1.0 / 1.5..1.5).contains(&ratio), "{name}: foretold is {ratio:.2} of what was counted");
+        let ratio = foretold.expect("the work is estimated") as f64 / counted;
+        assert!((1.0 / 1.5..1.5).contains(&ratio), "{name}: the estimate is {ratio:.2} of the counted work");
     }
 }

@@ -1,4 +1,4 @@
-//! The integration tests of `chumoku`, one module a subject, in one program that is linked once.
+//! Integration tests of `chumoku`: one module per subject, linked into one program.
 
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 

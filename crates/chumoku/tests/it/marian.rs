@@ -1,5 +1,5 @@
-//! Published translators (Marian): numbers, tokens and translations are those of Hugging Face's library and of
-//! SentencePiece, and what is unsound is refused.
+//! Published translators (Marian): values, tokens and translations match Hugging Face's library and SentencePiece, and
+//! invalid folders are rejected.
 
 use chumoku::models::TranslationBatch;
 use chumoku::nn::Mode;
@@ -17,7 +17,7 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/marian")
 }
 
-/// The golden pairs; targets begin with what starts them.
+/// The golden pairs; targets begin with the start token.
 fn pairs(expected: &GoldenFile) -> TranslationBatch {
     let ids = |name: &str| expected.integers(name).into_iter().map(|x| x as u32).collect::<Vec<u32>>();
     let lengths = |name: &str| -> Vec<usize> {
@@ -42,7 +42,7 @@ fn close(what: &str, found: &Array2<f32>, expected: &[f64]) {
 }
 
 #[test]
-fn it_computes_what_transformers_computes() {
+fn outputs_and_gradients_match_transformers() {
     let expected = GoldenFile::read("pretrained/marian/expected");
     let batch = pairs(&expected);
     let TranslatorCheckpoint { model, params, source, .. } =
@@ -72,7 +72,7 @@ fn it_computes_what_transformers_computes() {
         let (_, source) = source.tensors.iter().find(|(name, _)| name == ours).unwrap();
         let wanted = gradient(source.names());
         let mut found = grads.values()[range].to_vec();
-        // A row of padding gets none in PyTorch, where targets start with it.
+        // In PyTorch the padding row gets no gradient, although targets start with it.
         if ours == "embedding.weight" {
             found[49 * 16..].fill(0.0);
         }
@@ -81,7 +81,7 @@ fn it_computes_what_transformers_computes() {
     }
 }
 
-/// Words for tokens: "t7" is number 7, and nothing stands around a text.
+/// A tokenizer of words: "t7" has id 7, and there are no special tokens around a text.
 fn words() -> Value {
     let vocab: serde_json::Map<String, Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
     json!({
@@ -95,7 +95,7 @@ fn write(folder: &Path, name: &str, value: &Value) {
     std::fs::write(folder.join(name), value.to_string()).unwrap();
 }
 
-/// A copy of the golden folder whose texts are numbers.
+/// Copies the golden folder with the tokenizer of words.
 fn of_words() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
@@ -109,7 +109,7 @@ fn spelled(ids: &[u64]) -> String {
     ids.iter().map(|id| format!("t{id}")).collect::<Vec<_>>().join(" ")
 }
 
-/// What transformers writes, given sources, beam and most tokens.
+/// Generates translations with transformers, given sources, beam size and maximum length.
 const GENERATE: &str = r#"
 import json, os, sys
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -138,7 +138,7 @@ fn asked(python: &std::ffi::OsStr, script: &str, folder: &Path, input: &Value) -
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Other numbers for the same model, with which translations end, and are not all alike.
+/// Randomizes the weights so that translations end and differ from each other.
 fn drawn_anew(folder: &Path) {
     let path = folder.join("model.safetensors");
     let bytes = std::fs::read(&path).unwrap();
@@ -169,13 +169,13 @@ fn drawn_anew(folder: &Path) {
     let views = drawn.iter().map(|(name, shape, bytes)| {
         (name, safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes).unwrap())
     });
-    // As transformers reads it.
+    // In the format that transformers reads.
     let format = std::collections::HashMap::from([("format".to_owned(), "pt".to_owned())]);
     std::fs::write(path, safetensors::serialize(views, Some(format)).unwrap()).unwrap();
 }
 
 #[test]
-fn it_writes_what_transformers_writes() {
+fn translations_match_transformers() {
     let folder = of_words();
     drawn_anew(folder.path());
     assert_eq!(ModelKind::from_folder(folder.path()).unwrap(), ModelKind::Translator);
@@ -184,7 +184,7 @@ fn it_writes_what_transformers_writes() {
     let mut random = testkit::Random::new(7);
     let sources: Vec<Vec<u64>> =
         (0..40).map(|i| (0..1 + i % 9).map(|_| 2 + random.below(46) as u64).collect()).collect();
-    // 2n + 20, but no more than 19, which with the start is all that the model writes.
+    // 2n + 20, but at most 19, which with the start token is the model's limit.
     let most = 19;
     let written = |beam: usize| -> Vec<Vec<u64>> {
         let mut options = TranslateOptions::default();
@@ -197,7 +197,7 @@ fn it_writes_what_transformers_writes() {
     };
     let beams = [1, 4];
     let found: Vec<Vec<u64>> = beams.into_iter().flat_map(written).collect();
-    assert!(found.iter().flatten().all(|&id| id != 49), "padding is never written");
+    assert!(found.iter().flatten().all(|&id| id != 49), "padding is never generated");
     let different: std::collections::HashSet<_> = found.iter().collect();
     let ended = found.iter().filter(|ids| ids.len() < most).count();
     assert!(different.len() > 30 && ended > 10, "{} of {} differ, {ended} end", different.len(), found.len());
@@ -213,8 +213,8 @@ fn it_writes_what_transformers_writes() {
     }
 }
 
-/// Trains SentencePiece models and numbers their pieces as Marian's converter does; prints the tokens of texts, and what
-/// tokens are written as. A part of the pieces has no number.
+/// Trains SentencePiece models and numbers their pieces as Marian's converter does. Prints the tokens of texts and the
+/// texts of tokens. Some of the pieces have no id.
 const SENTENCE_PIECE: &str = r#"
 import json, os, sys, warnings
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -290,10 +290,10 @@ const ODD: [&str; 14] = [
 ];
 
 #[test]
-fn tokens_are_those_of_sentencepiece() {
+fn tokens_match_sentencepiece() {
     let Some(python) = testkit::python("sentencepiece, transformers") else { return };
     let folder = tempfile::tempdir().unwrap();
-    // Words of the lines in other orders: enough to learn from, and to compare.
+    // Shuffled words of the lines: enough to train on and to compare.
     let mut random = testkit::Random::new(3);
     let words: Vec<&str> = LINES.iter().flat_map(|line| line.split(' ')).collect();
     let mut mixed = |count: usize| -> Vec<String> {
@@ -324,7 +324,7 @@ fn tokens_are_those_of_sentencepiece() {
     }
 }
 
-/// A field of protocol buffers: its number, and bytes.
+/// Encodes a protobuf field: its number, and bytes.
 fn message(field: u8, bytes: &[u8]) -> Vec<u8> {
     let mut length = bytes.len();
     let mut all = vec![field << 3 | 2];
@@ -335,7 +335,7 @@ fn message(field: u8, bytes: &[u8]) -> Vec<u8> {
     [&all[..], &[length as u8], bytes].concat()
 }
 
-/// A SentencePiece file of words.
+/// Returns a SentencePiece file of words.
 fn pieces() -> Vec<u8> {
     let piece = |text: &str, score: f32, kind: u8| {
         message(1, &[&message(1, text.as_bytes())[..], &[21], &score.to_le_bytes(), &[24, kind]].concat())
@@ -344,7 +344,7 @@ fn pieces() -> Vec<u8> {
     [piece("</s>", 0.0, 3), piece("<unk>", 0.0, 2)].into_iter().chain(words).flatten().collect()
 }
 
-/// The golden folder as translators are published, with words for tokens.
+/// Creates the golden folder in the published form, with words for tokens.
 fn published() -> tempfile::TempDir {
     let folder = of_words();
     std::fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
@@ -360,7 +360,7 @@ fn published() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_published_folder_translates_as_one_with_a_tokenizer_file() {
+fn a_published_folder_translates_like_one_with_tokenizer_json() {
     let folder = published();
     let mut model = TextTranslator::load(folder.path()).unwrap();
     let by_words = TextTranslator::load(of_words().path()).unwrap();
@@ -373,14 +373,14 @@ fn a_published_folder_translates_as_one_with_a_tokenizer_file() {
     for text in ["t5 t9 t30", "t2", "t40 t41 t42 t43 t44"] {
         assert_eq!(ids(&model, text), ids(&by_words, text));
     }
-    // A language before a text is a token, which words here call t48.
+    // A language tag before a text is a token, called t48 here.
     assert_eq!(ids(&model, ">>fra<< t5 t9"), ids(&by_words, "t48 t5 t9"));
-    // What is too long loses its end, and an empty text is one.
+    // Long texts are truncated, and an empty text is allowed.
     let long = spelled(&[7; 60]);
     let found = model.translate(&[&long, ""], &options).unwrap();
     assert!(found[0].is_truncated && !found[1].is_truncated);
     assert_eq!(model.config().names, ["source", "target"]);
-    // It says where it looked, and what each word did.
+    // The trace lists the attended words and the effect of each word.
     let alignment = model.align("t5 t9 t30", Some("t7 t8")).unwrap();
     assert_eq!(alignment.source, ["▁t5", "▁t9", "▁t30", "</s>"]);
     assert_eq!(alignment.target, ["▁t7", "▁t8", "</s>"]);
@@ -397,9 +397,9 @@ fn a_published_folder_translates_as_one_with_a_tokenizer_file() {
     assert_eq!(TextTranslator::load(folder.path()).unwrap().config().names, ["eng", "fra"]);
 }
 
-/// What is said of a folder that cannot be used: a line that names the file.
+/// Returns the one-line error of loading a folder, which must name the file.
 fn refused(folder: &Path) -> String {
-    let Err(error) = TextTranslator::load(folder) else { panic!("it must be refused") };
+    let Err(error) = TextTranslator::load(folder) else { panic!("expected an error") };
     assert!(error.is_usage(), "{error}");
     let said = error.to_string();
     assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
@@ -407,7 +407,7 @@ fn refused(folder: &Path) -> String {
 }
 
 #[test]
-fn settings_that_are_not_read_are_refused_by_name() {
+fn unsupported_settings_are_rejected_by_name() {
     let folder = published();
     let path = folder.path().join("config.json");
     let sound: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -458,7 +458,7 @@ fn settings_that_are_not_read_are_refused_by_name() {
 }
 
 #[test]
-fn damaged_folders_are_refused() {
+fn damaged_folders_are_rejected() {
     for (missing, said) in [
         ("source.spm", "source.spm"),
         ("target.spm", "target.spm"),
@@ -489,7 +489,7 @@ fn damaged_folders_are_refused() {
     damaged("vocab.json", br#"{"<unk>": 1, "a": 1}"#);
     damaged("vocab.json", br#"{"<unk>": 1, "a": 16000000}"#);
     damaged("vocab.json", br#"{"<unk>": 1, "a": 1.5}"#);
-    // The weights of another model.
+    // Weights of another model.
     let other = std::fs::read(golden().join("../bert/model.safetensors")).unwrap();
     assert!(damaged("model.safetensors", &other).contains("missing"));
     write(folder.path(), "tokenizer_config.json", &json!({ "separate_vocabs": true }));

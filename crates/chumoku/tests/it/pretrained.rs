@@ -1,4 +1,5 @@
-//! Pretrained encoders: hidden states and gradients are those of Hugging Face's library, and what is unsound is refused.
+//! Pretrained encoders and language models: hidden states and gradients match Hugging Face's library, and invalid
+//! folders are rejected.
 
 use chumoku::nn::{Mode, Offsets, Tokens};
 use chumoku::params::Params;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use testkit::{GoldenFile, Tolerance, compare};
 
-/// Tiny random models with what transformers computes for them.
+/// Tiny random encoders with outputs of transformers.
 const ENCODERS: [&str; 7] = [
     "bert",
     "bert_pair",
@@ -27,10 +28,10 @@ fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained").join(name)
 }
 
-/// The same of language models.
+/// Tiny random language models with outputs of transformers.
 const DECODERS: [&str; 6] = ["llama", "llama_scaled", "mistral", "qwen2", "qwen3", "gpt2"];
 
-/// A case: the model, its expected results, and its tokens.
+/// A test case: the model, its expected results, and its tokens.
 struct Case<Checkpoint> {
     checkpoint: Checkpoint,
     expected: GoldenFile,
@@ -72,7 +73,7 @@ impl Case<DecoderCheckpoint> {
     }
 }
 
-/// That gradients are those expected, each under the name that its tensor has.
+/// Checks gradients against the expected ones, under the published tensor names.
 fn check_gradients(
     name: &str,
     grads: &Params<f32>,
@@ -92,7 +93,7 @@ fn check_gradients(
 }
 
 #[test]
-fn language_models_compute_what_transformers_computes() {
+fn language_models_match_transformers() {
     for name in DECODERS {
         let case = Case::<DecoderCheckpoint>::read(name);
         let DecoderCheckpoint { model, params, source, .. } = &case.checkpoint;
@@ -103,7 +104,7 @@ fn language_models_compute_what_transformers_computes() {
         assert!(!case.expected.has(&format!("out.hidden.{}", states.len())), "{name} has more layers");
         let logits = model.logits(params, &case.ids, &case.offsets).unwrap();
         close(&format!("{name}, logits"), &logits, case.expected.tensor("out.logits"));
-        // One token after the other, all sequences side by side.
+        // Token by token, all sequences in parallel.
         let mut state = model.start_decoding(case.offsets.sequences()).unwrap();
         let longest = case.offsets.ranges().map(|range| range.len()).max().unwrap();
         for place in 0..longest {
@@ -128,7 +129,7 @@ fn language_models_compute_what_transformers_computes() {
 }
 
 #[test]
-fn hidden_states_are_those_of_transformers() {
+fn hidden_states_match_transformers() {
     for name in ENCODERS {
         let case = Case::<EncoderCheckpoint>::read(name);
         let states = case.checkpoint.model.hidden_states(&case.checkpoint.params, case.tokens()).unwrap();
@@ -148,7 +149,7 @@ fn hidden_states_are_those_of_transformers() {
 }
 
 #[test]
-fn gradients_are_those_of_transformers() {
+fn gradients_match_transformers() {
     for name in ENCODERS {
         let case = Case::<EncoderCheckpoint>::read(name);
         let EncoderCheckpoint { model, params, source, .. } = &case.checkpoint;
@@ -165,7 +166,7 @@ fn gradients_are_those_of_transformers() {
     }
 }
 
-/// Words for tokens: "t7" is number 7, and nothing stands around a text.
+/// A tokenizer of words: "t7" has id 7, and there are no special tokens around a text.
 fn words() -> String {
     let vocab: serde_json::Map<String, serde_json::Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
     let model = serde_json::json!({ "type": "WordLevel", "vocab": vocab, "unk_token": "t0" });
@@ -177,7 +178,7 @@ fn words() -> String {
 }
 
 #[test]
-fn published_classifiers_say_what_transformers_says() {
+fn published_classifiers_match_transformers() {
     for name in ["bert_classifier", "distilbert_classifier", "roberta_classifier", "modernbert_classifier"] {
         let folder = copy(name);
         std::fs::write(folder.path().join("tokenizer.json"), words()).unwrap();
@@ -201,7 +202,7 @@ fn published_classifiers_say_what_transformers_says() {
     }
 }
 
-/// A copy of a golden folder, to be damaged.
+/// Copies a golden folder, to be modified.
 fn copy(name: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
@@ -214,9 +215,9 @@ fn refused(folder: &Path) -> String {
     said(EncoderCheckpoint::read(folder, None), folder)
 }
 
-/// What is said of a folder that cannot be used: a line that names the file.
+/// Returns the one-line error of loading a folder, which must name the file.
 fn said<T>(found: chumoku::Result<T>, folder: &Path) -> String {
-    let Err(error) = found else { panic!("it must be refused") };
+    let Err(error) = found else { panic!("expected an error") };
     assert!(error.is_usage(), "{error}");
     let said = error.to_string();
     assert!(!said.contains('\n') && said.contains(folder.to_str().unwrap()), "{said}");
@@ -233,7 +234,7 @@ fn with_setting(name: &str, key: &str, value: serde_json::Value) -> tempfile::Te
 }
 
 #[test]
-fn what_cannot_be_read_is_refused_by_name() {
+fn unsupported_settings_are_rejected_by_name() {
     for (key, value, said) in [
         ("model_type", "t5".into(), "\"t5\""),
         ("hidden_act", "mish".into(), "hidden_act"),
@@ -261,7 +262,7 @@ fn what_cannot_be_read_is_refused_by_name() {
 }
 
 #[test]
-fn language_models_that_cannot_be_read_are_refused_by_name() {
+fn unsupported_language_models_are_rejected_by_name() {
     let rope = |kind: &str| serde_json::json!({ "rope_type": kind, "rope_theta": 10000.0, "factor": 2.0 });
     for (name, key, value, expected) in [
         ("llama", "model_type", "gemma".into(), "\"gemma\""),
@@ -313,14 +314,14 @@ fn language_models_that_cannot_be_read_are_refused_by_name() {
     std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
     let found = said(DecoderCheckpoint::read(folder.path(), None), folder.path());
     assert!(found.contains("sliding_window") && found.contains("4 in 1 of 2 layers"), "{found}");
-    // In every layer it is read: the token itself is one of four.
+    // A window in every layer is supported. The token itself is one of the four.
     config["layer_types"] = serde_json::json!(["sliding_attention", "sliding_attention"]);
     std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
     let read = DecoderCheckpoint::read(folder.path(), None).unwrap();
     assert_eq!(read.model.config().encoder.attention.window, Some(3));
 }
 
-/// A tiny Llama with words for tokens, of which the last is special, and these files beside it.
+/// Creates a tiny Llama with words for tokens and these additional files. The last token is special.
 fn generator(files: &[(&str, serde_json::Value)]) -> tempfile::TempDir {
     let folder = copy("llama");
     let mut tokenizer: serde_json::Value = serde_json::from_str(&words()).unwrap();
@@ -336,7 +337,7 @@ fn generator(files: &[(&str, serde_json::Value)]) -> tempfile::TempDir {
     folder
 }
 
-/// The likeliest tokens after `ids`, each found without a cache.
+/// Returns the most probable continuation of `ids`, computed without a cache.
 fn likeliest(checkpoint: &DecoderCheckpoint, ids: &[u32], count: usize) -> Vec<u32> {
     let mut all = ids.to_vec();
     for _ in 0..count {
@@ -353,7 +354,7 @@ fn as_words(ids: &[u32]) -> String {
 }
 
 #[test]
-fn a_published_language_model_writes_the_likeliest_tokens_and_ends() {
+fn a_published_language_model_generates_greedily_and_stops() {
     let checkpoint = DecoderCheckpoint::read(&golden("llama"), None).unwrap();
     let expected = likeliest(&checkpoint, &[5, 6, 49], 12);
     let no_end = serde_json::json!({ "eos_token_id": [] });
@@ -364,16 +365,16 @@ fn a_published_language_model_writes_the_likeliest_tokens_and_ends() {
     let folder = generator(&settings);
     let model = TextGenerator::load(folder.path()).unwrap();
     assert_eq!(greedy(&model, "t5 t6 <end>", 12), (as_words(&expected), StopReason::MaxTokens));
-    // The first token that did not come before ends the text, where the folder says so.
+    // The first new token ends the text if the folder declares it as end token.
     let at = (1..expected.len()).find(|&at| !expected[..at].contains(&expected[at])).unwrap();
     let end = serde_json::json!({ "eos_token_id": [48, expected[at]] });
     let folder = generator(&[("generation_config.json", end), settings[1].clone()]);
     let ended = TextGenerator::load(folder.path()).unwrap();
     assert_eq!(greedy(&ended, "t5 t6 <end>", 12), (as_words(&expected[..at]), StopReason::End));
-    // Without a text something is read all the same: what documents begin with.
+    // An empty prompt begins with the start token.
     let first = as_words(&likeliest(&checkpoint, &[1], 3));
     assert_eq!(greedy(&model, "", 3).0, first);
-    // Without a template there is no dialogue.
+    // Without a template there is no chat.
     assert!(!model.has_chat_template());
     let sampling = Sampling::default();
     let error = model.reply(&[ChatMessage::new("user", "t5")], 1, &sampling, &mut |_| ControlFlow::Continue(()));
@@ -381,7 +382,7 @@ fn a_published_language_model_writes_the_likeliest_tokens_and_ends() {
 }
 
 #[test]
-fn a_chat_template_makes_the_prompt() {
+fn the_chat_template_renders_the_prompt() {
     let template = "{% for m in messages %}{{ '<end>' if m.role == 'user' else 't7' }} {{ m.content }} {% endfor %}\
                     {% if messages | length > 2 %}{{ raise_exception('too many') }}{% endif %}";
     let settings = serde_json::json!({ "chat_template": template, "model_max_length": 64 });
@@ -398,7 +399,7 @@ fn a_chat_template_makes_the_prompt() {
         stop.map(|_| text)
     };
     let [system, user] = [ChatMessage::new("system", "t8"), ChatMessage::new("user", "t5 t6")];
-    // A text of its own begins without the space that a continued one has.
+    // A new text begins without the space of a continuation.
     let continued = |prompt: &str| greedy(&model, prompt, 4).0.trim_start().to_owned();
     assert_eq!(reply(std::slice::from_ref(&user)).unwrap(), continued("<end> t5 t6"));
     assert_eq!(reply(&[system.clone(), user.clone()]).unwrap(), continued("t7 t8 <end> t5 t6"));
@@ -410,7 +411,7 @@ fn a_chat_template_makes_the_prompt() {
 }
 
 #[test]
-fn damaged_and_foreign_weights_are_refused() {
+fn damaged_and_unmatched_weights_are_rejected() {
     let folder = copy("bert");
     let path = folder.path().join("model.safetensors");
     let bytes = std::fs::read(&path).unwrap();
@@ -423,14 +424,14 @@ fn damaged_and_foreign_weights_are_refused() {
     std::fs::write(folder.path().join("pytorch_model.bin"), b"x").unwrap();
     assert!(refused(folder.path()).contains("any code"));
     let mut holed = bytes;
-    // Behind the header's length and the header: the embeddings of words, or of positions.
+    // After the header: the embeddings of tokens or positions.
     let start = 8 + u64::from_le_bytes(holed[..8].try_into().unwrap()) as usize;
     holed[start..start + 4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&path, holed).unwrap();
     assert!(refused(folder.path()).contains("NaN"));
 }
 
-/// The tensors of a golden model, written as shards with an index.
+/// Writes the tensors of a golden model as shards with an index.
 fn sharded(name: &str) -> tempfile::TempDir {
     let folder = copy(name);
     let path = folder.path().join("model.safetensors");
@@ -454,7 +455,7 @@ fn sharded(name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn shards_are_one_model_and_stay_in_their_folder() {
+fn shards_form_one_model_and_stay_in_their_folder() {
     let whole = EncoderCheckpoint::read(&golden("bert"), None).unwrap();
     let folder = sharded("bert");
     let found = EncoderCheckpoint::read(folder.path(), None).unwrap();
@@ -506,7 +507,7 @@ fn halves_are_widened_exactly() {
     }
 }
 
-/// Real weights, which are not in the repository.
+/// Returns the folder of a real checkpoint, which is not in the repository.
 fn real(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("CHUMOKU_CHECKPOINTS").map(|folder| PathBuf::from(folder).join(name));
     match folder.filter(|folder| folder.join("config.json").is_file()) {
@@ -519,21 +520,21 @@ fn real(name: &str) -> Option<PathBuf> {
 }
 
 #[test]
-fn a_real_model_finds_what_means_the_same() {
+fn a_real_model_finds_texts_of_the_same_meaning() {
     let Some(folder) = real("minilm") else { return };
     let model = TextEmbedder::load(&folder, None).unwrap();
     let texts = ["A man is eating food.", "Someone is having a meal.", "The stock market fell today."];
     let found = model.embed(&texts, EmbedOptions::default()).unwrap();
     let cosine = |a: usize, b: usize| found.vectors.row(a).dot(&found.vectors.row(b));
     assert!(cosine(0, 1) > 0.5 && cosine(0, 2) < 0.2, "{} {}", cosine(0, 1), cosine(0, 2));
-    // A text's vector does not depend on the others.
+    // A text's vector does not depend on the batch.
     for (i, text) in texts.iter().enumerate() {
         let alone = model.embed(&[text], EmbedOptions::default()).unwrap();
         assert_eq!(alone.vectors.row(0), found.vectors.row(i));
     }
 }
 
-/// A chat template with much of what such templates do.
+/// A chat template with many of the common features.
 const TEMPLATE: &str = r#"{%- set ns = namespace(turns=0) -%}
 {%- if messages[0]['role'] == 'system' -%}
     {%- set told = messages[0].content.strip() -%}{%- set messages = messages[1:] -%}
@@ -553,7 +554,7 @@ const TEMPLATE: &str = r#"{%- set ns = namespace(turns=0) -%}
 {%- endif %}
 "#;
 
-/// Writes the greedy continuations of prompts, and answers to messages, all as JSON.
+/// Generates greedy continuations of prompts and answers to messages, as JSON.
 const TRANSFORMERS: &str = r#"
 import json, os, sys
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -575,7 +576,7 @@ for prompt in json.load(sys.stdin):
 json.dump(texts, sys.stdout)
 "#;
 
-/// Beginnings of many kinds: prose, lists, code, other languages, dialogues with special tokens, odd white space.
+/// Prompts of many kinds: prose, lists, code, other languages, dialogues with special tokens, unusual white space.
 fn prompts() -> Vec<String> {
     let plain = [
         "The capital of France is",
@@ -647,7 +648,7 @@ fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, StopRea
 }
 
 #[test]
-fn a_real_language_model_writes_what_transformers_writes() {
+fn a_real_language_model_matches_transformers() {
     let Some(folder) = real("smollm2") else { return };
     let Some(python) = testkit::python("torch, transformers") else { return };
     const COUNT: usize = 32;
@@ -675,7 +676,7 @@ fn a_real_language_model_writes_what_transformers_writes() {
     let mut model = TextGenerator::load(&folder).unwrap();
     model.set_precision(Precision::Highest);
     assert_eq!(expected.len(), all.len());
-    // The folder with a template.
+    // The folder with a chat template.
     let with_template = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors", "tokenizer.json"] {
         let (from, to) = (folder.join(file), with_template.path().join(file));

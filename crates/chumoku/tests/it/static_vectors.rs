@@ -1,4 +1,4 @@
-//! Static vectors: folders as sentence-transformers' `StaticEmbedding` and model2vec write them.
+//! Static embeddings in the formats of sentence-transformers' `StaticEmbedding` and model2vec.
 
 use chumoku::explain::HeadSelection;
 use chumoku::pretrained::EncoderCheckpoint;
@@ -16,7 +16,7 @@ use testkit::Random;
 const VOCAB: usize = 12;
 const WIDTH: usize = 6;
 
-/// BERT's cutting, whose frame must not be around texts here.
+/// BERT's tokenizer, whose special tokens must not be added here.
 fn tokenizer() -> Value {
     let pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "film", "##s", "was", "good", "bad", ".", "▁"];
     let vocab: serde_json::Map<_, _> =
@@ -38,7 +38,7 @@ fn tokenizer() -> Value {
     })
 }
 
-/// Writes the table under this name, and the tokenizer; returns the table.
+/// Writes the table under this name, and the tokenizer. Returns the table.
 fn write_table(folder: &Path, name: &str) -> Vec<f32> {
     let mut random = Random::new(5);
     let table: Vec<f32> = (0..VOCAB * WIDTH).map(|_| random.number() as f32).collect();
@@ -56,7 +56,7 @@ fn write_modules(folder: &Path, path: &str, more: &[Value]) {
     fs::write(folder.join("modules.json"), json!(modules).to_string()).unwrap();
 }
 
-/// The mean of rows of a table, in f64.
+/// Returns the mean of rows of a table, in f64.
 fn mean(table: &[f32], width: usize, ids: &[u32]) -> Vec<f64> {
     let of_column = |column: usize| {
         let sum: f64 = ids.iter().map(|&id| f64::from(table[id as usize * width + column])).sum();
@@ -77,7 +77,7 @@ fn check(model: &TextEmbedder, text: &str, expected: &[f64]) {
 #[test]
 fn a_text_is_the_mean_of_its_tokens_vectors() {
     let folder = tempfile::tempdir().unwrap();
-    // In a folder of its own, in this one, and in this one by the name that model2vec writes.
+    // In a subfolder, in the folder itself, and there under model2vec's name.
     for (path, name) in [("0_StaticEmbedding", "embedding.weight"), ("", "embedding.weight"), (".", "embeddings")] {
         let table = write_table(&folder.path().join(path), name);
         write_modules(folder.path(), path, &[]);
@@ -91,7 +91,7 @@ fn a_text_is_the_mean_of_its_tokens_vectors() {
 }
 
 #[test]
-fn vectors_have_length_one_where_the_folder_says_so() {
+fn vectors_are_normalized_if_the_folder_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let table = write_table(folder.path(), "embeddings");
     let normalize =
@@ -107,10 +107,10 @@ fn vectors_have_length_one_where_the_folder_says_so() {
 }
 
 #[test]
-fn what_is_not_such_a_table_is_refused() {
+fn folders_without_a_valid_table_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let said = || TextEmbedder::load(folder.path(), None).unwrap_err().to_string();
-    // Another tensor beside the table: model2vec's vocabularies of fewer vectors.
+    // An additional tensor, as in model2vec's vocabularies with fewer vectors.
     let numbers = [0; 4 * VOCAB * WIDTH];
     let table = TensorView::new(Dtype::F32, vec![VOCAB, WIDTH], &numbers).unwrap();
     let mapping = TensorView::new(Dtype::I64, vec![WIDTH * VOCAB / 2], &numbers).unwrap();
@@ -123,7 +123,7 @@ fn what_is_not_such_a_table_is_refused() {
     write_table(folder.path(), "weights");
     fs::write(folder.path().join("config.json"), r#"{"model_type": "model2vec"}"#).unwrap();
     assert!(said().contains("embedding.weight"), "{}", said());
-    // Pooling, which has been done already.
+    // A pooling module, although static embeddings are already pooled.
     write_table(folder.path(), "embeddings");
     let pooling = json!({ "idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling" });
     write_modules(folder.path(), ".", &[pooling]);
@@ -137,7 +137,7 @@ fn what_is_not_such_a_table_is_refused() {
 }
 
 #[test]
-fn there_is_no_attention_in_it_to_show() {
+fn attention_cannot_be_explained() {
     let folder = tempfile::tempdir().unwrap();
     write_table(folder.path(), "embeddings");
     write_modules(folder.path(), ".", &[]);
@@ -148,7 +148,7 @@ fn there_is_no_attention_in_it_to_show() {
 }
 
 #[test]
-fn there_is_nothing_in_it_to_train() {
+fn static_vectors_cannot_be_fine_tuned() {
     let folder = tempfile::tempdir().unwrap();
     write_table(folder.path(), "embeddings");
     write_modules(folder.path(), ".", &[]);
@@ -158,9 +158,9 @@ fn there_is_nothing_in_it_to_train() {
     assert!(error.contains("static vectors"), "{error}");
 }
 
-/// Real vectors, which are not in the repository.
+/// Uses real vectors, which are not in the repository.
 #[test]
-fn real_vectors_are_the_means_of_their_table() {
+fn real_text_vectors_are_means_of_the_table() {
     const FILES: [&str; 2] = ["l2_supercat_256.safetensors", "l2_supercat_tokenizer_config.json"];
     let folder = std::env::var_os("CHUMOKU_CHECKPOINTS").map(|folder| PathBuf::from(folder).join("wordllama"));
     let Some(real) = folder.filter(|folder| folder.join(FILES[0]).is_file()) else {
@@ -179,7 +179,7 @@ fn real_vectors_are_the_means_of_their_table() {
     let model = TextEmbedder::load(folder.path(), None).unwrap();
     let tokenizer = PretrainedTokenizer::read(&folder.path().join("tokenizer.json")).unwrap();
     for text in ["The capital of France is Paris.", "  two  spaces ", "日本語の文", "x"] {
-        // The file puts <s> before texts; static vectors are looked up without it.
+        // The tokenizer file adds <s> before texts; static embeddings are looked up without it.
         let ids = &tokenizer.encode(text, usize::MAX).unwrap().ids[1..];
         check(&model, text, &mean(&table, tensor.shape()[1], ids));
     }

@@ -1,14 +1,14 @@
-//! Tokens of real tokenizers are those of `tokenizers` for 10,000 lines of real text, Japanese among them.
+//! Tokens of real tokenizers match those of `tokenizers` on 10,000 lines of real text, including Japanese.
 //!
-//! `CHUMOKU_CHECKPOINTS` names the folder of checkpoints, `CHUMOKU_DATA` that of data, and `CHUMOKU_PYTHON` a Python with
-//! `tokenizers`. What is not there is skipped, and that is said.
+//! `CHUMOKU_CHECKPOINTS` is the folder of checkpoints, `CHUMOKU_DATA` that of data, and `CHUMOKU_PYTHON` a Python with
+//! `tokenizers`. The test reports and skips what is missing.
 
 use chumoku::text::{PretrainedTokenizer, WordPieceOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Files of the data's folder and how many of their lines are read: reviews, questions, comments with emoji, tweets, plays,
-/// JSON with escapes, and Japanese with and without spaces.
+/// Files of the data folder and how many of their lines are read. They hold reviews, questions, comments with emoji,
+/// tweets, plays, JSON with escapes, and Japanese with and without spaces.
 const LINES: [(&str, usize); 10] = [
     ("sst2/train.tsv", 1_000),
     ("trec/train.txt", 1_000),
@@ -22,7 +22,7 @@ const LINES: [(&str, usize); 10] = [
     ("ja_ner/train.jsonl", 500),
 ];
 
-/// Texts that data seldom has.
+/// Texts that are rare in data.
 const ODD: [&str; 16] = [
     "",
     " ",
@@ -100,7 +100,7 @@ fn assert_tokens(name: &str, tokenizer: &PretrainedTokenizer, texts: &[String], 
         .collect();
     let shown = differ.iter().take(5).cloned().collect::<Vec<_>>().join("\n");
     assert!(differ.is_empty(), "{name}: {} of {} texts differ:\n{shown}", differ.len(), texts.len());
-    // What a token stands for is text: spans lie within it, whole characters each.
+    // Spans of tokens lie within the text and contain whole characters.
     for (text, encoding) in texts.iter().zip(&found) {
         assert!(encoding.spans.iter().all(|&(start, end)| text.get(start..end).is_some()), "{name}: {text:?}");
     }
@@ -108,7 +108,7 @@ fn assert_tokens(name: &str, tokenizer: &PretrainedTokenizer, texts: &[String], 
 }
 
 #[test]
-fn tokens_are_those_of_tokenizers() {
+fn tokens_match_tokenizers() {
     let (Some(checkpoints), Some(data), Some(python)) =
         (named("CHUMOKU_CHECKPOINTS"), named("CHUMOKU_DATA"), named("CHUMOKU_PYTHON"))
     else {
@@ -138,7 +138,7 @@ fn tokens_are_those_of_tokenizers() {
         spelt.push("<|im_start|>user\nhi<|im_end|> <s> [SEP] </s> [MASK]".into());
         let with_special = expected(&python, &path, &spelt, "tokens");
         assert_tokens(name, &tokenizer.clone().parsing_special_tokens(), &spelt, &with_special);
-        // The pieces alone, without the file that says what to do with them.
+        // Only the vocabulary, without the tokenizer settings.
         let pieces = checkpoints.join(name).join("vocab.txt");
         if pieces.is_file() {
             let tokenizer = PretrainedTokenizer::read_word_pieces(&pieces, WordPieceOptions::default()).unwrap();

@@ -1,4 +1,4 @@
-//! `chumoku bench attention`: scaled dot-product attention of random queries, keys and values.
+//! `chumoku bench attention`: scaled dot-product attention on random queries, keys and values.
 
 mod check;
 
@@ -14,13 +14,13 @@ use chumoku_kernels::{
 };
 use rayon::prelude::*;
 
-/// The sizes and the mask.
+/// Sizes and mask of the benchmark.
 #[derive(Clone, Copy, Debug)]
 struct BenchShape {
     batch: usize,
     heads: usize,
     kv_heads: usize,
-    /// Queries in a sequence.
+    /// Queries per sequence.
     length: usize,
     keys: usize,
     dim: usize,
@@ -73,8 +73,8 @@ impl BenchShape {
         self.batch * self.heads * self.length
     }
 
-    /// Multiplications and additions of the forward pass: 4 for each pair of query and key and each number of a head,
-    /// over `dim` and `value_dim` averaged. Causality halves the pairs; with a window, pairs that are seen count.
+    /// Floating-point operations of the forward pass: 4 per query–key pair and element of a head, averaged over `dim`
+    /// and `value_dim`. Causality halves the pairs; with a window, only visible pairs count.
     fn flops<T: Element>(&self, attention: &Attention<'_, T>) -> f64 {
         let pairs = match self.window {
             None => self.length as f64 * self.keys as f64 * if self.is_causal { 0.5 } else { 1.0 },
@@ -83,7 +83,7 @@ impl BenchShape {
         2.0 * (self.batch * self.heads) as f64 * pairs * (self.dim as f64 + self.value_dim as f64)
     }
 
-    /// Bytes of inputs and results, and of what checking takes.
+    /// Bytes of inputs and results, and of the check.
     fn memory_needed(&self, size: usize, is_backward: bool) -> f64 {
         let count = |shape: [usize; 4]| shape.iter().map(|&n| n as f64).product::<f64>();
         let inputs = count(self.query_shape()) + count(self.key_shape()) + count(self.value_shape());
@@ -96,7 +96,7 @@ impl BenchShape {
         size as f64 * 2.0 * (inputs + outputs) + 4.0 * (rows + one)
     }
 
-    /// Attention of these inputs, each (batch, heads, length, dim).
+    /// Returns the attention over these inputs, each (batch, heads, length, dim).
     fn attention<'a, T: Element>(
         &self,
         [query, key, value]: [&'a [T]; 3],
@@ -117,13 +117,13 @@ impl BenchShape {
     }
 }
 
-/// What attention writes; NaN until it does.
+/// Outputs of attention, NaN until written.
 struct BenchResults<T> {
     output: Vec<T>,
     gradients: Option<BenchGradients<T>>,
 }
 
-/// What the backward pass reads and writes.
+/// Inputs and outputs of the backward pass.
 struct BenchGradients<T> {
     d_output: Vec<T>,
     log_sum_exp: Vec<f32>,
@@ -133,7 +133,7 @@ struct BenchGradients<T> {
 }
 
 impl<T: Element<Sum = f32>> BenchResults<T> {
-    /// With `d_output` there is a backward pass.
+    /// Allocates the results, with a backward pass if `d_output` is given.
     fn new(p: &BenchShape, d_output: Option<Vec<T>>) -> Result<Self> {
         let gradients = |d_output| -> Result<_> {
             Ok(BenchGradients {
@@ -169,7 +169,7 @@ impl<T: Element<Sum = f32>> BenchResults<T> {
     }
 }
 
-/// What computes it, in English and in Japanese.
+/// Describes the kernel, in English and in Japanese.
 fn kernel_description<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
     let describe = |plan: AttentionPlan| {
         let ((queries, keys), tasks, scratch) = (plan.tile, plan.tasks, plan.scratch_bytes / 1024);
@@ -182,12 +182,12 @@ fn kernel_description<T: Element>(attention: &Attention<'_, T>) -> [String; 2] {
     attention.explain().map_or_else(|error| [error.to_string(), error.to_string()], describe)
 }
 
-/// An array of NaN.
+/// Allocates an array of NaN.
 fn nan_array<T: Element>(len: usize) -> Result<Vec<T>> {
     let mut array = Vec::new();
     let refused = |_| {
         UsageError(tr!(
-            "bench: the system refused an array of {len} numbers; take smaller sizes",
+            "bench: not enough memory for an array of {len} numbers; choose smaller sizes",
             "bench: 数 {len} 個の配列のメモリを確保できません。大きさを小さくしてください"
         ))
     };
@@ -196,7 +196,7 @@ fn nan_array<T: Element>(len: usize) -> Result<Vec<T>> {
     Ok(array)
 }
 
-/// Numbers of the standard normal distribution.
+/// Draws numbers from the standard normal distribution.
 fn random_normals<T: Element>(shape: [usize; 4], stream: u64) -> Result<Vec<T>> {
     let mut array = nan_array(shape.iter().product())?;
     let random = Philox::new(1, stream);
@@ -227,7 +227,7 @@ fn measure_as<T: Element<Sum = f32>>(args: &BenchAttentionArgs, p: &BenchShape) 
     let inputs = [&query[..], &key, &value];
     let attention = p.attention(inputs, precision)?;
 
-    // The first call takes all the memory that later ones use again.
+    // The first call allocates memory that later calls reuse.
     let before = memory::resident();
     memory::reset_peak();
     let mut results = BenchResults::new(p, d_output)?;
@@ -237,7 +237,7 @@ fn measure_as<T: Element<Sum = f32>>(args: &BenchAttentionArgs, p: &BenchShape) 
     let deviation = check::check_samples(p, inputs, &results)?;
     deviation.require(tolerance::<T>(precision))?;
     if first < 1e3 {
-        // Checking has cooled what the first call warmed.
+        // The check has evicted what the first call had brought into the caches.
         results.run(p, &attention)?;
     }
     let times = RunTimes::measure(|| results.run(p, &attention))?;
@@ -248,7 +248,7 @@ fn measure_as<T: Element<Sum = f32>>(args: &BenchAttentionArgs, p: &BenchShape) 
         tokens_per_second: (p.batch * p.length) as f64 / times.median() * 1e3,
         times,
         peak_bytes,
-        peak_scope: lang().pick("beyond what it was given", "入力を除く"),
+        peak_scope: lang().pick("excluding inputs", "入力を除く"),
         deviation,
         kernel,
         kernel_in_japanese,
@@ -256,7 +256,7 @@ fn measure_as<T: Element<Sum = f32>>(args: &BenchAttentionArgs, p: &BenchShape) 
     })
 }
 
-/// The largest relative error of a right answer: rounding of inputs' products and of the output, with room to spare.
+/// Largest relative error of a correct result: rounding of the products and of the output, with some margin.
 fn tolerance<T: Element>(precision: Precision) -> f64 {
     let of_precision = match precision {
         Precision::Highest => 1e-5,
@@ -311,7 +311,7 @@ mod tests {
     };
 
     #[test]
-    fn wrong_results_are_noticed() -> Result<()> {
+    fn wrong_results_have_large_deviations() -> Result<()> {
         let p = BenchShape { is_causal: true, ..PROBLEM };
         let [query, key, value] = [
             random_normals::<f32>(p.query_shape(), 0)?,

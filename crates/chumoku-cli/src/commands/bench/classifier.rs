@@ -1,4 +1,4 @@
-//! `chumoku bench train` and `chumoku bench infer`: the transformer classifier on random tokens.
+//! Implements `chumoku bench train` and `chumoku bench infer`: the transformer classifier on random tokens.
 
 use super::{BenchReport, RunTimes, deviation::Deviation, memory, profile::StepProfile, time_ms};
 use crate::UsageError;
@@ -41,7 +41,7 @@ impl RandomBatch {
     }
 }
 
-/// A model with what it learns from.
+/// A model with its training state.
 struct BenchModel {
     model: Classifier,
     state: TrainState,
@@ -85,9 +85,9 @@ impl BenchModel {
         Ok(BenchModel { micro_batches: parts, model, state, plan })
     }
 
-    /// How far the logits of the first tokens of `batch` are from those in double precision.
+    /// Returns the deviation of the logits of the first tokens of `batch` from those in double precision.
     fn check(&self, batch: &RandomBatch) -> Result<Deviation> {
-        // One short sequence: the plain version is slow.
+        // One short sequence: the reference implementation is slow.
         let length = batch.offsets.range(0).len().min(64);
         let (ids, offsets) = (&batch.ids[..length], Offsets::from_lengths([length]));
         let mut wide = Params::<f64>::zeros(self.model.layout());
@@ -102,7 +102,7 @@ impl BenchModel {
         Ok(())
     }
 
-    /// Forward, loss, backward and a step of the optimizer, as `chumoku train` does them.
+    /// Runs forward, loss, backward and an optimizer step, as `chumoku train` does.
     fn train(&mut self, batch: &RandomBatch) -> Result<()> {
         let BenchModel { model, state, micro_batches: parts, plan } = self;
         let (params, step, offsets) = (&state.params, state.step, &batch.offsets);
@@ -140,7 +140,7 @@ pub(super) fn measure(args: &BenchClassifierArgs, is_training: bool) -> Result<B
         None => RunTimes::measure(|| run(&batches[0]))?,
         Some(_) => RunTimes::new(batches.iter().map(|batch| time_ms(|| run(batch))).collect::<Result<_>>()?),
     };
-    // Batches of different lengths take different times, so only the whole says how fast it is.
+    // Batches of different lengths take different times, so the speed is that of all batches together.
     let steps = batches.len() as f64;
     let of_step = if args.lengths.is_none() { times.median() } else { times.total() / steps };
     let budget = match args.profile {
@@ -165,7 +165,7 @@ pub(super) fn measure(args: &BenchClassifierArgs, is_training: bool) -> Result<B
     })
 }
 
-/// The same runs again, with a profile.
+/// Repeats the runs with profiling.
 fn profile_runs(
     batches: &[RandomBatch],
     runs: usize,
@@ -177,14 +177,14 @@ fn profile_runs(
     Ok(StepProfile::new(profile, Roofline::measure(), runs, milliseconds))
 }
 
-/// What computes it, in English and in Japanese.
+/// Describes the kernels, in English and in Japanese.
 fn kernel_description(precision: Precision) -> [String; 2] {
     let (isa, precision) = (chumoku::active_isa(), precision.name());
     both!("matrix products and attention on {isa}, {precision}", "{isa} での行列積とアテンション、{precision}")
 }
 
-/// Multiplications and additions of the linear layers and of attention. The backward pass takes twice the forward's
-/// for the layers, and 2.5 times for attention, which computes its weights again.
+/// Floating-point operations of the linear layers and of attention. The backward pass takes twice the forward pass for
+/// the layers, and 2.5 times for attention, which recomputes its weights.
 fn flops(args: &BenchClassifierArgs, batch: &RandomBatch, is_training: bool) -> f64 {
     let [layers, d_model] = [args.layers, args.d_model].map(|n| n as f64);
     let linear = 24.0 * d_model * d_model * batch.tokens() as f64;
@@ -195,18 +195,18 @@ fn flops(args: &BenchClassifierArgs, batch: &RandomBatch, is_training: bool) -> 
     of_linear * (layers * linear + head) + of_attention * layers * attention
 }
 
-/// Parts that a batch is learnt from in.
+/// Number of micro-batches per batch.
 fn num_micro_batches(args: &BenchClassifierArgs, longest: usize) -> usize {
     args.parts.unwrap_or_else(|| default_micro_batches(args.batch.saturating_mul(longest)))
 }
 
-/// About how many bytes the work takes.
+/// Estimated memory of the benchmark, in bytes.
 fn memory_needed(args: &BenchClassifierArgs, longest: usize, is_training: bool) -> f64 {
     let [layers, d_model, vocab] = [args.layers, args.d_model, args.vocab].map(|n| n as f64);
     let tokens = args.batch as f64 * longest as f64;
-    // Weights, two moments, two averages, and a copy in double precision; the gradients of each part.
+    // Weights, two moments, two averages, and a copy in double precision; the gradients of each micro-batch.
     let parameters = vocab * d_model + layers * 12.0 * d_model * d_model;
-    // What the layers of a token remember in training, counted on a real run.
+    // Activations that the layers keep per token in training, measured on a real run.
     let activations = tokens * d_model * if is_training { 20.0 * layers } else { 20.0 };
     let copies = 7 + if is_training { num_micro_batches(args, longest) } else { 1 };
     copies as f64 * 4.0 * parameters + 4.0 * activations + 4.0 * longest as f64 * d_model
@@ -228,7 +228,7 @@ fn title(args: &BenchClassifierArgs, is_training: bool) -> String {
     )
 }
 
-/// One length a line.
+/// Reads one length per line.
 fn read_lengths(path: &Path) -> Result<Vec<usize>> {
     let refuse = |problem: String| {
         UsageError(tr!("bench: --lengths {}: {problem}", "bench: --lengths {}: {problem}", path.display()))
@@ -245,7 +245,7 @@ fn read_lengths(path: &Path) -> Result<Vec<usize>> {
     let lengths: Vec<usize> = text.lines().enumerate().map(number).collect::<Result<_, _>>()?;
     if lengths.is_empty() {
         return Err(refuse(tr!(
-            "expected one length a line, got nothing",
+            "expected one length per line, found an empty file",
             "1 行に 1 つの長さが必要ですが、何もありません"
         ))
         .into());

@@ -1,17 +1,17 @@
-//! How far an answer is from the right one.
+//! Deviation of a result from the correct one.
 
 use anyhow::{Result, bail};
 
-/// How far results are from what they should be.
+/// Deviation of results from their expected values.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deviation {
     /// Σ (found − expected)²
     wrong: f64,
     /// Σ expected²
     size: f64,
-    /// How many numbers.
+    /// Number of values.
     count: f64,
-    /// The largest |found − expected|.
+    /// Largest |found − expected|
     largest: f64,
 }
 
@@ -23,42 +23,43 @@ impl Deviation {
         })
     }
 
-    /// Of both together.
+    /// Combines the deviations of two sets of values.
     pub(super) fn merge(self, other: Deviation) -> Deviation {
         let largest = self.largest.max(other.largest);
         let (wrong, size) = (self.wrong + other.wrong, self.size + other.size);
         Deviation { wrong, size, count: self.count + other.count, largest }
     }
 
-    /// The worse of two results, by relative error; NaN is the worst.
+    /// Returns the worse of two deviations by relative error; NaN is the worst.
     pub(super) fn worse(self, other: Deviation) -> Deviation {
         let largest = self.largest.max(other.largest);
         let is_worse = other.relative_error().is_nan() || other.relative_error() > self.relative_error();
         Deviation { largest, ..if is_worse { other } else { self } }
     }
 
-    /// √Σ (found − expected)² / √Σ expected². Where all that is expected cancels (gradients of queries that see one key
-    /// each are 0), differences count by themselves: the numbers they come from are about 1.
+    /// Returns √Σ (found − expected)² / √Σ expected². If all expected values cancel (gradients of queries that see one
+    /// key each are 0), returns the absolute error: the values they come from are about 1.
     pub(super) fn relative_error(&self) -> f64 {
         const CANCELLED: f64 = 1e-10;
         let size = if self.size < CANCELLED * self.count { self.count } else { self.size };
         if self.wrong == 0.0 { 0.0 } else { (self.wrong / size).sqrt() }
     }
 
-    /// The largest difference.
+    /// Returns the largest absolute error.
     pub(super) fn max_error(&self) -> f64 {
         self.largest
     }
 
+    /// Checks the relative error.
+    ///
     /// # Errors
-    /// If the relative error is above this.
     pub(super) fn require(&self, allowed: f64) -> Result<()> {
         let relative = self.relative_error();
         if relative.is_nan() || relative > allowed {
             bail!(
                 "{}",
                 chumoku::tr!(
-                    "the answer is wrong: its relative error is {relative:.1e}, expected at most {allowed:.0e}",
+                    "the result is wrong: relative error {relative:.1e}, expected at most {allowed:.0e}",
                     "答えが誤っています。相対誤差は {relative:.1e} で、{allowed:.0e} 以下のはずです"
                 )
             );
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deviations() {
+    fn deviations_are_relative_and_nan_is_the_worst() {
         let found = Deviation::of([3.0, 4.5], &[3.0, 4.0]);
         assert_eq!((found.relative_error(), found.max_error()), (0.1, 0.5));
         assert!(found.require(0.1).is_ok() && found.require(0.09).is_err());

@@ -1,4 +1,4 @@
-//! `chumoku bench`: how fast it is on this machine, on random data. The answer is checked before it is timed.
+//! `chumoku bench`: the speed on this machine, on random data. Results are checked before they are timed.
 //!
 //! # Files
 //!
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &BenchCommand) -> anyhow::Result<ExitCode> {
         BenchCommand::Train(args) | BenchCommand::Infer(args) => (args.threads, args.json),
     };
     let threads = threads::start_pool(threads)?;
-    // Inside the pool, as in a program that works in it: no call has to wake a thread to begin with.
+    // Runs inside the pool, like a program that works in it: no call has to wake a thread first.
     let report = rayon::scope(|_| match args {
         BenchCommand::Attention(args) => attention::measure(args),
         BenchCommand::Train(args) => classifier::measure(args, true),
@@ -55,22 +55,22 @@ pub(crate) fn run(args: &BenchCommand) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What was measured.
+/// Results of a benchmark.
 struct BenchReport {
     title: String,
     times: RunTimes,
-    /// Of one run.
+    /// Floating-point operations of one run.
     flops: f64,
     tokens_per_second: f64,
-    /// `None` where the system does not tell.
+    /// Peak memory; `None` if the system does not report it.
     peak_bytes: Option<u64>,
-    /// What the peak is of.
+    /// Scope of the peak.
     peak_scope: &'static str,
     deviation: Deviation,
-    /// What computed it, as programs read it, and in Japanese.
+    /// Description of the kernel for programs, and in Japanese.
     kernel: String,
     kernel_in_japanese: String,
-    /// Where the time goes, if asked for.
+    /// Time of each operation, if requested.
     profile: Option<StepProfile>,
 }
 
@@ -118,7 +118,7 @@ impl BenchReport {
              time     {median} ms (median of {runs}; {min} to {max})\n\
              speed    {gflops} GFLOP/s, {tokens} tokens a second\n\
              memory   {memory} at the peak, {peak_of}\n\
-             error    {relative} relative, {most} at most, against double precision\n\
+             error    {relative} relative, {most} at most, compared with double precision\n\
              kernel   {kernel}\n\
              machine  {isa}, {counted}\n{budget}",
             "{title}\n\
@@ -132,7 +132,7 @@ impl BenchReport {
     }
 }
 
-/// A list with commas, in lines of at most 80 columns.
+/// Wraps a comma-separated list into lines of at most 80 columns.
 fn wrap_list(list: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let comma = lang().pick(", ", "、");
@@ -149,7 +149,7 @@ fn wrap_list(list: &str) -> String {
     lines.join("\n")
 }
 
-/// With as many digits as are worth reading.
+/// Formats milliseconds with the significant digits only.
 fn format_milliseconds(x: f64) -> String {
     match x {
         ..10.0 => format!("{x:.3}"),
@@ -158,7 +158,7 @@ fn format_milliseconds(x: f64) -> String {
     }
 }
 
-/// Milliseconds of each run, the shortest first.
+/// Milliseconds of each run, shortest first.
 struct RunTimes(Vec<f64>);
 
 impl RunTimes {
@@ -167,8 +167,8 @@ impl RunTimes {
         RunTimes(milliseconds)
     }
 
-    /// Runs `work`, already warm, for a second in all: five times at least, or three where that takes 20 seconds, or
-    /// fewer where it takes a minute; a hundred times at most.
+    /// Times `work`, already warm, for about a second. Takes five to a hundred runs, but only three if those take 20
+    /// seconds, and fewer if they take a minute.
     fn measure(mut work: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<RunTimes> {
         let (mut times, mut total) = (Vec::new(), 0.0);
         let wants_more = |runs, total| match runs {
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians() {
+    fn the_median_is_the_middle_time() {
         let median = |times: &[f64]| RunTimes::new(times.to_vec()).median();
         assert_eq!(median(&[3.0]), 3.0);
         assert_eq!(median(&[4.0, 1.0]), 2.5);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_several_and_end() {
+    fn a_quick_benchmark_runs_a_hundred_times() {
         let mut calls = 0;
         let times = RunTimes::measure(|| {
             calls += 1;
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn digits() {
+    fn milliseconds_have_few_digits() {
         let texts = [0.01234, 12.34, 999.95, 12345.6].map(format_milliseconds);
         assert_eq!(texts, ["0.012", "12.3", "1000.0", "12,346"]);
     }

@@ -1,4 +1,4 @@
-//! `--profile`: where the time of a step goes, operation by operation, beside what the processor could do.
+//! `--profile`: the time of each operation in a step, compared with the limits of the processor.
 
 use super::{format_milliseconds, wrap_list};
 use crate::commands::table::table;
@@ -8,16 +8,16 @@ use chumoku::tr;
 use chumoku_kernels::{Multiplier, Operation, OperationProfile, Profile, Roofline};
 use serde_json::{Value, json};
 
-/// Operations that take less than this share of the threads' time are shown together.
+/// Operations with a smaller share of the threads' time are shown together.
 const SMALL_SHARE: f64 = 0.005;
 
-/// A profile of several steps, the limits it is held against, and the time of a step without it.
+/// Profile of several steps, the limits to compare it with, and the time of a step without profiling.
 pub(super) struct StepProfile {
     profile: Profile,
     limits: Roofline,
     steps: usize,
     threads: usize,
-    /// Of a step, without the profile.
+    /// Milliseconds of a step without profiling.
     milliseconds: f64,
 }
 
@@ -26,27 +26,27 @@ impl StepProfile {
         StepProfile { profile, limits, steps, threads: chumoku_kernels::num_threads(), milliseconds }
     }
 
-    /// Milliseconds of a step, of one thread.
+    /// Converts seconds of all steps to milliseconds per step.
     fn ms_per_step(&self, seconds: f64) -> f64 {
         1e3 * seconds / self.steps as f64
     }
 
-    /// Milliseconds of a step, all threads added.
+    /// Milliseconds of a step, summed over all threads.
     fn total_ms(&self) -> f64 {
         self.ms_per_step(self.profile.seconds) * self.threads as f64
     }
 
-    /// Milliseconds of a step in which threads had nothing to do.
+    /// Milliseconds of a step in which threads were idle.
     fn idle_ms(&self) -> f64 {
         self.total_ms() - self.profile.operations.iter().map(|spent| self.ms_per_step(spent.seconds)).sum::<f64>()
     }
 
-    /// What the profile's times are of those without it.
+    /// Ratio of the time with profiling to that without.
     fn time_ratio(&self) -> f64 {
         self.ms_per_step(self.profile.seconds) / self.milliseconds
     }
 
-    /// The times of multiplying and of passing that bound an operation, in milliseconds of a step.
+    /// Lower bounds of an operation's time from arithmetic and from memory traffic, in milliseconds per step.
     fn bounds_ms(&self, spent: &OperationProfile) -> [f64; 2] {
         [self.limits.multiply_seconds(spent), self.limits.read_seconds(spent)].map(|seconds| self.ms_per_step(seconds))
     }
@@ -97,8 +97,8 @@ impl StepProfile {
             rows.push(self.plain_row(name, ms(&small)));
         }
         rows.push(self.plain_row(tr!("between operations", "演算の間"), ms(&between)));
-        rows.push(self.plain_row(tr!("threads without work", "待っているスレッド"), self.idle_ms()));
-        rows.push(self.plain_row(tr!("in all", "合計"), self.total_ms()));
+        rows.push(self.plain_row(tr!("idle threads", "待っているスレッド"), self.idle_ms()));
+        rows.push(self.plain_row(tr!("total", "合計"), self.total_ms()));
         let bound: f64 = operations.iter().map(|spent| self.bounds_ms(spent)).map(|[a, b]| a.max(b)).sum();
         if let Some(all) = rows.last_mut() {
             all[5] = format_milliseconds(bound);
@@ -125,15 +125,15 @@ impl StepProfile {
             "\nWhere the time goes: milliseconds of all threads ({threads}), means of {steps} steps\n\n\
              {}\n\
              A step took {with} ms with the profile and {without} ms without: {share}.\n\
-             Threads met {meetings} times a step.\n\
-             Limits of a thread while all work, measured now:\n\
+             Threads synchronized {meetings} times a step.\n\
+             Limits of a thread while all threads work, measured now:\n\
              {vectors} billion multiply-adds a second in f32{blocks}\n\
              {reading}\n\
-             (* bounded by multiplying, else by passing operands and results through)\n",
+             (* bounded by arithmetic, otherwise by reading operands and writing results)\n",
             "\n時間の内訳: 全スレッド（{threads}）の合計ミリ秒、{steps} ステップの平均\n\n\
              {}\n\
              1 ステップは計測つきで {with} ms、なしで {without} ms（{share}）。\n\
-             スレッドは 1 ステップに {meetings} 回、互いを待ちました。\n\
+             スレッドは 1 ステップに {meetings} 回同期しました。\n\
              全スレッドが働くときの 1 スレッドの限界（今測った値）:\n\
              積和は f32 で毎秒 {vectors} 十億{blocks}\n\
              {reading}\n\
@@ -165,7 +165,7 @@ impl StepProfile {
     }
 }
 
-/// Cells of a line.
+/// Cells of a table row.
 type ProfileRow = [String; 7];
 
 fn header_row() -> ProfileRow {
@@ -188,7 +188,7 @@ fn multiplier(multiplier: Multiplier) -> &'static str {
     }
 }
 
-/// The name of an operation, with its sizes.
+/// Returns the name of an operation with its sizes.
 fn operation_title(operation: Operation) -> String {
     let Operation { name, sizes: [a, b] } = operation;
     let name = lang().pick(name, japanese_name(name));
@@ -233,7 +233,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// Billions a second.
+/// Formats a rate in billions per second.
 fn billions_per_second(rate: f64) -> String {
     few_digits(rate / 1e9)
 }

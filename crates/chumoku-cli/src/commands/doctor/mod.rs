@@ -1,4 +1,4 @@
-//! `chumoku doctor`: what is wrong with a labelled file, and what to label next.
+//! Implements `chumoku doctor`: finds faults in a labeled file, and texts to label next.
 //!
 //! # Files
 //!
@@ -20,9 +20,9 @@ use std::cell::Cell;
 use std::io::{Write, stdout};
 use std::time::{Duration, Instant};
 
-/// The table, in the folder of `--out`.
+/// File name of the table in the folder of `--out`.
 const TABLE: &str = "doctor.csv";
-/// The page.
+/// File name of the page.
 const PAGE: &str = "doctor.html";
 
 pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     for data in [&mut args.test, &mut args.unlabelled].into_iter().flatten() {
         args.reading.buffer_pipe(data)?;
     }
-    // A folder that will be refused is better known before the work.
+    // Refuses an existing folder before the work.
     let out = args.out.as_ref().map(|folder| output_paths(folder, args.force)).transpose()?;
     let given = read_data(args)?;
     let mut options = Options::default();
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what is being done, but not of what is done at once.
+/// Returns a callback that reports stages, at most one every two seconds.
 fn report_slow_stages() -> impl Fn(&str) {
     let told = Cell::new(Instant::now());
     move |what| {
@@ -67,13 +67,13 @@ fn report_slow_stages() -> impl Fn(&str) {
     }
 }
 
-/// Where the table and the page go.
+/// Returns the paths of the table and the page.
 fn output_paths(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath; 2]> {
     let places = [TABLE, PAGE].map(|name| folder.join(name));
     if let Some(there) = places.iter().find(|place| place.as_path().exists()).filter(|_| !force) {
-        // Somebody may have worked in it.
+        // The user may have edited the file.
         let problem = tr!(
-            "{}: is there already; name another folder with --out, or replace it with --force",
+            "{}: already exists; name another folder with --out, or replace it with --force",
             "{}: すでにあります。--out で別のフォルダを指定するか、--force で置き換えてください",
             there.display()
         );
@@ -90,7 +90,7 @@ fn read_data(args: &DoctorArgs) -> anyhow::Result<Given> {
     if let Some(why) = looks_multi_label(&args.data, &options)?.filter(|_| args.reading.label.is_none()) {
         let path = args.data.display();
         let problem = tr!(
-            "{path}: its texts have several labels each ({why}), and doctor judges one class a text; name the column of \
+            "{path}: the texts have several labels each ({why}), but doctor needs one class per text; name the column of \
              the class with --label",
             "{path}: 1 つのテキストに複数のラベルがあります（{why}）。doctor が調べるのは 1 テキスト 1 クラスのデータです。クラスの列を \
              --label で指定してください"
@@ -102,7 +102,7 @@ fn read_data(args: &DoctorArgs) -> anyhow::Result<Given> {
     for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabelled)] {
         let Some(path) = path else { continue };
         let mut options = read_options(&args.reading, false)?;
-        // Named were the column and the sheet of the labelled file.
+        // The named label column and sheet belong to the labeled file.
         (options.label, options.sheet) = (None, None);
         let found = Texts::read(path, &options)?;
         report_data(&found.description, &found.skipped);
@@ -111,7 +111,7 @@ fn read_data(args: &DoctorArgs) -> anyhow::Result<Given> {
     Ok(given)
 }
 
-/// What a file was taken for.
+/// Reports how a file was read.
 fn report_data(description: &str, skipped: &SkippedRows) {
     print_status(["data", "データ"], description);
     if skipped.count > 0 {

@@ -1,4 +1,4 @@
-//! What was found, in a terminal of 80 columns.
+//! Summary of the findings for a terminal of 80 columns.
 
 use crate::progress::pluralize;
 use crate::report::{align_right, fit, percent, wrap};
@@ -11,14 +11,14 @@ use unicode_width::UnicodeWidthStr;
 
 /// Columns of the terminal.
 const WIDTH: usize = 80;
-/// Likely wrong labels that are shown, and findings of each other kind.
+/// Number of likely wrong labels to show, and of findings of each other kind.
 const MAX_FINDINGS: [usize; 2] = [10, 3];
-/// Pairs of labels that are shown.
+/// Number of label pairs to show.
 const MAX_PAIRS: usize = 5;
 /// Columns of a label.
 const LABEL_WIDTH: usize = 14;
 
-/// The summary: how many labels are wrong, and the first findings of each kind.
+/// Formats the summary: the share of wrong labels, and the first findings of each kind.
 pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) -> String {
     let rows = given.dataset.examples.len() + given.gaps.len();
     let (rows, classes) = (format_thousands(rows), format_thousands(checkup.labels.len()));
@@ -38,7 +38,7 @@ pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) ->
         }
     }
     if findings.is_empty() {
-        out += &tr!("\nNothing else was found.\n", "\nほかに問題は見つかりませんでした。\n");
+        out += &tr!("\nNo other problems found.\n", "\nほかに問題は見つかりませんでした。\n");
     }
     out
 }
@@ -48,12 +48,12 @@ fn capitalize(title: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// How many labels are probably wrong, in all and by pairs.
+/// Formats the estimated label noise, in total and by label pair.
 fn noise_summary(checkup: &Checkup) -> String {
     let noise = &checkup.noise;
     if !noise.informed {
         let text = tr!(
-            "Labels are not judged: models of the other rows know no more of them than how often each occurs.",
+            "Labels are not checked: models trained on the other rows predict no better than the label frequencies.",
             "ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。"
         );
         return wrap(&text, WIDTH) + "\n";
@@ -61,8 +61,8 @@ fn noise_summary(checkup: &Checkup) -> String {
     let (alarms, doubted) = (format_thousands(noise.false_alarms.round() as usize), format_thousands(noise.doubted));
     if noise.is_weak {
         let text = tr!(
-            "No label is called likely wrong: models of the other rows doubt {doubted} labels, but about {alarms} of these would be \
-             false alarms, by how often labels differ where the models are surest.",
+            "No label is listed as likely wrong: models trained on the other rows doubt {doubted} labels, but about {alarms} of these would be \
+             false alarms, judging by the rows where the models are most confident.",
             "誤りらしいラベルは挙げません。ほかの行から学んだモデルは {doubted} 個のラベルを疑いますが、そのうち約 {alarms} 個は誤報と\
              見込まれます（モデルが最も確信する行でラベルが食い違う割合による推定）。"
         );
@@ -72,7 +72,7 @@ fn noise_summary(checkup: &Checkup) -> String {
     let (share, rows, n) = (percent(noise.share()), pluralize(n, "row"), format_thousands(n));
     let mut out = wrap(
         &tr!(
-            "Label noise: about {share} of the labels ({rows}) are wrong in the eyes of models that have not seen \
+            "Label noise: about {share} of the labels ({rows}) are wrong, according to models that were not trained on \
              their texts.",
             "ラベルの誤りは約 {share}（{n} 行）と推定されます。そのテキストを学習に使っていないモデルから見た値です。"
         ),
@@ -109,7 +109,7 @@ fn noise_summary(checkup: &Checkup) -> String {
     out
 }
 
-/// The first findings of a kind: line, label and text on one line, the reason below.
+/// Formats the first findings of a kind: line, label and text on one line, the reason below.
 fn finding_list(found: &[&Finding]) -> String {
     let most = MAX_FINDINGS[usize::from(found.iter().any(|finding| finding.kind != Kind::WrongLabel))];
     let shown = &found[..found.len().min(most)];
@@ -132,7 +132,7 @@ fn finding_list(found: &[&Finding]) -> String {
     out
 }
 
-/// `given → likely`, or the label alone.
+/// Returns `given → likely`, or the label alone.
 fn finding_label(finding: &Finding) -> String {
     let short = |label: &str| fit(&show_controls_in_text(label), LABEL_WIDTH).trim_end().to_owned();
     match finding.kind {

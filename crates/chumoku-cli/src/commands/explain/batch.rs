@@ -1,4 +1,4 @@
-//! `chumoku explain --input`: a picture for each line of a file.
+//! Implements `chumoku explain --input`: a picture for each line of a file.
 
 use super::model::{AttentionModel, Explainer};
 use super::{
@@ -21,7 +21,7 @@ use rayon::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What explains each line; of a network with the layer and head to show.
+/// The model that explains each line; with a network, also the layer and head to show.
 enum BatchModel {
     Network(AttentionModel, [usize; 2]),
     Ngrams(&'static NgramClassifier),
@@ -29,13 +29,13 @@ enum BatchModel {
     Tagger(&'static TextTagger, Option<[usize; 2]>),
 }
 
-/// The texts of a file with their lines: of a table its rows, else each line that is not blank.
+/// Reads texts with their line numbers: the rows of a table, or each nonempty line.
 fn read_texts(
     args: &ExplainArgs,
     input: &Path,
     (reads_pairs, columns): (bool, &[FeatureColumn]),
 ) -> anyhow::Result<Vec<(u64, String)>> {
-    // A list of texts is no table, however many commas are in them.
+    // A text file is a list of texts, not a table, even with commas in it.
     let is_list = input.extension().is_none_or(|extension| extension == "txt" || extension == "text");
     let is_list = is_list && args.reading.first_flag().is_none();
     let mut reading = args.reading.clone();
@@ -63,7 +63,7 @@ fn read_texts(
     }
     if texts.is_empty() {
         let problem = tr!(
-            "{}: no text in it; expected one a line",
+            "{}: the file has no texts; expected one per line",
             "{}: テキストがありません。1 行に 1 つ書いてください",
             input.display()
         );
@@ -72,7 +72,7 @@ fn read_texts(
     Ok(texts)
 }
 
-/// A picture for each line of a file.
+/// Draws a picture for each line of a file.
 pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Result<ExitCode> {
     if !args.pictures.is_any_given() {
         let problem = tr!(
@@ -153,11 +153,11 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
         let place = |folder: &OutputPath, form: &str| folder.join(format!("{:0digits$}.{form}", index + 1));
         let mut outcome = OutputFiles::default();
         args.pictures.draw(&fonts, &scene, &mut outcome, place);
-        // Whoever panicked while it was held only counted.
+        // A thread that panicked while holding the lock had only counted.
         progress.lock().unwrap_or_else(PoisonError::into_inner).add(1);
         outcome.result().with_context(doing)
     };
-    // A line that cannot be drawn does not keep the others from being drawn.
+    // A line that cannot be drawn does not stop the others.
     let failed: Vec<anyhow::Error> = texts.par_iter().enumerate().filter_map(|text| draw(text).err()).collect();
     progress.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     let mut named: Vec<String> = folders.into_iter().flatten().map(|folder| folder.display().to_string()).collect();

@@ -1,4 +1,4 @@
-//! `chumoku explain --errors`: what a predictor gets wrong, the surest first, by the words that caused it.
+//! Implements `chumoku explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use super::model::ExplainProgress;
 use crate::args::{ExplainArgs, ReadArgs};
@@ -19,7 +19,7 @@ use std::path::Path;
 pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow::Result<ExitCode> {
     let Some(file) = file else {
         let problem = tr!(
-            "--errors: name a file of labelled rows, as `chumoku explain {} --errors test.csv`; a model's folder does not hold the \
+            "--errors: name a file of labeled rows, as `chumoku explain {} --errors test.csv`; a model folder does not contain the \
              rows it was tested on",
             "--errors: ラベルの付いたファイルを `chumoku explain {} --errors test.csv` のように指定してください。モデルのフォルダには評価に\
              使った行が含まれていません",
@@ -69,7 +69,7 @@ pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow
     Ok(ExitCode::SUCCESS)
 }
 
-/// The model, which tells classes, labels or numbers.
+/// Loads the model, which must predict classes, labels or numbers.
 fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
     Ok(match ModelKind::from_folder(&args.model)? {
         ModelKind::Ngrams => Predictor::Ngrams(load::ngrams(&args.model, args.precision)?),
@@ -77,7 +77,7 @@ fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
         kind => {
             let what = kind.describe();
             return Err(UsageError(tr!(
-                "--errors: for models that tell classes, labels or numbers; this model is {what}. `chumoku eval` has the scores of its \
+                "--errors: only for models that predict classes, labels or numbers; this model is {what}. `chumoku eval` shows the scores of its \
                  answers",
                 "--errors: クラス、複数のラベル、数値を答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で\
                  表示できます"
@@ -87,7 +87,7 @@ fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
     })
 }
 
-/// How the file is read, with the columns that the model reads.
+/// Returns the read options of the file, with the feature columns of the model.
 fn read_options_with_columns(
     args: &ExplainArgs,
     model: Predictor<'_>,
@@ -99,7 +99,8 @@ fn read_options_with_columns(
     Ok(options)
 }
 
-/// Refuses rows that are pairs where the model reads texts, or the other way round, and says which values of columns cannot be read.
+/// Refuses pairs for a model of single texts and single texts for a model of pairs. Reports values of columns that
+/// could not be read.
 fn check_rows<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
     let texts: Vec<&str> = texts.collect();
     pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
@@ -109,7 +110,7 @@ fn check_rows<'a>(model: Predictor<'_>, texts: impl Iterator<Item = &'a str>) ->
     Ok(())
 }
 
-/// The rows of a file with a class each, all of classes that the model knows.
+/// Loads rows with one class each. All classes must be known to the model.
 fn load_classes(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<Example>> {
     let mut dataset = load_labeled(file, &read_options_with_columns(args, model, true)?)?;
     print_status(["data", "データ"], &dataset.description);
@@ -124,7 +125,8 @@ fn load_classes(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow
     Ok(dataset.examples)
 }
 
-/// The rows of a file with any number of labels each, all of which the model knows, with those above them in a tree.
+/// Loads rows with any number of labels each, and adds the ancestors of labels in a tree. All labels must be known to
+/// the model.
 fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<MultiLabelExample>> {
     let mut sets = labels::load(
         file,
@@ -144,7 +146,7 @@ fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> any
     Ok(sets.examples)
 }
 
-/// The rows of a file with a number each.
+/// Loads rows with a number each.
 fn load_numbers(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoreExample>> {
     let scores = score::load(file, &read_options_with_columns(args, model, false)?)?;
     check_rows(model, scores.examples.iter().map(|example| example.text.as_str()))?;

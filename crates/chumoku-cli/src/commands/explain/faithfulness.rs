@@ -1,4 +1,4 @@
-//! `chumoku explain --faithfulness`: which ways to explain a classifier its answers bear out.
+//! Implements `chumoku explain --faithfulness`: compares explanation methods with a classifier's answers.
 
 use super::model::{AttentionModel, require_attention};
 use super::print_json_or_text;
@@ -18,7 +18,7 @@ pub(super) fn run(args: &ExplainArgs, input: &Path, lang: Lang) -> anyhow::Resul
         AttentionModel::Classifier(model) => model,
         _ => {
             let problem = tr!(
-                "--faithfulness: for a classifier; this model is {}; name the folder of a classifier",
+                "--faithfulness: only for classifiers; this model is {}; name the folder of a classifier",
                 "--faithfulness: 分類モデルで使えます。このモデルは{}です。分類モデルのフォルダを指定してください",
                 kind.describe()
             );
@@ -53,16 +53,16 @@ fn table(found: &Faithfulness, lang: Lang) -> String {
     let Faithfulness { rows, of, unfit, seed, largest_gap, .. } = found;
     let mut out = wrap(
         &tr!(
-            "The network's probability of its answer, on average while words are cut out of a text (the smaller, the better) and put in (the \
-         larger, the better), the first in each order first; gain: their difference, minus that of random orders. {rows} of {of} rows, \
-         seed {seed}; in brackets 95 % intervals.",
+            "The network's mean probability of its answer while words are removed from a text (smaller is better) and inserted (larger \
+         is better), in the order of each method; gain: the difference of the two, minus that of random orders. {rows} of {of} rows, \
+         seed {seed}; 95 % intervals in brackets.",
             "テキストから語を順に取り除くとき（小さいほど良い）と、順に加えるとき（大きいほど良い）の、ネットワークの答えの確率の平均。\
          改善は両者の差から無作為順の差を引いたもの。{of} 行中 {rows} 行、シード {seed}。括弧内は 95 % 区間。"
         ),
         80,
     );
     out += "\n\n";
-    let heading = [lang.pick("cut out", "除去"), lang.pick("put in", "追加"), lang.pick("gain", "改善")];
+    let heading = [lang.pick("removed", "除去"), lang.pick("inserted", "追加"), lang.pick("gain", "改善")];
     let cells = heading.map(|text| fit(text, 18));
     let _ = writeln!(out, "{}", format!("  {} {}", fit("", 20), cells.join(" ")).trim_end());
     let percent = |MeanInterval { mean, low, high }: MeanInterval| {
@@ -83,8 +83,8 @@ fn table(found: &Faithfulness, lang: Lang) -> String {
     );
     if *unfit > 0 {
         notes += &tr!(
-            " {unfit} rows of the sample are left out: fewer than two words, or longer than the model reads at a time.",
-            " 標本のうち {unfit} 行は、2 語未満か、一度に読める長さを超えるため除きました。"
+            " {unfit} rows of the sample were skipped: fewer than two words, or longer than the model's window.",
+            " 標本のうち {unfit} 行は、2 語未満か、モデルの窓より長いため除外しました。"
         );
     }
     out += &wrap(&notes, 80);

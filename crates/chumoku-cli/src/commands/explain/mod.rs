@@ -1,5 +1,5 @@
-//! `chumoku explain`: why a text got its class or a span its label, what comes next in it, what makes it like another, or where a
-//! translation comes from.
+//! Implements `chumoku explain`: explains classes of texts, labels of spans, next tokens, similarities of texts and
+//! translations.
 //!
 //! # Files
 //!
@@ -37,7 +37,7 @@ pub(crate) use model::require_attention;
 use model::{AttentionModel, Explainer, check_label, check_method, head_names};
 use std::io::{Write, stdout};
 
-/// The layer and head that were asked for, counted from 0, in a model of so many.
+/// Returns the requested layer and head, counted from 0, after checking them against the model's.
 fn layer_and_head(args: &ExplainArgs, [layers, heads]: [usize; 2], default: [usize; 2]) -> anyhow::Result<[usize; 2]> {
     let [layer, head] = [args.layer.unwrap_or(default[0]), args.head.unwrap_or(default[1])];
     if layer > layers || head > heads {
@@ -50,7 +50,7 @@ fn layer_and_head(args: &ExplainArgs, [layers, heads]: [usize; 2], default: [usi
     Ok([layer - 1, head - 1])
 }
 
-/// The first flag given that asks for attention.
+/// Returns the first flag that needs attention.
 fn attention_flag(args: &ExplainArgs) -> Option<&'static str> {
     let flags = [
         ("--layer", args.layer.is_some()),
@@ -64,7 +64,7 @@ fn attention_flag(args: &ExplainArgs) -> Option<&'static str> {
     flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
 }
 
-/// The layer and head to show of a classifier; both 0 for a recurrent network, which has none.
+/// Returns the layer and head of a classifier to show. Recurrent networks have none: both are 0.
 fn layer_and_head_in_classifier(model: &TextClassifier, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     let body = &model.config().model.body;
     if let Some(encoder) = body.transformer() {
@@ -93,7 +93,7 @@ fn layer_and_head_in_classifier(model: &TextClassifier, args: &ExplainArgs) -> a
     Ok([0, 0])
 }
 
-/// How rows are explained, and what the model reads, of a command line that asks for objects of rows.
+/// Returns an explainer of rows as JSON objects, and the inputs of the model.
 pub(crate) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'static>, ModelInputs)> {
     args.check()?;
     let kind = ModelKind::from_folder(&args.model)?;
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The layer and head to show of a model's self-attention.
+/// Returns the layer and head of a model's self-attention to show.
 fn layer_and_head_in(model: &AttentionModel, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     match model {
         AttentionModel::Classifier(model) => layer_and_head_in_classifier(model, args),
@@ -154,7 +154,7 @@ fn layer_and_head_in(model: &AttentionModel, args: &ExplainArgs) -> anyhow::Resu
     }
 }
 
-/// Why a text got its class, what comes next, or what makes it like another.
+/// Explains a class, a next token, or a similarity.
 fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     let model = AttentionModel::load(&args.model, args.precision)?;
     let place = layer_and_head_in(&model, args)?;
@@ -173,7 +173,7 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
                 say!(
                     "{}",
                     paragraph(&tr!(
-                        "note: the text is longer than the {limit} tokens that the model reads at a time. The prediction is the \
+                        "note: the text is longer than the model's window of {limit} tokens. The prediction is the \
                          mean of {windows} windows, and the effect of every word is measured; attention is shown for the words \
                          of the first window.",
                         "注: テキストが、モデルが一度に読む {limit} トークンより長いため、予測は {windows} 個の窓の平均です。影響は\
@@ -185,7 +185,7 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
         AttentionModel::Encoder(model) => {
             if explanation.cut.is_some() {
                 let text = tr!(
-                    "note: the text is longer than the {} tokens that the model reads; only the first part of the text is \
+                    "note: the text is longer than the model's maximum of {} tokens; only the first part of the text is \
                      shown.",
                     "注: テキストが、モデルが読む {} トークンより長いため、最初の部分について示します。",
                     model.limit()
@@ -196,7 +196,7 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
         AttentionModel::Generator(model) => {
             if explanation.cut.is_some() {
                 let text = tr!(
-                    "note: the text is longer than the {} tokens that the model reads; only the last part of the \
+                    "note: the text is longer than the model's maximum of {} tokens; only the last part of the \
                      text is shown.",
                     "注: テキストが、モデルが読む {} トークンより長いため、最後の部分について示します。",
                     model.config().model.max_length
@@ -208,13 +208,13 @@ fn explain_text(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<Ex
     show_explanation(args, &explainer, &explanation, place, lang)
 }
 
-/// A text with what `--set` says beside it.
+/// Joins a text with the values of `--set`.
 fn with_set_columns(text: &str, columns: &[FeatureColumn], args: &ExplainArgs) -> anyhow::Result<String> {
     Ok(columns::texts_with_values(vec![text.to_owned()], columns, &args.set)?.remove(0))
 }
 
-/// The layer and head to show of a translator: a layer without a head means its best head, and a head without a layer its
-/// best layer.
+/// Returns the layer and head of a translator to show. A layer without a head selects its best head, and a head without
+/// a layer its best layer.
 fn layer_and_head_in_alignment(alignment: &Alignment, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
     let best = alignment.ranking.first().map_or([1, 1], |best| [best.layer + 1, best.head + 1]);
     let among = alignment.ranking.iter().find(|found| {
@@ -224,7 +224,7 @@ fn layer_and_head_in_alignment(alignment: &Alignment, args: &ExplainArgs) -> any
     layer_and_head(args, [alignment.layers, alignment.heads], default)
 }
 
-/// Where a translation comes from.
+/// Explains where a translation comes from.
 fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<ExitCode> {
     if args.compares() {
         let problem = tr!(
@@ -239,7 +239,7 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
     let alignment = model.explain(text, args.target.as_deref(), &model_name(&args.model))?;
     if alignment.is_cut {
         let text = tr!(
-            "note: the text is longer than the {} tokens that the model reads; only the words that it read are shown.",
+            "note: the text is longer than the model's maximum of {} tokens; only the words within it are shown.",
             "注: テキストが、モデルが読む {} トークンより長いため、読んだ語について示します。",
             model.config().model.max_length - 1
         );
@@ -265,7 +265,7 @@ fn explain_translation(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Re
     shown.write_all(&args.pictures, &figure, page, || alignment.to_json())
 }
 
-/// The picture of a classifier's or a language model's attention that is asked for.
+/// Draws the requested view of a classifier's or language model's attention.
 fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: Lang) -> anyhow::Result<Figure> {
     let missing = |view: &str| {
         UsageError(tr!(
@@ -279,7 +279,7 @@ fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: 
         ExplainView::Effects => e.effects(lang),
         ExplainView::Curves => e.curves(lang).ok_or_else(|| {
             UsageError(tr!(
-                "--view curves: for classifiers with a network; of this model there is --view effects",
+                "--view curves: only for classifiers with a network; use --view effects for this model",
                 "--view curves: ネットワークを持つ分類モデルで使えます。このモデルには --view effects があります"
             ))
         })?,
@@ -302,7 +302,7 @@ fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: 
             }
             let query = args.query.unwrap_or(tokens) - 1;
             let of = |key: usize| e.products(layer, head, [query, key], lang);
-            // Whatever key is asked for, the row of the query says which is looked at most.
+            // The row of the query holds the weights of all keys, whichever key is drawn.
             let first = of(0).ok_or_else(|| missing("depth"))?;
             let Content::ScoreBreakdown(row) = &first.content else { unreachable!("products are shown") };
             let weight = |key: usize| row.row[key].weight;
@@ -311,7 +311,7 @@ fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: 
             of(key).ok_or_else(|| {
                 let (key, query) = (key + 1, query + 1);
                 UsageError(tr!(
-                    "--key {key}: token {query} sees itself and those before it alone; choose 1 to {query}",
+                    "--key {key}: token {query} sees only itself and the tokens before it; choose 1 to {query}",
                     "--key {key}: トークン {query} が見るのは自分とその前だけです。1〜{query} を指定してください"
                 ))
             })?
@@ -319,7 +319,7 @@ fn figure(args: &ExplainArgs, e: &Explanation, [layer, head]: [usize; 2], lang: 
     })
 }
 
-/// The picture of a translator's attention that is asked for.
+/// Draws the requested view of a translator's attention.
 fn alignment_figure(
     args: &ExplainArgs,
     a: &Alignment,
@@ -380,7 +380,7 @@ fn show_explanation(
     shown.write_all(&args.pictures, &picture, page, || to_json(explanation))
 }
 
-/// Shows a difference of two texts, heads or models.
+/// Shows the difference between two texts, heads or models.
 fn compare(
     args: &ExplainArgs,
     explain: &Explainer<'_>,
@@ -393,7 +393,7 @@ fn compare(
         return Err(UsageError(problem).into());
     }
     let reads_pairs = explain.model.reads_pairs();
-    // What stands beside the text stands beside the other too.
+    // The other text gets the same column values.
     let given = explanation.full_row();
     let text = match &args.compare_text {
         None => given.as_str().into(),
@@ -410,7 +410,7 @@ fn compare(
             let (model, name) = (AttentionModel::load(folder, args.precision)?, model_name(folder));
             if model.reads_pairs() != reads_pairs {
                 let problem = tr!(
-                    "--compare-model: {name} does not read as many texts at a time as the model; name one that does",
+                    "--compare-model: {name} and the model do not read the same number of texts; name a model that matches",
                     "--compare-model: {name} が一度に読むテキストの数が異なります。同じ数を読むモデルを指定してください"
                 );
                 return Err(UsageError(problem).into());
@@ -419,7 +419,7 @@ fn compare(
                 |columns: &[FeatureColumn]| columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>();
             if names(model.columns()) != names(explain.model.columns()) {
                 let problem = tr!(
-                    "--compare-model: {name} does not read the same columns beside the text; name one that does",
+                    "--compare-model: {name} does not read the same feature columns; name a model that does",
                     "--compare-model: {name} が読むテキスト以外の列が異なります。同じ列を読むモデルを指定してください"
                 );
                 return Err(UsageError(problem).into());
@@ -456,7 +456,8 @@ fn compare(
     shown.write_all(&args.pictures, &figure, page, || figure.to_json())
 }
 
-/// The numbers on standard output where they are asked for there, else the text, with the numbers in a file if one is named.
+/// Prints the JSON if standard output was requested for it. Otherwise prints the text, and writes the JSON to the named
+/// file, if any.
 fn print_json_or_text(
     args: &ExplainArgs,
     json: &serde_json::Value,

@@ -1,4 +1,4 @@
-//! A model whose self-attention is explained, and what it says with heads switched off.
+//! Models whose self-attention is explained, and their predictions with heads switched off.
 
 use crate::UsageError;
 use crate::args::{Method, Precision};
@@ -19,16 +19,16 @@ pub(super) fn head_names(heads: &[[usize; 2]], lang: Lang) -> String {
     }
 }
 
-/// What a folder holds, if it is a model with attention.
+/// Returns the kind of a model that has attention.
 ///
 /// # Errors
-/// If it is none, or no model.
+/// If the model has no attention, or the folder holds no model.
 pub(crate) fn require_attention(folder: &Path) -> anyhow::Result<ModelKind> {
     let kind = ModelKind::from_folder(folder)?;
     let folder = folder.display();
     let problem = match kind {
         ModelKind::Ngrams => tr!(
-            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, as `chumoku train` \
+            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, such as `chumoku train` \
              without --model ngrams makes it",
             "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
              `chumoku train` で作ったもの）を指定してください"
@@ -63,7 +63,7 @@ impl AttentionModel {
                 );
                 return Err(UsageError(problem).into());
             }
-            // Says what is wrong with a model of another kind.
+            // Loading fails with a message for any other kind of model.
             _ => AttentionModel::Classifier(load::classifier(folder, precision)?),
         })
     }
@@ -78,12 +78,12 @@ impl AttentionModel {
         }
     }
 
-    /// Whether texts are pairs.
+    /// Returns true if the model reads text pairs.
     pub(super) fn reads_pairs(&self) -> bool {
         matches!(self, AttentionModel::Classifier(model) if model.config().reads_pairs())
     }
 
-    /// The columns beside the text that it reads.
+    /// Returns the feature columns of the model.
     pub(super) fn columns(&self) -> &[FeatureColumn] {
         match self {
             AttentionModel::Classifier(model) => model.config().columns(),
@@ -91,7 +91,7 @@ impl AttentionModel {
         }
     }
 
-    /// The text to explain, of a model of pairs both texts as one, and what an encoder holds it against.
+    /// Returns the text to explain (both texts of a pair joined) and the text that an encoder compares it with.
     pub(super) fn text_and_target<'a>(
         &self,
         text: &'a str,
@@ -104,7 +104,7 @@ impl AttentionModel {
     }
 }
 
-/// The text to explain, of a model of pairs both texts as one: the second is that of `--target`.
+/// Joins the text to explain with the second text of `--target`, if the model reads pairs.
 pub(super) fn join_second_text<'a>(
     text: &'a str,
     target: Option<&str>,
@@ -133,38 +133,38 @@ pub(super) fn join_second_text<'a>(
     Err(UsageError(problem).into())
 }
 
-/// A model, and what it is called.
+/// A model with the options of its explanations.
 pub(super) struct Explainer<'a> {
     pub(super) model: &'a AttentionModel,
-    /// What an encoder holds a text against, if not itself.
+    /// The text that an encoder compares with; the text itself by default.
     pub(super) target: Option<&'a str>,
     pub(super) name: String,
-    /// How the effect of words is found.
+    /// How the effect of words is measured.
     pub(super) method: Method,
-    /// The label that is explained, where a text may have several.
+    /// The label to explain, for multi-label models.
     pub(super) label: Option<&'a str>,
 }
 
-/// That a model has no integrated gradients.
+/// Refuses integrated gradients for models without them.
 pub(super) fn check_method(method: Method, kind: ModelKind) -> Result<(), UsageError> {
     if method == Method::LeaveOneOut || kind == ModelKind::Classifier {
         return Ok(());
     }
     Err(UsageError(tr!(
-        "--method {}: for a classifier with a network; this model is {}; leave --method out",
+        "--method {}: only for classifiers with a network; this model is {}; leave --method out",
         "--method {}: ネットワークを持つ分類モデルで使えます。このモデルは{}です。--method を外してください",
         "integrated-gradients",
         kind.describe()
     )))
 }
 
-/// That a model does not give a text any number of labels.
+/// Refuses a label for models that are not multi-label.
 pub(super) fn check_label(label: Option<&str>, kind: ModelKind) -> Result<(), UsageError> {
     if label.is_none() || matches!(kind, ModelKind::Classifier | ModelKind::Ngrams) {
         return Ok(());
     }
     Err(UsageError(tr!(
-        "--of-label: for a model that gives a text any number of labels; this model is {}; leave --of-label out",
+        "--of-label: only for multi-label models; this model is {}; leave --of-label out",
         "--of-label: 複数のラベルを答えるモデルで使えます。このモデルは{}です。--of-label を外してください",
         kind.describe()
     )))
@@ -184,9 +184,9 @@ impl Explainer<'_> {
         })
     }
 
-    /// What is predicted with heads switched off, in a sentence.
+    /// Describes the prediction with heads switched off.
     pub(super) fn without_heads(&self, e: &Explanation, heads: &[[usize; 2]], lang: Lang) -> anyhow::Result<String> {
-        // Of a classifier with n-grams the network by itself, which is what has heads; then the whole.
+        // A classifier with n-grams: first the network alone, which has the heads, then the ensemble.
         let found = match self.model {
             AttentionModel::Classifier(model) => {
                 let prediction = model.predict_without_heads(&[&e.full_row()], heads)?.remove(0);
@@ -201,7 +201,7 @@ impl Explainer<'_> {
                         instead: (labels[to].clone(), p(to)),
                     };
                 let before = e.probabilities.iter().find(|p| p.label == e.label).map(|p| p.probability);
-                // A number's threshold is asked about, whatever others say.
+                // A number asks about its threshold, even if other labels are more probable.
                 let to =
                     |label: &str, most: usize| if e.number.is_some() { class(label).unwrap_or(most) } else { most };
                 let of_whole = |whose| {
@@ -248,7 +248,7 @@ impl Explainer<'_> {
     }
 }
 
-/// What becomes of a text's likeness, or of its vector.
+/// Describes the change of an embedding or of its similarity.
 fn similarity_without_heads(e: &Explanation, now: f32, heads: &str, lang: Lang) -> String {
     let before = e.similarity.unwrap_or(f32::NAN);
     match (lang, e.is_compared_with_itself()) {
@@ -263,18 +263,18 @@ fn similarity_without_heads(e: &Explanation, now: f32, heads: &str, lang: Lang) 
     }
 }
 
-/// What becomes of a prediction.
+/// The change of a prediction.
 struct PredictionChange {
     prefix: &'static str,
     label: String,
     before: f32,
     after: f32,
-    /// What is then predicted, with its probability.
+    /// The new prediction with its probability.
     instead: (String, f32),
 }
 
 impl PredictionChange {
-    /// In a line or two, so that an ordinary label fits a narrow terminal.
+    /// Formats the change in one or two lines: an ordinary label fits a narrow terminal.
     fn to_text(&self, lang: Lang) -> String {
         let PredictionChange { prefix: whose, label, before, after, instead: (other, now) } = self;
         let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
@@ -292,7 +292,7 @@ impl PredictionChange {
     }
 }
 
-/// How many words of a long text have been left out so far, or errors explained, on standard error.
+/// Progress of long explanations on standard error: words that were left out, or errors that were explained.
 pub(super) struct ExplainProgress {
     last: Instant,
     are_errors: bool,

@@ -1,4 +1,4 @@
-//! `chumoku explain` of an n-gram model: the effect of each word and of each n-gram. It has no attention.
+//! Implements `chumoku explain` for n-gram models: the effect of each word and of each n-gram. They have no attention.
 
 use super::model::join_second_text;
 use super::{attention_flag, figure};
@@ -12,10 +12,10 @@ use chumoku::{ModelKind, NgramEffect, tr};
 use chumoku_view::{Lang, render, to_html, to_json};
 use std::fmt::Write as _;
 
-/// N-grams shown; `--json` has all.
+/// Number of n-grams to show; `--json` has all.
 const MAX_SHOWN: usize = 20;
 
-/// That a flag asks for attention.
+/// The error for a flag that needs attention.
 pub(super) fn no_attention(flag: &str) -> UsageError {
     UsageError(tr!(
         "{flag}: this is an n-gram model and has no attention to show; the effects of words and n-grams are shown \
@@ -47,16 +47,16 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
     shown.write_all(&args.pictures, &picture, || Ok(to_html(&explanation, [0, 0], lang)), || json.clone())
 }
 
-/// The strongest n-grams, one a line.
+/// Formats the strongest n-grams, one per line.
 fn table(label: &str, effects: &[NgramEffect]) -> String {
     let label = sanitize(label);
     let mut out = tr!(
-        "\nN-grams, the strongest first (+ speaks for \"{label}\", - against it)\n",
+        "\nN-grams, strongest first (+ supports \"{label}\", - opposes it)\n",
         "\nn-gram（効果の大きい順。+ は「{label}」に有利、- は不利）\n"
     );
     if effects.is_empty() {
         out += &tr!(
-            "  The model knows none of them; it predicts the class shares of its training rows.\n",
+            "  The model knows none of the n-grams; it predicts the class frequencies of its training rows.\n",
             "  モデルが知っている n-gram はありません。予測は学習データでのクラスの割合です\n"
         );
     }

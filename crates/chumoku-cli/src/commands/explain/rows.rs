@@ -1,4 +1,4 @@
-//! `chumoku explain --input --json -`: what each word does, for every row of a file.
+//! Implements `chumoku explain --input --json -`: the effect of each word, for every row of a file.
 
 use super::model::{AttentionModel, Explainer};
 use crate::args::{ExplainArgs, Method, ReadArgs};
@@ -16,16 +16,16 @@ use chumoku_view::Explanation;
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
-/// Strongest n-grams that are given of each text.
+/// Number of n-grams per text, strongest first.
 const MAX_NGRAMS: usize = 20;
 
-/// What is explained row by row.
+/// The model that explains each row.
 enum RowModel {
     Network(AttentionModel),
     Ngrams(&'static NgramClassifier),
 }
 
-/// A file of texts or, where the model `reads_pairs`, of pairs; `-` is standard input.
+/// Opens a file of texts or, if the model `reads_pairs`, of pairs; `-` is standard input.
 pub(super) fn open_rows(reading: &ReadArgs, input: &Path, reads_pairs: bool) -> anyhow::Result<RowSource> {
     let mut options = read_options(reading, false)?;
     (options.faults_in_place, options.pairs) = (true, reads_pairs);
@@ -37,25 +37,25 @@ pub(super) fn open_rows(reading: &ReadArgs, input: &Path, reads_pairs: bool) -> 
     Ok(source)
 }
 
-/// That objects go to standard output, and no pictures beside them.
+/// Checks that the output is JSON on standard output, without pictures.
 pub(super) fn check(args: &ExplainArgs) -> Result<(), UsageError> {
     if args.pictures.is_any_given() || args.json.as_ref().is_some_and(|path| !path.is_standard_output()) {
         return Err(UsageError(tr!(
-            "--json with --input writes one object a row to standard output, and no pictures: give --json - alone",
+            "--json with --input writes one object per row to standard output, and no pictures: give --json - alone",
             "--input と --json の組み合わせは、行ごとに 1 つのオブジェクトを標準出力に書き、図は描きません。--json - だけを指定してください"
         )));
     }
     Ok(())
 }
 
-/// How rows are explained, and what the model reads.
+/// Returns an explainer of rows, and the inputs of the model.
 pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'static>, ModelInputs)> {
     check(args)?;
     let model = match ModelKind::from_folder(&args.model)? {
         ModelKind::Ngrams => RowModel::Ngrams(load::ngrams(&args.model, args.precision)?),
         ModelKind::Translator => {
             let problem = tr!(
-                "--input with --json: translations are explained one by one, or as pictures; leave --json out, or give one text",
+                "--input with --json: not available for translators; leave --json out to draw pictures, or give one text",
                 "--input と --json: 訳文の説明は 1 文ずつか、図だけです。--json を外すか、テキストを 1 つ指定してください"
             );
             return Err(UsageError(problem).into());
@@ -80,7 +80,7 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
     Ok((RowAnswers { form: AnswerFormat::Objects { unanswered }, answer: Box::new(answer) }, reads))
 }
 
-/// One object a row on standard output, in the order of the file.
+/// Prints one object per row, in the order of the file.
 pub(super) fn run(args: &ExplainArgs, input: &Path) -> anyhow::Result<ExitCode> {
     let (answering, reads) = row_explainer(args)?;
     let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };
@@ -104,7 +104,7 @@ fn explain(model: &RowModel, (name, method, label): (&str, Method, Option<&str>)
     }
 }
 
-/// What was predicted, and what each word does to it; no attention, which is large.
+/// Returns the prediction and the effect of each word, without attention, which is large.
 fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     let mut found = Map::new();
     insert_text(&mut found, text);
@@ -122,7 +122,7 @@ fn object(text: &str, e: &Explanation) -> Map<String, Value> {
     let whole = e.attribution.whole.as_deref();
     let words = e.words.iter().zip(&e.attribution.scores).enumerate().filter(|(_, (word, _))| !word.special);
     let read = words.map(|(i, (word, &own))| effect(&word.text, own, whole.and_then(|whole| whole.get(i).copied())));
-    // Words of a long text behind those whose attention is shown.
+    // Words beyond those whose attention is shown.
     let beyond = e.attribution.beyond.iter().map(|word| effect(&word.text, word.score, word.whole));
     found.insert("words".into(), read.chain(beyond).collect());
     if !e.columns.is_empty() {

@@ -1,4 +1,4 @@
-//! `chumoku explain` of a tagger: why each span is marked, by words and by features.
+//! Implements `chumoku explain` for taggers: why each span is marked, by words and by features.
 
 use super::model::ExplainProgress;
 use super::{attention_flag, layer_and_head, rows};
@@ -17,10 +17,10 @@ use serde_json::{Map, Value};
 use std::io::{Write, stdout};
 use std::path::Path;
 
-/// Strongest features of a span that are given row by row.
+/// Number of features per span, strongest first.
 const MAX_FEATURES: usize = 20;
 
-/// Whether every flag is one for a tagger, with attention or without.
+/// Checks that every flag suits a tagger with or without attention.
 fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
     let others = [
         ("--target", args.target.is_some()),
@@ -31,7 +31,7 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
     let other = others.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| flag);
     if let Some(flag) = other {
         let problem = tr!(
-            "{flag}: not for a tagger; of that the effects of words and features on its spans are shown, and with a network its \
+            "{flag}: not available for taggers, which show the effects of words and features on their spans and, with a network, \
              attention; leave it out",
             "{flag}: 単語にラベルを付けるモデルでは使えません。示すのは、語と特徴がスパンに与える影響と、ネットワークがあればそのアテンションです。\
              指定を外してください"
@@ -40,7 +40,7 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
     }
     if let (Some(flag), false) = (attention_flag(args), has_attention) {
         let problem = tr!(
-            "{flag}: this tagger is a random field alone and has no attention; one that was trained with --from has. Leave {flag} out",
+            "{flag}: this tagger has no network and no attention; taggers trained with --from have. Leave {flag} out",
             "{flag}: このモデルは条件付き確率場だけで、アテンションがありません。--from で学習したモデルにはあります。{flag} を外してください"
         );
         return Err(UsageError(problem).into());
@@ -49,7 +49,7 @@ fn check(args: &ExplainArgs, has_attention: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The model, and the layer and head to show of its network, if it has one.
+/// Loads the model, and returns the layer and head of its network to show, if it has one.
 pub(super) fn load_checked(args: &ExplainArgs) -> anyhow::Result<(&'static TextTagger, Option<[usize; 2]>)> {
     let model = load::tagger(&args.model, args.precision)?;
     check(args, model.has_network())?;
@@ -60,7 +60,7 @@ pub(super) fn load_checked(args: &ExplainArgs) -> anyhow::Result<(&'static TextT
     Ok((model, encoder.map(place).transpose()?))
 }
 
-/// The picture that is asked for: of attention, or of the effects of words.
+/// Draws the requested picture: attention, or effects of words.
 pub(super) fn picture(
     args: &ExplainArgs,
     (model, place): (&TextTagger, Option<[usize; 2]>),
@@ -77,10 +77,10 @@ pub(super) fn picture(
     }
 }
 
-/// That a span is asked of a model that marks none.
+/// The error for a span of a model that is not a tagger.
 pub(super) fn no_spans(kind: ModelKind) -> UsageError {
     UsageError(tr!(
-        "--span: for a tagger, which marks spans in texts; this model is {}; leave it out",
+        "--span: only for taggers; this model is {}; leave it out",
         "--span: テキストの中のスパンを示すモデルで使えます。このモデルは{}です。指定を外してください",
         kind.describe()
     ))
@@ -108,12 +108,12 @@ pub(super) fn run(args: &ExplainArgs, text: &str, lang: Lang) -> anyhow::Result<
     })
 }
 
-/// An object for each row of a file on standard output, in their order.
+/// Prints one object per row, in the order of the file.
 pub(super) fn explain_rows(args: &ExplainArgs, input: &Path) -> anyhow::Result<ExitCode> {
     rows::check(args)?;
     let (model, _) = load_checked(args)?;
     let name = model_name(&args.model);
-    // What comes through a pipe can be read once, and has a text a line or row.
+    // Piped input can be read only once: it has one text per line or row, not CoNLL.
     let options = read_options(&args.reading, false)?;
     if input.is_file() && is_conll(input, &options)? {
         let mut out = stdout().lock();
@@ -126,7 +126,7 @@ pub(super) fn explain_rows(args: &ExplainArgs, input: &Path) -> anyhow::Result<E
     stream(rows::open_rows(&args.reading, input, false)?, answering.form, false, answering.answer)
 }
 
-/// How rows are explained.
+/// Returns an explainer of rows.
 pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<RowAnswers<'static>> {
     rows::check(args)?;
     let (model, _) = load_checked(args)?;
@@ -142,7 +142,8 @@ fn row_answers(model: &'static TextTagger, name: String) -> RowAnswers<'static> 
     RowAnswers { form: AnswerFormat::Objects { unanswered }, answer: Box::new(answer) }
 }
 
-/// An explanation without the model's name, which is the same in every row, and with the strongest features of each span.
+/// Returns an explanation without the model's name, which is the same in every row, and with the strongest features of
+/// each span.
 fn object(mut tagged: TaggedText) -> Value {
     let features =
         tagged.spans.iter_mut().filter_map(|span| span.against.as_mut()).map(|against| &mut against.features);

@@ -1,4 +1,4 @@
-//! `chumoku info`: what this machine and this build are, or what a model folder holds.
+//! Implements `chumoku info`: this machine and build, or the contents of a model folder.
 //!
 //! # Files
 //!
@@ -16,13 +16,13 @@ use chumoku_kernels::system::processor_name;
 use serde_json::json;
 use std::io::{Write, stdout};
 
-/// The target that this program was compiled for, such as `x86_64-unknown-linux-gnu`.
+/// Target that this program was compiled for, such as `x86_64-unknown-linux-gnu`.
 const TARGET: &str = env!("CHUMOKU_TARGET");
 
-/// The commit that this program was built from, where the build names one (`build.rs`).
+/// Commit that this program was built from, if the build names one (`build.rs`).
 const COMMIT: Option<&str> = option_env!("CHUMOKU_COMMIT");
 
-/// The processor's name, as the system tells it.
+/// Returns the processor's name, as the system reports it.
 fn processor() -> String {
     processor_name().unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }
@@ -79,14 +79,14 @@ threads       {cores} by default ({allowed} logical processors allowed)",
     writeln!(out, "{text}")?;
     if cfg!(target_arch = "aarch64") {
         let text = tr!(
-            "              this version has no vector code for ARM: plain Rust computes",
-            "              このバージョンには ARM 用のベクトルコードがなく、通常の Rust で計算します"
+            "              this version has no SIMD kernels for ARM and uses plain Rust",
+            "              このバージョンには ARM 用の SIMD カーネルがなく、通常の Rust で計算します"
         );
         writeln!(out, "{text}")?;
     }
     let precision = match active {
         chumoku::Isa::Amx => tr!(
-            "precision     highest, high and medium multiply six, three and one pairs of bf16 terms in AMX tiles",
+            "precision     highest, high and medium use six, three and one bf16 products per f32 product in AMX tiles",
             "精度          highest、high、medium は AMX タイルで bf16 の項の組をそれぞれ 6、3、1 つ\n              \
              掛けます"
         ),

@@ -1,4 +1,4 @@
-//! What a model folder holds: its task, what it reads, its sizes, and how good it was when it was trained.
+//! The contents of a model folder: task, inputs, sizes, and scores of the training.
 
 use crate::progress::pluralize;
 use crate::report::wrap;
@@ -16,15 +16,15 @@ use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
 
-/// Shares of right answers that `--abstain` is asked for.
+/// Levels of `--abstain` to report.
 const ABSTAIN_LEVELS: [f64; 5] = [0.8, 0.9, 0.95, 0.98, 0.99];
-/// Classes that are named.
+/// Number of classes to name.
 const MAX_NAMED: usize = 8;
 const WIDTH: usize = 80;
-/// Columns of the names in front.
+/// Columns of the names on the left.
 const NAME_WIDTH: usize = 14;
 
-/// Lines for people, and what they say for programs.
+/// Lines for users, and the same content as JSON.
 #[derive(Default)]
 struct ModelInfo {
     lines: Vec<(&'static str, String)>,
@@ -59,7 +59,7 @@ impl ModelInfo {
             ModelKind::Tagger => about.tagger(&TextTagger::load(folder)?),
             ModelKind::Translator => about.translator(&TextTranslator::load(folder)?),
             ModelKind::LanguageModel => about.generator(&TextGenerator::load(folder)?),
-            // Says what is wrong with a model of another kind.
+            // Loading fails with a message for any other kind of model.
             _ => about.embedder(&TextEmbedder::load(folder, None)?),
         }
         about.training(folder);
@@ -75,7 +75,7 @@ impl ModelInfo {
         self.json.insert(key.into(), value.into());
     }
 
-    /// What a text is told.
+    /// Adds the task of the model.
     fn task(&mut self, name: &str, version: &str, text: String) {
         self.put("task", name);
         self.line(["task", "タスク"], text);
@@ -84,7 +84,7 @@ impl ModelInfo {
         }
     }
 
-    /// The classes or labels, by name as far as there is room.
+    /// Adds the classes or labels, with as many names as fit.
     fn labels(&mut self, labels: &[String]) {
         self.put("labels", labels);
         let shown: Vec<String> = labels.iter().take(MAX_NAMED).map(|label| sanitize(label)).collect();
@@ -139,7 +139,7 @@ impl ModelInfo {
         let [vocabulary, most] = [vocabulary, most].map(format_thousands);
         self.line(
             ["tokens", "トークン"],
-            tr!("{vocabulary} different ones, up to {most} at a time", "語彙 {vocabulary}、一度に {most} まで"),
+            tr!("vocabulary of {vocabulary}, up to {most} at a time", "語彙 {vocabulary}、一度に {most} まで"),
         );
     }
 
@@ -148,7 +148,7 @@ impl ModelInfo {
         self.line(["n-grams", "n-gram"], what);
     }
 
-    /// What `--abstain` can promise.
+    /// Adds the levels that `--abstain` can promise.
     fn abstention(&mut self, caution: Option<&AbstentionCalibration>) {
         let Some(caution) = caution.filter(|caution| !caution.steps.is_empty()) else { return };
         let can = |share: &f64| match caution.levels.is_empty() {
@@ -160,22 +160,22 @@ impl ModelInfo {
         let rows = format_thousands(caution.rows);
         let text = match shares.is_empty() {
             true => tr!(
-                "nothing can be promised: {rows} validation rows are too few",
-                "約束できる水準はありません（検証データ {rows} 行では足りません）"
+                "no level can be promised: {rows} validation rows are too few",
+                "保証できる水準はありません（検証データ {rows} 行では足りません）"
             ),
             false => {
                 let shares: Vec<String> = shares.iter().map(f64::to_string).collect();
                 let shares = shares.join(lang().pick(", ", "、"));
                 tr!(
-                    "--abstain {shares} can be promised, by {rows} validation rows",
-                    "検証データ {rows} 行から --abstain {shares} を約束できます"
+                    "--abstain {shares} can be promised, based on {rows} validation rows",
+                    "検証データ {rows} 行から --abstain {shares} を保証できます"
                 )
             }
         };
         self.line(["abstain", "保留"], text);
     }
 
-    /// What a predictor tells of a text, and the names and the tree of its classes or labels.
+    /// Adds the objective of a predictor: classes, labels or a number, with label names and tree.
     fn objective(
         &mut self,
         (problem, labels, tree): (&PredictionTarget, &[String], Option<&Hierarchy>),
@@ -183,7 +183,7 @@ impl ModelInfo {
         is_alone: bool,
     ) {
         let n = format_thousands(labels.len());
-        let by = if is_alone { lang().pick(", by n-grams alone", "（n-gram のみ）") } else { "" };
+        let by = if is_alone { lang().pick(", n-grams only", "（n-gram のみ）") } else { "" };
         if let Some(number) = problem.number() {
             let [least, most] = number.scale.range;
             let text = tr!(
@@ -223,7 +223,7 @@ impl ModelInfo {
                 false => String::new(),
             };
             let text =
-                tr!("{features_shown} beside the network{beside}", "ネットワークと並ぶ {features_shown} 個{beside}");
+                tr!("{features_shown} alongside the network{beside}", "ネットワークと並ぶ {features_shown} 個{beside}");
             self.features(features, text);
         }
         self.abstention(config.abstention.as_ref());
@@ -272,7 +272,10 @@ impl ModelInfo {
         self.task("translate", &config.chumoku_version, text);
         self.transformer(&config.model.encoder, model.num_parameters());
         let layers = config.model.num_decoder_layers;
-        self.line(["decoder", "デコーダー"], tr!("{layers} layers", "{layers} 層"));
+        self.line(
+            ["decoder", "デコーダー"],
+            if layers == 1 { tr!("1 layer", "1 層") } else { tr!("{layers} layers", "{layers} 層") },
+        );
         self.tokens(config.model.target_vocab_size, config.model.max_length);
     }
 
@@ -308,7 +311,7 @@ impl ModelInfo {
         }
     }
 
-    /// What `metrics.json` tells of the training, if it is there.
+    /// Adds the training information of `metrics.json`, if the file exists.
     fn training(&mut self, folder: &Path) {
         let text = std::fs::read_to_string(model_file(folder, "metrics.json")).unwrap_or_default();
         let Ok(metrics) = serde_json::from_str::<Value>(&text) else {
@@ -335,9 +338,10 @@ impl ModelInfo {
         let on = match metrics["scored_on"].as_str() {
             Some("test") => lang().pick("on the test rows", "テストデータ"),
             Some("valid") => lang().pick("on the validation rows (optimistic)", "検証データ（楽観的な値）"),
-            _ => {
-                lang().pick("on the training rows (says nothing)", "学習データ（新しいテキストについては分かりません）")
-            }
+            _ => lang().pick(
+                "on the training rows (no estimate for new texts)",
+                "学習データ（新しいテキストについては分かりません）",
+            ),
         };
         let shown: Vec<String> =
             main_metrics(&metrics).iter().map(|(_, name, value)| format!("{name} {value}")).collect();
@@ -374,7 +378,7 @@ fn shown_size(bytes: u64) -> String {
     }
 }
 
-/// The figures by which a model of this task is judged: key, name, and value.
+/// Returns the main metrics of the model's task: key, name, and value.
 fn main_metrics(metrics: &Value) -> Vec<(&'static str, &'static str, String)> {
     let name = |en, ja| lang().pick(en, ja);
     let all = [

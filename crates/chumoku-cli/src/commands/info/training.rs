@@ -1,4 +1,4 @@
-//! The whole report of a training, from what its folder holds.
+//! The full training report, from the contents of a model folder.
 
 use crate::commands::train::{classify, labels, score};
 use crate::{ExitCode, UsageError};
@@ -8,12 +8,12 @@ use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::Path;
 
-/// Prints the report: of classes, labels and numbers from `metrics.json`, of other models the model card.
+/// Prints the report: for classes, labels and numbers from `metrics.json`, for other models the model card.
 pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
     let missing = |name: &str, problem: String| {
         let place = folder.join(name).display().to_string();
         UsageError(tr!(
-            "{place}: {problem}; expected what training writes there: train again, or see chumoku eval",
+            "{place}: {problem}; expected a file written by training: train again, or use chumoku eval",
             "{place}: {problem}。学習が書き出すファイルが必要です。学習をやり直すか、chumoku eval を使ってください"
         ))
     };

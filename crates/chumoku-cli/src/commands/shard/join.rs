@@ -1,4 +1,4 @@
-//! `chumoku join`: shards as the one file that they are of.
+//! Implements `chumoku join`: joins shards into one output.
 
 use super::read::ShardFile;
 use crate::args::{JoinArgs, Shard};
@@ -33,7 +33,7 @@ pub(in crate::commands) fn run(args: &JoinArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What stands before the rows, then a row of each shard in turn.
+/// Writes the header, then a row of each shard in turn.
 fn write_rows(mut shards: Vec<ShardFile>, out: &mut impl Write) -> anyhow::Result<()> {
     let (rows, n) = (shards[0].footer.rows, shards.len() as u64);
     out.write_all(shards[0].header.head.as_bytes()).map_err(|source| DataError::Write { source })?;
@@ -43,12 +43,12 @@ fn write_rows(mut shards: Vec<ShardFile>, out: &mut impl Write) -> anyhow::Resul
     shards.into_iter().try_for_each(ShardFile::check_rows)
 }
 
-/// Whether every shard is there once.
+/// Checks that every shard is present exactly once.
 fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
     let of = shards[0].header.shard.count;
     if let Some(other) = shards.iter().find(|other| other.header.shard.count != of) {
         let problem = tr!(
-            "{} is shard {}, {} is shard {}: expected shards of one run, which all say of how many they are",
+            "{} is shard {}, {} is shard {}: expected shards of one run, which have the same N",
             "{} は分割 {}、{} は分割 {} です。1 回の実行の分割は、全体の個数が同じでなければなりません",
             shards[0].path.display(),
             shards[0].header.shard,
@@ -62,16 +62,16 @@ fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
     let missing = missing.filter(|wanted| shards.iter().all(|shard| shard.header.shard != *wanted));
     let missing: Vec<String> = missing.map(|shard| shard.to_string()).collect();
     if let [first, ..] = missing.as_slice() {
-        // Of a thousand the first few tell enough.
+        // A few names are enough.
         let named = join_names(&missing[..missing.len().min(12)]);
         let more = missing.len().saturating_sub(12);
         problems.push(match more {
             0 => tr!(
-                "missing: {named}; run `chumoku predict … --shard {first}` and add what it writes",
+                "missing: {named}; run `chumoku predict … --shard {first}` and add its output",
                 "足りない分割: {named}。`chumoku predict … --shard {first}` を実行し、その出力を加えてください"
             ),
             _ => tr!(
-                "missing: {named} and {more} more; run `chumoku predict … --shard {first}` and add what it writes",
+                "missing: {named} and {more} more; run `chumoku predict … --shard {first}` and add its output",
                 "足りない分割: {named} ほか {more} 個。`chumoku predict … --shard {first}` を実行し、その出力を加えてください"
             ),
         });
@@ -79,7 +79,7 @@ fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
     for two in shards.windows(2).filter(|two| two[0].header.shard == two[1].header.shard) {
         let (shard, first, second) = (two[0].header.shard, two[0].path.display(), two[1].path.display());
         problems.push(tr!(
-            "twice: {shard}, in {first} and {second}; leave one of them out",
+            "duplicate: {shard}, in {first} and {second}; leave one of them out",
             "重複した分割: {shard}（{first} と {second}）。どちらかを外してください"
         ));
     }
@@ -88,15 +88,15 @@ fn check_complete(shards: &[ShardFile]) -> anyhow::Result<()> {
         false => {
             let said = problems.join("; ");
             Err(UsageError(tr!(
-                "not every shard of {of} is there once: {said}",
-                "{of} 個の分割が 1 つずつそろっていません: {said}"
+                "expected each of the {of} shards once: {said}",
+                "{of} 個の分割が 1 つずつ必要です: {said}"
             ))
             .into())
         }
     }
 }
 
-/// Whether all shards are of one run.
+/// Checks that all shards belong to one run.
 fn check_same_run(shards: &[ShardFile]) -> anyhow::Result<()> {
     let first = &shards[0];
     for other in &shards[1..] {
@@ -112,17 +112,17 @@ fn check_same_run(shards: &[ShardFile]) -> anyhow::Result<()> {
             (a.lang != b.lang, tr!("language {} and {}", "言語が {} と {}", a.lang, b.lang)),
             (
                 first.footer.rows != other.footer.rows,
-                tr!("{} and {} rows were read", "読んだ行数が {} と {}", first.footer.rows, other.footer.rows),
+                tr!("they read {} and {} rows", "読んだ行数が {} と {}", first.footer.rows, other.footer.rows),
             ),
             (
                 first.footer.input != other.footer.input || first.header.head != other.header.head,
-                tr!("the rows that were read differ", "読んだ行の内容が異なります"),
+                tr!("their input rows differ", "読んだ行の内容が異なります"),
             ),
         ];
         if let Some((_, how)) = differs.into_iter().find(|(differs, _)| *differs) {
             let (first, other, shard) = (first.path.display(), other.path.display(), other.header.shard);
             let problem = tr!(
-                "{first} and {other} are not of one run: {how}; run `--shard {shard}` again with the same model, data and flags",
+                "{first} and {other} are from different runs: {how}; run `--shard {shard}` again with the same model, data and flags",
                 "{first} と {other} は同じ実行のものではありません: {how}。同じモデル、データ、オプションで `--shard {shard}` をもう一度実行してください"
             );
             return Err(UsageError(problem).into());

@@ -1,9 +1,10 @@
-//! Shards: the rows of a file divided among runs of `chumoku predict`, and put together again by `chumoku join`.
+//! Shards: runs of `chumoku predict` divide the rows of a file, and `chumoku join` joins their outputs.
 //!
-//! Shard I of N answers row I and every N-th row behind it. So no run needs to know how many rows there are, each has as much
-//! to do, and joining takes a row of each in turn. A shard is a file of its own kind: a line of JSON that says what run it is
-//! of, the rows as `predict` would have written them, in portions whose lengths stand before them, and a line at the end
-//! which a run that broke off has not written.
+//! Shard I of N answers row I and every N-th row after it. No run needs to know the number of rows, all have the same
+//! amount of work, and joining takes a row of each in turn.
+//!
+//! A shard file starts with a line of JSON that identifies its run. The rows follow as `predict` would have written
+//! them, in portions with their lengths in front. The last line is missing if the run was interrupted.
 //!
 //! # Files
 //!
@@ -22,42 +23,42 @@ use crate::args::Shard;
 use chumoku::data::Fingerprint;
 use serde_json::{Map, Value, json};
 
-/// The version of the form.
+/// Version of the file format.
 const FORMAT_VERSION: u64 = 1;
-/// The key of the first line, by which a shard is recognised.
+/// JSON key of the first line that identifies a shard.
 const KEY: &str = "chumoku_shard";
 
-/// What a shard says of itself before its rows.
+/// First line of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ShardHeader {
     shard: Shard,
     run: ShardRun,
-    /// What stands before all rows: the names of the columns, a byte order mark.
+    /// Output before all rows: column names, byte order mark.
     head: String,
 }
 
-/// What the shards of one run have in common.
+/// Identity of a run: the same in all of its shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ShardRun {
     version: String,
-    /// The checksum of the model's folder.
+    /// Checksum of the model folder.
     model: String,
-    /// The flags that answers depend on.
+    /// Flags that determine the answers.
     flags: String,
-    /// The language of the reasons why rows have no answer.
+    /// Language of the reasons for missing answers.
     lang: String,
 }
 
-/// What a shard says behind its rows.
+/// Last line of a shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ShardFooter {
-    /// Rows of the whole input.
+    /// Number of rows of the whole input.
     rows: u64,
-    /// Those of this shard.
+    /// Number of rows of this shard.
     own: u64,
-    /// The checksum of the input's rows.
+    /// Checksum of the input rows.
     input: String,
-    /// The checksum of this shard's rows as they are written.
+    /// Checksum of the output of this shard.
     written: String,
 }
 
@@ -70,7 +71,7 @@ impl ShardHeader {
         })
     }
 
-    /// Nothing, if the line is not that of a shard.
+    /// Parses the first line of a shard.
     fn from_json(line: &Map<String, Value>) -> Option<ShardHeader> {
         let text = |key: &str| line.get(key)?.as_str().map(str::to_owned);
         let number = |key: &str| usize::try_from(line.get(key)?.as_u64()?).ok();
@@ -99,12 +100,12 @@ impl ShardFooter {
     }
 }
 
-/// How many of so many rows a shard has.
+/// Returns the number of rows of a shard, if the input has `rows` rows.
 fn shard_rows(shard: Shard, rows: u64) -> u64 {
     (rows + shard.count as u64 - shard.index as u64) / shard.count as u64
 }
 
-/// What was seen of the input, by a run that reads all of it.
+/// Summary of the whole input of a shard's run.
 #[derive(Debug, Default)]
 pub(super) struct InputSummary {
     pub(super) rows: u64,
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_divided_without_a_rest() {
+    fn every_row_belongs_to_one_shard() {
         for of in 1..9 {
             for rows in 0..40 {
                 let each = (1..=of).map(|at| shard_rows(Shard { index: at, count: of }, rows));

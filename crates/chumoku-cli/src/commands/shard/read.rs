@@ -1,4 +1,4 @@
-//! Reading a shard, which anybody may have written: nothing in it is trusted.
+//! Reads shards. Shard files are not trusted.
 
 use super::{KEY, ShardFooter, ShardHeader, shard_rows};
 use crate::UsageError;
@@ -11,29 +11,29 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Bytes of a line between rows: far more than the lengths of a portion take.
+/// Maximum size of a line between rows; the lengths of a portion take far less.
 const MAX_LINE_BYTES: u64 = 64 << 20;
 
-/// Bytes in which a footer is looked for.
+/// Maximum size of the last line.
 const MAX_FOOTER_BYTES: u64 = 1 << 20;
 
-/// A shard, whole as far as lengths tell.
+/// A shard whose rows are complete, judging by their lengths.
 pub(super) struct ShardFile {
     pub(super) path: PathBuf,
     pub(super) header: ShardHeader,
     pub(super) footer: ShardFooter,
     file: BufReader<File>,
-    /// The lengths of the rows of the portion that come next.
+    /// Lengths of the remaining rows of the portion.
     lengths: VecDeque<u64>,
     read: Fingerprint,
     buffer: Vec<u8>,
 }
 
 impl ShardFile {
-    /// Opens a shard, and looks whether all its rows are there.
+    /// Opens a shard, and checks that all its rows are present.
     ///
     /// # Errors
-    /// If it cannot be read, is something else, or breaks off.
+    /// If the file cannot be read, is not a shard, or is incomplete.
     pub(super) fn open(path: &Path) -> anyhow::Result<ShardFile> {
         let file = File::open(path).map_err(|error| unreadable(path, &error))?;
         let size = file.metadata().map_err(|error| unreadable(path, &error))?;
@@ -45,8 +45,8 @@ impl ShardFile {
         let first = first.filter(|line| line.contains_key(KEY)).ok_or_else(|| not_a_shard(path))?;
         let header = ShardHeader::from_json(&first).ok_or_else(|| {
             UsageError(tr!(
-                "{}: a shard in a form that this version does not know: join it with the version that wrote it",
-                "{}: この版が知らない形式です。書き出した版の chumoku で結合してください",
+                "{}: the shard has a format that this version does not support: join it with the version that wrote it",
+                "{}: このバージョンが対応していない形式です。書き出したバージョンの chumoku で結合してください",
                 path.display()
             ))
         })?;
@@ -54,7 +54,7 @@ impl ShardFile {
         let footer = find_footer(&mut file, size.len()).map_err(|error| unreadable(path, &error))?;
         let footer = match footer {
             Some(footer) => footer,
-            // Its end is there, so it was changed on the way.
+            // The last line exists, so the rows were changed afterwards.
             None if ends_with_footer(&mut file, size.len()).map_err(|error| unreadable(path, &error))? => {
                 return Err(damaged(path, &header).into());
             }
@@ -69,10 +69,10 @@ impl ShardFile {
         Ok(ShardFile { path, header, footer, file, lengths, read, buffer })
     }
 
-    /// Copies its next row.
+    /// Copies the next row.
     ///
     /// # Errors
-    /// If it cannot be read, there is none, or it cannot be written.
+    /// If the row cannot be read, does not exist, or cannot be written.
     pub(super) fn copy_row(&mut self, out: &mut impl Write) -> anyhow::Result<()> {
         while self.lengths.is_empty() {
             let next = read_line(&mut self.file).map_err(|error| unreadable(&self.path, &error))?;
@@ -90,10 +90,10 @@ impl ShardFile {
         Ok(())
     }
 
-    /// That the rows were those that its run wrote.
+    /// Checks that the rows are those that the run wrote.
     ///
     /// # Errors
-    /// If they were not.
+    /// If the checksum differs.
     pub(super) fn check_rows(self) -> anyhow::Result<()> {
         match self.read.hex() == self.footer.written {
             true => Ok(()),
@@ -102,7 +102,7 @@ impl ShardFile {
     }
 }
 
-/// What stands behind the rows, if all is there.
+/// Skips the rows and parses the last line. Returns `None` if the shard is incomplete.
 fn find_footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<ShardFooter>> {
     loop {
         let Some(next) = read_line(file)? else { return Ok(None) };
@@ -119,7 +119,7 @@ fn find_footer(file: &mut BufReader<File>, size: u64) -> io::Result<Option<Shard
     }
 }
 
-/// Whether the last line is what stands behind the rows of a whole shard.
+/// Returns true if the last line is that of a complete shard.
 fn ends_with_footer(file: &mut BufReader<File>, size: u64) -> io::Result<bool> {
     let mut end = Vec::new();
     file.seek(SeekFrom::Start(size.saturating_sub(MAX_FOOTER_BYTES)))?;
@@ -131,11 +131,11 @@ fn ends_with_footer(file: &mut BufReader<File>, size: u64) -> io::Result<bool> {
     Ok(serde_json::from_slice(last).is_ok_and(|line: Map<String, Value>| ShardFooter::from_json(&line).is_some()))
 }
 
-/// A line of JSON; nothing, if what comes is none, or at the end.
+/// Reads a line of JSON. Returns `None` at the end, or if the line is not an object.
 fn read_line(file: &mut BufReader<File>) -> io::Result<Option<Map<String, Value>>> {
     let mut bytes = Vec::new();
     file.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes)?;
-    // A line without an end may have had more.
+    // A line without a line end may be truncated.
     let is_whole = bytes.last() == Some(&b'\n');
     Ok(is_whole.then(|| serde_json::from_slice(&bytes).ok()).flatten())
 }
@@ -151,7 +151,7 @@ fn unreadable(path: &Path, error: &io::Error) -> UsageError {
 
 fn not_a_shard(path: &Path) -> UsageError {
     UsageError(tr!(
-        "{}: expected a file that `chumoku predict … --shard I/N > FILE` wrote, found something else",
+        "{}: expected a file that `chumoku predict … --shard I/N > FILE` wrote, but it is not such a file",
         "{}: `chumoku predict … --shard I/N > ファイル` で書き出したファイルではありません",
         path.display()
     ))
@@ -160,7 +160,7 @@ fn not_a_shard(path: &Path) -> UsageError {
 fn incomplete(path: &Path, header: &ShardHeader) -> UsageError {
     let (path, shard) = (path.display(), header.shard);
     UsageError(tr!(
-        "{path}: shard {shard} breaks off, its run did not come to the end: run it again with --shard {shard}",
+        "{path}: shard {shard} is incomplete, because its run did not finish: run it again with --shard {shard}",
         "{path}: 分割 {shard} は途中で切れています。実行が最後まで終わっていません。--shard {shard} でもう一度実行してください"
     ))
 }
@@ -168,7 +168,7 @@ fn incomplete(path: &Path, header: &ShardHeader) -> UsageError {
 fn damaged(path: &Path, header: &ShardHeader) -> UsageError {
     let (path, shard) = (path.display(), header.shard);
     UsageError(tr!(
-        "{path}: shard {shard} is damaged, its rows are not those that were written: copy it again, or run --shard {shard} again",
-        "{path}: 分割 {shard} が壊れています。書き出した行と一致しません。コピーし直すか、--shard {shard} でもう一度実行してください"
+        "{path}: shard {shard} is damaged (its checksum does not match): copy it again, or run --shard {shard} again",
+        "{path}: 分割 {shard} が壊れています（チェックサムが一致しません）。コピーし直すか、--shard {shard} でもう一度実行してください"
     ))
 }

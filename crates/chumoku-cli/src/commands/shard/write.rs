@@ -1,4 +1,4 @@
-//! Writing a shard.
+//! Writes shards.
 
 use super::{InputSummary, ShardFooter, ShardHeader, ShardRun};
 use crate::UsageError;
@@ -8,19 +8,19 @@ use chumoku::{lang, model_fingerprint, read_model_folder, tr};
 use serde_json::{Value, json};
 use std::io::{BufWriter, IsTerminal, StdoutLock, Write, stdout};
 
-/// Bytes of rows from which a portion is written: where rows come fast nobody else asks for it.
+/// Size of the rows from which a portion is written. Slow streams are flushed earlier.
 const MAX_PORTION_BYTES: usize = 1 << 20;
 
-/// A shard to be written, and of which run it is.
+/// The shard to write, and its run.
 pub(in crate::commands) struct ShardPlan {
     pub(in crate::commands) shard: Shard,
     run: ShardRun,
 }
 
-/// Loads the model, with the shard that is asked for, if one is.
+/// Loads the model, and plans the requested shard, if any.
 ///
 /// # Errors
-/// Those of `load`; if the shard would be written to a terminal, or the model cannot be read.
+/// Errors of `load`; or if the shard would be written to a terminal, or the model cannot be read.
 pub(in crate::commands) fn load_with_shard<M>(
     args: &PredictArgs,
     mut load: impl FnMut() -> anyhow::Result<M>,
@@ -28,7 +28,7 @@ pub(in crate::commands) fn load_with_shard<M>(
     read_model_folder(&args.model, || Ok((load()?, plan_shard(args)?)))
 }
 
-/// The shard that is asked for, if one is.
+/// Plans the requested shard, if any.
 ///
 /// # Errors
 /// If it would be written to a terminal, or the model cannot be read.
@@ -36,7 +36,7 @@ fn plan_shard(args: &PredictArgs) -> anyhow::Result<Option<ShardPlan>> {
     let Some(shard) = args.shard else { return Ok(None) };
     if stdout().is_terminal() {
         let problem = tr!(
-            "--shard {shard}: a shard is not for reading but for `chumoku join`: write it to a file, as in … --shard {shard} > shard-{}",
+            "--shard {shard}: the output is a file for `chumoku join`, not for a terminal: redirect it, as in … --shard {shard} > shard-{}",
             "--shard {shard}: 分割した結果はそのまま読むものではなく、`chumoku join` に渡すものです。… --shard {shard} > shard-{} のように\
              ファイルに書き出してください",
             shard.index
@@ -52,12 +52,12 @@ fn plan_shard(args: &PredictArgs) -> anyhow::Result<Option<ShardPlan>> {
     Ok(Some(ShardPlan { shard, run }))
 }
 
-/// Where the rows of a shard are written, portion by portion.
+/// Writes the rows of a shard in portions.
 pub(in crate::commands) struct ShardWriter<'a> {
     out: BufWriter<StdoutLock<'a>>,
     header: ShardHeader,
     has_begun: bool,
-    /// The lengths of the rows of the portion.
+    /// Lengths of the rows of the portion.
     lengths: Vec<usize>,
     rows: Vec<u8>,
     own: u64,
@@ -65,10 +65,10 @@ pub(in crate::commands) struct ShardWriter<'a> {
 }
 
 impl ShardWriter<'_> {
-    /// Of which `head` stands before all rows.
+    /// Creates a writer; `head` is the output before all rows.
     pub(in crate::commands) fn new(piece: ShardPlan, head: &[u8]) -> Self {
         let ShardPlan { shard, run } = piece;
-        // It is of texts alone.
+        // The output contains only text.
         let head = String::from_utf8_lossy(head).into_owned();
         ShardWriter {
             out: BufWriter::new(stdout().lock()),
@@ -81,7 +81,7 @@ impl ShardWriter<'_> {
         }
     }
 
-    /// Takes a row as it is written.
+    /// Adds the output of a row.
     pub(in crate::commands) fn add_row(&mut self, row: &[u8]) -> Result<(), DataError> {
         self.lengths.push(row.len());
         self.rows.extend_from_slice(row);
@@ -89,13 +89,13 @@ impl ShardWriter<'_> {
         if self.rows.len() < MAX_PORTION_BYTES { Ok(()) } else { self.write_portion() }
     }
 
-    /// Hands on the rows that there are.
+    /// Writes out the rows added so far.
     pub(in crate::commands) fn flush(&mut self) -> Result<(), DataError> {
         self.write_portion()?;
         self.out.flush().map_err(|source| DataError::Write { source })
     }
 
-    /// Writes a portion of the rows that there are.
+    /// Writes the rows added so far as a portion.
     fn write_portion(&mut self) -> Result<(), DataError> {
         if !std::mem::replace(&mut self.has_begun, true) {
             let header = self.header.to_json();
@@ -111,7 +111,7 @@ impl ShardWriter<'_> {
         Ok(())
     }
 
-    /// Ends the shard, all rows of whose input were seen.
+    /// Ends the shard after the whole input was read.
     pub(in crate::commands) fn finish(mut self, input: InputSummary) -> Result<(), DataError> {
         self.flush()?;
         let written = std::mem::take(&mut self.written).hex();

@@ -1,4 +1,4 @@
-//! `chumoku trace --beam`: the tree of a beam search.
+//! Implements `chumoku trace --beam`: the tree of a beam search.
 
 use super::write_output;
 use crate::args::{PictureArgs, TraceArgs, TraceFormat};
@@ -10,13 +10,13 @@ use chumoku::{ModelKind, TranslateOptions, tr};
 use chumoku_view::{Lang, TerminalOptions, beam_figure, figures_to_html};
 use std::path::Path;
 
-/// Tokens that a language model writes.
+/// Default number of tokens that a language model generates.
 const DEFAULT_STEPS: usize = 8;
 
 pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) -> anyhow::Result<ExitCode> {
     if !matches!(args.format(), TraceFormat::Text | TraceFormat::Html | TraceFormat::Json) {
         let problem = tr!(
-            "--format: the tree of a beam search has the forms text, html and json; and --svg",
+            "--format: expected text, html or json for the tree of a beam search; --svg also draws it",
             "--format: ビームサーチの木の形式は text、html、json です。図は --svg で書き出せます"
         );
         return Err(UsageError(problem).into());
@@ -37,14 +37,14 @@ pub(super) fn run(args: &TraceArgs, beam: usize, (folder, text): (&Path, &str)) 
         )?,
         ModelKind::Translator => {
             let problem = tr!(
-                "--steps: for a language model; a translation ends by itself; leave --steps out",
-                "--steps: 言語モデルで使います。訳文はひとりでに終わるので、--steps を外してください"
+                "--steps: only for language models, because translations end by themselves; leave --steps out",
+                "--steps: 言語モデルだけで使えます。翻訳は自動的に終わるので、--steps を外してください"
             );
             return Err(UsageError(problem).into());
         }
         kind => {
             let problem = tr!(
-                "--beam: for a translator or a language model; this model is {}",
+                "--beam: only for translators and language models; this model is {}",
                 "--beam: 翻訳モデルか言語モデルで使えます。このモデルは{}です",
                 kind.describe()
             );

@@ -1,4 +1,4 @@
-//! `chumoku trace --tokens`: how byte-pair encoding cuts a text.
+//! Implements `chumoku trace --tokens`: how byte-pair encoding splits a text.
 
 use super::write_output;
 use crate::args::{TraceArgs, TraceFormat};
@@ -15,7 +15,7 @@ use std::path::Path;
 pub(super) fn run(args: &TraceArgs, folder: &Path, text: &str) -> anyhow::Result<ExitCode> {
     if !matches!(args.format(), TraceFormat::Text | TraceFormat::Json) {
         let problem = tr!(
-            "--format: the merges of a tokenizer have the forms text and json",
+            "--format: expected text or json for the merges of a tokenizer",
             "--format: トークナイザーのマージの形式は text と json です"
         );
         return Err(UsageError(problem).into());
@@ -29,18 +29,18 @@ pub(super) fn run(args: &TraceArgs, folder: &Path, text: &str) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// Symbols with a bar between them.
+/// Joins symbols with bars.
 fn join_symbols(symbols: &[String]) -> String {
     symbols.iter().map(|symbol| show_controls(symbol)).collect::<Vec<_>>().join(" | ")
 }
 
-/// Each word, and below it each merge with what stands there then.
+/// Formats each word, and below it each merge with the resulting symbols.
 fn format_merges(words: &[MergedWord]) -> String {
     let tokens: usize = words.iter().map(|word| word.tokens.len()).sum();
     let n = words.len();
     let heading = tr!(
-        "{n} words, {tokens} tokens. Of all merges that apply the one that was learnt first is taken; before each its rank.",
-        "{n} 語、{tokens} トークン。適用できるマージのうち、先に学習したものから適用します（数値は順位）。"
+        "{n} words, {tokens} tokens. Each step applies the merge of the lowest rank, shown on the left.",
+        "{n} 語、{tokens} トークン。各ステップで、順位の最も小さいマージを適用します（左の数値が順位）。"
     );
     let mut out = wrap(&heading, 80) + "\n";
     for word in words {

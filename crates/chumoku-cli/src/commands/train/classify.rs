@@ -1,4 +1,4 @@
-//! Training a classifier.
+//! Trains a classifier.
 
 use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_variants};
 use crate::ExitCode;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let data = data(args, known)?;
     drop(reading);
     report_data(&data);
-    // Before there is a folder.
+    // Checked before the output folder is created.
     args.class_weights.as_ref().map(|weights| weights.for_data(&data)).transpose()?;
     data.check_optimize(args.optimize.map(Into::into))?;
     if args.tune.is_some() {
@@ -62,12 +62,12 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     })
 }
 
-/// Appends the way of training that was chosen to the advice.
+/// Appends the chosen training method to the advice.
 fn with_choice(choice: Option<&str>, advice: &str) -> String {
     choice.map_or_else(|| advice.to_owned(), |choice| tr!("{advice} Chosen: {choice}.", "{advice}選択: {choice}。"))
 }
 
-/// Refuses what only a network has.
+/// Refuses flags that need a network.
 pub(super) fn check_ngrams(args: &TrainArgs) -> Result<(), UsageError> {
     if args.epochs.is_some() {
         let problem = tr!(
@@ -101,24 +101,24 @@ fn ngrams(args: &TrainArgs, data: &TrainingData, threads: usize, start: Instant)
     })
 }
 
-/// Of which rows the scores are.
+/// Returns the heading of the scores: the rows they were measured on.
 pub(super) fn scored_on_heading(metrics: &serde_json::Value, rows: usize) -> String {
     let count = format_thousands(rows);
     match metrics["scored_on"].as_str() {
-        Some("test") => tr!("On {count} rows that training never saw:", "学習に使っていない {count} 行での結果:"),
+        Some("test") => tr!("On {count} test rows, not used in training:", "学習に使っていない {count} 行での結果:"),
         Some("valid") => tr!(
-            "On {count} validation rows (there are no test rows: the figure is optimistic):",
+            "On {count} validation rows (no test rows: the scores are optimistic):",
             "検証データ {count} 行での結果（テスト用の行がないため、楽観的な値です）:"
         ),
         _ => tr!(
-            "On {count} training rows (there are no others: the figure says nothing about new texts):",
+            "On {count} training rows (no other rows: the scores are no estimate for new texts):",
             "学習データ {count} 行での結果（ほかに行がないため、新しいテキストについては\n何も分かりません）:"
         ),
     }
 }
 
-/// The predictors whose scores `metrics.json` holds, by what tables call them: the model first. `noun` is what its
-/// network is called.
+/// Returns the predictors whose scores `metrics.json` holds with their names in tables, the model first. `noun` names
+/// the model's network.
 fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, Scores)>> {
     let scores = |value: &Value| serde_json::from_value::<Scores>(value.clone());
     let whole = scores(&metrics["scores"])?;
@@ -146,7 +146,7 @@ fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, 
     Ok(rows)
 }
 
-/// The report in full: predictors side by side and each class of the first, with what must be known before.
+/// Formats the full report: warnings, predictors side by side, and each class of the first.
 pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
@@ -164,7 +164,7 @@ pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result
     Ok(out)
 }
 
-/// Says which epoch the network's weights are from, and why. Empty for a model that takes no steps.
+/// Describes which epoch the network's weights are from, and why. Empty for a model without epochs.
 fn weights_sentence(metrics: &Value, noun: &str) -> String {
     let [best, epochs, chosen] =
         [&metrics["best_epoch"], &metrics["epochs"], &metrics["choice"]["epochs"]].map(Value::as_u64);
@@ -175,25 +175,26 @@ fn weights_sentence(metrics: &Value, noun: &str) -> String {
             "{noun}の重みは、全 {epochs} エポック中で最良のエポック {best} のものです。"
         ),
         (None, Some(chosen)) => tr!(
-            "The {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen}.",
+            "The {noun}'s weights are those after epoch {epochs}, the last: cross-validation chose {chosen} epochs.",
             "{noun}の重みは、最後のエポック {epochs} のものです。エポック数 {chosen} は交差検証で選びました。"
         ),
         (None, None) => tr!(
-            "The {noun}'s weights are those after epoch {epochs}, the last: no held-out rows could choose one.",
+            "The {noun}'s weights are those after epoch {epochs}, the last: there were no held-out rows to choose one.",
             "{noun}の重みは、最後のエポック {epochs} のものです。エポックを選ぶための行はありません。"
         ),
     };
     format!("\n{}\n", report::paragraph(&text))
 }
 
-/// Sections that the user asked for: cross-validation, the search of settings, and the changes by further training.
+/// Formats the sections that the user requested: cross-validation, the search for settings, and the changes by
+/// continued training.
 pub(super) fn optional_sections(metrics: &Value) -> String {
     report::cross_validation(&metrics["folds"])
         + &super::tune::format_trials(&metrics["tuning"])
         + &continued::format_changes(&metrics["further"])
 }
 
-/// The report in short, which fits a screen unless more was asked for, and the commands for more.
+/// Prints the short report, which fits a screen unless more was requested, and the next commands.
 fn print_summary(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyhow::Result<()> {
     let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &Scores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
@@ -211,12 +212,12 @@ fn print_summary(metrics: &Value, noun: &str, next: &str, advice: &str) -> anyho
     Ok(())
 }
 
-/// What tables call the model.
+/// Returns the name of the model in tables.
 pub(crate) fn this_model() -> &'static str {
     lang().pick("this model", "このモデル")
 }
 
-/// The commands that come next: for texts of one's own, for answers and their reasons, and for all that the report leaves out.
+/// Lists the next commands: predict, explain, the full report, and training on the user's own texts.
 pub(super) fn next_commands(place: &Path, is_builtin: bool, has_page: bool, reads_pairs: bool) -> String {
     let mut lines = vec![tr!("Next:", "次にできること:")];
     let place = shell_quoted(&place.display().to_string());
@@ -251,10 +252,10 @@ pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<Dataset
     Ok(dataset)
 }
 
-/// The data where no file is given.
+/// Loads the built-in reviews.
 pub(crate) fn builtin_reviews() -> TrainingData {
     let text = tr!(
-        "the built-in reviews: 1,000 short texts, half English and half Japanese (give a file to train on your own)",
+        "the built-in reviews: 1,000 short texts, half English and half Japanese (name a file to train on your own texts)",
         "内蔵のレビュー。短いテキスト 1,000 件で、半分は英語、半分は日本語（自分のデータで学習するにはファイルを指定）"
     );
     print_status(["data", "データ"], &text);
@@ -285,7 +286,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
         options.use_label_spellings(&dataset.labels());
     }
     report_variants(dataset.examples.iter().map(|example| example.label.as_str()));
-    // Other files may name their columns differently: what was asked for is asked of each.
+    // Other files may name their columns differently: the same options apply to each.
     let mut valid = args.valid.as_deref().map(|path| load(path, &options)).transpose()?;
     let mut test = args.test.as_deref().map(|path| load(path, &options)).transpose()?;
     if let Some(known) = known {
@@ -300,7 +301,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     Ok(data)
 }
 
-/// Rows, classes and lengths.
+/// Reports rows, classes and lengths.
 pub(crate) fn report_data(data: &TrainingData) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
     let [train, valid, test] = [train, valid, test].map(format_thousands);
@@ -336,7 +337,7 @@ pub(crate) fn report_data(data: &TrainingData) {
     }
 }
 
-/// What the columns beside the texts hold.
+/// Reports the contents of the feature columns.
 pub(super) fn report_columns(columns: &[FeatureColumn]) {
     for column in columns {
         print_status(["column", "列"], &column.describe());

@@ -1,4 +1,4 @@
-//! A model of one's own that is trained further: what is refused, its old rows beside the new ones, and what became of them.
+//! Continued training of the user's own model: refused flags, old rows for replay, and the changes of scores.
 
 use crate::args::{Architecture, TaskName, TrainArgs};
 use crate::progress::print_status;
@@ -16,13 +16,13 @@ use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The word that leaves the old rows out.
+/// The word that turns replay off.
 const NO_REPLAY: &str = "none";
 
-/// The word that leaves out all but the encoder of a model that was fine-tuned.
+/// The word that keeps only the encoder of a fine-tuned model.
 const ENCODER_ONLY: &str = "encoder";
 
-/// The task of what a model tells.
+/// Returns the task of a model's target.
 fn task_of(tells: PredictionKind) -> TaskName {
     match tells {
         PredictionKind::Labels => TaskName::Labels,
@@ -32,7 +32,7 @@ fn task_of(tells: PredictionKind) -> TaskName {
     }
 }
 
-/// The model of one's own that `--from` names, if it does, with its task; the kind of model is then its own.
+/// Returns the user's own model named by `--from`, if any, with its task. The architecture is then that of the model.
 pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseModel, TaskName)>> {
     let known = args.from.as_deref().map(BaseModel::read).transpose()?.flatten();
     if known.is_none()
@@ -41,7 +41,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     {
         let folder = folder.display();
         return Err(UsageError(tr!(
-            "--from {folder}: translators are not trained further; train anew on the old and the new rows together",
+            "--from {folder}: continued training is not available for translators; train a new model on the old and the new rows together",
             "--from {folder}: 翻訳モデルは追加学習できません。元のデータと新しいデータを合わせて、学習し直してください"
         ))
         .into());
@@ -55,7 +55,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
             return Ok(None);
         }
         return Err(UsageError(tr!(
-            "--old: only where --from holds a model of classes, labels, numbers or spans that was trained here; leave it out",
+            "--old: only with a model of classes, labels, numbers or spans that `chumoku train` wrote as --from; leave it out",
             "--old: --from に、自分で学習したクラス・ラベル・数値・スパンのモデルのフォルダを指定したときだけ使えます。指定を外してください"
         ))
         .into());
@@ -63,7 +63,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     let folder = folder.display();
     if args.data.is_none() {
         return Err(UsageError(tr!(
-            "--from {folder}: expected new rows to train the model further on; give a file",
+            "--from {folder}: expected new rows for continued training; name a file",
             "--from {folder}: 追加学習には新しいデータが必要です。ファイルを指定してください"
         ))
         .into());
@@ -83,14 +83,14 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     if let Some((flag, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
         let what = match known.tells {
             PredictionKind::Labels => {
-                lang().pick("any number of labels a text", "1 テキストにいくつでもラベルを付ける")
+                lang().pick("any number of labels per text", "1 テキストにいくつでもラベルを付ける")
             }
-            PredictionKind::Number => lang().pick("a number a text", "1 テキスト 1 数値の"),
+            PredictionKind::Number => lang().pick("a number per text", "1 テキスト 1 数値の"),
             PredictionKind::Spans => lang().pick("labels of words", "単語にラベルを付ける"),
-            _ => lang().pick("one class a text", "1 テキスト 1 クラスの"),
+            _ => lang().pick("one class per text", "1 テキスト 1 クラスの"),
         };
         let mut problem = tr!(
-            "{flag}: a model of your own ({folder}) is trained further as it is: {what}, the columns that it reads, the whole model; leave \
+            "{flag}: continued training of your own model ({folder}) keeps its task ({what}), its columns and its architecture; leave \
              {flag} out",
             "{flag}: 自分で学習したモデル（{folder}）は、{what}モデルのまま、読む列も変えずに、モデル全体を追加学習します。{flag} を外してください"
         );
@@ -122,7 +122,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     Ok(Some((known, task)))
 }
 
-/// Whether a model that was fine-tuned is an encoder to start from, and no more: where that is asked for, or the task is another.
+/// Returns true if only the encoder of a fine-tuned model is used: on request, or if the task differs.
 fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<bool> {
     let is_one = known.is_some_and(|known| known.is_fine_tuned && known.tells != PredictionKind::Spans);
     if args.old.iter().any(|word| word.as_os_str() == ENCODER_ONLY) {
@@ -130,8 +130,8 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
             return Ok(true);
         }
         return Err(UsageError(tr!(
-            "--old {ENCODER_ONLY}: alone, and only where --from holds a model of classes, labels or numbers that was fine-tuned here from a pretrained \
-             encoder; leave it out",
+            "--old {ENCODER_ONLY}: only by itself, and only with a model of classes, labels or numbers that `chumoku train` fine-tuned from a pretrained \
+             encoder as --from; leave it out",
             "--old {ENCODER_ONLY}: ほかの --old とは使えません。--from に、事前学習済みのエンコーダーから自分で学習したクラス・ラベル・数値のモデルを\
              指定したときだけ使えます。指定を外してください"
         ))
@@ -143,17 +143,17 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
     }
     let folder = args.from.as_deref().unwrap_or(Path::new("")).display();
     let text = tr!(
-        "{folder} was trained for another task: its encoder alone is the start",
+        "{folder} was trained for another task: starting from its encoder only",
         "{folder} は別の課題のモデルなので、エンコーダーだけを使います"
     );
     print_status(["from", "元"], &text);
     Ok(true)
 }
 
-/// How a file of the task is read.
+/// Reads a file of the task.
 type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
-/// The old rows, from files that `load` reads, and the new ones.
+/// Loads the old rows with `load`, and joins them with the new ones.
 pub(super) fn continued_data<D: ReplayData<File: Append>>(
     args: &TrainArgs,
     known: &BaseModel,
@@ -168,11 +168,11 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
         let (new, folder) = (D::path(&new.train).display(), folder.display());
         return Err(UsageError(match known.reads_pairs {
             true => tr!(
-                "{new}: expected two texts a row, as {folder} was trained on, found one; name both columns with --text a,b",
+                "{new}: expected two texts per row, like the training data of {folder}, found one; name both columns with --text a,b",
                 "{new}: {folder} の学習データと同じく各行に 2 つのテキストが必要ですが、1 つです。2 つの列を --text a,b で指定してください"
             ),
             false => tr!(
-                "{new}: expected one text a row, as {folder} was trained on, found two; name one column with --text",
+                "{new}: expected one text per row, like the training data of {folder}, found two; name one column with --text",
                 "{new}: {folder} の学習データと同じく各行に 1 つのテキストが必要ですが、2 つあります。1 つの列を --text で指定してください"
             ),
         })
@@ -181,7 +181,7 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     let is_none = |word: &PathBuf| word.as_os_str() == NO_REPLAY;
     if args.old.len() > 1 && args.old.iter().any(is_none) {
         return Err(UsageError(tr!(
-            "--old none: other files are given with --old too; leave one of the two out",
+            "--old none: conflicts with the files of other --old flags; leave one of the two out",
             "--old none: ほかのファイルも --old で指定されています。どちらかを外してください"
         ))
         .into());
@@ -190,7 +190,7 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     let same = |old: &PathBuf| old.canonicalize().is_ok_and(|old| path.canonicalize().is_ok_and(|new| new == old));
     if let Some(path) = args.old.iter().find(|path| same(path)) {
         return Err(UsageError(tr!(
-            "--old {}: that is the file of new rows too; put the rows that were added into a file of their own",
+            "--old {}: also the file of new rows; put the added rows into a separate file",
             "--old {}: 新しいデータと同じファイルです。書き足した行だけを別のファイルにしてください",
             path.display()
         ))
@@ -199,13 +199,13 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NO_REPLAY);
     let old = match replays {
         true => Some(old_rows::<D>(&args.old, known, folder, (options, &new.train, load, built_in))?),
-        // To see what is forgotten, where they can be had.
+        // Loads the old rows to measure forgetting, if they are available.
         false => old_rows::<D>(&[], known, folder, (options, &new.train, load, built_in)).ok(),
     };
     if old.is_none() {
         let text = tr!(
-            "warning: the old rows cannot be read again, so what the model forgets cannot be seen",
-            "警告: 元のデータを読めないため、モデルが忘れたことは確かめられません"
+            "warning: the old rows cannot be read, so forgetting cannot be measured",
+            "警告: 元のデータを読めないため、忘却の程度を測定できません"
         );
         print_status(["note", "注記"], &text);
     }
@@ -217,11 +217,11 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     let folder = folder.display();
     let text = match replays {
         true => tr!(
-            "{folder} is trained further on {old} old rows and {new} new ones; {added}",
+            "continued training of {folder} on {old} old rows and {new} new ones; {added}",
             "{folder} を元の {old} 行と新しい {new} 行で追加学習。{added}"
         ),
         false => tr!(
-            "{folder} is trained further on {new} new rows alone; {added}",
+            "continued training of {folder} on {new} new rows only; {added}",
             "{folder} を新しい {new} 行だけで追加学習。{added}"
         ),
     };
@@ -229,7 +229,7 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     Ok(data)
 }
 
-/// What the model learns to tell that it did not.
+/// Describes what the model learns in addition: labels, classes or a wider range.
 fn added_labels(known: &BaseModel, data: &impl ReplayData) -> String {
     if let Some([least, most]) = data.range() {
         let [low, high] = known.scale.range;
@@ -253,7 +253,7 @@ fn added_labels(known: &BaseModel, data: &impl ReplayData) -> String {
     }
 }
 
-/// The rows that the model was trained on, in the parts that they were in: those of files, or what is `built_in`.
+/// Loads the rows that the model was trained on, with their split: from files, or from the built-in data.
 fn old_rows<D: ReplayData<File: Append>>(
     given: &[PathBuf],
     known: &BaseModel,
@@ -270,7 +270,7 @@ fn old_rows<D: ReplayData<File: Append>>(
         for (source, path) in sources.iter_mut().zip(given) {
             source.train = path.to_string_lossy().into_owned();
             source.also.clear();
-            // Where the files of held-out rows are gone, some rows of this one are held out in their place.
+            // If the files of held-out rows are gone, some rows of this one are held out instead.
             for other in [&mut source.valid, &mut source.test] {
                 other.take_if(|name| !Path::new(name).is_file());
             }
@@ -281,20 +281,20 @@ fn old_rows<D: ReplayData<File: Append>>(
         let names: Vec<&str> = known.sources.iter().map(|source| source.train.as_str()).collect();
         let names = names.join(lang().pick(", ", "、"));
         return Err(UsageError(tr!(
-            "--old: expected one file, or one for each that {} was trained on ({names}), found {named}",
+            "--old: expected one file, or one for each training file of {} ({names}), found {named}",
             "--old: 1 つのファイルか、{} の学習に使ったファイル（{names}）と同じ数が必要ですが、{named} 個あります",
             folder.display()
         ))
         .into());
     }
     let how = tr!(
-        "it is needed so that the model does not forget; give it with --old FILE, or train on the new rows alone with --old none",
+        "it is needed for replay, so that the model does not forget; name it with --old FILE, or train on the new rows only with --old none",
         "モデルに忘れさせないために必要です。--old でファイルを指定するか、--old none で新しいデータだけから学習してください"
     );
     let folder = folder.display();
     if sources.is_empty() {
         return Err(UsageError(tr!(
-            "--from {folder}: the folder does not say which file it was trained on; {how}",
+            "--from {folder}: the folder does not record its training file; {how}",
             "--from {folder}: 学習に使ったファイルがフォルダに記録されていません。{how}"
         ))
         .into());
@@ -304,15 +304,15 @@ fn old_rows<D: ReplayData<File: Append>>(
     for source in sources {
         let (mut options, written) = (source.options(), source.label_options());
         options.features = known.column_requests();
-        // Later files were read like the first, except for options of their own.
+        // Later files are read like the first, except for their own options.
         options.training_options = before.as_ref().map(|before| Box::new(before.options()));
         before = Some(before.map_or_else(|| source.clone(), |before| source.clone().with_defaults(&before)));
         let held_out = [&source.valid, &source.test].into_iter().flatten().find(|name| !Path::new(name).is_file());
         if let (true, Some(name)) = (given.is_empty() && Path::new(&source.train).is_file(), held_out) {
             let train = &source.train;
             return Err(UsageError(tr!(
-                "--from {folder}: {name}, whose rows were held out, is not there; put it back, or give --old {train} to hold out some of its rows \
-                 in their place",
+                "--from {folder}: the file of held-out rows {name} is missing; restore it, or give --old {train} to hold out some of its rows \
+                 instead",
                 "--from {folder}: 検証・テスト用の {name} がありません。元に戻すか、--old {train} を指定してその一部を代わりに使ってください"
             ))
             .into());
@@ -320,7 +320,7 @@ fn old_rows<D: ReplayData<File: Append>>(
         let read = |name: &str| {
             if given.is_empty() && !Path::new(name).is_file() {
                 return Err(anyhow::Error::from(UsageError(tr!(
-                    "--from {folder}: {name}, which it was trained on, is not there; {how}",
+                    "--from {folder}: the training file {name} is missing; {how}",
                     "--from {folder}: 学習に使った {name} がありません。{how}"
                 ))));
             }
@@ -344,9 +344,9 @@ fn old_rows<D: ReplayData<File: Append>>(
         let names: Vec<String> = known.sources.iter().map(|source| source.train.clone()).collect();
         let (joined, asked) = (names.join(lang().pick(", ", "、")), names.join(" --old "));
         return Err(UsageError(tr!(
-            "--from {folder}: the rows of {joined} are no longer those that it was trained on; give them as they were with --old FILE, or as \
-             they are now with --old {asked}, or train on the new rows alone with --old none; where new rows were added to it, put them into a \
-             file of their own",
+            "--from {folder}: the rows of {joined} have changed since the model was trained; name a file with the original rows with --old FILE, or use \
+             the current ones with --old {asked}, or train on the new rows only with --old none; if new rows were added to the file, put them into a \
+             separate file",
             "--from {folder}: {joined} の行が、学習に使ったときから変わっています。元の内容のファイルを --old で指定するか、今の内容でよければ\
              --old {asked} と指定するか、--old none で新しいデータだけから学習してください。新しい行を書き足したときは、新しい行だけを別の\
              ファイルにしてください"
@@ -354,15 +354,15 @@ fn old_rows<D: ReplayData<File: Append>>(
         .into());
     }
     let text = tr!(
-        "warning: the old rows are not those that the model was trained on, in the same parts: some that are held out now it may have \
-         learnt from",
+        "warning: the old rows differ from those that the model was trained on, or are split differently: the model may have been trained on \
+         some of the held-out rows",
         "警告: 元のデータが、モデルの学習に使ったものと同じではありません。いま検証やテストに使う行を、モデルは学習したかもしれません"
     );
     print_status(["note", "注記"], &text);
     Ok(data)
 }
 
-/// What became of old and new rows; nothing where no model was trained further.
+/// Formats the scores on old and new rows before and after. Empty without continued training.
 pub(super) fn format_changes(further: &Value) -> String {
     let Some(changes) = further["changes"].as_array() else { return String::new() };
     let headings = match lang() {
@@ -390,7 +390,7 @@ pub(super) fn format_changes(further: &Value) -> String {
         let _ = writeln!(out, "{name} {rows} {before} {after}  {gain} ({interval})");
     }
     if figure == "mean_absolute_error" && !changes.is_empty() {
-        out += &tr!("  (a gain is what the error has lost)\n", "  （増減は、誤差が減った分を正とします）\n");
+        out += &tr!("  (a gain is a decrease of the error)\n", "  （増減は、誤差が減った分を正とします）\n");
     }
     if further["forgets"] == true {
         let mut text = tr!(
@@ -400,25 +400,22 @@ pub(super) fn format_changes(further: &Value) -> String {
         if taken_for_new > 0 {
             let rows = format_thousands(taken_for_new as usize);
             text += &match figure {
-                "micro_f1" => tr!(
-                    " {rows} of them get a new label that they do not have.",
-                    "{rows} 行には、誤って新しいラベルが付きます。"
-                ),
-                _ => tr!(" It takes {rows} of them for new classes.", "{rows} 行は新しいクラスと判定されています。"),
+                "micro_f1" => {
+                    tr!(" {rows} of them wrongly get a new label.", "{rows} 行には、誤って新しいラベルが付きます。")
+                }
+                _ => tr!(" It predicts new classes for {rows} of them.", "{rows} 行は新しいクラスと判定されています。"),
             };
         }
         if further["replays"] != true {
-            text += &tr!(
-                " Without --old none it learns the old rows again.",
-                "--old none を外すと、元のデータも学習します。"
-            );
+            text +=
+                &tr!(" Leave --old none out to replay the old rows.", "--old none を外すと、元のデータも学習します。");
         }
         out += &format!("\n{}\n", paragraph(&text));
     }
     out
 }
 
-/// The title of the table.
+/// Returns the title of the table.
 fn changes_title(figure: &str) -> String {
     match figure {
         "micro_f1" => tr!("Micro-F1 before and after", "追加学習前後のミクロ F1"),

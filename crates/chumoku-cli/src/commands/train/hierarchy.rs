@@ -1,4 +1,4 @@
-//! Classes that stand in a tree: as asked for, or as labels say it.
+//! Trees of classes: requested by the user, or recognized from the labels.
 
 use crate::progress::print_status;
 use crate::sanitize;
@@ -7,8 +7,8 @@ use chumoku::hierarchy::{Hierarchy, HierarchySource};
 use chumoku::lang::lang;
 use chumoku::tr;
 
-/// The tree of the classes of a file, if they stand in one, which is said; its labels and those of the other files are then written
-/// as those of the tree.
+/// Returns the tree of a file's classes, if they form one, and reports it. Renames the labels of all files to those of
+/// the tree.
 pub(super) fn class_tree(
     asked: Option<&str>,
     dataset: &mut Dataset,
@@ -22,8 +22,8 @@ pub(super) fn class_tree(
     Ok(Some(tree))
 }
 
-/// The tree of labels of which a text may have several, if they stand in one, which is said; each row then has with a label all that
-/// are above it.
+/// Returns the tree of a file's labels for multi-label data, if they form one, and reports it. Adds the ancestors of
+/// each label to its row.
 pub(super) fn label_tree(
     asked: Option<&str>,
     sets: &mut MultiLabelDataset,
@@ -34,7 +34,7 @@ pub(super) fn label_tree(
     tree.nodes().iter().enumerate().for_each(|(label, _)| counts[tree.path(label).len() - 1] += 1);
     let counts = format_counts(&counts);
     let what = tr!("{counts} labels", "ラベル数は {counts}");
-    let above = lang().pick("; rows get the labels above theirs too", "。各行には上位のラベルも付けます");
+    let above = lang().pick("; rows also get the ancestors of their labels", "。各行には上位のラベルも付けます");
     print_status(["levels", "階層"], &(describe_tree(&tree, &paths, &what, asked.is_none()) + above));
     Ok(Some(tree))
 }
@@ -43,14 +43,14 @@ fn format_counts(counts: &[usize]) -> String {
     counts.iter().map(|count| format_thousands(*count)).collect::<Vec<_>>().join(lang().pick(", ", "、"))
 }
 
-/// The tree in a line; `what` stands at its levels.
+/// Describes the tree in a line; `what` gives the counts per level.
 fn describe_tree(tree: &Hierarchy, paths: &HierarchySource, what: &str, is_found: bool) -> String {
     let depth = tree.depth();
     match paths {
         HierarchySource::Separator(separator) => {
             let separator = sanitize(separator.trim());
             let off = match is_found {
-                true => tr!("; --hierarchy none takes them as plain names", "。ただの名前なら --hierarchy none"),
+                true => tr!("; --hierarchy none treats them as plain names", "。ただの名前なら --hierarchy none"),
                 false => String::new(),
             };
             tr!(

@@ -1,4 +1,4 @@
-//! Training a classifier of any number of labels a text.
+//! Trains a multi-label classifier.
 
 use super::classify::{check_ngrams, next_commands, optional_sections, scored_on_heading, this_model};
 use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_variants};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     })
 }
 
-/// Reads a file whose labels are written like this.
+/// Loads a file with the given label options.
 pub(crate) fn load(path: &Path, options: &ReadOptions, how: &LabelOptions) -> anyhow::Result<MultiLabelDataset> {
     let sets = load_multi_label(path, options, how)?;
     print_status(["data", "データ"], &sets.description);
@@ -60,7 +60,7 @@ pub(crate) fn load(path: &Path, options: &ReadOptions, how: &LabelOptions) -> an
 fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData<Vec<u32>>> {
     let Some(path) = &args.data else {
         let problem = tr!(
-            "there is no built-in data with several labels a text: give a file, e.g. chumoku train tagged.csv --task labels",
+            "there is no built-in multi-label data: name a file, such as chumoku train tagged.csv --task labels",
             "複数のラベルが付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train tagged.csv --task labels）"
         );
         return Err(UsageError(problem).into());
@@ -92,7 +92,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     Ok(data)
 }
 
-/// Rows and labels.
+/// Reports rows and labels.
 fn report_data(data: &TrainingData<Vec<u32>>) {
     let (train, valid, test) = (data.train.len(), data.valid.len(), data.test.len());
     let [train, valid, test] = [train, valid, test].map(format_thousands);
@@ -110,10 +110,10 @@ fn report_data(data: &TrainingData<Vec<u32>>) {
     let none = data.train.labels.iter().filter(|labels| labels.is_empty()).count();
     let none = match none {
         0 => String::new(),
-        n => tr!("; {} rows without any", "。ラベルのない行 {}", format_thousands(n)),
+        n => tr!("; {} rows without labels", "。ラベルのない行 {}", format_thousands(n)),
     };
     let text = tr!(
-        "{}, {mean:.2} a row{none}: {shown}{more}",
+        "{}, {mean:.2} per row{none}: {shown}{more}",
         "{} 個、1 行あたり {mean:.2} 個{none}: {shown}{more}",
         counts.len()
     );
@@ -122,7 +122,7 @@ fn report_data(data: &TrainingData<Vec<u32>>) {
     data.notes.iter().for_each(|note| print_status(["note", "注記"], note));
 }
 
-/// The predictors whose scores `metrics.json` holds, by what tables call them: the model first.
+/// Returns the predictors whose scores `metrics.json` holds with their names in tables, the model first.
 fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, LabelScores)>> {
     let scores = |value: &Value| serde_json::from_value::<LabelScores>(value.clone());
     let parts = &metrics["parts"];
@@ -139,13 +139,13 @@ fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, 
     Ok(rows)
 }
 
-/// The least probability at which each label is predicted.
+/// Returns the probability threshold of each label.
 fn thresholds(metrics: &Value) -> Vec<f32> {
     let thresholds = metrics["blend"]["thresholds"].as_array().into_iter().flatten();
     thresholds.map(|threshold| threshold.as_f64().unwrap_or_default() as f32).collect()
 }
 
-/// The report in full.
+/// Formats the full report.
 pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &LabelScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
@@ -158,7 +158,7 @@ pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result
     Ok(format!("{warning}{on}\n\n{table}\n{labels}{sure}{}", optional_sections(metrics)))
 }
 
-/// The report in short, which fits a screen unless more was asked for, and the commands for more.
+/// Prints the short report, which fits a screen unless more was requested, and the next commands.
 fn print_summary(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
     let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &LabelScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
@@ -176,7 +176,7 @@ fn print_summary(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A row for each predictor.
+/// Formats a row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &LabelScores)]) -> String {
     let percent = |x: f64| format!("{:.1} %", 100.0 * x);
     let names = rows[0].1.averages().map(|(name, _)| align_right(name, 9));

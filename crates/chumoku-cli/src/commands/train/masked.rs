@@ -1,4 +1,4 @@
-//! Pretraining an encoder on unlabelled text.
+//! Pretrains an encoder on unlabeled text.
 
 use super::{TrainSession, language};
 use crate::ExitCode;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> 
     let start = Instant::now();
     if args.data.is_none() {
         let problem = tr!(
-            "there are no built-in texts to pretrain on: give a file, e.g. chumoku train texts.txt --task mlm",
+            "there is no built-in data for pretraining: name a file, such as chumoku train texts.txt --task mlm",
             "事前学習用の内蔵データはありません。テキストのファイルを指定してください（例: chumoku train texts.txt --task mlm）"
         );
         return Err(UsageError(problem).into());
@@ -33,9 +33,9 @@ pub(super) fn run(args: &TrainArgs, threads: usize) -> anyhow::Result<ExitCode> 
     session.finish(outcome.interrupted, &outcome.metrics, |place| print_summary(&outcome, place))
 }
 
-/// The folder of the encoder that a model in this folder starts from.
+/// Returns the folder of the encoder that the model in this folder starts from.
 fn base_folder(folder: &Path) -> PathBuf {
-    // The name of “.” is that of the folder it stands for.
+    // Resolves “.”, which has no file name.
     let whole = if folder.file_name().is_none() { folder.canonicalize().ok() } else { None };
     let folder = whole.as_deref().unwrap_or(folder);
     let mut name = folder.file_name().unwrap_or_default().to_owned();
@@ -43,8 +43,8 @@ fn base_folder(folder: &Path) -> PathBuf {
     folder.with_file_name(name)
 }
 
-/// The texts that are given to pretrain on first, and the training texts; none if none are given. Changes nothing where
-/// the encoder's folder cannot be written.
+/// Collects the texts to pretrain on: those of `--unlabelled` and the training texts. Returns `None` without
+/// `--unlabelled`. Fails before any change if the encoder's folder cannot be written.
 pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow::Result<Option<DocumentSplit>> {
     if let Some(out) = args.out.as_ref().map(OutputPath::as_path).filter(|_| !args.unlabelled.is_empty()) {
         let base = base_folder(out);
@@ -59,14 +59,14 @@ pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow
         parts.valid.extend(found.valid);
         parts.description = found.description;
     }
-    // Of pairs each text by itself.
+    // Adds both texts of a pair separately.
     let texts = data.train.texts.iter().map(|text| row::text_of(text));
     parts.train.extend(texts.flat_map(|text| text.split(pair::SEPARATOR)).map(String::from));
     Ok((!args.unlabelled.is_empty()).then_some(parts))
 }
 
-/// The encoder that a classifier starts from, pretrained on texts: its folder stands beside the classifier's. None if it was
-/// stopped.
+/// Pretrains the encoder that a classifier starts from, in a folder next to the classifier's. Returns `None` if
+/// training was interrupted.
 pub(super) fn pretrain_base(
     of: &TrainSession<'_>,
     texts: &DocumentSplit,
@@ -87,43 +87,39 @@ pub(super) fn pretrain_base(
     session.folder.finish()?;
     let (accuracy, time) = (100.0 * outcome.test.accuracy, format_duration(session.start.elapsed()));
     let text = tr!(
-        "{}: {accuracy:.1} % of hidden tokens filled in right, after {time}",
-        "{}: 隠したトークンの正解率 {accuracy:.1} %（{time}）",
+        "{}: {accuracy:.1} % of masked tokens predicted correctly, after {time}",
+        "{}: マスクしたトークンの正解率 {accuracy:.1} %（{time}）",
         base.display()
     );
-    print_status(["base", "土台"], &text);
+    print_status(["base", "ベース"], &text);
     Ok(Some(base))
 }
 
-/// The scores, and what the model fills in.
+/// Prints the scores, and predictions of masked tokens.
 fn print_summary(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let scores = &outcome.test;
     let hidden = format_thousands(scores.hidden);
     let on = match outcome.metrics["scored_on"].as_str() {
         Some("test") => tr!(
-            "On {hidden} hidden tokens of text that training never saw:",
-            "学習に使っていないテキストの、隠した {hidden} トークンでの結果:"
+            "On {hidden} masked tokens of test text, not used in training:",
+            "学習に使っていないテキストの、マスクした {hidden} トークンでの結果:"
         ),
         Some("valid") => tr!(
-            "On {hidden} hidden tokens of the validation text (there is no test text: the figures are a little \
+            "On {hidden} masked tokens of the validation text (no test text: the scores are a little \
              optimistic):",
-            "検証用テキストの、隠した {hidden} トークンでの結果（テスト用がないため、やや楽観的な値です）:"
+            "検証用テキストの、マスクした {hidden} トークンでの結果（テスト用がないため、やや楽観的な値です）:"
         ),
         _ => tr!(
-            "On {hidden} hidden tokens of the training text (there is no other: the figures say nothing about new \
+            "On {hidden} masked tokens of the training text (no other text: the scores are no estimate for new \
              texts):",
-            "学習用テキストの、隠した {hidden} トークンでの結果（ほかにないため、新しいテキストについては\n何も分かりません）:"
+            "学習用テキストの、マスクした {hidden} トークンでの結果（ほかにないため、新しいテキストについては\n何も分かりません）:"
         ),
     };
     writeln!(out, "{}\n", crate::report::paragraph(&on))?;
     write!(out, "{}", format_scores(scores))?;
     if !outcome.filled.is_empty() {
-        writeln!(
-            out,
-            "{}",
-            tr!("\nWhat it puts in place of a hidden token:\n", "\n隠したトークンの代わりに入れるもの:\n")
-        )?;
+        writeln!(out, "{}", tr!("\nPredictions of masked tokens:\n", "\nマスクしたトークンの予測:\n"))?;
     }
     for filled in &outcome.filled {
         writeln!(out, "{}", format_guesses(filled))?;
@@ -138,12 +134,12 @@ fn print_summary(outcome: &MaskedOutcome, place: &Path) -> anyhow::Result<()> {
 
 fn format_scores(scores: &MaskedScores) -> String {
     let accuracy = 100.0 * scores.accuracy;
-    let [right, loss] = [lang().pick("filled in right", "正解率"), lang().pick("loss", "損失")];
-    let unit = lang().pick("nats a token", "nat/トークン");
+    let [right, loss] = [lang().pick("accuracy", "正解率"), lang().pick("loss", "損失")];
+    let unit = lang().pick("nats per token", "nat/トークン");
     format!("{}{accuracy:>8.1} %\n{}{:>8.4} {unit}\n", fit(right, 24), fit(loss, 24), scores.loss)
 }
 
-/// A text with what the model would put in its gap.
+/// Formats a text with the predictions for its gap.
 fn format_guesses(filled: &FillExample) -> String {
     let FillExample { around: [before, behind], hidden, guesses, .. } = filled;
     let text = wrap(&crate::sanitize(&format!("{before} [{hidden}] {behind}")), 76).replace('\n', "\n  ");

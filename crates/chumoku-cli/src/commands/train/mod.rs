@@ -1,4 +1,4 @@
-//! `chumoku train`: from a file to a model folder.
+//! Implements `chumoku train`: from a file to a model folder.
 //!
 //! # Files
 //!
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     if !(asks || task == TaskName::Classify) && args.architecture() != Architecture::Transformer {
         let name = args.architecture().to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
         let problem = tr!(
-            "--model {name}: only what tells classes, labels or numbers can be of n-grams alone or a recurrent network; leave it out, or \
+            "--model {name}: n-gram models and recurrent networks can only predict classes, labels or numbers; leave it out, or \
              give --task classify, --task labels or --task score",
             "--model {name}: n-gram だけのモデルと再帰型ネットワークは、クラス、複数のラベル、数値の予測だけで選べます。指定を外すか、\
              --task classify、--task labels、--task score のどれかを指定してください"
@@ -103,28 +103,28 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
     if args.from.is_some() && args.tokens.is_some() {
         let problem = tr!(
-            "--tokens: with --from the tokens are those of the pretrained model; leave it out",
+            "--tokens: --from uses the tokens of the pretrained model; leave it out",
             "--tokens: --from を指定すると、トークンは事前学習済みのモデルのものになります。指定を外してください"
         );
         return Err(UsageError(problem).into());
     }
     if args.multi_label.is_given() && task != TaskName::Labels {
         let problem = tr!(
-            "--labels, --separator: only for several labels a text; leave them out, or give --task labels",
+            "--labels, --separator: only for multi-label data; leave them out, or give --task labels",
             "--labels、--separator: テキストに複数のラベルを付けるときだけ使えます。指定を外すか、--task labels を指定してください"
         );
         return Err(UsageError(problem).into());
     }
     if args.class_weights.is_some() && task != TaskName::Classify {
         let problem = tr!(
-            "--class-weights: only where each text has one class; leave it out, or give --task classify",
+            "--class-weights: only for data with one class per text; leave it out, or give --task classify",
             "--class-weights: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
         return Err(UsageError(problem).into());
     }
     if args.optimize.is_some() && task != TaskName::Classify {
         let problem = tr!(
-            "--optimize: only where each text has one class; leave it out, or give --task classify",
+            "--optimize: only for data with one class per text; leave it out, or give --task classify",
             "--optimize: 1 テキスト 1 クラスのときだけ使えます。指定を外すか、--task classify を指定してください"
         );
         return Err(UsageError(problem).into());
@@ -138,14 +138,14 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
     if !args.columns.is_empty() && (args.data.is_none() || !(asks || task == TaskName::Classify)) {
         let problem = tr!(
-            "--columns: only for classes, labels and numbers of the rows of a file; leave it out",
+            "--columns: only to predict classes, labels or numbers of a file's rows; leave it out",
             "--columns: ファイルの行のクラス、複数のラベル、数値を予測するときだけ使えます。指定を外してください"
         );
         return Err(UsageError(problem).into());
     }
     if args.folds.is_some() && matches!(task, TaskName::Tag | TaskName::Translate | TaskName::Lm | TaskName::Mlm) {
         let problem = tr!(
-            "--folds: only for classes, labels and numbers; leave it out",
+            "--folds: only to predict classes, labels or numbers; leave it out",
             "--folds: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
         );
         return Err(UsageError(problem).into());
@@ -162,9 +162,9 @@ pub(crate) fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The task asked for or, without, the one that the data is for.
+/// Returns the requested task, or else the one that the data suggests.
 ///
-/// A model of one's `own` that is trained further keeps its task.
+/// Continued training of the user's `own` model keeps the model's task.
 fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskName> {
     let Some(path) = &args.data else { return Ok(args.task.unwrap_or(TaskName::Classify)) };
     if let Some(task) = args.task {
@@ -174,7 +174,7 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
         && ModelKind::from_folder(folder).is_ok_and(|kind| kind == ModelKind::LanguageModel)
     {
         let text = tr!(
-            "lm: --from holds a language model, which is trained further",
+            "lm: --from is a language model, for continued training",
             "lm: --from のフォルダは言語モデルで、追加学習します"
         );
         print_status(["task", "タスク"], &text);
@@ -196,20 +196,19 @@ fn choose_task(args: &TrainArgs, own: Option<TaskName>) -> anyhow::Result<TaskNa
         TrainingTask::LanguageModel => (TaskName::Lm, "lm"),
         _ => {
             let problem = tr!(
-                "no task of this program suits the data: {}; --task names one all the same",
+                "no task suits the data: {}; choose one with --task",
                 "このデータに合うタスクがありません：{}（--task で指定できます）",
                 found.why
             );
             return Err(UsageError(problem).into());
         }
     };
-    let text = tr!("{name}: {} (--task chooses another)", "{name}: {}（--task で変更できます）", found.why);
+    let text = tr!("{name}: {} (override with --task)", "{name}: {}（--task で変更できます）", found.why);
     print_status(["task", "タスク"], &text);
     Ok(task)
 }
 
-/// The rows of all training files, in the order of the files: the `first` is read with these options, the others with those
-/// that are `like` it.
+/// Loads the rows of all training files in order: the `first` file with `options`, the others with `like`.
 fn load_all<F: Append>(
     args: &TrainArgs,
     first: &Path,
@@ -223,14 +222,14 @@ fn load_all<F: Append>(
     Ok(rows)
 }
 
-/// Says which labels have several spellings.
+/// Reports labels with several spellings.
 fn report_variants<'a>(labels: impl IntoIterator<Item = &'a str>) {
     if let Some(text) = describe_variants(&label_variants(labels)) {
         print_status(["note", "注記"], &text);
     }
 }
 
-/// A run that writes to a folder.
+/// A training run and its output folder.
 struct TrainSession<'a> {
     args: &'a TrainArgs,
     kind: ModelKind,
@@ -239,16 +238,18 @@ struct TrainSession<'a> {
     folder: OutputFolder,
 }
 
-/// Whether Ctrl-C was pressed.
+/// Set when Ctrl-C is pressed.
 static STOP_REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Whether a run that is stopped now has nothing to save: a classifier's n-gram model comes first, and is not saved alone.
+/// True while an interrupted run has nothing to save: a classifier starts with its n-gram model, which is not saved
+/// alone.
 static NOTHING_TO_SAVE: AtomicBool = AtomicBool::new(false);
 
-/// Whether settings are searched for, so that there are trials to go on from.
+/// True during a search for settings, whose trials can be resumed.
 static TUNING: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C stops training after a step, and pressed again at once. Signals within a second are one.
+/// Handles Ctrl-C: the first one stops training after a step, the next one exits at once. Signals within a second count
+/// as one.
 fn handle_ctrl_c(is_resumed: bool) -> anyhow::Result<()> {
     static LISTENING: AtomicBool = AtomicBool::new(false);
     if LISTENING.swap(true, Ordering::Relaxed) {
@@ -293,7 +294,7 @@ impl<'a> TrainSession<'a> {
         let others = [args.valid.as_deref(), args.test.as_deref()];
         let read = read_options(&args.reading, false)?;
         options.source = args.data.as_deref().map(|path| DataSource::new(path, others, &read).with_files(&args.more));
-        // Before there is a folder.
+        // Checked before the output folder is created.
         options.check_watch(kind)?;
         options.check_from(kind)?;
         let folder = OutputFolder::prepare(args.out.as_ref().map(OutputPath::as_path), args.resume, args.force)?;
@@ -308,7 +309,7 @@ impl<'a> TrainSession<'a> {
         Ok(TrainSession { args, kind, options, start, folder })
     }
 
-    /// Trains, showing what happens; Ctrl-C stops it. None if it was stopped before there was anything to save.
+    /// Trains with progress reports until the end or Ctrl-C. Returns `None` if there is nothing to save.
     fn train<O>(&self, train: impl FnOnce(Training<'_>) -> chumoku::Result<O>) -> anyhow::Result<Option<O>> {
         let begins_with_ngrams = matches!(self.kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
         TUNING.store(self.args.tune.is_some(), Ordering::Relaxed);
@@ -319,7 +320,7 @@ impl<'a> TrainSession<'a> {
         training.options = self.options.clone();
         training.stop = &STOP_REQUESTED;
         training.observe = Box::new(|event: TrainEvent<'_>| {
-            // The first thing said is what the n-gram model is like. Alone, it is trained once more then.
+            // The first message describes the n-gram model. An n-gram classifier is then trained once more.
             let is_next_saved = self.kind != ModelKind::Ngrams && self.has_checkpoints();
             if is_next_saved && matches!(event, TrainEvent::Message(..)) {
                 NOTHING_TO_SAVE.store(false, Ordering::Relaxed);
@@ -334,11 +335,11 @@ impl<'a> TrainSession<'a> {
             Err(error) if error.is_full_disk() => {
                 let doing = match self.has_checkpoints() {
                     true => tr!(
-                        "the disk is full: make room, then run the same with --resume",
+                        "the disk is full: free some space, then run the same command with --resume",
                         "ディスクに空きがありません。空きを作ってから、同じコマンドに --resume を付けて実行してください"
                     ),
                     false => tr!(
-                        "the disk is full: make room, then run the same again",
+                        "the disk is full: free some space, then run the same command again",
                         "ディスクに空きがありません。空きを作ってから、同じコマンドをもう一度実行してください"
                     ),
                 };
@@ -348,7 +349,7 @@ impl<'a> TrainSession<'a> {
                 if has_checkpoints(&self.folder.work) =>
             {
                 let doing = tr!(
-                    "what was trained is saved: mend this, then run the same with --resume",
+                    "the training so far is saved: fix this, then run the same command with --resume",
                     "学習した分は保存されています。原因を取り除いてから、同じコマンドに --resume を付けて実行してください"
                 );
                 Err(anyhow::Error::from(error).context(doing))
@@ -357,22 +358,22 @@ impl<'a> TrainSession<'a> {
         }
     }
 
-    /// Whether what is trained is saved on the way: a tagger's network is, and without one it trains in one go.
+    /// Returns true if training writes checkpoints. A tagger without a network does not.
     fn has_checkpoints(&self) -> bool {
         let is_encoder = |from: &PathBuf| !matches!(ModelKind::from_folder(from), Ok(ModelKind::Tagger));
         self.kind != ModelKind::Tagger || self.args.from.as_ref().is_some_and(is_encoder)
     }
 
-    /// Says how to begin again, there being nothing to continue, and gives the exit code.
+    /// Reports how to start again if there is nothing to resume, and returns the exit code.
     fn report_interrupted_early(&self) -> ExitCode {
         let again = restart_command(crate::command_words(), self.args, &self.folder.path);
         let said = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!(
-                "interrupted: nothing is trained yet; begin again with  {again}",
+                "interrupted: nothing was trained yet; start again with  {again}",
                 "中断しました。まだ何も学習していません。最初から始めるには  {again}"
             ),
             false => tr!(
-                "interrupted: nothing is trained yet; begin again with  {again}  and the same data, which came through \
+                "interrupted: nothing was trained yet; start again with  {again}  and the same data, which came through \
                  a pipe",
                 "中断しました。まだ何も学習していません。パイプから来たものと同じデータを渡して最初から始めてください:  {again}"
             ),
@@ -381,7 +382,7 @@ impl<'a> TrainSession<'a> {
         ExitCode::from(EXIT_INTERRUPTED)
     }
 
-    /// Says how to go on, and gives the exit code.
+    /// Reports how to resume, and returns the exit code.
     fn report_interrupted(&self) -> ExitCode {
         if NOTHING_TO_SAVE.load(Ordering::Relaxed) && !self.args.resume {
             return self.report_interrupted_early();
@@ -389,7 +390,7 @@ impl<'a> TrainSession<'a> {
         let again = resume_command(crate::command_words(), self.args, &self.folder.path);
         let said = match self.args.reading.pipe_buffer.is_empty() {
             true => tr!("interrupted: continue with  {again}", "中断しました。続けるには  {again}"),
-            // The pipe is empty now.
+            // Piped data must be sent again.
             false => tr!(
                 "interrupted: continue with  {again}  and the same data, which came through a pipe",
                 "中断しました。パイプから来たものと同じデータを渡して続けてください:  {again}"
@@ -399,7 +400,7 @@ impl<'a> TrainSession<'a> {
         ExitCode::from(EXIT_INTERRUPTED)
     }
 
-    /// Puts the model in its place, and shows what came of it: `metrics` as JSON, or what `show` says about the place.
+    /// Moves the model to its folder, and prints the `metrics` as JSON or calls `show` with the folder.
     fn finish(
         &self,
         interrupted: bool,
@@ -428,35 +429,35 @@ impl<'a> TrainSession<'a> {
     }
 }
 
-/// What is said when Ctrl-C is pressed: `is_early` if there is nothing to save yet, `is_resumed` if a run goes on from
+/// The message for Ctrl-C. `is_early` is set if there is nothing to save yet, `is_resumed` if the run was resumed from
 /// checkpoints.
 fn stop_message(is_early: bool, is_resumed: bool) -> String {
     match (is_early, is_resumed) {
         (true, false) => tr!(
-            "stopping: nothing is trained yet, so nothing is saved (press again to leave at once)",
+            "stopping: nothing was trained yet, so nothing is saved (press again to exit at once)",
             "停止します。まだ何も学習していないため、何も保存しません（もう一度押すとすぐに終了します）"
         ),
         (true, true) => tr!(
-            "stopping: nothing new is trained yet; what was saved before stays (press again to leave at once)",
+            "stopping: nothing new was trained yet; earlier checkpoints are kept (press again to exit at once)",
             "停止します。まだ続きを学習していません。前に保存したものは残ります（もう一度押すとすぐに終了します）"
         ),
         (false, _) => tr!(
-            "stopping after this step: what has been trained is saved and evaluated (press again to leave at once)",
+            "stopping after this step: the training so far is saved and evaluated (press again to exit at once)",
             "このステップで停止し、学習した分を保存して評価します（もう一度押すとすぐに終了します）"
         ),
     }
 }
 
-/// The command that continues this run: as it was called, since another seed or number of epochs is another run.
+/// Returns the command that resumes this run: the original one, since another seed or number of epochs is another run.
 fn resume_command(called: impl Iterator<Item = String>, args: &TrainArgs, folder: &Path) -> String {
     restart_command(called.filter(|word| word != "--resume" && word != "--force"), args, folder) + " --resume"
 }
 
-/// The command that begins this run again: as it was called, in the same folder.
+/// Returns the command that starts this run again, in the same folder.
 fn restart_command(mut called: impl Iterator<Item = String>, args: &TrainArgs, folder: &Path) -> String {
     let name = called.next().unwrap_or_default();
     let mut line = "chumoku".to_owned();
-    // A program's name is where its file lies, but Python's is how the module is called, with the command.
+    // The name is a program path, but for Python it is how the module was called, followed by the command.
     if name.starts_with("python ") {
         line = name;
         called.next();
@@ -468,7 +469,7 @@ fn restart_command(mut called: impl Iterator<Item = String>, args: &TrainArgs, f
     line
 }
 
-/// Refuses a text to watch that is not what the rows are, before there is a folder.
+/// Checks before the output folder is created that the watched text has the form of the rows.
 fn check_watch_text<A>(args: &TrainArgs, data: &TrainingData<A>) -> anyhow::Result<()> {
     let watch = args.watch.as_deref();
     watch.map_or(Ok(()), |line| pairs::from_line("--watch", line, data.reads_pairs()).map(drop))
@@ -487,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_that_continues_a_run_is_the_same_run() {
+    fn the_resume_command_repeats_the_run() {
         assert_eq!(continued(&["train"]), "chumoku train --out chumoku-model-2 --resume");
         let words = ["chumoku", "train", "--force"];
         let Command::Train(args) = Cli::parse_from(words).command else { panic!("not train") };

@@ -1,4 +1,4 @@
-//! Training a predictor of a number for each text.
+//! Trains a model that predicts a number for each text.
 
 use super::classify::{check_ngrams, next_commands, optional_sections, scored_on_heading, this_model};
 use super::{TrainSession, check_watch_text, continued, load_all};
@@ -58,7 +58,7 @@ pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<ScoreDa
 fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingData<NumberLabel>> {
     let Some(path) = &args.data else {
         let problem = tr!(
-            "there is no built-in data with numbers: give a file, e.g. chumoku train reviews.csv --task score",
+            "there is no built-in data with numbers: name a file, such as chumoku train reviews.csv --task score",
             "数値の付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train reviews.csv --task score）"
         );
         return Err(UsageError(problem).into());
@@ -82,7 +82,7 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     Ok(data)
 }
 
-/// Rows and numbers.
+/// Reports rows and numbers.
 fn report_data(data: &TrainingData<NumberLabel>) {
     let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
     let text =
@@ -95,7 +95,7 @@ fn report_data(data: &TrainingData<NumberLabel>) {
     let (bins, questions) = (scale.values.len(), scale.thresholds.len());
     let how = match scale.has_levels() {
         true => tr!("{bins} levels", "{bins} 段階"),
-        false => tr!("told by {questions} thresholds", "しきい値 {questions} 個で判別"),
+        false => tr!("predicted with {questions} thresholds", "しきい値 {questions} 個で予測"),
     };
     let [least, most] = [least, most].map(format_number);
     let mean = figure(mean);
@@ -105,13 +105,13 @@ fn report_data(data: &TrainingData<NumberLabel>) {
     data.notes.iter().for_each(|note| print_status(["note", "注記"], note));
 }
 
-/// A number of the file as it stands there, unless it is very long.
+/// Formats a number as in the file, unless it is very long.
 fn format_number(x: f64) -> String {
     let text = x.to_string();
     if text.len() <= 12 { text } else { figure(x) }
 }
 
-/// The predictors whose scores `metrics.json` holds, by what tables call them: the model first.
+/// Returns the predictors whose scores `metrics.json` holds with their names in tables, the model first.
 fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, NumberScores)>> {
     let scores = |value: &Value| serde_json::from_value::<NumberScores>(value.clone());
     let parts = &metrics["parts"];
@@ -128,7 +128,7 @@ fn predictor_scores(metrics: &Value, noun: &str) -> anyhow::Result<Vec<(String, 
     Ok(rows)
 }
 
-/// The report in full, but for the points, which the folder does not hold.
+/// Formats the full report, except the points, which the folder does not hold.
 pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result<String> {
     let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &NumberScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
@@ -140,7 +140,7 @@ pub(in crate::commands) fn report(metrics: &Value, noun: &str) -> anyhow::Result
     Ok(format!("{warning}{on}\n\n{table}\n{levels}{intervals}{sure}{}", optional_sections(metrics)))
 }
 
-/// The report in short, which fits a screen unless more was asked for, and the commands for more.
+/// Prints the short report, which fits a screen unless more was requested, and the next commands.
 fn print_summary(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> {
     let found = predictor_scores(metrics, noun)?;
     let rows: Vec<(&str, &NumberScores)> = found.iter().map(|(name, scores)| (name.as_str(), scores)).collect();
@@ -155,7 +155,7 @@ fn print_summary(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A row for each predictor.
+/// Formats a row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
     let names = rows[0].1.figures().map(|(name, _)| align_right(name, 8));
     let interval = lang().pick("95 % of error", "95 % 区間");
@@ -169,15 +169,15 @@ pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
     out
 }
 
-/// Levels, the points, and how the intervals held.
+/// Formats levels, points and interval coverage.
 pub(crate) fn score_details(scores: &NumberScores, points: &[[f64; 2]]) -> String {
     let text = scatter(points).to_text(&terminal_options(lang()));
-    // Its own title and rows are said above.
+    // Its title and number of rows are printed above.
     let points = text.lines().skip(3).map(|line| format!("{line}\n")).collect::<String>();
     level_table(scores) + &points + &interval_coverage(scores)
 }
 
-/// A row for each level, where numbers have levels.
+/// Formats a row for each level, if numbers have levels.
 fn level_table(scores: &NumberScores) -> String {
     let mut out = String::new();
     if !scores.levels.is_empty() {
@@ -197,8 +197,8 @@ fn level_table(scores: &NumberScores) -> String {
         if scores.elsewhere > 0 {
             let (rows, [least, most]) = (format_thousands(scores.elsewhere), scores.ends());
             out += &tr!(
-                "{rows} rows have numbers that are none of these; the model answers from {least} to {most}.\n",
-                "これらのどれでもない数値の行が {rows} 行あります。モデルの答えは {least} から {most} までです。\n"
+                "{rows} rows have other numbers; the model predicts from {least} to {most}.\n",
+                "ほかの数値の行が {rows} 行あります。モデルの予測は {least} から {most} までです。\n"
             );
         }
         out.push('\n');
@@ -206,13 +206,13 @@ fn level_table(scores: &NumberScores) -> String {
     out
 }
 
-/// How the intervals held.
+/// Formats the coverage of the intervals.
 fn interval_coverage(scores: &NumberScores) -> String {
     let mut out = String::new();
     if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
         let (coverage, width) = (100.0 * coverage, figure(width));
         let text = tr!(
-            "The 90 % intervals hold {coverage:.1} % of the true numbers; mean width {width}.",
+            "The 90 % intervals contain {coverage:.1} % of the true numbers; mean width {width}.",
             "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width} です。"
         );
         out += &format!("{}\n", crate::report::paragraph(&text));
@@ -220,12 +220,12 @@ fn interval_coverage(scores: &NumberScores) -> String {
     out
 }
 
-/// The points as a figure.
+/// Draws the points as a figure.
 pub(crate) fn scatter(points: &[[f64; 2]]) -> Figure {
     let rows = format_thousands(points.len());
     Figure {
-        title: tr!("Predicted numbers over true ones", "真の値と予測"),
-        subtitle: tr!("{rows} rows; the line is where they are equal", "{rows} 行。線の上では両者が等しい"),
+        title: tr!("Predicted against true numbers", "真の値と予測"),
+        subtitle: tr!("{rows} rows; the line marks equality", "{rows} 行。線の上では両者が等しい"),
         notes: Vec::new(),
         content: Content::Scatter(Scatter { points: points.to_vec() }),
         lang: lang(),

@@ -1,4 +1,4 @@
-//! Training a tagger.
+//! Trains a tagger.
 
 use super::classify::{scored_on_heading, this_model};
 use super::{TrainSession, continued, load_all};
@@ -21,7 +21,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     check(args, known)?;
     let Some(path) = &args.data else {
         let problem = tr!(
-            "there is no built-in data with labelled words: give a file, e.g. chumoku train names.conll --task tag",
+            "there is no built-in data with labeled words: name a file, such as chumoku train names.conll --task tag",
             "単語にラベルの付いた内蔵のデータはありません。ファイルを指定してください（例: chumoku train names.conll --task tag）"
         );
         return Err(UsageError(problem).into());
@@ -59,7 +59,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
             writeln!(out, "{}\n", paragraph(&warning))?;
         }
         writeln!(out, "{}\n", scored_on_heading(&outcome.metrics, outcome.test.rows))?;
-        let seen = lang().pick("baseline: names of training", "比較対象: 学習データの名前");
+        let seen = lang().pick("baseline: training names", "比較対象: 学習データの名前");
         let mut rows = vec![(this_model(), &outcome.test)];
         if let Some([crf, network]) = &outcome.parts {
             rows.push((lang().pick("network alone", "ネットワーク単独"), network));
@@ -74,11 +74,11 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     })
 }
 
-/// Refuses what a tagger does not have.
+/// Refuses flags that do not apply to taggers.
 fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
     if args.watch.is_some() {
         return Err(UsageError(tr!(
-            "--watch: the attention of a tagger is not recorded; leave it out",
+            "--watch: not available for taggers; leave it out",
             "--watch: 単語にラベルを付けるモデルのアテンションは記録できません。指定を外してください"
         ))
         .into());
@@ -94,12 +94,12 @@ fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
     match flags.into_iter().find(|(_, is_given)| *is_given && !has_network) {
         None => Ok(()),
         Some((flag, _)) if known.is_some() => Err(UsageError(tr!(
-            "{flag}: a tagger without an encoder has no network, and trains in one go; leave it out",
+            "{flag}: a tagger without an encoder has no network and no checkpoints; leave it out",
             "{flag}: エンコーダーのない、単語にラベルを付けるモデルには、ネットワークも途中から再開する学習もありません。指定を外してください"
         ))
         .into()),
         Some((flag, _)) => Err(UsageError(tr!(
-            "{flag}: a tagger has no network unless it starts from an encoder, and trains in one go; leave it out, or give --from",
+            "{flag}: a tagger has no network and no checkpoints unless it starts from an encoder; leave it out, or give --from",
             "{flag}: 単語にラベルを付けるモデルは、--from を指定しないとネットワークがなく、途中から再開する学習もありません。指定を外すか、--from \
              を指定してください"
         ))
@@ -107,7 +107,7 @@ fn check(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<()> {
     }
 }
 
-/// A file of texts with spans.
+/// Loads a file of texts with spans.
 pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpanDataset> {
     if options.sheet.is_some() {
         return Err(UsageError(tr!(
@@ -124,13 +124,13 @@ pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<SpanDat
     Ok(texts)
 }
 
-/// Rows and kinds.
+/// Reports rows and kinds of spans.
 fn report_data(train: &SpanDataset, data: &TaggerData) {
     let [rows, valid, test] = [&data.train, &data.valid, &data.test].map(|rows| format_thousands(rows.len()));
     let text =
         tr!("{rows} to train on, {valid} to validate, {test} to test", "学習 {rows}、検証 {valid}、テスト {test}");
     print_status(["rows", "行数"], &text);
-    // Trained further, those of the old rows too.
+    // Continued training also counts the old rows.
     let mut found = HashMap::new();
     let all = [&data.train, &data.valid, &data.test];
     for span in all.iter().filter(|_| data.further.is_some()).flat_map(|rows| rows.iter()).flat_map(|row| &row.spans) {
@@ -169,7 +169,7 @@ fn header_row() -> String {
     format!("{:30} {} {spans}", "", names.map(|name| align_right(name, 9)).join(" "))
 }
 
-/// A row for each predictor.
+/// Formats a row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &SpanScores)]) -> String {
     let mut out = header_row() + "\n";
     rows.iter().for_each(|(name, scores)| out += &(score_row(name, &scores.all) + "\n"));
@@ -177,7 +177,7 @@ pub(crate) fn comparison(rows: &[(&str, &SpanScores)]) -> String {
     out + &tr!("95 % interval of F1: {low} to {high}\n", "F1 の 95 % 区間: {low}〜{high}\n")
 }
 
-/// A row for each kind.
+/// Formats a row for each kind of span.
 pub(crate) fn kind_table(scores: &SpanScores) -> String {
     let mut out = header_row() + "\n";
     scores.kinds.iter().for_each(|kind| out += &(score_row(&kind.label, kind) + "\n"));

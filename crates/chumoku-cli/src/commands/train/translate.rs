@@ -1,4 +1,4 @@
-//! Training a translator.
+//! Trains a translator.
 
 use super::{TrainSession, load_all};
 use crate::ExitCode;
@@ -42,7 +42,7 @@ pub(crate) fn load(path: &Path, options: &ReadOptions) -> anyhow::Result<PairDat
 fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
     let Some(path) = &args.data else {
         let text = tr!(
-            "the built-in dates: dates and times as people write them, English and Japanese, to ISO 8601 (give a file to \
+            "the built-in dates: dates and times as people write them, English and Japanese, to ISO 8601 (name a file to \
              train on your own pairs)",
             "内蔵の日付。英語と日本語で書かれた日付・時刻から ISO 8601 へ（自分の対訳で学習するにはファイルを指定）"
         );
@@ -57,7 +57,7 @@ fn data(args: &TrainArgs) -> anyhow::Result<(PairSplit, [String; 2])> {
     Ok((PairSplit::new(&train, valid.as_ref(), test.as_ref())?, names))
 }
 
-/// Rows and lengths.
+/// Reports rows and lengths.
 fn report_data(data: &PairSplit, names: &[String; 2]) {
     let [train, valid, test] = [&data.train, &data.valid, &data.test].map(|part| format_thousands(part.len()));
     let text =
@@ -81,10 +81,10 @@ fn report_data(data: &PairSplit, names: &[String; 2]) {
     }
 }
 
-/// Pairs shown after training.
+/// Number of pairs to print after training.
 const MAX_SHOWN: usize = 5;
 
-/// The scores, and some translations beside what was expected.
+/// Prints the scores, and some translations next to the expected ones.
 fn print_summary(data: &PairSplit, outcome: &TranslatorOutcome, place: &Path) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     let scores = &outcome.test;
@@ -92,21 +92,21 @@ fn print_summary(data: &PairSplit, outcome: &TranslatorOutcome, place: &Path) ->
     let (on, pairs) = match outcome.metrics["scored_on"].as_str() {
         Some("test") => {
             let on = tr!(
-                "On {n} pairs that training never saw, with a beam of 5:",
+                "On {n} test pairs, not used in training, with a beam of 5:",
                 "学習に使っていない {n} 組での結果（ビーム幅 5）:"
             );
             (on, &data.test)
         }
         Some("valid") => {
             let on = tr!(
-                "On {n} validation pairs (there are no test pairs: the figures are optimistic), with a beam of 5:",
+                "On {n} validation pairs (no test pairs: the scores are optimistic), with a beam of 5:",
                 "検証データ {n} 組での結果（ビーム幅 5。テスト用がないため、楽観的な値です）:"
             );
             (on, &data.valid)
         }
         _ => {
             let on = tr!(
-                "On {n} training pairs (there are no others: the figures say nothing about new texts), with a beam of 5:",
+                "On {n} training pairs (no other pairs: the scores are no estimate for new texts), with a beam of 5:",
                 "学習データ {n} 組での結果（ビーム幅 5。ほかにデータがないため、新しいテキストについては\n何も分かりません）:"
             );
             (on, &data.train)
@@ -144,11 +144,11 @@ fn print_summary(data: &PairSplit, outcome: &TranslatorOutcome, place: &Path) ->
     Ok(())
 }
 
-/// Scores, one a line.
+/// Formats scores, one per line.
 pub(crate) fn format_scores(scores: &TranslationScores) -> String {
     let TranslationScores { bleu, bleu_signature, chrf, chrf_signature, .. } = scores;
     let exact = 100.0 * scores.exact;
-    // Behind the longer names the signatures would be wider than a terminal.
+    // The signatures have separate lines, because they would not fit after the longer Japanese names.
     tr!(
         "BLEU    {bleu:>6.1}   {bleu_signature}\nchrF2   {chrf:>6.1}   {chrf_signature}\nexact   {exact:>6.1} %\n",
         "BLEU      {bleu:>6.1}\nchrF2     {chrf:>6.1}\n完全一致  {exact:>6.1} %\n\n算出方法  {bleu_signature}\n          \
@@ -156,11 +156,11 @@ pub(crate) fn format_scores(scores: &TranslationScores) -> String {
     )
 }
 
-/// Says that so many sources were longer than the model reads.
+/// Reports how many source texts were truncated.
 pub(crate) fn report_truncation(cut: usize, most: usize) {
     let text = tr!(
-        "{cut} of the sources: the model reads {most} tokens, their ends were left out",
-        "原文 {cut} 個の終わりを除きました。モデルが読むのは {most} トークンまでです"
+        "source texts truncated: {cut} (the model reads at most {most} tokens)",
+        "原文 {cut} 個を、モデルの上限の {most} トークンで切り詰めました"
     );
     print_status(["cut", "切り捨て"], &text);
 }

@@ -1,4 +1,4 @@
-//! Settings by name, and the search for them: what is refused, and what is shown of it.
+//! Settings by name and the search for them: checks of flags, and results.
 
 use crate::UsageError;
 use crate::args::{Architecture, TaskName, TrainArgs};
@@ -8,26 +8,26 @@ use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{Setting, best_trials, gain_sentences};
 
-/// Refuses what a task or a model has no use for.
+/// Refuses flags that do not apply to the task or the model.
 pub(super) fn check(args: &TrainArgs, task: TaskName) -> anyhow::Result<()> {
     let refused = |problem: String| Err(UsageError(problem).into());
     if args.tune.is_some() && task != TaskName::Classify {
         return refused(tr!(
-            "--tune: settings are searched for only where each text has one class; leave it out, or give --task classify",
+            "--tune: only for data with one class per text; leave it out, or give --task classify",
             "--tune: 設定を探せるのは 1 テキスト 1 クラスのときだけです。指定を外すか、--task classify を指定してください"
         ));
     }
     let apart = [("--folds", args.folds.is_some()), ("--watch", args.watch.is_some())];
     if let (Some((flag, _)), true) = (apart.into_iter().find(|(_, is_given)| *is_given), args.tune.is_some()) {
         return refused(tr!(
-            "--tune: not together with {flag}; tune first, then give {flag} the settings found, with --settings",
+            "--tune: conflicts with {flag}; tune first, then use {flag} with the settings found (--settings)",
             "--tune: {flag} とは一緒に使えません。先にチューニングし、見つかった設定を --settings で {flag} と一緒に指定してください"
         ));
     }
     let Some(set) = &args.settings else { return Ok(()) };
     if !matches!(task, TaskName::Classify | TaskName::Labels | TaskName::Score) {
         return refused(tr!(
-            "--settings: only for classes, labels and numbers; leave it out",
+            "--settings: only to predict classes, labels or numbers; leave it out",
             "--settings: クラス、複数のラベル、数値の予測だけで使えます。指定を外してください"
         ));
     }
@@ -38,7 +38,7 @@ pub(super) fn check(args: &TrainArgs, task: TaskName) -> anyhow::Result<()> {
         Some(setting) => {
             let name = setting.name();
             refused(tr!(
-                "--{name}, --settings {name}: both say the same thing; give one of them",
+                "--{name}, --settings {name}: the same setting; give one of them",
                 "--{name} と --settings {name} は同じ設定です。どちらか一方を指定してください"
             ))
         }
@@ -46,15 +46,15 @@ pub(super) fn check(args: &TrainArgs, task: TaskName) -> anyhow::Result<()> {
     }
 }
 
-/// What is said when Ctrl-C is pressed.
+/// The message for Ctrl-C.
 pub(super) fn stop_message() -> String {
     tr!(
-        "stopping: the trials that are over are kept, and --resume goes on (press again to leave at once)",
+        "stopping: finished trials are kept, and --resume continues (press again to exit at once)",
         "停止します。済んだ試行は残り、--resume で続けられます（もう一度押すとすぐに終了します）"
     )
 }
 
-/// What was tried, best first, and what it brought; nothing where nothing was.
+/// Formats the trials, best first, and their gain. Empty without trials.
 pub(super) fn format_trials(tuning: &serde_json::Value) -> String {
     const MOST: usize = 8;
     const INDENT: usize = 22;
@@ -67,11 +67,11 @@ pub(super) fn format_trials(tuning: &serde_json::Value) -> String {
     };
     let [loss, accuracy] = [loss, accuracy].map(|head| align_right(head, 9));
     let mut out = tr!(
-        "\nSettings tried: {tried}. The best by the {rows} validation rows:\n\n {loss} {accuracy}  settings\n",
+        "\nSettings tried: {tried}. The best on the {rows} validation rows:\n\n {loss} {accuracy}  settings\n",
         "\n試した設定: {tried} 通り。検証データ {rows} 行で良かったもの:\n\n {loss} {accuracy}  設定\n"
     );
     for (loss, accuracy, set, is_taken) in best_trials(tuning, MOST) {
-        // Broken at commas, where a line is full.
+        // Wraps long settings at commas.
         let set = wrap(&set.replace(',', ", "), WIDTH - INDENT).replace('\n', &format!("\n{}", " ".repeat(INDENT)));
         let mark = if is_taken { '*' } else { ' ' };
         out += &format!("{mark}{loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);

@@ -1,6 +1,7 @@
-//! Chromium, driven by its keyboard: what a tab shows, what it says and what it asks of the network.
+//! Chromium, controlled by keyboard: what a tab shows, what it reports, and what it requests from the network.
 //!
-//! It is told what to do through a pipe (the DevTools protocol over file descriptors 3 and 4), so it opens no port.
+//! The browser receives commands through a pipe (the DevTools protocol over file descriptors 3 and 4), so it opens no
+//! port.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
 
@@ -14,17 +15,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One browser at a time: they are large, and the machine may be small.
+/// Allows one browser at a time: a browser needs much memory, and the machine may be small.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A browser with one tab; ended when dropped.
+/// A browser with one tab; closed on drop.
 pub struct Browser {
     child: Child,
     orders: File,
     told: Receiver<Value>,
     session: String,
     last: u64,
-    /// Everything that the tab told without being asked.
+    /// All unsolicited messages of the tab.
     pub events: Vec<Value>,
     pub folder: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -42,7 +43,7 @@ fn program() -> Option<PathBuf> {
 }
 
 impl Browser {
-    /// A tab that shows nothing yet, in a browser of this language. `None` where there is no browser.
+    /// Starts a browser in this language with an empty tab. Returns `None` if no browser is installed.
     pub fn start(language: &str) -> Option<Browser> {
         let program = program()?;
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +99,7 @@ impl Browser {
         Some(browser)
     }
 
-    /// Sends an order and waits for what it gives.
+    /// Sends a command and waits for its result.
     #[track_caller]
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
@@ -123,7 +124,7 @@ impl Browser {
         }
     }
 
-    /// Keeps what is told. Frames with a process of their own wait until what they ask for is told too.
+    /// Stores an event. Resumes frames that run in a separate process after enabling their events.
     fn hear(&mut self, message: Value) {
         if message["method"] == "Target.attachedToTarget" {
             let session = &message["params"]["sessionId"];
@@ -136,7 +137,7 @@ impl Browser {
         self.events.push(message);
     }
 
-    /// What an expression gives in the newest frame of the page.
+    /// Evaluates an expression in the newest frame of the page.
     #[track_caller]
     pub fn in_frame(&mut self, expression: &str) -> Value {
         let session = |event: &Value| event["params"]["sessionId"].as_str().unwrap_or_default().to_owned();
@@ -157,7 +158,7 @@ impl Browser {
                 self.session = own;
                 found
             }
-            // One that shares the page's process.
+            // A frame in the page's own process.
             None => {
                 let frames = self.call("Page.getFrameTree", json!({}));
                 let frame = frames["frameTree"]["childFrames"].as_array().and_then(|all| all.last());
@@ -179,7 +180,7 @@ impl Browser {
         self.until("document.readyState === 'complete'");
     }
 
-    /// What an expression in the page gives; promises are waited for.
+    /// Evaluates an expression in the page, and waits for a promise.
     #[track_caller]
     pub fn eval(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -200,7 +201,7 @@ impl Browser {
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
         let until = Instant::now() + PATIENCE;
-        // While a page is opened there may be nothing to look at.
+        // While a page is loading, there may be nothing to evaluate.
         let looked = format!("(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()");
         while self.eval(&looked) != true {
             if Instant::now() > until {
@@ -214,7 +215,7 @@ impl Browser {
         }
     }
 
-    /// Waits until what moves on the page has come to its end, and all is drawn as it is then.
+    /// Waits until all animations have finished and the result is drawn.
     #[track_caller]
     pub fn settles(&mut self) {
         self.eval(
@@ -263,13 +264,13 @@ impl Browser {
         );
     }
 
-    /// Types or pastes a text where the focus is.
+    /// Types a text at the focus.
     #[track_caller]
     pub fn types(&mut self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }
 
-    /// Pastes a long text where the focus is, as the page is told of it.
+    /// Pastes a long text at the focus, as a paste event.
     #[track_caller]
     pub fn pastes(&mut self, text: &str) {
         self.eval(&format!(
@@ -279,7 +280,7 @@ impl Browser {
         ));
     }
 
-    /// Replaces what stands in the field that has the focus.
+    /// Replaces the content of the focused field.
     #[track_caller]
     pub fn types_over(&mut self, text: &str) {
         self.press("Ctrl+a");
@@ -289,13 +290,13 @@ impl Browser {
         }
     }
 
-    /// Puts the focus where the page begins.
+    /// Moves the focus to the beginning of the page.
     #[track_caller]
     pub fn scroll_up(&mut self) {
         self.eval("document.querySelector('button').focus()");
     }
 
-    /// Presses Tab until an element has the focus; fails where Tab does not lead there.
+    /// Presses Tab until an element has the focus. Panics if Tab does not reach it.
     #[track_caller]
     pub fn tab_to(&mut self, id: &str) {
         let mut seen = Vec::new();
@@ -312,7 +313,7 @@ impl Browser {
         panic!("Tab does not lead to #{id}, but to {seen:?}");
     }
 
-    /// Presses Tab until the focus is on what has this text.
+    /// Presses Tab until the focused element has this text.
     #[track_caller]
     pub fn tab_to_text(&mut self, text: &str) {
         for _ in 0..60 {
@@ -324,7 +325,7 @@ impl Browser {
         panic!("Tab does not lead to {text:?}");
     }
 
-    /// The size of the window and the colours that the system asks for.
+    /// Sets the size of the window and the color scheme of the system.
     pub fn look(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.call("Emulation.setDeviceMetricsOverride", size);
@@ -334,7 +335,8 @@ impl Browser {
         );
     }
 
-    /// A picture of the whole page, in a window as high as that: frames are drawn where they can be seen.
+    /// Takes a screenshot of the whole page. The window gets the page's height, since frames are only drawn when
+    /// visible.
     pub fn picture(&mut self, file: &Path) {
         let size = self.eval("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]");
         let (width, height) = (size[0].as_u64().unwrap(), size[1].as_u64().unwrap());
@@ -347,13 +349,13 @@ impl Browser {
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
 
-    /// The addresses that were asked for.
+    /// The requested addresses.
     pub fn requests(&self) -> Vec<String> {
         let asked = self.events.iter().filter(|event| event["method"] == "Network.requestWillBeSent");
         asked.map(|event| event["params"]["request"]["url"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// What the page has thrown, or its console has said of errors.
+    /// Exceptions of the page and errors on its console.
     pub fn complaints(&self) -> Vec<String> {
         let is_complaint = |event: &&Value| {
             event["method"] == "Runtime.exceptionThrown"
@@ -370,7 +372,7 @@ impl Drop for Browser {
     }
 }
 
-/// The bytes in base64.
+/// Decodes base64.
 fn bytes_of(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);

@@ -1,4 +1,5 @@
-//! Models are trained once by each program and kept under `target/`: a program makes the same files from the same files.
+//! A training cache. Each version of the program trains a model once and keeps it under `target/`, since the same
+//! inputs give the same files.
 
 use super::{Place, Run, sha256};
 use sha2::{Digest, Sha256};
@@ -9,10 +10,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The folder of what one program made.
+/// The cache folder of one version of the program.
 struct Store {
     folder: PathBuf,
-    /// Held as long as the process runs: others leave the folder alone.
+    /// A lock held as long as the process runs, so that other processes do not remove the folder.
     _in_use: File,
 }
 
@@ -22,7 +23,7 @@ impl Store {
         STORE.get_or_init(|| {
             let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("models");
             fs::create_dir_all(&all).unwrap();
-            // Folders are begun and removed by one process at a time.
+            // Only one process at a time creates or removes folders.
             let turn = lock_file(&all.join("lock"));
             turn.lock().unwrap();
             let own = sha256(Path::new(env!("CARGO_BIN_EXE_chumoku")));
@@ -40,7 +41,7 @@ fn lock_file(path: &Path) -> File {
     File::options().create(true).append(true).open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Removes the folders of other programs that no process uses.
+/// Removes unused folders of other versions of the program.
 fn remove_others(all: &Path, own: &str) {
     for entry in fs::read_dir(all).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
@@ -55,7 +56,8 @@ fn remove_others(all: &Path, own: &str) {
     }
 }
 
-/// Adds the files and folders at a path to a hash. Fails if something there cannot be read, or has no end.
+/// Adds the files and folders at a path to a hash. Returns an error if something there cannot be read or is not a
+/// regular file.
 fn add_contents(hash: &mut Sha256, path: &Path) -> io::Result<()> {
     if path.is_dir() {
         let mut names = fs::read_dir(path)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
@@ -83,12 +85,12 @@ fn hexadecimal(hash: Sha256) -> String {
 }
 
 impl Place {
-    /// Runs a training, or takes the files that the same program made before from the same arguments and files. What is
-    /// taken is a copy, which the test may change.
+    /// Runs a training, or copies the files of an earlier run with the same program, arguments and input files. The
+    /// test may modify the copy.
     ///
-    /// Runs the command anew if the result depends on more: with `--resume`, with `--threads`, whose tests are about how
-    /// the work is shared, and without `--out`, where the name depends on the other names there. Nor does it keep a folder in
-    /// a folder.
+    /// The cache is bypassed if the result depends on more. Without `--out`, the folder's name depends on existing
+    /// names. With `--resume`, the result depends on existing files. Tests with `--threads` check how work is shared.
+    /// Results with nested folders are not cached.
     pub(super) fn run_cached(&self, args: &[&str]) -> Run {
         let says = |flag: &str| args.iter().any(|arg| arg.split('=').next() == Some(flag));
         let out = args.iter().position(|&arg| arg == "--out").and_then(|at| args.get(at + 1));
@@ -105,7 +107,7 @@ impl Place {
     fn run_once(&self, args: &[&str], key: &str) -> Run {
         let store = Store::of_this_program();
         let kept = store.folder.join(key);
-        // A second caller waits for the first.
+        // A concurrent caller waits for the first.
         let lock = lock_file(&store.folder.join(format!("{key}.lock")));
         lock.lock().unwrap();
         if kept.is_dir() {
@@ -117,7 +119,7 @@ impl Place {
         if run.code != 0 {
             return run;
         }
-        // Under another name until it is whole, so that an aborted run leaves nothing half.
+        // Written under a temporary name, so that an aborted run leaves no partial entry.
         let new = tempfile::tempdir_in(&store.folder).unwrap();
         let files = Place { root: new.path().join("files"), _own: None };
         fs::create_dir(&files.root).unwrap();
@@ -131,8 +133,8 @@ impl Place {
         run
     }
 
-    /// The hash of all that decides what a training makes: arguments, the files and folders that they name, alone or
-    /// separated by commas, and the variables that the program reads.
+    /// The hash of everything that determines the result: the arguments, the files and folders that they name, and the
+    /// environment variables that the program reads. An argument may hold several files, separated by commas.
     fn key(&self, args: &[&str]) -> io::Result<String> {
         let mut hash = Sha256::new();
         for arg in args {
@@ -144,7 +146,7 @@ impl Place {
                 }
             }
         }
-        // What is trained further reads the files again that its model was trained on.
+        // Continued training also reads the training files of its base model.
         if args.contains(&"--from") {
             for (name, contents) in self.entries() {
                 add(&mut hash, name.as_bytes());
@@ -164,9 +166,9 @@ impl Place {
         Ok(hexadecimal(hash))
     }
 
-    /// The names in the folder, each with the hash of what it holds.
+    /// The names in the folder, each with the hash of its content.
     fn entries(&self) -> BTreeMap<String, String> {
-        // What has an odd name, or cannot be read, is not what a training makes.
+        // Entries with unusual names or without read access are not the result of a training.
         let entry = |name: OsString| {
             let name = name.into_string().ok()?;
             let mut hash = Sha256::new();
@@ -199,7 +201,7 @@ impl Place {
 }
 
 #[test]
-fn what_is_kept_is_what_was_made() {
+fn cached_results_equal_fresh_ones() {
     let train = ["train", "reviews.csv", "--model", "ngrams", "--out", "model"];
     let make = |rows: usize| {
         let place = Place::new();
@@ -213,7 +215,7 @@ fn what_is_kept_is_what_was_made() {
     assert_ne!(model(&place), model(&other));
     again.run_anew(&[&train[..], &["--force"]].concat()).ok();
     assert_eq!(model(&place), model(&again));
-    // The copy is the test's own; a folder that is there is in the way, and is replaced by force.
+    // The copy belongs to the test. An existing folder blocks it, and --force replaces that.
     place.write("model/model.safetensors", "damaged");
     assert_eq!(place.run(&train).code, 2);
     assert_eq!(place.run(&[&train[..], &["--force"]].concat()).ok().code, 0);

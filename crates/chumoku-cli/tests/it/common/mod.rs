@@ -1,4 +1,4 @@
-//! Running the command in a folder of its own, and looking at what it says and leaves behind.
+//! Runs the command in a temporary folder and inspects its output and files.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "each test file uses its part")]
 
@@ -14,30 +14,30 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A folder of files for one test; commands run in it, so that paths in messages are as a user would type them.
+/// A folder of files for one test. Commands run inside it, so paths in messages look as a user would type them.
 pub struct Place {
     root: PathBuf,
-    /// Removes the folder at the end; a folder shared by tests stays until the next run.
+    /// Removes the folder on drop. A folder shared by tests stays until the next run.
     _own: Option<tempfile::TempDir>,
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Run {
     /// −1 if a signal or a failpoint ended it.
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
-    /// The most memory it held, where the system tells.
+    /// Peak memory, if the system reports it.
     pub peak_bytes: Option<u64>,
 }
 
 impl Place {
-    /// Runs a training command that is killed at one failpoint after the other, and goes on with `--resume` until it comes to
-    /// its end.
+    /// Runs a training command that is killed at one failpoint after another, and resumes it until it finishes.
     ///
-    /// The kills are in the middle of an epoch, in each file of the first checkpoint, before that is in its place, in the
-    /// second checkpoint, in an epoch that goes on from the first, when the model is written, and while it moves to its place.
+    /// The kills happen in the middle of an epoch, in each file of the first checkpoint, and before that checkpoint is
+    /// in place. Later ones happen in the second checkpoint, in a resumed epoch, while the model is written, and while
+    /// it moves into place.
     pub fn run_in_spite_of_kills(&self, args: &[&str]) {
         const FIRST: [&str; 4] = ["step:2", "write:1", "write:2", "rename:1"];
         const LATER: [&str; 4] = ["write:3", "step:1", "publish", "settle:2"];
@@ -49,7 +49,7 @@ impl Place {
         }
         for (kills, point) in FIRST.iter().chain(&LATER).enumerate() {
             if !self.is_killed_at(point, if kills > 0 { &resumed[..] } else { args }) {
-                // A short run may have no second checkpoint, and no more epochs.
+                // A short run may have no second checkpoint and no further epochs.
                 assert!(kills >= FIRST.len(), "{point} is not reached");
                 return;
             }
@@ -57,8 +57,8 @@ impl Place {
         self.run(&resumed).ok();
     }
 
-    /// Runs a command that is killed at a failpoint (`NAME:N`, see `chumoku::failpoint`); `false` if it comes to its end
-    /// before, which must be a success.
+    /// Runs a command with a kill at a failpoint (`NAME:N`, see `chumoku::failpoint`). Returns `false` if the command
+    /// succeeds before reaching it.
     #[track_caller]
     pub fn is_killed_at(&self, point: &str, args: &[&str]) -> bool {
         let mut command = self.command(args);
@@ -73,7 +73,7 @@ impl Place {
         Place { root: own.path().to_owned(), _own: Some(own) }
     }
 
-    /// A folder for all tests of a file; made afresh.
+    /// Creates an empty folder for all tests of a file.
     pub fn shared(name: &str) -> Place {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&root);
@@ -81,7 +81,7 @@ impl Place {
         Place { root, _own: None }
     }
 
-    /// With a folder `bert`: a tiny random BERT with a vocabulary of its own.
+    /// Creates a folder with `bert`: a tiny random BERT with its own vocabulary.
     pub fn with_bert() -> Place {
         let place = Place::new();
         fs::create_dir(place.path("bert")).unwrap();
@@ -113,7 +113,7 @@ impl Place {
         serde_json::from_str(&self.read(name)).unwrap()
     }
 
-    /// The command, ready to run, with nothing of the caller's environment that would change what it says.
+    /// The command, ready to run, without environment variables that would change its output.
     pub fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_chumoku"));
         command.args(args).current_dir(&self.root).stdin(Stdio::null());
@@ -122,14 +122,14 @@ impl Place {
             command.env_remove(name);
         }
         if !cfg!(target_os = "linux") {
-            // Elsewhere the language of the system's settings would count.
+            // Other systems would use the language of the system's settings.
             command.env("LANG", "C");
         }
         command
     }
 
-    /// Runs the command. A training that this program has done before is not done again (see `cache.rs`); a test whose
-    /// subject is how a training runs calls [`Place::run_anew`].
+    /// Runs the command. A training that this program has already done comes from the cache (see `cache.rs`). Tests of
+    /// the training process itself call [`TestDir::run_uncached`].
     pub fn run(&self, args: &[&str]) -> Run {
         self.run_cached(args)
     }
@@ -138,26 +138,26 @@ impl Place {
         Run::of(self.command(args).output().unwrap())
     }
 
-    /// With this on standard input.
+    /// Runs the command with this standard input.
     pub fn run_on(&self, input: &[u8], args: &[&str]) -> Run {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (mut pipe, input) = (child.stdin.take().unwrap(), input.to_vec());
-        // A command that stops reading is no fault of the test's.
+        // A command may stop reading early.
         let writer = std::thread::spawn(move || drop(pipe.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         Run::of(output)
     }
 
-    /// Runs a command that is held at its end, when the system says what it held at the most.
+    /// Runs a command that is held at its end, and reads its peak memory from the system.
     pub fn run_watched(&self, args: &[&str]) -> Run {
         let hold = Hold::at("exit");
         let mut command = self.command(args);
         command.envs([hold.variable()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Read as it comes: a full pipe would stop the command.
+        // Read concurrently: a full pipe would block the command.
         let pipes: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().unwrap()), Box::new(child.stderr.take().unwrap())];
         let readers = pipes.map(|mut pipe| {
@@ -179,7 +179,7 @@ impl Place {
         Run { peak_bytes: kilobytes.map(|n| n << 10), ..Run::of(Output { status, stdout, stderr }) }
     }
 
-    /// A shell command in which `chumoku` is the program under test.
+    /// Runs a shell command in which `chumoku` is the program under test.
     pub fn shell(&self, line: &str) -> Run {
         let line = format!("chumoku() {{ \"$CHUMOKU\" \"$@\"; }}\n{line}");
         let mut command = Command::new("sh");
@@ -188,7 +188,7 @@ impl Place {
         Run::of(command.output().unwrap())
     }
 
-    /// Trains a small model: `rows` reviews, two epochs unless `more` says otherwise.
+    /// Trains a small model: `rows` reviews, two epochs unless `more` overrides it.
     pub fn train_small(&self, out: &str, more: &[&str]) -> Run {
         if !self.path("reviews.csv").exists() {
             self.write("reviews.csv", csv(&reviews(100)));
@@ -207,7 +207,7 @@ impl Place {
         self.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
     }
 
-    /// Trains a small translator, `turn`, which turns numbers around.
+    /// Trains a small translator, `turn`, which reverses numbers.
     pub fn train_translator(&self) {
         let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
         self.write("pairs.a", pairs.join("\n"));
@@ -215,7 +215,7 @@ impl Place {
         self.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
     }
 
-    /// Every file below the folder with what it holds (of large files, their size and time).
+    /// Every file below the folder with its content (for large files, size and time).
     pub fn contents(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.root.clone()];
@@ -224,7 +224,7 @@ impl Place {
                 let (path, data) = (entry.path(), entry.metadata().unwrap());
                 let what = match (data.is_dir(), data.len() > 20 << 20) {
                     (true, _) => "folder".into(),
-                    // Neither a pipe nor what a link leads to need have an end.
+                    // A pipe, or the target of a link, may have no end.
                     _ if data.is_symlink() => format!("link to {}", fs::read_link(&path).unwrap().display()),
                     _ if !data.is_file() => "neither file nor folder".into(),
                     (_, true) => format!("{} bytes of {:?}", data.len(), data.modified().unwrap()),
@@ -261,8 +261,8 @@ impl Place {
         }
     }
 
-    /// Runs a command that must be refused: exit code 2, one line of error that holds all of `words`, nothing on
-    /// standard output, and every file as it was.
+    /// Runs a command that must be rejected: exit code 2, one error line that contains all of `words`, empty standard
+    /// output, and unchanged files.
     #[track_caller]
     pub fn refuses(&self, args: &[&str], words: &[&str]) -> Run {
         let before = self.contents();
@@ -275,10 +275,10 @@ impl Place {
     }
 }
 
-/// How long anything is waited for: it comes in a moment on a machine with nothing else to do.
+/// Timeout for all waiting. On an idle machine, everything happens within moments.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + PATIENCE;
@@ -288,7 +288,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A failpoint that holds a program until the test lets it go on.
+/// A failpoint that holds a program until the test releases it.
 pub struct Hold {
     point: String,
     file: PathBuf,
@@ -296,7 +296,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// At `NAME:N` of `chumoku::failpoint`, or later.
+    /// Holds at pass N or later of the failpoint `NAME:N` (see `chumoku::failpoint`).
     pub fn at(point: &str) -> Hold {
         let folder = tempfile::tempdir().unwrap();
         let hold = Hold { point: point.to_owned(), file: folder.path().join("hold"), _folder: folder };
@@ -304,7 +304,7 @@ impl Hold {
         hold
     }
 
-    /// What the environment of the program must hold.
+    /// The environment variable that the program needs.
     pub fn variable(&self) -> (&'static str, String) {
         (VARIABLE, format!("{}=hold:{}", self.point, self.file.display()))
     }
@@ -315,10 +315,10 @@ impl Hold {
         wait_until(&self.point, || self.is_full());
     }
 
-    /// Waits until a program is held, or has ended: then `false`.
+    /// Waits until the program is held or has ended; returns `false` if it has ended.
     #[track_caller]
     pub fn is_reached_by(&self, child: &mut Child) -> bool {
-        // However long it works: one or the other comes.
+        // Without a timeout: one of the two happens, however long the program works.
         while !self.is_full() {
             if child.try_wait().unwrap().is_some() {
                 return false;
@@ -328,17 +328,17 @@ impl Hold {
         true
     }
 
-    /// Whether the program is, or was, held.
+    /// Returns `true` if the program is or was held.
     pub fn is_full(&self) -> bool {
         fs::metadata(&self.file).is_ok_and(|told| told.len() > 0)
     }
 
-    /// Lets the program go on, now and at later passes.
+    /// Releases the program, now and at later passes.
     pub fn release(&self) {
         fs::remove_file(&self.file).unwrap();
     }
 
-    /// Holds it at the next pass, after it was released.
+    /// Holds the program again at its next pass, after a release.
     pub fn again(&self) {
         fs::write(&self.file, "").unwrap();
     }
@@ -348,7 +348,7 @@ impl Run {
     pub fn of(output: Output) -> Run {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
         let (stdout, stderr) = (text(output.stdout), text(output.stderr));
-        /// What `abort` ends with on Windows: there are no signals.
+        /// Exit code of `abort` on Windows, which has no signals.
         const FAST_FAIL: i32 = 0xc000_0409_u32.cast_signed();
         let code = output.status.code().filter(|&code| code != FAST_FAIL);
         Run { code: code.unwrap_or(-1), stdout, stderr, peak_bytes: None }
@@ -360,7 +360,7 @@ impl Run {
         self
     }
 
-    /// Whether a picture was not drawn because no installed font has its letters, which is said aloud.
+    /// Returns `true`, with a message, if a picture was not drawn because no installed font has its letters.
     pub fn lacks_a_font(&self) -> bool {
         let lacks = self.code == 2
             && ["no font is installed", "no installed font has", "フォントがありません"]
@@ -372,8 +372,8 @@ impl Run {
         lacks
     }
 
-    /// Asserts that standard error ends with one line of error, readable by someone tired: it holds all of `words`,
-    /// says nothing twice, and shows no insides of the program. Gives the line back.
+    /// Asserts that standard error ends with one readable error line. The line contains all of `words`, repeats
+    /// nothing, and exposes no internals. Returns the line.
     #[track_caller]
     pub fn has_one_error(&self, words: &[&str]) -> &str {
         let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.is_empty()).collect();
@@ -394,7 +394,7 @@ impl Run {
         line
     }
 
-    /// The one JSON object that standard output is.
+    /// Parses standard output as one JSON object.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let value: serde_json::Value =
@@ -403,14 +403,14 @@ impl Run {
         value
     }
 
-    /// Standard output as a JSON object a line.
+    /// Parses each line of standard output as a JSON object.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<serde_json::Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 
-/// The path of a small model, which tests only read.
+/// The path of a small model that tests only read.
 pub fn model() -> &'static str {
     static MODEL: OnceLock<String> = OnceLock::new();
     MODEL.get_or_init(|| {
@@ -444,7 +444,7 @@ pub fn sha256(path: &Path) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A repeatable random number from 0 to 1 (SplitMix64).
+/// A reproducible random number from 0 to 1 (SplitMix64).
 pub fn random(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
@@ -453,7 +453,7 @@ pub fn random(state: &mut u64) -> f64 {
     (z ^ (z >> 31)) as f64 / u64::MAX as f64
 }
 
-/// Where a model was trained further: what some rows say of it before and after.
+/// Metrics before and after continued training, on some rows.
 pub fn figures(metrics: &serde_json::Value, rows_of: &str) -> [f64; 2] {
     let figure = metrics["further"]["figure"].as_str().unwrap();
     let all = metrics["further"]["changes"].as_array().unwrap();
@@ -469,7 +469,7 @@ pub fn tensors(path: &Path) -> BTreeMap<String, (Vec<usize>, Vec<u8>)> {
     found.tensors().into_iter().map(|(name, view)| (name, owned(view))).collect()
 }
 
-/// Whether pictures can be drawn: whether there is a font.
+/// Returns `true` if a font is installed, so that pictures can be drawn.
 pub fn has_fonts() -> bool {
     let found = chumoku_view::Fonts::installed().is_ok();
     if !found {
@@ -478,7 +478,7 @@ pub fn has_fonts() -> bool {
     found
 }
 
-/// A page of `docs`, which readers follow.
+/// A page of `docs` whose instructions are followed.
 pub struct Page(String);
 
 impl Page {
@@ -487,13 +487,13 @@ impl Page {
         Page(fs::read_to_string(docs.join(name)).unwrap())
     }
 
-    /// The first block of a language.
+    /// The first code block in a language.
     pub fn block(&self, language: &str) -> String {
         let (_, rest) = self.0.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0.to_owned()
     }
 
-    /// Runs the commands of the page, of which none may fail.
+    /// Runs the commands of the page. None may fail.
     pub fn follow(&self, place: &Place) -> Vec<Run> {
         self.block("console").lines().map(|line| place.shell(line.strip_prefix("$ ").unwrap()).ok()).collect()
     }

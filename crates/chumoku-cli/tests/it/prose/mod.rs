@@ -1,4 +1,4 @@
-//! Finds the English that sources say in one language alone.
+//! Finds English strings in sources that have no Japanese counterpart.
 
 #![allow(missing_docs, unreachable_pub, reason = "a test's own")]
 
@@ -6,9 +6,9 @@ mod tokens;
 
 pub use tokens::{Node, parse};
 
-/// Macros and functions that take the same in English and in Japanese.
+/// Macros and functions that take the same string in English and in Japanese.
 const BOTH: [&str; 2] = ["tr", "pick"];
-/// What is said to programmers: it is a fault of the program if anybody reads it.
+/// Messages for developers: a user sees them only after a bug.
 const PROGRAMMERS: [&str; 13] = [
     "expect",
     "expect_err",
@@ -24,10 +24,10 @@ const PROGRAMMERS: [&str; 13] = [
     "debug_assert_ne",
     "include_str",
 ];
-/// What may stand around a text without making it another's argument.
+/// Wrappers around a string that do not make it another call's argument.
 const WRAPPERS: [&str; 5] = ["format", "from", "Some", "Ok", "Err"];
 
-/// A text at fault.
+/// A faulty string.
 #[derive(Debug)]
 pub struct Found {
     pub line: usize,
@@ -35,18 +35,18 @@ pub struct Found {
     pub fault: Fault,
 }
 
-/// What is wrong with a text.
+/// The fault of a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is English, and has no Japanese beside it.
+    /// English without a Japanese counterpart.
     Alone,
-    /// It stands where the Japanese belongs, and is English.
+    /// English in the position of the Japanese.
     NotJapanese,
-    /// It and its Japanese do not name the same values.
+    /// English and Japanese with different values.
     Values,
 }
 
-/// All that is at fault in a source file.
+/// Finds all faulty strings of a source file.
 pub fn faults(source: &str) -> Vec<Found> {
     let nodes = parse(source);
     let mut search = Search { counted: Vec::new(), found: Vec::new() };
@@ -56,12 +56,12 @@ pub fn faults(source: &str) -> Vec<Found> {
 }
 
 struct Search {
-    /// Names of numbers that are said with their noun: `let rows = count(n, "row")`.
+    /// Names of numbers that are shown with their noun: `let rows = count(n, "row")`.
     counted: Vec<String>,
     found: Vec<Found>,
 }
 
-/// The names that are given to what `count` says, alone or with others: `let (a, rows) = (b, count(n, "row"))`.
+/// Collects the names bound to a result of `count`, alone or in a tuple: `let (a, rows) = (b, count(n, "row"))`.
 fn counted(nodes: &[Node], names: &mut Vec<String>) {
     for statement in nodes.split(|node| *node == Node::Mark(';')) {
         for at in (0..statement.len()).filter(|&at| matches!(&statement[at], Node::Word(word) if word == "let")) {
@@ -83,7 +83,7 @@ fn counted(nodes: &[Node], names: &mut Vec<String>) {
     }
 }
 
-/// Whether it is a call of `count`.
+/// Returns `true` for a call of `count`.
 fn is_counted(value: &[Node]) -> bool {
     (1..value.len()).any(|at| matches!(value[at], Node::Group { .. }) && callee(value, at) == "count")
 }
@@ -92,9 +92,9 @@ fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Whether it reads as English, without values, tags and flags: two words or more, or a plain one beside a value.
+/// Returns `true` for English text, ignoring values, tags and flags: two words or more, or a plain word with a value.
 fn is_english(text: &str) -> bool {
-    // A command that somebody may type is the same in every language.
+    // A command line is the same in every language.
     if has_japanese(text) || text.trim_start().starts_with("chumoku ") {
         return false;
     }
@@ -113,7 +113,7 @@ fn has_japanese(text: &str) -> bool {
     text.chars().any(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}'))
 }
 
-/// The text outside of `<…>`; a tag may begin or end in another piece of text.
+/// Removes `<…>` from a text. A tag may begin or end in another string.
 fn without_tags(text: &str) -> String {
     let mut out = String::new();
     let mut rest = match (text.find('>'), text.find('<')) {
@@ -151,7 +151,7 @@ fn without_values(text: &str) -> String {
     out + rest
 }
 
-/// The names of the values in a format string; `{}` has its number, and `{{` is a brace.
+/// The names of the values in a format string. `{}` gets its index, and `{{` is a brace.
 fn values(text: &str) -> Vec<String> {
     let (text, mut next, mut names) = (text.replace("{{", "").replace("}}", ""), 0, Vec::new());
     for value in text.split('{').skip(1) {
@@ -168,7 +168,7 @@ fn values(text: &str) -> Vec<String> {
     names
 }
 
-/// Whether a pattern says English, and another arm says the same in Japanese.
+/// Returns `true` if a pattern selects English and another arm gives the Japanese.
 fn is_answered(pattern: &[Node], arms: &[(&[Node], &[Node])]) -> bool {
     let english = words(pattern);
     let others = |words: &[&str]| -> Vec<String> {
@@ -196,14 +196,14 @@ fn words(nodes: &[Node]) -> Vec<&str> {
     all
 }
 
-/// The patterns and bodies of a match; none if the braces hold something else.
+/// The patterns and bodies of a match; empty if the braces hold something else.
 fn arms(nodes: &[Node]) -> Vec<(&[Node], &[Node])> {
     let is_arrow = |at: usize| nodes[at..].starts_with(&[Node::Mark('='), Node::Mark('>')]);
     let (mut arms, mut start) = (Vec::new(), 0);
     while let Some(arrow) = (start..nodes.len()).find(|&at| is_arrow(at)) {
         let body = arrow + 2;
         let comma = (body..nodes.len()).find(|&at| nodes[at] == Node::Mark(',')).unwrap_or(nodes.len());
-        // A block needs no comma behind it.
+        // A block needs no comma after it.
         let is_block = matches!(nodes.get(body), Some(Node::Group { open: '{', .. }));
         let end = if is_block && nodes.get(body + 1) != Some(&Node::Mark('.')) { body + 1 } else { comma };
         arms.push((&nodes[start..arrow], &nodes[body..end]));
@@ -212,7 +212,7 @@ fn arms(nodes: &[Node]) -> Vec<(&[Node], &[Node])> {
     arms
 }
 
-/// What stands between commas.
+/// Splits nodes at commas.
 fn split(nodes: &[Node]) -> Vec<&[Node]> {
     nodes.split(|node| *node == Node::Mark(',')).collect()
 }
@@ -229,7 +229,7 @@ fn callee(nodes: &[Node], at: usize) -> &str {
     }
 }
 
-/// Whether Japanese stands in it that is not itself half of a pair.
+/// Returns `true` if the nodes contain Japanese that is not already part of a pair.
 fn says_japanese(nodes: &[Node]) -> bool {
     nodes.iter().enumerate().any(|(at, node)| match node {
         Node::Text { text, .. } => has_japanese(text),
@@ -239,7 +239,7 @@ fn says_japanese(nodes: &[Node]) -> bool {
 }
 
 impl Search {
-    /// A file, or the inside of braces: statements, fields or the arms of a match.
+    /// Searches a file or the inside of braces: statements, fields or match arms.
     fn block(&mut self, nodes: &[Node]) {
         let arms = arms(nodes);
         if arms.is_empty() {
@@ -259,7 +259,7 @@ impl Search {
         }
     }
 
-    /// A row of tokens; `is_paired` where the same is said in Japanese beside it.
+    /// Searches a sequence of tokens. `is_paired` is true if the Japanese is next to it.
     fn walk(&mut self, nodes: &[Node], is_paired: bool) {
         let mut at = 0;
         while at < nodes.len() {
@@ -267,7 +267,7 @@ impl Search {
                 Node::Mark('#') => {
                     let inner = if nodes.get(at + 1) == Some(&Node::Mark('!')) { at + 2 } else { at + 1 };
                     if let Some(Node::Group { open: '[', nodes: attribute }) = nodes.get(inner) {
-                        // Of attributes only `#[error("…")]` is said to people as it stands.
+                        // Users see only the text of the attribute `#[error("…")]`.
                         if matches!(attribute.first(), Some(Node::Word(name)) if name == "error") {
                             self.walk(attribute, false);
                         }
@@ -284,7 +284,7 @@ impl Search {
         }
     }
 
-    /// What stands in the brackets behind `name`.
+    /// Searches the arguments of `name`.
     fn arguments(&mut self, name: &str, nodes: &[Node], is_paired: bool) {
         if BOTH.contains(&name) {
             self.pair(nodes, name == "tr");
@@ -298,7 +298,7 @@ impl Search {
         }
     }
 
-    /// The same in English and in Japanese, then, of a message, its values.
+    /// Checks a pair of English and Japanese and, for a message, its values.
     fn pair(&mut self, nodes: &[Node], is_message: bool) {
         let arguments = split(nodes);
         let text = |i: usize| match arguments.get(i) {
@@ -318,8 +318,8 @@ impl Search {
         }
     }
 
-    /// Whether both languages name the same values. Where English says `{rows}`, a number with its noun, Japanese may
-    /// have the number under another name.
+    /// Returns `true` if both languages use the same values. For an English `{rows}`, a number with its noun, Japanese
+    /// may use the number under another name.
     fn agree(&self, en: &[String], ja: &[String], arguments: &[&[Node]]) -> bool {
         let only = |own: &[String], other: &[String]| -> Vec<String> {
             own.iter().filter(|name| !other.contains(name)).cloned().collect()
@@ -337,7 +337,7 @@ impl Search {
     }
 }
 
-/// Whether an attribute says that what follows is a test.
+/// Returns `true` for an attribute that marks a test.
 fn is_of_tests(attribute: &[Node]) -> bool {
     match attribute {
         [Node::Word(name)] => name == "test",
@@ -348,7 +348,7 @@ fn is_of_tests(attribute: &[Node]) -> bool {
     }
 }
 
-/// Behind the item that begins at `at`: behind its braces or semicolon.
+/// The index after the item that begins at `at`: after its braces or semicolon.
 fn behind_item(nodes: &[Node], at: usize) -> usize {
     let is_end = |node: &Node| matches!(node, Node::Mark(';') | Node::Group { open: '{', .. });
     nodes[at..].iter().position(is_end).map_or(nodes.len(), |length| at + length + 1)

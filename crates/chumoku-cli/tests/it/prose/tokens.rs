@@ -1,21 +1,21 @@
-//! Rust, as far as texts and the calls they stand in are concerned.
+//! A simplified syntax tree of Rust: strings and the calls around them.
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// A token, or what stands between brackets.
+/// A token or a bracketed group.
 #[derive(Debug, PartialEq)]
 pub enum Node {
     /// A name, keyword or number.
     Word(String),
-    /// Anything else but a text or a bracket.
+    /// Any other token except strings and brackets.
     Mark(char),
-    /// A text, with its escapes read.
+    /// A string literal without escapes.
     Text { text: String, line: usize },
-    /// What stands between brackets.
+    /// A bracketed group.
     Group { open: char, nodes: Vec<Node> },
 }
 
-/// The tokens of a source file. Comments, characters and byte strings are left out.
+/// Parses the tokens of a source file. Comments, characters and byte strings are skipped.
 pub fn parse(source: &str) -> Vec<Node> {
     nodes(source.parse().unwrap_or_else(|error| panic!("not Rust: {error}: {source}")))
 }

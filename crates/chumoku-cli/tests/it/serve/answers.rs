@@ -1,4 +1,4 @@
-//! What is answered is what the commands print, alone and among others.
+//! The service gives the same answers as the commands, for single and concurrent requests.
 
 use crate::common::{Place, random, reviews, wait_until};
 use crate::serve::{ALL, place, told};
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use std::io::Write;
 
 #[test]
-fn every_answer_is_the_commands() {
+fn every_answer_matches_the_command() {
     let place = place();
     let server = Server::start(place, &ALL);
     let text = "Slow, cold and not worth the money.";
-    // Objects of `predict --json`, to the byte.
+    // Objects of `predict --json`, byte for byte.
     for model in ["reviews", "ngrams", "names"] {
         let printed = place.run(&["predict", model, text, "Anna waits in Oslo", "--json"]).ok().stdout;
         let body = json!({ "inputs": [[text], ["Anna waits in Oslo"]], "full": true, "model": model });
@@ -22,7 +22,7 @@ fn every_answer_is_the_commands() {
     }
     let printed = told(&["predict", "reviews", text, "--json", "--top", "2"]);
     assert_eq!(server.asks("/predict", &json!({ "inputs": text, "full": true, "top": 2 })), printed[0]);
-    // The form of text-embeddings-inference.
+    // The format of text-embeddings-inference.
     let labels: Vec<Value> = printed[0]["top"]
         .as_array()
         .unwrap()
@@ -43,7 +43,7 @@ fn every_answer_is_the_commands() {
     let span = &spans[0]["spans"][0];
     let as_entity = json!({ "entity_group": span["label"], "score": span["probability"], "word": span["text"], "start": span["start"], "end": span["end"] });
     assert_eq!(found[0], as_entity);
-    // Explanations, of each kind that has them.
+    // Explanations, for each kind of model that supports them.
     for model in ["reviews", "ngrams", "bert", "numbers", "book"] {
         let printed = told(&["explain", model, "the film was good", "--json", "-"]);
         assert_eq!(
@@ -64,7 +64,7 @@ fn every_answer_is_the_commands() {
     let span = json!({ "start": 5, "end": 10, "label": "place" });
     assert_eq!(server.asks("/explain", &json!({ "inputs": text, "model": "names", "span": span })), printed[0]);
     assert_eq!(printed[0]["spans"][0]["text"], "waits");
-    // The answer to a long text would have each of its words once for each of its spans.
+    // The answer for a long text would repeat each of its words for each of its spans.
     let long = "Anna waits in Oslo. ".repeat(150);
     let refused = server.refuses("/explain", &json!({ "inputs": long, "model": "names" }), 413, "Validation");
     assert!(refused.body.contains("effects of words on spans"), "{refused:?}");
@@ -121,7 +121,7 @@ fn every_answer_is_the_commands() {
     ]);
     let body = json!({ "inputs": ["number 7", "number 8"], "beam": 3, "n_best": 2, "alignment": true });
     assert_eq!(server.asks("/translate", &body), Value::from(printed));
-    // Texts that go on, whole and in pieces.
+    // Generated texts, whole and streamed.
     let printed = told(&["generate", "book", "the cat", "--max-tokens", "12", "--seed", "5", "--json"]);
     let mut body = json!({ "inputs": "the cat", "max_tokens": 12, "seed": 5 });
     assert_eq!(server.asks("/generate", &body), printed[0]);
@@ -141,7 +141,7 @@ fn every_answer_is_the_commands() {
     assert!(events.len() > 3, "{events:?}");
 }
 
-/// The numbers in base64.
+/// Decodes the base64 numbers.
 fn floats(text: &str) -> Vec<f32> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
@@ -157,7 +157,7 @@ fn floats(text: &str) -> Vec<f32> {
 }
 
 #[test]
-fn many_at_once_get_what_each_would_get_alone() {
+fn concurrent_requests_get_the_same_answers_as_single_ones() {
     let place = place();
     let server = Server::start(place, &[&ALL[..], &["--log", "off"]].concat());
     let mut state = 7;
@@ -175,9 +175,9 @@ fn many_at_once_get_what_each_would_get_alone() {
             1 => asked.push(("/models/reviews/explain", json!({ "inputs": part(0.2) }))),
             2 => asked.push(("/tokenize", json!({ "inputs": text }))),
             3 => asked.push(("/generate", json!({ "inputs": "the", "max_tokens": 5, "seed": at }))),
-            // A bad one between good ones.
+            // An invalid text between valid ones.
             4 => asked.push(("/predict", json!({ "inputs": [text, ""] }))),
-            // Others than the rest of their kind: not to be computed with them.
+            // Requests with other options, which must not share a batch.
             5 => asked.push(("/embed", json!({ "inputs": part(0.1), "truncate": true, "normalize": false }))),
             6 => asked.push(("/embed", json!({ "inputs": text.repeat(3) }))),
             7 => asked.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 1 }))),
@@ -202,14 +202,14 @@ fn many_at_once_get_what_each_would_get_alone() {
         });
         16 * asked.len() as u64
     };
-    // Until some were computed together, or this shows nothing; how many depends on the machine.
+    // Repeats until some were batched, otherwise the test shows nothing; how many depends on the machine.
     let (batches, mut requests) = (|| server.counts("chumoku_batch_texts_count"), 0);
     let before = batches();
     wait_until("requests that are computed together", || {
         requests += ask_at_once();
         batches() - before + 50 < requests
     });
-    // And what stands alone is what the command says.
+    // Single answers match the command.
     for (at, (path, body)) in asked.iter().enumerate().filter(|(_, (path, _))| *path == "/predict").take(3) {
         let printed = place.run(&["predict", "reviews", body["inputs"].as_str().unwrap(), "--json"]).ok().stdout;
         assert_eq!(alone[at], printed.trim_end(), "{path}");
@@ -217,7 +217,7 @@ fn many_at_once_get_what_each_would_get_alone() {
 }
 
 #[test]
-fn pairs_columns_numbers_labels_and_trees_are_asked_for_as_they_are_trained() {
+fn pairs_columns_numbers_labels_and_trees_are_requested_as_trained() {
     let place = Place::new();
     let words = ["good", "kind", "poor", "stale"];
     let word = |i: usize| words[i * 7 / 3 % 4];
@@ -253,7 +253,7 @@ fn pairs_columns_numbers_labels_and_trees_are_asked_for_as_they_are_trained() {
     }
     let server = Server::start(&place, &["pairs", "columns", "numbers", "labels", "tree"]);
     let printed = |args: &[&str]| place.run(&[args, &["--json"]].concat()).ok().stdout.trim_end().to_owned();
-    // The steps of a number are no labels of an answer.
+    // The thresholds of a number are not labels of an answer.
     let info = server.get("/info").json();
     let kind = |model: &str| {
         let mut models = info["models"].as_array().unwrap().iter();
@@ -291,7 +291,7 @@ fn pairs_columns_numbers_labels_and_trees_are_asked_for_as_they_are_trained() {
     )
     .unwrap();
     assert_eq!(found, expected);
-    // In the form of text-embeddings-inference.
+    // In the format of text-embeddings-inference.
     let number: Value = serde_json::from_str(&printed(&["predict", "numbers", text])).unwrap();
     assert_eq!(
         server.asks("/models/numbers/predict", &json!({ "inputs": text })),

@@ -1,4 +1,4 @@
-//! Told to end, the service answers what it has taken, and nothing keeps it.
+//! Shutdown: the service answers the accepted requests, and nothing delays its end.
 
 use crate::common::{reviews, wait_until};
 use crate::serve::place;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 #[test]
-fn told_to_end_it_answers_what_it_has_taken() {
+fn shutdown_answers_accepted_requests() {
     let place = place();
     let mut server = Server::start(place, &["reviews", "--log", "json"]);
     let text = reviews(3)[0].0.clone();
@@ -24,13 +24,12 @@ fn told_to_end_it_answers_what_it_has_taken() {
         .map(|_| {
             let (mut stream, body, expected, all) = (server.connect(), body.clone(), expected.clone(), all.clone());
             std::thread::spawn(move || {
-                // Every request that is taken is answered. A connection that stands idle while the service ends, because its
-                // client is slow, ends with it.
+                // Every accepted request is answered. An idle connection of a slow client is closed at shutdown.
                 while stream.write_all(&body).is_ok() {
                     let Some(reply) = read(&mut stream) else { break };
                     assert_eq!(reply.body, expected);
                     all.fetch_add(1, Relaxed);
-                    // Once it is told to close, no more is sent on it.
+                    // After a reply that closes the connection, nothing more is sent on it.
                     if reply.head.to_lowercase().contains("connection: close") {
                         break;
                     }
@@ -38,12 +37,12 @@ fn told_to_end_it_answers_what_it_has_taken() {
             })
         })
         .collect();
-    // Half a request, whose rest comes later.
+    // Half a request; the rest comes later.
     let mut late = server.begins(&body);
     wait_until("some answers", || all.load(Relaxed) > 40);
     server.signal("TERM");
     server.hears("\"event\":\"ending\"");
-    // No new connections, though it is not at its end.
+    // New connections are refused, though shutdown is not complete.
     wait_until("no more connections", || TcpStream::connect(&server.address).is_err());
     late.write_all(&body[body.len() - 3..]).unwrap();
     assert_eq!(read(&mut late).expect("an answer").body, expected);
@@ -51,10 +50,10 @@ fn told_to_end_it_answers_what_it_has_taken() {
     let answered = all.load(Relaxed);
     assert_eq!(server.ends(), 0, "{:#?}", server.said());
     drop(idle);
-    // The log knows of all of them, with the first and the late one.
+    // The log has all of them, with the first and the late one.
     let told = server.said().iter().filter(|line| line.contains("\"path\":\"/predict\",\"status\":200")).count();
     assert_eq!(told, answered + 2);
-    // Each line of the log is an object, and holds no text.
+    // Each line of the log is an object without the request's text.
     for line in server.said() {
         let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["time"].is_string() && line["event"].is_string(), "{line}");
@@ -63,7 +62,7 @@ fn told_to_end_it_answers_what_it_has_taken() {
 }
 
 #[test]
-fn what_is_asked_at_the_end_is_told_of_it() {
+fn requests_during_shutdown_are_refused_with_a_reason() {
     let asks = || {
         let mut server = Server::start(place(), &["ngrams"]);
         let mut idle = server.connect();
@@ -75,18 +74,18 @@ fn what_is_asked_at_the_end_is_told_of_it() {
         assert_eq!(server.ends(), 0);
         reply
     };
-    // A connection is kept for a third of a second, which a busy machine may let pass.
+    // A connection is kept for a third of a second, which may pass on a busy machine.
     let reply = (0..50).find_map(|_| asks()).expect("an answer").is(503, "Unhealthy");
     let head = reply.head.to_lowercase();
     assert!(head.contains("connection: close") && head.contains("retry-after: "), "{reply:?}");
 }
 
 #[test]
-fn what_does_not_come_to_its_end_is_left() {
+fn incomplete_requests_are_dropped() {
     let mut server = Server::start(place(), &["ngrams", "--drain-timeout", "700ms"]);
     let mut half = server.connect();
     half.write_all(&request("/predict", b"{}")[..40]).unwrap();
-    // Taken, as this one came later.
+    // The held request is accepted, since this one came later.
     assert_eq!(server.get("/health").status, 200);
     let begun = Instant::now();
     server.signal("TERM");
@@ -97,11 +96,11 @@ fn what_does_not_come_to_its_end_is_left() {
 }
 
 #[test]
-fn a_second_signal_does_not_wait() {
+fn a_second_signal_stops_at_once() {
     let mut server = Server::start(place(), &["ngrams"]);
     let mut half = server.connect();
     half.write_all(&request("/predict", b"{}")[..40]).unwrap();
-    // Taken, as this one came later.
+    // The held request is accepted, since this one came later.
     assert_eq!(server.get("/health").status, 200);
     server.signal("TERM");
     server.hears("ending");
@@ -111,14 +110,14 @@ fn a_second_signal_does_not_wait() {
 }
 
 #[test]
-fn signals_that_come_at_once_are_one() {
+fn simultaneous_signals_count_as_one() {
     let mut server = Server::start(place(), &["ngrams"]);
     let text = reviews(1)[0].0.clone();
     let body = request("/predict", json!({ "inputs": text }).to_string().as_bytes());
     let mut late = server.begins(&body);
-    // Taken, as this one came later.
+    // The held request is accepted, since this one came later.
     assert_eq!(server.get("/health").status, 200);
-    // However slow this test is, they wait for the service and come to it at once.
+    // All signals wait until the service continues, however slow this test is.
     ["STOP", "TERM", "INT", "CONT"].into_iter().for_each(|name| server.signal(name));
     server.hears("ending");
     late.write_all(&body[body.len() - 3..]).unwrap();
@@ -127,7 +126,7 @@ fn signals_that_come_at_once_are_one() {
 }
 
 #[test]
-fn clients_that_come_and_come_do_not_keep_it() {
+fn a_steady_flow_of_clients_does_not_delay_shutdown() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
     let (until, count) = (Instant::now() + PATIENCE, AtomicUsize::new(0));
     std::thread::scope(|scope| {

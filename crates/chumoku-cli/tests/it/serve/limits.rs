@@ -1,4 +1,4 @@
-//! Clients that are slow, too many or gone, and work that takes too long: nobody holds up anybody else.
+//! Slow, excessive or vanished clients, and long work: no client blocks another.
 
 use crate::common::{Hold, reviews, wait_until};
 use crate::serve::place;
@@ -8,10 +8,10 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// An hour in milliseconds, which no test waits for.
+/// An hour in milliseconds, as an unreachable limit.
 const HOUR: &str = "3600000";
 
-/// A connection on which these bytes were sent.
+/// Opens a connection and sends these bytes.
 fn sent(server: &Server, bytes: &[u8]) -> TcpStream {
     let mut stream = server.connect();
     stream.write_all(bytes).unwrap();
@@ -19,34 +19,34 @@ fn sent(server: &Server, bytes: &[u8]) -> TcpStream {
 }
 
 #[test]
-fn slow_clients_hold_nobody_up() {
+fn slow_clients_block_no_other() {
     let server = Server::start(place(), &["ngrams"]);
     let whole = request("/predict", b"{\"inputs\": \"good\"}");
     let [head, body] = [&whole[..30], &whole[..whole.len() - 4]];
     let idle = server.connect();
     let halves: Vec<_> = [head; 8].into_iter().chain([body; 8]).map(|bytes| sent(&server, bytes)).collect();
     assert_eq!(server.sends(&whole).status, 200);
-    // That was answered while all the others were still waited for.
+    // This was answered while all others were still incomplete.
     assert!(halves.iter().chain([&idle]).all(is_silent));
 }
 
 #[test]
-fn slow_clients_are_told_that_they_are() {
+fn slow_clients_get_a_timeout() {
     let server = Server::start(place(), &["ngrams", "--read-timeout", "500ms"]);
     let whole = request("/predict", b"{\"inputs\": \"good\"}");
     for half in [&whole[..30], &whole[..whole.len() - 4]] {
         let begun = Instant::now();
-        // A busy machine may send nothing in time, and then gets no answer: try again.
+        // On a busy machine the bytes may arrive too late, without an answer: try again.
         let told = (0..50).find_map(|_| read(&mut sent(&server, half)));
         told.expect("an answer").is(408, "Timeout");
         assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
     }
-    // Whoever says nothing is told nothing.
+    // A connection without any bytes gets no answer.
     assert!(read(&mut server.connect()).is_none());
 }
 
 #[test]
-fn more_connections_than_may_be_are_told_so() {
+fn excess_connections_are_refused_with_a_reason() {
     let server = Server::start(place(), &["ngrams", "--max-connections", "30"]);
     let held: Vec<_> = (0..30).map(|_| server.connect()).collect();
     read(&mut server.connect()).expect("an answer").is(503, "Overloaded");
@@ -56,10 +56,10 @@ fn more_connections_than_may_be_are_told_so() {
 }
 
 #[test]
-fn who_is_told_that_there_is_no_room_takes_none() {
+fn refused_connections_take_no_slot() {
     let server = Server::start(place(), &["ngrams", "--max-connections", "2"]);
     let [first, _second] = [server.connect(), server.connect()];
-    // They are told so, and stay for a while.
+    // They get an answer, and stay open for a while.
     let mut refused: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut refused {
         read(stream).expect("an answer").is(503, "Overloaded");
@@ -68,7 +68,7 @@ fn who_is_told_that_there_is_no_room_takes_none() {
     server.has_room_again();
 }
 
-/// A text that goes on for days, unless it is stopped.
+/// A text that takes days unless it is stopped.
 fn endless(stream: bool) -> Vec<u8> {
     let body = json!({ "inputs": "the", "max_tokens": 1_000_000_000, "temperature": 0, "stream": stream });
     request("/generate", body.to_string().as_bytes())
@@ -77,19 +77,19 @@ fn endless(stream: bool) -> Vec<u8> {
 const ENDLESS: [&str; 3] = ["book", "--max-new-tokens", "1000000000"];
 
 #[test]
-fn a_full_queue_refuses() {
+fn a_full_queue_refuses_requests() {
     let hold = Hold::at("long-work");
     let server = Server::held(place(), &["book", "--queue", "1"], &hold);
     let short = json!({ "inputs": "the", "max_tokens": 1 });
     let asks = || sent(&server, &request("/generate", short.to_string().as_bytes()));
-    // One is worked on, and one waits.
+    // One request is running, and one waits.
     let mut first = asks();
     hold.is_reached();
     let mut second = asks();
     server.comes_to("chumoku_queue_length{model=\"book\"}", 1);
     let third = server.refuses("/generate", &short, 429, "Overloaded");
     assert!(third.head.to_lowercase().contains("retry-after: "), "{third:?}");
-    // What is soon done does not wait for it.
+    // Quick requests do not wait for it.
     assert_eq!(server.post("/tokenize", &json!({ "inputs": "the cat" })).status, 200);
     assert!(is_silent(&first) && is_silent(&second));
     hold.release();
@@ -99,14 +99,14 @@ fn a_full_queue_refuses() {
 }
 
 #[test]
-fn who_waits_too_long_is_told() {
+fn requests_that_wait_too_long_get_a_timeout() {
     let hold = Hold::at("long-work");
     let server = Server::held(place(), &["book", "--wait-timeout", "50ms"], &hold);
     let short = request("/generate", json!({ "inputs": "the", "max_tokens": 1 }).to_string().as_bytes());
     let mut first = sent(&server, &short);
     wait_until("a request that has its turn", || {
         if !is_silent(&first) {
-            // On a machine that is so busy it may wait too long itself.
+            // On a very busy machine it may also wait too long.
             first = sent(&server, &short);
         }
         hold.is_full()
@@ -117,28 +117,28 @@ fn who_waits_too_long_is_told() {
 }
 
 #[test]
-fn a_text_that_takes_too_long_ends_where_it_is() {
+fn a_text_that_takes_too_long_is_cut_off() {
     let server = Server::start(place(), &[&ENDLESS[..], &["--compute-timeout", "300ms"]].concat());
     let reply = server.sends(&endless(true));
     let end: Vec<&str> = reply.body.trim_end().rsplit("\n\n").take(2).collect();
     assert!(end[0] == "data: [DONE]" && end[1].contains("\"stop\":\"time\""), "{end:?}");
-    // Without a stream, that is an error.
+    // Without streaming, that is an error.
     server.sends(&endless(false)).is(504, "Timeout");
 }
 
 #[test]
-fn a_client_that_goes_away_makes_room() {
+fn a_disconnected_client_frees_its_slot() {
     let server = Server::start(place(), &ENDLESS);
     for (count, stream) in [(1, true), (3, false)] {
         let gone = sent(&server, &endless(stream));
         server.comes_to("chumoku_queue_seconds_count", count);
         drop(gone);
-        // The next has its turn once the text of the other is stopped.
+        // The next request runs after the first text is stopped.
         assert_eq!(server.post("/generate", &json!({ "inputs": "the", "max_tokens": 1 })).status, 200);
     }
 }
 
-/// Asks for an explanation of a text so long that it takes hours.
+/// Requests an explanation that takes hours.
 fn explains_long(server: &Server) -> TcpStream {
     let long = json!({ "inputs": "g ".repeat(200_000) });
     sent(server, &request("/explain", long.to_string().as_bytes()))
@@ -147,26 +147,26 @@ fn explains_long(server: &Server) -> TcpStream {
 const LONG: [&str; 4] = ["--max-chars", "1000000", "--max-explain", "1000000000000"];
 
 #[test]
-fn what_takes_long_holds_up_none() {
+fn long_work_blocks_no_other_requests() {
     let hold = Hold::at("long-work");
     let server = Server::held(place(), &[&["reviews", "ngrams"], &LONG[..]].concat(), &hold);
     let short = json!({ "inputs": "good" });
     let long = explains_long(&server);
     hold.is_reached();
-    // On one thread, as all tests are: what is soon done has a thread beside it.
+    // All tests use one thread; quick requests have an additional one.
     for path in ["/predict", "/tokenize"] {
         assert_eq!(server.post(path, &short).status, 200);
     }
     assert!(is_silent(&long));
     hold.release();
-    // What is explained now is stopped, since its client has gone: the next does not wait for it.
+    // This explanation stops because its client disconnects, so the next one need not wait.
     drop(long);
     assert_eq!(server.post("/explain", &short).status, 200);
 }
 
 #[test]
-fn what_takes_too_long_is_stopped() {
-    // What takes long as a rule, and what is soon done as a rule.
+fn work_past_its_deadline_is_stopped() {
+    // Typically long and typically quick work.
     for (point, path) in [("long-work", "/explain"), ("short-work", "/predict")] {
         let hold = Hold::at(point);
         let args = [&["reviews", "--compute-timeout", "2s", "--max-body", "3000000"], &LONG[..]].concat();
@@ -180,12 +180,12 @@ fn what_takes_too_long_is_stopped() {
         };
         hold.is_reached();
         read(&mut late).expect("an answer").is(504, "Timeout");
-        // Now the work goes on, and is stopped: the next does not wait for what nobody waits for.
+        // The work continues and is stopped. The next request does not wait for abandoned work.
         hold.release();
         let short = json!({ "inputs": "good" });
         wait_until("the next answer", || {
             let reply = server.post(path, &short);
-            // It may be late itself on a machine that is so busy.
+            // On a very busy machine this may also time out.
             assert!([200, 504].contains(&reply.status), "{reply:?}");
             reply.status == 200
         });
@@ -193,15 +193,15 @@ fn what_takes_too_long_is_stopped() {
 }
 
 #[test]
-fn requests_that_wait_keep_only_what_is_needed() {
+fn waiting_requests_keep_only_what_they_need() {
     let hold = Hold::at("long-work");
     let (name, value) = hold.variable();
-    // Large blocks go back to the system once they are freed, so that what is resident is in use.
+    // With this setting, large blocks return to the system when freed, so resident memory is memory in use.
     let server = Server::with(place(), &["book"], &[(name, &value), ("MALLOC_MMAP_THRESHOLD_", "65536")]);
     let first = json!({ "inputs": "the", "max_tokens": 1 });
     let _first = sent(&server, &request("/generate", first.to_string().as_bytes()));
     hold.is_reached();
-    // Fields that nobody knows, of two megabytes each.
+    // Unknown fields of two megabytes each.
     let junk = json!({ "inputs": "the", "max_tokens": 1, "junk": "x".repeat(1_900_000) }).to_string();
     let wait = |before: u64, count: u64| -> Vec<_> {
         let ask = |number| {
@@ -209,10 +209,10 @@ fn requests_that_wait_keep_only_what_is_needed() {
             server.comes_to("chumoku_queue_length{model=\"book\"}", number + 1);
             stream
         };
-        // One after the other: what is needed to read one serves the next.
+        // One after another, so that the reading memory is reused.
         (before..before + count).map(ask).collect()
     };
-    // What a few need while they are read. The junk of thirty would be 57 MB.
+    // The memory that a few need while they are read. The unknown fields of thirty would take 57 MB.
     let few = wait(0, 3);
     let Some(before) = server.resident() else { return };
     let many = wait(3, 30);
@@ -222,16 +222,16 @@ fn requests_that_wait_keep_only_what_is_needed() {
 }
 
 #[test]
-fn batches_wait_for_what_is_being_read_and_no_longer() {
+fn batches_wait_only_for_requests_being_read() {
     let server = Server::start(place(), &["ngrams", "--gather", HOUR]);
     let body = request("/predict", b"{\"inputs\": \"good\"}");
-    // Alone, it loses no time.
+    // A single request is not delayed.
     assert_eq!(server.sends(&body).status, 200);
-    // Beside another that is being read, it waits, and both are computed together.
+    // With another request being read, it waits, and both share a batch.
     let mut late = server.begins(&body);
     let mut early = server.begins(&body);
     early.write_all(&body[body.len() - 3..]).unwrap();
-    // Time to go wrong in: right, it never does.
+    // Gives a faulty server time to fail.
     std::thread::sleep(Duration::from_millis(50));
     assert!(is_silent(&early) && server.counts("chumoku_batch_texts_count") == 1);
     late.write_all(&body[body.len() - 3..]).unwrap();
@@ -239,7 +239,7 @@ fn batches_wait_for_what_is_being_read_and_no_longer() {
         assert_eq!(read(stream).expect("an answer").status, 200);
     }
     assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 3));
-    // The other comes to nothing.
+    // The other request is never completed.
     let mut late = server.begins(&body);
     let mut early = server.begins(&body);
     early.write_all(&body[body.len() - 3..]).unwrap();
@@ -249,12 +249,12 @@ fn batches_wait_for_what_is_being_read_and_no_longer() {
 }
 
 #[test]
-fn no_more_texts_are_computed_together_than_may_be() {
+fn batches_respect_their_limit() {
     let server = Server::start(place(), &["ngrams", "--gather", HOUR, "--batch-texts", "2"]);
     let body = request("/predict", b"{\"inputs\": \"good\"}");
     let _last = server.begins(&body);
     let mut others: Vec<_> = (0..4).map(|_| sent(&server, &body)).collect();
-    // Two and two, and none of them waits for the last.
+    // Two at a time, and none of them waits for the last.
     for stream in &mut others {
         assert_eq!(read(stream).expect("an answer").status, 200);
     }
@@ -262,7 +262,7 @@ fn no_more_texts_are_computed_together_than_may_be() {
 }
 
 #[test]
-fn a_batch_is_answered_one_by_one_where_one_of_it_fails() {
+fn a_failing_batch_is_answered_text_by_text() {
     let server = Server::start(place(), &["bert", "--gather", HOUR]);
     let body = |text: &str| request("/embed", json!({ "inputs": text }).to_string().as_bytes());
     let [good, long] = [body("good"), body(&reviews(1)[0].0.repeat(20))];
@@ -276,13 +276,13 @@ fn a_batch_is_answered_one_by_one_where_one_of_it_fails() {
     assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 3));
 }
 
-/// A source whose answer from `/tokenize` is about sixty bytes a character.
+/// Texts whose answer from `/tokenize` has about sixty bytes per character.
 fn dots(texts: usize, characters: usize) -> Vec<u8> {
     request("/tokenize", json!({ "inputs": vec![".".repeat(characters); texts] }).to_string().as_bytes())
 }
 
 #[test]
-fn an_answer_has_no_more_bytes_than_it_may() {
+fn answers_respect_their_size_limit() {
     let place = place();
     let server = Server::start(place, &["reviews", "names", "bert", "numbers", "book", "--max-answer", "300"]);
     let many = json!(vec!["good film, and the cat saw a dog"; 20]);
@@ -310,10 +310,10 @@ fn an_answer_has_no_more_bytes_than_it_may() {
 }
 
 #[test]
-fn a_request_within_the_usual_limits_takes_little_memory() {
+fn a_request_within_the_default_limits_takes_little_memory() {
     let server = Server::start(place(), &["numbers"]);
     let Some(before) = server.resident() else { return };
-    // Two megabytes, whose tokens would be an answer of more than a hundred.
+    // Two megabytes, whose tokens would give an answer of more than a hundred.
     let reply = server.sends(&dots(126, 15_600)).is(413, "Validation");
     assert!(reply.body.contains("--max-answer"), "{reply:?}");
     let most = server.most_resident().unwrap().saturating_sub(before) >> 20;
@@ -321,7 +321,7 @@ fn a_request_within_the_usual_limits_takes_little_memory() {
 }
 
 #[test]
-fn memory_goes_back_to_the_system() {
+fn memory_returns_to_the_system() {
     let server = Server::start(place(), &["ngrams"]);
     let whole = request("/predict", json!({ "inputs": "good", "junk": "x".repeat(1_900_000) }).to_string().as_bytes());
     let half = &whole[..whole.len() - 3];
@@ -333,26 +333,26 @@ fn memory_goes_back_to_the_system() {
     assert!(grown > 80, "60 requests that are being read hold {grown} MiB");
     drop(slow);
     wait_until("memory that goes back", || server.resident().unwrap().saturating_sub(before) < 24 << 20);
-    // It is counted once it is done.
+    // The counter increases after the trim.
     wait_until("a trim that is counted", || server.counts("chumoku_trims_total") > 0);
 }
 
 #[test]
-fn slow_clients_hold_no_more_together_than_they_may() {
+fn slow_clients_together_respect_the_memory_limit() {
     let server = Server::start(place(), &["numbers", "--max-held", "3000000"]);
-    // Requests that are being read.
+    // Requests being read.
     let whole = request("/tokenize", json!({ "inputs": "7", "junk": "x".repeat(1_800_000) }).to_string().as_bytes());
     let slow = sent(&server, &whole[..whole.len() - 3]);
     let head = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
     server.comes_to("chumoku_held_bytes", (whole.len() - 3 - head) as u64);
     server.sends(&whole).is(429, "Overloaded");
-    // Small ones always find room.
+    // Small requests always fit.
     let small = request("/tokenize", b"{\"inputs\": \"7\"}");
     assert_eq!(server.sends(&small).status, 200);
     drop(slow);
     server.comes_to("chumoku_held_bytes", 0);
     assert_eq!(server.sends(&whole).status, 200);
-    // Answers that are being sent: more than the buffers of the system hold.
+    // Answers being sent: more than the system's buffers hold.
     let server = Server::start(place(), &["numbers", "--max-held", "30000000"]);
     let slow = sent(&server, &dots(4, 100_000));
     wait_until("an answer that is not read", || server.counts("chumoku_held_bytes") > 4_000_000);
@@ -363,8 +363,8 @@ fn slow_clients_hold_no_more_together_than_they_may() {
 }
 
 #[test]
-fn work_for_a_client_that_has_gone_ends_between_two_texts() {
-    // Tokenizers and taggers do not call kernels, which would stop by themselves.
+fn work_for_a_disconnected_client_stops_between_two_texts() {
+    // Tokenizers and taggers call no kernels, which would stop by themselves.
     for (model, path, point) in
         [("book", "/tokenize", "answer:2"), ("names", "/predict", "short-work"), ("names", "/predict", "answer:2")]
     {
@@ -374,7 +374,7 @@ fn work_for_a_client_that_has_gone_ends_between_two_texts() {
         let gone = sent(&server, &request(path, body.as_bytes()));
         hold.is_reached();
         drop(gone);
-        // The request for the metrics is the only one left.
+        // Only the request for the metrics is left.
         server.comes_to("chumoku_requests_in_flight", 1);
         hold.release();
         server.comes_to("chumoku_stopped_total", 1);
@@ -382,7 +382,7 @@ fn work_for_a_client_that_has_gone_ends_between_two_texts() {
 }
 
 #[test]
-fn an_explanation_costs_no_more_than_it_may() {
+fn an_explanation_respects_its_cost_limit() {
     let server =
         Server::start(place(), &["ngrams", "reviews", "names", "bert", "numbers", "book", "--max-explain", "1"]);
     for (model, text) in
@@ -405,7 +405,7 @@ fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
     };
     let mut asked: Vec<_> = ["ngrams", "reviews", "bert", "ngrams"].map(ask).into();
     hold.is_reached();
-    // One at a time, of all models.
+    // One at a time, across all models.
     server.comes_to("chumoku_explanations_waiting", 3);
     let threads = server.threads();
     if threads.is_empty() {
@@ -416,7 +416,7 @@ fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
         assert_eq!(explaining, [19, 19], "{threads:?}");
         assert!(threads.iter().all(|(name, nice)| name.starts_with("explain ") || *nice < 19), "{threads:?}");
     }
-    // All else goes on meanwhile.
+    // Other requests continue meanwhile.
     assert_eq!(server.post("/models/reviews/predict", &json!({ "inputs": "good" })).status, 200);
     hold.release();
     for stream in &mut asked {

@@ -1,5 +1,5 @@
-//! The service: its answers are the command's, alone and among others, and whatever comes is answered or refused. Tests that
-//! send it signals run on Unix.
+//! The service gives the command's answers, for single and concurrent requests, and answers or rejects every request.
+//! Tests that send signals run on Unix.
 
 mod answers;
 #[cfg(unix)]
@@ -44,7 +44,7 @@ fn place() -> &'static Place {
 
 const ALL: [&str; 6] = ["reviews", "ngrams", "names", "bert", "numbers", "book"];
 
-/// What a command prints as JSON.
+/// Parses the JSON output of a command.
 fn told(args: &[&str]) -> Vec<Value> {
     place().run(args).ok().json_lines()
 }

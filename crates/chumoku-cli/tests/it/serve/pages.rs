@@ -1,4 +1,5 @@
-//! What the service tells of itself: pages, counters, the log, its documentation; keys; what cannot be served.
+//! Information about the service: pages, metrics, the log, its documentation, API keys, and models that cannot be
+//! served.
 
 use crate::common::wait_until;
 use crate::serve::place;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 #[test]
-fn pages_tell_what_there_is() {
+fn pages_describe_the_service() {
     let server = Server::start(place(), &["reviews", "judge=ngrams", "bert", "--max-texts", "7"]);
     let info = server.get("/info").json();
     assert_eq!((&info["model_id"], &info["max_client_batch_size"]), (&json!("reviews"), &json!(7)));
@@ -30,7 +31,7 @@ fn pages_tell_what_there_is() {
         let (method, path) = place.as_str().unwrap().split_once(' ').unwrap();
         assert!(paths.iter().any(|known| *known == path), "{path}");
         assert!(docs.body.contains(&format!("{method} {path}")), "{path}");
-        // What is listed is there.
+        // Every listed endpoint exists.
         let status = if method == "GET" { server.get(path).status } else { server.post(path, &json!({})).status };
         assert!([200, 422, 424].contains(&status), "{path}: {status}");
     }
@@ -39,15 +40,15 @@ fn pages_tell_what_there_is() {
     assert!(metrics.contains("chumoku_requests_total{path=\"/predict\",status=\"200\"} 1\n"), "{metrics}");
     let queues: Vec<&str> = metrics.lines().filter_map(|line| line.strip_prefix("chumoku_queue_length")).collect();
     assert_eq!(queues, ["{model=\"reviews\"} 0", "{model=\"judge\"} 0", "{model=\"bert\"} 0"]);
-    // Of all that was asked one text was computed.
+    // All these requests computed one text.
     assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (1, 1));
-    // Examples ask the host that the page was asked of.
+    // Examples use the host that the page was requested from.
     let page = server.sends(b"GET /docs HTTP/1.1\r\nHost: LOCALHOST:4711\r\n\r\n").body;
     assert!(page.contains("curl http://LOCALHOST:4711/predict ") && !page.contains("Bearer"), "{page}");
 }
 
 #[test]
-fn the_log_tells_of_each_request_once_it_is_over() {
+fn the_log_reports_each_finished_request() {
     let server = Server::start(place(), &["book", "ngrams", "--max-new-tokens", "1000000000"]);
     let log = |word: &str| server.said().into_iter().filter(|line| line.contains(word)).count();
     let mut body = json!({ "inputs": "the", "max_tokens": 3, "stream": true });
@@ -58,7 +59,7 @@ fn the_log_tells_of_each_request_once_it_is_over() {
         rest.split_once("ms").unwrap().0.parse::<f64>().unwrap()
     };
     assert!(milliseconds(&line, "compute") > 0.0 && !line.contains("aborted"), "{line}");
-    // A stream is told of when it ends: here when its client has gone.
+    // A stream is logged when it ends; here its client disconnects.
     body["max_tokens"] = 1_000_000_000.into();
     let mut stream = server.connect();
     stream.write_all(&request("/generate", body.to_string().as_bytes())).unwrap();
@@ -71,7 +72,7 @@ fn the_log_tells_of_each_request_once_it_is_over() {
     let line = server.hears("aborted");
     assert!(line.contains("POST /generate 200 model=book texts=1 "), "{line}");
     assert!(milliseconds(&line, "compute") >= least - 0.1, "{least}: {line}");
-    // A method that a client made up fills no log.
+    // A client's made-up method does not fill the log.
     server
         .sends(format!("{} / HTTP/1.1\r\nHost: localhost\r\n\r\n", "M".repeat(3000)).as_bytes())
         .is(405, "Validation");
@@ -80,7 +81,7 @@ fn the_log_tells_of_each_request_once_it_is_over() {
 
 #[cfg(unix)]
 #[test]
-fn without_a_log_events_are_told_and_no_requests() {
+fn without_a_request_log_only_events_are_logged() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
     server.asks("/predict", &json!({ "inputs": "good" }));
     server.get("/nothing").is(404, "NotFound");
@@ -95,10 +96,10 @@ fn without_a_log_events_are_told_and_no_requests() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_who_reads_the_log_is_waited_for() {
+fn a_slow_log_reader_blocks_nothing() {
     let mut command = place().command(&["serve", "ngrams", "--port", "0", "--log", "json"]);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // One line is read, and then no more.
+    // Reads one line, then no more.
     let mut log = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     log.read_line(&mut line).unwrap();
@@ -110,9 +111,9 @@ fn nobody_who_reads_the_log_is_waited_for() {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(read(stream).expect("an answer").status, 200);
     };
-    // More than a pipe holds and the service keeps.
+    // More than a pipe holds and the service buffers.
     (0..4000).for_each(|_| asks(&mut stream));
-    // Once it is read again, it tells how many lines are missing, and takes what comes.
+    // When reading resumes, the log reports the number of missing lines and continues.
     let lines: Arc<Mutex<Vec<Value>>> = Arc::default();
     let (kept, all) = (lines.clone(), log.lines().map_while(Result::ok));
     let reader = std::thread::spawn(move || {
@@ -135,7 +136,7 @@ fn nobody_who_reads_the_log_is_waited_for() {
 }
 
 #[test]
-fn a_key_is_asked_for_and_demanded_beyond_this_machine() {
+fn a_key_is_checked_and_required_beyond_this_machine() {
     let place = place();
     let server = Server::with(place, &["ngrams"], &[("CHUMOKU_API_KEY", "open-sesame")]);
     let with = |key: &str| {
@@ -146,9 +147,9 @@ fn a_key_is_asked_for_and_demanded_beyond_this_machine() {
     for wrong in ["Bearer open-sesam", "Bearer open-sesame2", "Basic open-sesame", "open-sesame"] {
         assert!(with(wrong).is(401, "Unauthorized").head.to_lowercase().contains("www-authenticate: bearer"));
     }
-    assert!(with("Bearer open-sesam").body.contains("the key is another one"));
+    assert!(with("Bearer open-sesam").body.contains("the key is wrong"));
     server.refuses("/predict", &json!({ "inputs": "good" }), 401, "Unauthorized");
-    // A browser cannot send a key where it follows a link.
+    // A browser cannot send a key when following a link.
     for path in ["/health", "/docs", "/openapi.json"] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
@@ -158,21 +159,21 @@ fn a_key_is_asked_for_and_demanded_beyond_this_machine() {
         &["serve", "ngrams", "--host", "0.0.0.0", "--port", "0"],
         &["--host 0.0.0.0", "CHUMOKU_API_KEY", "--no-key"],
     );
-    // With a key, --no-key changes nothing, and the warning says so.
+    // With a key, --no-key has no effect, and the warning says so.
     let key = [("CHUMOKU_API_KEY", "secret")];
     let keyed = Server::with(place, &["ngrams", "--host", "0.0.0.0", "--no-key"], &key);
-    keyed.hears("--no-key changes nothing");
+    keyed.hears("--no-key has no effect");
     assert_eq!(keyed.get("/info").status, 401);
-    assert!(keyed.said().iter().all(|line| !line.contains("anybody")), "{:#?}", keyed.said());
+    assert!(keyed.said().iter().all(|line| !line.contains("all machines")), "{:#?}", keyed.said());
     let open = Server::start(place, &["ngrams", "--host", "0.0.0.0", "--no-key"]);
-    open.hears("anybody who reaches this address may ask");
+    open.hears("all machines that can reach this address can send requests");
     let open = Server::start(place, &["ngrams", "--lang", "ja"]);
     open.hears("待受");
     assert!(open.post("/predict", &json!({})).body.contains("ありません"));
 }
 
 #[test]
-fn what_cannot_be_served_is_said_at_once() {
+fn models_that_cannot_be_served_are_reported_at_once() {
     let place = place();
     place.refuses(&["serve"], &["MODEL"]);
     place.refuses(&["serve", "nowhere"], &["nowhere"]);
@@ -185,7 +186,7 @@ fn what_cannot_be_served_is_said_at_once() {
 }
 
 #[test]
-fn the_page_of_documentation_names_every_flag_and_place() {
+fn the_documentation_page_names_every_flag_and_endpoint() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md")).unwrap();
     let help = place().run(&["serve", "--help"]).ok().stdout;
     let flags: Vec<&str> = help.split_whitespace().filter(|word| word.starts_with("--")).collect();

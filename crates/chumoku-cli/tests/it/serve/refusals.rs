@@ -1,4 +1,4 @@
-//! What cannot be answered is refused with a status and a reason.
+//! Invalid requests are rejected with a status and a reason.
 
 use crate::common::Place;
 use crate::serve::{ALL, place};
@@ -8,7 +8,7 @@ use std::io::Write;
 use std::time::Duration;
 
 #[test]
-fn what_cannot_be_answered_is_refused_with_a_reason() {
+fn invalid_requests_are_rejected_with_a_reason() {
     let place = place();
     let limits = ["--max-body", "5000", "--max-texts", "3", "--max-chars", "100", "--max-new-tokens", "20"];
     let server = Server::start(place, &[&ALL[..], &limits].concat());
@@ -59,7 +59,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     let both = json!({ "inputs": "a", "system": "be kind", "no_chat": true });
     assert!(server.refuses("/generate", &both, 422, "Validation").body.contains("no_chat"));
     server.asks("/v1/embeddings", &json!({ "input": "good", "dimensions": 16 }));
-    // A model that the path names is meant; one that a client of OpenAI's interface has to name need not be.
+    // A model name in the path must exist; one in the body, which clients of OpenAI's interface must send, need not.
     let named = json!({ "input": "good", "model": "nobody" });
     let reply = server.refuses("/models/nobody/v1/embeddings", &named, 404, "NotFound");
     assert_eq!(reply.json()["error"]["code"], 404);
@@ -85,7 +85,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     ] {
         server.refuses(path, &json!({ "inputs": "good", "model": model }), 424, "Backend");
     }
-    // A translation that is longer than the model writes is not the model's fault.
+    // A translation that is too long is the client's error, not the model's.
     let long = |times: usize| json!({ "inputs": "number 7", "target": "7 ".repeat(times) });
     let wide = Server::start(place, &["numbers"]);
     assert_eq!(wide.post("/explain", &long(1)).status, 200);
@@ -97,14 +97,14 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     let reply = server.post("/v1/embeddings", &json!({ "input": long, "model": "bert" }));
     assert!(reply.status == 413 && reply.body.contains("input: a text is longer"), "{reply:?}");
     assert!(!reply.body.contains("truncate"), "{reply:?}");
-    // No JSON, and no text.
+    // Invalid JSON, and invalid text.
     let deep = format!("{{\"inputs\": {}{}}}", "[".repeat(1000), "]".repeat(1000));
     for body in [b"{\"inputs\": \"\xff\xfe\"}".as_slice(), b"{\"inputs\": ", b"inputs=good", deep.as_bytes(), b""] {
         let reply = server.sends(&request("/predict", body)).is(400, "Validation");
         assert!(!reply.body.contains("good"), "{reply:?}");
     }
     for (body, reason) in
-        [(&br#"{"inputs": "\ud800"}"#[..], "half of a character"), (br#"{"inputs": 1e400}"#, "too large")]
+        [(&br#"{"inputs": "\ud800"}"#[..], "unpaired surrogate"), (br#"{"inputs": 1e400}"#, "too large")]
     {
         let reply = server.sends(&request("/predict", body)).is(400, "Validation");
         assert!(reply.body.contains(reason), "{reply:?}");
@@ -112,7 +112,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     server.sends(&request("/predict", b"[\"good\"]")).is(422, "Validation");
     let plain = String::from_utf8(request("/predict", b"{}")).unwrap().replace("application/json", "text/plain");
     server.sends(plain.as_bytes()).is(415, "Validation");
-    // Too much, announced or not.
+    // Too large, with and without a declared length.
     server.sends(&request("/predict", &[b' '; 5001])).is(413, "Validation");
     let chunks = format!("{:x}\r\n{}\r\n", 4000, " ".repeat(4000)).repeat(3);
     let head = "POST /predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -121,7 +121,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     server.sends(announced.as_bytes()).is(413, "Validation");
     assert_eq!(server.sends(b"NONSENSE\r\n\r\n").status, 400);
     assert_eq!(server.sends(format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(200_000)).as_bytes()).status, 431);
-    // A page of another name that leads here.
+    // A page on another host name that resolves to this machine.
     for host in
         ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost:evil.example", "[::1]evil.example"]
     {
@@ -130,7 +130,7 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     server.sends(b"GET /info HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n").is(400, "Validation");
     server.sends(b"GET /info HTTP/1.1\r\n\r\n").is(400, "Validation");
     assert_eq!(server.sends(b"GET /info HTTP/1.0\r\n\r\n").status, 200);
-    // A body in a coding that would have to be undone.
+    // A body with an unsupported encoding.
     let body = "12\r\n{\"inputs\": \"good\"}\r\n0\r\n\r\n";
     assert_eq!(server.sends(format!("{head}{body}").as_bytes()).status, 200);
     for coding in ["gzip, chunked", "chunked\r\nTransfer-Encoding: chunked", "chunked, chunked"] {
@@ -139,14 +139,14 @@ fn what_cannot_be_answered_is_refused_with_a_reason() {
     }
     let reply = server.sends(b"OPTIONS /predict HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n");
     assert!(reply.status == 405 && !reply.head.to_lowercase().contains("access-control"), "{reply:?}");
-    // All that came of it is a log without a text.
+    // All of this produced only log lines without any text.
     assert_eq!(server.post("/predict", &text).status, 200);
     server.hears("POST /predict 200 model=reviews texts=1");
     assert!(server.said().iter().all(|line| !line.contains("good")), "{:#?}", server.said());
 }
 
 #[test]
-fn a_connection_goes_on_after_a_refusal_or_is_said_to_end() {
+fn a_connection_continues_after_a_refusal_or_announces_its_end() {
     let server = Server::start(place(), &["ngrams", "--max-body", "5000"]);
     let sound = request("/predict", b"{\"inputs\": \"good\"}");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -165,7 +165,7 @@ fn a_connection_goes_on_after_a_refusal_or_is_said_to_end() {
         let mut stream = server.connect();
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
         stream.write_all(&bytes[..head]).unwrap();
-        // Whether the body is read depends on what is asked, not on when it comes.
+        // The request decides whether its body is read, not the timing.
         std::thread::sleep(Duration::from_millis(20));
         let _ = stream.write_all(&bytes[head..]);
         let reply = read(&mut stream).unwrap_or_else(|| panic!("no answer instead of {status}"));
@@ -180,7 +180,7 @@ fn a_connection_goes_on_after_a_refusal_or_is_said_to_end() {
 }
 
 #[test]
-fn names_in_paths_are_read_as_they_are_written_in_addresses() {
+fn names_in_paths_are_percent_decoded() {
     let server = Server::start(place(), &["映画 1=ngrams", "50%=names"]);
     let text = json!({ "inputs": "good" });
     assert_eq!(server.post("/models/%E6%98%A0%E7%94%BB%201/predict", &text).status, 200);
@@ -189,7 +189,7 @@ fn names_in_paths_are_read_as_they_are_written_in_addresses() {
 }
 
 #[test]
-fn columns_are_bounded_as_texts_are() {
+fn feature_columns_have_the_limits_of_texts() {
     let place = Place::new();
     let row = |i: usize| format!("Meal {i}.,{},{}\n", 300 + i % 2 * 900, ["cheap", "dear"][i % 2]);
     place.write("columns.csv", format!("text,price,label\n{}", (0..90).map(row).collect::<String>()));
@@ -206,10 +206,10 @@ fn columns_are_bounded_as_texts_are() {
 }
 
 #[test]
-fn a_model_that_fails_refuses_and_goes_on() {
+fn a_failing_model_rejects_and_continues() {
     let place = Place::new();
     place.copy(&self::place().path("bert"), "bert");
-    // Weights that are numbers, and whose products are none.
+    // Finite weights whose products are not finite.
     let mut bytes = std::fs::read(place.path("bert/model.safetensors")).unwrap();
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     bytes[header..].chunks_exact_mut(4).for_each(|four| four.copy_from_slice(&3e38f32.to_le_bytes()));

@@ -1,4 +1,4 @@
-//! Models that are read again while the service answers.
+//! Models are reloaded while the service answers.
 
 use crate::common::{Hold, Place};
 use crate::serve::place;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
-fn models_are_read_again_and_bad_ones_are_not() {
+fn valid_models_are_reloaded_and_invalid_ones_are_not() {
     let place = Place::new();
     place.copy(&self::place().path("ngrams"), "model");
     place.copy(&self::place().path("reviews"), "other");
@@ -20,7 +20,7 @@ fn models_are_read_again_and_bad_ones_are_not() {
     assert_ne!(first, next);
     server.signal("HUP");
     server.hears("unchanged");
-    // A bad one, while requests come.
+    // An invalid model, while requests arrive.
     let swap = |with: &str| {
         std::fs::rename(place.path("model"), place.path(&format!("old{with}"))).unwrap();
         std::fs::rename(place.path(with), place.path("model")).unwrap();
@@ -34,7 +34,7 @@ fn models_are_read_again_and_bad_ones_are_not() {
         let client = scope.spawn(move || {
             let mut seen = Vec::new();
             loop {
-                // Asked after the new model is there, it is what answers.
+                // A request after the reload gets the new model's answer.
                 let is_last = is_over.load(Relaxed);
                 let found = server.asks("/predict", asked);
                 assert!(found == *first || found == *next, "{found}");
@@ -47,7 +47,7 @@ fn models_are_read_again_and_bad_ones_are_not() {
             }
         });
         server.signal("HUP");
-        let line = server.hears("the old model is kept");
+        let line = server.hears("keeping the old model");
         assert!(line.contains("model.safetensors"), "{line}");
         assert_eq!(server.asks("/predict", asked), *first);
         swap("other");
@@ -66,7 +66,7 @@ fn models_are_read_again_and_bad_ones_are_not() {
 }
 
 #[test]
-fn a_signal_to_read_again_is_kept_while_models_are_read() {
+fn a_reload_signal_during_loading_is_remembered() {
     let place = Place::new();
     place.copy(&self::place().path("ngrams"), "model");
     let hold = Hold::at("load");
@@ -75,7 +75,7 @@ fn a_signal_to_read_again_is_kept_while_models_are_read() {
     let id = child.id().to_string();
     let kill = |name: &str| assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
     assert!(hold.is_reached_by(&mut child));
-    // It would end a process that does not keep it.
+    // The signal would end a process that does not handle it.
     kill("-HUP");
     hold.release();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
@@ -87,10 +87,10 @@ fn a_signal_to_read_again_is_kept_while_models_are_read() {
 }
 
 #[test]
-fn the_end_does_not_wait_for_models_that_are_read() {
+fn shutdown_does_not_wait_for_loading_models() {
     let place = Place::new();
     place.copy(&self::place().path("ngrams"), "model");
-    // Two are read at first, and one again.
+    // Two models load at the start, and one reloads.
     let hold = Hold::at("load:4");
     let mut server = Server::held(&place, &["a=model", "b=model"], &hold);
     place.write("model/changed", "");

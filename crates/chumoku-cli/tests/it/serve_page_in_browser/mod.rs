@@ -1,7 +1,7 @@
-//! The page of `chumoku serve` in a real browser, driven by keyboard: what it shows is what the service answers, it asks
-//! nobody else, and what goes wrong is said in plain words.
+//! The page of `chumoku serve` in a real browser, controlled by keyboard. The page must show the service's answers,
+//! contact no other host, and report errors in plain words.
 //!
-//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes. Screenshots are in
+//! Needs Chromium or Chrome on the path; without one, each test passes with a message. Screenshots are in
 //! `target/screenshots/`.
 
 #![cfg(unix)]
@@ -78,7 +78,7 @@ fn place() -> &'static Place {
 const ALL: [&str; 8] = ["reviews", "topics", "ratings", "names", "pairs", "bert", "words", "book"];
 const REVIEW: &str = "Slow, cold and not worth the money.";
 
-/// The page of a service, in a browser of this language.
+/// Opens the page of a service in a browser with this language.
 fn visit(server: &Server, language: &str) -> Option<Browser> {
     let mut browser = Browser::start(language)?;
     browser.open(&format!("http://{}/", server.address));
@@ -86,7 +86,7 @@ fn visit(server: &Server, language: &str) -> Option<Browser> {
     Some(browser)
 }
 
-/// That the page asked its own service alone, that its policy forbade nothing, and that nothing went wrong in it.
+/// Asserts that the page contacted only its own service, that its policy blocked nothing, and that no errors occurred.
 #[track_caller]
 fn assert_quiet(browser: &mut Browser, server: &Server) {
     let own = format!("http://{}/", server.address);
@@ -98,7 +98,7 @@ fn assert_quiet(browser: &mut Browser, server: &Server) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
-/// Chooses a model of a room by keyboard.
+/// Chooses a model of a panel by keyboard.
 #[track_caller]
 fn choose(browser: &mut Browser, select: &str, model: &str) {
     browser.tab_to(select);
@@ -111,7 +111,7 @@ fn choose(browser: &mut Browser, select: &str, model: &str) {
     assert_eq!(browser.text(&format!("document.getElementById('{select}').value")), model);
 }
 
-/// Goes to a room with the arrow keys.
+/// Opens a panel with the arrow keys.
 #[track_caller]
 fn enter(browser: &mut Browser, room: &str) {
     browser.scroll_up();
@@ -129,12 +129,12 @@ fn enter(browser: &mut Browser, room: &str) {
     assert_eq!(browser.eval("document.querySelectorAll('[role=tabpanel]:not([hidden])').length"), 1);
 }
 
-/// A probability as the page shows it.
+/// Formats a probability as the page does.
 fn percent(p: &Value) -> String {
     format!("{:.1} %", 100.0 * p.as_f64().unwrap())
 }
 
-/// A text in the frame of an explanation.
+/// Evaluates an expression to a text in the frame of an explanation.
 #[track_caller]
 fn in_frame(browser: &mut Browser, expression: &str) -> String {
     match browser.in_frame(expression) {

@@ -1,9 +1,9 @@
-//! What people type and paste: one text, two, a table; and what they are told when something goes wrong.
+//! User input: one text, two texts, a table; and the error messages.
 
 use super::*;
 
 #[test]
-fn a_text_is_classified_and_explained_as_it_is_typed() {
+fn a_text_is_classified_and_explained_while_typing() {
     let server = Server::start(place(), &ALL);
     let Some(mut browser) = visit(&server, "en-GB") else { return };
     choose(&mut browser, "text-model", "reviews");
@@ -21,7 +21,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
         assert!(rows.contains(&row), "{row}: {rows}");
     }
     assert!(browser.text("document.getElementById('said').textContent").contains(answer[0]["label"].as_str().unwrap()));
-    // Every word with its effect, as explain has it.
+    // Every word has its effect, as in `explain`.
     browser.until("document.querySelector('#text-why iframe:not(.coming)')");
     let explained = server.asks("/explain", &json!({ "inputs": REVIEW, "model": "reviews" }));
     let words: Vec<String> = explained["words"].as_array().unwrap()[1..]
@@ -36,7 +36,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
     let titles = browser.eval("[...document.querySelectorAll('.coloured span')].map(w => w.title)");
     assert_eq!(titles, json!(words));
     assert_eq!(browser.text("document.querySelector('.coloured').textContent"), REVIEW);
-    // The page of explain in the frame is alive, and higher than it was at first.
+    // The explanation page in the frame is interactive, and taller than at first.
     assert_eq!(
         in_frame(&mut browser, "document.documentElement.dataset.ready + document.documentElement.dataset.framed"),
         "1classifier"
@@ -45,7 +45,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
     let height = in_frame(&mut browser, "String(Math.ceil(document.body.getBoundingClientRect().height))");
     browser.until(&format!("Math.abs(document.querySelector('#text-why iframe').clientHeight - {height}) < 3"));
     assert_eq!(in_frame(&mut browser, "getComputedStyle(document.querySelector('.top')).display"), "none");
-    // It is reached by Tab, and its own keys choose the head; that stays for the next text.
+    // It is reachable by Tab, and its own keys choose the head. The choice stays for the next text.
     let head = in_frame(&mut browser, "document.getElementById('head-now').textContent");
     browser.eval("document.querySelector('#text-why iframe').focus()");
     browser.press("Tab");
@@ -63,7 +63,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
     browser.types(" Never again.");
     browser.until("document.querySelector('.coloured')?.textContent.endsWith('again.') && document.querySelectorAll('iframe').length === 1");
     assert_eq!(in_frame(&mut browser, "document.getElementById('head-now').textContent"), chosen);
-    // Nothing, and then other kinds of answers.
+    // Empty input, then other kinds of answers.
     browser.types_over("");
     browser.until("!document.querySelector('#text-answer .verdict') && !document.querySelector('iframe')");
     for (model, text) in [
@@ -104,7 +104,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
                     spans.map(|s| format!("{}{}", s["text"].as_str().unwrap(), s["label"].as_str().unwrap())).collect();
                 assert!(!expected.is_empty());
                 assert_eq!(marks, json!(expected));
-                // Below them stands the page of `explain --html`, without its heading, in this page's language.
+                // Below them is the page of `explain --html`, without its heading, in this page's language.
                 browser.until("document.querySelector('iframe:not(.coming)')");
                 let explained = in_frame(
                     &mut browser,
@@ -123,7 +123,7 @@ fn a_text_is_classified_and_explained_as_it_is_typed() {
 }
 
 #[test]
-fn texts_are_texts_and_the_last_one_counts() {
+fn texts_stay_texts_and_the_last_one_counts() {
     let server = Server::start(place(), &["reviews"]);
     let Some(mut browser) = visit(&server, "en") else { return };
     browser.tab_to("text-in");
@@ -133,7 +133,7 @@ fn texts_are_texts_and_the_last_one_counts() {
     assert_eq!(browser.text("document.querySelector('.coloured').textContent"), hostile);
     assert_eq!(browser.eval("document.querySelectorAll('img, main script').length"), 0);
     assert_eq!(in_frame(&mut browser, "String(document.querySelectorAll('img').length)"), "0");
-    // Typed without a pause: what is shown at last is the answer to all of it.
+    // Typed without a pause: the final answer belongs to the whole text.
     browser.types_over("bad");
     for _ in 0..30 {
         browser.types(" good");
@@ -143,7 +143,7 @@ fn texts_are_texts_and_the_last_one_counts() {
     let answer = server.asks("/predict", &json!({ "inputs": text }));
     let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
     assert_eq!(browser.text("document.querySelector('#text-answer .verdict').textContent"), shown);
-    // A reload loses nothing.
+    // A reload keeps the input.
     browser.call("Page.reload", json!({}));
     browser.until(&format!(
         "document.getElementById('text-in')?.value === '{text}' && document.querySelector('#text-answer .verdict')"
@@ -199,7 +199,7 @@ fn two_texts_are_compared() {
     assert_eq!(in_frame(&mut browser, "document.documentElement.dataset.framed"), "encoder");
     browser.tab_to("two-second");
     browser.types_over(&"good ".repeat(30));
-    browser.until("document.getElementById('two-answer').textContent.includes('left out')");
+    browser.until("document.getElementById('two-answer').textContent.includes('truncated')");
     assert_quiet(&mut browser, &server);
 }
 
@@ -212,7 +212,7 @@ fn a_table_is_classified_and_downloaded() {
     browser.call("Page.setDownloadBehavior", behaviour);
     enter(&mut browser, "table");
     browser.tab_to("table-in");
-    // As spreadsheets copy: tabs, and quotation marks around what has lines or marks of its own.
+    // As spreadsheets copy: tabs, and quotes around fields with line breaks or quotes.
     let texts = ["It was good.", "Cold, slow and \"bad\".", "", "とても良い\n映画でした。", "=1+1"];
     let many = (0..70).map(|i| format!("r{i}\tGood film number {i}, once more.\n")).collect::<String>();
     browser.types(&format!(
@@ -249,7 +249,7 @@ fn a_table_is_classified_and_downloaded() {
 }
 
 #[test]
-fn labels_of_a_downloaded_table_are_no_formulas() {
+fn labels_of_a_downloaded_table_are_not_formulas() {
     let place = Place::new();
     let row = |i: usize| format!("{} number {i},{}\n", ["sum", "less"][i % 2], ["=1+1", "-1"][i % 2]);
     place.write("rows.csv", format!("text,label\n{}", (0..60).map(row).collect::<String>()));
@@ -270,14 +270,14 @@ fn labels_of_a_downloaded_table_are_no_formulas() {
     let file = downloads.join("table-formulas.csv");
     wait_until("the download", || file.is_file());
     let saved = fs::read_to_string(&file).unwrap();
-    // As the command's tables for spreadsheets have it. A number is no formula.
+    // As in the command's tables for spreadsheets. A number is not a formula.
     assert!(saved.contains("a,sum number 3,'=1+1,") && saved.contains("b,less number 4,-1,"), "{saved}");
     assert_quiet(&mut browser, &server);
 }
 
 #[test]
-fn a_table_is_stopped_and_goes_on() {
-    // After two parts of it.
+fn a_table_can_be_stopped_and_continued() {
+    // After two of its parts.
     let hold = Hold::at("short-work:3");
     let server = Server::held(place(), &ALL, &hold);
     let Some(mut browser) = visit(&server, "en") else { return };
@@ -298,14 +298,14 @@ fn a_table_is_stopped_and_goes_on() {
     hold.release();
     let before = browser.eval("document.getElementById('table-progress').value").as_u64().unwrap();
     assert!(before > 0 && before < 20_000, "{before}");
-    browser.until("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Go on'");
+    browser.until("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Resume'");
     browser.press("Enter");
     browser.until("document.getElementById('table-progress-said').textContent === 'Done: 20000 rows.'");
     assert_quiet(&mut browser, &server);
 }
 
 #[test]
-fn what_goes_wrong_is_said_in_plain_words() {
+fn errors_are_reported_in_plain_words() {
     let place = place();
     let mut server = Server::start(place, &["reviews", "--max-chars", "300"]);
     let Some(mut browser) = visit(&server, "en") else { return };
@@ -313,14 +313,14 @@ fn what_goes_wrong_is_said_in_plain_words() {
     browser.types("good soup");
     browser.until("document.querySelector('#text-answer .verdict') && document.querySelector('#text-why iframe')");
     browser.types_over(&"good ".repeat(80));
-    browser.until("document.getElementById('problem-said').textContent.includes('it takes 300 characters at most')");
-    // The answer to another text does not stand beside it.
+    browser.until("document.getElementById('problem-said').textContent.includes('the maximum is 300 characters')");
+    // The answer to another text is not shown with it.
     for of_another in ["#text-answer .verdict", "#text-why iframe"] {
         assert_eq!(browser.eval(&format!("document.querySelector('{of_another}')")), Value::Null, "{of_another}");
     }
     browser.types_over(REVIEW);
     browser.until("document.getElementById('problem').hidden && document.querySelector('#text-answer .verdict')");
-    // The service ends, and comes back under the same address.
+    // The service stops, and starts again at the same address.
     server.signal("TERM");
     assert_eq!(server.ends(), 0);
     browser.types(" Never.");
@@ -344,7 +344,7 @@ fn what_goes_wrong_is_said_in_plain_words() {
 }
 
 #[test]
-fn the_key_is_asked_for() {
+fn the_page_asks_for_the_key() {
     let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "open-sesame")]);
     let Some(mut browser) = Browser::start("en") else { return };
     browser.open(&format!("http://{}/", server.address));
@@ -355,7 +355,8 @@ fn the_key_is_asked_for() {
     browser.until("document.getElementById('key-dialog').open && !document.getElementById('key-wrong').hidden");
     assert_eq!(browser.text("document.getElementById('key-in').value"), "");
     browser.press("Escape");
-    browser.until("document.getElementById('problem-said').textContent.startsWith('Without the key')");
+    browser
+        .until("document.getElementById('problem-said').textContent.startsWith('The service does not answer without')");
     browser.tab_to("problem-again");
     browser.press("Enter");
     browser.until("document.getElementById('key-dialog').open");
@@ -365,7 +366,7 @@ fn the_key_is_asked_for() {
     browser.tab_to("text-in");
     browser.types(REVIEW);
     browser.until("document.querySelector('#text-answer .verdict')");
-    // It is kept as long as the tab is open, and stands in no address.
+    // It is kept as long as the tab is open, and is never part of an address.
     browser.call("Page.reload", json!({}));
     browser.until("document.documentElement.dataset.ready && document.querySelector('#text-answer .verdict')");
     assert!(browser.requests().iter().all(|address| !address.contains("sesame")));

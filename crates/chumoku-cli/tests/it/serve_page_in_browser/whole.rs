@@ -1,4 +1,4 @@
-//! The page as a whole: languages, themes, widths, what fits the models, and what stays for programs.
+//! The page as a whole: languages, themes, widths, panels that fit the models, and the interface for programs.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn both_languages_and_themes_at_every_width() {
         let texts = "[...document.querySelectorAll('button, label > span, h2, h3, #serving')].map(n => n.textContent).join('|')";
         let before = browser.text(texts);
         assert_eq!(before.contains("翻訳"), language == "ja", "{before}");
-        // Every room is filled; then it is looked at.
+        // Every panel is filled, then checked.
         let rows = format!("id\ttext\n1\t{review}\n2\tIt was good.\n3\tとても良い映画でした。");
         for (room, field, text, key, done) in [
             ("text", "text-in", review, "", "document.querySelector('#text-why iframe:not(.coming)')"),
@@ -65,7 +65,7 @@ fn both_languages_and_themes_at_every_width() {
                 browser.picture(&folder.join(format!("serve-{room}-{language}-{scheme}-{width}.png")));
             }
         }
-        // The switch is remembered, also against the browser's language; the theme likewise.
+        // The switch is remembered and overrides the browser's language; the theme likewise.
         browser.scroll_up();
         browser.tab_to(&format!("lang-{other}"));
         browser.press("Enter");
@@ -88,7 +88,7 @@ fn both_languages_and_themes_at_every_width() {
 }
 
 #[test]
-fn only_what_fits_is_shown() {
+fn only_panels_for_the_models_are_shown() {
     let cases: [(&[&str], &[&str]); 5] = [
         (&["words"], &["translation"]),
         (&["book"], &["writing"]),
@@ -101,22 +101,22 @@ fn only_what_fits_is_shown() {
         let Some(mut browser) = visit(&server, "en") else { return };
         let shown = browser.eval("[...document.querySelectorAll('[role=tab]:not([hidden])')].map(t => t.id.slice(4))");
         assert_eq!(shown, json!(rooms), "{models:?}");
-        // One model needs no selector.
+        // A single model needs no selector.
         assert_eq!(browser.eval("[...document.querySelectorAll('.choice')].every(c => c.hidden)"), models.len() < 3);
         assert_quiet(&mut browser, &server);
     }
 }
 
 #[test]
-fn what_the_page_asks_for_is_there_for_programs_too() {
+fn requests_of_the_page_are_available_to_programs() {
     let server = Server::start(place(), &ALL);
-    // The page of an explanation is the command's, but for the path of its model.
+    // The page of an explanation equals the command's, except for the path of its model.
     let body = json!({ "inputs": REVIEW, "html": true, "model": "reviews" });
     let reply = server.post("/explain", &body);
     assert!(reply.status == 200 && reply.head.contains("text/html"), "{reply:?}");
     place().run(&["explain", "reviews", REVIEW, "--html", "why.html"]).ok();
     assert_eq!(reply.body, place().read("why.html"));
-    // A stream of a translation leads to the translation; its words and weights are those of the last step.
+    // A translation stream ends with the translation; its words and weights match the last step.
     let body = json!({ "inputs": "dog and cat", "stream": true });
     let reply = server.post("/translate", &body);
     let events: Vec<&str> = reply.body.split("\n\n").filter_map(|event| event.strip_prefix("data: ")).collect();
@@ -144,7 +144,7 @@ fn what_the_page_asks_for_is_there_for_programs_too() {
     ] {
         server.refuses("/translate", &body, 422, "Validation");
     }
-    // Pieces of a text have the probability that the model gives their tokens, whatever the temperature.
+    // Streamed tokens have the model's probability, independent of the temperature.
     let streamed = |temperature: f64| {
         let body = json!({ "inputs": "the cat", "stream": true, "max_tokens": 1, "temperature": temperature });
         let reply = server.post("/generate", &body).body;
@@ -158,7 +158,7 @@ fn what_the_page_asks_for_is_there_for_programs_too() {
 }
 
 #[test]
-fn the_page_is_for_browsers_and_the_list_for_programs() {
+fn browsers_get_the_page_and_programs_the_list() {
     let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "secret")]);
     let get = |accept: &str, more: &str| {
         server.sends(format!("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n{more}\r\n").as_bytes())
@@ -191,7 +191,7 @@ fn the_page_is_for_browsers_and_the_list_for_programs() {
     assert!(known.starts_with("HTTP/1.1 304 ") && known.ends_with("\r\n\r\n"), "{known}");
     get("*/*", "").is(401, "Unauthorized");
     assert_eq!(get("*/*", "Authorization: Bearer secret\r\n").json()["models"], json!(["reviews"]));
-    // Another machine's name gets no page either.
+    // Another machine's host name gets no page either.
     let other = server.sends(b"GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: text/html\r\n\r\n");
     other.is(403, "Validation");
 }

@@ -1,4 +1,4 @@
-//! What the models write: translations and texts that grow word by word.
+//! Generated output: translations and texts that grow word by word.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn a_translation_grows_with_its_alignment() {
     enter(&mut browser, "translation");
     browser.tab_to("translation-in");
     browser.types("dog and cat");
-    // How it grows is seen by whoever looks each time that it changes.
+    // An observer records each change of the growing text.
     browser.eval("self.grown = []; new MutationObserver(() => grown.push(document.getElementById('translation-target').children.length)).observe(document.getElementById('translation-target'), { childList: true })");
     browser.press("Ctrl+Enter");
     let printed = server.asks("/translate", &json!({ "inputs": ["dog and cat"] }));
@@ -25,9 +25,9 @@ fn a_translation_grows_with_its_alignment() {
     let explained = server.asks("/explain", &json!({ "inputs": "dog and cat", "model": "words" }));
     let named = |side: &str| explained[side].as_array().unwrap().iter().map(|w| w["text"].clone()).collect::<Vec<_>>();
     assert_eq!(source, json!(named("source_words")));
-    // The explanation's last word is the end.
+    // The last word of the explanation is the end.
     assert_eq!(words, json!(named("target_words").split_last().unwrap().1));
-    // The weights of the first word are the mean of all heads of the explained alignment.
+    // The weights of the first word are the mean over all heads of the explained alignment.
     browser.tab_to("translation-grown");
     browser.press("Home");
     let heads: Vec<&Value> =
@@ -58,7 +58,7 @@ fn a_translation_grows_with_its_alignment() {
 }
 
 #[test]
-fn a_text_is_written_token_by_token() {
+fn a_text_is_generated_token_by_token() {
     let server = Server::start(place(), &ALL);
     let Some(mut browser) = visit(&server, "en") else { return };
     enter(&mut browser, "writing");
@@ -75,7 +75,7 @@ fn a_text_is_written_token_by_token() {
     let whole = server.asks("/generate", &body);
     let written = browser.text("document.getElementById('writing-text').textContent");
     assert_eq!(written, format!("the cat{}", whole["text"].as_str().unwrap()));
-    // Each token's probability is that which the explanation of the text before it gives.
+    // Each token's probability matches the explanation of the preceding text.
     let tokens =
         browser.eval("[...document.querySelectorAll('#writing-text .token')].map(t => [t.textContent, t.title])");
     let tokens = tokens.as_array().unwrap();
@@ -101,7 +101,7 @@ fn a_text_is_written_token_by_token() {
 }
 
 #[test]
-fn a_long_text_is_stopped() {
+fn a_long_text_can_be_stopped() {
     let hold = Hold::at("piece:6");
     let server = Server::held(place(), &ALL, &hold);
     let Some(mut browser) = visit(&server, "en") else { return };
@@ -121,7 +121,7 @@ fn a_long_text_is_stopped() {
     browser.press("Enter");
     assert_eq!(browser.text("document.getElementById('writing-said').textContent"), "Stopped.");
     let count = browser.eval("document.querySelectorAll('#writing-text .token').length");
-    // The model goes on for a token, until it hears that nobody listens.
+    // The model generates one more token before it notices that the client has disconnected.
     hold.release();
     server.hears("aborted");
     browser.settles();

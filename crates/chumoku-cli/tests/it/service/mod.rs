@@ -1,4 +1,4 @@
-//! A running service, and a client of it made of a socket alone.
+//! A running service, and a minimal client over a plain socket.
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
 
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A service on a port of its own; killed when dropped.
+/// A service on its own port; killed on drop.
 pub struct Server {
     child: Child,
     pub address: String,
@@ -20,7 +20,7 @@ pub struct Server {
     reader: Option<JoinHandle<()>>,
 }
 
-/// What was answered.
+/// The reply to a request.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -34,7 +34,7 @@ impl Server {
     }
 
     pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
-        // Nothing ends for its time unless a test says so, nor on a machine that is busy.
+        // Timeouts are long enough for a busy machine unless a test sets them.
         let usual = [
             ("--threads", "1"),
             ("--port", "0"),
@@ -51,13 +51,13 @@ impl Server {
         Server::of(&mut command)
     }
 
-    /// One that is held at a failpoint.
+    /// Starts a service that is held at a failpoint.
     pub fn held(place: &Place, args: &[&str], hold: &Hold) -> Server {
         let (name, value) = hold.variable();
         Server::with(place, args, &[(name, &value)])
     }
 
-    /// That which a command starts, on whatever port.
+    /// Starts the service of a command, on any port.
     pub fn of(command: &mut Command) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -71,7 +71,7 @@ impl Server {
         server
     }
 
-    /// The first line of the log that holds a word, once it is there.
+    /// Waits for the first log line that contains a word, and returns it.
     #[track_caller]
     pub fn hears(&self, word: &str) -> String {
         let until = Instant::now() + PATIENCE;
@@ -92,21 +92,21 @@ impl Server {
         self.said.lock().unwrap().clone()
     }
 
-    /// Bytes of memory that it holds, where the system tells.
+    /// Resident memory in bytes, if the system reports it.
     pub fn resident(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
-    /// The most bytes of memory that it has held.
+    /// Peak resident memory in bytes.
     pub fn most_resident(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
-    /// Its threads with their names and how nice they are to others, where the system tells.
+    /// Its threads with their names and nice values, if the system reports them.
     pub fn threads(&self) -> Vec<(String, i64)> {
         let all = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).into_iter().flatten().flatten();
         let of = |stat: String| {
@@ -117,7 +117,7 @@ impl Server {
         all.filter_map(|task| of(std::fs::read_to_string(task.path().join("stat")).ok()?)).collect()
     }
 
-    /// The number that `/metrics` has on a line that begins like this; 0 if there is none.
+    /// The value on the `/metrics` line with this prefix; 0 if there is none.
     #[track_caller]
     pub fn counts(&self, line: &str) -> u64 {
         let metrics = self.get("/metrics").body;
@@ -125,7 +125,7 @@ impl Server {
         rest.map_or(0, |number| number.parse().unwrap())
     }
 
-    /// Waits until `/metrics` has a number.
+    /// Waits until `/metrics` reaches a value.
     #[track_caller]
     pub fn comes_to(&self, line: &str, number: u64) {
         wait_until(&format!("{line} {number}"), || self.counts(line) == number);
@@ -136,7 +136,7 @@ impl Server {
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
     }
 
-    /// The exit code, once it has ended.
+    /// Waits for the exit code.
     #[track_caller]
     pub fn ends(&mut self) -> i32 {
         let mut status = None;
@@ -148,18 +148,18 @@ impl Server {
         status.unwrap().code().unwrap_or(-1)
     }
 
-    /// A connection; those that are asked for one after the other are taken in that order.
+    /// Opens a connection. The service accepts connections in the order of these calls.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
-    /// The answer to these bytes on a connection of their own.
+    /// Sends these bytes on a new connection and returns the reply.
     #[track_caller]
     pub fn sends(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect();
-        // A server that refuses need not read all.
+        // A server that refuses may not read everything.
         let _ = stream.write_all(bytes);
         read(&mut stream)
             .unwrap_or_else(|| panic!("no answer to {}", String::from_utf8_lossy(&bytes[..bytes.len().min(200)])))
@@ -175,18 +175,18 @@ impl Server {
         self.sends(&request(path, body.to_string().as_bytes()))
     }
 
-    /// Waits until a request is taken, after more connections were open than may be.
+    /// Waits until a request is accepted, after the limit on connections was exceeded.
     #[track_caller]
     pub fn has_room_again(&self) {
         wait_until("room for a request", || self.get("/health").status == 200);
     }
 
-    /// Sends a request but for its last three bytes, whose body is being read now.
+    /// Sends a request except for its last three bytes, and returns when the server reads the body.
     #[track_caller]
     pub fn begins(&self, bytes: &[u8]) -> TcpStream {
         let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
         let mut stream = self.connect();
-        // The server sends 100 Continue once it reads the body.
+        // The server sends 100 Continue when it starts to read the body.
         stream.write_all(&[&bytes[..at], b"\r\nExpect: 100-continue\r\n\r\n"].concat()).unwrap();
         let mut told = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
         stream.read_exact(&mut told).unwrap();
@@ -195,7 +195,7 @@ impl Server {
         stream
     }
 
-    /// The answer's JSON, which must be a success.
+    /// Posts JSON and returns the JSON of the reply, which must be a success.
     #[track_caller]
     pub fn asks(&self, path: &str, body: &Value) -> Value {
         let reply = self.post(path, body);
@@ -203,7 +203,7 @@ impl Server {
         reply.json()
     }
 
-    /// That a request is refused, with this status and kind.
+    /// Asserts that a request is rejected with this status and kind.
     #[track_caller]
     pub fn refuses(&self, path: &str, body: &Value, status: u16, kind: &str) -> Reply {
         self.post(path, body).is(status, kind)
@@ -217,7 +217,7 @@ impl Drop for Server {
     }
 }
 
-/// A request as bytes.
+/// The bytes of a request.
 pub fn request(path: &str, body: &[u8]) -> Vec<u8> {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -226,7 +226,7 @@ pub fn request(path: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// One answer from a connection that may be kept; nothing if it ends before.
+/// Reads one reply from a connection that may be kept alive; `None` if it is closed first.
 pub fn read(stream: &mut TcpStream) -> Option<Reply> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
@@ -255,7 +255,7 @@ pub fn read(stream: &mut TcpStream) -> Option<Reply> {
     }
 }
 
-/// Whether nothing has been answered yet.
+/// Returns `true` if nothing has been received yet.
 pub fn is_silent(stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     let found = stream.peek(&mut [0]);

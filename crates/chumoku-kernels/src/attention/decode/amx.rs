@@ -1,4 +1,5 @@
-//! Scores in tiles: rows of bf16 keys are a left operand as they lie, with the queries on the right.
+//! Scores in AMX tiles: rows of bf16 keys are the left-hand operand in place, and the queries are the right-hand
+//! operand.
 
 use super::{DecodeChunk, TileProducts};
 use crate::attention::engine::{SCORE_STRIDE, SourceMatrix};
@@ -15,7 +16,7 @@ impl BlockMultiplierOp for DecodeChunk<'_> {
     }
 }
 
-/// Of widths that are whole steps.
+/// Tile products for widths that are whole steps.
 #[derive(Clone, Copy)]
 struct AmxProducts<'a> {
     bf16: Bf16,
@@ -24,7 +25,7 @@ struct AmxProducts<'a> {
 }
 
 impl TileProducts for AmxProducts<'_> {
-    /// For each 16 rows a tile for each step.
+    /// One tile per step for each 16 rows.
     fn size(self, rows: usize, dim: usize) -> usize {
         rows.div_ceil(16) * (dim / STEP_DEPTH) * TILE_BYTES
     }
@@ -37,8 +38,8 @@ impl TileProducts for AmxProducts<'_> {
                 let data = queries.element_ptr(first, step * STEP_DEPTH).cast();
                 let count = (queries.rows() - first).min(16);
                 let source = copy::Bf16Source { data, outer: queries.stride(), inner: 1, count, depth: STEP_DEPTH };
-                // SAFETY: the part is `count` rows and a step of columns of the queries; the caller promises room for their
-                // tiles, of which this is one.
+                // SAFETY: the source is `count` rows and one step of columns of the queries. The caller promises space
+                // for their tiles, and this is one of them.
                 unsafe { self.bf16.copy_tile(source, TileLayout::Pairs, to.add((tile * steps + step) * TILE_BYTES)) };
             }
         }
@@ -54,9 +55,10 @@ impl TileProducts for AmxProducts<'_> {
         let done = keys.rows() / IN_PLACE_ROWS * IN_PLACE_ROWS;
         for first in (0..done).step_by(IN_PLACE_ROWS) {
             for (tile, scores) in scores.chunks_exact_mut(16 * SCORE_STRIDE).enumerate().take(rows.div_ceil(16)) {
-                // SAFETY: the caller promises packed queries, of which this tile's steps are a part. Of the keys the
-                // rows `first..first + IN_PLACE` exist, since `done` is rounded down. The sums have room for
-                // IN_PLACE rows of 16. The chunk is 16 rows of STRIDE scores, and `first + 16 · part + 16` at most KEYS.
+                // SAFETY: the caller promises packed queries, and this tile's steps are part of them. The key rows
+                // `first..first + IN_PLACE_ROWS` exist because `done` is rounded down. The sums have space for
+                // IN_PLACE_ROWS rows of 16. The chunk is 16 rows of SCORE_STRIDE scores, and `first + 16 · part + 16`
+                // is at most KEY_BLOCK.
                 unsafe {
                     let b = queries.add(tile * steps * TILE_BYTES);
                     tiles.multiply_in_place(

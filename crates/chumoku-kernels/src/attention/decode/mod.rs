@@ -1,14 +1,14 @@
-//! One query against many keys, as a language model decodes.
+//! Decoding: attention of one query over many keys.
 //!
-//! Reading keys and values once should be all the time it takes. A few rows of queries would leave blocks nearly empty
-//! and packing would cost more than the products, so rows of keys and values are read where they lie, by all the query
-//! heads that share them. Tasks are chunks of the keys, so that threads share the work of a single head, and the sums of
-//! chunks are added in their order.
+//! Decoding should take no longer than one pass over keys and values in memory. A few query rows would leave blocks
+//! nearly empty, and packing would cost more than the products. Rows of keys and values are therefore read in place, by
+//! all query heads that share them. Tasks are chunks of keys, so threads can share the work of a single head. The chunk
+//! results are merged in order.
 //!
 //! # Files
 //!
-//! - `tiles`: scores of bf16 keys in tiles
-//! - `vectors`: scores and value sums in vectors
+//! - `amx`: scores of bf16 keys in AMX tiles
+//! - `vectors`: scores and value sums in vector registers
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -30,26 +30,26 @@ use crate::threads::{SharedMut, for_each};
 use std::ops::Range;
 use vectors::{KeyValueRows, Prefetch, PvVectors, QkVectors};
 
-/// Keys of a chunk. Results depend on it.
+/// Keys in a chunk. Results depend on it.
 const CHUNK: usize = 4 * KEY_BLOCK;
 
-/// Bytes of keys and values beyond which they are asked for in advance: more than the cores' own caches hold.
+/// Keys and values of more than this many bytes are prefetched: they exceed the private caches of the cores.
 const PREFETCH_BYTES: usize = 1 << 20;
 
-/// The keys that the query of sequence `s` sees, in chunks.
+/// Splits the keys that the query of sequence `s` sees into chunks.
 fn key_chunks(args: &AttentionParams<f32>, s: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let seen = args.visible_keys(s, 0);
     let first = if seen.is_empty() { seen.end } else { seen.start / CHUNK * CHUNK };
     (first..seen.end).step_by(CHUNK).map(move |start| seen.start.max(start)..seen.end.min(start + CHUNK))
 }
 
-/// Whether scores are computed in tiles: of bf16 keys, whose rows are whole steps.
+/// Returns whether scores are computed in tiles, which needs bf16 keys whose rows are whole steps.
 fn has_tiles(args: &AnyAttention) -> bool {
     const STEP: usize = 32;
     matches!(args.key.data, DtypeSlice::Bf16(_)) && args.query.dim().is_multiple_of(STEP) && isa::active() == Isa::Amx
 }
 
-/// What `args` runs on, if every sequence has one query.
+/// Describes the kernel for `args`, if every sequence has one query.
 pub(super) fn explain(args: &AnyAttention) -> Option<AttentionPlan> {
     let sequences = args.query.layout.sequence_count();
     if sequences == 0 || !(0..sequences).all(|s| args.is_decode_step(s)) {
@@ -64,11 +64,11 @@ pub(super) fn explain(args: &AnyAttention) -> Option<AttentionPlan> {
         terms: usize::from(has_tiles),
         tasks: chunks.sum::<usize>() * args.key.layout.heads,
         scratch_bytes: args.group_size() * (args.query.dim() + 16 + SCORE_STRIDE) * 4,
-        reason: "each sequence has one query: the keys are shared among tasks, and keys and values read where they lie",
+        reason: "each sequence has one query: tasks share the keys, and keys and values are read in place",
     })
 }
 
-/// Some keys of one sequence and head.
+/// A range of keys of one sequence and head.
 struct KeyChunk {
     sequence: usize,
     key_head: usize,
@@ -82,15 +82,15 @@ struct DecodeHead {
     chunks: Range<usize>,
 }
 
-/// What the softmax of a query gathered from a chunk, beside its sums.
+/// The softmax state of a query after one chunk, without its value sums.
 #[derive(Clone, Copy)]
 struct ChunkState {
     state: OnlineSoftmaxState,
-    /// Whether a score was not finite.
+    /// True if a score was not finite.
     is_nonfinite: bool,
 }
 
-/// The sequences of one query.
+/// Computes attention for the sequences with one query.
 pub(super) fn decode(results: &ForwardResults) {
     let args = results.args;
     let (group, value_dim) = (args.group_size(), args.value.dim());
@@ -121,35 +121,35 @@ pub(super) fn decode(results: &ForwardResults) {
     });
 }
 
-/// A chunk: its scores, their weights, and the weighted values.
+/// One chunk: its scores, their weights and the weighted values.
 struct DecodeChunk<'a> {
     args: &'a AnyAttention<'a>,
     chunk: &'a KeyChunk,
     states: &'a mut [ChunkState],
     sums: &'a mut [f32],
-    /// Whether keys and values come from memory, and are asked for in advance.
+    /// True if keys and values come from main memory and are prefetched.
     prefetches: bool,
 }
 
-/// Products with keys that are faster than in vectors, if there are any.
+/// Optional products with keys that are faster than vectors.
 trait TileProducts: Copy {
-    /// Bytes of packed queries.
+    /// Returns the size of the packed queries in bytes.
     fn size(self, rows: usize, dim: usize) -> usize;
-    /// Packs rows.
+    /// Packs the query rows.
     ///
     /// # Safety
-    /// `to` must be writable for [`Products::size`] of them, and aligned to 64 bytes.
+    /// `to` must be writable for [`TileProducts::size`] bytes, and aligned to 64 bytes.
     unsafe fn pack(self, queries: SourceMatrix<'_>, to: *mut u8);
-    /// Adds products to rows of scores, [`STRIDE`] apart, as many as are whole blocks of 16 queries; returns for how
-    /// many of the first keys.
+    /// Adds products to the rows of `scores`, [`SCORE_STRIDE`] apart, for all blocks of 16 queries. Returns the number
+    /// of keys that it processed, from the first.
     ///
     /// # Safety
-    /// * `queries` must be what [`Products::pack`] wrote of `rows` rows as wide as the keys.
-    /// * There must be at most [`KEYS`] keys.
+    /// * `queries` must be the output of [`TileProducts::pack`] for `rows` rows of the same width as the keys.
+    /// * There must be at most [`KEY_BLOCK`] keys.
     unsafe fn add(self, queries: *const u8, rows: usize, keys: SourceMatrix<'_>, scores: &mut [f32]) -> usize;
 }
 
-/// There are none.
+/// No tile products: everything runs in vectors.
 impl TileProducts for () {
     fn size(self, _: usize, _: usize) -> usize {
         0
@@ -186,7 +186,7 @@ impl DecodeChunk<'_> {
         let DecodeChunk { states, sums, prefetches: is_far, .. } = self;
         let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), states.len());
         let first_head = key_head * group;
-        // Whole vectors, with zeros after the last number; whole tiles of scores.
+        // Rows are padded with zeros to whole vectors, and scores to whole tiles.
         let (width, lines) = (dim.next_multiple_of(16), group.next_multiple_of(16));
         let mut scratch = Scratch::take();
         let [queries, packed, scores] =
@@ -197,12 +197,12 @@ impl DecodeChunk<'_> {
             args.query.read_row((sequence, first_head + i, 0), row);
             rest.fill(0.0);
         }
-        // Of bf16 alone are there products with keys.
+        // Tile products exist only for bf16.
         if let DtypeSlice::Bf16(data) = args.query.data {
             let at = |head: usize| args.query.layout.row_offset(sequence, head, 0);
             let stride = if group > 1 { at(first_head + 1) - at(first_head) } else { 0 };
             let matrix = SourceMatrix::from_slice(&data[at(first_head)..], group, dim, stride);
-            // SAFETY: there is the room asked for, aligned as working memory is.
+            // SAFETY: `packed` has the requested size, and scratch memory is aligned.
             unsafe { products.pack(matrix, packed) };
         }
         for block in blocks {
@@ -214,15 +214,15 @@ impl DecodeChunk<'_> {
                 range: 0..count,
             });
             scores.fill(0.0);
-            // While keys are multiplied, their values are on the way; while values are added, the next keys. All queries pass
-            // over both, the first of them ask.
+            // The values are prefetched while the keys are multiplied, and the next keys while the values are added.
+            // Only the first queries prefetch, because all queries pass over the same rows.
             let values_ahead = Prefetch::new(args.value.data, &value_rows, 0, is_far);
             let keys_ahead = Prefetch::new(args.key.data, &key_rows, KEY_BLOCK, is_far);
             let mut done = 0;
             if let DtypeSlice::Bf16(data) = args.key.data {
                 let matrix = SourceMatrix::from_slice(&data[key_rows.first..], count, dim, key_rows.stride);
-                // SAFETY: `packed` is what was packed of `group` rows as wide as the keys, since queries and keys are of one
-                // type; there are at most KEYS keys.
+                // SAFETY: `packed` holds `group` packed rows as wide as the keys, since queries and keys share one
+                // dtype. There are at most KEY_BLOCK keys.
                 done = unsafe { products.add(packed, group, matrix, scores) };
             }
             if done < count {
@@ -255,7 +255,7 @@ impl DecodeChunk<'_> {
         }
     }
 
-    /// The keys in blocks of at most [`KEYS`].
+    /// Splits the keys into blocks of at most [`KEY_BLOCK`].
     fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let keys = self.chunk.keys.clone();
         (keys.start / KEY_BLOCK * KEY_BLOCK..keys.end)
@@ -265,7 +265,7 @@ impl DecodeChunk<'_> {
 }
 
 impl ChunkState {
-    /// Turns a row of a block of scores into weights, in place; returns what to multiply earlier sums with.
+    /// Turns a row of scores into weights in place. Returns the factor that rescales the earlier sums.
     #[inline(always)]
     fn softmax<S: Simd>(
         &mut self,
@@ -298,11 +298,11 @@ impl ChunkState {
     }
 }
 
-/// Returns whether all of whole vectors of numbers are finite, and so are the differences between them.
+/// Returns whether all values of whole vectors and their differences are finite.
 #[inline(always)]
 fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
     let zero = simd.splat(0.0);
-    // x·0 is 0 for finite x and NaN otherwise, and NaN survives adding.
+    // x·0 is 0 for finite x and NaN otherwise, and NaN survives the additions.
     let mut zeros = zero;
     for x in x.chunks_exact(S::LANES) {
         let x = simd.load(x);
@@ -311,7 +311,7 @@ fn all_finite<S: Simd>(simd: S, x: &[f32]) -> bool {
     simd.sum(zeros) == 0.0
 }
 
-/// The chunks of one sequence and head of keys, to be merged.
+/// The operation that merges the chunks of one sequence and head of keys.
 struct MergeChunks<'a> {
     results: &'a ForwardResults<'a>,
     head: &'a DecodeHead,
@@ -336,7 +336,7 @@ impl SimdOp for MergeChunks<'_> {
                 let of_chunk = simd.sum(simd.load(&part.totals));
                 is_bad |= of_part;
                 state.has_low_scores |= part.has_low_scores;
-                // Where all weights are 0 there is no shift. Not `> 0`: NaN must show.
+                // If all weights are 0, there is no shift. Not `> 0`: NaN must propagate.
                 if of_chunk == 0.0 {
                     continue;
                 }
@@ -348,8 +348,8 @@ impl SimdOp for MergeChunks<'_> {
                 whole.iter_mut().zip(from).for_each(|(to, from)| *to = *to * before + share * from);
             }
             let place = (*sequence, key_head * group + i, 0);
-            // SAFETY: the sequence's only query of this head, which is this task's alone: a task is a head of keys, and each
-            // query head reads one.
+            // SAFETY: this is the only query of the sequence and head. Only this task accesses it, because a task is a
+            // head of keys and each query head reads one of them.
             unsafe { results.finish_query(simd, place, &state, total, is_bad, 1.0, &mut whole) };
         }
     }

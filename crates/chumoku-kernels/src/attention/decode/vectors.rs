@@ -1,4 +1,4 @@
-//! Products in vectors.
+//! Decoding products in vector registers.
 
 use crate::attention::engine::{KEY_BLOCK, SCORE_STRIDE};
 use crate::isa::{Simd, SimdOp, prefetch};
@@ -6,26 +6,27 @@ use crate::low_precision::{DtypeSlice, F32Compute};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Whether sixteen sums fit the registers with their factors: as many as a register tile has, or more. Else eight do.
+/// Returns whether sixteen sums and their factors fit the registers, as many as a register tile has. Otherwise eight
+/// fit.
 pub(super) const fn fits_16_sums<S: Simd>() -> bool {
     S::TILE_ROWS * S::TILE_COLS / S::LANES >= 16
 }
 
-/// Rows of keys or of values among their numbers: row `j` is `width` numbers from `first + j · stride` on.
+/// Rows of keys or values in a slice: row `j` holds `width` values from `first + j · stride`.
 #[derive(Clone, Debug)]
 pub(super) struct KeyValueRows {
     pub(super) first: usize,
     pub(super) stride: usize,
     pub(super) width: usize,
-    /// Those that count.
+    /// The rows to read.
     pub(super) range: Range<usize>,
 }
 
 impl KeyValueRows {
-    /// The rows that count in these numbers.
+    /// Returns pointers to the rows to read in `data`.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// If the rows are outside of `data`.
     #[inline(always)]
     fn pointers<'a, T>(&self, data: &'a [T]) -> RowPointers<'a, T> {
         let &KeyValueRows { first, stride, width, ref range } = self;
@@ -34,7 +35,7 @@ impl KeyValueRows {
     }
 }
 
-/// Rows of a slice, those that count of which may be read.
+/// Pointers to rows of a slice. The rows in the range may be read.
 #[derive(Clone, Copy)]
 struct RowPointers<'a, T> {
     start: *const T,
@@ -43,25 +44,26 @@ struct RowPointers<'a, T> {
 }
 
 impl<T> RowPointers<'_, T> {
-    /// Where row `j` starts.
+    /// Returns the start of row `j`.
     #[inline(always)]
     fn row_ptr(self, j: usize) -> *const T {
         self.start.wrapping_add(j.wrapping_mul(self.stride))
     }
 }
 
-/// Rows that are asked for while others are multiplied, in bytes: a whole block at once would keep the products waiting.
+/// Rows to prefetch while other rows are multiplied. Prefetching a whole block at once would stall the products. Sizes
+/// are in bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Prefetch {
     start: *const u8,
     stride: usize,
     width: usize,
-    /// Whether they are asked for at all.
+    /// True if the rows are prefetched at all.
     is_enabled: bool,
 }
 
 impl Prefetch {
-    /// The rows from `skip` on, which need not be there.
+    /// The rows from `skip` on, which need not exist.
     pub(super) fn new(numbers: DtypeSlice<'_>, rows: &KeyValueRows, skip: usize, is_far: bool) -> Self {
         let start: *const u8 = match numbers {
             DtypeSlice::F32(data) => data.as_ptr().cast(),
@@ -69,13 +71,13 @@ impl Prefetch {
             DtypeSlice::F16(data) => data.as_ptr().cast(),
         };
         let size = numbers.size();
-        // A single row may have any distance from the next.
+        // The stride of a single row may be arbitrary.
         let stride = rows.stride.wrapping_mul(size);
         let start = start.wrapping_add((rows.first * size).wrapping_add(stride.wrapping_mul(skip)));
         Prefetch { start, stride, width: rows.width * size, is_enabled: is_far }
     }
 
-    /// Asks for the cache lines of some rows.
+    /// Prefetches the cache lines of the rows.
     #[inline(always)]
     fn fetch(&self, rows: Range<usize>) {
         if self.is_enabled {
@@ -88,15 +90,15 @@ impl Prefetch {
     }
 }
 
-/// Products of `group` queries with the keys of `rows`: scores in rows of [`STRIDE`].
+/// Products of `group` queries with the keys of `rows`: scores in rows of [`SCORE_STRIDE`].
 pub(super) struct QkVectors<'a, T> {
-    /// (group, width), widths in whole vectors of 16.
+    /// (group, width), padded to whole vectors of 16.
     pub(super) queries: &'a [f32],
     pub(super) group: usize,
     pub(super) data: &'a [T],
     pub(super) rows: KeyValueRows,
     pub(super) scores: &'a mut [f32],
-    /// What the first queries ask for.
+    /// Rows that the first queries prefetch.
     pub(super) prefetch: Prefetch,
 }
 
@@ -110,7 +112,7 @@ impl<T: F32Compute> SimdOp for QkVectors<'_, T> {
         let mut i = 0;
         while i < group {
             let (queries, scores) = (&queries[i * width..], &mut scores[i * SCORE_STRIDE..]);
-            // SAFETY: the rows that count were found to be inside.
+            // SAFETY: `pointers` has checked that the rows of the range are inside of `data`.
             i += unsafe {
                 let range = rows.range.clone();
                 match (group - i, const { fits_16_sums::<S>() }) {
@@ -127,16 +129,16 @@ impl<T: F32Compute> SimdOp for QkVectors<'_, T> {
     }
 }
 
-/// Adds the weighted values of `rows`, at most [`KEYS`], to the sums of `group` queries.
+/// Adds the weighted values of `rows`, at most [`KEY_BLOCK`], to the sums of `group` queries.
 pub(super) struct PvVectors<'a, T> {
-    /// Rows of [`STRIDE`].
+    /// Rows of [`SCORE_STRIDE`].
     pub(super) weights: &'a [f32],
     pub(super) group: usize,
     pub(super) data: &'a [T],
     pub(super) rows: KeyValueRows,
     /// (group, width)
     pub(super) sums: &'a mut [f32],
-    /// What the first queries ask for.
+    /// Rows that the first queries prefetch.
     pub(super) prefetch: Prefetch,
 }
 
@@ -150,7 +152,8 @@ impl<T: F32Compute> SimdOp for PvVectors<'_, T> {
         let mut i = 0;
         while i < group {
             let (weights, sums) = (&weights[i * SCORE_STRIDE..], (&mut sums[i * dim..], dim));
-            // SAFETY: the rows that count were found to be inside, and are at most KEYS.
+            // SAFETY: `pointers` has checked that the rows of the range are inside of `data`, and there are at most
+            // KEY_BLOCK.
             i += unsafe {
                 let range = rows.range.clone();
                 match group - i {
@@ -164,27 +167,27 @@ impl<T: F32Compute> SimdOp for PvVectors<'_, T> {
     }
 }
 
-/// The vector at `from`, of which `count` numbers are there; 0 in the lanes after them.
+/// Loads the first `count` values of a vector from `from`; the other lanes are 0.
 ///
 /// # Safety
-/// `from` must be valid for reading so many, up to a vector.
+/// `from` must be valid for reading `count` values, or a full vector if `count` is larger.
 #[inline(always)]
 unsafe fn load<T: F32Compute, S: Simd>(simd: S, from: *const T, count: usize) -> S::V {
     if count >= S::LANES {
-        // SAFETY: the caller promises `count` numbers up to a vector, and there are as many as that.
+        // SAFETY: the caller promises at least a full vector, because `count` is at least LANES.
         return unsafe { T::load(simd, from) };
     }
     let mut numbers = [0.0; 16];
-    // SAFETY: the caller promises `count` numbers, fewer than a vector.
+    // SAFETY: the caller promises `count` values, fewer than a vector.
     T::widen(unsafe { std::slice::from_raw_parts(from, count) }, &mut numbers[..count]);
     simd.load(&numbers)
 }
 
-/// Products of `QUERIES` queries with the keys of `range`, `KEYS_AT_ONCE` at a time, of which the sums of `IN_REGISTERS` are
-/// made together. Returns `QUERIES`.
+/// Computes the products of `QUERIES` queries with the keys of `range`, `KEYS_AT_ONCE` at a time. The sums of
+/// `IN_REGISTERS` keys are kept in registers together. Returns `QUERIES`.
 ///
 /// # Safety
-/// The rows of `keys` in `range` must be readable for `dim` numbers.
+/// The rows of `keys` in `range` must be readable for `dim` values.
 #[inline(always)]
 unsafe fn qk_dots<
     T: F32Compute,
@@ -204,7 +207,7 @@ unsafe fn qk_dots<
     let width = dim.next_multiple_of(16);
     let queries = &queries[..QUERIES * width];
     for first in range.clone().step_by(KEYS_AT_ONCE) {
-        // Keys after the last one are the last one again.
+        // The last key is repeated to fill the group.
         let rows: [*const T; KEYS_AT_ONCE] = std::array::from_fn(|j| keys.row_ptr((first + j).min(range.end - 1)));
         ahead.fetch(first..first + KEYS_AT_ONCE);
         let mut all = [simd.splat(0.0); 16];
@@ -212,11 +215,12 @@ unsafe fn qk_dots<
             let mut products = [[simd.splat(0.0); IN_REGISTERS]; QUERIES];
             let whole = dim - dim % S::LANES;
             for col in (0..whole).step_by(S::LANES) {
-                // SAFETY: the caller promises rows of `dim`, of which a vector is left; the queries are as wide, in whole vectors.
+                // SAFETY: the caller promises rows of `dim` values, and a full vector remains. The queries have the
+                // same width, padded to whole vectors.
                 unsafe { add_products(simd, rows, (queries, width), col, S::LANES, &mut products) };
             }
             if whole < dim {
-                // SAFETY: as above, where `dim − whole` numbers are left.
+                // SAFETY: as above, with `dim − whole` values left.
                 unsafe { add_products(simd, rows, (queries, width), whole, dim - whole, &mut products) };
             }
             for (i, products) in products.iter().enumerate() {
@@ -232,10 +236,10 @@ unsafe fn qk_dots<
     QUERIES
 }
 
-/// Adds the products of a vector of columns from `col` on, of which the keys have `count`.
+/// Adds the products of one vector of columns from `col`, in which the keys have `count` values.
 ///
 /// # Safety
-/// `rows` must be readable for `count` numbers from `col` on, and `QUERIES` rows of `queries`, `width` apart, for a vector.
+/// `rows` must be readable for `count` values from `col`, and `QUERIES` rows of `queries`, `width` apart, for a vector.
 #[inline(always)]
 unsafe fn add_products<T: F32Compute, S: Simd, const QUERIES: usize, const IN_REGISTERS: usize>(
     simd: S,
@@ -263,7 +267,7 @@ unsafe fn add_products<T: F32Compute, S: Simd, const QUERIES: usize, const IN_RE
 /// Adds the weighted values of the keys of `range` to the sums of `QUERIES` queries. Returns `QUERIES`.
 ///
 /// # Safety
-/// The rows of `values` in `range` must be readable for `dim` numbers, and below [`KEYS`].
+/// The rows of `values` in `range` must be readable for `dim` values, and below [`KEY_BLOCK`].
 #[inline(always)]
 unsafe fn pv_accumulate<T: F32Compute, S: Simd, const QUERIES: usize>(
     simd: S,
@@ -274,15 +278,15 @@ unsafe fn pv_accumulate<T: F32Compute, S: Simd, const QUERIES: usize>(
     ahead: Prefetch,
 ) -> usize {
     let weights = &weights[..(QUERIES - 1) * SCORE_STRIDE + KEY_BLOCK];
-    // So few keys at a time that their rows are still in the nearest cache for the next columns.
+    // Few enough keys that their rows are still in the first-level cache for the next columns.
     const AT_ONCE: usize = 32;
     for first in range.clone().step_by(AT_ONCE) {
         let keys = first..range.end.min(first + AT_ONCE);
         ahead.fetch(first..first + AT_ONCE);
         let mut col = 0;
         while col < dim {
-            // SAFETY: the caller promises the rows of `dim`; `keys` are some of those, below KEYS, and the columns
-            // from `col` on are inside, as is a whole number of vectors where several of them are taken.
+            // SAFETY: the caller promises rows of `dim` values. `keys` are some of these rows, below KEY_BLOCK. The
+            // columns from `col` are in range, and several vectors are taken only if they are whole.
             col += unsafe {
                 if fits_16_sums::<S>() && col + 4 * S::LANES <= dim {
                     pv_columns::<T, S, QUERIES, 4>(simd, weights, values, keys.clone(), sums, dim, col)
@@ -297,12 +301,12 @@ unsafe fn pv_accumulate<T: F32Compute, S: Simd, const QUERIES: usize>(
     QUERIES
 }
 
-/// As [`weigh`], of `VECTORS` vectors of columns. Returns the number of columns.
+/// [`pv_accumulate`] for `VECTORS` vectors of columns. Returns the number of columns.
 ///
 /// # Safety
-/// * The rows of `values` for `keys`, which must be below [`KEYS`], must be readable for `dim` numbers.
-/// * `weights` must hold `QUERIES − 1` rows of [`STRIDE`] and [`KEYS`] more.
-/// * `col` must be below `dim`, and `VECTORS` vectors from there on end within `dim` or `VECTORS` be 1.
+/// * The rows of `values` for `keys`, which must be below [`KEY_BLOCK`], must be readable for `dim` values.
+/// * `weights` must hold `QUERIES − 1` rows of [`SCORE_STRIDE`] and [`KEY_BLOCK`] more.
+/// * `col` must be below `dim`. Either `VECTORS` vectors from there must end within `dim`, or `VECTORS` must be 1.
 #[inline(always)]
 unsafe fn pv_columns<T: F32Compute, S: Simd, const QUERIES: usize, const VECTORS: usize>(
     simd: S,
@@ -320,13 +324,13 @@ unsafe fn pv_columns<T: F32Compute, S: Simd, const QUERIES: usize, const VECTORS
             *sum = simd.load_up_to(&sums[i * dim + col..][v * S::LANES..count], 0.0);
         }
     }
-    // Several vectors are whole, which need not be asked at every key.
+    // Several vectors are always whole, so only a single vector needs the check for each key.
     let left = if VECTORS > 1 { S::LANES } else { count };
     for j in keys {
         let row = values.row_ptr(j);
         let mut value = [simd.splat(0.0); VECTORS];
-        // SAFETY: the caller promises the row of key `j`, of which `left` numbers are left at each vector, and weights up to
-        // `(QUERIES − 1) · STRIDE + KEYS`, below which `i · STRIDE + j` stays.
+        // SAFETY: the caller promises the row of key `j`, with `left` values at each vector. It also promises weights
+        // up to `(QUERIES − 1) · SCORE_STRIDE + KEY_BLOCK`, and `i · SCORE_STRIDE + j` stays below that.
         unsafe {
             for (v, value) in value.iter_mut().enumerate() {
                 *value = load(simd, row.add(col + v * S::LANES), left);

@@ -1,8 +1,8 @@
-//! AMX: tiles of bf16 numbers whose products are added up in f32.
+//! AMX: tiles of bf16 values whose products are accumulated in f32.
 //!
-//! A tile register holds 16 rows of 64 bytes. One instruction multiplies a tile of 16 × 32 numbers with one of
-//! 32 × 16 and adds the result to 16 × 16 sums. Stable Rust has no intrinsics for it, so the instructions stand here as
-//! inline assembly; each block loads, multiplies and stores, and leaves nothing in tile registers for the next.
+//! A tile register holds 16 rows of 64 bytes. One instruction multiplies a tile of 16 × 32 values by one of 32 × 16 and
+//! adds the result to 16 × 16 sums. Stable Rust has no intrinsics for AMX, so this file uses inline assembly. Each
+//! block loads, multiplies and stores, and leaves nothing in tile registers for the next.
 
 use super::BlockProduct;
 use std::arch::asm;
@@ -10,22 +10,23 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// Rows that [`Tiles::rows_in_place`] multiplies: four tiles.
+/// Rows that [`TileRegisters::multiply_in_place`] multiplies: four tiles.
 pub(crate) const IN_PLACE_ROWS: usize = 64;
 
-/// The token of AMX with bf16: the processor has it, and the system lets this process use it.
+/// Token that proves AMX with bf16: the processor supports it, and the system permits it for this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Amx(());
 
 impl Amx {
-    /// The token, if processor and system have it. Asks Linux for the permission that tile data need.
+    /// Returns the token, if processor and system support AMX. Requests the permission for tile data from Linux.
     pub(super) fn new() -> Option<Self> {
         static ALLOWED: OnceLock<bool> = OnceLock::new();
         ALLOWED.get_or_init(|| is_supported() && is_permitted()).then_some(Amx(()))
     }
 
-    /// Sets up this thread's tile registers until the guard is dropped. Guards may overlap, as where a task that holds one
-    /// waits for others and its thread takes up one of them: the registers stay set up until the last is dropped.
+    /// Configures this thread's tile registers until the guard is dropped. Guards may overlap: a task with a guard may
+    /// wait, and its thread may run another task with its own guard meanwhile. The registers stay configured until the
+    /// last guard is dropped.
     pub(super) fn tile_registers(self) -> TileRegisters {
         let tiles = TileRegisters { _guard: Guard::new(release), not_send: PhantomData };
         if Guard::count() == 1 {
@@ -34,12 +35,13 @@ impl Amx {
         tiles
     }
 
-    /// Sets up this thread's tile registers.
+    /// Configures this thread's tile registers.
     fn configure(self) {
         #[repr(align(64))]
         struct Config([u8; 64]);
         let mut config = Config([0; 64]);
-        // Palette 1; eight tiles, each of 64 bytes (a little-endian u16 each from byte 16) and 16 rows (from byte 48).
+        // Palette 1; eight tiles with 64 bytes per row (a little-endian u16 each from byte 16) and 16 rows (from byte
+        // 48).
         config.0[0] = 1;
         for tile in 0..8 {
             config.0[16 + 2 * tile] = 64;
@@ -50,14 +52,14 @@ impl Amx {
     }
 }
 
-/// Gives this thread's tile registers back.
+/// Releases this thread's tile registers.
 fn release() {
-    // SAFETY: this is only called when the last `Tiles` of this thread goes, and the first one existed only where AMX may
-    // be used; nothing is kept in tile registers between blocks.
+    // SAFETY: this is called only when the last guard of this thread is dropped, and the first one exists only if AMX
+    // may be used. Nothing is kept in tile registers between blocks.
     unsafe { asm!("tilerelease", options(nostack, preserves_flags)) };
 }
 
-/// CPUID: AMX tiles with BF16; XCR0: the system saves all of their state.
+/// Checks CPUID for AMX tiles with BF16, and XCR0 for an operating system that saves all tile state.
 fn is_supported() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     if __cpuid(0).eax < 7 || __cpuid(1).ecx & (1 << 27) == 0 {
@@ -66,13 +68,13 @@ fn is_supported() -> bool {
     let (bf16, tile) = (1 << 22, 1 << 24);
     let features = __cpuid_count(7, 0).edx;
     let (low, _high): (u32, u32);
-    // SAFETY: CPUID has just shown OSXSAVE, with which XGETBV exists.
+    // SAFETY: CPUID has just reported OSXSAVE, which implies XGETBV.
     unsafe { asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _high, options(nomem, nostack, preserves_flags)) };
     let tile_state = 0b11 << 17;
     features & (bf16 | tile) == (bf16 | tile) && low & tile_state == tile_state
 }
 
-/// Asks the system for the right to use tile data. A hypervisor may show AMX while the system refuses.
+/// Requests permission to use tile data. A hypervisor may report AMX although the system refuses it.
 fn is_permitted() -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -80,7 +82,7 @@ fn is_permitted() -> bool {
         const ARCH_REQ_XCOMP_PERM: usize = 0x1023;
         const XFEATURE_XTILEDATA: usize = 18;
         let answer: isize;
-        // SAFETY: this system call reads two numbers and touches no memory of ours.
+        // SAFETY: this system call reads two numbers and does not touch our memory.
         unsafe {
             asm!(
                 "syscall",
@@ -98,7 +100,7 @@ fn is_permitted() -> bool {
     false
 }
 
-/// Tile registers that are set up in this thread (so it is not `Send`), as long as this lives.
+/// Tile registers of this thread that stay configured while this value lives. It is therefore not `Send`.
 #[derive(Debug)]
 pub(crate) struct TileRegisters {
     _guard: Guard,
@@ -106,11 +108,11 @@ pub(crate) struct TileRegisters {
 }
 
 thread_local! {
-    /// Guards of this thread that live.
+    /// Number of live guards of this thread.
     static GUARDS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One of the guards of this thread; the last to go calls a function.
+/// A guard of this thread; the last one to be dropped calls a function.
 #[derive(Debug)]
 struct Guard(fn());
 
@@ -120,7 +122,7 @@ impl Guard {
         Guard(last)
     }
 
-    /// How many there are in this thread.
+    /// Returns the number of guards of this thread.
     fn count() -> usize {
         GUARDS.get()
     }
@@ -135,7 +137,7 @@ impl Drop for Guard {
     }
 }
 
-/// The assembly of a block: `$products` is the body of a step.
+/// The assembly of a block. `$products` is the body of a step.
 macro_rules! block {
     ($block:expr, $bytes:expr, $($products:expr),+ $(,)?) => {{
         let block: BlockProduct = $block;
@@ -197,7 +199,7 @@ macro_rules! load_b {
     };
 }
 
-/// Multiplies what is loaded.
+/// Multiplies the loaded tiles.
 macro_rules! multiply {
     () => {
         "tdpbf16ps tmm0, tmm4, tmm6\ntdpbf16ps tmm1, tmm4, tmm7\ntdpbf16ps tmm2, tmm5, tmm6\ntdpbf16ps tmm3, tmm5, tmm7"
@@ -205,15 +207,15 @@ macro_rules! multiply {
 }
 
 impl TileRegisters {
-    /// Computes a [`BlockProduct`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
-    /// counted from 1 and 1 (so 1, 3 or 6 of them).
+    /// Computes a [`BlockProduct`] of panels with `TERMS` terms. It multiplies terms i and j with i + j ≤ `TERMS` + 1,
+    /// counted from 1, which are 1, 3 or 6 products.
     ///
     /// # Safety
-    /// The panels must hold `steps` steps; `c` must be writable (and initialised when accumulating) for 32 rows of 32,
-    /// and not overlap the panels.
+    /// The panels must hold `steps` steps. `c` must be writable for 32 rows of 32, initialized if the block
+    /// accumulates, and not overlap the panels.
     #[inline(always)]
     pub(super) unsafe fn block<const TERMS: usize>(&self, block: BlockProduct) {
-        // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
+        // SAFETY: `self` proves that the registers are configured. The caller promises the memory.
         unsafe {
             match TERMS {
                 1 => block!(block, "2048", load_a!("0"), load_b!("0"), multiply!()),
@@ -252,11 +254,12 @@ impl TileRegisters {
         }
     }
 
-    /// `c = a · b` for [`IN_PLACE`] rows of `a`, which are bf16 and read where they lie: `stride` bytes apart, `steps`
-    /// steps of 32 numbers. `b` holds a tile for each step; `c` gets rows of 16.
+    /// Computes `c = a · b` for [`IN_PLACE_ROWS`] rows of bf16 that are read in place: `stride` bytes apart, `steps`
+    /// steps of 32 values. `b` holds a tile for each step. `c` receives rows of 16.
     ///
     /// # Safety
-    /// The rows must be readable, `b` hold `steps` tiles, and `c` be writable for 16 · [`IN_PLACE`] numbers.
+    /// The rows must be readable, `b` must hold `steps` tiles, and `c` must be writable for 16 · [`IN_PLACE_ROWS`]
+    /// values.
     #[inline(always)]
     pub(crate) unsafe fn multiply_in_place(
         &self,
@@ -266,7 +269,7 @@ impl TileRegisters {
         b: *const u8,
         c: *mut f32,
     ) {
-        // SAFETY: the registers are set up, as `self` proves; the caller promises the memory.
+        // SAFETY: `self` proves that the registers are configured. The caller promises the memory.
         unsafe {
             asm!(
                 "tilezero tmm0",
@@ -317,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_guard_releases_whatever_the_order() {
+    fn last_guard_releases_in_any_drop_order() {
         thread_local! {
             static RELEASED: Cell<usize> = const { Cell::new(0) };
         }
@@ -334,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn tiles_stay_set_up_while_a_guard_lives() {
+    fn tiles_stay_configured_while_a_guard_lives() {
         #[repr(align(64))]
         struct Panel([u16; 32 * STEP_DEPTH]);
         let Some(amx) = Amx::new() else {
             eprintln!("SKIPPED: this machine has no AMX");
             return;
         };
-        // 1 as bf16, in every place: each sum is the depth.
+        // 1 as bf16 everywhere: each sum is the depth.
         let ones = Panel([0x3F80; 32 * STEP_DEPTH]);
         let product = |tiles: &TileRegisters| {
             let mut c = [0.0f32; BLOCK_SIDE * BLOCK_SIDE];
@@ -364,7 +367,7 @@ mod tests {
         let inner = amx.tile_registers();
         assert_eq!(product(&inner), [STEP_DEPTH as f32; BLOCK_SIDE * BLOCK_SIDE]);
         drop(inner);
-        // Without tiles this would be an illegal instruction.
+        // Without configured tiles this would be an illegal instruction.
         assert_eq!(product(&outer), [STEP_DEPTH as f32; BLOCK_SIDE * BLOCK_SIDE]);
         let later = amx.tile_registers();
         drop(outer);

@@ -1,22 +1,22 @@
-//! bf16 numbers, laid out as tiles.
+//! bf16 values copied into the layout of tiles.
 
 use super::split::TileLayout;
 use super::{Bf16, STEP_DEPTH};
 use crate::isa::avx512::transpose;
 use std::arch::x86_64::*;
 
-/// A part of a matrix of bf16, as [`super::split::Source`]; i or p must lie one after another.
+/// A part of a bf16 matrix, like [`super::split::F32Source`]. Either i or p must be contiguous.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bf16Source {
     /// Element (0, 0).
     pub(crate) data: *const u16,
-    /// Distance of consecutive i.
+    /// Stride of i.
     pub(crate) outer: usize,
-    /// Distance of consecutive p.
+    /// Stride of p.
     pub(crate) inner: usize,
-    /// How many i there are; the tile is filled up with zeros.
+    /// Number of values of i; the rest of the tile is zero.
     pub(crate) count: usize,
-    /// How many p there are; the tile is filled up with zeros.
+    /// Number of values of p; the rest of the tile is zero.
     pub(crate) depth: usize,
 }
 
@@ -31,9 +31,9 @@ impl Bf16 {
         debug_assert!(from.count <= 16 && from.depth <= STEP_DEPTH);
         let mut rows = [_mm512_setzero_si512(); 16];
         let by_i = from.inner == 1;
-        // SAFETY: the caller promises the elements; masks leave out those that are not there.
+        // SAFETY: the caller promises the elements. Masks exclude elements that do not exist.
         unsafe {
-            // Whole tiles in loops of fixed length, which leave the rows in registers.
+            // Loops of fixed length for whole tiles keep the rows in registers.
             if by_i && from.count == 16 && from.depth == STEP_DEPTH {
                 for (i, row) in rows.iter_mut().enumerate() {
                     *row = _mm512_loadu_si512(from.data.add(i * from.outer).cast());
@@ -69,7 +69,7 @@ impl Bf16 {
     }
 }
 
-/// Pairs of numbers: one of `even`, then one of `odd`.
+/// Interleaves pairs of values: one of `even`, then one of `odd`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn interleave(even: __m256i, odd: __m256i) -> __m512i {

@@ -1,15 +1,16 @@
-//! Products of bf16 numbers whose sums are f32: blocks of 32 × 32, multiplied by AMX tiles or, where there are none, by
-//! dot products of pairs in vectors of AVX-512.
+//! Products of bf16 values with f32 sums. Blocks of 32 × 32 are multiplied by AMX tiles or, without AMX, by pairwise
+//! dot products of AVX-512.
 //!
-//! f32 numbers take part as sums of bf16 terms ([`split`]): a product of two terms each drops only the product of the
-//! two small ones, one of three terms each is as good as f32. Both multipliers read the same panels.
+//! f32 values are represented as sums of bf16 terms ([`split`]). A product with two terms each drops only the product
+//! of the two small terms. A product with three terms each is as accurate as f32. Both multipliers read the same
+//! panels.
 //!
 //! # Files
 //!
 //! - `amx`: AMX tiles
-//! - `dots`: dot products of pairs in AVX-512
-//! - `split`: f32 numbers split into bf16 terms
-//! - `take`: bf16 numbers copied into panels
+//! - `copy`: bf16 values copied into panels
+//! - `dots`: pairwise dot products of AVX-512
+//! - `split`: f32 values split into bf16 terms
 
 pub(crate) mod amx;
 pub(crate) mod copy;
@@ -22,12 +23,12 @@ use amx::{Amx, TileRegisters};
 
 /// Bytes of a tile: 16 rows of 64.
 pub(crate) const TILE_BYTES: usize = 1024;
-/// Rows, and columns, of a block of C: two tiles each way.
+/// Rows and columns of a block of C: two tiles in each direction.
 pub(crate) const BLOCK_SIDE: usize = 32;
-/// Depth of a tile: 32 numbers.
+/// Depth of a tile: 32 values.
 pub(crate) const STEP_DEPTH: usize = 32;
 
-/// The token of AVX-512 with BF16, and of AMX where that is in force too.
+/// Token that proves AVX-512 with BF16, and AMX if that is active too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bf16 {
     simd: Avx512,
@@ -35,7 +36,7 @@ pub(crate) struct Bf16 {
 }
 
 impl Bf16 {
-    /// The token, if processor and system have what this instruction set is made of.
+    /// Returns the token, if processor and system support this instruction set.
     pub(crate) fn new(isa: Isa) -> Option<Self> {
         let simd = Avx512::new().filter(|_| is_x86_feature_detected!("avx512bf16"))?;
         match isa {
@@ -45,25 +46,25 @@ impl Bf16 {
         }
     }
 
-    /// The token of the instruction set in force, if products of so many terms are faster with it than in f32. Without
-    /// tiles only those of one term are: a dot product of pairs does twice the work of a fused multiply–add, and two
-    /// terms ask for three of them.
+    /// Returns the token of the active instruction set, if products with this number of terms are faster with it than
+    /// in f32. Without tiles only products of one term are. A pairwise dot product does twice the work of a fused
+    /// multiply–add, but two terms need three products.
     pub(crate) fn if_faster(terms: usize) -> Option<Self> {
         Self::new(super::active()).filter(|bf16| terms == 1 || bf16.amx.is_some())
     }
 
-    /// What multiplies blocks, ready in this thread until it is dropped.
+    /// Prepares the block multiplier of this thread, until it is dropped.
     pub(crate) fn block_multiplier(self) -> BlockMultiplier {
         BlockMultiplier { bf16: self, tiles: self.amx.map(Amx::tile_registers) }
     }
 
-    /// Runs `op` with what multiplies blocks ready.
+    /// Runs `op` with a prepared block multiplier.
     pub(crate) fn run<O: BlockMultiplierOp>(self, op: O) {
         let blocks = self.block_multiplier();
         self.run_with(&blocks, op);
     }
 
-    /// The same with blocks that are at hand.
+    /// Runs `op` with an existing block multiplier.
     #[inline(always)]
     pub(crate) fn run_with<O: BlockMultiplierOp>(self, blocks: &BlockMultiplier, op: O) {
         // SAFETY: the token proves AVX-512 with BF16.
@@ -71,23 +72,23 @@ impl Bf16 {
     }
 }
 
-/// What runs on blocks.
+/// An operation that multiplies blocks.
 pub(crate) trait BlockMultiplierOp {
-    /// The body; implementations are `#[inline(always)]`.
+    /// Runs the body. Implementations are `#[inline(always)]`.
     fn eval(self, bf16: Bf16, simd: Avx512, blocks: &BlockMultiplier);
 }
 
-/// A function of its own wherever it is called, so that what several callers run is compiled once.
+/// Runs `op` as a separate function, so that operations with several callers are compiled once.
 ///
 /// # Safety
-/// The processor must have the features named.
+/// The processor must support the enabled features.
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma")]
 unsafe fn entry<O: BlockMultiplierOp>(bf16: Bf16, blocks: &BlockMultiplier, op: O) {
     op.eval(bf16, bf16.simd, blocks);
 }
 
-/// What multiplies blocks in this thread: tiles that are set up, else vectors.
+/// The block multiplier of this thread: configured tiles, or vectors.
 #[derive(Debug)]
 pub(crate) struct BlockMultiplier {
     bf16: Bf16,
@@ -95,37 +96,38 @@ pub(crate) struct BlockMultiplier {
 }
 
 impl BlockMultiplier {
-    /// Computes a [`BlockProduct`] of panels of `TERMS` terms: of the products of terms i and j those with i + j ≤ `TERMS`,
-    /// counted from 1 and 1 (so 1, 3 or 6 of them).
+    /// Computes a [`BlockProduct`] of panels with `TERMS` terms. It multiplies terms i and j with i + j ≤ `TERMS` + 1,
+    /// counted from 1, which are 1, 3 or 6 products.
     ///
     /// # Safety
     /// * The panels must hold `steps` steps and be aligned to 64 bytes.
-    /// * `c` must be writable, and hold numbers where it is added to, for 32 rows of 32, and not overlap the panels.
+    /// * `c` must be writable for 32 rows of 32, initialized if it is added to, and not overlap the panels.
     #[inline(always)]
     pub(crate) unsafe fn block<const TERMS: usize>(&self, block: BlockProduct) {
-        // SAFETY: both ask for what the caller promises here; the token proves AVX-512 with BF16.
+        // SAFETY: both require what the caller promises here. The token proves AVX-512 with BF16.
         unsafe {
             match &self.tiles {
                 Some(tiles) => tiles.block::<TERMS>(block),
                 None if TERMS == 1 => self.bf16.dots(block),
-                None => unreachable!("without tiles, more terms than one are not worth it: see `Bf16::worth`"),
+                None => unreachable!("without tiles only one term is supported: see `Bf16::if_faster`"),
             }
         }
     }
 
-    /// The tiles, where they are what multiplies.
+    /// Returns the tiles, if they are the multiplier.
     pub(crate) fn tiles(&self) -> Option<&TileRegisters> {
         self.tiles.as_ref()
     }
 }
 
-/// The product of one block: `C (+)= Σ_steps A·B`, C of 32 × 32 f32.
+/// The product of one block: `C (+)= Σ_steps A·B`, with C of 32 × 32 f32.
 ///
-/// Panels hold for each step the tiles of both halves, term by term: `[step][term][half]`, `TILE` bytes each. A tile of
-/// A holds 16 rows of 32 numbers; one of B holds, as 16 rows of 16 pairs, the numbers `(2r, c)` and `(2r + 1, c)`.
+/// Panels hold the tiles of both halves for each step, term by term: `[step][term][half]`, `TILE_BYTES` bytes each. A
+/// tile of A holds 16 rows of 32 values. A tile of B holds 16 rows of 16 pairs, each pair with the values `(2r, c)` and
+/// `(2r + 1, c)`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockProduct {
-    /// Steps of 32 numbers.
+    /// Steps of 32 values.
     pub(crate) steps: usize,
     /// The panel of A.
     pub(crate) a: *const u8,
@@ -133,10 +135,10 @@ pub(crate) struct BlockProduct {
     pub(crate) b: *const u8,
     /// The result: 32 rows of 32.
     pub(crate) c: *mut f32,
-    /// Distance of the rows of `c`, in elements.
+    /// Stride of the rows of `c`, in elements.
     pub(crate) c_stride: usize,
-    /// Rows that are wanted, at most 32. The others may be computed or left as they are.
+    /// Number of required rows, at most 32. The others may be computed or left unchanged.
     pub(crate) rows: usize,
-    /// Whether `c` is added to rather than overwritten.
+    /// True if products are added to `c` instead of overwriting it.
     pub(crate) accumulate: bool,
 }

@@ -1,40 +1,40 @@
-//! f32 numbers as sums of bf16 terms, laid out as tiles.
+//! f32 values as sums of bf16 terms in the layout of tiles.
 //!
-//! Each term is what the ones before left over, rounded to bf16: two terms keep 16 bits of the 24, three keep all.
+//! Each term is the remainder of the previous ones, rounded to bf16. Two terms keep 16 of the 24 bits, three keep all.
 
 use super::{Bf16, STEP_DEPTH, TILE_BYTES};
 use crate::isa::avx512::transpose;
 use std::arch::x86_64::*;
 
-/// A part of a matrix whose element `(i, p)` is `data[i · outer + p · inner]`: 16 i and 32 p at most, from `data` on.
+/// A part of a matrix whose element `(i, p)` is `data[i · outer + p · inner]`, with at most 16 values of i and 32 of p.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct F32Source {
     /// Element (0, 0).
     pub(crate) data: *const f32,
-    /// Distance of consecutive i.
+    /// Stride of i.
     pub(crate) outer: usize,
-    /// Distance of consecutive p.
+    /// Stride of p.
     pub(crate) inner: usize,
-    /// How many i there are; the tile is filled up with zeros.
+    /// Number of values of i; the rest of the tile is zero.
     pub(crate) count: usize,
-    /// How many p there are; the tile is filled up with zeros.
+    /// Number of values of p; the rest of the tile is zero.
     pub(crate) depth: usize,
 }
 
-/// How a tile is to lie.
+/// The layout of a tile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TileLayout {
-    /// As the first operand: a row for each i, with its 32 p.
+    /// LHS layout: a row for each i, with its 32 values of p.
     Rows,
-    /// As the second operand: a row for each two p, with a pair of them for each i.
+    /// RHS layout: a row for each two p, with one pair for each i.
     Pairs,
 }
 
 impl Bf16 {
-    /// Writes the `TERMS` tiles of a part, `apart` bytes from one another.
+    /// Writes the `TERMS` tiles of a part, `term_stride` bytes apart.
     ///
-    /// NaN gives NaN in the first term. An infinite number, or one that rounds to infinity as bf16 (from 3.39e38), gives
-    /// infinity in the first term and NaN or infinity in the others, so it shows in whatever it is multiplied with.
+    /// NaN gives NaN in the first term. An infinite value, or one that rounds to infinity as bf16 (from 3.39e38), gives
+    /// infinity in the first term and NaN or infinity in the others. It therefore propagates to every product.
     ///
     /// # Safety
     /// All elements of `from` must be readable, and each tile at `to` writable and aligned to 64 bytes.
@@ -42,7 +42,7 @@ impl Bf16 {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
     pub(crate) unsafe fn split<const TERMS: usize>(self, from: F32Source, lay: TileLayout, to: *mut u8, apart: usize) {
         debug_assert!(from.count <= 16 && from.depth <= STEP_DEPTH);
-        // SAFETY: the caller promises the elements, of which masks leave out those that are not there, and the tiles.
+        // SAFETY: the caller promises the elements and the tiles. Masks exclude elements that do not exist.
         unsafe {
             if from.inner == 1 || from.outer != 1 {
                 let (low, high) = (lane_mask(from.depth.min(16)), lane_mask(from.depth.saturating_sub(16)));
@@ -79,11 +79,11 @@ impl Bf16 {
 }
 
 impl Bf16 {
-    /// Splits two consecutive p of `count` i into row `pair` of the tiles of panels of 32 i, `panel` bytes apart, laid
-    /// out as [`Lay::Pairs`]. Absent rows are 0.
+    /// Splits two consecutive p of `count` values of i into row `pair` of the tiles. The panels of 32 i are `panel`
+    /// bytes apart, in the layout [`TileLayout::Pairs`]. Missing rows are 0.
     ///
     /// # Safety
-    /// The rows must hold `count` numbers; the panels' tiles from `to` on must be writable and aligned to 64 bytes.
+    /// The rows must hold `count` values. The panels' tiles from `to` on must be writable and aligned to 64 bytes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
     pub(crate) unsafe fn split_pair<const TERMS: usize>(
@@ -96,7 +96,7 @@ impl Bf16 {
     ) {
         for first in (0..count.next_multiple_of(2 * 16)).step_by(16) {
             let there = lane_mask(count.saturating_sub(first));
-            // SAFETY: masks leave out what is beyond the rows; the caller promises the tiles.
+            // SAFETY: masks exclude elements beyond the rows. The caller promises the tiles.
             unsafe {
                 let (mut a, mut b) = (_mm512_setzero_ps(), _mm512_setzero_ps());
                 if let Some(row) = rows[0] {
@@ -111,19 +111,19 @@ impl Bf16 {
         }
     }
 
-    /// Transposes a tile as 16 × 16 pairs: [`Lay::Pairs`] to [`Lay::Rows`] and back.
+    /// Transposes a tile of 16 × 16 pairs, from [`TileLayout::Pairs`] to [`TileLayout::Rows`] or back.
     ///
     /// # Safety
-    /// The tile must hold numbers, be writable, and be aligned to 64 bytes.
+    /// The tile must be initialized, writable, and aligned to 64 bytes.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(crate) unsafe fn transpose(self, tile: *mut u8) {
-        // SAFETY: the caller promises the tile, the only one where there is one term, and that it holds numbers.
+        // SAFETY: the caller promises an initialized tile, and with one term there is only this tile.
         unsafe { transpose_tiles::<1>(tile, 0) };
     }
 }
 
-/// Writes a row of each term's tile: `a` then `b`, or (`PAIRS`) the numbers of both by turns.
+/// Writes a row of each term's tile: `a` then `b`, or with `PAIRS` the values of both interleaved.
 ///
 /// # Safety
 /// The rows must be writable and aligned to 64 bytes.
@@ -135,7 +135,7 @@ unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m51
         // SAFETY: both are 512 plain bits.
         let packed = unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a)) };
         let (a1, b1) = (low_half(packed), high_half(packed));
-        // By turns: a's numbers in the lower halves, b's in the upper ones.
+        // Interleaved: the values of a in the lower halves, those of b in the upper ones.
         let by_turns = _mm512_or_si512(_mm512_srli_epi32::<16>(_mm512_castps_si512(a1)), _mm512_castps_si512(b1));
         // SAFETY: the caller promises the rows.
         unsafe { _mm512_store_si512(to.add(term * apart).cast(), if PAIRS { by_turns } else { packed }) };
@@ -155,10 +155,10 @@ unsafe fn clear<const TERMS: usize>(to: *mut u8, first: usize, apart: usize) {
     }
 }
 
-/// Transposes each term's tile as 16 × 16 numbers of 32 bits.
+/// Transposes each term's tile as 16 × 16 values of 32 bits.
 ///
 /// # Safety
-/// The tiles must hold numbers, be writable and aligned to 64 bytes.
+/// The tiles must be initialized, writable and aligned to 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn transpose_tiles<const TERMS: usize>(to: *mut u8, apart: usize) {
@@ -179,7 +179,7 @@ unsafe fn transpose_tiles<const TERMS: usize>(to: *mut u8, apart: usize) {
 }
 
 impl Bf16 {
-    /// Writes 32 numbers as `TERMS` rows of bf16 terms, `apart` bytes from one another.
+    /// Writes 32 values as `TERMS` rows of bf16 terms, `term_stride` bytes apart.
     ///
     /// # Safety
     /// Each row at `to` must be writable for 64 bytes and aligned to them.
@@ -199,7 +199,7 @@ impl Bf16 {
 }
 
 impl Bf16 {
-    /// Writes 16 pairs of numbers, one of each vector, as `TERMS` rows of bf16 terms, `apart` bytes from one another.
+    /// Writes 16 pairs with one value of each vector as `TERMS` rows of bf16 terms, `term_stride` bytes apart.
     ///
     /// # Safety
     /// Each row at `to` must be writable for 64 bytes and aligned to them.
@@ -224,7 +224,7 @@ impl Bf16 {
     }
 }
 
-/// 0, 16, 1, 17, …: the halves of a vector of 32, taken in turns.
+/// 0, 16, 1, 17, …: interleaves the halves of a vector of 32.
 const INTERLEAVE: [u16; 32] = {
     let mut order = [0; 32];
     let mut i = 0;
@@ -235,26 +235,26 @@ const INTERLEAVE: [u16; 32] = {
     order
 };
 
-/// The first `n` of sixteen lanes.
+/// Returns the mask of the first `n` of sixteen lanes.
 fn lane_mask(n: usize) -> __mmask16 {
     ((1u32 << n.min(16)) - 1) as __mmask16
 }
 
-/// The lower sixteen bf16 numbers as f32.
+/// Converts the lower sixteen bf16 values to f32.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn low_half(x: __m512i) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(x))))
 }
 
-/// The upper sixteen bf16 numbers as f32.
+/// Converts the upper sixteen bf16 values to f32.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn high_half(x: __m512i) -> __m512 {
     _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64::<1>(x))))
 }
 
-/// Elements `first..first + 16` of a strided row, as far as it goes.
+/// Loads elements `first..first + 16` of a strided row, and 0 beyond its end.
 ///
 /// # Safety
 /// The first `depth` elements must be readable.
@@ -266,11 +266,11 @@ unsafe fn load_strided(row: *const f32, inner: usize, first: usize, depth: usize
         // SAFETY: first + p < depth.
         *lane = unsafe { *row.add((first + p) * inner) };
     }
-    // SAFETY: sixteen values.
+    // SAFETY: the array has sixteen values.
     unsafe { _mm512_loadu_ps(lanes.as_ptr()) }
 }
 
-/// Bytes of the tiles of one step of a panel: two halves of each term.
+/// Returns the size of the tiles of one step of a panel: two halves of each term.
 pub(crate) const fn step_bytes(terms: usize) -> usize {
     2 * terms * TILE_BYTES
 }

@@ -1,4 +1,4 @@
-//! How exact the levels of precision are, and that it does not get worse with length.
+//! Accuracy of the levels of precision, and its independence of the sequence length.
 
 use crate::attention::case::{Case, Data, Results};
 use crate::attention::check::Kind;
@@ -13,13 +13,13 @@ fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
     (error / expected.iter().map(|x| x * x).sum::<f64>()).sqrt()
 }
 
-/// Output and the gradients of query, key and value.
+/// Returns the output and the gradients of query, key and value.
 fn main_parts(results: &Results) -> [&[f64]; 4] {
     [&results.output, &results.d_query, &results.d_key, &results.d_value]
 }
 
 #[test]
-fn each_level_keeps_its_promise() {
+fn each_precision_meets_its_documented_error() {
     let case = Case { seed: 3, ..Case::of(&[(512, 512)], [1, 1], [64, 64]) };
     let data = Data::new(&case);
     let Truth { results: truth, .. } = case.truth(&data);
@@ -38,7 +38,7 @@ fn each_level_keeps_its_promise() {
 }
 
 #[test]
-fn levels_are_the_highest_where_terms_gain_nothing() {
+fn lower_precision_equals_highest_without_bf16_hardware() {
     let case = Case { sinks: true, dropout: 0.2, ..Case::of(&[(100, 300)], [2, 1], [33, 40]) };
     let data = Data::new(&case);
     each_isa(|isa| {
@@ -51,7 +51,7 @@ fn levels_are_the_highest_where_terms_gain_nothing() {
 }
 
 #[test]
-fn errors_of_key_and_value_gradients_do_not_grow_with_length() {
+fn key_and_value_gradient_errors_do_not_grow_with_length() {
     let cases = [64, 512, 4096].map(|queries| {
         let case = Case { seed: 5, ..Case::of(&[(queries, 128)], [1, 1], [64, 64]) };
         let data = Data::new(&case).rounded::<bf16>();
@@ -72,7 +72,7 @@ fn errors_of_key_and_value_gradients_do_not_grow_with_length() {
 }
 
 #[test]
-fn errors_of_the_output_do_not_grow_with_the_keys() {
+fn output_errors_do_not_grow_with_the_number_of_keys() {
     let cases = [256, 4096, 16384].map(|keys| {
         let case = Case { seed: 6, ..Case::of(&[(32, keys)], [1, 1], [64, 64]) };
         let data = Data::new(&case);
@@ -84,13 +84,13 @@ fn errors_of_the_output_do_not_grow_with_the_keys() {
             relative_error(&Kind::F32(Precision::Highest).run(case, data).output, &truth.output)
         });
         println!("{isa}: errors of the output at 256, 4096 and 16384 keys: {errors:?}");
-        // Tiles add up each block of keys apart from the sum of the blocks before.
+        // Tiles add up each block of keys separately before adding it to the sum.
         let most = if isa == Isa::Amx { 4e-7 } else { 8e-7 };
         assert!(errors.iter().all(|&error| error <= most), "{isa}: {errors:?}");
     });
 }
 
-/// A case of the golden file, with the numbers that its seed gives.
+/// Returns a case of the golden file, with the values of its seed.
 fn golden_case(sizes: &[usize]) -> (Case, Data) {
     let [seed, batch, heads, key_heads, queries, keys, dim, value_dim, causal] = sizes[..] else {
         panic!("nine sizes, not {sizes:?}")

@@ -1,14 +1,14 @@
-//! A case of attention, its numbers, and running it.
+//! A test case of attention, its data, and a function that runs it.
 
 use crate::attention::fence::{Fenced, Side};
 use crate::attention::place::{Order, Place, Shape, Written};
 use chumoku_kernels::*;
 use testkit::{GuardedBuffer, Random};
 
-/// Everything that attention can be told.
+/// The options of a call of attention.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// Queries and keys of each sequence.
+    /// Number of queries and keys of each sequence.
     pub(crate) lengths: Vec<(usize, usize)>,
     pub(crate) heads: usize,
     pub(crate) key_heads: usize,
@@ -29,28 +29,28 @@ pub(crate) struct Case {
     pub(crate) seed: u64,
 }
 
-/// How the arrays of a case lie.
+/// The memory layout of the arrays of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// (batch, heads, length, dim), all of them.
     Plain,
     /// (batch, length, heads, dim), all of them.
     RowsFirst,
-    /// Each array in another order, with gaps.
+    /// Each array in a different order, with gaps.
     Mixed,
     Packed,
 }
 
-/// How large scores are, and where.
+/// The magnitude and distribution of the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scores {
-    /// A few at most.
+    /// Small: a few at most.
     Small,
     /// Thousands, so that a running maximum is needed.
     Large,
-    /// The larger the later the key.
+    /// Increasing with the position of the key.
     Growing,
-    /// Far below 0, all of them.
+    /// All far below 0.
     Negative,
 }
 
@@ -61,20 +61,20 @@ pub(crate) struct MaskForm {
     pub(crate) rank: usize,
     /// Axes of size 1: (batch, heads, queries, keys).
     pub(crate) ones: [bool; 4],
-    /// Axes of full size that are read through stride 0.
+    /// Axes of full size with stride 0.
     pub(crate) still: [bool; 4],
     pub(crate) has_gaps: bool,
 }
 
 impl MaskForm {
-    /// A contiguous mask of full shape.
+    /// Returns a contiguous mask of full shape.
     pub(crate) fn full(is_additive: bool) -> Self {
         MaskForm { is_additive, rank: 4, ones: [false; 4], still: [false; 4], has_gaps: false }
     }
 }
 
 impl Case {
-    /// Attention without anything special.
+    /// Creates a case without options.
     pub(crate) fn of(lengths: &[(usize, usize)], [heads, key_heads]: [usize; 2], [dim, value_dim]: [usize; 2]) -> Self {
         let is_dense = lengths.windows(2).all(|pair| pair[0] == pair[1]);
         Case {
@@ -117,12 +117,12 @@ impl Case {
         self.shape(false, self.value_dim)
     }
 
-    /// Keys of sequence `s` that count.
+    /// Returns the number of keys of sequence `s` within its key length.
     pub(crate) fn keys(&self, s: usize) -> usize {
         self.key_lengths.as_ref().map_or(self.lengths[s].1, |lengths| lengths[s])
     }
 
-    /// The shape of the mask and the strides of its four axes, those in front 1 and 0.
+    /// Returns the shape of the mask and the strides of its four axes. Missing axes have size 1 and stride 0.
     pub(crate) fn mask_axes(&self) -> Option<([usize; 4], [usize; 4])> {
         let form = self.mask?;
         let longest = |of: fn(&(usize, usize)) -> usize| self.lengths.iter().map(of).max().unwrap_or(0);
@@ -144,7 +144,7 @@ impl Case {
         Some((shape, strides))
     }
 
-    /// The entry of the mask for a pair, and its place in the mask's gradient.
+    /// Returns the index of a pair in the mask, and in the mask's gradient.
     pub(crate) fn mask_entry(&self, s: usize, h: usize, i: usize, j: usize) -> (usize, usize) {
         let (shape, strides) = self.mask_axes().expect("a mask");
         [s, h, i, j].into_iter().enumerate().fold((0, 0), |(at, place), (axis, index)| {
@@ -170,7 +170,7 @@ impl Case {
     }
 }
 
-/// The numbers of a case, in the tests' order.
+/// The data of a case, in the order of the tests.
 #[derive(Clone, Debug)]
 pub(crate) struct Data {
     pub(crate) query: Vec<f64>,
@@ -178,7 +178,7 @@ pub(crate) struct Data {
     pub(crate) value: Vec<f64>,
     pub(crate) d_output: Vec<f64>,
     pub(crate) d_log_sum_exp: Vec<f64>,
-    /// Entries of the mask as they lie in memory.
+    /// Entries of the mask as stored in memory.
     pub(crate) bias: Vec<f32>,
     pub(crate) allowed: Vec<bool>,
     pub(crate) slopes: Vec<f32>,
@@ -196,7 +196,7 @@ impl Data {
         let mut key = numbers(&case.key(), if case.scores == Scores::Large { size } else { 2.0 });
         let (mut value, d_output) = (numbers(&case.value(), 2.0), numbers(&case.output(), 2.0));
         if case.scores != Scores::Small {
-            // Exact in bf16, so that scores are as exact at every level.
+            // Exact in bf16, so that scores have the same accuracy at every level.
             [&mut query, &mut key].into_iter().flatten().for_each(|x| *x = bf16::round_from(*x).to_f64());
         }
         for (row, (s, _, j)) in case.key().places().enumerate() {
@@ -227,7 +227,7 @@ impl Data {
                 let index: [usize; 4] =
                     std::array::from_fn(|axis| at / shape[axis + 1..].iter().product::<usize>() % shape[axis]);
                 let entry = (0..4).map(|axis| index[axis] * strides[axis]).sum::<usize>();
-                // Some queries see nothing at all.
+                // Some queries see no key at all.
                 allowed[entry] = random.below(4) > 0 && (shape[2] == 1 || index[2] % 7 != 3);
                 bias[entry] = if allowed[entry] { random.number() as f32 * 3.0 } else { f32::NEG_INFINITY };
             }
@@ -235,7 +235,7 @@ impl Data {
         Data { query, key, value, d_output, d_log_sum_exp, bias, allowed, slopes, sinks }
     }
 
-    /// The numbers as `T` holds them.
+    /// Rounds the values to `T`.
     pub(crate) fn rounded<T: Element>(&self) -> Self {
         let mut data = self.clone();
         let Data { query, key, value, d_output, .. } = &mut data;
@@ -244,7 +244,7 @@ impl Data {
     }
 }
 
-/// What attention gives, in the tests' order.
+/// The results of attention, in the order of the tests.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Results {
     pub(crate) output: Vec<f64>,
@@ -265,7 +265,8 @@ impl Results {
     }
 }
 
-/// Runs `case` forward and backward on numbers of type `T`; inputs lie between forbidden pages, outputs between bands.
+/// Runs `case` forward and backward with values of type `T`. Inputs are between inaccessible pages, outputs between
+/// guard bytes.
 pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) -> Results {
     let side = if case.seed.is_multiple_of(4) { Side::Before } else { Side::Behind };
     let orders = case.orders();
@@ -328,7 +329,7 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
 
     let is_packed = query_place.is_packed();
     let order = |s: usize, h: usize, i: usize| {
-        // Where sequences are packed, log-sum-exp is (heads, tokens).
+        // If sequences are packed, the log-sum-exp is (heads, tokens).
         let tokens: usize = case.lengths.iter().map(|l| l.0).sum();
         let before: usize = case.lengths[..s].iter().map(|l| l.0).sum();
         if is_packed { h * tokens + before + i } else { case.query().row(s, h, i) }
@@ -344,7 +345,7 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
     let mut alone = Written::<T>::new(output_place.clone());
     args.forward(alone.view()).unwrap();
     let is_same = alone.take().iter().zip(&output).all(|(a, b)| a.to_bits() == b.to_bits());
-    assert!(is_same, "the output depends on whether log-sum-exp is wanted");
+    assert!(is_same, "the output depends on whether the log-sum-exp is computed");
 
     let mut d_lse = vec![0.0; places.len()];
     places.iter().zip(&data.d_log_sum_exp).for_each(|(&place, &d)| d_lse[place] = d);
@@ -380,7 +381,7 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
     }
 }
 
-/// Where dropout's random numbers come from in every case.
+/// Returns the source of dropout's random numbers in every case.
 pub(crate) fn dropout_random() -> Philox {
     Philox::new(3, 4)
 }

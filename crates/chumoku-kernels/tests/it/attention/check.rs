@@ -1,4 +1,4 @@
-//! Comparing results with the truth.
+//! Comparison of results with the expected ones.
 
 use crate::attention::case::{Case, Data, Results, run};
 use crate::attention::oracle::Truth;
@@ -7,7 +7,7 @@ use chumoku_kernels::*;
 use rayon::prelude::*;
 use testkit::{Random, exhaustive};
 
-/// A type of number and a level of precision.
+/// A dtype and a level of precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     F32(Precision),
@@ -24,8 +24,8 @@ impl Kind {
         Kind::F16,
     ];
 
-    /// The kinds that differ on an instruction set: others are computed in f32 (see
-    /// `accuracy::levels_are_the_highest_where_terms_gain_nothing`).
+    /// Returns the kinds that differ on an instruction set. The others are computed in f32 (see
+    /// `accuracy::lower_precision_equals_highest_without_bf16_hardware`).
     pub(crate) fn on(isa: Isa) -> impl ParallelIterator<Item = Kind> {
         let differs = move |kind: &Kind| match kind {
             Kind::F32(Precision::High) => isa == Isa::Amx,
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// The numbers as its type holds them.
+    /// Rounds the data to its dtype.
     pub(crate) fn rounded(self, data: &Data) -> Data {
         match self {
             Kind::F32(_) => data.rounded::<f32>(),
@@ -52,14 +52,13 @@ impl Kind {
         }
     }
 
-    /// Those of [`Kind::on`] that case `n` of many runs as: all of them where tests are exhaustive, otherwise those of one
-    /// type of number.
+    /// Returns the kinds of [`Kind::on`] for case `n`: all of them in exhaustive tests, otherwise those of one dtype.
     pub(crate) fn turns_on(isa: Isa, n: usize) -> impl ParallelIterator<Item = Kind> {
         let types = types_of(n);
         Kind::on(isa).filter(move |kind| types.contains(&kind.number()))
     }
 
-    /// Which of the types it is: 0 to 2.
+    /// Returns the index of the dtype: 0 to 2.
     fn number(self) -> usize {
         match self {
             Kind::F32(_) => 0,
@@ -68,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// How exact results are.
+    /// Returns the tolerance of the results.
     pub(crate) fn tolerance(self, isa: Isa) -> Tolerance {
         let of = |output, gradient| Tolerance { output, gradient, smallest: TINY, score: 2.5e-7 };
         match self {
@@ -76,31 +75,31 @@ impl Kind {
             Kind::F32(Precision::High) if isa == Isa::Amx => of(2e-5, 4e-5),
             Kind::F32(_) => of(1e-6, 1e-6),
             Kind::Bf16 => of(8e-3, 1e-2),
-            // Near 0 its steps are 2^−24.
+            // f16 has a step of 2^−24 near 0.
             Kind::F16 => Tolerance { smallest: 6e-8, ..of(5e-4, 1e-3) },
         }
     }
 }
 
-/// The errors that results may have.
+/// The tolerances of results.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tolerance {
-    /// Relative, of outputs and log-sum-exp.
+    /// Relative tolerance of outputs and log-sum-exp.
     pub(crate) output: f64,
-    /// Relative, of gradients.
+    /// Relative tolerance of gradients.
     pub(crate) gradient: f64,
-    /// Absolute, of any number.
+    /// Absolute tolerance of any value.
     pub(crate) smallest: f64,
-    /// Relative, of scores: an error in a score is one in the logarithm of its weight.
+    /// Relative tolerance of scores: an error in a score is an error in the logarithm of its weight.
     pub(crate) score: f64,
 }
 
-/// The types of number that case `n` of many is tried in: all where tests are exhaustive, otherwise one of them, drawn.
+/// Returns the dtypes for case `n`: all of them in exhaustive tests, otherwise one, chosen at random.
 fn types_of(n: usize) -> Vec<usize> {
     if exhaustive("chumoku-kernels") { vec![0, 1, 2] } else { vec![Random::new(n as u64).below(3)] }
 }
 
-/// A case with its numbers and the truth about them, for some types.
+/// A case with its data and expected results, for some dtypes.
 pub(crate) struct Expected {
     pub(crate) case: Case,
     pub(crate) of_types: [Option<(Data, Truth)>; 3],
@@ -122,8 +121,8 @@ impl Expected {
         Expected { case, of_types }
     }
 
-    /// Runs the case as `kind` and compares everything; returns the largest share of what is allowed. A type that it is
-    /// not tried in takes nothing.
+    /// Runs the case as `kind` and compares all results. Returns the largest fraction of the tolerance, or 0 for a
+    /// dtype that is not tested.
     fn check(&self, isa: Isa, kind: Kind) -> f64 {
         let Some((data, truth)) = &self.of_types[kind.number()] else { return 0.0 };
         let found = kind.run(&self.case, data);
@@ -132,8 +131,7 @@ impl Expected {
     }
 }
 
-/// Runs every case on every instruction set, as every kind where tests are exhaustive, otherwise as those of one type of
-/// number.
+/// Runs every case on every instruction set. Exhaustive tests cover every kind, others only the kinds of one dtype.
 pub(crate) fn check_all(cases: Vec<Case>) {
     let expected: Vec<Expected> =
         cases.into_par_iter().enumerate().map(|(n, case)| Expected::new(case, &types_of(n))).collect();
@@ -146,23 +144,22 @@ pub(crate) fn check_all(cases: Vec<Case>) {
 }
 
 #[test]
-fn a_few_cases_have_every_type_of_number() {
+fn a_few_cases_cover_every_dtype() {
     let types: std::collections::BTreeSet<usize> = (0..6).flat_map(types_of).collect();
     assert_eq!(types.len(), 3);
 }
 
-/// How much larger than a number its terms may be before its error is measured by them: a small difference of large
-/// numbers has the error of those.
+/// If the terms of a sum are more than this factor larger than the sum, its error is measured relative to the terms.
 const CANCELLATION: f64 = 8.0;
-/// Weights below 2^−126 need not be told from 0.
+/// Weights below 2^−126 need not differ from 0.
 const TINY: f64 = 1e-30;
 
-/// Compares all parts by their relative error in the 2-norm, and every number by the largest.
+/// Compares all parts by their relative error in the 2-norm, and every value relative to the largest.
 ///
 /// # Panics
-/// If something differs by more than `tolerance`.
+/// If a difference exceeds `tolerance`.
 pub(crate) fn compare(what: &dyn Fn() -> String, found: &Results, truth: &Truth, tolerance: Tolerance) -> f64 {
-    // f32 rounds large scores, and low precision their factors (those of very large scores are exact in bf16).
+    // f32 rounds large scores, and low precision rounds their factors (those of very large scores are exact in bf16).
     let rounding = tolerance.score * truth.largest_score;
     let sensitivity = 1.0 + truth.largest_score.min(32.0) / 16.0;
     let mut worst = 0.0f64;
@@ -174,7 +171,7 @@ pub(crate) fn compare(what: &dyn Fn() -> String, found: &Results, truth: &Truth,
             "log_sum_exp" => (tolerance.output, 1.0),
             _ => (tolerance.gradient, 1.0 / CANCELLATION),
         };
-        // The gradient of a sink is a sum over all numbers of the output, each rounded.
+        // The gradient of a sink is a sum over all values of the output, each of them rounded.
         let roundings = if name == "d_sinks" { outputs } else { 1.0 };
         let (relative, smallest) = (relative * sensitivity + rounding, tolerance.smallest * roundings);
         assert_eq!(found.len(), expected.len(), "{name}: {}", what());

@@ -1,11 +1,11 @@
-//! One query: its own kernel, which shares the keys among threads.
+//! Decoding: a single query, whose keys are shared among threads.
 
 use crate::attention::case::{Case, Layout, Scores};
 use crate::attention::check::check_all;
 use chumoku_kernels::Causal;
 
 #[test]
-fn one_query_meets_any_number_of_keys_in_any_grouping() {
+fn decoding_supports_any_number_of_keys_and_any_grouping() {
     let mut cases = Vec::new();
     let keys = [1, 3, 16, 63, 64, 65, 127, 128, 129, 200, 511, 512, 513, 1100];
     let groups = [[1, 1], [2, 1], [3, 1], [4, 2], [5, 1], [7, 1], [16, 1], [17, 1], [34, 2]];
@@ -14,8 +14,8 @@ fn one_query_meets_any_number_of_keys_in_any_grouping() {
     for (n, keys) in keys.into_iter().cycle().take(9 * 14).enumerate() {
         let lengths = [(1, keys), (1, keys)];
         let mut scores = [Scores::Small, Scores::Large, Scores::Growing, Scores::Negative][n / 4 % 4];
-        // Wide scores in the tens of thousands are rounded by more than weights may be off: backward adds them up in
-        // another order than decoding.
+        // Scores in the tens of thousands with wide rows have larger rounding errors than weights tolerate, because the
+        // backward pass adds them up in a different order.
         if dims[n % 7][0] > 64 && scores == Scores::Negative {
             scores = Scores::Small;
         }
@@ -31,21 +31,21 @@ fn one_query_meets_any_number_of_keys_in_any_grouping() {
 }
 
 #[test]
-fn one_query_heeds_windows_biases_and_lengths() {
+fn decoding_applies_windows_biases_and_lengths() {
     let base = Case { d_log_sum_exp: true, ..Case::of(&[(1, 900), (1, 900)], [8, 2], [64, 40]) };
     let window = |left, right, offset| Some((left, right, Causal::Offset(offset)));
     check_all(vec![
         Case { causal: Some(Causal::BottomRight), ..base.clone() },
         Case { causal: Some(Causal::Offset(300)), softcap: Some(3.0), ..base.clone() },
-        // Windows that start and end inside chunks and blocks.
+        // Windows that start and end inside of chunks and blocks.
         Case { window: window(Some(300), Some(2), 700), alibi: true, ..base.clone() },
         Case { window: window(Some(10), None, 515), scores: Scores::Growing, ..base.clone() },
         Case { window: window(Some(70), Some(80), 512), sinks: true, ..base.clone() },
-        // Nothing to see.
+        // No visible keys.
         Case { causal: Some(Causal::Offset(-5)), sinks: true, ..base.clone() },
         Case { key_lengths: Some(vec![0, 517]), softcap: Some(2.0), ..base.clone() },
         Case { key_lengths: Some(vec![64, 130]), alibi: true, scores: Scores::Large, ..base.clone() },
-        // What is left to the kernel of many queries.
+        // A case for the kernel of many queries.
         Case { dropout: 0.3, ..base },
     ]);
 }

@@ -1,4 +1,5 @@
-//! The same numbers give the same bytes, whatever the number of threads and whatever else is computed with them.
+//! Determinism: the same values give the same bytes, for any number of threads and independent of the rest of the
+//! batch.
 
 use crate::attention::case::{Case, Data, Layout, MaskForm, Results, Scores};
 use crate::attention::check::Kind;
@@ -8,12 +9,12 @@ use rayon::prelude::*;
 use testkit::exhaustive;
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn results_do_not_depend_on_threads() {
     let causal = Some(Causal::BottomRight);
     let form = |ones| Some(MaskForm { ones, ..MaskForm::full(true) });
     let base = Case { sinks: true, d_log_sum_exp: true, ..Case::of(&[(130, 150); 2], [8, 4], [16, 24]) };
     let cases = [
-        // One head, whose keys are shared among threads; a few; many.
+        // One head, whose keys are shared among threads; a few heads; many heads.
         Case { causal, ..Case::of(&[(100, 2300)], [1, 1], [24, 16]) },
         // One query, whose keys are shared among threads.
         Case { causal, sinks: true, ..Case::of(&[(1, 2100)], [4, 1], [32, 16]) },
@@ -48,7 +49,7 @@ fn assert_same(what: &str, found: &Results, expected: &Results) {
     }
 }
 
-/// Sequence `s` of a case, alone.
+/// Extracts sequence `s` of a case.
 fn alone(case: &Case, data: &Data, s: usize) -> (Case, Data) {
     let mut case_alone = Case { lengths: vec![case.lengths[s]], ..case.clone() };
     case_alone.key_lengths = case.key_lengths.as_ref().map(|lengths| vec![lengths[s]]);
@@ -65,7 +66,7 @@ fn alone(case: &Case, data: &Data, s: usize) -> (Case, Data) {
 }
 
 #[test]
-fn a_sequence_does_not_depend_on_its_neighbours() {
+fn sequences_do_not_depend_on_each_other() {
     let causal = Some(Causal::BottomRight);
     let form = Some(MaskForm { ones: [true, false, false, false], ..MaskForm::full(false) });
     let base = Case { d_log_sum_exp: true, ..Case::of(&[(61, 290); 5], [4, 2], [20, 33]) };
@@ -105,10 +106,10 @@ fn a_sequence_does_not_depend_on_its_neighbours() {
 }
 
 #[test]
-fn a_query_does_not_depend_on_the_other_queries() {
+fn queries_do_not_depend_on_each_other() {
     let base = Case::of(&[(150, 290)], [2, 1], [20, 33]);
-    // The same case for all queries and, with its diagonal moved, for two neighbours. (One alone is decoded, which adds
-    // up in another order.)
+    // The same case for all queries and, with a shifted diagonal, for two adjacent ones. (A single query is decoded,
+    // which adds in a different order.)
     type Make = fn(Case, i64) -> Case;
     let makes: [(&str, Make); 5] = [
         ("all keys", |case, _| case),

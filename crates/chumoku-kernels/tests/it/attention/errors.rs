@@ -1,4 +1,4 @@
-//! Arguments that do not fit are refused with an error that names them; nothing panics.
+//! Invalid arguments are rejected with an error that names them, and nothing panics.
 
 use chumoku_kernels::*;
 use std::fmt::Debug;
@@ -14,7 +14,7 @@ fn refused<T: Debug>(result: Result<T>, argument: &str) {
     assert!(error.to_string().starts_with(argument) && error.to_string().contains("expected"), "{error}");
 }
 
-/// Enough numbers for every view here.
+/// Enough values for every view in this file.
 const NUMBERS: [f32; 4096] = [0.5; 4096];
 
 fn view(shape: [usize; 4]) -> Heads<'static, f32> {
@@ -26,17 +26,17 @@ fn attention() -> Attention<'static, f32> {
     Attention::new(view([2, 4, 3, 6]), view([2, 2, 5, 6]), view([2, 2, 5, 7]))
 }
 
-/// Runs forward into an output of the right shape.
+/// Runs the forward pass with an output of the right shape.
 fn forward(args: Attention<'_, f32>) -> Result<()> {
     args.forward(HeadsMut::bhld(&mut [0.0; 2 * 4 * 3 * 7], [2, 4, 3, 7]).unwrap())
 }
 
-/// Runs backward with everything of the right shape.
+/// Runs the backward pass with arguments of the right shapes.
 fn backward(args: Attention<'_, f32>) -> Result<()> {
     backward_with(args, |_, _| {})
 }
 
-/// Runs backward after `change` has changed what goes in or where results go.
+/// Runs the backward pass after `change` has modified its inputs or outputs.
 fn backward_with(
     args: Attention<'_, f32>,
     change: impl for<'a> FnOnce(&mut BackwardInputs<'a, f32>, &mut Gradients<'a, f32>),
@@ -59,7 +59,7 @@ fn backward_with(
     args.backward(saved, gradients)
 }
 
-/// Both passes must refuse.
+/// Checks that both passes return an error.
 #[track_caller]
 fn both_refuse(args: Attention<'_, f32>, argument: &str) {
     refused(forward(args), argument);
@@ -67,7 +67,7 @@ fn both_refuse(args: Attention<'_, f32>, argument: &str) {
 }
 
 #[test]
-fn what_fits_is_taken() {
+fn valid_arguments_are_accepted() {
     forward(attention()).unwrap();
     backward(attention()).unwrap();
 }
@@ -92,7 +92,7 @@ fn shapes_of_queries_keys_and_values_must_match() {
 }
 
 #[test]
-fn numbers_must_be_in_their_range() {
+fn options_must_be_in_range() {
     for scale in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
         both_refuse(attention().scale(scale), "attention: scale");
     }
@@ -110,7 +110,7 @@ fn numbers_must_be_in_their_range() {
 }
 
 #[test]
-fn there_is_a_slope_and_a_sink_for_each_query_head_and_a_length_for_each_sequence() {
+fn slopes_sinks_and_lengths_must_match_heads_and_sequences() {
     for len in [0, 2, 3, 5] {
         both_refuse(attention().alibi(&NUMBERS[..len]), "attention: alibi");
         both_refuse(attention().sinks(&NUMBERS[..len]), "attention: sinks");
@@ -146,7 +146,7 @@ fn masks_must_broadcast() {
         let size = shape.iter().product();
         forward(attention().mask(Mask::Boolean(MaskView::new(&allowed[..size], shape).unwrap()))).unwrap();
     }
-    // Views without sequences have lengths all the same.
+    // Views without sequences still have lengths.
     let none = Attention::new(view([0, 4, 3, 6]), view([0, 2, 5, 6]), view([0, 2, 5, 7]));
     for (shape, fits) in [
         (&[0, 4, 3, 5][..], true),
@@ -162,7 +162,7 @@ fn masks_must_broadcast() {
         let result = args.forward(HeadsMut::bhld(&mut [], [0, 4, 3, 7]).unwrap());
         if fits { result.unwrap() } else { refused(result, "attention: mask") }
     }
-    // Packed sequences read a corner of a mask, which must hold the longest.
+    // Packed sequences read a corner of a mask, which must cover the longest.
     let packed = |offsets, heads, dim| Heads::packed(&NUMBERS, offsets, heads, dim, heads * dim).unwrap();
     let args = Attention::new(packed(&[0, 2, 5], 1, 4), packed(&[0, 6, 7], 1, 4), packed(&[0, 6, 7], 1, 4));
     for (shape, fits) in [([3, 6], true), ([9, 9], true), ([2, 6], false), ([3, 5], false)] {
@@ -174,7 +174,7 @@ fn masks_must_broadcast() {
 }
 
 #[test]
-fn masks_must_lie_in_their_memory() {
+fn masks_must_be_in_bounds() {
     let huge = usize::MAX;
     refused(MaskView::new(&NUMBERS, &[1, 1, 1, 1, 4096]), "attention: mask");
     refused(MaskView::new(&NUMBERS[..14], &[3, 5]), "attention: mask");
@@ -193,7 +193,7 @@ fn masks_must_lie_in_their_memory() {
 }
 
 #[test]
-fn views_must_lie_in_their_memory() {
+fn views_must_be_in_bounds() {
     let (read, written, huge) = ("attention: view", "attention: view to write", usize::MAX);
     for (len, shape, strides) in [
         (119, [2, 3, 4, 5], [60, 20, 5]),
@@ -235,12 +235,12 @@ fn views_must_lie_in_their_memory() {
         refused(Heads::packed(&NUMBERS[..len], offsets, heads, dim, stride), read);
         refused(HeadsMut::packed(&mut numbers[..len], offsets, heads, dim, stride), written);
     }
-    // The last row need not be followed by a gap.
+    // No gap needs to follow the last row.
     Heads::strided(&NUMBERS[..6 * 20 + 3 * 7 + 5], [2, 2, 4, 5], [6 * 20 - 40, 40, 7]).unwrap();
 }
 
 #[test]
-fn rows_that_are_written_must_not_overlap() {
+fn writable_rows_must_not_overlap() {
     let written = "attention: view to write";
     let mut numbers = NUMBERS;
     for (shape, strides) in [
@@ -260,7 +260,7 @@ fn rows_that_are_written_must_not_overlap() {
 }
 
 #[test]
-fn results_must_have_room() {
+fn result_buffers_must_match() {
     let mut numbers = NUMBERS;
     for shape in [[1, 4, 3, 7], [2, 2, 3, 7], [2, 4, 4, 7], [2, 4, 3, 6]] {
         refused(attention().forward(HeadsMut::bhld(&mut numbers, shape).unwrap()), "attention: output");
@@ -295,7 +295,7 @@ fn results_must_have_room() {
 }
 
 #[test]
-fn gradients_of_masks_and_sinks_need_masks_and_sinks() {
+fn mask_and_sink_gradients_require_masks_and_sinks() {
     let leaked = |len: usize| Some(Vec::leak(vec![0.0f32; len]));
     let mask = |args, len| backward_with(args, |_, d| d.mask = leaked(len));
     let sinks = |args, len| backward_with(args, |_, d| d.sinks = leaked(len));
@@ -305,7 +305,7 @@ fn gradients_of_masks_and_sinks_need_masks_and_sinks() {
     let additive = attention().mask(Mask::Additive(MaskView::new(&NUMBERS[..15], &[3, 5]).unwrap()));
     refused(mask(additive, 14), "attention: d_mask");
     mask(additive, 15).unwrap();
-    // Without sequences the gradient of a mask is 0, however long the views say they are.
+    // Without sequences the gradient of a mask is 0, for any lengths of the views.
     let many = usize::MAX / 2;
     for (rows, keys, strides) in [(3, 5, [0, 0, 5, 1]), (many, 0, [0, 0, 1, 1])] {
         let views = [[0, 1, rows, 6], [0, 1, keys, 6], [0, 1, keys, 7], [0, 1, rows, 7]];
@@ -330,8 +330,8 @@ fn gradients_of_masks_and_sinks_need_masks_and_sinks() {
 }
 
 #[test]
-fn sizes_that_overflow_are_refused() {
-    // One row of numbers seen as more rows than can be counted.
+fn overflowing_sizes_are_rejected() {
+    // One row of values viewed as more rows than fit in usize.
     let many = |shape| Heads::strided(&NUMBERS, shape, [0, 0, 0]).unwrap();
     let half = usize::MAX / 2;
     let args = Attention::new(many([half, 4, 2, 6]), many([half, 2, 5, 6]), many([half, 2, 5, 7]));
@@ -342,7 +342,7 @@ fn sizes_that_overflow_are_refused() {
 }
 
 #[test]
-fn weights_are_those_of_a_sequence_and_head_that_exist() {
+fn weights_require_an_existing_sequence_and_head() {
     attention().weights(1, 3).unwrap();
     refused(attention().weights(2, 0), "attention: sequence and head");
     refused(attention().weights(0, 4), "attention: sequence and head");

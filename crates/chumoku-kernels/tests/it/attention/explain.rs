@@ -1,4 +1,4 @@
-//! What a call says that it runs on.
+//! Descriptions of the kernel that a call uses.
 
 use crate::common::each_isa;
 use chumoku_kernels::*;
@@ -11,7 +11,7 @@ fn attention(queries: usize) -> Attention<'static, f32> {
 }
 
 #[test]
-fn the_plan_names_what_runs() {
+fn plan_names_the_kernel() {
     each_isa(|isa| {
         for (precision, terms) in [(Precision::Highest, 3), (Precision::High, 2), (Precision::Medium, 1)] {
             let kernel = match isa {
@@ -33,7 +33,7 @@ fn the_plan_names_what_runs() {
 }
 
 #[test]
-fn one_query_is_decoded_unless_a_mask_or_dropout_forbids() {
+fn single_queries_are_decoded_without_mask_and_dropout() {
     let narrow = [bf16::ONE; 4096];
     let view = |shape| Heads::bhld(&narrow, shape).unwrap();
     let one_of_bf16 = Attention::new(view([1, 4, 1, 32]), view([1, 2, 40, 32]), view([1, 2, 40, 16]));
@@ -53,7 +53,7 @@ fn one_query_is_decoded_unless_a_mask_or_dropout_forbids() {
 }
 
 #[test]
-fn double_precision_is_plain_and_what_does_not_fit_is_refused() {
+fn f64_uses_the_reference_and_invalid_arguments_are_rejected() {
     let numbers = [0.5f64; 64];
     let view = |shape| Heads::bhld(&numbers, shape).unwrap();
     let plan = Attention::new(view([1, 1, 4, 4]), view([1, 1, 4, 4]), view([1, 1, 4, 4])).explain().unwrap();

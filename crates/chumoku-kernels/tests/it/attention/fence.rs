@@ -1,15 +1,15 @@
-//! Numbers between pages that must not be touched: reading beyond them ends the program.
+//! Buffers between inaccessible pages: an access outside of the buffer ends the program.
 
 use std::ops::Deref;
 
-/// At which end of the numbers the forbidden page lies at once; at the other it may be almost a page away.
+/// The end of the buffer that directly touches an inaccessible page. The other end may be almost a page away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Before,
     Behind,
 }
 
-/// A copy of numbers with a forbidden page before and behind, one of them right next to the numbers.
+/// A copy of values between two inaccessible pages, one of them directly adjacent.
 #[cfg(unix)]
 pub(crate) struct Fenced<T> {
     map: *mut libc::c_void,
@@ -21,13 +21,13 @@ pub(crate) struct Fenced<T> {
 #[cfg(unix)]
 impl<T: Copy> Fenced<T> {
     pub(crate) fn new(numbers: &[T], side: Side) -> Self {
-        // SAFETY: asks for a constant of the system.
+        // SAFETY: queries a constant of the system.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("a page size");
         let size = size_of_val(numbers);
         let middle = size.next_multiple_of(page);
         let bytes = middle + 2 * page;
-        // SAFETY: a fresh private mapping; its middle is opened, and the numbers fit there: at its start, which is
-        // aligned to a page, or up to its end, a whole number of T before an address that is.
+        // SAFETY: a new private mapping. Its middle is made accessible, and the values fit there: at its start, which
+        // is page-aligned, or at its end, a whole number of T before a page-aligned address.
         unsafe {
             let (flags, none) = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_NONE);
             let map = libc::mmap(std::ptr::null_mut(), bytes, none, flags, -1, 0);
@@ -47,7 +47,7 @@ impl<T: Copy> Fenced<T> {
 impl<T> Deref for Fenced<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
-        // SAFETY: the numbers were written when this was made, and are unmapped only when it is dropped.
+        // SAFETY: the values were written by the constructor, and are unmapped only on drop.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
@@ -55,12 +55,12 @@ impl<T> Deref for Fenced<T> {
 #[cfg(unix)]
 impl<T> Drop for Fenced<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and no borrow of the numbers outlives it.
+        // SAFETY: this value owns the mapping, and no borrow of the values outlives it.
         unsafe { libc::munmap(self.map, self.bytes) };
     }
 }
 
-/// A plain copy, where there are no pages to forbid.
+/// A plain copy, on systems without page protection.
 #[cfg(not(unix))]
 pub(crate) struct Fenced<T>(Vec<T>);
 

@@ -11,11 +11,11 @@ const DIMS: [usize; 11] = [1, 2, 3, 16, 31, 32, 33, 64, 65, 96, 128];
 const LAYOUTS: [Layout; 4] = [Layout::Plain, Layout::RowsFirst, Layout::Mixed, Layout::Packed];
 
 #[test]
-fn any_number_of_queries_meets_any_number_of_keys() {
+fn any_number_of_queries_and_keys() {
     let mut cases = Vec::new();
     for (at, queries) in LENGTHS.into_iter().enumerate() {
         for (to, keys) in LENGTHS.into_iter().enumerate() {
-            // Every pair of lengths, or every length with two sevenths of the others; widths and layouts take turns.
+            // Every pair of lengths in exhaustive tests, otherwise two sevenths of them. Widths and layouts alternate.
             if !exhaustive("chumoku-kernels") && (5 * at + 3 * to) % 7 > 1 {
                 continue;
             }
@@ -35,7 +35,7 @@ fn any_number_of_queries_meets_any_number_of_keys() {
 }
 
 #[test]
-fn any_width_of_queries_meets_any_width_of_values() {
+fn any_width_of_queries_and_values() {
     let mut cases = Vec::new();
     for (at, dim) in DIMS.into_iter().enumerate() {
         for (to, value_dim) in DIMS.into_iter().enumerate() {
@@ -52,7 +52,7 @@ fn any_width_of_queries_meets_any_width_of_values() {
 }
 
 #[test]
-fn packed_sequences_may_be_of_any_length() {
+fn packed_sequences_of_any_length() {
     let mut cases = Vec::new();
     for (n, lengths) in [
         vec![],
@@ -82,10 +82,10 @@ fn long_sequences_cross_many_blocks() {
     check_all(vec![
         Case { causal: Some(Causal::BottomRight), ..base(&[(1153, 1153)], [1, 1], [16, 16]) },
         base(&[(1153, 130)], [2, 1], [33, 8]),
-        // Enough keys for the chunks that threads share in the backward pass, and for longer ones.
+        // Enough keys for the chunks that threads share in the backward pass, and for longer chunks.
         base(&[(70, 2600)], [2, 2], [8, 12]),
         Case { causal: Some(Causal::BottomRight), ..base(&[(20, 9300)], [2, 1], [8, 8]) },
-        // Query heads of one key head that do not fit a span of the backward pass together.
+        // Query heads of one key head that do not fit a query span of the backward pass together.
         base(&[(401, 90)], [8, 1], [8, 8]),
         Case { layout: Layout::Packed, ..base(&[(1153, 40), (7, 1153)], [3, 1], [5, 3]) },
     ]);

@@ -1,7 +1,7 @@
-//! Scores of any size, up to and beyond the largest f32, against the definition in double precision.
+//! Scores of any size, up to and beyond the largest f32, compared with the definition in double precision.
 //!
-//! Scores are multiples of f32's last digit, so that every order of summation gives the same number. Weights have to be exact
-//! as well: equal scores share the weight, and neighboring numbers are as far apart as in double precision.
+//! Scores are multiples of f32's last digit, so that every summation order gives the same number. Weights must be exact
+//! as well: equal scores get equal weights, and adjacent f32 scores differ as in double precision.
 
 use crate::attention::case::{Case, Data, Layout, MaskForm, Results};
 use crate::attention::check::{self, Kind, compare};
@@ -11,33 +11,34 @@ use chumoku_kernels::*;
 use rayon::prelude::*;
 use testkit::{Random, Tolerance, compare as compare_numbers, to_f64};
 
-/// The powers of two that scores are about. Beyond 127 they are larger than any f32.
+/// The approximate magnitudes of scores, as powers of two. Beyond 127 they exceed any f32.
 const POWERS: [i32; 19] = [0, 6, 12, 15, 18, 20, 23, 24, 26, 28, 30, 31, 33, 40, 62, 100, 122, 130, 200];
 
 /// The distribution of a query's scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spread {
-    /// Within some last digits of one large number, so that many keys share the weight.
+    /// Within a few last digits of one large number, so that many keys share the weight.
     Near,
-    /// Of every size and both signs.
+    /// All magnitudes and both signs.
     Far,
-    /// All far below 0, within some last digits.
+    /// All far below 0, within a few last digits.
     Below,
 }
 
-/// 2^n
+/// Returns 2^n.
 fn power(n: i32) -> f64 {
     f64::from(n).exp2()
 }
 
-/// The numbers of a case with scores of about `2^of`: the sum of one large product and two small ones, its last digits.
+/// Returns the data of a case with scores of about `2^of`: the sum of one large product and two small ones, its last
+/// digits.
 fn data(case: &Case, of: i32, spread: Spread) -> Data {
     let mut data = Data::new(case);
     let mut random = Random::new(case.seed + 1000);
     let scale = case.scale.expect("a power of two");
-    // Half of the power in the queries, half in the keys.
+    // Half of the exponent in the queries, half in the keys.
     let (of_query, of_key) = (of / 2, of - of / 2);
-    // A last digit of 2^of, or ¼ where scores are small.
+    // The last digit of 2^of, or ¼ for small scores.
     let digit = (of - 23).max(-2);
     let (digit_of_query, digit_of_key) = (digit / 2, digit - digit / 2);
     let sign = if spread == Spread::Below { -1.0 } else { 1.0 };
@@ -51,20 +52,20 @@ fn data(case: &Case, of: i32, spread: Spread) -> Data {
         row[0] = large * if is_far { sizes[random.below(4)] } else { 1.0 };
         row[1..3].fill_with(|| (random.below(9) as f64 - 4.0) * digit);
     }
-    // Exact in every type.
+    // Exact in every dtype.
     [&mut data.value, &mut data.d_output].into_iter().flatten().for_each(|x| *x = bf16::round_from(*x).to_f64());
     for (row, (s, _, j)) in case.key().places().enumerate() {
         if j >= case.keys(s) {
             data.key[row * case.dim..][..case.dim].fill(f64::NAN);
         }
     }
-    // A sink among the scores: f32 holds it exactly.
+    // A sink in the range of the scores: f32 represents it exactly.
     let large = sign * power(of.min(120)) * 1.5;
     data.sinks.iter_mut().enumerate().for_each(|(h, sink)| *sink = if h % 2 == 0 { large as f32 } else { 1.0 });
     data
 }
 
-/// Cases for every path: many queries, one query, masks, few queries that see all keys.
+/// Returns cases for every path: many queries, one query, masks, few queries that see all keys.
 fn cases() -> Vec<Case> {
     let scale = Some(0.25);
     let base = Case { scale, d_log_sum_exp: true, ..Case::of(&[(33, 300)], [2, 1], [8, 5]) };
@@ -91,13 +92,13 @@ fn narrow(x: f64) -> f64 {
     if x.is_finite() { f64::from((x as f32).max(f32::MIN)) } else { x }
 }
 
-/// Compares the forward pass strictly, and the backward pass with the tolerance that a rounded log-sum-exp needs.
+/// Compares the forward pass strictly, and the backward pass with the tolerance that a rounded log-sum-exp requires.
 fn check(what: &dyn Fn() -> String, found: &Results, truth: &Truth, tolerance: check::Tolerance) {
     let Truth { results, terms, .. } = truth;
     let with = |results: Results, largest_score: f64| Truth { results, terms: terms.clone(), largest_score };
     let forward = Results { output: found.output.clone(), log_sum_exp: found.log_sum_exp.clone(), ..results.clone() };
     compare(what, &forward, &with(results.clone(), 0.0), tolerance);
-    // From 65,536 on the backward pass does not use the rounded log-sum-exp.
+    // From 65,536 on, the backward pass does not use the rounded log-sum-exp.
     let log_sum_exp = results.log_sum_exp.iter().map(|x| x.abs()).filter(|x| *x <= 65536.0);
     let largest_score = log_sum_exp.fold(0.0, f64::max);
     let backward =
@@ -106,14 +107,14 @@ fn check(what: &dyn Fn() -> String, found: &Results, truth: &Truth, tolerance: c
 }
 
 #[test]
-fn weights_are_exact_however_large_scores_are() {
+fn weights_are_exact_for_scores_of_any_size() {
     let mut all = Vec::new();
     for case in cases() {
         for (n, of) in POWERS.into_iter().enumerate() {
             for spread in [Spread::Near, Spread::Far, Spread::Below] {
                 let case = Case { seed: case.seed + 10 * n as u64, ..case.clone() };
                 let mut data = data(&case, of, spread);
-                // Added numbers would be rounded.
+                // Nonzero biases would be rounded.
                 data.bias.iter_mut().filter(|bias| bias.is_finite()).for_each(|bias| *bias = 0.0);
                 let mut truth = case.truth(&data);
                 truth.results.log_sum_exp.iter_mut().for_each(|x| *x = narrow(*x));
@@ -133,12 +134,12 @@ fn weights_are_exact_however_large_scores_are() {
                 fits.map(run).count()
             })
             .collect();
-        // f16 holds few of them.
+        // f16 represents only a few of them.
         assert!(tried.iter().sum::<usize>() > all.len() / 2, "{isa}");
     });
 }
 
-/// Returns whether a type holds queries and keys exactly, and their gradients at all.
+/// Returns whether a dtype represents queries and keys exactly, and has the range for their gradients.
 fn fits(kind: Kind, data: &Data, truth: &Results) -> bool {
     let rounded = kind.rounded(data);
     let same = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a == b || a.is_nan() && b.is_nan());
@@ -149,7 +150,7 @@ fn fits(kind: Kind, data: &Data, truth: &Results) -> bool {
         && gradients.into_iter().flatten().all(|x| x.abs() < largest)
 }
 
-/// Attention of one head over a few keys of width 1: output, log-sum-exp and weights.
+/// Computes attention of one head over a few keys of width 1. Returns output, log-sum-exp and weights.
 fn small(query: f32, key: &[f32], value: &[f32], scale: f64) -> [Vec<f32>; 3] {
     let (query, n) = ([query; 3], key.len());
     let heads = |x, rows| Heads::bhld(x, [1, 1, rows, 1]).unwrap();
@@ -169,13 +170,13 @@ fn small(query: f32, key: &[f32], value: &[f32], scale: f64) -> [Vec<f32>; 3] {
     one
 }
 
-/// Returns whether two numbers agree to six digits.
+/// Returns whether two values agree to six digits.
 fn near(a: f32, b: f32) -> bool {
     a == b || (a - b).abs() <= 1e-6 * a.abs()
 }
 
 #[test]
-fn the_larger_of_two_large_scores_has_all_the_weight() {
+fn larger_of_two_large_scores_has_all_the_weight() {
     each_isa(|_| {
         for (query, key) in [
             (1e5, [1e5, 5e4]),
@@ -193,7 +194,7 @@ fn the_larger_of_two_large_scores_has_all_the_weight() {
             assert!(near(log_sum_exp[0], expected), "{query} {key:?}: {log_sum_exp:?}");
             let [output, log_sum_exp, weights] = small(-query, &key, &[1.0, 0.0], 1.0);
             assert!(output[0].abs() < 1e-6 && weights == [0.0, 1.0], "{query} {key:?}: {output:?} {weights:?}");
-            // A finite log-sum-exp never becomes −∞, which means nothing to attend to.
+            // A finite log-sum-exp never becomes −∞, which stands for nothing to attend to.
             let expected = ((-f64::from(query) * f64::from(key[1])) as f32).max(f32::MIN);
             assert!(near(log_sum_exp[0], expected), "{query} {key:?}: {log_sum_exp:?}");
         }
@@ -213,8 +214,8 @@ fn large_equal_scores_share_the_weight() {
 }
 
 #[test]
-fn products_that_underflow_are_no_bound_on_scores() {
-    // |q|² is 0 in f32, and the score 1e22.
+fn underflowing_norms_do_not_bound_scores() {
+    // |q|² is 0 in f32, but the score is 1e22.
     each_isa(|_| {
         let [output, log_sum_exp, weights] = small(1e-25, &[1e17, 5e16], &[1.0, 0.0], 1e30);
         assert!(near(output[0], 1.0) && near(log_sum_exp[0], 1e22), "{output:?} {log_sum_exp:?}");
@@ -222,7 +223,7 @@ fn products_that_underflow_are_no_bound_on_scores() {
     });
 }
 
-/// Weights, statistics and the output of a case are of the same scores.
+/// Weights, statistics and the output of a case use the same scores.
 #[test]
 fn statistics_agree_with_the_output() {
     each_isa(|isa| {
@@ -241,7 +242,7 @@ fn statistics(case: &Case, data: &Data, what: &str) {
     let (queries, keys) = case.lengths[0];
     let as_f32 = |x: &[f64]| x.iter().map(|&x| x as f32).collect::<Vec<_>>();
     let (query, key) = (as_f32(&data.query), as_f32(&data.key));
-    // With the unit vectors as values, rows of the output are weights.
+    // With unit vectors as values, the rows of the output are the weights.
     let value: Vec<f32> = (0..keys * keys).map(|at| f32::from(u8::from(at / keys == at % keys))).collect();
     let args = Attention::new(
         Heads::bhld(&query, [1, 1, queries, case.dim]).unwrap(),
@@ -270,7 +271,7 @@ fn statistics(case: &Case, data: &Data, what: &str) {
 }
 
 #[test]
-fn scores_beyond_f32_are_infinite_and_never_forbidden() {
+fn scores_beyond_f32_are_infinite_and_never_masked() {
     each_isa(|_| {
         let large = 70f32.exp2();
         let (query, key) = ([large], [large, -large, 1024.0]);
@@ -288,7 +289,7 @@ fn scores_beyond_f32_are_infinite_and_never_forbidden() {
         assert_eq!(scores(ScoreStage::Scaled), [f32::INFINITY, f32::NEG_INFINITY, 1024.0 * large]);
         assert_eq!(scores(ScoreStage::Masked), [f32::INFINITY, f32::MIN, 1024.0 * large]);
         assert_eq!(scores(ScoreStage::Weights), [1.0, 0.0, 0.0]);
-        // Sums that overflow on the way to a number do not show.
+        // Intermediate sums that overflow do not affect a finite result.
         let (query, key) = ([1e20f32, 1e20, 1.0, 0.0], [1e20f32, -1e20, 2.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
         let args = Attention::new(
             Heads::bhld(&query, [1, 1, 1, 4]).unwrap(),
@@ -315,7 +316,7 @@ fn parts_with_large_scores_merge() {
     each_isa(|_| {
         for query in [1e5f32, 1e9, 1e15, 1e18] {
             let (key, value) = ([query, query / 2.0, query, -query, query, 0.0], [1.0f32, 8.0, 3.0, 8.0, 8.0, 5.0]);
-            // Each part has one key of the largest score.
+            // Each part has one key with the largest score.
             for (keys, expected) in [(4, 2.0), (6, 4.0)] {
                 let parts: Vec<[Vec<f32>; 3]> =
                     (0..keys).step_by(2).map(|j| small(query, &key[j..j + 2], &value[j..j + 2], 1.0)).collect();
@@ -327,7 +328,7 @@ fn parts_with_large_scores_merge() {
     });
 }
 
-/// Output and log-sum-exp of the merged parts.
+/// Returns output and log-sum-exp of the merged parts.
 fn merged<'a>(parts: &'a [[Vec<f32>; 3]]) -> [f32; 2] {
     let part = |part: &'a [Vec<f32>; 3]| PartialAttention {
         output: Heads::bhld(&part[0], [1; 4]).unwrap(),
@@ -356,7 +357,7 @@ fn one_part_beyond_f32_outweighs_the_others_and_two_cannot_be_compared() {
 }
 
 #[test]
-fn a_large_softcap_changes_nothing_small() {
+fn large_softcap_does_not_change_small_scores() {
     // cap · tanh(score / cap) is the score to 1e-8.
     let case = |softcap| Case { softcap, ..Case::of(&[(40, 60)], [2, 1], [16, 8]) };
     each_isa(|isa| {
@@ -372,13 +373,13 @@ fn a_large_softcap_changes_nothing_small() {
 }
 
 #[test]
-fn a_nan_in_a_mask_or_key_shows_beside_large_scores() {
+fn nan_in_a_mask_or_key_propagates_next_to_large_scores() {
     each_isa(|isa| {
         let case = Case { mask: Some(MaskForm::full(true)), ..Case::of(&[(20, 40)], [1, 1], [16, 16]) };
         let mut masked = Data::new(&case);
         let place = masked.bias.iter().position(|bias| bias.is_finite()).unwrap();
         masked.bias[place] = f32::NAN;
-        // One key in forty is NaN, and one score is too large to go without a maximum.
+        // One of forty keys is NaN, and one score is so large that it needs a running maximum.
         let plain = Case { mask: None, ..case.clone() };
         let mut poisoned = Data::new(&plain);
         poisoned.query.iter_mut().for_each(|x| *x *= 32.0);

@@ -1,8 +1,8 @@
-//! Attention on every instruction set this machine has, at every level of precision and for every type of number,
-//! against its definition in double precision.
+//! Attention on every instruction set of this machine, at every level of precision and for every dtype, compared with
+//! its definition in double precision.
 //!
-//! Inputs lie between pages that must not be touched, with NaN in the gaps between rows and in keys that do not count;
-//! outputs start as NaN between guard bands.
+//! Inputs are between inaccessible pages, with NaN in the gaps between rows and in keys beyond the key lengths. Outputs
+//! start as NaN between guard bytes.
 
 mod accuracy;
 mod case;

@@ -1,4 +1,4 @@
-//! Everything that attention can be told, alone and together.
+//! All options of attention, alone and combined.
 
 use crate::attention::case::{Case, Data, Layout, MaskForm, Scores};
 use crate::attention::check::{Kind, check_all, compare};
@@ -8,8 +8,8 @@ use chumoku_kernels::Causal;
 use rayon::prelude::*;
 use testkit::exhaustive;
 
-/// Cases in a few shapes, whose blocks end in different places: every case in every shape where tests are exhaustive,
-/// otherwise each in two of the four, and all pairs of shapes by turns.
+/// Returns cases in four shapes whose blocks end at different positions. Exhaustive tests run every case in every
+/// shape. Otherwise each case runs in two of the four, and the pairs of shapes alternate.
 fn in_every_shape(cases: impl Fn(Case) -> Vec<Case>) -> Vec<Case> {
     let shapes = [
         Case::of(&[(40, 40)], [1, 1], [16, 16]),
@@ -27,7 +27,7 @@ fn in_every_shape(cases: impl Fn(Case) -> Vec<Case>) -> Vec<Case> {
 }
 
 #[test]
-fn causal_masks_take_any_diagonal() {
+fn causal_masks_support_any_diagonal() {
     use Causal::*;
     let offsets = [-1000, -50, -17, -1, 0, 1, 16, 31, 100, 1000, i64::MIN, i64::MAX].map(Offset);
     check_all(in_every_shape(|base| {
@@ -37,7 +37,7 @@ fn causal_masks_take_any_diagonal() {
 }
 
 #[test]
-fn windows_bound_the_left_the_right_or_both() {
+fn windows_limit_either_or_both_sides() {
     use Causal::*;
     check_all(in_every_shape(|base| {
         let mut cases = Vec::new();
@@ -67,7 +67,7 @@ fn windows_bound_the_left_the_right_or_both() {
 }
 
 #[test]
-fn sequences_have_key_lengths_of_their_own() {
+fn key_lengths_differ_per_sequence() {
     check_all(in_every_shape(|base| {
         let mut cases = Vec::new();
         for some in 0..4 {
@@ -89,10 +89,10 @@ fn masks_broadcast_from_any_rank() {
     check_all(in_every_shape(|base| {
         let mut cases = Vec::new();
         for bits in 0..16u32 {
-            // Which axes have size 1: every choice.
+            // All combinations of axes of size 1.
             let ones: [bool; 4] = std::array::from_fn(|axis| bits >> axis & 1 == 1);
             for rank in 0..=4 {
-                // A lower rank says the same for axes in front; take each choice once.
+                // Leading axes are missing in a lower rank, so each combination is tested once.
                 if (0..4 - rank).any(|axis| ones[axis]) {
                     continue;
                 }
@@ -109,7 +109,7 @@ fn masks_broadcast_from_any_rank() {
     }));
 }
 
-/// Options alone and together.
+/// Returns cases with single and combined options.
 pub(crate) fn combinations() -> Vec<Case> {
     in_every_shape(|base| {
         let mask = |is_additive| Some(MaskForm::full(is_additive));
@@ -136,7 +136,7 @@ pub(crate) fn combinations() -> Vec<Case> {
 }
 
 #[test]
-fn scores_may_be_of_any_size() {
+fn scores_of_any_size() {
     check_all(in_every_shape(|base| {
         let mut cases = Vec::new();
         for scores in [Scores::Large, Scores::Growing, Scores::Negative] {
@@ -156,13 +156,13 @@ fn scores_may_be_of_any_size() {
 }
 
 #[test]
-fn options_stand_alone_and_together() {
+fn options_work_alone_and_together() {
     check_all(combinations());
 }
 
 #[test]
-fn the_lowest_number_is_not_minus_infinity() {
-    // Queries whose scores are all very low still attend; those that see anything else do not notice.
+fn lowest_finite_bias_does_not_mask() {
+    // Queries whose scores are all very low still attend. Queries with other scores ignore the low ones.
     let infinity = f32::NEG_INFINITY;
     each_isa(|isa| {
         for low in [f32::MIN, -1e30, -2e29, -1e9] {
@@ -170,7 +170,7 @@ fn the_lowest_number_is_not_minus_infinity() {
                 let case = Case {
                     mask: Some(MaskForm { rank: 2, ..MaskForm::full(true) }),
                     d_log_sum_exp: true,
-                    // All scores are 0, so that adding a low number does not lose anything.
+                    // All scores are 0, so that adding a low bias loses nothing.
                     scale: Some(0.0),
                     sinks,
                     ..Case::of(&[(queries, keys)], [2, 2], [8, 9])
@@ -188,7 +188,7 @@ fn the_lowest_number_is_not_minus_infinity() {
                     let found = kind.run(&case, &data);
                     let truth = case.truth(&kind.rounded(&data));
                     let what = || format!("{isa} {kind:?} {low} {case:?}");
-                    // Log-sum-exp itself is rounded to f32; the weights are plain shares.
+                    // The log-sum-exp itself is rounded to f32; the weights are simple fractions.
                     let truth = Truth { largest_score: 0.0, ..truth };
                     compare(&what, &found, &truth, kind.tolerance(isa));
                 });

@@ -1,10 +1,10 @@
-//! Attention as its definition says it, one pair of query and key at a time, in double precision. It shares nothing with
-//! the crate but the random numbers of dropout.
+//! Attention by its definition, one pair of query and key at a time, in double precision. It shares only the random
+//! numbers of dropout with the crate.
 
 use crate::attention::case::{Case, Data, Results, dropout_random};
 use chumoku_kernels::Causal;
 
-/// Results, and for each number how large the terms are that it is summed from, which bounds what rounding does to it.
+/// Expected results, and for each value the magnitude of the terms in its sum, which bounds its rounding error.
 pub(crate) struct Truth {
     pub(crate) results: Results,
     pub(crate) terms: Results,
@@ -29,7 +29,7 @@ fn add_sizes(to: &mut [f64], factor: f64, from: &[f64]) {
 }
 
 impl Case {
-    /// The key at which query `i` of sequence `s` stands.
+    /// Returns the key position of query `i` of sequence `s`.
     fn diagonal(&self, s: usize, i: usize) -> i128 {
         let form = self.window.map(|window| window.2).or(self.causal).unwrap_or_default();
         let offset = match form {
@@ -40,7 +40,7 @@ impl Case {
         i as i128 + offset
     }
 
-    /// Whether query `i` attends to key `j`.
+    /// Returns whether query `i` attends to key `j`.
     pub(crate) fn sees(&self, data: &Data, (s, h, i): (usize, usize, usize), j: usize) -> bool {
         let (at, key) = (self.diagonal(s, i), j as i128);
         let causal = self.causal.is_none() || key <= at;
@@ -64,7 +64,7 @@ impl Case {
         linear + entry
     }
 
-    /// What dropout multiplies the weight of a pair with.
+    /// Returns the dropout factor of the weight of a pair.
     fn keep(&self, (s, h, i): (usize, usize, usize), j: usize) -> f64 {
         if self.dropout == 0.0 {
             return 1.0;
@@ -77,7 +77,7 @@ impl Case {
         if f64::from(word >> (16 * (i % 2)) & 0xFFFF) < threshold { 0.0 } else { factor }
     }
 
-    /// All results.
+    /// Computes all results.
     pub(crate) fn truth(&self, data: &Data) -> Truth {
         let (dim, value_dim) = (self.dim, self.value_dim);
         let (queries, keys) = (self.query(), self.key());
@@ -137,7 +137,7 @@ impl Case {
             let d_lse = if self.d_log_sum_exp { data.d_log_sum_exp[row] } else { 0.0 };
             let d_weights: Vec<f64> = seen.iter().zip(&kept).map(|(&j, keep)| keep * dot(d_output, value(j))).collect();
             let mean: f64 = weights.iter().zip(&d_weights).map(|(weight, d)| weight * d).sum();
-            // What rounds in d score: its parts, and the weight by as much as its score.
+            // Rounding errors of d score: those of its terms, and that of the weight, which grows with its score.
             let mean_size = dot(
                 &output.iter().map(|x| x.abs()).collect::<Vec<_>>(),
                 &d_output.iter().map(|x| x.abs()).collect::<Vec<_>>(),

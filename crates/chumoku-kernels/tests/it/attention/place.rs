@@ -1,11 +1,10 @@
-//! Where rows lie in memory, by rules of the tests' own.
+//! Memory layouts of rows, with independent index computations.
 
 use crate::attention::fence::{Fenced, Side};
 use chumoku_kernels::{Element, Heads, HeadsMut};
 use testkit::GuardedBuffer;
 
-/// Rows by sequence, head and position. The tests keep their numbers in this order, sequence after sequence, each
-/// (heads, length, dim).
+/// The order of rows in the tests' data: sequence after sequence, each (heads, length, dim).
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) lengths: Vec<usize>,
@@ -22,14 +21,14 @@ impl Shape {
         self.lengths.iter().sum::<usize>() * self.heads
     }
 
-    /// Every (sequence, head, position), in order.
+    /// Iterates over every (sequence, head, position), in order.
     pub(crate) fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> + '_ {
         (0..self.lengths.len())
             .flat_map(move |s| (0..self.heads).flat_map(move |h| (0..self.lengths[s]).map(move |i| (s, h, i))))
     }
 }
 
-/// The order of the axes of one array, and whether numbers lie between the rows.
+/// The order of the axes of one array, and whether it has gaps between the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     HeadsFirst,
@@ -39,7 +38,7 @@ pub(crate) enum Order {
     Packed,
 }
 
-/// An array: its shape, its order, and the first row of each sequence.
+/// The layout of an array: its shape, its order, and the first row of each sequence.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) shape: Shape,
@@ -61,7 +60,7 @@ impl Place {
         self.order == Order::Packed
     }
 
-    /// Distances of sequences, heads and rows.
+    /// Returns the strides of sequences, heads and rows.
     fn strides(&self) -> [usize; 3] {
         let (heads, dim) = (self.shape.heads, self.shape.dim);
         let length = self.shape.lengths.first().copied().unwrap_or(0);
@@ -80,19 +79,19 @@ impl Place {
         }
     }
 
-    /// The first element of a row.
+    /// Returns the offset of the first element of a row.
     fn start(&self, s: usize, h: usize, i: usize) -> usize {
         let [sequence, head, row] = self.strides();
         let i = if self.is_packed() { self.offsets[s] + i } else { i };
         s * sequence + h * head + i * row
     }
 
-    /// Elements up to the end of the last row: not one more.
+    /// Returns the number of elements up to the end of the last row, and no more.
     fn len(&self) -> usize {
         self.shape.places().map(|(s, h, i)| self.start(s, h, i) + self.shape.dim).max().unwrap_or(0)
     }
 
-    /// The numbers, laid out; NaN lies between the rows.
+    /// Copies the values into this layout, with NaN between the rows.
     pub(crate) fn lay<T: Element>(&self, numbers: &[f64], side: Side) -> Fenced<T> {
         let mut data = vec![T::round_from(f64::NAN); self.len()];
         for (at, (s, h, i)) in self.shape.places().enumerate() {
@@ -127,7 +126,7 @@ impl Place {
     }
 }
 
-/// An array to be written: NaN in its rows, a pattern between and around them.
+/// An output array: NaN in its rows, and a pattern between and around them.
 pub(crate) struct Written<T> {
     place: Place,
     guarded: GuardedBuffer<T>,
@@ -147,7 +146,7 @@ impl<T: Element> Written<T> {
         self.place.view_mut(self.guarded.as_mut_slice())
     }
 
-    /// The rows in the tests' order, after checking that nothing else was written.
+    /// Returns the rows in the tests' order, after checking that nothing else was overwritten.
     pub(crate) fn take(self) -> Vec<f64> {
         let (place, mut data) = (self.place, self.guarded.into_checked());
         let mut numbers = Vec::new();
@@ -156,7 +155,7 @@ impl<T: Element> Written<T> {
             numbers.extend(row.iter().map(|x| x.to_f64()));
             row.fill(T::round_from(-1234.0));
         }
-        assert!(data.iter().all(|&x| x == T::round_from(-1234.0)), "written between the rows");
+        assert!(data.iter().all(|&x| x == T::round_from(-1234.0)), "the gap between rows was overwritten");
         numbers
     }
 }

@@ -1,4 +1,4 @@
-//! The plain version, which decides arguments, against the definition and against central differences.
+//! The reference implementation, compared with the definition and with central differences.
 
 use crate::attention::case::{Case, Data, Layout, MaskForm, Results, run};
 use crate::attention::check::{self, compare};
@@ -8,7 +8,7 @@ use chumoku_kernels::*;
 use testkit::{Tolerance, central_difference};
 
 #[test]
-fn the_plain_version_is_the_definition() {
+fn reference_matches_the_definition() {
     let near = check::Tolerance { output: 1e-13, gradient: 1e-13, smallest: 1e-300, score: 1e-15 };
     for case in combinations().into_iter().chain(poison::cases()) {
         let data = Data::new(&case).rounded::<f32>();
@@ -17,7 +17,7 @@ fn the_plain_version_is_the_definition() {
     }
 }
 
-/// Small cases with everything that has a gradient.
+/// Returns small cases that cover everything with a gradient.
 fn small_cases() -> Vec<Case> {
     let base = Case { d_log_sum_exp: true, ..Case::of(&[(3, 4), (3, 4)], [4, 2], [3, 2]) };
     let form = MaskForm { ones: [true, false, false, false], ..MaskForm::full(true) };
@@ -29,16 +29,16 @@ fn small_cases() -> Vec<Case> {
     ]
 }
 
-/// The numbers of the inputs that have gradients, in the order of the gradients among [`Results`].
+/// Returns the inputs that have gradients, in the order of the gradients in [`Results`].
 fn inputs(data: &mut Data) -> [&mut Vec<f64>; 3] {
     [&mut data.query, &mut data.key, &mut data.value]
 }
 
 #[test]
-fn its_gradients_are_those_of_central_differences() {
+fn reference_gradients_match_central_differences() {
     for case in small_cases() {
         let data = Data::new(&case);
-        // Gradients are those of this sum.
+        // The gradients are those of this sum.
         let loss = |data: &Data| {
             let Results { output, log_sum_exp, .. } = run::<f64>(&case, data, Precision::Highest);
             let products = output.iter().zip(&data.d_output).chain(log_sum_exp.iter().zip(&data.d_log_sum_exp));
@@ -58,13 +58,13 @@ fn its_gradients_are_those_of_central_differences() {
             let expected = central_difference(inputs(&mut data.clone())[which], 1e-5, at);
             check(Results::NAMES[2 + which], found.parts()[2 + which], &expected, near);
         }
-        // Masks and sinks are f32 in a case, so that steps must be ones that f32 can take.
+        // Masks and sinks are f32 in a case, so f32 must be able to represent the steps.
         let (step, rough) = (0.5f64.powi(9), Tolerance { relative: 1e-4, absolute: 1e-4 });
         if case.mask.is_some() {
             let bias: Vec<f64> = data.bias.iter().map(|&x| f64::from(x)).collect();
             let at = |x: &[f64]| loss(&Data { bias: x.iter().map(|&x| x as f32).collect(), ..data.clone() });
             let expected = central_difference(&bias, step, at);
-            // A bias of −∞ stays what it is.
+            // A bias of −∞ has no gradient.
             let expected: Vec<f64> =
                 expected.iter().zip(&bias).map(|(d, bias)| if bias.is_finite() { *d } else { 0.0 }).collect();
             check("d_mask", &found.d_mask, &expected, rough);
@@ -78,8 +78,8 @@ fn its_gradients_are_those_of_central_differences() {
 }
 
 #[test]
-fn weights_are_what_values_are_weighted_with() {
-    // With the unit vectors as values, each row of the output is a row of weights.
+fn weights_match_the_output() {
+    // With unit vectors as values, each row of the output is a row of weights.
     let keys = 7;
     let causal = Some(Causal::BottomRight);
     for case in [

@@ -1,4 +1,4 @@
-//! What a query does not see can never matter, whatever it holds; what it sees always shows.
+//! Masked values never affect a result, whatever they are; visible NaN and infinity always propagate.
 
 use crate::attention::case::{Case, Data, Layout, MaskForm, Results, Scores, run};
 use crate::attention::check::Kind;
@@ -10,7 +10,7 @@ use testkit::Random;
 
 type Place = (usize, usize, usize);
 
-/// Rows of the inputs, by number.
+/// Row indices of the inputs.
 #[derive(Clone, Debug, Default)]
 struct Rows {
     queries: Vec<usize>,
@@ -20,7 +20,7 @@ struct Rows {
 }
 
 impl Data {
-    /// The numbers with `bad` in these rows.
+    /// Replaces these rows by `bad`.
     fn poisoned(&self, case: &Case, rows: &Rows, bad: f64) -> Data {
         let mut data = self.clone();
         for (numbers, dim, rows) in [
@@ -35,7 +35,8 @@ impl Data {
     }
 }
 
-/// Which numbers of the results a poisoned row may reach: those of queries that see it, and of what these queries see.
+/// The result rows that a poisoned row may affect: those of queries that see it, and of the keys that these queries
+/// see.
 struct Reached {
     outputs: HashSet<usize>,
     d_queries: HashSet<usize>,
@@ -78,7 +79,7 @@ impl Reached {
         reached
     }
 
-    /// For each part of [`Results`] the rows that are reached, and their width.
+    /// Returns the affected rows of each part of [`Results`], and their width.
     fn parts(&self, case: &Case) -> [(&HashSet<usize>, usize); 7] {
         [
             (&self.outputs, case.value_dim),
@@ -91,8 +92,8 @@ impl Reached {
         ]
     }
 
-    /// Compares results on poisoned numbers with those on clean ones, bit by bit where nothing is reached, and elsewhere
-    /// with what the plain version makes of the poison: not finite in the same places.
+    /// Compares results on poisoned data with clean ones. Unaffected values must be bit-identical. Affected values must
+    /// be non-finite exactly where those of the reference implementation are.
     fn check(&self, what: &str, case: &Case, [found, clean, plain]: [&Results; 3]) {
         let parts = found.parts().into_iter().zip(clean.parts()).zip(plain.parts());
         for (name, (((found, clean), plain), (rows, width))) in
@@ -104,14 +105,14 @@ impl Reached {
                     assert!(same_kind, "{name}[{at}]: expected {plain} for poison, got {found}: {what}");
                 } else {
                     let same = found.to_bits() == clean.to_bits();
-                    assert!(same, "{name}[{at}]: {clean} became {found} by what is not seen: {what}");
+                    assert!(same, "{name}[{at}]: {clean} became {found} by masked values: {what}");
                 }
             }
         }
     }
 }
 
-/// Cases whose masks hide something of everything.
+/// Returns cases whose masks hide some queries, keys and values.
 pub(crate) fn cases() -> Vec<Case> {
     let mask = |is_additive| Some(MaskForm::full(is_additive));
     let wide = |is_additive| Some(MaskForm { ones: [false, false, true, false], ..MaskForm::full(is_additive) });
@@ -131,7 +132,7 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { mask: wide(true), key_lengths: lengths, dropout: 0.3, ..base.clone() },
         Case { scores: Scores::Large, window, ..base.clone() },
         Case { scores: Scores::Growing, mask: mask(true), ..base },
-        // Every query sees every key that counts: rows are not looked at before they are multiplied.
+        // Every query sees every key within the key length: rows are not checked before they are multiplied.
         Case { key_lengths: Some(vec![149, 33]), ..Case::of(&[(70, 150), (70, 150)], [4, 2], [20, 16]) },
         Case {
             layout: Layout::Packed,
@@ -149,7 +150,7 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 #[test]
-fn what_nobody_sees_changes_no_bit() {
+fn masked_values_change_no_bit() {
     each_isa(|isa| {
         cases().into_par_iter().enumerate().for_each(|(n, case)| {
             let data = Data::new(&case);
@@ -163,8 +164,8 @@ fn what_nobody_sees_changes_no_bit() {
             };
             let keys: Vec<usize> = keys.places().filter(unseen).map(|(s, h, j)| keys.row(s, h, j)).collect();
             let queries: Vec<usize> = queries.places().filter(blind).map(|(s, h, i)| queries.row(s, h, i)).collect();
-            assert!(!keys.is_empty() || !queries.is_empty() || case.mask.is_some(), "nothing is hidden: {case:?}");
-            // A sink is seen by all: an upstream gradient that is not finite shows there.
+            assert!(!keys.is_empty() || !queries.is_empty() || case.mask.is_some(), "nothing is masked: {case:?}");
+            // Every query sees the sink: an upstream gradient that is not finite propagates to it.
             let d_outputs = if case.sinks { vec![] } else { queries.clone() };
             let rows = Rows { queries, values: keys.clone(), keys, d_outputs };
             Kind::turns_on(isa, n).for_each(|kind| {
@@ -180,8 +181,8 @@ fn what_nobody_sees_changes_no_bit() {
 }
 
 #[test]
-fn what_somebody_sees_shows_there_and_nowhere_else() {
-    // One poisoned row at a time, with what the plain version makes of it.
+fn visible_nan_propagates_only_to_its_queries() {
+    // One poisoned row at a time, with the results of the reference implementation.
     let mut poisons = Vec::new();
     for case in cases() {
         let data = Data::new(&case);

@@ -1,4 +1,4 @@
-//! Cases that nobody chose.
+//! Randomly generated cases.
 
 use crate::attention::case::{Case, Layout, MaskForm, Scores};
 use crate::attention::check::check_all;
@@ -63,7 +63,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 #[test]
-fn random_cases_agree_with_the_definition() {
+fn random_cases_match_the_definition() {
     let seed = 20251121;
     println!("seed {seed}");
     let config = Config { rng_seed: RngSeed::Fixed(seed), failure_persistence: None, ..Config::default() };

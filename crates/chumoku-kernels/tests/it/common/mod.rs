@@ -1,9 +1,9 @@
-//! What the tests of the kernels share.
+//! Helpers that the kernel tests share.
 
 use chumoku_kernels::{Isa, cap_isa, poison_scratch};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// The instruction set that the process is held at, and how many tests need it to stay so.
+/// The instruction set that the process is locked to, and the number of tests that depend on it.
 struct Held {
     isa: Isa,
     tests: usize,
@@ -16,11 +16,11 @@ fn held() -> MutexGuard<'static, Held> {
     HELD.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Holds the process at one instruction set.
+/// A lock of the process on one instruction set.
 struct Turn(Isa);
 
 impl Turn {
-    /// Takes one of `to_do` out and holds it: the one that other tests hold, or the first once none holds any.
+    /// Takes one of `to_do` and locks it: the one that other tests have locked, or the first if there is none.
     fn take(to_do: &mut Vec<Isa>) -> Turn {
         let mut held = held();
         loop {
@@ -52,8 +52,8 @@ impl Drop for Turn {
 
 /// Runs `test` once for each instruction set, in any order; failures name it.
 ///
-/// Working memory starts as NaN. An instruction set that the machine lacks is named loudly, and `CHUMOKU_REQUIRE_ISA` makes
-/// it a failure. The choice concerns the whole process, so only tests of the same one run side by side.
+/// Scratch memory starts as NaN. Missing instruction sets are reported, and `CHUMOKU_REQUIRE_ISA` turns them into
+/// failures. The instruction set is global to the process, so only tests of the same one run in parallel.
 pub(crate) fn each_isa(mut test: impl FnMut(Isa)) {
     poison_scratch(true);
     let required = std::env::var("CHUMOKU_REQUIRE_ISA").unwrap_or_default();

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 /// The sizes of a [`MultiHeadAttention`](super::MultiHeadAttention) layer.
 #[derive(Clone, Copy, Debug)]
 pub struct MultiHeadAttentionConfig {
-    /// Width of what queries are made from, and of the output.
+    /// Width of the input of queries, and of the output.
     pub d_model: usize,
-    /// Width of what keys are made from.
+    /// Width of the input of keys.
     pub key_width: usize,
-    /// Width of what values are made from.
+    /// Width of the input of values.
     pub value_width: usize,
     /// Number of heads.
     pub num_heads: usize,
@@ -19,71 +19,71 @@ pub struct MultiHeadAttentionConfig {
     pub head_dim: usize,
     /// Width of a head's values, d_v.
     pub value_dim: usize,
-    /// Whether the projections have biases, those that [`AttentionOptions::bias`] leaves them.
+    /// True if the projections have biases, restricted by [`AttentionOptions::bias`].
     pub bias: bool,
-    /// Dropout of the attention weights; hard attention has none.
+    /// Dropout of the attention weights; hard attention ignores it.
     pub dropout: f32,
-    /// Query i sees only the keys 0..=i.
+    /// Causal attention: query i sees only the keys 0..=i.
     pub causal: bool,
-    /// Number of its dropout among those of the model.
+    /// The dropout site of the layer.
     pub site: u32,
-    /// Whatever else attention can be told.
+    /// Other options.
     pub options: AttentionOptions,
 }
 
-/// Variants of attention, in models' configurations: what is left out there is as in the paper.
+/// Variants of attention, in model configurations. Omitted options follow the original paper.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AttentionOptions {
-    /// Heads of keys and values, a divisor of the heads, which share them: grouped queries (Ainslie et al. 2023), or
-    /// multi-query attention (Shazeer 2019) where it is 1. All heads have their own unless it is set.
+    /// Number of key–value heads, a divisor of the number of heads, which share them. This is grouped-query attention
+    /// (Ainslie et al. 2023), or multi-query attention (Shazeer 2019) for 1. By default every head has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_key_heads: Option<usize>,
-    /// A token sees at most so many tokens before it, and, if not causal, after it.
+    /// The attention window: the number of earlier tokens that a token sees and, if not causal, of later ones.
     #[serde(rename = "attention_window", skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
-    /// The inverse temperature β of `softmax(β Q Kᵀ)`; 1/√d_k unless it is set.
+    /// The inverse temperature β of `softmax(β Q Kᵀ)`; 1/√d_k by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
-    /// β is trained: the parameter `beta`, a number for each head that starts at 1, is a factor of the fixed β.
+    /// Trains β: the parameter `beta`, one number per head starting at 1, multiplies the fixed β.
     #[serde(skip_serializing_if = "is_false")]
     pub train_beta: bool,
-    /// Each query takes the value of the one key that it matches best, in training and in use. Gradients are those of
-    /// the straight-through estimator (Bengio, Léonard and Courville 2013): of `hard + soft − constant(soft)` for the
-    /// weights, which is exact for values, and for queries and keys what soft attention would get.
+    /// Hard attention: each query takes the value of its best key, in training and evaluation. Gradients use the
+    /// straight-through estimator (Bengio, Léonard and Courville 2013): weights count as
+    /// `hard + soft − constant(soft)`. This is exact for values; queries and keys get the gradients of soft attention.
     #[serde(skip_serializing_if = "is_false")]
     pub hard_attention: bool,
-    /// The base of rotary positions' angles; 10000 unless it is set.
+    /// The base of the angles of rotary positions; 10000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotary_base: Option<f64>,
-    /// How these angles were slowed down for longer texts.
+    /// The scaling of these angles for longer texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotary_scaling: Option<RotaryScaling>,
-    /// Width of a head; d_model / num_heads unless it is set.
+    /// Width of a head; d_model / num_heads by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<usize>,
-    /// Which projections have biases.
+    /// The projections that have biases.
     #[serde(rename = "attention_bias", skip_serializing_if = "has_all_biases")]
     pub bias: AttentionBias,
-    /// Queries and keys of each head go through an RMS norm with this ε before they are turned; both norms have a weight
-    /// that all heads share (Henry et al. 2020; Qwen3).
+    /// Normalizes the queries and keys of each head by an RMS norm with this ε, before the rotation. Each norm has one
+    /// weight that all heads share (Henry et al. 2020; Qwen3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_norm_epsilon: Option<f64>,
-    /// Where tokens stand: [`PositionKind::Rotary`] and [`PositionKind::Alibi`] work inside self-attention, the others
-    /// are nothing to it. Models set it from their own setting, which is the one that is stored.
+    /// The kind of positions. [`PositionKind::Rotary`] and [`PositionKind::Alibi`] act inside self-attention; it
+    /// ignores the others. Models copy it from their own setting, which is the one in the file.
     #[serde(skip)]
     pub position: PositionKind,
 }
 
-/// Which projections of attention have biases.
+/// The projections of attention that have biases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AttentionBias {
-    /// All four.
+    /// All four projections.
     #[default]
     All,
-    /// Those to queries, keys and values.
+    /// The projections of queries, keys and values.
     Inputs,
     /// None.
     None,
@@ -98,7 +98,7 @@ fn is_false(x: &bool) -> bool {
 }
 
 impl MultiHeadAttentionConfig {
-    /// Self-attention of the paper: all widths d_model, head width d_model / num_heads.
+    /// Self-attention as in the original paper: all widths d_model, head width d_model / num_heads.
     ///
     /// # Errors
     /// If d_model is not a multiple of num_heads.
@@ -106,10 +106,10 @@ impl MultiHeadAttentionConfig {
         MultiHeadAttentionConfig::self_attention(d_model, num_heads, AttentionOptions::default())
     }
 
-    /// Self-attention with options.
+    /// Builds self-attention with options.
     ///
     /// # Errors
-    /// If d_model is not a multiple of num_heads and no head width is given, or as for
+    /// If d_model is not a multiple of num_heads and no head width is given. Also the errors of
     /// [`MultiHeadAttentionConfig::with_options`].
     pub fn self_attention(d_model: usize, num_heads: usize, options: AttentionOptions) -> Result<Self> {
         let divides = num_heads > 0 && (options.head_dim.is_some() || d_model.is_multiple_of(num_heads));
@@ -133,10 +133,10 @@ impl MultiHeadAttentionConfig {
         config.with_options(options)
     }
 
-    /// The same with options.
+    /// Replaces the options.
     ///
     /// # Errors
-    /// If they do not fit the heads, or a number is out of range.
+    /// If the options do not match the heads, or a number is out of range.
     pub fn with_options(self, options: AttentionOptions) -> Result<Self> {
         const WIDEST: usize = 1 << 12;
         let mut config = MultiHeadAttentionConfig { options, ..self };
@@ -166,7 +166,7 @@ impl MultiHeadAttentionConfig {
         Ok(config)
     }
 
-    /// Whether queries, keys and values have biases, and whether the output has one.
+    /// Returns whether queries, keys and values have biases, and whether the output has one.
     pub(super) fn biases(&self) -> [bool; 2] {
         let [inputs, output] = match self.options.bias {
             AttentionBias::All => [true, true],
@@ -176,7 +176,7 @@ impl MultiHeadAttentionConfig {
         [inputs && self.bias, output && self.bias]
     }
 
-    /// Heads of keys and values.
+    /// Returns the number of key–value heads.
     pub fn num_key_heads(&self) -> usize {
         self.options.num_key_heads.unwrap_or(self.num_heads)
     }
@@ -187,7 +187,7 @@ impl MultiHeadAttentionConfig {
         (self.options.position == PositionKind::Rotary).then_some(rotary)
     }
 
-    /// Whether queries and keys are told apart by where they stand, so that both must be of one sequence.
+    /// Returns true if attention depends on positions, which requires queries and keys of one sequence.
     pub(super) fn uses_positions(&self) -> bool {
         matches!(self.options.position, PositionKind::Rotary | PositionKind::Alibi)
     }

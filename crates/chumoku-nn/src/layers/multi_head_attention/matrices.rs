@@ -1,4 +1,4 @@
-//! The parameters of attention as the paper writes them, for whoever shows them.
+//! The parameters of attention in the paper's notation, and ablation of heads.
 
 use super::{AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache};
 use crate::layers::{row_f64, to_f64};
@@ -6,7 +6,7 @@ use crate::params::Params;
 use chumoku_kernels::Real;
 use ndarray::{Array2, Axis, Slice};
 
-/// What attention computes with: `Q = x W_Q + b_Q`, and so on; biases are rows.
+/// The parameters of attention: `Q = x W_Q + b_Q`, and so on; biases are rows.
 #[derive(Clone, Debug)]
 pub struct AttentionMatrices {
     /// W_Q, W_K, W_V: (in, out).
@@ -17,28 +17,28 @@ pub struct AttentionMatrices {
     pub output: Array2<f64>,
     /// b_O: (1, d_model).
     pub output_bias: Option<Array2<f64>>,
-    /// γ of the norms of each head's queries and keys, and their ε.
+    /// γ of the query and key norms of each head, and their ε.
     pub head_norms: Option<([Vec<f64>; 2], f64)>,
-    /// The trained factors β of the heads' queries.
+    /// The trained factors β of the queries, one per head.
     pub betas: Option<Vec<f64>>,
-    /// What ALiBi takes off for each step of distance, of each head.
+    /// The ALiBi slope of each head, subtracted from the score per step of distance.
     pub slopes: Option<Vec<f64>>,
     /// The base of rotary positions.
     pub rotary_base: Option<f64>,
-    /// What a step of position turns each pair of a head by.
+    /// The rotation angle of each pair of a head per step of position.
     pub rotary_speeds: Option<Vec<f64>>,
-    /// Heads of the queries.
+    /// Number of query heads.
     pub num_heads: usize,
-    /// Heads of keys and values.
+    /// Number of key–value heads.
     pub num_key_heads: usize,
-    /// Whether query i sees only the keys 0..=i.
+    /// True if query i sees only the keys 0..=i.
     pub causal: bool,
     /// Variants of attention.
     pub options: AttentionOptions,
 }
 
 impl MultiHeadAttention {
-    /// The parameters, in f64.
+    /// Returns the parameters in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> AttentionMatrices {
         let (c, parts) = (&self.config, self.projection_ranges());
         let weights = match &self.weights {
@@ -72,7 +72,8 @@ impl MultiHeadAttention {
         }
     }
 
-    /// Queries, keys and values as the kernel read them, with β and rotary positions: (tokens, heads · width) each.
+    /// Returns queries, keys and values as the kernel reads them, with β and rotary positions: (tokens, heads · width)
+    /// each.
     pub fn kernel_inputs<T: Real>(&self, cache: &MultiHeadAttentionCache<T>) -> [Array2<f64>; 3] {
         let projected = &cache.projected;
         let mut each = self.projection_ranges().map(|columns| match &projected.parts[..] {
@@ -88,8 +89,8 @@ impl MultiHeadAttention {
         each
     }
 
-    /// What `work` makes of the parameters when the head adds nothing to the layer's output; they are as they were
-    /// afterwards. Of all that is packed of them, only this layer's output is packed again.
+    /// Returns the result of `work` on the parameters with this head ablated, and restores the parameters. Only the
+    /// packed copy of this layer's output projection is rebuilt.
     pub fn with_head_ablated<T: Real, R>(
         &self,
         p: &mut Params<T>,
@@ -100,7 +101,7 @@ impl MultiHeadAttention {
         self.output.with_inputs_ablated(p, head * width..(head + 1) * width, work)
     }
 
-    /// From now on the head adds nothing to the layer's output: the rows of W_O that read it are 0.
+    /// Ablates the head: the rows of W_O that read it become 0.
     pub fn ablate_head<T: Real>(&self, p: &mut Params<T>, head: usize) {
         let width = self.config.value_dim;
         self.output.ablate_inputs(p, head * width..(head + 1) * width);

@@ -1,10 +1,10 @@
-//! Multi-head attention, for self- and cross-attention alike, with its variants.
+//! Multi-head self- and cross-attention with its variants.
 //!
 //! # Files
 //!
 //! - `config`: sizes and variants
 //! - `hard`: argmax attention and its straight-through gradient; replaces the kernel's output and dV
-//! - `matrices`: parameters for display; switching a head off
+//! - `matrices`: parameters for display; ablation of heads
 //! - `project`: projections of queries, keys, values and output; the inverse temperature β
 //! - `step`: decoding with a cache
 
@@ -29,53 +29,54 @@ use project::Projections;
 /// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
 /// section 3.2.2).
 ///
-/// Where queries, keys and values come from inputs of one width, their weights are one parameter
-/// (`in_proj_weight`: queries, then keys, then values), and self-attention makes all three with one product.
-/// [`AttentionOptions`] has the variants: fewer heads of keys and values, heads of another width, normalised queries and
-/// keys, windows, positions that work inside attention, another or a trained temperature, hard attention.
+/// If queries, keys and values have inputs of one width, their weights are one parameter (`in_proj_weight`: queries,
+/// then keys, then values). Self-attention then computes all three with one product.
+///
+/// [`AttentionOptions`] lists the variants: fewer key–value heads, heads of another width, normalized queries and keys,
+/// windows, positions inside attention, another or a trained temperature, and hard attention.
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttention {
     config: MultiHeadAttentionConfig,
-    /// One fused weight, or three.
+    /// One fused weight, or three separate ones.
     weights: Result<ParamId, [ParamId; 3]>,
     bias: Option<ParamId>,
-    /// Factors of the heads' queries.
+    /// Factors β of the queries, one per head.
     beta: Option<ParamId>,
     output: Linear,
-    /// Of each head's queries and keys.
+    /// The norms of each head's queries and keys.
     head_norms: Option<[RmsNorm; 2]>,
     rotary: Option<Rotary>,
-    /// ALiBi's.
+    /// The ALiBi slopes.
     slopes: Option<Vec<f32>>,
 }
 
-/// What attention reads.
+/// The input of attention.
 ///
-/// Make it from [`AttentionInput::of_self`] and name what differs, so that a new field breaks nothing:
-/// `AttentionInput { mask: Some(mask), ..AttentionInput::of_self(x, &offsets) }`.
+/// Start from [`AttentionInput::self_attention`] and set the fields that differ, so that new fields do not break the
+/// code: `AttentionInput { mask: Some(mask), ..AttentionInput::self_attention(x, &offsets) }`.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionInput<'a, T> {
-    /// Queries are made from this: (query tokens, d_model).
+    /// The input of queries: (query tokens, d_model).
     pub query: ArrayView2<'a, T>,
     /// The sequences of `query`.
     pub query_offsets: &'a Offsets,
-    /// Keys and values are made from these: (key tokens, key_width) and (key tokens, value_width);
-    /// `None` is self-attention.
+    /// The inputs of keys and values: (key tokens, key_width) and (key tokens, value_width). `None` means
+    /// self-attention.
     pub memory: Option<[ArrayView2<'a, T>; 2]>,
-    /// The sequences of `memory`; those of the queries for self-attention.
+    /// The sequences of `memory`; for self-attention, those of the queries.
     pub key_offsets: &'a Offsets,
-    /// A mask by position, beside causality.
+    /// A mask by position, in addition to causality.
     pub mask: Option<Mask<'a, T>>,
 }
 
 impl<'a, T> AttentionInput<'a, T> {
-    /// Self-attention over `x`.
+    /// Builds the input of self-attention over `x`.
     pub fn self_attention(x: ArrayView2<'a, T>, offsets: &'a Offsets) -> Self {
         AttentionInput { query: x, query_offsets: offsets, memory: None, key_offsets: offsets, mask: None }
     }
 }
 
-/// Heads side by side in the rows of `x`, from column `first` on.
+/// A view of heads side by side in the rows of `x`, from column `first` on.
 fn heads_view<'a, T: Real>(
     x: &'a Array2<T>,
     first: usize,
@@ -87,7 +88,7 @@ fn heads_view<'a, T: Real>(
     Ok(Heads::packed(data, offsets.as_slice(), heads, dim, x.ncols())?)
 }
 
-/// The same, to be written.
+/// The mutable counterpart of [`heads_view`].
 fn heads_view_mut<'a, T: Real>(
     x: &'a mut Array2<T>,
     offsets: &'a Offsets,
@@ -97,17 +98,17 @@ fn heads_view_mut<'a, T: Real>(
     Ok(HeadsMut::packed(numbers_mut(x), offsets.as_slice(), heads, dim, stride)?)
 }
 
-/// The gradients of an [`AttentionInput`]: of `query`, and of `memory` where it was given.
+/// The gradients of an [`AttentionInput`]: of `query`, and of `memory` if it was given.
 pub type InputGradients<T> = (Array2<T>, Option<[Array2<T>; 2]>);
 
-/// What a [`MultiHeadAttention`] layer remembers.
+/// The cache of a [`MultiHeadAttention`] layer's forward pass.
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttentionCache<T> {
     projected: Projections<T>,
-    /// The heads' output side by side, of soft attention, and its log-sum-exp.
+    /// The output of soft attention with heads side by side, and its log-sum-exp.
     heads: Array2<T>,
     log_sum_exp: Vec<T>,
-    /// What was chosen, and the heads' output that this makes.
+    /// In hard attention, the chosen keys and the output of the heads.
     hard: Option<(ArgmaxKeys, Array2<T>)>,
 }
 
@@ -118,7 +119,7 @@ impl MultiHeadAttention {
         let (queries, keys) = (num_heads * config.head_dim, config.num_key_heads() * config.head_dim);
         let values = config.num_key_heads() * config.value_dim;
         let weights = if key_width == d_model && value_width == d_model {
-            // Each of the three parts starts as a square projection of its own would.
+            // Each of the three parts is initialized like a separate square projection.
             let init = Init::glorot(d_model, queries);
             Ok(builder.add("in_proj_weight", &[queries + keys + values, d_model], init))
         } else {
@@ -140,12 +141,12 @@ impl MultiHeadAttention {
         MultiHeadAttention { rotary: config.rotary(), config, weights, bias, beta, output, head_norms, slopes }
     }
 
-    /// The sizes it was made with.
+    /// The sizes of the layer.
     pub fn config(&self) -> &MultiHeadAttentionConfig {
         &self.config
     }
 
-    /// The kernel's arguments; `diagonal` is where causality counts from.
+    /// Builds the kernel's arguments. `diagonal` is the corner from which causality counts.
     fn kernel_with_options<'a, T: Real>(
         &'a self,
         [query, key, value]: [Heads<'a, T>; 3],
@@ -173,7 +174,7 @@ impl MultiHeadAttention {
         }
     }
 
-    /// The arguments of the kernel, over what was projected.
+    /// Builds the kernel's arguments for the projections of an input.
     fn kernel<'a, T: Real>(
         &'a self,
         input: &'a AttentionInput<'_, T>,
@@ -189,14 +190,14 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Attention of every head, projected back to the width of the model, and the cache that `backward` needs beside
-    /// the input.
+    /// Computes attention of every head and projects it back to the width of the model. Returns the output and the
+    /// cache for `backward`.
     ///
     /// # Shapes
     /// The output is (query tokens, d_model).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn forward<T: Real>(
         &self,
         p: &Params<T>,
@@ -206,7 +207,7 @@ impl MultiHeadAttention {
         self.forward_then(p, input, Epilogue::Identity, mode)
     }
 
-    /// As [`MultiHeadAttention::forward`], and what follows the output.
+    /// Like [`MultiHeadAttention::forward`], with an epilogue applied to the output.
     pub(crate) fn forward_then<T: Real>(
         &self,
         p: &Params<T>,
@@ -237,10 +238,10 @@ impl MultiHeadAttention {
         Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp, hard }))
     }
 
-    /// The gradients of the input: of the queries' and, unless it is self-attention, of the keys' and values' source.
+    /// Returns the gradient of the query input and, in cross-attention, those of the key and value inputs.
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -257,10 +258,10 @@ impl MultiHeadAttention {
         let (c, parts) = (&self.config, self.projection_ranges());
         let rows = [input.query_offsets.tokens(), input.key_offsets.tokens(), input.key_offsets.tokens()];
         let shapes: [_; 3] = std::array::from_fn(|i| (rows[i], parts[i].len()));
-        // Attention writes all of these and reads none of what they held.
+        // Attention overwrites all of these buffers.
         let mut d = shapes.map(|shape| {
             let numbers = grads.take_buffer(shape.0 * shape.1);
-            Array2::from_shape_vec(shape, numbers).expect("as many as asked for")
+            Array2::from_shape_vec(shape, numbers).expect("the buffer has the requested length")
         });
         let key_heads = c.num_key_heads();
         let [query, key, value] = d.each_mut();
@@ -287,10 +288,10 @@ impl MultiHeadAttention {
         self.project_backward(p, input, &cache.projected, d, grads)
     }
 
-    /// The attention weights of one sequence and head: (queries, keys), rows summing to 1.
+    /// Returns the attention weights of one sequence and head: (queries, keys), rows summing to 1.
     ///
     /// # Errors
-    /// If there is no such sequence or head.
+    /// If the sequence or head does not exist.
     pub fn attention_weights<T: Real>(
         &self,
         input: &AttentionInput<'_, T>,

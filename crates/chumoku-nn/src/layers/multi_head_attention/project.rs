@@ -1,5 +1,5 @@
-//! From inputs to the queries, keys and values that the kernel reads, and back: projections, norms of heads, rotary
-//! positions, β.
+//! Projections between inputs and the queries, keys and values of the kernel, in both directions. They include head
+//! norms, rotary positions and β.
 
 use super::super::{RmsNormCache, array, contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
 use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_view, heads_view_mut};
@@ -11,25 +11,25 @@ use chumoku_kernels::{
 use ndarray::{Array2, ArrayView2, Axis, Slice};
 use std::ops::Range;
 
-/// Queries, keys and values, as the kernel reads them.
+/// Queries, keys and values in the kernel's layout.
 #[derive(Clone, Debug)]
 pub(super) struct Projections<T> {
-    /// One array (tokens, queries | keys | values) for self-attention, else three.
+    /// One array (tokens, queries | keys | values) for self-attention, else three arrays.
     pub(super) parts: Vec<Array2<T>>,
-    /// Of queries and keys, what their norms were given and remember, where they are normalised.
+    /// The caches of the query and key norms, if there are any.
     head_norms: Option<[HeadNormCache<T>; 2]>,
-    /// The queries times β, where it is trained.
+    /// The queries times β, if β is trained.
     pub(super) scaled_queries: Option<Array2<T>>,
 }
 
-/// What a norm of heads was given, (tokens · heads, width), and what it remembers.
+/// The input of a head norm, (tokens · heads, width), and its cache.
 type HeadNormCache<T> = (Array2<T>, RmsNormCache<T>);
 
-/// Rows in a task.
+/// Rows per task.
 const ROWS_PER_TASK: usize = 64;
 
 impl MultiHeadAttention {
-    /// Rows of the fused weight that make queries, keys and values.
+    /// Returns the row ranges of the fused weight for queries, keys and values.
     pub(super) fn projection_ranges(&self) -> [Range<usize>; 3] {
         let c = &self.config;
         let (queries, keys) = (c.num_heads * c.head_dim, c.num_key_heads() * c.head_dim);
@@ -37,7 +37,7 @@ impl MultiHeadAttention {
         [0..queries, queries..queries + keys, queries + keys..queries + keys + values]
     }
 
-    /// Queries, keys and values; the first token of sequence s stands at `starts[s]`, or at 0.
+    /// Projects queries, keys and values. The first token of sequence s has position `starts[s]`, or 0.
     pub(super) fn project<T: Real>(
         &self,
         p: &Params<T>,
@@ -62,7 +62,7 @@ impl MultiHeadAttention {
             apart => [self.normalize_heads(p, &mut apart[0], 0, 0)?, self.normalize_heads(p, &mut apart[1], 1, 0)?],
         };
         if let (Some(rotary), [fused]) = (&self.rotary, &mut parts[..]) {
-            // Queries and keys lie side by side, and are turned alike.
+            // Queries and keys are adjacent and rotated alike.
             let heads = self.config.num_heads + self.config.num_key_heads();
             let rows = heads_view_mut(fused, input.query_offsets, [heads, self.config.head_dim])?;
             rotary.rotate(rows, starts, RotationDirection::Forward)?;
@@ -76,7 +76,7 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Normalises queries (part 0) or keys (1), head by head, which begin at column `first`, if there are such norms.
+    /// Normalizes queries (part 0) or keys (1) per head, starting at column `first`, if the layer has head norms.
     pub(super) fn normalize_heads<T: Real>(
         &self,
         p: &Params<T>,
@@ -94,11 +94,11 @@ impl MultiHeadAttention {
         Ok(Some((heads, cache)))
     }
 
-    /// Queries (part 0), keys (1) or values (2) alone, as they are projected.
+    /// Projects queries (part 0), keys (1) or values (2) alone.
     pub(super) fn project_one<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>, which: usize) -> Result<Array2<T>> {
         let part = self.projection_ranges()[which].clone();
         let weight = match &self.weights {
-            // A decoder asks for queries again and again, for keys and values once.
+            // Decoding projects queries in every step, but keys and values only once.
             Ok(weight) if which == 0 => p.transposed_rows_operand(*weight, part.len()),
             Ok(weight) => p.matrix_rows(*weight, part.clone()).t().into(),
             Err(weights) => p.transposed_operand(weights[which]),
@@ -106,7 +106,7 @@ impl MultiHeadAttention {
         self.product(p, x, weight, part)
     }
 
-    /// `x Wᵀ + b`, with these rows of the bias.
+    /// Returns `x Wᵀ + b`, with these rows of the bias.
     fn product<T: Real>(
         &self,
         p: &Params<T>,
@@ -121,7 +121,7 @@ impl MultiHeadAttention {
         array((x.nrows(), outputs), product.compute()?)
     }
 
-    /// `β_h q` for each head h, of the queries in the first columns of `x`, if β is trained.
+    /// Returns `β_h q` for each head h, if β is trained. The queries are the first columns of `x`.
     pub(super) fn scale_queries<T: Real>(&self, p: &Params<T>, x: &Array2<T>) -> Option<Array2<T>> {
         let beta = p.slice(self.beta?);
         let (queries, width) = (self.projection_ranges()[0].len(), x.ncols());
@@ -142,7 +142,7 @@ impl MultiHeadAttention {
         Some(scaled)
     }
 
-    /// What was projected, as the kernel reads it: queries, keys and values.
+    /// Returns views of queries, keys and values for the kernel.
     pub(super) fn head_views<'a, T: Real>(
         &self,
         projected: &'a Projections<T>,
@@ -161,7 +161,8 @@ impl MultiHeadAttention {
         Ok([query, view(1, keys, [key_heads, c.head_dim])?, view(2, keys, [key_heads, c.value_dim])?])
     }
 
-    /// The gradients of parameters and input, from those of what the kernel read, which are used up.
+    /// Returns the gradients of the input and adds those of the parameters. It consumes `d`, the gradients of the
+    /// kernel's inputs.
     pub(super) fn project_backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -180,7 +181,7 @@ impl MultiHeadAttention {
                 rotary.rotate(heads_view_mut(d, offsets, [heads, c.head_dim])?, None, RotationDirection::Inverse)?;
             }
         }
-        // Q, K = normalised(…)
+        // Q, K = normalized(…)
         if let (Some(norms), Some(normed)) = (&self.head_norms, &projected.head_norms) {
             for ((norm, (heads, cache)), d) in norms.iter().zip(normed).zip(&mut d) {
                 let shape = d.dim();
@@ -189,7 +190,7 @@ impl MultiHeadAttention {
                 *d = array(shape, dx.into_raw_vec_and_offset().0)?;
             }
         }
-        // Q = query W_Qᵀ + b_Q, and so for K and V
+        // Q = query W_Qᵀ + b_Q; same for K and V
         let [keys, values] = input.memory.unwrap_or([input.query; 2]);
         let sources = [input.query, keys, values];
         let is_self = input.memory.is_none();
@@ -205,7 +206,7 @@ impl MultiHeadAttention {
             let weight = p.matrix_rows(id, rows.clone());
             grads.add_weight_gradient(p, id, rows, d_matrix, mat_ref(&source.view())?)?;
             if is_self && i > 0 {
-                // One input made all three: its gradients add up.
+                // All three come from one input: its gradients add up.
                 gemm(d_matrix, weight, OutputInit::Keep, mat_mut(&mut d_sources[0])?, p.precision())?;
             } else {
                 let (b, then, precision) = (weight.into(), Epilogue::Identity, p.precision());
@@ -223,8 +224,8 @@ impl MultiHeadAttention {
         Ok((first, memory))
     }
 
-    /// From the gradient of `β_h q` to that of q, in place, and of β: `dβ_h = Σ_tokens q · d(β_h q)`, since scores are
-    /// linear in it; then `dq = β_h d(β_h q)`.
+    /// Converts the gradient of `β_h q` into that of q in place, and adds the gradient of β. Since scores are linear in
+    /// β, `dβ_h = Σ_tokens q · d(β_h q)`; then `dq = β_h d(β_h q)`.
     fn beta_backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -235,9 +236,8 @@ impl MultiHeadAttention {
         let Some(id) = self.beta.filter(|_| !d.is_empty()) else { return };
         let (query, dim) = (&projected.parts[0], self.config.head_dim);
         let (from, of) = (query.as_slice().unwrap_or_default(), query.ncols());
-        let (to, width) =
-            (d.as_slice_mut().expect("gradients made here are packed"), self.projection_ranges()[0].len());
-        // One task a head: each sum keeps the order of the tokens.
+        let (to, width) = (d.as_slice_mut().expect("gradients are contiguous"), self.projection_ranges()[0].len());
+        // One task per head: each sum keeps the order of the tokens.
         let head = |h: usize| {
             let mut sum = 0.0;
             for (q, d) in from.chunks_exact(of).zip(to.chunks_exact(width)) {

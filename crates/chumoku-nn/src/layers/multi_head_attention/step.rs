@@ -1,8 +1,8 @@
-//! Decoding: new tokens against the keys and values of earlier ones, and against a memory projected once.
+//! Decoding: new tokens attend to cached keys and values, or to a memory that was projected once.
 //!
-//! The results are those of `forward` over all tokens at once, up to the rounding of another order of sums: the kernels
-//! for few and for many queries differ there. At [`Precision::Highest`](chumoku_kernels::Precision::Highest) that is
-//! rounding of f32; at the lower levels, of what `forward` rounds its factors to.
+//! The results equal those of `forward` over all tokens, except for rounding: the kernels for few and for many queries
+//! sum in different orders. At [`Precision::Highest`](chumoku_kernels::Precision::Highest) the difference is rounding
+//! of f32. At lower levels it is the rounding of the factors in `forward`.
 
 use super::super::zeros;
 use super::{ArgmaxKeys, AttentionInput, Mode, MultiHeadAttention, Offsets, heads_view, heads_view_mut};
@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use chumoku_kernels::{Causal, Epilogue, Heads, KeyValueCache, Real};
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
 
-/// Keys and values of cross-attention, projected once and attended to at every step.
+/// The keys and values of cross-attention, projected once and used in every step.
 #[derive(Clone, Debug)]
 pub struct ProjectedMemory<T> {
     key: Array2<T>,
@@ -25,10 +25,10 @@ impl<T: Real> ProjectedMemory<T> {
         &self.offsets
     }
 
-    /// Sequence `sequences[i]` becomes sequence i; those not named are dropped.
+    /// Reorders the memory: sequence `sequences[i]` becomes sequence i; missing ones are dropped.
     ///
     /// # Errors
-    /// If there is no such sequence. Nothing is changed then.
+    /// If a sequence does not exist. The memory is then unchanged.
     pub fn select(&mut self, sequences: &[usize]) -> Result<()> {
         let count = self.offsets.sequences();
         if let Some(bad) = sequences.iter().find(|&&s| s >= count) {
@@ -47,7 +47,7 @@ impl<T: Real> ProjectedMemory<T> {
     }
 }
 
-/// One row of `x` for each token of `offsets`.
+/// Checks that `x` has one row per token of `offsets`.
 fn check_rows<T>(what: &'static str, x: &ArrayView2<'_, T>, offsets: &Offsets) -> Result<()> {
     match x.nrows() {
         found if found == offsets.tokens() => Ok(()),
@@ -56,11 +56,11 @@ fn check_rows<T>(what: &'static str, x: &ArrayView2<'_, T>, offsets: &Offsets) -
 }
 
 impl MultiHeadAttention {
-    /// An empty cache for [`MultiHeadAttention::step`], with room for `capacity` tokens of each sequence; it grows, but
-    /// where attention has a window it comes to hold no more than about twice that.
+    /// Returns an empty cache for [`MultiHeadAttention::step`] with capacity for `capacity` tokens per sequence; it
+    /// grows on demand. With a window it holds at most about twice as many tokens as the window.
     ///
     /// # Errors
-    /// If the memory cannot be had.
+    /// If memory cannot be allocated.
     pub fn key_value_cache<T: Real>(&self, sequences: usize, capacity: usize) -> Result<KeyValueCache<T>> {
         let c = &self.config;
         let cache = KeyValueCache::new(sequences, c.num_key_heads(), [c.head_dim, c.value_dim], capacity)?;
@@ -70,15 +70,15 @@ impl MultiHeadAttention {
         })
     }
 
-    /// Causal self-attention of new tokens, which follow those in the cache and are put there: what `forward` over all
-    /// tokens gives for them.
+    /// Computes causal self-attention of new tokens and appends them to the cache. The result equals that of `forward`
+    /// over all tokens.
     ///
     /// # Shapes
-    /// `x` (new tokens, d_model) in the sequences of `offsets`, those of the cache; each may bring any number of
-    /// tokens, and none. The output is (new tokens, d_model).
+    /// `x` (new tokens, d_model) in the sequences of `offsets`, the same as in the cache. A sequence may bring any
+    /// number of tokens, including none. The output is (new tokens, d_model).
     ///
     /// # Errors
-    /// If the layer is not causal, the shapes do not fit, or the cache cannot hold more.
+    /// If the layer is not causal, the shapes do not match, or the cache is full.
     pub fn step<T: Real>(
         &self,
         p: &Params<T>,
@@ -89,7 +89,7 @@ impl MultiHeadAttention {
         self.step_then(p, x, offsets, cache, Epilogue::Identity)
     }
 
-    /// As [`MultiHeadAttention::step`], and what follows the output.
+    /// Like [`MultiHeadAttention::step`], with an epilogue applied to the output.
     pub(crate) fn step_then<T: Real>(
         &self,
         p: &Params<T>,
@@ -109,13 +109,13 @@ impl MultiHeadAttention {
         self.finish_step(p, views, Some(cache.lengths()), offsets, then)
     }
 
-    /// Projects what cross-attention attends to, for [`MultiHeadAttention::step_across`].
+    /// Projects the keys and values of cross-attention for [`MultiHeadAttention::step_cross_attention`].
     ///
     /// # Shapes
-    /// `memory`: what keys and values are made from, (key tokens, key_width) and (key tokens, value_width).
+    /// `memory`: the inputs of keys and values, (key tokens, key_width) and (key tokens, value_width).
     ///
     /// # Errors
-    /// If the shapes do not fit.
+    /// If the shapes do not match.
     pub fn project_memory<T: Real>(
         &self,
         p: &Params<T>,
@@ -129,17 +129,18 @@ impl MultiHeadAttention {
         Ok(ProjectedMemory { key, value, offsets: offsets.clone() })
     }
 
-    /// Cross-attention of new tokens to a projected memory: what `forward` gives for them.
+    /// Computes cross-attention of new tokens to a projected memory. The result equals that of `forward`.
     ///
-    /// Queries do not see each other, so several hypotheses about one sequence, as of a beam search, are as many of its
-    /// rows: the memory is neither copied nor reordered for them.
+    /// Queries do not see each other, so several hypotheses of a beam search are simply several rows of one sequence.
+    /// The memory is neither copied nor reordered for them.
     ///
     /// # Shapes
-    /// `x` (new tokens, d_model) in the sequences of `offsets`, as many as the memory has. The output is (new tokens,
+    /// `x` (new tokens, d_model) in the sequences of `offsets`, as many as in the memory. The output is (new tokens,
     /// d_model).
     ///
     /// # Errors
-    /// If the layer is causal or has windows or places (where a query stands is not known here), or the shapes do not fit.
+    /// If the layer is causal, or has windows or positions (the position of a query is unknown here), or the shapes do
+    /// not match.
     pub fn step_cross_attention<T: Real>(
         &self,
         p: &Params<T>,
@@ -150,7 +151,7 @@ impl MultiHeadAttention {
         self.step_cross_attention_then(p, x, offsets, memory, Epilogue::Identity)
     }
 
-    /// As [`MultiHeadAttention::step_across`], and what follows the output.
+    /// Like [`MultiHeadAttention::step_cross_attention`], with an epilogue applied to the output.
     pub(crate) fn step_cross_attention_then<T: Real>(
         &self,
         p: &Params<T>,
@@ -176,7 +177,7 @@ impl MultiHeadAttention {
         self.finish_step(p, views, None, offsets, then)
     }
 
-    /// `then(attention W_Oᵀ + b)`
+    /// Returns `epilogue(attention W_Oᵀ + b)`.
     fn finish_step<T: Real>(
         &self,
         p: &Params<T>,

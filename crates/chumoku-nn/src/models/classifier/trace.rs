@@ -1,4 +1,4 @@
-//! What a classifier computes while it reads one sequence, and the gradients of a class's loss, for whoever shows them.
+//! Traces of a classifier reading one sequence, and the gradients of a class's loss, for display.
 
 use super::Classifier;
 use crate::Result;
@@ -11,16 +11,16 @@ use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{CrossEntropy, Real, cross_entropy};
 use ndarray::Array2;
 
-/// What a classifier makes of what its last layer comes to.
+/// A trace of the classifier from the last layer to the logits.
 #[derive(Clone, Debug)]
 pub struct HeadTrace {
-    /// The normalisation behind the last layer, of an encoder that normalises before each part.
+    /// The final norm of a pre-norm encoder.
     pub norm: Option<NormParameters>,
-    /// The model's own vectors of the tokens, normalised: (tokens, d_model).
+    /// The model's own token vectors after the final norm: (tokens, d_model).
     pub hidden: Array2<f64>,
-    /// How they become one.
+    /// The pooling method.
     pub pooling: Pooling,
-    /// The layer after pooling, if there is one.
+    /// The dense layer after pooling, if any.
     pub dense: Option<DenseParameters>,
     /// The last layer: (width, classes) and (1, classes).
     pub last: LinearMatrices,
@@ -28,35 +28,35 @@ pub struct HeadTrace {
     pub logits: Array2<f64>,
 }
 
-/// The cross-entropy of a class, and its gradients in one layer and behind the last.
+/// The cross-entropy of a class, and its gradients in one layer and after the last layer.
 #[derive(Clone, Debug)]
 pub struct LossTrace {
     /// The class.
     pub class: u32,
-    /// −ln of its probability.
+    /// −ln of the class's probability.
     pub loss: f64,
-    /// In the layer.
+    /// The gradients in the layer.
     pub layer: GradientTrace,
-    /// Of γ and β of the normalisation behind the last layer.
+    /// The gradients of γ and β of the final norm.
     pub norm: Option<NormParameters>,
-    /// Of the layer after pooling, if there is one.
+    /// The gradients of the dense layer after pooling, if any.
     pub dense: Option<DenseParameters>,
-    /// Of the last layer.
+    /// The gradients of the last layer.
     pub last: LinearMatrices,
 }
 
-/// What a classifier's layer makes of one sequence, what the head makes of the last layer, and the gradients of the loss.
+/// Traces of a layer's attention and of the head, and the gradients of the loss if requested.
 type ClassifierTrace = (AttentionTrace, HeadTrace, Option<LossTrace>);
 
 impl Classifier {
-    /// What the attention of a layer is given and makes when the model reads one sequence, and what the head makes of the
-    /// last layer; none without attention.
+    /// Traces the attention of a layer and the head while the model reads one sequence. Returns `None` for a recurrent
+    /// network.
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace<T: Real>(
         &self,
         p: &Params<T>,
@@ -66,14 +66,14 @@ impl Classifier {
         Ok(self.trace_with_loss(p, ids, layer, None)?.map(|(attention, answer, _)| (attention, answer)))
     }
 
-    /// The same, and the gradients of the cross-entropy of a class or, without one, of the most probable: those of the whole
-    /// network, in the layer and behind the last, without dropout.
+    /// Like [`Classifier::trace`], with the gradients of the cross-entropy of a class, by default of the most probable
+    /// one. Gradients are those of the whole network without dropout, in the layer and after the last layer.
     ///
     /// # Errors
-    /// If an id, the class or the length is beyond the model's.
+    /// If an id, the class or the length exceeds the model's limits.
     ///
     /// # Panics
-    /// If there is no such layer.
+    /// If the layer does not exist.
     pub fn trace_backward<T: Real>(
         &self,
         p: &Params<T>,
@@ -129,10 +129,10 @@ impl Classifier {
         })
     }
 
-    /// The same for every layer in turn, the model reading once; nothing without attention.
+    /// Traces the attention of every layer in turn, in a single forward pass. Does nothing for a recurrent network.
     ///
     /// # Errors
-    /// If an id or the length is beyond the model's.
+    /// If an id or the length exceeds the model's limits.
     pub fn trace_layers<T: Real>(
         &self,
         p: &Params<T>,
@@ -148,7 +148,7 @@ impl Classifier {
     }
 }
 
-/// The first largest of the one row of logits.
+/// Returns the first largest element of the single row of logits.
 fn argmax<T: Real>(logits: &Array2<T>) -> u32 {
     let row = logits.row(0);
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32

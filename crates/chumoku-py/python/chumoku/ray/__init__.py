@@ -1,14 +1,14 @@
-"""Chumoku on a cluster, with Ray: data that one machine would be long at, and training on several.
+"""Chumoku on a Ray cluster: prediction for large data sets, and training on several machines.
 
 >>> import chumoku.ray, ray
 >>> rows = ray.data.read_parquet("reviews/", include_paths=True)                        # doctest: +SKIP
 >>> answers = chumoku.ray.predict(rows, "model", column="review")                       # doctest: +SKIP
 >>> chumoku.ray.write_parquet(answers, "answers/")                                      # doctest: +SKIP
 
-:func:`predict`, :func:`embed` and :func:`explain` answer the rows of a dataset of Ray Data, in the order of its rows, :func:`faults` gives
-those that could not be answered, and :func:`write_parquet` writes rows in their order; ``train`` trains on several machines. ``python -m
-chumoku.ray predict MODEL DATA --out FILE --workers N`` writes what ``chumoku predict`` would have written, and ``python -m chumoku.ray
-train`` trains as the command does.
+:func:`predict`, :func:`embed` and :func:`explain` answer the rows of a Ray Data dataset in order. :func:`faults`
+returns the rows that could not be answered, and :func:`write_parquet` writes rows in order. ``train`` trains on several
+machines. ``python -m chumoku.ray predict MODEL DATA --out FILE --workers N`` writes the same output as ``chumoku
+predict``, and ``python -m chumoku.ray train`` trains as the command does.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Runs what is asked for with the arguments of the process, and ends the process as it ends."""
+    """Runs the subcommand with the arguments of the process, then exits with its exit code."""
     from ._command import run
 
     sys.exit(run(sys.argv[1:]))

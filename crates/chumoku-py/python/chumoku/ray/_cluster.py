@@ -1,4 +1,4 @@
-"""The cluster that a command line is for: one that runs, or this machine alone."""
+"""The cluster for a command line: a running one, or only this machine."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import re
 import socket
 from typing import Any
 
-from ._words import Pick, Wrong
+from ._messages import Pick, UsageError
 
-# Seconds in which a cluster must be reached: Ray itself would go on trying.
-_SECONDS = 5.0
+# Timeout for reaching a cluster, in seconds; Ray itself would keep trying.
+_CONNECT_TIMEOUT = 5.0
 _ADDRESS = re.compile(r"(?:ray://)?(?:\[([^\[\]/]+)\]|([^\[\]/:\s]+)):(\d{1,5})")
 
 
 def address_of(given: str | None, pick: Pick) -> str | None:
-    """The address of the cluster; None where this machine alone is to be one, or this process has joined one already.
+    """Returns the address of the cluster. None stands for this machine only, or for a cluster that this process has
+    already joined.
 
     Raises:
-        Wrong: it is no address.
+        UsageError: the value is not an address.
     """
     import ray
 
@@ -32,7 +33,7 @@ def address_of(given: str | None, pick: Pick) -> str | None:
         return None
     found = _ADDRESS.fullmatch(address)
     if address != "auto" and (found is None or not 1 <= int(found[3]) <= 65535):
-        raise Wrong(
+        raise UsageError(
             pick(
                 f"{name}: expected auto, local or host:port (such as 10.0.0.1:6379), found {address}",
                 f"{name}: auto、local、ホスト:ポート（10.0.0.1:6379 など）のいずれかが必要ですが、{address} です",
@@ -42,15 +43,16 @@ def address_of(given: str | None, pick: Pick) -> str | None:
 
 
 def cores() -> int:
-    """Those of this machine."""
+    """Returns the IP addresses of this machine."""
     return os.cpu_count() or 1
 
 
 def join(address: str | None, pick: Pick, *, needed: int, log_to_driver: bool = True) -> None:
-    """Joins the cluster with an address of :func:`address_of`, or makes this machine one, with as many cores as are needed.
+    """Joins the cluster at an address from :func:`address_of`, or starts one on this machine with as many cores as
+    needed.
 
     Raises:
-        Wrong: there is no such cluster.
+        UsageError: there is no such cluster.
     """
     import ray
 
@@ -64,13 +66,13 @@ def join(address: str | None, pick: Pick, *, needed: int, log_to_driver: bool = 
     try:
         ray.init(address=address, **options)
     except Exception as error:
-        # Whatever Ray raises: other versions, a package that it lacks, a port that is another program's.
+        # Ray raises many errors: for other versions, missing packages, or a port of another program.
         said = " ".join(str(error).split()) or type(error).__name__
-        raise Wrong(pick(f"the cluster at {address} cannot be joined: {said}", f"クラスター {address} に参加できません: {said}")) from None
+        raise UsageError(pick(f"the cluster at {address} cannot be joined: {said}", f"クラスター {address} に参加できません: {said}")) from None
 
 
 def _recorded(pick: Pick) -> str | None:
-    """Where the cluster of this machine is; None where this version of Ray does not say."""
+    """Returns the address of this machine's cluster; None if this version of Ray does not provide it."""
     try:
         from ray._private.services import get_ray_address_from_environment as found
     except ImportError:
@@ -78,7 +80,7 @@ def _recorded(pick: Pick) -> str | None:
     try:
         address = found("auto", None)
     except ConnectionError:
-        raise Wrong(
+        raise UsageError(
             pick(
                 "--address auto: no cluster runs on this machine: start one with `ray start --head`, or leave --address out to use this machine alone",
                 "--address auto: このマシンではクラスターが動いていません。`ray start --head` で起動するか、--address を外してこのマシンだけで実行してください",
@@ -88,15 +90,15 @@ def _recorded(pick: Pick) -> str | None:
 
 
 def _reach(address: str | None, pick: Pick) -> None:
-    """Connects once, to see that somebody is there."""
+    """Connects once to check that a server is listening."""
     found = None if address is None else _ADDRESS.fullmatch(address)
     if found is None:
         return
     try:
-        socket.create_connection((found[1] or found[2], int(found[3])), timeout=_SECONDS).close()
+        socket.create_connection((found[1] or found[2], int(found[3])), timeout=_CONNECT_TIMEOUT).close()
     except OSError as error:
         said = error.strerror or str(error)
-        raise Wrong(
+        raise UsageError(
             pick(
                 f"no cluster answers at {address} ({said}): see with `ray status --address {address}` whether it runs, "
                 "or leave --address out and unset RAY_ADDRESS to use this machine alone",

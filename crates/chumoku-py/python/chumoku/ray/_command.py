@@ -1,4 +1,4 @@
-"""The command line: what is Ray's of it, and the command's output in a file."""
+"""The command line: Ray's own flags, and the command's output in a file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Sequence
 
 from .. import _chumoku
 from . import _cluster
-from ._words import Pick, Wrong, own_flags, pick_of, whole
+from ._messages import Pick, UsageError, own_flags, pick_of, whole_number
 
 _USAGE = (
     """\
 usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags of chumoku predict]
        python -m chumoku.ray train … (see python -m chumoku.ray train --help)
 
-  --out FILE           the file to write: what `chumoku predict` would have written, byte for byte
-  --workers N          processes that answer, each of which reads the model (default: as many as the cluster has room for;
-                       on this machine alone no more than it has cores for)
+  --out FILE           the file to write: byte for byte the output of `chumoku predict`
+  --workers N          number of workers, each of which loads the model (default: as many as fit into the cluster; on a
+                       single machine at most one per core)
   --threads N          threads of each worker (default: 1)
-  --address ADDRESS    the cluster: auto, local, or host:port (default: RAY_ADDRESS, else this machine alone)
-  --rows-per-part N    rows that a worker is given at a time (default: 1024)
+  --address ADDRESS    the cluster: auto, local, or host:port (default: RAY_ADDRESS, else only this machine)
+  --rows-per-part N    rows per chunk that a worker gets (default: 1024)
 """,
     """\
 使い方: python -m chumoku.ray predict モデル データ --out ファイル [--workers N] [chumoku predict のオプション]
@@ -37,12 +37,13 @@ usage: python -m chumoku.ray predict MODEL DATA --out FILE [--workers N] [flags 
 """,
 )
 
-# Between lines that say how far it is.
-_EVERY = 20.0
+# Seconds between progress lines.
+_PROGRESS_INTERVAL = 20.0
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs a command line; its exit code: 0, 1 where the work failed, 2 for wrong use or input that cannot be read, 130 on Ctrl-C."""
+    """Runs a command line. Returns its exit code: 0; 1 if the work failed; 2 for wrong use or unreadable input; 130 on
+    Ctrl-C."""
     pick = pick_of(arguments)
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(pick(*_USAGE), end="", file=sys.stdout if arguments else sys.stderr)
@@ -60,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     try:
         return _predict(rest, pick)
-    except Wrong as error:
+    except UsageError as error:
         print(f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -70,13 +71,13 @@ def run(arguments: Sequence[str]) -> int:
 def _predict(arguments: list[str], pick: Pick) -> int:
     own, rest = own_flags(arguments, ("--out", "--workers", "--threads", "--address", "--rows-per-part"), pick)
     if "--out" not in own:
-        raise Wrong(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
+        raise UsageError(pick("expected --out FILE: where to write the answers", "--out ファイル が必要です。回答の書き出し先です"))
     if own["--out"] == "-":
-        raise Wrong(pick("--out -: expected the name of a file, not standard output", "--out -: 標準出力は指定できません。ファイルの名前が必要です"))
+        raise UsageError(pick("--out -: expected the name of a file, not standard output", "--out -: 標準出力は指定できません。ファイルの名前が必要です"))
     out = pathlib.Path(own["--out"])
-    workers = whole("--workers", own, pick)
-    cpus, rows = whole("--threads", own, pick) or 1, whole("--rows-per-part", own, pick) or 1024
-    _not_over(out, rest, pick)
+    workers = whole_number("--workers", own, pick)
+    cpus, rows = whole_number("--threads", own, pick) or 1, whole_number("--rows-per-part", own, pick) or 1024
+    _check_output(out, rest, pick)
     address = _cluster.address_of(own.get("--address"), pick)
     command = ["chumoku", "predict", *rest]
     tell = lambda en, ja, text: print(f"{pick(f'{en:<9}', ja)} {text}", file=sys.stderr)
@@ -89,7 +90,7 @@ def _predict(arguments: list[str], pick: Pick) -> int:
             command += ["--lang", reader.lang]
         del reader
     except ValueError as error:
-        # clap says that it is an error.
+        # clap's message already starts with "error".
         print(str(error) if str(error).startswith(("error", "エラー")) else f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
         return 2
     except RuntimeError as error:
@@ -98,7 +99,7 @@ def _predict(arguments: list[str], pick: Pick) -> int:
     try:
         file = _chumoku.Output(out, _named(rest))
     except OSError as error:
-        raise Wrong(pick(f"{out}: cannot be written: {error}", f"{out}: 書き込めません: {error}")) from None
+        raise UsageError(pick(f"{out}: cannot be written: {error}", f"{out}: 書き込めません: {error}")) from None
     try:
         code = _write(file, command, (address, workers, cpus, rows), (pick, tell, failed))
         if code == 0:
@@ -109,24 +110,24 @@ def _predict(arguments: list[str], pick: Pick) -> int:
 
 
 def _named(words: list[str]) -> list[str]:
-    """What the words of a command line may name: of a flag that has its value in one piece, the value."""
+    """Returns the file names that arguments may hold: words, and values given as `--flag=value`."""
     pairs = (word.partition("=") for word in words)
     return [value if equals and name.startswith("--") else name + equals + value for name, equals, value in pairs]
 
 
-def _not_over(out: pathlib.Path, words: list[str], pick: Pick) -> None:
-    """Refuses to write a file that the command line names, or one of the model's folder."""
+def _check_output(out: pathlib.Path, words: list[str], pick: Pick) -> None:
+    """Rejects an output file that the command line names as input, or that belongs to the model's folder."""
     if _chumoku.is_one_of(out, _named(words)):
-        raise Wrong(
+        raise UsageError(
             pick(
-                f"--out {out}: that is a file that is read; name another",
-                f"--out {out}: 読み込むファイルです。別の名前にしてください",
+                f"--out {out}: this is an input file; choose another output",
+                f"--out {out}: 入力ファイルです。別の出力先を指定してください",
             )
         )
 
 
 def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, tell) -> int | None:
-    """As many workers as this machine has cores for, where it is alone."""
+    """On a single machine, returns as many workers as it has cores for."""
     import ray
 
     if workers is None or address is not None or ray.is_initialized():
@@ -142,10 +143,10 @@ def _fitting(workers: int | None, cpus: int, address: str | None, pick: Pick, te
 
 
 def _write(file, command: list[str], how, say) -> int:
-    from ._parts import written
+    from ._chunks import written
 
     (address, workers, cpus, rows), (pick, tell, failed) = how, say
-    # Ray Data tells of its plans.
+    # Ray Data logs its plans.
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     _cluster.join(address, pick, needed=(workers or 1) * cpus)
     done, unanswered, reason, ended, told = 0, 0, None, False, time.monotonic()
@@ -161,7 +162,7 @@ def _write(file, command: list[str], how, say) -> int:
         file.write(part.content)
         done, unanswered = done + part.rows, unanswered + part.unanswered
         reason = reason if reason is not None else part.reason
-        if time.monotonic() - told > _EVERY:
+        if time.monotonic() - told > _PROGRESS_INTERVAL:
             told = time.monotonic()
             tell("rows", "行", f"{done:,}")
     if not ended:

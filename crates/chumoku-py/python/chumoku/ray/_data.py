@@ -1,4 +1,4 @@
-"""Datasets of Ray Data, answered by actors that have read the model."""
+"""Ray Data datasets, answered by actors that have loaded the model."""
 
 from __future__ import annotations
 
@@ -32,25 +32,26 @@ def predict(
     cpus: int = 1,
     batch_size: int = 1024,
 ) -> ray.data.Dataset:
-    """What ``chumoku predict`` answers of each row: the dataset with the columns that :func:`chumoku.arrow.predict` adds.
+    """Answers each row as ``chumoku predict`` does. Returns the dataset with the columns of
+    :func:`chumoku.arrow.predict`.
 
-    Nothing is done before somebody takes rows of the result or writes it (:func:`write_parquet`, or Ray's ``write_json`` and
-    ``write_csv``). Rows keep their order; a worker that is lost is started again and its batches are answered once more, so that no row
-    is missing or twice; and memory does not grow with the data. A row that cannot be answered stays where it is, with the reason in
-    ``error``. What is wrong with the model, an argument, or a column of which Ray knows already is said at once.
+    The result is lazy: work starts when rows are taken or written (:func:`write_parquet`, or Ray's ``write_json`` and
+    ``write_csv``). Rows keep their order. A lost worker is restarted and its batches are answered again, so no row is
+    missing or duplicated. Memory does not grow with the data. A row that cannot be answered stays in place, with the
+    reason in ``error``. Errors in the model, an argument, or a column that Ray already knows are raised at once.
 
     Args:
         dataset: rows with the texts in a column.
         model: the model's folder, which every worker must be able to read.
-        column, top, abstain, threshold, precision_at_least, set, precision, place: as of :func:`chumoku.arrow.predict`.
-        workers: at most so many actors, each of which reads the model; as many as the cluster has room for if absent. Reading and
-            writing need a core of their own.
-        cpus: cores of each.
-        batch_size: rows that are answered at a time; no answer depends on it.
+        column, top, abstain, threshold, precision_at_least, set, precision, place: see :func:`chumoku.arrow.predict`.
+        workers: the maximum number of actors, each of which loads the model; by default as many as fit into the
+            cluster. Reading and writing need a core of their own.
+        cpus: the number of cores per actor.
+        batch_size: the number of rows per batch; no answer depends on it.
 
     Raises:
         ValueError: the model or an argument cannot be used, or a column is missing.
-        TypeError: it is no dataset, or a column that should hold texts holds something else.
+        TypeError: the value is not a dataset, or a column that should hold texts holds something else.
     """
     answers = arrow.predict(
         model,
@@ -79,7 +80,7 @@ def embed(
     cpus: int = 1,
     batch_size: int = 256,
 ) -> ray.data.Dataset:
-    """The vector of each row's text, as :func:`chumoku.arrow.embed` adds it; else as :func:`predict`."""
+    """Adds the vector of each row's text, as :func:`chumoku.arrow.embed` does. Otherwise as :func:`predict`."""
     answers = arrow.embed(model, column=column, prompt=prompt, normalize=normalize, precision=precision, place=place)
     return _answered(dataset, answers, workers, cpus, batch_size)
 
@@ -97,21 +98,23 @@ def explain(
     cpus: int = 1,
     batch_size: int = 64,
 ) -> ray.data.Dataset:
-    """Why each row gets its answer, as :func:`chumoku.arrow.explain` adds it; else as :func:`predict`."""
+    """Adds the explanation of each row's answer, as :func:`chumoku.arrow.explain` does. Otherwise as :func:`predict`.
+    """
     answers = arrow.explain(model, column=column, method=method, set=set, precision=precision, place=place)
     return _answered(dataset, answers, workers, cpus, batch_size)
 
 
 def faults(dataset: ray.data.Dataset) -> ray.data.Dataset:
-    """The rows of an answered dataset that have no answer, each with the reason in ``error`` (or ``predicted_error``).
+    """Returns the rows of an answered dataset that have no answer, each with the reason in ``error`` (or
+    ``predicted_error``).
 
-    To take them computes the answers, if the dataset was not materialized before.
+    Taking them computes the answers, unless the dataset was materialized before.
     """
-    return dataset.map_batches(_faulty, batch_format="pyarrow")
+    return dataset.map_batches(_faulty_rows, batch_format="pyarrow")
 
 
-def _faulty(table: Any) -> Any:
-    # The last: that of the answers stands behind all.
+def _faulty_rows(table: Any) -> Any:
+    # The last such column: the answer columns come after all others.
     name = next((name for name in reversed(table.column_names) if name in ("error", "predicted_error")), None)
     if name is None:
         raise ValueError(f"expected a dataset that was answered, with a column error, got {', '.join(table.column_names[:12])}")
@@ -123,22 +126,23 @@ def write_parquet(
 ) -> None:
     """Writes the rows to Parquet files in a folder, in their order.
 
-    Ray's own ``Dataset.write_parquet`` may write the rows of one file in another order, as the writer under it
-    (``pyarrow.dataset.write_dataset`` with several threads) takes parts of a file as they come. The names of the files sort as their
-    rows do. Files that are in the folder stay, so a folder that is written twice has the rows twice.
+    Ray's own ``Dataset.write_parquet`` may change the order of rows within a file, because
+    ``pyarrow.dataset.write_dataset`` writes parts of a file from several threads. The names of the files sort in the
+    order of their rows. Existing files in the folder stay, so writing twice duplicates the rows.
 
     Args:
         dataset: rows, answered or not.
-        path: the folder, which is made if it is not there; a URI for a cloud's storage.
-        filesystem: pyarrow's or fsspec's; found from the path if absent.
-        min_rows_per_file: as many rows a file at least, but for the last. If absent, files follow Ray's blocks.
-        options: of ``pyarrow.parquet.write_table`` (``compression="zstd"``, ``row_group_size=…``).
+        path: the folder, which is created if necessary; a URI for cloud storage.
+        filesystem: a filesystem of pyarrow or fsspec; chosen from the path by default.
+        min_rows_per_file: the minimum number of rows per file, except for the last. By default, files follow Ray's
+            blocks.
+        options: options of ``pyarrow.parquet.write_table`` (``compression="zstd"``, ``row_group_size=…``).
     """
     if not isinstance(dataset, ray.data.Dataset):
         raise TypeError(f"dataset: expected a dataset of Ray Data, got {type(dataset).__name__}")
     if min_rows_per_file is not None:
         check("min_rows_per_file", min_rows_per_file)
-    # Nothing is written where an option is wrong.
+    # Rejects a wrong option before anything is written.
     pyarrow.parquet.write_table(pyarrow.table({}), pyarrow.BufferOutputStream(), **options)
     kept = dataset.context.execution_options
     before, kept.preserve_order = kept.preserve_order, True
@@ -158,7 +162,7 @@ class _Parquet(BlockBasedFileDatasink):
 
 
 class Worker:
-    """An actor that has read the model."""
+    """An actor that has loaded the model."""
 
     def __init__(self, answers: arrow.Answers, cpus: int) -> None:
         _chumoku.set_num_threads(cpus)
@@ -185,14 +189,14 @@ def _answered(
     answered = dataset.map_batches(
         Worker, batch_size=check("batch_size", batch_size), batch_format="pyarrow", fn_constructor_kwargs=arguments, **pool(workers, cpus, 1)
     )
-    # The context is that of this dataset and of those that it was made from, not of others.
+    # Each dataset has its own context, which it inherits from its sources.
     answered.context.execution_options.preserve_order = True
     return answered
 
 
 def _check(answers: arrow.Answers, dataset: ray.data.Dataset) -> None:
-    """Says here, before anything is begun, what every worker would say: of the model, the arguments, and of columns that are known."""
-    # Not for long: the model is of use to workers alone.
+    """Checks the model, the arguments, and known columns here, before any worker starts."""
+    # Loaded only for the check: the workers load their own.
     own = copy.copy(answers).load()
     schema = dataset.schema(fetch_if_missing=False)
     if schema is None:
@@ -200,14 +204,14 @@ def _check(answers: arrow.Answers, dataset: ray.data.Dataset) -> None:
     if isinstance(schema.base_schema, pyarrow.Schema):
         own.schema(schema.base_schema)
     else:
-        # Of pandas: what a column holds, Arrow tells when it has it.
+        # With pandas blocks, the column types are known only after conversion to Arrow.
         own.check_names(list(schema.names))
 
 
 def pool(workers: int | None, cpus: int, least: int | None = None) -> dict[str, Any]:
-    """Actors, at least so many if that is said. Ray Data starts them again as often as they are lost, and has them do again what they
-    were at; it begins with as many as there is room for. A pool that began with all cores would leave none to read with, and wait for
-    rows for ever."""
+    """The actor pool. ``workers`` is its maximum size. Ray Data restarts lost actors without limit and repeats their
+    work. The pool starts with as many actors as there is room for. If it took all cores at the start, none would be
+    left to read with, and it would wait for rows forever."""
     if workers is None:
         many = ray.data.ActorPoolStrategy(min_size=1)
     else:
@@ -216,12 +220,12 @@ def pool(workers: int | None, cpus: int, least: int | None = None) -> dict[str, 
 
 
 def _cores() -> float:
-    """Those of the cluster; none where it has not been started yet."""
+    """Returns the cores of the cluster; None if the cluster has not been started yet."""
     return sum(node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]) if ray.is_initialized() else 0
 
 
 def check(name: str, x: Any) -> int:
-    """A whole number from 1 on."""
+    """Checks for a whole number of at least 1."""
     if not isinstance(x, int) or isinstance(x, bool) or x < 1:
         raise ValueError(f"{name}: expected a whole number from 1 on, got {x!r}")
     return x

@@ -1,8 +1,9 @@
-"""Training on a cluster: the steps of a run shared by processes on any of its machines.
+"""Training on a cluster: processes on several machines share the steps of a run.
 
-The leader (``_leader.py``) is this process. It runs ``chumoku train`` as it would run alone, but has the gradients of a batch's parts
-computed by helpers (``_helper.py``), which need nothing but the weights, and adds them in the order of the parts. A helper that dies
-costs the parts that it was at; one that comes gets parts from the next step on. The model is the same bytes whoever helps.
+The coordinator (``_coordinator.py``) is this process. It runs ``chumoku train`` as usual, but workers (``_worker.py``)
+compute the gradients of a batch's micro-batches. A worker needs only the weights. The coordinator adds the gradients in
+the order of the micro-batches. If a worker dies, only its current micro-batches are repeated; a new worker gets
+micro-batches from the next step on. The model is the same bytes for any set of workers.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from . import _cluster
-from ._leader import Leader, weaker
-from ._words import Pick, Wrong, japanese, own_flags, pick_of, whole
+from ._coordinator import Coordinator, weaker
+from ._messages import Pick, UsageError, japanese, own_flags, pick_of, whole_number
 
 _USAGE = (
     """\
 usage: python -m chumoku.ray train [DATA] [--workers N] [flags of chumoku train]
 
-chumoku train, its steps shared by processes of a Ray cluster. The model is the same bytes as without.
+Runs chumoku train with its steps shared by processes of a Ray cluster. The model is byte for byte the same.
 
-  --workers N        helpers (default: 2)
-  --worker-cpus N    cores, and threads, of each (default: 1)
-  --max-failures N   helpers that may die (default: -1, any number)
-  --address ADDRESS  the cluster: auto, local, or host:port (default: RAY_ADDRESS, else one that is started here)
+  --workers N        number of workers (default: 2)
+  --worker-cpus N    cores and threads per worker (default: 1)
+  --max-failures N   number of workers that may die (default: -1, any number)
+  --address ADDRESS  the cluster: auto, local, or host:port (default: RAY_ADDRESS, or a new one on this machine)
 
 All other flags are those of chumoku train; chumoku train --help lists them.
 """,
@@ -38,17 +39,17 @@ All other flags are those of chumoku train; chumoku train --help lists them.
 
 chumoku train の各ステップを Ray クラスターのプロセスで分担します。モデルは 1 プロセスの場合とバイト単位で一致します。
 
-  --workers N          ヘルパーの数（既定: 2）
-  --worker-cpus N      各ヘルパーのコア数とスレッド数（既定: 1）
-  --max-failures N     許容するヘルパーの異常終了の回数（既定: -1、無制限）
+  --workers N          ワーカーの数（既定: 2）
+  --worker-cpus N      各ワーカーのコア数とスレッド数（既定: 1）
+  --max-failures N     許容するワーカーの異常終了の回数（既定: -1、無制限）
   --address アドレス   クラスター。auto、local、ホスト:ポート（既定: RAY_ADDRESS、なければこのマシンで起動）
 
 ほかのオプションは chumoku train と同じです。一覧は chumoku train --help で見られます。
 """,
 )
 
-# Flags of the command that are the leader's alone, with how many values they have.
-OF_LEADER = {
+# The command's flags for the coordinator only, with their number of values.
+COORDINATOR_FLAGS = {
     "--out": 1,
     "--threads": 1,
     "--watch": 1,
@@ -66,7 +67,7 @@ def _instruction_set() -> str:
 
 
 def _common_instruction_set() -> str | None:
-    """The instruction set that all machines have; None where this one has no more."""
+    """The best instruction set that all machines support; None if that is all this one has."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -77,7 +78,7 @@ def _common_instruction_set() -> str | None:
         for node in nodes
     ]
     found = ray.get(asked)
-    # Asked in a process of its own: this one may still be told to use less.
+    # Queried in a separate process: this one may later be restricted to less.
     code = "from chumoku._chumoku import instruction_set; print(instruction_set())"
     here = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
     weakest = here
@@ -86,22 +87,22 @@ def _common_instruction_set() -> str | None:
     return weakest if weakest != here or any(name != here for name in found) else None
 
 
-def _of_helpers(args: list[str], cpus: int) -> list[str]:
-    """The arguments of the command without those that are the leader's."""
+def _worker_args(args: list[str], cpus: int) -> list[str]:
+    """Returns the command's arguments without the coordinator's own flags."""
     kept: list[str] = []
     words = iter(args)
     for word in words:
         name, equals, _ = word.partition("=")
-        if name in OF_LEADER:
-            if OF_LEADER[name] and not equals:
+        if name in COORDINATOR_FLAGS:
+            if COORDINATOR_FLAGS[name] and not equals:
                 next(words, None)
             continue
         kept.append(word)
     return [*kept, "--threads", str(cpus)]
 
 
-def _refuse_alone(args: list[str], pick: Pick) -> None:
-    """Refuses what has no steps that could be shared."""
+def _reject_unshareable(args: list[str], pick: Pick) -> None:
+    """Rejects runs without steps that could be shared."""
     alone = {
         "--tune": (
             "a search trains many models: run it in one process, then train with the --settings that it prints",
@@ -117,26 +118,26 @@ def _refuse_alone(args: list[str], pick: Pick) -> None:
         name = word.partition("=")[0]
         if name in alone:
             en, ja = alone[name]
-            raise Wrong(pick(f"{name} with --workers: {en}", f"{name} と --workers: {ja}"))
+            raise UsageError(pick(f"{name} with --workers: {en}", f"{name} と --workers: {ja}"))
     pairs = zip(args, [*args[1:], ""])
     if "--model=ngrams" in args or ("--model", "ngrams") in pairs:
-        raise Wrong(
+        raise UsageError(
             pick(
                 "--model ngrams has no steps to share: train it in one process",
                 "--model ngrams には分担できるステップがありません。1 プロセスで訓練してください",
             )
         )
     if "-" in args:
-        raise Wrong(
+        raise UsageError(
             pick(
-                "standard input is read by one process alone: give a file that every machine can read",
+                "standard input can be read by one process only: give a file that every machine can read",
                 "標準入力を読めるのは 1 プロセスだけです。すべてのマシンから読めるファイルを指定してください",
             )
         )
 
 
-class _Asked(NamedTuple):
-    """What a command line says of the cluster."""
+class _ClusterOptions(NamedTuple):
+    """The cluster options of a command line."""
 
     workers: int
     worker_cpus: int
@@ -144,18 +145,18 @@ class _Asked(NamedTuple):
     address: str | None
 
 
-def _asked(own: dict[str, str], pick: Pick) -> _Asked:
+def _cluster_options(own: dict[str, str], pick: Pick) -> _ClusterOptions:
     failures = None if own.get("--max-failures") == "-1" else own.get("--max-failures")
     if failures is not None and not (failures.isascii() and failures.isdigit()):
-        raise Wrong(
+        raise UsageError(
             pick(
                 f"--max-failures: expected a whole number, or -1 for any number, found {failures}",
                 f"--max-failures: 整数（無制限なら -1）が必要ですが、{failures} です",
             )
         )
-    return _Asked(
-        whole("--workers", own, pick) or 2,
-        whole("--worker-cpus", own, pick) or 1,
+    return _ClusterOptions(
+        whole_number("--workers", own, pick) or 2,
+        whole_number("--worker-cpus", own, pick) or 1,
         -1 if failures is None else int(failures),
         own.get("--address"),
     )
@@ -169,53 +170,54 @@ def main(argv: list[str]) -> int:
         return 0
     try:
         own, args = own_flags(argv, ("--workers", "--worker-cpus", "--max-failures", "--address"), pick)
-        asked = _asked(own, pick)
-        _refuse_alone(args, pick)
-        # Ray prints there whom it has lost, which the leader says too; what is the command's does not come through here.
+        asked = _cluster_options(own, pick)
+        _reject_unshareable(args, pick)
+        # Ray prints lost workers there, which the coordinator reports too. The command's own output does not use this
+        # stream.
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-            return _lead(asked, args, pick)
-    except Wrong as error:
+            return _coordinate(asked, args, pick)
+    except UsageError as error:
         print(f"{pick('error', 'エラー')}: {error}", file=sys.stderr)
         return 2
 
 
-def _lead(own: _Asked, args: list[str], pick: Pick) -> int:
-    # Calls that a lost machine was to answer are made again.
+def _coordinate(own: _ClusterOptions, args: list[str], pick: Pick) -> int:
+    # Calls to a lost machine are repeated.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     _cluster.join(_cluster.address_of(own.address, pick), pick, needed=own.workers * own.worker_cpus, log_to_driver=False)
     environment = {}
     if "CHUMOKU_ISA" not in os.environ:
         common = _common_instruction_set()
         if common is not None:
-            note = f"machines differ: all use {common}, as the weakest must", f"マシンが異なるので、最も弱いものに合わせて {common} を使います"
+            note = f"the machines differ: all use {common}, the best that they share", f"マシンごとに命令セットが異なるため、共通で使える {common} に揃えます"
             print(pick(f"note      {note[0]}", f"注意 {note[1]}"), file=sys.stderr)
             os.environ["CHUMOKU_ISA"] = common
     if "CHUMOKU_ISA" in os.environ:
         environment["CHUMOKU_ISA"] = os.environ["CHUMOKU_ISA"]
-    # As it is to be called again.
+    # The command line for resuming.
     name = f"python -m chumoku.ray train --workers {own.workers} --worker-cpus {own.worker_cpus}"
     if own.address:
         name += f" --address {own.address}"
-    helpers = _of_helpers(args, own.worker_cpus)
-    if not any(word.partition("=")[0] == "--lang" for word in helpers):
-        # That of the machines that they run on may be another.
-        helpers += ["--lang", "ja" if pick is japanese else "en"]
-    leader = Leader(helpers, own.workers, own.worker_cpus, own.max_failures, pick, environment)
-    leader.start()
+    worker_args = _worker_args(args, own.worker_cpus)
+    if not any(word.partition("=")[0] == "--lang" for word in worker_args):
+        # Worker machines may have another language setting.
+        worker_args += ["--lang", "ja" if pick is japanese else "en"]
+    coordinator = Coordinator(worker_args, own.workers, own.worker_cpus, own.max_failures, pick, environment)
+    coordinator.start()
     from chumoku._chumoku import run_in_crew
 
-    code = run_in_crew([name, "train", *args], leader, True)
-    return _finish(leader, code, pick)
+    code = run_in_crew([name, "train", *args], coordinator, True)
+    return _finish(coordinator, code, pick)
 
 
-def _finish(leader: Leader, code: int, pick: Pick) -> int:
-    leader.end()
-    seconds = leader.seconds
-    if code == 0 and leader.steps:
-        each = 1000 * seconds["steps"] / leader.steps
+def _finish(coordinator: Coordinator, code: int, pick: Pick) -> int:
+    coordinator.end()
+    seconds = coordinator.seconds
+    if code == 0 and coordinator.steps:
+        each = 1000 * seconds["steps"] / coordinator.steps
         share = 100 * (1 - seconds["learning"] / seconds["steps"])
         said = pick(
-            f"crew      {each:.1f} ms a step, {share:.1f} % of it waiting for others and the exchange",
+            f"crew      {each:.1f} ms a step, {share:.1f} % of it waiting and communication",
             f"分担 1 ステップ {each:.1f} ms、うち待ちと通信が {share:.1f} %",
         )
         print(said, file=sys.stderr)
@@ -232,17 +234,17 @@ def train(
     address: str | None = None,
     **flags: Any,
 ) -> dict[str, Any]:
-    """Trains a model on a Ray cluster, and returns what ``metrics.json`` holds.
+    """Trains a model on a Ray cluster, and returns the content of ``metrics.json``.
 
-    The model in ``out`` is, byte for byte, the one that ``chumoku train`` makes alone, however many help and whoever dies.
-    Every machine must be able to read ``data`` (and what ``from_`` names) by the same name.
+    The model in ``out`` is, byte for byte, the one that ``chumoku train`` produces alone, for any number of workers and
+    failures. Every machine must be able to read ``data`` (and the folder of ``from_``) by the same name.
 
-    ``flags`` are those of ``chumoku train``, with ``_`` for ``-``: ``epochs=3``, ``task="score"``, ``text=["first", "second"]``,
-    ``from_="encoder"``, ``force=True``. ``workers`` processes help, each with ``worker_cpus`` cores and threads; ``max_failures``
-    of them may die, any number with -1. ``address`` is that of the cluster; without it the one that this process is connected to, or
-    a new one on this machine.
+    ``flags`` are those of ``chumoku train``, with ``_`` for ``-``: ``epochs=3``, ``task="score"``, ``text=["first",
+    "second"]``, ``from_="encoder"``, ``force=True``. The run uses ``workers`` processes with ``worker_cpus`` cores and
+    threads each. ``max_failures`` of them may die; -1 allows any number. ``address`` is that of the cluster. The
+    default is the cluster that this process is connected to, or a new one on this machine.
 
-    Raises RuntimeError with what the command said if it fails.
+    Raises RuntimeError with the command's error message if it fails.
     """
     words = [] if data is None else [os.fspath(data)]
     words += ["--out", os.fspath(out), "--json", "--workers", str(workers), "--worker-cpus", str(worker_cpus)]
@@ -262,7 +264,7 @@ def train(
             words += [flag, ",".join(str(item) for item in value)]
         else:
             words += [flag, os.fspath(value) if hasattr(value, "__fspath__") else str(value)]
-    # A process of its own: the command has the process that it runs in for itself.
+    # A separate process: the command can run only once per process.
     command = [sys.executable, "-m", "chumoku.ray", "train", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     last: deque[str] = deque(maxlen=1)

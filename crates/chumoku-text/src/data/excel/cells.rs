@@ -1,11 +1,11 @@
-//! The value of a cell as people see it.
+//! Converts cell values to text.
 
 use calamine::{DataRef, ExcelDateTime};
 
-/// A day in milliseconds.
+/// Milliseconds per day.
 const DAY: f64 = 86_400_000.0;
 
-/// What a cell shows: numbers without the `.0` of their storage, dates as ISO 8601 has them.
+/// Returns the text of a cell: numbers without the `.0` of their storage, dates in ISO 8601.
 pub(super) fn cell_text(value: &DataRef<'_>) -> String {
     match value {
         DataRef::Int(number) => number.to_string(),
@@ -21,7 +21,7 @@ pub(super) fn cell_text(value: &DataRef<'_>) -> String {
     }
 }
 
-/// The letters of a column counted from 0: `A`, `Z`, `AA`.
+/// Returns the letters of a column, counted from 0: `A`, `Z`, `AA`.
 pub(super) fn column_letters(column: usize) -> String {
     let (mut letters, mut rest) = (Vec::new(), column + 1);
     while rest > 0 {
@@ -31,7 +31,7 @@ pub(super) fn column_letters(column: usize) -> String {
     letters.iter().rev().collect()
 }
 
-/// A number in the fifteen digits that Excel shows: 3, 0.3 for the sum of 0.1 and 0.2.
+/// Formats a number with the fifteen digits that Excel shows: 3, or 0.3 for the sum of 0.1 and 0.2.
 fn number_text(number: f64) -> String {
     let shown: f64 = format!("{number:.14e}").parse().unwrap_or(number);
     match shown.abs() {
@@ -41,7 +41,7 @@ fn number_text(number: f64) -> String {
     }
 }
 
-/// A date, a date with a time, a time, or hours that may be more than a day's.
+/// Formats a date, a date with a time, a time, or a duration that may exceed a day.
 fn time_text(time: ExcelDateTime) -> String {
     let days = time.as_f64();
     let is_time = (0.0..1.0).contains(&days);
@@ -62,7 +62,7 @@ fn time_text(time: ExcelDateTime) -> String {
     }
 }
 
-/// Milliseconds behind seconds, if there are any.
+/// Formats milliseconds after the seconds; empty for 0.
 fn millisecond_suffix(milli: u64) -> String {
     if milli == 0 { String::new() } else { format!(".{milli:03}") }
 }
@@ -73,7 +73,7 @@ mod tests {
     use calamine::ExcelDateTimeType;
 
     #[test]
-    fn numbers_are_as_people_see_them() {
+    fn numbers_look_as_in_excel() {
         let cases = [(3.0, "3"), (0.1 + 0.2, "0.3"), (-2.5, "-2.5"), (1e6, "1000000"), (-0.0, "0"), (1e300, "1e300")];
         for (number, shown) in cases {
             assert_eq!(cell_text(&DataRef::Float(number)), shown);

@@ -1,7 +1,7 @@
-//! The parts of a workbook, inflated once and weighed before anything is made of them.
+//! Checks the parts of a workbook: each is inflated and measured once before it is used.
 //!
-//! A few kilobytes of deflated zeros become gigabytes, and what an archive says of its sizes need not be true. Nor need
-//! the number of strings that the file of shared strings begins with, for which `calamine` makes room.
+//! A few kilobytes of deflated zeros become gigabytes, and the sizes in an archive may be wrong. So may the number of
+//! shared strings, for which `calamine` allocates memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -15,19 +15,19 @@ use crate::lang::lang;
 use crate::lang::wording::{format_size, quote};
 use crate::tr;
 
-/// Most bytes of a sheet, and of the strings that sheets share (1 GiB).
+/// Most bytes of a sheet, and of the shared strings (1 GiB).
 const MAX_PART_BYTES: u64 = 1 << 30;
 /// Most bytes of the styles, and of the list of sheets (32 MiB).
 const MAX_SMALL_BYTES: u64 = 32 << 20;
-/// What an element costs in memory beside its text.
+/// Memory for an element in addition to its text.
 const ELEMENT_BYTES: u64 = 16;
-/// Bytes within which the file of shared strings must have begun.
+/// Bytes of a part that are kept to inspect its first element.
 const HEAD_BYTES: usize = 64 * 1024;
-/// Most bytes of any other part, pictures for instance (256 MiB). A sheet with more is not read a second time for its merged
+/// Most bytes of any other part, such as pictures (256 MiB). A larger sheet is not read a second time for its merged
 /// cells.
 const MAX_OTHER_BYTES: u64 = 256 << 20;
 
-/// What a part is, by its name; what is called otherwise may still be a sheet.
+/// The kind of a part, by its name. A part with another name may still be a sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PartKind {
     Strings,
@@ -55,7 +55,7 @@ impl PartKind {
     }
 }
 
-/// Checks that the archive is a workbook whose parts are of a size that can be read; says whether it is large.
+/// Checks that the archive is a workbook whose parts can be read. Returns whether it has a large sheet.
 pub(super) fn check_archive(path: &Path, file: &File) -> Result<bool, DataError> {
     let damaged = |error: String| DataError::Excel { path: path.to_owned(), detail: error };
     let file = file.try_clone().map_err(|error| damaged(error.to_string()))?;
@@ -85,14 +85,14 @@ pub(super) fn check_archive(path: &Path, file: &File) -> Result<bool, DataError>
         })?;
         is_large |= weighed.bytes > MAX_OTHER_BYTES && kind == PartKind::Sheet;
         if kind == PartKind::Strings && !weighed.has_plausible_count() {
-            let said = tr!("its strings are not counted truly", "共有文字列の数が正しくありません");
+            let said = tr!("its count of shared strings is wrong", "共有文字列の数が正しくありません");
             return Err(damaged(said));
         }
     }
     Ok(is_large)
 }
 
-/// What an archive is that is no workbook.
+/// The error for an archive that is not a workbook.
 fn not_a_workbook(path: &Path, names: &[String]) -> DataError {
     let pick = |english, japanese| lang().pick(english, japanese);
     let has = |part: &str| names.iter().any(|name| name.starts_with(part) || name.ends_with(part));
@@ -114,19 +114,19 @@ fn not_a_workbook(path: &Path, names: &[String]) -> DataError {
 enum PartFault {
     Read(io::Error),
     TooLarge(u64),
-    /// More than a row may have, and no tag.
+    /// More text without a tag than a row may have.
     UnboundedText,
 }
 
-/// What a part holds.
+/// The size of a part.
 struct PartSize {
     bytes: u64,
     elements: u64,
     beginning: Vec<u8>,
 }
 
-/// Inflates a part and throws it away: its bytes (and, but for sheets, what its elements cost) stay within its limit, and
-/// each piece between tags within what a row may have.
+/// Inflates and discards a part. Its bytes must stay within its limit, plus the memory of its elements except for
+/// sheets. The text between two tags must stay within the limit of a row.
 fn measure_part(mut part: impl Read, kind: PartKind) -> Result<PartSize, PartFault> {
     let limit = kind.max_bytes();
     let mut weighed = PartSize { bytes: 0, elements: 0, beginning: Vec::new() };
@@ -162,7 +162,8 @@ fn measure_part(mut part: impl Read, kind: PartKind) -> Result<PartSize, PartFau
 }
 
 impl PartSize {
-    /// Whether the file of shared strings begins with its element at once, and claims no more strings than it has elements.
+    /// Returns whether the shared strings start directly with their element, and claim no more strings than there are
+    /// elements.
     fn has_plausible_count(&self) -> bool {
         let beginning = String::from_utf8_lossy(&self.beginning);
         let mut rest = beginning.trim_start_matches('\u{feff}').trim_start();
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_must_be_counted_truly() {
+    fn claimed_string_counts_are_checked() {
         let strings = |count: &str| of(&format!("<?xml version='1.0'?>\n<x:sst {count}><si><t>a</t></si></x:sst>"));
         assert!(strings("uniqueCount=\"1\"").has_plausible_count());
         assert!(strings("count='1'").has_plausible_count());
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_to_too_much_is_not_read_on() {
+    fn oversized_parts_are_not_inflated_further() {
         let endless = || io::repeat(b'a');
         assert!(matches!(measure_part(endless(), PartKind::Sheet), Err(PartFault::UnboundedText)));
         assert!(matches!(measure_part(io::repeat(b'<'), PartKind::Styles), Err(PartFault::TooLarge(MAX_SMALL_BYTES))));

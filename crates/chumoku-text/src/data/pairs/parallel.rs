@@ -1,4 +1,4 @@
-//! Two files side by side: line n of one is the translation of line n of the other.
+//! Reads two parallel files: line n of one is the translation of line n of the other.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +17,9 @@ pub(crate) struct ParallelReader {
     source: LineReader,
     target: LineReader,
     paths: [PathBuf; 2],
-    /// Lines read from each.
+    /// Number of lines read from each file.
     lines: u64,
-    /// Gzip and encodings, where there are any, for the description.
+    /// Compression and encoding of the files, for the description.
     how: String,
 }
 
@@ -47,7 +47,7 @@ impl ParallelReader {
         Ok(ParallelReader { source: source_lines, target: target_lines, paths, lines: 0, how })
     }
 
-    /// What the two are called: their extensions, which name the languages by custom.
+    /// Returns the names of the two sides: the extensions, which usually name the languages.
     pub(crate) fn names(&self) -> [String; 2] {
         let [source, target] = self.paths.each_ref().map(|path| detect::extension(path));
         match source.is_empty() || target.is_empty() || source == target {
@@ -65,17 +65,17 @@ impl ParallelReader {
         )
     }
 
-    /// The place of a line in the file of a side.
+    /// Returns the location of a line on one side.
     pub(crate) fn location(&self, role: ColumnRole, line: u64) -> SourceLocation {
         SourceLocation::line(&self.paths[usize::from(role == ColumnRole::Target)], line)
     }
 
-    /// The next pair; lines that are blank in both files are none.
+    /// Returns the next pair. Lines that are blank in both files are skipped.
     pub(crate) fn next_pair(&mut self) -> Result<Option<SentencePair>, DataError> {
         loop {
             let (source, target) = (self.source.next_line(), self.target.next_line());
             let line = self.lines + 1;
-            // What cannot be read at all comes before the question of partners.
+            // Unreadable files are reported before missing counterparts.
             let (source, target) = match (source, target) {
                 (Err(error), _) | (_, Err(error)) if !error.is_row_error() => return Err(error),
                 (Ok(None), Ok(None)) => return Ok(None),
@@ -98,7 +98,7 @@ impl ParallelReader {
         }
     }
 
-    /// Accepts blank lines behind the end of the other file, and nothing else.
+    /// Accepts blank lines after the end of the other file, and rejects everything else.
     fn check_rest(
         &mut self,
         role: ColumnRole,

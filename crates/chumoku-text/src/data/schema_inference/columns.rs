@@ -1,4 +1,4 @@
-//! Which column holds the text and which the label: as asked, else by name, else by what the first rows hold.
+//! Chooses the text and label columns: by the options, else by name, else by the first rows.
 
 use super::super::error::{ColumnRole, DataError};
 use super::super::format::{Format, ReadOptions};
@@ -14,26 +14,26 @@ use crate::lang::wording::{did_you_mean, join_names, list_names};
 use crate::{feature_columns, pair, tr};
 use std::borrow::Cow;
 
-/// The columns in use, counted from 0, and why these.
+/// The chosen columns, counted from 0, with the reasons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnChoice {
-    /// The column of the text.
+    /// The text column.
     pub text: usize,
-    /// The column of the second text, where texts are pairs.
+    /// The column of the second text, if texts are pairs.
     pub second: Option<usize>,
-    /// The column of the label, if there is one.
+    /// The label column, if any.
     pub label: Option<usize>,
-    /// Why the text is this one: `its name`, `the longest and most varied` …
+    /// The reason for the text column: `its name`, `the longest and most varied` …
     pub text_why: &'static str,
-    /// Why the label is this one; empty if there is none.
+    /// The reason for the label column. Empty if there is none.
     pub label_why: &'static str,
-    /// Where the values beside the text come from, in order.
+    /// The sources of the feature values, in order.
     pub features: Vec<FeatureSource>,
-    /// Readings that come close to this one, each with the flags that choose it.
+    /// Readings that are nearly as likely, each with the flags that select it.
     pub alternatives: Vec<String>,
 }
 
-/// The source of a value [beside](crate::beside) the text.
+/// The source of a [feature](crate::feature_columns) value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeatureSource {
     /// A column of the file.
@@ -43,7 +43,7 @@ pub enum FeatureSource {
 }
 
 impl FeatureSource {
-    /// The column, if it is one of the file.
+    /// Returns the column, if the value comes from the file.
     pub fn column(&self) -> Option<usize> {
         match self {
             FeatureSource::Column(column) => Some(*column),
@@ -53,8 +53,8 @@ impl FeatureSource {
 }
 
 impl ColumnChoice {
-    /// The text of a row, without what only a [pair](crate::pair) has; of a pair both texts, [joined](crate::pair::join). What
-    /// stands [beside](crate::beside) it follows.
+    /// Returns the text of a row without separators. A [pair](crate::pair) has both texts, joined, and [feature
+    /// values](crate::feature_columns) follow.
     pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         let first = record.field(self.text);
         let text = self
@@ -77,7 +77,7 @@ impl ColumnChoice {
     }
 }
 
-/// Chooses the columns of a file from its names and its first rows.
+/// Chooses the columns of a file from their names and the first rows.
 pub(crate) fn choose_columns(
     layout: &TableLayout,
     rows: &[&Record],
@@ -90,7 +90,7 @@ pub(crate) fn choose_columns(
     let options = filled.as_ref().unwrap_or(options);
     let beside = chooser.requested_features(options)?;
     let taken: Vec<usize> = beside.iter().filter_map(FeatureSource::column).collect();
-    // A model's own columns are not the text or the label of any file.
+    // Feature columns that a model requires are never the text or the label of a file.
     if options.features.iter().any(|of| !of.is_required) {
         let text = chooser.named_text(&[]).filter(|_| options.text.is_none());
         let label = chooser.named_label(&[]).ok().flatten().filter(|_| options.label.is_none());
@@ -105,7 +105,7 @@ pub(crate) fn choose_columns(
         _ if !options.pairs => None,
         Some(wanted) => chooser.requested_pair(wanted)?.map(|pair| (pair, why_text)),
         None => chooser.pair_by_name().map(|pair| (pair, lang().pick("their names", "列名から"))).or_else(|| {
-            // A model of pairs needs two columns to answer rows.
+            // A model of pairs needs two columns to predict rows.
             let only = options.faults_in_place && layout.columns.len() == 2 && !layout.has_names();
             only.then(|| ([0, 1], lang().pick("the only two", "2 列だけ")))
         }),
@@ -153,7 +153,7 @@ pub(crate) fn choose_columns(
     }
     let is_left =
         |column: &usize| ![Some(text), second, label].contains(&Some(*column)) && !chooser.taken.contains(column);
-    // A second column of texts may belong to the first, as the body of a mail does to its subject.
+    // A second text column may belong to the first, such as the body of an email and its subject.
     let other_text = (0..chooser.profiles.len())
         .filter(|column| {
             options.pairs && options.require_label && second.is_none() && asked_text.is_none() && is_left(column)
@@ -171,23 +171,23 @@ pub(crate) fn choose_columns(
     Ok(ColumnChoice { text, second, label, text_why, label_why, features: beside, alternatives: next })
 }
 
-/// The text column that was found.
+/// The chosen text column.
 struct TextChoice {
     column: usize,
     why: &'static str,
-    /// The column that comes next, if it is close.
+    /// The next likely column, if it is close.
     runner_up: Option<usize>,
 }
 
-/// Finds columns by name, by number and by what they hold.
+/// Finds columns by name, by number and by content.
 pub(crate) struct ColumnChooser<'a> {
     pub(crate) layout: &'a TableLayout,
     rows: &'a [&'a Record],
     pub(crate) profiles: Vec<ColumnProfile>,
     missing: MissingValues,
-    /// The fields of the first row, by which a user knows columns that have no names.
+    /// The fields of the first row. They identify columns without names in messages.
     first_row: &'a [String],
-    /// Columns that are neither the text nor the label, because they stand beside the text.
+    /// Feature columns, which are neither the text nor the label.
     taken: Vec<usize>,
 }
 
@@ -199,7 +199,7 @@ impl<'a> ColumnChooser<'a> {
         ColumnChooser { layout, rows, profiles, missing, first_row: first, taken: Vec::new() }
     }
 
-    /// The table with the label that the options name, for the readings of it.
+    /// Returns a view of the table with the label column that the options name.
     pub(crate) fn table_view(&self, asked: Option<usize>) -> TableView<'_> {
         TableView {
             layout: self.layout,
@@ -210,7 +210,7 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The options with the columns of the training file, where this file has them and nothing else is asked for.
+    /// Returns the options, completed by the columns of the training file if this file has them.
     pub(crate) fn with_training_options(&self, options: &ReadOptions) -> Option<ReadOptions> {
         let of = options.training_options()?;
         let is_there = |name: &String| self.requested_column(ColumnRole::Text, name).is_ok();
@@ -226,14 +226,14 @@ impl<'a> ColumnChooser<'a> {
         Some(filled)
     }
 
-    /// Returns the value of a flag that names a column.
+    /// Returns the flag value that selects a column.
     fn flag_value(&self, column: usize) -> String {
         let can_be_named = |name: &&String| self.layout.has_names() && !name.trim().is_empty() && !name.contains(',');
         let name = self.layout.columns.get(column).filter(can_be_named);
         name.map_or_else(|| (column + 1).to_string(), |name| name.trim().to_owned())
     }
 
-    /// The columns that are to stand beside the text.
+    /// Returns the sources of the requested features.
     fn requested_features(&self, options: &ReadOptions) -> Result<Vec<FeatureSource>, DataError> {
         let wanted = &options.features;
         let path = || self.layout.path.clone();
@@ -255,7 +255,7 @@ impl<'a> ColumnChooser<'a> {
                                 "。モデルがこの列を読みます。列を加えるか（空欄は欠損として扱います）、--set {wanted}=値 で全行に同じ値を\
                                  指定してください"
                             ),
-                            // A model is trained further, and rows are not all alike.
+                            // Continued training reads many rows, so one value for all does not help.
                             Some(_) => tr!(
                                 "; the model reads it: add the column (an empty one is a missing value)",
                                 "。モデルがこの列を読みます。列を加えてください（空欄は欠損として扱います）"
@@ -276,7 +276,7 @@ impl<'a> ColumnChooser<'a> {
         Ok(found)
     }
 
-    /// The column that an option names: as it stands, letter case aside, or by its number from 1.
+    /// Returns the column that an option names: exactly, ignoring case, or by its number from 1.
     pub(crate) fn requested_column(&self, role: ColumnRole, wanted: &str) -> Result<usize, DataError> {
         let columns = &self.layout.columns;
         let named = self.layout.has_names() || self.layout.format == Format::FastText;
@@ -301,7 +301,7 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The two columns that an option names, with a comma between them; none if it names one, or none that there are.
+    /// Returns the two columns that an option names, separated by a comma. `None` if it does not name two.
     fn requested_pair(&self, wanted: &str) -> Result<Option<[usize; 2]>, DataError> {
         let Some((first, second)) =
             wanted.split_once(',').filter(|_| self.requested_column(ColumnRole::Text, wanted).is_err())
@@ -316,7 +316,7 @@ impl<'a> ColumnChooser<'a> {
         Ok(Some(pair))
     }
 
-    /// The two columns whose names are those of a pair.
+    /// Returns the two columns whose names form a pair.
     fn pair_by_name(&self) -> Option<[usize; 2]> {
         let names: Vec<String> = self.layout.columns.iter().map(|name| fold_name(name)).collect();
         let place = |wanted: &str| names.iter().position(|name| name == wanted);
@@ -324,7 +324,7 @@ impl<'a> ColumnChooser<'a> {
         PAIR_NAMES.iter().filter(|_| is_named).find_map(|[first, second]| Some([place(first)?, place(second)?]))
     }
 
-    /// What to do about a column that is not there: the name that is meant or, without one, how to name a column.
+    /// Suggests a fix for a missing column: a similar name or, without one, how to name a column.
     fn missing_column_hint(&self, role: ColumnRole, wanted: &str, is_named: bool) -> String {
         let flag = role.flag();
         if !is_named {
@@ -337,32 +337,32 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The group of text names that the name of a column is in, from 0.
+    /// The group of text names that a column's name belongs to, from 0.
     fn text_name_group(&self, column: usize) -> Option<usize> {
         let is_named = self.layout.has_names() || self.layout.format == Format::FastText;
         let name = fold_name(self.layout.columns.get(column).filter(|_| is_named)?);
         TEXT_NAMES.iter().position(|group| group.contains(&name.as_str()))
     }
 
-    /// The columns that may be the text, each with its bits, the best first.
+    /// Returns the candidates for the text with their bits, best first.
     fn rank_texts(&self, taken: &[usize]) -> Vec<(f64, usize)> {
         let left = (0..self.profiles.len()).filter(|column| !taken.contains(column) && !self.taken.contains(column));
-        // Rows that have an identifier and short values that repeat have no text.
+        // In rows with an identifier, short repeated values are not the text.
         let has_identifier = self.profiles.iter().any(|profile| profile.is_identifier && !profile.is_numbers());
         rank(left.map(|column| {
-            // Objects inside a row mostly say something of its text.
+            // Values inside an object usually describe the text.
             let content = self.profiles[column].text_bits() - if self.layout.is_path(column) { 1.0 } else { 0.0 };
             let bits = match self.text_name_group(column) {
                 None if has_identifier && self.profiles[column].has_repeated_short_values() => f64::NEG_INFINITY,
                 None => content,
-                // A name is believed against what the rows show, but yields to a column of texts.
+                // A known name counts even if the content speaks against it, but a column of texts may outweigh it.
                 Some(group) => NAME_BITS[group] + content.max(-30.0),
             };
             (bits, column)
         }))
     }
 
-    /// The column whose name says that it is the text.
+    /// Returns the column whose name means text.
     fn named_text(&self, taken: &[usize]) -> Option<usize> {
         self.rank_texts(taken)
             .into_iter()
@@ -370,7 +370,7 @@ impl<'a> ColumnChooser<'a> {
             .find(|&column| self.text_name_group(column).is_some())
     }
 
-    /// The text: by its name, as the only one, or as the column that looks at least twice as much like text as the next.
+    /// Chooses the text: by name, as the only candidate, or as the column at least twice as likely as the next.
     fn choose_text(&self, label: Option<usize>) -> Result<TextChoice, DataError> {
         let taken: Vec<usize> = label.into_iter().collect();
         let found = self.rank_texts(&taken);
@@ -405,7 +405,7 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The error of finding no text, with what the columns hold instead.
+    /// The error for a file without text, with the content of its columns.
     fn no_text_error(&self, label: Option<usize>) -> DataError {
         let held = (0..self.profiles.len()).take(8).map(|column| {
             let (title, what) = (self.layout.column_title(column), self.profiles[column].describe());
@@ -418,7 +418,7 @@ impl<'a> ColumnChooser<'a> {
         no_column(self.layout, ColumnRole::Text, lang().pick("a column of words", "文章の列"), columns)
     }
 
-    /// Finds the label by its name. Equally good names are compared by the content of their columns.
+    /// Returns the label column by its name. Among equally good names, the content decides.
     fn named_label(&self, taken: &[usize]) -> Result<Option<usize>, DataError> {
         if self.layout.format == Format::FastText {
             return Ok((0..self.layout.columns.len()).find(|&column| self.layout.columns[column] == "label"));
@@ -443,11 +443,11 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The label by what columns hold, why, and the reading that comes next, if it is close.
+    /// Chooses the label by content. Returns it with the reason and the next reading, if it is close.
     fn choose_label_by_content(&self, texts: &[usize]) -> Result<(usize, &'static str, Option<String>), DataError> {
         let is_left = |c: &usize| !texts.contains(c) && !self.taken.contains(c) && self.profiles[*c].filled > 0;
         let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
-        // Too few rows for repeats to show: the one other column it must be.
+        // With few rows, repetition does not show, so the only other column is the label.
         if let [only] = left.as_slice()
             && self.profiles[*only].filled < FEW_ROWS
             && !self.profiles[*only].nested
@@ -457,7 +457,7 @@ impl<'a> ColumnChooser<'a> {
         let view = self.table_view(None);
         let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
         let mut found: Vec<(f64, LabelCandidate)> = view.readings(&taken);
-        // Which labels a column holds is another question.
+        // One reading per column is enough here. How its labels are written is decided elsewhere.
         let mut seen = Vec::new();
         found.retain(|(_, candidate)| match candidate.form.column() {
             Some(column) if !seen.contains(&column) => {
@@ -479,11 +479,11 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The best reading of the label and the one that comes next, if it is close; nothing if there is none.
+    /// Returns the best reading of the label and the next one, if it is close. `None` if there is no reading.
     ///
     /// # Errors
     ///
-    /// Readings that are about as likely.
+    /// If several readings are about equally likely.
     pub(crate) fn choose_label_reading(
         &self,
         texts: &[usize],
@@ -510,7 +510,7 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// The column of numbers to predict, and why; nothing if there is none.
+    /// Returns the numeric column to predict and the reason, or `None`.
     fn choose_number(&self, texts: &[usize]) -> Result<Option<(usize, &'static str)>, DataError> {
         let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
         let found = self.table_view(None).number_columns(&taken);
@@ -552,7 +552,7 @@ impl<'a> ColumnChooser<'a> {
         no_column(self.layout, role, wanted, self.describe_all())
     }
 
-    /// All columns, for a message.
+    /// Describes all columns, for a message.
     fn describe_all(&self) -> String {
         match self.layout.columns.len() {
             _ if self.layout.has_names() || self.layout.format == Format::FastText => list_names(&self.layout.columns),
@@ -570,7 +570,7 @@ impl<'a> ColumnChooser<'a> {
     }
 }
 
-/// The error of finding no column for a role.
+/// The error for a role without a column.
 pub(crate) fn no_column(layout: &TableLayout, role: ColumnRole, wanted: &'static str, columns: String) -> DataError {
     let pick = |en, ja| lang().pick(en, ja);
     let plain_text = || pick("plain text", "プレーンテキスト").to_owned();

@@ -1,6 +1,6 @@
-//! Fields that are days or times.
+//! Recognizes dates and times.
 
-/// Names of months and days as dates have them, with the halves and zones of times.
+/// Names of months and days, with markers of day halves and time zones.
 const DATE_WORDS: [&str; 52] = [
     "january",
     "february",
@@ -56,7 +56,7 @@ const DATE_WORDS: [&str; 52] = [
     "friday",
 ];
 
-/// Checks whether a field is a day or a time, as in `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
+/// Returns whether a field is a date or a time, such as `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
 pub(crate) fn is_date(field: &str) -> bool {
     let field = field.trim();
     if field.len() > 64 {
@@ -71,7 +71,7 @@ pub(crate) fn is_date(field: &str) -> bool {
     if (4..=23).contains(&digits) && marks >= 2 && parts.clone().count() >= 3 && fits && field.chars().all(is_marked) {
         return true;
     }
-    // A month or a half of the day in letters.
+    // With a month or a day half in letters.
     let mut words = field.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1).peekable();
     words.peek().is_some()
         && words.all(|word| DATE_WORDS.contains(&word.to_lowercase().as_str()))

@@ -1,4 +1,4 @@
-//! The score of a header: does the first row of a CSV or TSV file, or of a sheet, name the columns?
+//! Scores whether the first row of a CSV or TSV file, or of a sheet, is a header.
 
 use super::super::error::ColumnRole;
 use super::super::format::ReadOptions;
@@ -9,24 +9,24 @@ use super::pair_columns::pair_by_names;
 use super::profile::is_number;
 use std::collections::HashMap;
 
-/// The bits that names must outweigh: a row of data is what most rows are.
+/// The prior for a header, in bits: most rows are data.
 const PRIOR: f64 = -2.0;
-/// The most bits that one column contributes.
+/// Most bits from one column.
 const MAX_COLUMN_BITS: f64 = 7.0;
-/// Bits for a name that occurs in lists of names, and against a value that occurs again in its column.
+/// Bits for a known column name, and for a value that occurs again in its column.
 const KNOWN_NAME: [f64; 2] = [8.0, -8.0];
-/// Bits against a number where names stand.
+/// Bits for a number instead of a name.
 const NUMBER: f64 = -6.0;
-/// The most bits by which long or punctuated fields count against a header.
+/// The lowest total for long or punctuated fields.
 const PROSE: f64 = -5.0;
-/// Fewer rows below do not show whether the first one is odd.
+/// Fewest rows below that show whether the first one is different.
 const MIN_ROWS_BELOW: usize = 10;
 
-/// The score of the first row as a header, in bits; above 0 it is one.
+/// The log-odds that the first row is a header, in bits. Above 0 it is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HeaderScore {
     bits: f64,
-    /// Rows below it.
+    /// Number of rows below the first.
     below: usize,
 }
 
@@ -39,22 +39,22 @@ impl HeaderScore {
         self.bits > 0.0
     }
 
-    /// Checks whether both readings are about as likely, on rows enough to tell.
+    /// Returns whether both readings are about equally likely, given enough rows.
     pub(crate) fn is_ambiguous(self) -> bool {
         self.below >= MIN_ROWS_BELOW && self.bits.abs() < super::MARGIN
     }
 
-    /// Checks whether the other reading comes close.
+    /// Returns whether the other reading is close.
     pub(crate) fn is_close(self) -> bool {
         self.below >= MIN_ROWS_BELOW && self.bits.abs() < super::CLOSE
     }
 }
 
-/// Scores the first row by those below it.
+/// Scores the first row against the rows below it.
 ///
-/// Options that say so, or that name one of its fields, decide. Else each column contributes bits: a known name; a value
-/// that occurs nowhere below where values repeat; words above numbers or dates. Values that occur again in their column,
-/// numbers and sentences count against a header.
+/// Options that set the header or name one of its fields decide alone. Otherwise each column contributes bits. Known
+/// names, values that do not occur below although values repeat, and words above numbers or dates count for a header.
+/// Values that occur again, numbers and sentences count against it.
 pub(crate) fn score_header(first: &[String], below: &[&[String]], options: &ReadOptions) -> HeaderScore {
     if let Some(header) = options.header {
         return HeaderScore::certain(header);
@@ -76,7 +76,7 @@ pub(crate) fn score_header(first: &[String], below: &[&[String]], options: &Read
     if roles.contains(&ColumnRole::Text) && roles.contains(&ColumnRole::Label) {
         return HeaderScore::certain(true);
     }
-    // A file made with `cat` may hold its header again further down.
+    // A file made with `cat` may repeat its header further down.
     let below: Vec<&[String]> = below.iter().copied().filter(|row| *row != first).collect();
     if is_default_index(first) && !below.is_empty() {
         let has_words = (0..first.len()).any(|c| values(&below, c).any(|value| !value.is_empty() && !is_number(value)));
@@ -96,7 +96,7 @@ pub(crate) fn score_header(first: &[String], below: &[&[String]], options: &Read
     let mut bits = PRIOR + if of_pair { KNOWN_NAME[0] } else { 0.0 };
     bits += columns.iter().map(|column| column.bits).sum::<f64>();
     bits += columns.iter().map(|column| column.prose).sum::<f64>().max(PROSE);
-    // Texts of like length have short beginnings together: they count once.
+    // Columns of similar texts may all have a shorter first field, so that counts once.
     bits += columns.iter().map(|column| column.shorter).fold(0.0, f64::max);
     let single_words = first.iter().all(|name| !name.trim().contains(char::is_whitespace) && !is_number(name));
     if single_words && columns.iter().any(|column| column.has_sentences) {
@@ -105,14 +105,14 @@ pub(crate) fn score_header(first: &[String], below: &[&[String]], options: &Read
     HeaderScore { bits, below: below.len() }
 }
 
-/// The evidence of one column for or against a header.
+/// The evidence of one column.
 #[derive(Default)]
 struct ColumnEvidence<'a> {
     name: &'a str,
     bits: f64,
-    /// Bits against a header by the look of the field.
+    /// Bits against a header because of the form of the field.
     prose: f64,
-    /// Bits for a field with fewer words than every one below.
+    /// Bits for a field with fewer words than all fields below.
     shorter: f64,
     is_known: bool,
     has_sentences: bool,
@@ -124,7 +124,7 @@ impl<'a> ColumnEvidence<'a> {
         let filled: Vec<&str> = values(below, at).map(str::trim).filter(|value| !missing.is_missing(value)).collect();
         let rows = filled.len() as f64;
         if column.name.is_empty() {
-            // An index has no name, nor has what stands behind the last delimiter, or is almost empty.
+            // An index column, an empty column after the last delimiter, and a nearly empty column have no name.
             let is_index = at == 0 || filled.len() * 5 < below.len() || filled.is_empty();
             column.bits = if is_index { 0.0 } else { -2.0 };
             return column;
@@ -139,7 +139,7 @@ impl<'a> ColumnEvidence<'a> {
         let novelty = || {
             let mut counts: HashMap<&str, usize> = HashMap::new();
             filled.iter().for_each(|value| *counts.entry(value).or_default() += 1);
-            // Good and Turing: how likely a value is new by those that occur once.
+            // The Good–Turing estimate: the probability of a new value follows from the values that occur once.
             let once = counts.values().filter(|&&count| count == 1).count() as f64;
             ((rows + 1.0) / (once + 0.5)).log2().max(0.0)
         };
@@ -160,7 +160,7 @@ impl<'a> ColumnEvidence<'a> {
         }
         column.prose = column.prose_bits();
         let words = |value: &str| value.split_whitespace().count();
-        // Scripts without spaces show it by characters.
+        // In scripts without spaces, characters are counted instead.
         let chars = |value: &str| value.chars().count();
         let is_shorter = filled.iter().map(|value| words(value)).min() > Some(words(name))
             || !name.is_ascii() && filled.iter().map(|value| chars(value)).min() > Some(2 * chars(name));
@@ -170,7 +170,7 @@ impl<'a> ColumnEvidence<'a> {
         column
     }
 
-    /// Bits against a header where a field is a sentence. Questions are headers in forms.
+    /// Bits against a header if a field is a sentence. Questions are headers in forms.
     fn prose_bits(&self) -> f64 {
         let words = self.name.split_whitespace().count();
         let ends = match () {
@@ -193,7 +193,7 @@ fn values<'a>(rows: &'a [&'a [String]], column: usize) -> impl Iterator<Item = &
     rows.iter().filter_map(move |row| row.get(column).map(String::as_str))
 }
 
-/// `0,1,2`, or the same behind an empty name: what pandas writes over columns that have no names.
+/// Returns whether the names are `0,1,2`, or the same after an empty name, as pandas writes unnamed columns.
 fn is_default_index(first: &[String]) -> bool {
     let numbered = match first {
         [empty, rest @ ..] if empty.is_empty() => rest,

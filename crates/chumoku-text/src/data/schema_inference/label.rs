@@ -1,4 +1,4 @@
-//! Which columns hold the label, and in what form: every reading that is possible, with its score.
+//! Scores every reading of the label: which columns hold it, and in what form.
 
 use super::super::record::{Record, TableLayout};
 use super::label_form::{
@@ -18,7 +18,7 @@ use crate::tr;
 /// Bits for a name of the first, second and third group. No content outweighs a name.
 pub(crate) const NAME_BITS: [f64; 3] = [60.0, 40.0, 20.0];
 
-/// Bits by what a column without a telling name holds.
+/// Bits for the content of a column without a known name.
 const LISTS: f64 = 8.0;
 const WORDS: f64 = 4.0;
 const WHOLE_NUMBERS: f64 = 3.5;
@@ -26,30 +26,30 @@ const FLAG: f64 = 2.0;
 const MEASURE: f64 = 1.0;
 const NO_CLASSES: f64 = -4.0;
 const ONE_VALUE: f64 = -6.0;
-/// Bits by which a column of words leads one of a measure: too few to decide. A file of products and prices has either as its
-/// label.
+/// Bits by which a column of words leads a measure. They do not decide: in a file of products and prices, either may be
+/// the label.
 const WORDS_OVER_MEASURE: f64 = 0.75;
-/// Bits against a column whose name is that of an attribute of the text, such as its channel.
+/// Bits for a column named like an attribute of the text, such as its channel.
 const ATTRIBUTE: f64 = -2.0;
-/// Bits against a value inside an object of the row.
+/// Bits for a value inside an object of the row.
 const PATH: f64 = -1.5;
 /// A column with more classes than this is less likely the label.
 const TYPICAL_CLASSES: f64 = 50.0;
-/// The most bits for the number of such columns: however many there are, a column of words may be the label.
+/// Most bits for the number of flag columns, so that a column of words can still be the label.
 const MAX_FLAG_BITS: f64 = 1.9;
-/// Columns of 0 and 1 that may together be the labels.
+/// Fewest columns of 0 and 1 that together may be the labels.
 const MIN_FLAGS: usize = 3;
 
 /// A reading of the label.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LabelCandidate {
     pub(crate) form: LabelForm,
-    /// Why this one, for descriptions.
+    /// The reason, for descriptions.
     pub(crate) why: String,
 }
 
 impl LabelCandidate {
-    /// The reading with the flags that choose it, for messages.
+    /// Describes the reading with the flags that select it, for messages.
     pub(crate) fn describe(&self, layout: &TableLayout) -> String {
         let flag = |column: usize| {
             let name = layout.columns.get(column).filter(|name| layout.has_names() && !name.trim().is_empty());
@@ -89,24 +89,24 @@ impl LabelCandidate {
     }
 }
 
-/// A table as far as its columns are known.
+/// The table with the column statistics.
 pub(crate) struct TableView<'a> {
     pub(crate) layout: &'a TableLayout,
     pub(crate) rows: &'a [&'a Record],
     pub(crate) profiles: &'a [ColumnProfile],
     pub(crate) missing: &'a MissingValues,
-    /// The column that the options name as the label.
+    /// The label column that the options name.
     pub(crate) requested: Option<usize>,
 }
 
 impl TableView<'_> {
-    /// The group of names that the name of a column is in, from 0.
+    /// The group of label names that a column's name belongs to, from 0.
     pub(crate) fn name_group(&self, column: usize) -> Option<usize> {
         let name = fold_name(self.layout.columns.get(column).filter(|_| self.layout.has_names())?);
         LABEL_NAMES.iter().position(|group| group.contains(&name.as_str()))
     }
 
-    /// The bits of a column as the label, by what it holds. Minus infinity if it cannot be.
+    /// The bits for a column as the label, by its content. Minus infinity if it cannot be the label.
     pub(crate) fn content_bits(&self, column: usize) -> f64 {
         let profile = &self.profiles[column];
         let is_of_lists = self.list_size(column).is_some();
@@ -128,21 +128,21 @@ impl TableView<'_> {
         };
         let path = if self.layout.is_path(column) { PATH } else { 0.0 };
         let share = profile.filled as f64 / profile.rows.max(1) as f64;
-        // Lists differ as their labels are combined.
+        // Lists are combinations of labels, so many distinct ones are normal.
         let many = if is_of_lists { 0.0 } else { (profile.distinct as f64 / TYPICAL_CLASSES).log2().max(0.0) };
         content + self.attribute_bits(column) + path + share.log2() - many
     }
 
-    /// Bits against a column whose name is that of an attribute of the text, or of a count.
+    /// Bits for a column named like an attribute of the text, or like a count.
     fn attribute_bits(&self, column: usize) -> f64 {
         let name = self.layout.columns.get(column).filter(|_| self.layout.has_names());
         let is_count = |name: &str| self.profiles[column].is_numbers() && names_count(name);
         if name.is_some_and(|name| names_attribute(name) || is_count(name)) { ATTRIBUTE } else { 0.0 }
     }
 
-    /// Returns the number of labels in the lists of a column, if it is one of lists.
+    /// Returns whether the lists of a column hold one label or several, if it is a column of lists.
     fn list_size(&self, column: usize) -> Option<ListSize> {
-        // Numbers are labels where the column is one of labels; elsewhere they may be scores or places.
+        // Numbers are labels if the column looks like labels. In other columns they may be scores or positions.
         let numbers = self.requested == Some(column)
             || self.name_group(column).is_some()
             || !self.profiles[column].nested && self.profiles[column].is_label_like();
@@ -161,7 +161,7 @@ impl TableView<'_> {
         }
     }
 
-    /// The readings of one column of labels, each with its bits.
+    /// Returns the readings of one label column, with their bits.
     fn column_readings(&self, column: usize, bits: f64, why: &str) -> Vec<(f64, LabelCandidate)> {
         let candidate = |form: LabelForm, why: String| LabelCandidate { form, why };
         let class = |bits: f64| (bits, candidate(LabelForm::Class(column), why.to_owned()));
@@ -178,7 +178,7 @@ impl TableView<'_> {
         let decimal = decimal_bits(&values);
         let several = SEPARATORS.into_iter().find_map(|separator| {
             let share = multi_label_fraction(self.rows, column, separator, self.missing)?;
-            // One comma in a number is no list of two.
+            // A comma in a number does not make it a list of two.
             let decimal = decimal.filter(|_| separator == ',').map(|bits| bits + self.number_bits(column));
             let against = decimal.unwrap_or(f64::NEG_INFINITY);
             Some((separator, share, against))
@@ -187,7 +187,7 @@ impl TableView<'_> {
             (Some((separator, share, against)), number) if against < f64::INFINITY => {
                 let percent = 100.0 * share;
                 let why = tr!(
-                    "{percent:.0} % of the first rows have several, with \"{separator}\" between them",
+                    "{percent:.0} % of the first rows have several, separated by \"{separator}\"",
                     "先頭の行の {percent:.0} % に「{separator}」で区切られた複数のラベル"
                 );
                 let several = candidate(LabelForm::Separated(column, separator), why);
@@ -204,7 +204,7 @@ impl TableView<'_> {
         }
     }
 
-    /// All readings of the label, the best first; `taken` are columns of other roles.
+    /// Returns all readings of the label, best first. `taken` are columns of other roles.
     pub(crate) fn readings(&self, taken: &[usize]) -> Vec<(f64, LabelCandidate)> {
         if let Some(column) = self.requested {
             return rank(self.column_readings(column, 0.0, as_requested()));
@@ -213,7 +213,7 @@ impl TableView<'_> {
         let mut found = Vec::new();
         for &column in &left {
             let named = self.name_group(column).map(|group| NAME_BITS[group]);
-            // A name counts even if values do not repeat. Faults are reported when rows are read.
+            // A known name counts even if values do not repeat. Errors are reported when rows are read.
             let content = match (self.content_bits(column), named) {
                 (bits, Some(_)) => bits.max(-15.0),
                 (bits, None) => bits,
@@ -236,7 +236,7 @@ impl TableView<'_> {
             }
         }
         if let Some((bits, flags)) = self.flag_columns(&left) {
-            // One of several is less likely the label than all of them.
+            // A single flag is less likely the label than all of them.
             let is_of_them = |form: &LabelForm| matches!((form, &flags.form), (LabelForm::Class(one), LabelForm::Columns(all)) if all.contains(one));
             found.iter_mut().filter(|(_, candidate)| is_of_them(&candidate.form)).for_each(|(bits, _)| *bits -= FLAG);
             found.push((bits, flags));
@@ -244,10 +244,10 @@ impl TableView<'_> {
         rank(found)
     }
 
-    /// All readings where it is open whether a class or a number is predicted, the best first.
+    /// Returns all readings if it is open whether a class or a number is predicted, best first.
     ///
-    /// A column of words without a telling name may be a property of the text, as its product is. Then a
-    /// measure in the same row, such as the price, is about as likely the label.
+    /// A column of words without a known name may be an attribute of the text, such as its product. Then a measure in
+    /// the same row, such as the price, is about as likely the label.
     pub(crate) fn readings_for_any_task(&self, taken: &[usize]) -> Vec<(f64, LabelCandidate)> {
         let mut found = self.readings(taken);
         let is_of_words = |form: &LabelForm| match form {
@@ -269,20 +269,20 @@ impl TableView<'_> {
         rank(found)
     }
 
-    /// Columns of 0 and 1 as labels of their own, if there are enough.
+    /// Returns columns of 0 and 1 as one label each, if there are enough.
     fn flag_columns(&self, left: &[usize]) -> Option<(f64, LabelCandidate)> {
         let flags: Vec<usize> = left
             .iter()
             .copied()
             .filter(|&column| is_flag_column(self.rows, column) && self.name_group(column).is_none())
             .collect();
-        // Two columns of 0 and 1 may be anything.
+        // Two columns of 0 and 1 may mean anything.
         if flags.len() < MIN_FLAGS || !self.layout.has_names() {
             return None;
         }
         let properties = flags.iter().filter(|&&column| names_property(&self.layout.columns[column])).count();
         let against = if properties * 2 >= flags.len() { 2.0 } else { 0.0 };
-        // One of them in each row is a class, written as columns.
+        // If every row has exactly one flag set, the columns are a one-hot class.
         let holding =
             |row: &&Record| flags.iter().filter(|&&column| parse_flag(row.field(column)) == Some(true)).count();
         let one_of_all = if self.rows.iter().all(|row| holding(row) == 1) { 2.0 } else { 0.0 };
@@ -291,7 +291,7 @@ impl TableView<'_> {
         Some((bits, LabelCandidate { form: LabelForm::Columns(flags), why }))
     }
 
-    /// The columns of numbers to predict, the best first.
+    /// Returns the numeric columns to predict, best first.
     pub(crate) fn number_columns(&self, taken: &[usize]) -> Vec<(f64, usize)> {
         let left = (0..self.profiles.len()).filter(|column| !taken.contains(column));
         let found = left.filter(|&column| {
@@ -307,7 +307,7 @@ impl TableView<'_> {
     }
 }
 
-/// Checks whether a name is that of a numbering of the rows.
+/// Returns whether a name is that of row numbers.
 fn names_numbering(name: &str) -> bool {
     ["id", "no", "no.", "index", "number", "番号", "#"].contains(&name.trim().to_lowercase().as_str())
 }

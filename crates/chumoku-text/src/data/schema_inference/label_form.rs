@@ -1,4 +1,4 @@
-//! How files write labels: one a row, several in a list or with a separator between them, a column for each, a number.
+//! The forms in which files write labels: one per row, a list, separated values, one column per label, or a number.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,31 +13,31 @@ use super::quantity::{self, Quantity};
 /// The caller's description of how labels are written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LabelOptions {
-    /// Columns that are a label each, 1 where it holds.
+    /// Columns that are one label each, with 1 where it applies.
     pub columns: Vec<String>,
-    /// The separator between the labels of the label column.
+    /// The separator between the labels in the label column.
     pub separator: Option<char>,
 }
 
-/// How a file writes what is to be predicted.
+/// The form in which a file writes the prediction target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LabelForm {
-    /// One class in a column, maybe as a list of one.
+    /// One class in a column, possibly as a list of one.
     Class(usize),
     /// A number in a column.
     Number(usize),
     /// `__label__a __label__b text`.
     FastText,
-    /// In one column, with this between them.
+    /// Several labels in one column, with a separator.
     Separated(usize, char),
-    /// In one column as a list, JSON's or Python's.
+    /// Several labels in one column, as a JSON or Python list.
     List(usize),
-    /// A column for each, 1 where it holds.
+    /// One column per label, with 1 where it applies.
     Columns(Vec<usize>),
 }
 
 impl LabelForm {
-    /// The one column of this form, if it has one.
+    /// Returns the column of this form, if it has exactly one.
     pub(crate) fn column(&self) -> Option<usize> {
         match self {
             LabelForm::Class(column)
@@ -48,17 +48,17 @@ impl LabelForm {
         }
     }
 
-    /// Checks whether a text may have several labels.
+    /// Returns whether a text may have several labels.
     pub(crate) fn is_multi_label(&self) -> bool {
         !matches!(self, LabelForm::Class(_) | LabelForm::Number(_))
     }
 }
 
-/// Separators that are looked for.
+/// The separators that are tried.
 pub(crate) const SEPARATORS: [char; 3] = ['|', ';', ','];
 
-/// Checks whether commas in a column are those of decimals rather than between numbers of labels, in bits; `None` if more than a few
-/// values are no numbers.
+/// Returns the evidence, in bits, that the commas of a column are decimal commas rather than separators of numeric
+/// labels. `None` if more than a few values are not numbers.
 pub(crate) fn decimal_bits(fields: &[&str]) -> Option<f64> {
     let mut form = quantity::QuantityFormat::default();
     let is_number = |field: &&&str| Quantity::parse(field).is_some_and(|found| found.fits_column(&mut form));
@@ -74,7 +74,7 @@ pub(crate) fn decimal_bits(fields: &[&str]) -> Option<f64> {
     let lengths: HashSet<usize> = pairs.iter().map(|(_, fraction)| fraction.len()).collect();
     let number = |digits: &str| digits.trim().parse::<f64>().unwrap_or(f64::NAN);
     let mut bits = 0.0;
-    // No number has two commas and fewer than three digits between them.
+    // No number has two commas with fewer than three digits between them.
     bits += if fields.iter().any(|field| field.matches(',').count() > 1 && Quantity::parse(field).is_none()) {
         -4.0
     } else {
@@ -82,7 +82,7 @@ pub(crate) fn decimal_bits(fields: &[&str]) -> Option<f64> {
     };
     bits += if pairs.len() * 2 >= numbers.len() { 2.0 } else { -1.0 };
     bits += if lengths.len() == 1 { 1.0 } else { -1.0 };
-    // A list names each label once, mostly in their order.
+    // A list names each label once, usually in ascending order.
     bits += match count(&|(whole, fraction)| number(whole) >= number(fraction)) {
         falling if falling >= least => 3.0,
         _ => -3.0,
@@ -92,17 +92,17 @@ pub(crate) fn decimal_bits(fields: &[&str]) -> Option<f64> {
     Some(bits)
 }
 
-/// The number of labels in the lists of a column.
+/// The number of labels in the lists of a column: one or several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ListSize {
     /// One label each, as annotation tools export them.
     Single,
-    /// Several labels in some.
+    /// Several labels in some lists.
     Multiple,
 }
 
-/// Returns the number of labels in the lists of a column, if nearly all its values are lists of texts. Lists of whole
-/// numbers count if these may be labels. Faults of the other values are reported when rows are read.
+/// Returns whether lists hold one label or several, if nearly all values of the column are lists of texts. Lists of
+/// integers count only if `numbers` allows them. Errors in the other values are reported when rows are read.
 pub(crate) fn list_size(layout: &TableLayout, rows: &[&Record], column: usize, numbers: bool) -> Option<ListSize> {
     let filled: Vec<&&Record> = rows.iter().filter(|row| !row.field(column).trim().is_empty()).collect();
     let read: Vec<Vec<String>> = filled
@@ -119,7 +119,7 @@ pub(crate) fn list_size(layout: &TableLayout, rows: &[&Record], column: usize, n
     Some(if is_one && are_marked { ListSize::Single } else { ListSize::Multiple })
 }
 
-/// Checks whether a field is a list beyond doubt: an array of JSON, or one whose items stand in quotes.
+/// Returns whether a field is certainly a list: a JSON array, or one with quoted items.
 fn is_marked_list(layout: &TableLayout, row: &Record, column: usize) -> bool {
     let field = row.field(column).trim();
     let is_quoted = || {
@@ -129,8 +129,8 @@ fn is_marked_list(layout: &TableLayout, row: &Record, column: usize) -> bool {
     field.is_empty() || nested_value(layout, row, column).is_some_and(Value::is_array) || is_quoted()
 }
 
-/// The one label of a list, nothing for an empty list, or how many there are and which; a field that is no list is its own
-/// label.
+/// Returns the single label of a list, or an empty text for an empty list. A field that is not a list is its own label.
+/// Returns all items as an error if there are several.
 pub(crate) fn single_label<'a>(
     layout: &TableLayout,
     row: &'a Record,
@@ -151,7 +151,7 @@ fn is_integer(item: &str) -> bool {
     item.parse::<i64>().is_ok()
 }
 
-/// The texts of a list, or its whole numbers, where a field holds one.
+/// Returns the texts or the integers of a list, if the field holds one.
 pub(crate) fn read_label_list(layout: &TableLayout, row: &Record, column: usize) -> Option<Vec<String>> {
     if let Some(value) = layout.columns.get(column).and_then(|name| row.value(name)) {
         let of_item = |item: &Value| match item {
@@ -169,7 +169,7 @@ pub(crate) fn read_label_list(layout: &TableLayout, row: &Record, column: usize)
     parse_list(row.field(column))
 }
 
-/// A list as JSON, Python or NumPy prints it: `["a", "b"]`, `['a', 'b']`, `[a, b]`, `[1, 2]`, `[1 2]`.
+/// Parses a list as JSON, Python or NumPy prints it: `["a", "b"]`, `['a', 'b']`, `[a, b]`, `[1, 2]`, `[1 2]`.
 fn parse_list(field: &str) -> Option<Vec<String>> {
     let inside = field.trim().strip_prefix('[')?.strip_suffix(']')?;
     let (mut items, mut rest) = (Vec::new(), inside.trim());
@@ -195,7 +195,7 @@ fn parse_list(field: &str) -> Option<Vec<String>> {
                 (rest[..end].trim().to_owned(), &rest[end..])
             }
         };
-        // Other numbers are no labels, and a list within a list is something else.
+        // Other numbers are not labels, and nested lists are something else.
         numbers += usize::from(!is_quoted && is_integer(&item));
         let is_other_number = is_number(&item) && !is_integer(&item) && !is_quoted;
         if item.is_empty() || item.contains(['[', ']', '{']) || is_other_number {
@@ -208,12 +208,12 @@ fn parse_list(field: &str) -> Option<Vec<String>> {
             None => return None,
         };
     }
-    // Half text, half number.
+    // A mixture of texts and numbers is not a list of labels.
     (numbers == 0 || numbers == items.len()).then_some(items)
 }
 
-/// Returns the share of rows with several labels, if the fields of a column look like labels with this separator. They are
-/// short names, fewer than their combinations, and most of them occur in more than one row.
+/// Returns the fraction of rows with several labels, if the fields of a column look like labels with this separator.
+/// Labels are short names. There are fewer of them than combinations, and most occur in more than one row.
 pub(crate) fn multi_label_fraction(
     rows: &[&Record],
     column: usize,
@@ -224,7 +224,7 @@ pub(crate) fn multi_label_fraction(
     let (mut whole, mut atoms): (HashSet<&str>, HashMap<&str, usize>) = Default::default();
     for field in rows.iter().map(|row| row.field(column).trim()).filter(|field| !missing.is_missing(field)) {
         if field.starts_with('[') && field.ends_with(']') {
-            // A list, of something that is no label.
+            // A list of items that are not labels.
             return None;
         }
         filled += 1;
@@ -244,13 +244,13 @@ pub(crate) fn multi_label_fraction(
     (share >= 0.02 && several >= 2 && is_few && repeated * 10 >= atoms.len() * 9).then_some(share)
 }
 
-/// Splits a field at separators; one may follow the last label.
+/// Splits a field at separators. One may follow the last label.
 pub(crate) fn split_labels(field: &str, separator: char) -> Vec<&str> {
     let field = field.trim();
     field.strip_suffix(separator).unwrap_or(field).split(separator).map(str::trim).collect()
 }
 
-/// Checks whether every value is 0 or 1, and both occur.
+/// Returns whether every value is 0 or 1, and both occur.
 pub(crate) fn is_flag_column(rows: &[&Record], column: usize) -> bool {
     let mut seen = [false; 2];
     for row in rows {
@@ -262,7 +262,7 @@ pub(crate) fn is_flag_column(rows: &[&Record], column: usize) -> bool {
     seen == [true; 2]
 }
 
-/// Checks whether a label holds, as files write it.
+/// Parses a flag: 1 or true, 0 or false.
 pub(crate) fn parse_flag(field: &str) -> Option<bool> {
     match field.trim() {
         "1" | "1.0" | "true" | "True" | "TRUE" => Some(true),

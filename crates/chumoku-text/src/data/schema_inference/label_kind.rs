@@ -1,7 +1,7 @@
-//! What a column of labels looks like when it holds no classes: a measure, dates, identifiers, or texts.
+//! Recognizes label columns that hold no classes: measures, dates, identifiers or texts.
 //!
-//! A classifier trained on such a column learns nothing, and takes long over it. Few whole numbers are classes like any
-//! other: ratings from 1 to 5, 0 and 1, the numbers of a hundred intents.
+//! A classifier learns nothing from such a column, and training takes long. A few distinct integers are ordinary
+//! classes: ratings from 1 to 5, 0 and 1, or the numbers of a hundred intents.
 
 use std::collections::HashMap;
 
@@ -11,37 +11,37 @@ use super::quantity::{Quantity, QuantityFormat};
 use crate::lang::wording::{join_names, quote};
 use crate::tr;
 
-/// Fewer rows say nothing about what a column is.
+/// Fewest rows that show the content of a column.
 const MIN_ROWS: usize = 20;
-/// So few classes are classes, whatever their names look like.
+/// Up to this number, distinct values are classes.
 const FEW_CLASSES: usize = 20;
-/// Whole numbers may have so many classes, if each has rows enough.
+/// Integers may be this many classes, if each has enough rows.
 const MAX_NUMBER_CLASSES: usize = 50;
-/// Rows that a class has on average, where a class is worth the name.
+/// Fewest rows per class, on average.
 const MIN_ROWS_PER_CLASS: usize = 5;
-/// Characters of a label, on average, from which on labels are texts.
+/// The mean length, in characters, above which labels are texts.
 const MAX_MEAN_CHARACTERS: usize = 40;
-/// Values that a message quotes.
+/// Most values that a message quotes.
 const MAX_QUOTED: usize = 3;
 
-/// What a column of labels looks like.
+/// The content of a label column without classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LabelKind {
     /// Numbers that measure something.
     Measure,
-    /// Numbers or codes of which nearly each comes once.
+    /// Numbers or codes, nearly all distinct.
     Identifier,
-    /// Days or times.
+    /// Dates or times.
     Dates,
     /// Sentences.
     Texts,
-    /// Words of which nearly each comes once.
+    /// Words, nearly all distinct.
     Unique,
 }
 
 impl LabelKind {
-    /// What the labels look like, if not like classes. Numbers that someone has named as the label (`is_asked`) are
-    /// classes as long as each has rows enough to learn from.
+    /// Returns what the labels look like, or `None` if they look like classes. If the caller named the label column
+    /// (`is_requested`), numbers are classes as long as each has enough rows.
     pub(crate) fn detect(labels: &[&str], is_requested: bool) -> Option<Self> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         labels.iter().for_each(|label| *counts.entry(label).or_default() += 1);
@@ -59,7 +59,7 @@ impl LabelKind {
             let numbers: Option<Vec<i64>> = counts.keys().map(|label| parse_integer(label)).collect();
             let Some(numbers) = numbers else { return Some(LabelKind::Measure) };
             let (first, last) = (numbers.iter().min()?, numbers.iter().max()?);
-            // Numbers of classes begin with 0 or 1 and leave none out.
+            // Class numbers start at 0 or 1 and have few gaps.
             let is_numbering = (0..=1).contains(first) && last - first < (classes + classes / 4) as i64;
             return match () {
                 () if mostly_unique => Some(LabelKind::Identifier),
@@ -84,7 +84,7 @@ impl LabelKind {
         }
     }
 
-    /// What it looks like, in words.
+    /// Describes the content of the column.
     pub(crate) fn describe(self) -> String {
         match self {
             LabelKind::Measure => tr!("a measure, such as a price, a count or a score", "価格・個数・点数などの数値"),
@@ -98,7 +98,7 @@ impl LabelKind {
     }
 }
 
-/// The first different labels, in quotes.
+/// Quotes the first distinct labels.
 pub(crate) fn quote_some_labels(labels: &[&str]) -> String {
     let mut found: Vec<&str> = Vec::new();
     for label in labels {
@@ -112,13 +112,13 @@ pub(crate) fn quote_some_labels(labels: &[&str]) -> String {
     join_names(&found.into_iter().map(quote).collect::<Vec<_>>())
 }
 
-/// The whole number that a label is, also as `3.0`.
+/// Parses an integer, also in the form `3.0`.
 fn parse_integer(label: &str) -> Option<i64> {
     let number: f64 = label.trim().parse().ok()?;
     (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64)
 }
 
-/// Whether a label is a code: digits or hexadecimal among other characters, and no space.
+/// Returns whether a label is a code: digits among other ASCII characters, without spaces.
 fn is_code(label: &str) -> bool {
     label.chars().any(|c| c.is_ascii_digit()) && !label.contains(char::is_whitespace) && label.is_ascii()
 }
@@ -137,12 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_class_is_seen() {
-        // Votes: many values, few rows each.
+    fn columns_without_classes_are_recognized() {
+        // Votes: many values with few rows each.
         assert_eq!(kind(5_000, |i| (i * i % 1_931).to_string()), Some(LabelKind::Measure));
         assert_eq!(kind(500, |i| format!("{:.2}", (i % 90) as f64 / 7.0)), Some(LabelKind::Measure));
         assert_eq!(kind(300, |i| format!("{},{:02} €", i % 97, i % 100)), Some(LabelKind::Measure));
-        // Ages: many rows each, but neither a numbering of classes nor asked for.
+        // Ages: many rows each, but not consecutive class numbers, and not requested.
         assert_eq!(kind(9_000, |i| (18 + i % 70).to_string()), Some(LabelKind::Measure));
         assert_eq!(kind(300, |i| (100_000 + i).to_string()), Some(LabelKind::Identifier));
         assert_eq!(kind(300, |i| format!("user-{i:05}")), Some(LabelKind::Identifier));
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(kind(3_000, |i| format!("intent_{}", i % 300)), None);
         assert_eq!(kind(400, |i| format!("faq about {}", "x".repeat(i % 77))), None);
         assert_eq!(kind(5, |i| i.to_string()), None, "too few rows to tell");
-        // Asked for, and rows enough.
+        // Requested, with enough rows.
         assert_eq!(kind_of(9_000, |i| (18 + i % 70).to_string(), true), None);
     }
 }

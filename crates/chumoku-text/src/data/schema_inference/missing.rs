@@ -1,23 +1,23 @@
-//! Values that programs write where there is none: `NaN`, `NULL`, `N/A`, `?`.
+//! Values that stand for a missing value: `NaN`, `NULL`, `N/A`, `?`.
 
 use super::super::format::ReadOptions;
 
-/// The words of pandas, R, SQL, Excel and Weka for a missing value. `None` is a class of many data sets, and not among them.
+/// The missing values of pandas, R, SQL, Excel and Weka. `None` is a class in many data sets, so it is not one of them.
 const WORDS: [&str; 14] =
     ["nan", "-nan", "null", "n/a", "n.a.", "#n/a", "#na", "#nv", "#null!", "<na>", "<null>", "nat", "\\n", "?"];
-/// Counts as it stands alone, because `na` is a word.
+/// Matched with its case only, because `na` is a word.
 const EXACT: &str = "NA";
 
-/// Which values mean that there is none.
+/// The values that count as missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissingValues {
-    /// The values that the options name, in lower case; the usual ones if nothing is named.
+    /// The values that the options name, in lowercase. `None` means the usual ones.
     named: Option<Vec<String>>,
 }
 
-/// Reads labels as those of a file are read: without white space around them, and `None` for each that is missing.
+/// Reads labels like those of a file: trimmed, with `None` for missing ones.
 ///
-/// `missing` names the values that stand for a missing label. Without it these are the words that programs write, as `NaN`.
+/// `missing` names the values that stand for a missing label. The default is the usual ones, such as `NaN`.
 pub fn read_labels<S: AsRef<str>>(labels: &[S], missing: Option<&[String]>) -> Vec<Option<String>> {
     let missing = MissingValues::from_words(missing);
     labels.iter().map(|label| missing.label(label.as_ref()).map(str::to_owned)).collect()
@@ -33,21 +33,21 @@ impl MissingValues {
         MissingValues { named: words.map(|words| words.iter().map(|word| word.trim().to_lowercase()).collect()) }
     }
 
-    /// Checks whether a field holds no value.
+    /// Returns whether a field is missing.
     pub(crate) fn is_missing(&self, field: &str) -> bool {
         let field = field.trim();
         field.is_empty() || self.is_missing_word(field)
     }
 
-    /// Reads a label: without white space around it, or `None` if it is missing.
+    /// Returns the trimmed label, or `None` if it is missing.
     pub(crate) fn label<'a>(&self, field: &'a str) -> Option<&'a str> {
         (!self.is_missing(field)).then(|| field.trim())
     }
 
-    /// Checks whether a field that is not empty stands for an empty one.
+    /// Returns whether a non-empty field stands for a missing value.
     pub(crate) fn is_missing_word(&self, field: &str) -> bool {
         let field = field.trim();
-        // Values that stand for none are short.
+        // Missing values are short.
         if field.is_empty() || field.len() > 64 {
             return false;
         }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_stand_for_none_are_known() {
+    fn missing_values_are_recognized() {
         let usual = MissingValues::default();
         for field in ["", "  ", "NaN", "nan", "NULL", "N/A", "n/a", "NA", "?", "<NA>", "#N/A"] {
             assert!(usual.is_missing(field), "{field}");

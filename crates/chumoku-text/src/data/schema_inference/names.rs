@@ -1,8 +1,8 @@
-//! Names of columns, and the roles that they promise.
+//! Column names and the roles they suggest.
 
 use super::super::error::ColumnRole;
 
-/// Names of text columns, the surest first; within a group all are alike.
+/// Names of text columns, the clearest group first.
 pub(crate) const TEXT_NAMES: [&[&str]; 3] = [
     &["text", "texts", "sentence", "sentences", "本文", "テキスト", "文", "文章"],
     &[
@@ -88,7 +88,7 @@ pub(crate) const LABEL_NAMES: [&[&str]; 3] = [
     &["stars", "star", "rating", "ratings", "score", "y", "星", "点数", "評点"],
 ];
 
-/// Names of the two columns of a pair, [folded].
+/// Names of the two columns of a pair, normalized by [`fold_name`].
 pub(crate) const PAIR_NAMES: [[&str; 2]; 9] = [
     ["premise", "hypothesis"],
     ["sentence1", "sentence2"],
@@ -101,13 +101,13 @@ pub(crate) const PAIR_NAMES: [[&str; 2]; 9] = [
     ["文1", "文2"],
 ];
 
-/// Checks whether two of these names are those of a pair of texts.
+/// Returns whether two of these names are those of a text pair.
 pub(crate) fn names_two_texts<S: AsRef<str>>(names: &[S]) -> bool {
     let folded: Vec<String> = names.iter().map(|name| fold_name(name.as_ref())).collect();
     PAIR_NAMES.iter().any(|pair| pair.iter().all(|name| folded.iter().any(|own| own == name)))
 }
 
-/// The role that a name promises, if any.
+/// Returns the role that a name suggests.
 pub(crate) fn role_of_name(name: &str) -> Option<ColumnRole> {
     let name = fold_name(name);
     let among = |groups: &[&[&str]]| groups.iter().any(|group| group.contains(&name.as_str()));
@@ -118,7 +118,7 @@ pub(crate) fn role_of_name(name: &str) -> Option<ColumnRole> {
     }
 }
 
-/// Checks whether a line is the name of a text column, as it stands.
+/// Returns whether a line is exactly the name of a text column.
 pub(crate) fn is_text_name(line: &str) -> bool {
     TEXT_NAMES.iter().any(|group| group.contains(&line))
 }
@@ -127,7 +127,7 @@ pub(crate) fn fold_name(name: &str) -> String {
     name.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
-/// Names of columns that say something of a text, and seldom what is to be predicted.
+/// Names of columns that describe a text and are rarely the prediction target.
 const ATTRIBUTES: [&str; 46] = [
     "split",
     "fold",
@@ -181,7 +181,7 @@ const ATTRIBUTES: [&str; 46] = [
 const IDENTIFIERS: [&str; 14] =
     ["id", "ids", "uuid", "guid", "key", "no", "nr", "number", "code", "hash", "index", "番号", "コード", "識別子"];
 
-/// The last words of names of numbers that come with a text, such as `retweet_count`, and are seldom what is to be predicted.
+/// The last words of names of counts, such as `retweet_count`. They are rarely the prediction target.
 const COUNTS: [&str; 26] = [
     "count",
     "counts",
@@ -211,10 +211,10 @@ const COUNTS: [&str; 26] = [
     "件数",
 ];
 
-/// The words with which names of properties begin, as in `is_weekend` or `hasLink`.
+/// The first words of names of properties, as in `is_weekend` or `hasLink`.
 const PROPERTIES: [&str; 8] = ["is", "has", "was", "had", "can", "contains", "with", "in"];
 
-/// A name in words of lower case.
+/// Splits a name into lowercase words.
 fn words(name: &str) -> Vec<String> {
     let mut spaced = String::new();
     let mut was_lower = false;
@@ -228,17 +228,17 @@ fn words(name: &str) -> Vec<String> {
     spaced.to_lowercase().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Checks whether a name says that its column holds a property of the text rather than what is to be predicted.
+/// Returns whether a name suggests an attribute of the text rather than the prediction target.
 pub(crate) fn names_attribute(name: &str) -> bool {
     ATTRIBUTES.contains(&words(name).concat().as_str())
 }
 
-/// Checks whether a name says that the numbers of its column count something of the text or its author.
+/// Returns whether a name suggests that a numeric column counts something about the text or its author.
 pub(crate) fn names_count(name: &str) -> bool {
     words(name).last().is_some_and(|last| COUNTS.contains(&last.as_str()))
 }
 
-/// Checks whether a name says that its column holds identifiers.
+/// Returns whether a name suggests identifiers.
 pub(crate) fn names_identifier(name: &str) -> bool {
     let words = words(name);
     words.last().is_some_and(|last| {
@@ -247,14 +247,14 @@ pub(crate) fn names_identifier(name: &str) -> bool {
     })
 }
 
-/// Checks whether a name is that of a property which holds or not.
+/// Returns whether a name suggests a yes/no property.
 pub(crate) fn names_property(name: &str) -> bool {
     let words = words(name);
     words.len() > 1 && PROPERTIES.contains(&words[0].as_str())
         || words.last().is_some_and(|last| last.ends_with("ified"))
 }
 
-/// Checks whether a field could be the name of a column: short, and no sentence.
+/// Returns whether a field could be a column name: short, and not a sentence.
 pub(crate) fn looks_like_name(field: &str) -> bool {
     let field = field.trim();
     let chars = field.chars().count();
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_what_a_column_holds() {
+    fn names_suggest_the_content_of_columns() {
         for name in ["id", "ticket_id", "ticketId", "Order No.", "UUID", "注文番号", "user-key"] {
             assert!(names_identifier(name), "{name}");
         }

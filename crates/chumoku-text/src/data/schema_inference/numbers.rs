@@ -1,4 +1,4 @@
-//! Numbers in fields, and columns of them: which are to be predicted.
+//! Numeric columns, and which of them are prediction targets.
 
 use std::collections::HashSet;
 
@@ -10,13 +10,13 @@ use super::quantity::{Quantity, QuantityFormat, parse_number};
 use crate::lang::wording::quote;
 use crate::tr;
 
-/// The share of values that are numbers, above which the others are mistakes.
+/// The fraction of numeric values above which the others are mistakes.
 const MIN_NUMBER_FRACTION: f64 = 0.8;
 
-/// Fewest different numbers (3): two are two classes.
+/// Fewest distinct numbers (3): two are two classes.
 pub(crate) const MIN_DISTINCT_NUMBERS: usize = 3;
 
-/// Checks whether a column holds numbers that measure something: three or more different ones, and no numbering of the rows.
+/// Returns whether a column holds measures: three or more distinct numbers that do not number the rows.
 pub(crate) fn is_measure_column(
     layout: &TableLayout,
     rows: &[&Record],
@@ -33,13 +33,13 @@ pub(crate) fn is_measure_column(
         && LabelKind::detect(&fields, false) != Some(LabelKind::Identifier)
 }
 
-/// The values of a column, without those that stand for none.
+/// Returns the values of a column, without missing ones.
 pub(crate) fn present_values<'a>(rows: &[&'a Record], column: usize, missing: &MissingValues) -> Vec<&'a str> {
     rows.iter().map(|row| row.field(column).trim()).filter(|field| !missing.is_missing(field)).collect()
 }
 
-/// Why the label column of some rows holds numbers to be predicted and not the names of classes, if it does: a measure, or a
-/// rating by its name.
+/// Returns why a label column holds numbers to predict rather than class names, or `None`: it is a measure, or a rating
+/// by its name.
 pub(crate) fn looks_like_scores(
     layout: &TableLayout,
     rows: &[&Record],
@@ -82,14 +82,14 @@ pub(crate) fn looks_like_scores(
         .then(|| tr!("{} holds a measure", "{}は数値", layout.column_title(column)))
 }
 
-/// Whether the labels of some rows are numbers throughout, and more than two.
+/// Returns whether all labels are numbers, with more than two distinct ones.
 pub(crate) fn are_all_numbers(rows: &[&Record], column: usize, missing: &MissingValues) -> bool {
     let numbers: Option<HashSet<u64>> =
         present_values(rows, column, missing).into_iter().map(|field| parse_number(field).map(f64::to_bits)).collect();
     numbers.is_some_and(|numbers| numbers.len() >= MIN_DISTINCT_NUMBERS)
 }
 
-/// Checks whether the name of a column is that of ratings.
+/// Returns whether a column name means ratings.
 pub(crate) fn is_rating_name(title: &str) -> bool {
     const NAMES: [&str; 24] = [
         "rating",
@@ -119,7 +119,7 @@ pub(crate) fn is_rating_name(title: &str) -> bool {
     ];
     let title = title.trim().to_lowercase();
     let last = title.rsplit(['_', ' ', '-', '.']).next().unwrap_or_default();
-    // No space stands between Japanese words.
+    // Japanese words are not separated by spaces.
     let ends_in_japanese = NAMES.iter().any(|name| !name.is_ascii() && title.ends_with(name));
     NAMES.contains(&title.as_str()) || NAMES.contains(&last) || ends_in_japanese
 }
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratings_are_known_by_their_names() {
+    fn rating_columns_are_recognized_by_name() {
         assert!(
             ["Rating", "star_rating", "stars", "評価", "総合評価", "overall score"]
                 .iter()

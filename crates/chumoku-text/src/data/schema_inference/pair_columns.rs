@@ -1,4 +1,4 @@
-//! Which columns hold the source and the target of pairs: as asked, else by their names, else by what the rows hold.
+//! Chooses the source and target columns of pairs: by the options, else by name, else by the content of the rows.
 
 use super::super::error::{ColumnRole, DataError};
 use super::super::format::ReadOptions;
@@ -9,7 +9,7 @@ use super::reasons::{as_requested, its_name, the_only_other};
 use crate::lang::lang;
 use crate::tr;
 
-/// Names that come in pairs: those of sources, those of targets.
+/// Names of source columns, with the names of the matching target columns.
 const PAIR_NAMES: [(&[&str], &[&str]); 8] = [
     (
         &["source", "src", "source text", "source sentence", "src text"],
@@ -24,7 +24,7 @@ const PAIR_NAMES: [(&[&str], &[&str]); 8] = [
     (&["article", "document"], &["summary"]),
 ];
 
-/// Languages by their codes and names. Codes that are common words of column names (`id`, `no`, `is` …) are left out.
+/// Languages by codes and names. Codes that are common words in column names (`id`, `no`, `is` …) are left out.
 const LANGUAGES: [&[&str]; 40] = [
     &["en", "eng", "english", "英語", "英文"],
     &["ja", "jp", "jpn", "japanese", "日本語", "和文"],
@@ -68,7 +68,7 @@ const LANGUAGES: [&[&str]; 40] = [
     &["sw", "swa", "swahili"],
 ];
 
-/// The columns of source and target, counted from 0, and why these.
+/// The source and target columns, counted from 0, with the reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PairColumns {
     pub(crate) source: usize,
@@ -82,8 +82,8 @@ impl PairColumns {
         PairColumns { source, target, source_why: why, target_why: why }
     }
 
-    /// The other columns with values in them (at most eight), if nothing but these two being text makes them a pair: no
-    /// names, and nobody who asked for both.
+    /// Returns the other non-empty columns (at most eight) if neither names nor options explain the pair, so that it is
+    /// recognized only because both columns are text. Otherwise returns none.
     pub(crate) fn unexplained_columns(
         &self,
         layout: &TableLayout,
@@ -99,7 +99,7 @@ impl PairColumns {
         others.filter(has_values).take(8).collect()
     }
 
-    /// `source = column “ja” (its language), target = column “en” (its language)`
+    /// Describes the columns: `source = column “ja” (its language), target = column “en” (its language)`.
     pub(crate) fn describe(&self, layout: &TableLayout) -> String {
         let [source, target] = [self.source, self.target].map(|column| layout.column_title(column));
         let PairColumns { source_why, target_why, .. } = self;
@@ -110,7 +110,7 @@ impl PairColumns {
     }
 }
 
-/// The pair that names promise, if they promise one: its columns, and why.
+/// Returns the columns whose names form a translation pair, with the reason.
 pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize, &'static str)> {
     let folded: Vec<String> = names.iter().map(|name| fold_name(name.as_ref())).collect();
     for (sources, targets) in PAIR_NAMES {
@@ -122,7 +122,7 @@ pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize,
             return Some((source, target, its_name()));
         }
     }
-    // Two columns that differ in the language alone; a third language leaves open which two.
+    // Two columns whose names differ only in the language. With a third language, the pair is not clear.
     let tagged: Vec<(usize, String, usize)> = folded
         .iter()
         .enumerate()
@@ -136,14 +136,14 @@ pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize,
     }
 }
 
-/// The language in a name such as `ja`, `ja jp`, `text ja` or `japanese text`, and what else is in it.
+/// Returns the language in a name such as `ja`, `ja jp`, `text ja` or `japanese text`, and the rest of the name.
 fn language_in_name(name: &str) -> Option<(String, usize)> {
     let tongue = |word: &str| LANGUAGES.iter().position(|names| names.contains(&word));
     let words: Vec<&str> = name.split_whitespace().collect();
     match words.as_slice() {
         // More words are a sentence.
         [] | [_, _, _, _, ..] => None,
-        // A region or script behind a code is part of it.
+        // A region or script after a language code is part of it.
         [code, region] if region.len() == 2 || ["hans", "hant", "latn", "cyrl", "jpan"].contains(region) => {
             tongue(code)
                 .map(|tongue| (String::new(), tongue))
@@ -154,7 +154,7 @@ fn language_in_name(name: &str) -> Option<(String, usize)> {
     }
 }
 
-/// Chooses the columns of pairs: `--text` names the source, `--label` the target.
+/// Chooses the columns of pairs. `--text` names the source, `--label` the target.
 pub(crate) fn choose_pair(
     layout: &TableLayout,
     rows: &[&Record],
@@ -184,7 +184,7 @@ pub(crate) fn choose_pair(
     })
 }
 
-/// The other column of a pair of which one is asked for.
+/// Chooses the other column of a pair if the options name one.
 fn choose_partner(chooser: &ColumnChooser, asked: usize, role: ColumnRole) -> Result<(usize, &'static str), DataError> {
     let names = if chooser.layout.has_names() { pair_by_names(&chooser.layout.columns) } else { None };
     match names {
@@ -215,13 +215,13 @@ fn choose_by_name_or_content(chooser: &ColumnChooser) -> Result<PairColumns, Dat
         && !a.nested
         && !b.nested
     {
-        return Ok(PairColumns::new((0, 1), lang().pick("of the only two", "列が 2 つだけのため")));
+        return Ok(PairColumns::new((0, 1), lang().pick("one of only two columns", "列が 2 つだけのため")));
     }
     let alike: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| chooser.profiles[c].is_sentence_like()).collect();
     match alike.as_slice() {
         [source, target] => Ok(PairColumns::new(
             (*source, *target),
-            lang().pick("of the only two with text", "テキストの列が 2 つだけのため"),
+            lang().pick("one of only two text columns", "テキストの列が 2 つだけのため"),
         )),
         [] | [_] => {
             Err(chooser.no_column_error(ColumnRole::Target, lang().pick("two columns of text", "2 つのテキストの列")))
@@ -230,10 +230,10 @@ fn choose_by_name_or_content(chooser: &ColumnChooser) -> Result<PairColumns, Dat
     }
 }
 
-/// The columns of pairs, if a file shows by itself that it holds pairs and not labels.
+/// Returns the columns of pairs if the file is clearly one of pairs and not of labels.
 ///
-/// Labels are few, repeated values, whatever their column is called. Without names that tell, the two columns must be
-/// text of like length, and no other may be named or look like a label.
+/// A column with few, repeated values holds labels, whatever its name. Without known names, the two columns must be
+/// texts of similar length, and no other column may be named or look like a label.
 pub(crate) fn evident_pair(layout: &TableLayout, rows: &[&Record], options: &ReadOptions) -> Option<PairColumns> {
     let chooser = ColumnChooser::new(layout, rows, options);
     let profiles = &chooser.profiles;
@@ -247,7 +247,7 @@ pub(crate) fn evident_pair(layout: &TableLayout, rows: &[&Record], options: &Rea
     let is_label = |c: usize| {
         let by_name = layout.has_names() && role_of_name(&layout.columns[c]) == Some(ColumnRole::Label);
         let by_content = profiles[c].is_label_like() && profiles[c].distinct > 1;
-        // Questions and answers with a label are there for the label, whatever else their names promise.
+        // If questions and answers have a label column, that is the target, whatever the other names suggest.
         if is_named { by_name && by_content } else { by_name || by_content }
     };
     let mut others = (0..profiles.len()).filter(|&c| c != columns.source && c != columns.target);

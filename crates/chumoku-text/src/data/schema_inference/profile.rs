@@ -1,4 +1,4 @@
-//! Statistics of each column, from the first rows of a file.
+//! Statistics of each column, computed from the first rows.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,33 +10,33 @@ use super::missing::MissingValues;
 use super::names::names_identifier;
 use super::quantity::Quantity;
 
-/// Fewer rows do not show whether values repeat.
+/// Fewest rows that show whether values repeat.
 pub(crate) const FEW_ROWS: usize = 20;
-/// Characters of values, on average, that are names rather than texts where they repeat.
+/// The mean length, in characters, up to which repeated values are names rather than texts.
 const MAX_NAME_CHARACTERS: f64 = 25.0;
-/// Characters of a template that identifiers share.
+/// Longest identifier, in characters.
 const MAX_CODE_CHARACTERS: usize = 40;
 
-/// Statistics of a column, from the first rows.
+/// The statistics of a column in the first rows.
 pub(crate) struct ColumnProfile {
     pub(crate) mean_chars: f64,
     pub(crate) distinct: usize,
-    /// Rows with a value.
+    /// Number of rows with a value.
     pub(crate) filled: usize,
-    /// Rows looked at.
+    /// Number of rows inspected.
     pub(crate) rows: usize,
-    /// Share of values with a letter in them.
+    /// Fraction of values with a letter.
     worded: f64,
-    /// Share of values with white space or characters beyond ASCII: identifiers and addresses have neither.
+    /// Fraction of values with white space or non-ASCII characters. Identifiers and addresses have neither.
     spaced: f64,
     /// True if every value is a number.
     numeric: bool,
     pub(crate) nested: bool,
-    /// True if the column holds identifiers, by its name or by a template that all values share.
+    /// True if the column holds identifiers, by its name or because all values have the same template.
     pub(crate) is_identifier: bool,
-    /// True if nearly all values are days or times.
+    /// True if nearly all values are dates or times.
     pub(crate) is_dates: bool,
-    /// True if the values are the two of a property that holds or not.
+    /// True if the values are the two of a yes/no property.
     pub(crate) is_flag: bool,
 }
 
@@ -50,7 +50,7 @@ impl ColumnProfile {
         let distinct: HashSet<&str> = values.iter().copied().collect();
         let mostly_unique = filled > 2 && distinct.len() * 10 >= filled * 9;
         let name = if layout.has_names() { layout.columns.get(column).map_or("", String::as_str) } else { "" };
-        // Numbers with signs in them, such as those of telephones.
+        // Digits with punctuation, such as telephone numbers.
         let has_digit = |value: &str| value.bytes().any(|byte| byte.is_ascii_digit());
         let is_code = |value: &str| {
             has_digit(value)
@@ -75,8 +75,8 @@ impl ColumnProfile {
         }
     }
 
-    /// How much a column looks like text, in bits: long, different in each row, and seldom empty. Minus infinity for one
-    /// that cannot be the text.
+    /// Returns how much a column looks like text, in bits: long, distinct and rarely empty. Minus infinity if it cannot
+    /// be the text.
     pub(crate) fn text_bits(&self) -> f64 {
         if self.nested || self.worded < 0.5 || self.is_identifier || self.is_dates {
             return f64::NEG_INFINITY;
@@ -87,27 +87,27 @@ impl ColumnProfile {
         (self.mean_chars * share(self.distinct, self.filled) * filled * like_identifiers).log2()
     }
 
-    /// Checks whether a column looks like one side of pairs: words or numbers with something between, mostly different.
+    /// Returns whether a column looks like one side of pairs: sequences of words or numbers, mostly distinct.
     pub(crate) fn is_sentence_like(&self) -> bool {
         self.text_bits() > f64::NEG_INFINITY && self.spaced >= 0.5 && self.distinct * 2 > self.filled
     }
 
-    /// Checks whether a column holds short values that repeat, which are no texts beside identifiers.
+    /// Returns whether a column holds short repeated values. Next to identifiers, these are not texts.
     pub(crate) fn has_repeated_short_values(&self) -> bool {
         self.filled >= FEW_ROWS && self.distinct * 2 <= self.filled && self.mean_chars <= MAX_NAME_CHARACTERS
     }
 
-    /// Checks whether a column holds numbers alone.
+    /// Returns whether a column holds only numbers.
     pub(crate) fn is_numbers(&self) -> bool {
         self.filled > 0 && self.numeric
     }
 
-    /// Checks whether a column looks like labels: short values, each twice or more on average.
+    /// Returns whether a column looks like labels: short values that occur twice or more on average.
     pub(crate) fn is_label_like(&self) -> bool {
         !self.nested && self.filled > 0 && self.mean_chars <= 40.0 && self.distinct * 2 <= self.filled
     }
 
-    /// Describes a column without texts in words.
+    /// Describes a column that holds no texts.
     pub(crate) fn describe(&self) -> String {
         use crate::tr;
         match () {
@@ -123,8 +123,8 @@ impl ColumnProfile {
     }
 }
 
-/// Checks whether nearly all values are cut from one template: they differ in digits alone (`TKT-000017`), or are hashes, UUIDs or
-/// addresses of mail.
+/// Returns whether nearly all values are identifiers: they have the same template and differ only in digits
+/// (`TKT-000017`), or are hashes, UUIDs or email addresses.
 fn are_identifiers(values: &[&str]) -> bool {
     let mut templates: HashMap<String, usize> = HashMap::new();
     for value in values {
@@ -140,7 +140,7 @@ fn are_identifiers(values: &[&str]) -> bool {
     most * 10 >= values.len() * 9
 }
 
-/// The template of a value that may be an identifier: digits and hexadecimal numbers are placeholders.
+/// Returns the template of a possible identifier. Digits and hexadecimal numbers become placeholders.
 fn identifier_template(value: &str) -> Option<String> {
     let is_hiragana = |c: char| ('\u{3041}'..='\u{309f}').contains(&c);
     if value.chars().count() > MAX_CODE_CHARACTERS || value.chars().any(|c| c.is_whitespace() || is_hiragana(c)) {
@@ -164,12 +164,12 @@ fn identifier_template(value: &str) -> Option<String> {
             false => template.push(c),
         }
     }
-    // Words around a number are a text; a code has few letters.
+    // Words around a number are text. A code has few letters.
     let beyond_ascii = template.chars().filter(|c| c.is_alphabetic() && !c.is_ascii()).count();
     (beyond_ascii <= 8).then_some(template)
 }
 
-/// Checks whether the values are those of a property: 0 and 1, true and false, yes and no.
+/// Returns whether the values are those of a property: 0 and 1, true and false, yes and no.
 fn is_flag(values: &HashSet<&str>) -> bool {
     const FLAGS: [[&str; 2]; 6] =
         [["0", "1"], ["0.0", "1.0"], ["false", "true"], ["no", "yes"], ["n", "y"], ["f", "t"]];
@@ -177,13 +177,13 @@ fn is_flag(values: &HashSet<&str>) -> bool {
     !folded.is_empty() && FLAGS.iter().any(|flags| folded.iter().all(|value| flags.contains(&value.as_str())))
 }
 
-/// The value of a column if it is a list or an object, which no text or label can be; of objects also by a path.
+/// Returns the value of a column if it is a list or an object. In objects, the column name may be a path.
 pub(crate) fn nested_value<'a>(layout: &TableLayout, row: &'a Record, column: usize) -> Option<&'a Value> {
     let value = row.value(layout.columns.get(column)?)?;
     (value.is_array() || value.is_object()).then_some(value)
 }
 
-/// Checks whether a field is a number as files write them.
+/// Returns whether a field is a number as programs write it.
 pub(crate) fn is_number(field: &str) -> bool {
     let field = field.trim();
     field.bytes().any(|b| b.is_ascii_digit()) && field.parse::<f64>().is_ok()
@@ -202,7 +202,7 @@ mod tests {
         assert!(of(&|i| format!("TKT-{i:06}")) && of(&|i| format!("注文{i}")) && of(&|i| format!("u{i}@example.org")));
         assert!(of(&|i| format!("{:016x}", i * 7_919_777)) && of(&|i| format!("{}-{i:04}", ["A", "B", "C"][i % 3])));
         assert!(!of(&|i| format!("これは文{i}です。")) && !of(&|i| format!("Satz {i}")));
-        // Passwords and addresses of pages have as many shapes as there are.
+        // Passwords and page addresses have many different forms.
         assert!(!of(&|i| format!("{}x{}", "pw".repeat(i % 9), i * 31 % 7) + &"k".repeat(i % 11)));
     }
 }

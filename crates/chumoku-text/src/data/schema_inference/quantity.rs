@@ -1,51 +1,51 @@
-//! Numbers as people write them: `4 stars`, `4/5`, `★★★★☆`, `1,5`, `¥1,200`. All of a column are written alike.
+//! Numbers as people write them: `4 stars`, `4/5`, `★★★★☆`, `1,5`, `¥1,200`. A column uses one format.
 
-/// The largest number, whose square is one too.
+/// The largest number. Its square is still finite.
 const MAX_VALUE: f64 = 1e100;
 
-/// A number and how it is written.
+/// A number and its format.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Quantity {
     pub(crate) value: f64,
     form: QuantityFormat,
 }
 
-/// How a number is written: what stands around it, and which sign parts whole from fraction, where that shows.
+/// The format of a number: the text around it, and its decimal separator if that is visible.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QuantityFormat {
     affix: String,
-    /// Whether nothing stands around it; of a column, around some of its numbers.
+    /// True if there is no text around the number. For a column: around some of its numbers.
     is_bare: bool,
     decimal: Option<char>,
 }
 
-/// Units that say how large a number is: beside them a number without one is another.
+/// Units that scale a number. Next to them, a number without a unit means something else.
 const SCALES: [&str; 20] = [
     "%", "‰", "k", "m", "mio", "mn", "bn", "b", "mrd", "thousand", "million", "billion", "千", "万", "億", "兆",
     "百万", "千円", "万円", "億円",
 ];
 
-/// More characters than this behind a number are a sentence.
+/// More characters than this after a number are a sentence.
 const MAX_UNIT_CHARACTERS: usize = 12;
 
 impl QuantityFormat {
-    /// Whether more is written than programs would write.
+    /// Returns whether the format has more than programs would write.
     pub(crate) fn is_decorated(&self) -> bool {
         !self.affix.is_empty() || self.decimal == Some(',')
     }
 
-    /// Checks whether a currency or a unit stands beside numbers.
+    /// Returns whether numbers have a currency or a unit.
     pub(crate) fn has_unit(&self) -> bool {
         !self.affix.is_empty()
     }
 
-    /// Checks whether a comma parts whole from fraction.
+    /// Returns whether the decimal separator is a comma.
     pub(crate) fn has_decimal_comma(&self) -> bool {
         self.decimal == Some(',')
     }
 
-    /// Whether numbers of both forms may stand in one column: around them is the same, or nothing, and a comma means the same. Nothing goes
-    /// with no unit that says how large a number is.
+    /// Returns whether numbers of both formats may occur in one column. The text around them must be equal or empty,
+    /// and a comma must have one meaning. Numbers without a unit do not fit to those with a scaling unit.
     pub(crate) fn is_compatible_with(&self, other: &QuantityFormat) -> bool {
         let around = [&self.affix, &other.affix];
         let unit = if around[0].is_empty() { around[1] } else { around[0] };
@@ -58,7 +58,7 @@ impl QuantityFormat {
 }
 
 impl Quantity {
-    /// What a field says, if it is a number with at most a currency before it and a unit behind it.
+    /// Parses a number with an optional currency before it and an optional unit after it.
     pub(crate) fn parse(field: &str) -> Option<Quantity> {
         let text: String = field.trim().chars().map(to_half_width).collect();
         let text = remove_group_separators(&text);
@@ -80,14 +80,14 @@ impl Quantity {
         let unit = unit.trim().to_lowercase();
         let unit = match rating_maximum(&unit) {
             Some(most) => format!("/{most}"),
-            // One star, two stars.
+            // Ignores the plural: one star, two stars.
             None => is_unit(&unit).then(|| unit.strip_suffix('s').unwrap_or(&unit).to_owned())?,
         };
         let around = currency + &unit;
         Some(Quantity { value, form: QuantityFormat { is_bare: around.is_empty(), affix: around, decimal } })
     }
 
-    /// Whether it is written as the numbers of its column before it are, whose form is kept.
+    /// Returns whether the number has the format of its column so far, and adds its format to it.
     pub(crate) fn fits_column(&self, form: &mut QuantityFormat) -> bool {
         let goes = self.form.is_compatible_with(form);
         if form.affix.is_empty() {
@@ -99,7 +99,7 @@ impl Quantity {
     }
 }
 
-/// Digits and signs of full width as those of ASCII.
+/// Converts full-width digits and signs to ASCII.
 fn to_half_width(c: char) -> char {
     match c {
         '０'..='９' => char::from_u32(c as u32 - '０' as u32 + '0' as u32).unwrap_or(c),
@@ -111,7 +111,7 @@ fn to_half_width(c: char) -> char {
     }
 }
 
-/// The number that a field holds, as programs write it, with digits of full width too.
+/// Parses a number as programs write it, also with full-width digits.
 pub fn parse_number(field: &str) -> Option<f64> {
     let text: String = field.trim().chars().map(to_half_width).collect();
     // "inf" and "nan" are words here.
@@ -119,15 +119,15 @@ pub fn parse_number(field: &str) -> Option<f64> {
     text.parse().ok().filter(|x: &f64| is_digits && x.abs() <= MAX_VALUE)
 }
 
-/// Reads a number with separators of thousands or a decimal comma, as spreadsheets write it: `1,200`, `1.200,50`, `12,5`.
-/// Returns its decimal sign too, if it has one.
+/// Parses a number with thousands separators or a decimal comma, as spreadsheets write it: `1,200`, `1.200,50`, `12,5`.
+/// Also returns its decimal separator, if it has one.
 pub fn parse_separated_number(field: &str) -> Option<(f64, Option<char>)> {
     let found = Quantity::parse(field).filter(|found| !found.form.has_unit())?;
     Some((found.value, found.form.decimal))
 }
 
-/// Digits with points and commas in them, and which of both parts whole from fraction, where that shows: `1.5`, `1,5`, `1,200.50`,
-/// `1.200,50`. One comma before three digits parts thousands, unless a 0 stands before it.
+/// Parses digits with points and commas: `1.5`, `1,5`, `1,200.50`, `1.200,50`. Also returns the decimal separator, if
+/// it is visible. A single comma before three digits separates thousands, unless a 0 is before it.
 fn parse_with_separators(digits: &str) -> Option<(f64, Option<char>)> {
     let last = |sign: char| digits.rfind(sign);
     let (thousands, decimal) = match (last('.'), last(',')) {
@@ -148,7 +148,7 @@ fn parse_with_separators(digits: &str) -> Option<(f64, Option<char>)> {
     Some((parse_number(&digits.replace(thousands, "").replace(decimal, "."))?, Some(decimal)))
 }
 
-/// Whether digits stand in groups of three.
+/// Returns whether digits form groups of three.
 fn are_digit_groups(digits: &str, sign: char) -> bool {
     let groups: Vec<&str> = digits.trim_start_matches(['+', '-']).split(sign).collect();
     let are_digits = groups.iter().all(|group| !group.is_empty() && group.bytes().all(|b| b.is_ascii_digit()));
@@ -158,7 +158,7 @@ fn are_digit_groups(digits: &str, sign: char) -> bool {
         && groups[1..].iter().all(|group| group.len() == 3)
 }
 
-/// A text without the spaces and apostrophes that part thousands, as in `1 200` and `1'200`.
+/// Removes the spaces and apostrophes that separate thousands, as in `1 200` and `1'200`.
 fn remove_group_separators(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let is_digit = |at: usize| chars.get(at).is_some_and(char::is_ascii_digit);
@@ -172,20 +172,20 @@ fn remove_group_separators(text: &str) -> String {
     (0..chars.len()).filter(|&at| !is_gap(at)).map(|at| chars[at]).collect()
 }
 
-/// Full stars, with or without the empty ones.
+/// Counts full stars, with or without empty ones.
 fn count_stars(text: &str) -> Option<f64> {
     let full = |c: char| matches!(c, '★' | '⭐');
     let are_stars = text.chars().all(|c| full(c) || matches!(c, '☆' | '\u{fe0f}' | ' '));
     (are_stars && text.contains(['★', '⭐', '☆'])).then(|| text.chars().filter(|&c| full(c)).count() as f64)
 }
 
-/// A word or a sign, such as `stars`, `点` or `%`.
+/// Returns whether this is a word or a sign, such as `stars`, `点` or `%`.
 fn is_unit(unit: &str) -> bool {
     let is_word = |c: char| c.is_alphabetic() || "%€$£¥￥°. ★".contains(c);
     unit.chars().count() <= MAX_UNIT_CHARACTERS && unit.chars().all(is_word)
 }
 
-/// The 5 of `/5`, `out of 5`, `of 5`.
+/// Returns the maximum of a rating: the 5 of `/5`, `out of 5`, `of 5`.
 fn rating_maximum(unit: &str) -> Option<&str> {
     let of = unit.strip_prefix("out").map_or(unit, str::trim_start);
     let most = ["/", "of"].iter().find_map(|word| of.strip_prefix(word))?.trim();
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_read_as_programs_write_them() {
+    fn plain_numbers_are_parsed() {
         let cases = [("3", 3.0), (" -2.5 ", -2.5), ("1e3", 1000.0), ("４．５", 4.5), ("−1", -1.0), ("+7", 7.0)];
         cases.iter().for_each(|(field, expected)| assert_eq!(parse_number(field), Some(*expected), "{field}"));
         for field in ["", "five", "inf", "NaN", "1e999", "4 stars", "1,000", "0x10", "--1"] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_with_what_stands_around_them() {
+    fn numbers_with_units_and_separators_are_parsed() {
         let cases = [
             ("4", 4.0),
             ("4 stars", 4.0),
@@ -263,19 +263,19 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_column_are_written_alike() {
+    fn a_column_uses_one_number_format() {
         let agree = |fields: &[&str]| {
             let mut form = QuantityFormat::default();
             fields.iter().all(|field| Quantity::parse(field).unwrap().fits_column(&mut form))
         };
         assert!(agree(&["1 star", "2 stars", "3", "4 STARS"]));
         assert!(agree(&["4/5", "3/5", "3.5/5"]) && agree(&["1,5", "2", "2,25"]) && agree(&["¥1,200", "¥300"]));
-        // Three of five are not three of ten.
+        // Three out of five differs from three out of ten.
         assert!(!agree(&["3/5", "3/10"]) && !agree(&["4 stars", "4/5"]) && !agree(&["$5", "€5"]));
         assert!(!agree(&["1,5", "1,500"]), "a comma is one thing or the other");
         assert!(agree(&["950,50 €", "1.500,00 €", "1.200.000 €"]) && !agree(&["950,50 €", "1.500 €"]));
         assert!(agree(&["4/5", "3 / 5", "2 of 5", "1 out of 5"]));
-        // A unit that says how large it is goes with no number without.
+        // Numbers without a unit do not fit to those with a scaling unit.
         assert!(agree(&["50 %", "90 %"]) && agree(&["1.2k", "3k"]));
         assert!(
             !agree(&["1.2k", "900"])

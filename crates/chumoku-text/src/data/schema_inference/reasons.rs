@@ -1,4 +1,4 @@
-//! Why a column is in use, in words.
+//! The reasons for choosing a column, as text.
 
 use crate::lang::lang;
 
@@ -14,20 +14,20 @@ pub(crate) fn as_in_training() -> &'static str {
 
 /// The reason for a column that the caller named.
 pub(crate) fn as_requested() -> &'static str {
-    lang().pick("as asked", "指定どおり")
+    lang().pick("as requested", "指定どおり")
 }
 
-/// Why a column is in use whose name says what it is.
+/// The reason for a column chosen by its name.
 pub(crate) fn its_name() -> &'static str {
     lang().pick("its name", "列名から")
 }
 
-/// Why a column is in use that is left over.
+/// The reason for the only remaining column.
 pub(crate) fn the_only_other() -> &'static str {
     lang().pick("the only other", "残る唯一の列")
 }
 
-/// Why a column is the label that no name makes one.
+/// The reason for a label column chosen by its content.
 pub(crate) fn few_values() -> &'static str {
     lang().pick("few distinct values", "値の種類が少ない列")
 }

@@ -1,4 +1,4 @@
-//! CoNLL files: a word and its tag on each line, an empty line between sentences.
+//! Reads CoNLL files: a word and its tag on each line, and an empty line between sentences.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use super::tags::Tag;
 use crate::lang::lang;
 use crate::tr;
 
-/// Names that promise such a file.
+/// The extensions of such files.
 const CONLL_EXTENSIONS: [&str; 8] = ["conll", "conllu", "conll2003", "iob", "iob2", "bio", "bioes", "bmes"];
 
 /// Columns of a CoNLL-U file.
 const CONLLU_COLUMNS: usize = 10;
 
-/// A sentence as it stands in a file.
+/// A sentence, as in the file.
 #[derive(Debug, Default)]
 pub(super) struct Sentence {
     /// The line of the first word.
@@ -26,16 +26,16 @@ pub(super) struct Sentence {
     pub(super) tags: Vec<String>,
     /// The line of each word.
     pub(super) lines: Vec<u64>,
-    /// What is wrong with it, if anything is.
+    /// The error in the sentence, if there is one.
     pub(super) fault: Option<DataError>,
 }
 
-/// Nothing that a reader sees.
+/// Returns whether a text has no visible characters.
 fn is_blank(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}'))
 }
 
-/// The fields of a line: between tabs where it has some, else between spaces.
+/// Splits a line into fields, at tabs if it has any, else at spaces.
 fn fields(line: &str) -> Vec<&str> {
     match line.contains('\t') {
         true => line.split('\t').map(str::trim).collect(),
@@ -47,8 +47,8 @@ fn is_document_start(line: &str) -> bool {
     line.starts_with("-DOCSTART-")
 }
 
-/// Whether a file is in this format, and why: by its name, or because most of its lines end with tags that have prefixes, and
-/// some are empty.
+/// Returns why a file is in this format, or `None` if it is not. The reason is its extension, or that most lines end
+/// with prefixed tags and some are empty.
 pub(crate) fn looks_like_conll(path: &Path, head: &str) -> Option<String> {
     if CONLL_EXTENSIONS.contains(&extension(path).as_str()) {
         return Some(tr!("the file's name", "ファイル名から"));
@@ -69,12 +69,12 @@ pub(crate) fn looks_like_conll(path: &Path, head: &str) -> Option<String> {
     is_conll.then(|| tr!("a word and its tag on each line", "各行に単語とタグ"))
 }
 
-/// Which columns hold the words and the tags.
+/// The columns of the words and the tags.
 struct ConllColumns {
     word: usize,
     tag: usize,
     width: usize,
-    /// The line that the others are to be like.
+    /// The line that the others must match.
     line: u64,
     is_universal: bool,
 }
@@ -115,7 +115,7 @@ impl ConllColumns {
     }
 }
 
-/// The sentences of a file, those with faults too.
+/// Reads the sentences of a file, including those with errors.
 pub(super) fn read_sentences(
     path: &Path,
     lines: &mut LineReader,
@@ -138,7 +138,7 @@ pub(super) fn read_sentences(
             end_sentence(&mut found, &mut sentence);
             continue;
         }
-        // What is told of a sentence stands before it.
+        // Comments on a sentence precede it.
         let is_note = |width: usize| {
             line.text.starts_with("# ") && sentence.words.is_empty() && fields(&line.text).len() != width
         };
@@ -152,7 +152,7 @@ pub(super) fn read_sentences(
             Some(columns) => columns,
             none => none.insert(ConllColumns::choose(path, options, &line, &fields, lines)?),
         };
-        // Words that are written as one, and such that are not written.
+        // Multi-word tokens and empty nodes.
         if columns.is_universal && fields[0].contains(['-', '.']) {
             continue;
         }
@@ -162,7 +162,7 @@ pub(super) fn read_sentences(
         let place = || lines.location(line.number);
         if fields.len() != columns.width {
             let advice = lang().pick(
-                "give each word its tag, and part sentences by empty lines",
+                "give each word its tag, and separate sentences by empty lines",
                 "各単語にタグを付け、文は空行で区切ってください",
             );
             let [expected, found, model] = [columns.width as u64, fields.len() as u64, columns.line];
@@ -195,7 +195,7 @@ fn end_sentence(found: &mut Vec<Sentence>, sentence: &mut Sentence) {
     }
 }
 
-/// Takes out the sentences that have faults: counts them if they may be left out, else ends with the first.
+/// Removes the sentences with errors. Counts them if bad rows are skipped, else returns the first error.
 pub(super) fn without_faults(
     sentences: Vec<Sentence>,
     options: &ReadOptions,

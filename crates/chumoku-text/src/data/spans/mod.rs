@@ -1,12 +1,12 @@
-//! Texts with labelled spans: names, terms, parts of speech. CoNLL files (`conll.rs`, their tags by `tags.rs`) and JSONL
-//! (`objects.rs`) become the same: a text and its spans, in characters.
+//! Loads texts with labeled spans, such as names, terms or parts of speech. CoNLL files (`conll.rs`, with tags in
+//! `tags.rs`) and JSONL (`objects.rs`) both become texts with spans in characters.
 //!
 //! # Files
 //!
 //! - `conll`: CoNLL files
 //! - `objects`: JSONL with spans
-//! - `tags`: tags of words to spans
-//! - `units`: words, or characters without spaces
+//! - `tags`: word tags to spans
+//! - `units`: units that get a label: words or characters
 
 mod conll;
 mod objects;
@@ -36,55 +36,55 @@ pub(crate) use objects::find_span_key;
 use tags::{Tag, TaggingScheme, tags_to_spans};
 pub use units::SpanUnit;
 
-/// A labelled part of a text.
+/// A labeled part of a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Span {
     /// Its first character, from 0.
     pub start: usize,
-    /// The character behind its last.
+    /// The character after its last.
     pub end: usize,
-    /// What it is.
+    /// Its label.
     pub label: String,
 }
 
 /// A text with its spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpanExample {
-    /// The text; of a CoNLL file the words, with spaces between them where the language has some.
+    /// The text. For a CoNLL file, its words, joined by spaces if the language uses them.
     pub text: String,
-    /// Its words in bytes, where the file has cut it into words; else empty.
+    /// The byte ranges of its words, if the file has words. Else empty.
     pub words: Vec<Range<usize>>,
-    /// In their order; they do not overlap.
+    /// The spans in order. They do not overlap.
     pub spans: Vec<Span>,
-    /// The line on which it begins.
+    /// The line on which the row starts.
     pub line: u64,
 }
 
-/// The texts of one file with their spans.
+/// The texts of one file, with their spans.
 #[derive(Clone, Debug)]
 pub struct SpanDataset {
     /// The file, as the user named it.
     pub path: PathBuf,
-    /// In the order of the file.
+    /// The examples, in file order.
     pub examples: Vec<SpanExample>,
-    /// The rows that were left out.
+    /// The skipped rows.
     pub skipped: SkippedRows,
-    /// What the file was taken for and why, in one line.
+    /// The detected format, with the reason, in one line.
     pub description: String,
-    /// Whether each word has a label, as with parts of speech.
+    /// True if every word has a label, as with parts of speech.
     pub has_word_labels: bool,
-    /// What was odd, for people.
+    /// Warnings for the user.
     pub notes: Vec<String>,
-    /// The files of the rows.
+    /// The files that the rows come from.
     pub(crate) files: RowOrigins,
 }
 
-/// Reads a file of texts with spans: CoNLL, or JSONL.
+/// Loads a file of texts with spans: CoNLL or JSONL.
 ///
 /// # Errors
 ///
-/// Whatever is wrong with the file; spans that overlap or lie outside of their text, lines without a tag, tags of another
-/// scheme than the others, each with its line.
+/// Any problem with the file, with its line. For example, spans that overlap or lie outside of their text, lines
+/// without a tag, and tags of different schemes.
 pub fn load_spans(path: &Path, options: &ReadOptions) -> Result<SpanDataset, DataError> {
     let (lines, head) = open_lines(path, options)?;
     let options = &with_training_options(&head, options);
@@ -94,8 +94,8 @@ pub fn load_spans(path: &Path, options: &ReadOptions) -> Result<SpanDataset, Dat
     }
 }
 
-/// The options with the keys or columns of the training file, where the file begins with an object that has these keys, or
-/// they are numbers of columns.
+/// Completes the options with the keys or columns of the training file. The first object must have these keys, or the
+/// line must have these column numbers.
 fn with_training_options(head: &str, options: &ReadOptions) -> ReadOptions {
     let mut filled = options.clone();
     let Some(of) = options.training_options() else { return filled };
@@ -110,7 +110,7 @@ fn with_training_options(head: &str, options: &ReadOptions) -> ReadOptions {
     filled
 }
 
-/// Whether a file, by its name or its first lines, has a word and its tag on each line.
+/// Returns whether a file has a word and its tag on each line, by its extension or its first lines.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub fn is_conll(path: &Path, options: &ReadOptions) -> Result<bool, DataError> {
     Ok(conll_reason(path, options)?.is_some())
 }
 
-/// Why it has, if it has.
+/// Returns why the file has a word and its tag on each line, or `None`.
 pub(crate) fn conll_reason(path: &Path, options: &ReadOptions) -> Result<Option<String>, DataError> {
     if options.format.is_some() {
         return Ok(None);
@@ -130,7 +130,7 @@ pub(crate) fn conll_reason(path: &Path, options: &ReadOptions) -> Result<Option<
     }
 }
 
-/// The lines of a file, and its beginning.
+/// Opens a file as lines, together with its start.
 fn open_lines(path: &Path, options: &ReadOptions) -> Result<(LineReader, String), DataError> {
     match (open_path(path, options)?.content, options.format) {
         (FileContent::Text { lines, head, .. }, None | Some(Format::JsonLines)) => Ok((lines, head)),
@@ -217,12 +217,12 @@ fn load_sentences(
     if odd > 0 && scheme == TaggingScheme::Iob2 {
         let [n, spans] = [odd, examples.iter().map(|example| example.spans.len()).sum()].map(format_thousands);
         notes.push(tr!(
-            "{}: {n} of {spans} spans begin with I- instead of B-; they are read as seqeval reads them, as spans of their own",
+            "{}: {n} of {spans} spans begin with I- instead of B-; they are read as separate spans, as in seqeval",
             "{}: スパン {spans} 個のうち {n} 個が B- ではなく I- で始まります。seqeval と同じように、新しいスパンとして読みます",
             path.display()
         ));
     }
-    let why = looks_like_conll(path, head).unwrap_or_else(|| tr!("as asked", "指定のとおり"));
+    let why = looks_like_conll(path, head).unwrap_or_else(|| tr!("as requested", "指定のとおり"));
     let (path_shown, name) = (path.display(), scheme.name());
     let joined = match unit {
         SpanUnit::Characters => lang().pick(", words joined without spaces", "、単語は空白なしで連結"),
@@ -237,7 +237,7 @@ fn load_sentences(
             examples,
             skipped,
             description,
-            // By characters words have spans: where they end is learnt too.
+            // In units of characters, the words themselves are spans, because their ends must be predicted too.
             has_word_labels: scheme == TaggingScheme::Words && unit == SpanUnit::Words,
             notes,
             files: RowOrigins::one(path, false),
@@ -245,7 +245,7 @@ fn load_sentences(
     )
 }
 
-/// A sentence with what is wrong with its tags, if they are not all of the scheme.
+/// Adds an error to a sentence if one of its tags is not of the scheme.
 fn check_tags(path: &Path, mut sentence: Sentence, scheme: TaggingScheme) -> Sentence {
     let bad = sentence.tags.iter().position(|tag| scheme.parse_tag(tag).is_none());
     sentence.fault = bad.map(|at| DataError::BadLabels {
@@ -262,7 +262,7 @@ fn check_tags(path: &Path, mut sentence: Sentence, scheme: TaggingScheme) -> Sen
     sentence
 }
 
-/// A sentence as a text with spans; counts those that begin oddly.
+/// Converts a sentence to a text with spans, and counts the spans that start irregularly.
 fn sentence_to_example(sentence: &Sentence, scheme: TaggingScheme, unit: SpanUnit, odd: &mut usize) -> SpanExample {
     let mut text = String::new();
     let (mut words, mut characters, mut length) = (Vec::new(), Vec::new(), 0);
@@ -303,12 +303,12 @@ fn ensure_not_empty(path: &Path, texts: SpanDataset) -> Result<SpanDataset, Data
 }
 
 impl SpanDataset {
-    /// The place of an example, counted from 0.
+    /// Returns the location of an example, counted from 0.
     pub fn location(&self, row: usize) -> SourceLocation {
         self.files.location(row, self.examples.get(row).map_or(0, |example| example.line))
     }
 
-    /// How many spans there are of each kind.
+    /// Counts the spans of each kind.
     pub fn kinds(&self) -> BTreeMap<&str, usize> {
         let mut kinds = BTreeMap::new();
         let spans = self.examples.iter().flat_map(|example| &example.spans);
@@ -316,7 +316,7 @@ impl SpanDataset {
         kinds
     }
 
-    /// Checks that there is something to train on.
+    /// Checks that a model can be trained on these examples.
     ///
     /// # Errors
     ///
@@ -338,7 +338,7 @@ impl SpanDataset {
     ///
     /// # Errors
     ///
-    /// The first that is not, with its line.
+    /// The first kind that is not, with its line.
     pub fn check_known_labels<S: AsRef<str>>(&self, known: &[S]) -> Result<(), DataError> {
         let is_known = |label: &str| known.iter().any(|known| known.as_ref() == label);
         for (row, example) in self.examples.iter().enumerate() {
@@ -355,5 +355,5 @@ impl SpanDataset {
     }
 }
 
-/// Most kinds of spans (500): the work grows with their square.
+/// Most kinds of spans (500). Training time grows with the square of their number.
 const MAX_KINDS: usize = 500;

@@ -1,4 +1,4 @@
-//! JSONL with spans: `{"text": "…", "spans": [{"start": 0, "end": 5, "label": "…"}]}`, in characters.
+//! Reads JSONL with spans: `{"text": "…", "spans": [{"start": 0, "end": 5, "label": "…"}]}`, in characters.
 
 use serde_json::{Map, Value};
 
@@ -11,17 +11,17 @@ use crate::lang::lang;
 use crate::lang::wording::{list_names, quote};
 use crate::{sorting, tr};
 
-/// Keys whose lists are spans without being asked for.
+/// Keys whose lists count as spans by default.
 const SPAN_KEYS: [&str; 4] = ["spans", "entities", "label", "labels"];
 
-/// What tools call the beginning of a span, its end, and its label.
+/// The names that annotation tools use for the start, the end and the label of a span.
 const SPAN_PART_KEYS: [&[&str]; 3] = [
     &["start", "start_offset", "begin", "from"],
     &["end", "end_offset", "to"],
     &["label", "type", "tag", "entity", "entity_group"],
 ];
 
-/// A span as it is written: an object, or a list of start, end and label.
+/// Returns start, end and label of a span, which is an object or a list of the three.
 fn span_parts(value: &Value) -> Option<[&Value; 3]> {
     match value {
         Value::Object(object) => {
@@ -40,7 +40,7 @@ fn is_span(value: &Value) -> bool {
     span_parts(value).is_some_and(|[start, end, label]| start.is_number() && end.is_number() && label.is_string())
 }
 
-/// The key whose values are lists of spans in these objects, if there is one.
+/// Returns the key whose values are lists of spans in all of these objects.
 pub(crate) fn find_span_key<'a>(
     mut objects: impl Iterator<Item = &'a Map<String, Value>> + Clone,
 ) -> Option<&'static str> {
@@ -55,7 +55,7 @@ pub(crate) fn find_span_key<'a>(
     objects.next().and(found)
 }
 
-/// A row with its spans.
+/// Reads a row with its spans.
 pub(super) fn parse_row(
     object: &Map<String, Value>,
     place: SourceLocation,
@@ -91,7 +91,7 @@ pub(super) fn parse_row(
             let found = match other {
                 Some(value) => format!("{key}: {}", json_type_name(value)),
                 None => tr!(
-                    "no {key} beside {} (--label names another key)",
+                    "no {key} among {} (--label names another key)",
                     "{key} なし（キー: {}。--label で別のキーを指定できます）",
                     list_names(&keys)
                 ),
@@ -118,7 +118,7 @@ pub(super) fn parse_row(
         };
         if start >= end || end > length {
             let expected = lang().pick(
-                "spans of one character or more inside the text, their end behind their last character",
+                "spans of one character or more inside the text, with the end after their last character",
                 "テキストの中の 1 文字以上のスパン（end は最後の文字の次）",
             );
             let found = tr!("{start} to {end} of {length} characters", "{length} 文字のうち {start} から {end}");

@@ -1,15 +1,17 @@
-//! Tags of words, and the spans that they stand for.
+//! Word tags, and the spans that they encode.
 //!
-//! `B-person` begins a span of the kind `person`, `I-person` goes on with it, `O` is outside of all (IOB2; Ramshaw and Marcus
-//! 1995, Tjong Kim Sang and Veenstra 1999). In IOB1 `B-` stands only where two spans of a kind touch; in BIOES (also written
-//! BILOU and BMES) the last word of a span has `E-`, one that is alone `S-`. What a sequence of tags means where it breaks the
-//! rules of its scheme is what conlleval and seqeval make of it: an `I-` behind a tag of no or another kind begins a span.
+//! In IOB2 (Ramshaw and Marcus 1995, Tjong Kim Sang and Veenstra 1999), `B-person` starts a span of the kind `person`
+//! and `I-person` continues it. `O` is outside of all spans. IOB1 uses `B-` only where two spans of a kind touch. In
+//! BIOES (also written BILOU or BMES), the last word of a span has `E-`, and a span of one word has `S-`.
+//!
+//! Sequences that violate their scheme are read as in conlleval and seqeval: an `I-` after `O` or after another kind
+//! starts a span.
 
 use std::ops::Range;
 
 use crate::lang::lang;
 
-/// What a word is to a span.
+/// The position of a word in a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TagPosition {
     Outside,
@@ -19,7 +21,7 @@ pub(super) enum TagPosition {
     Single,
 }
 
-/// A tag, taken apart.
+/// A parsed tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
     pub(super) part: TagPosition,
@@ -27,13 +29,13 @@ pub(super) struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// A tag with a prefix, or `O`; none if it is a plain label.
+    /// Parses a tag with a prefix, or `O`. Returns `None` for a plain label.
     pub(super) fn parse_prefixed(tag: &'a str) -> Option<Tag<'a>> {
         let outside = Tag { part: TagPosition::Outside, kind: "" };
         if tag == "O" {
             return Some(outside);
         }
-        // A bare prefix, as in data that tells words apart and has no kinds.
+        // A prefix alone, as in segmentation data without kinds.
         let (prefix, kind) = tag.split_once('-').unwrap_or((tag, "_"));
         let part = match prefix {
             "B" => TagPosition::Begin,
@@ -45,7 +47,7 @@ impl<'a> Tag<'a> {
         (!kind.is_empty()).then_some(Tag { part, kind })
     }
 
-    /// Whether a span begins with this tag behind another.
+    /// Returns whether this tag starts a span if it follows another.
     fn starts_span_after(self, before: Tag<'_>) -> bool {
         let is_new = || {
             matches!(self.part, TagPosition::Begin | TagPosition::Single)
@@ -56,20 +58,20 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// How the tags of a file mean spans.
+/// A tagging scheme: how the tags of a file encode spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TaggingScheme {
     Iob1,
     Iob2,
     Bioes,
-    /// Kinds without prefixes, and `O`: equal tags side by side are one span.
+    /// Kinds without prefixes, and `O`. Adjacent equal tags are one span.
     Io,
     /// A label for each word.
     Words,
 }
 
 impl TaggingScheme {
-    /// Its name in sentences.
+    /// The name of the scheme for messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             TaggingScheme::Iob1 => "IOB1",
@@ -80,7 +82,7 @@ impl TaggingScheme {
         }
     }
 
-    /// A tag of this scheme, taken apart; none if it is of another.
+    /// Parses a tag of this scheme. Returns `None` for tags of others.
     pub(super) fn parse_tag(self, tag: &str) -> Option<Tag<'_>> {
         match self {
             TaggingScheme::Iob1 | TaggingScheme::Iob2 | TaggingScheme::Bioes => Tag::parse_prefixed(tag),
@@ -91,7 +93,7 @@ impl TaggingScheme {
         }
     }
 
-    /// The scheme of sentences of tags: with prefixes if at least half of the tags that are not `O` have one.
+    /// Detects the scheme of a file. It has prefixes if at least half of the tags other than `O` have one.
     pub(super) fn detect(sentences: &[Vec<String>]) -> TaggingScheme {
         let tags = || sentences.iter().flatten().filter(|tag| *tag != "O");
         let with_prefix = tags().filter(|tag| Tag::parse_prefixed(tag).is_some()).count();
@@ -106,7 +108,7 @@ impl TaggingScheme {
                 match tag.part {
                     TagPosition::End | TagPosition::Single => return TaggingScheme::Bioes,
                     TagPosition::Inside if tag.starts_span_after(before) => inside_first += 1,
-                    // IOB1 writes it where two spans of a kind meet, IOB2 everywhere.
+                    // IOB1 uses `B-` only between two spans of a kind, IOB2 at the start of every span.
                     TagPosition::Begin if before.part != TagPosition::Outside && before.kind == tag.kind => {}
                     TagPosition::Begin => begin_free += 1,
                     _ => {}
@@ -121,7 +123,7 @@ impl TaggingScheme {
     }
 }
 
-/// The spans of a sentence's tags, in words, and how many of them begin as no span should in IOB2.
+/// Returns the spans of a sentence, in words, and how many of them start irregularly for IOB2.
 pub(super) fn tags_to_spans<'a>(tags: &[Tag<'a>]) -> (Vec<(Range<usize>, &'a str)>, usize) {
     let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
     let (mut before, mut odd) = (Tag { part: TagPosition::Outside, kind: "" }, 0);
@@ -142,14 +144,14 @@ pub(super) fn tags_to_spans<'a>(tags: &[Tag<'a>]) -> (Vec<(Range<usize>, &'a str
 mod tests {
     use super::*;
 
-    /// Spans as seqeval 1.2.2 gives them: `get_entities(tags.split())`, which counts the last word, and not the one behind.
+    /// The spans that seqeval 1.2.2 returns from `get_entities(tags.split())`, with an inclusive end.
     fn spans(tags: &str) -> Vec<(String, usize, usize)> {
         let tags: Vec<Tag<'_>> = tags.split(' ').map(|tag| Tag::parse_prefixed(tag).unwrap()).collect();
         tags_to_spans(&tags).0.into_iter().map(|(words, kind)| (kind.to_owned(), words.start, words.end - 1)).collect()
     }
 
     #[test]
-    fn spans_are_those_of_seqeval() {
+    fn spans_match_seqeval() {
         type Found = [(&'static str, usize, usize)];
         let golden: [(&str, &Found); 10] = [
             ("B-PER I-PER O B-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn schemes_are_told_apart() {
+    fn schemes_are_detected() {
         let scheme = |sentences: &[&str]| {
             let words = |line: &&str| line.split(' ').map(str::to_owned).collect::<Vec<String>>();
             TaggingScheme::detect(&sentences.iter().map(words).collect::<Vec<_>>())
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(scheme(&["B-a I-a O", "O I-b"]), TaggingScheme::Iob2);
         assert_eq!(scheme(&["I-a I-a O", "O I-b B-b"]), TaggingScheme::Iob1);
         assert_eq!(scheme(&["I-a B-a B-a O"]), TaggingScheme::Iob1);
-        // One slip does not make another scheme of a file.
+        // One error does not change the scheme of a file.
         assert_eq!(scheme(&["I-a I-a O I-b", "I-b O I-a", "O B-a"]), TaggingScheme::Iob1);
         assert_eq!(scheme(&["B-a I-a O B-b", "B-b O B-a", "O I-a"]), TaggingScheme::Iob2);
         assert_eq!(scheme(&["B-a E-a O"]), TaggingScheme::Bioes);
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(scheme(&["DET NOUN VERB"]), TaggingScheme::Words);
         assert_eq!(TaggingScheme::Words.parse_tag("B-a"), None);
         assert_eq!(TaggingScheme::Iob2.parse_tag("NOUN"), None);
-        // Of parts of speech some have a line in them.
+        // Some part-of-speech tags contain a hyphen.
         assert!(TaggingScheme::Words.parse_tag("-LRB-").is_some());
     }
 }

@@ -1,10 +1,10 @@
-//! Headers told from data, and columns chosen.
+//! Header detection and column choice.
 
 use super::*;
 use crate::feature_columns::{self, FeatureRequest};
 
 #[test]
-fn headers_are_told_from_data() {
+fn headers_are_distinguished_from_data() {
     let folder = Folder::new();
     let header = |content: &str| {
         RowSource::open(&folder.file("a.csv", content), &ReadOptions::default()).unwrap().layout().header
@@ -25,7 +25,7 @@ fn headers_are_told_from_data() {
 }
 
 #[test]
-fn columns_are_chosen_by_content_where_names_say_nothing() {
+fn columns_without_known_names_are_chosen_by_content() {
     let folder = Folder::new();
     let mut content = "uuid,when,words,kind\n".to_owned();
     for i in 0..40 {
@@ -39,25 +39,25 @@ fn columns_are_chosen_by_content_where_names_say_nothing() {
              column “uuid”, column “when”"
     ));
 
-    // Options win, by name, by name in other case, by number.
+    // Options select by name, by name in other case, or by number.
     for (text, label) in [("when", "uuid"), ("WHEN", "UUID"), ("2", "1")] {
         let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
         let source = RowSource::open(&folder.path("a.csv"), &options).unwrap();
         assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
         let said = source.describe();
         assert!(
-            said.contains("text = column “when” (as asked), label = column “uuid” (as asked); not used: "),
+            said.contains("text = column “when” (as requested), label = column “uuid” (as requested); not used: "),
             "{said}"
         );
     }
-    // The surest name wins; the others are left alone.
+    // The clearest name is chosen. The other columns are not used.
     let path = folder.file("b.csv", "title,body,text,category,label\nA,b c,d e,x,1\nF,g h,i j,y,0\n");
     let source = RowSource::open(&path, &labelled()).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(4)));
 }
 
 #[test]
-fn all_columns_of_a_labelled_file_are_kept_to_predict() {
+fn prediction_keeps_all_columns_of_a_labeled_file() {
     let folder = Folder::new();
     let path = folder.file("a.csv", "id,text,label,note\n1,good,x,n1\n2,bad,y,n2\n");
     let source = RowSource::open(&path, &ReadOptions::default()).unwrap();
@@ -67,16 +67,16 @@ fn all_columns_of_a_labelled_file_are_kept_to_predict() {
 }
 
 #[test]
-fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
+fn feature_columns_come_with_the_text_and_have_no_other_role() {
     let asking = |names: &[&str]| {
         let asked = |name: &&str| FeatureRequest { name: (*name).to_owned(), ..FeatureRequest::default() };
         ReadOptions { features: names.iter().map(asked).collect(), ..labelled() }
     };
     let folder = Folder::new();
-    // Left to itself, `category` would be the label, and `body` the text.
+    // Without options, `category` would be the label, and `body` the text.
     let csv = "category,body,words,kind\nx,short,a good one,p\ny,tiny,a bad one,q\nx,small,a fair one,p\n";
     let path = folder.file("a.csv", csv);
-    // They are named as the text and the label are, so these must be said.
+    // Features named like the text or the label require explicit options.
     assert!(matches!(RowSource::open(&path, &asking(&["Category", "body"])), Err(DataError::ColumnInUse { .. })));
     let asking = |names: &[&str]| {
         let said = |name: &str| Some(name.to_owned());
@@ -84,14 +84,14 @@ fn columns_beside_the_text_come_with_it_and_are_nothing_else() {
     };
     let source = RowSource::open(&path, &asking(&["Category", "body"])).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
-    assert!(source.describe().contains("beside the text = column “category”, column “body”"), "{}", source.describe());
+    assert!(source.describe().contains("feature columns = column “category”, column “body”"), "{}", source.describe());
     let found = pairs(&path, &asking(&["body", "category"]));
     assert_eq!(found[1], (feature_columns::join("a bad one", &["tiny", "y"]), "q".to_owned()));
-    // One value for all rows, in the place of a column.
+    // One value for all rows instead of a column.
     let mut options = asking(&["shop", "body"]);
     options.features[0].value = Some("Ueno".into());
     assert_eq!(pairs(&path, &options)[0].0, feature_columns::join("a good one", &["Ueno", "short"]));
-    // Without columns a text has no separator, whatever the file holds.
+    // Without feature columns a text has no separator, whatever the file holds.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
     assert_eq!(pairs(&path, &labelled())[0].0, "a b c");
     for (names, part) in [(&["label"][..], "other than the text and the label"), (&["text", "text"], "each once")] {

@@ -1,4 +1,4 @@
-//! Documents from plain text and from tables, and their division.
+//! Documents from plain text and from tables, and their split.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ fn load(name: &str, bytes: impl AsRef<[u8]>, breaks: DocumentBreaks) -> Document
     load_documents(&folder.file(name, bytes), breaks, &ReadOptions::default()).unwrap()
 }
 
-/// What the description says behind the file.
+/// The description without the file name.
 fn about(documents: &Documents) -> &str {
     documents.description.split_once(": ").unwrap().1
 }
 
 #[test]
-fn a_text_as_a_whole() {
+fn a_text_may_be_one_document() {
     let text = "First line,\nsecond line.\n\n\u{3000}\nThird é\u{1F600}";
     let whole = load("a.txt", text, DocumentBreaks::Whole);
     assert_eq!(whole.texts, [text]);
-    assert_eq!(about(&whole), "plain text; 1 document of 36 characters (the file as a whole, as asked)");
+    assert_eq!(about(&whole), "plain text; 1 document of 36 characters (the file as a whole, as requested)");
     let auto = load("a.txt", text, DocumentBreaks::Auto);
     assert_eq!(auto.texts, [text]);
     assert_eq!(
@@ -30,7 +30,7 @@ fn a_text_as_a_whole() {
     let single = load("poem", "rose,\nred,\nviolet,\nblue,\n", DocumentBreaks::Auto);
     assert_eq!(single.texts, ["rose,\nred,\nviolet,\nblue,\n"]);
     assert!(about(&single).ends_with("(the file as a whole: it has no blank lines)"));
-    // Windows line ends, a byte order mark and gzip are no part of the text.
+    // Windows line ends, a byte order mark and gzip are not part of the text.
     let zipped = load("a.txt.gz", gz("\u{feff}one\r\ntwo\r\n"), DocumentBreaks::Auto);
     assert_eq!(zipped.texts, ["one\ntwo\n"]);
     assert_eq!(
@@ -40,12 +40,12 @@ fn a_text_as_a_whole() {
 }
 
 #[test]
-fn a_text_cut_at_blank_lines() {
+fn a_text_is_split_at_blank_lines() {
     let text = "\n\none\ntwo\n \t\n\nthree\r\n\r\nfour\n\n";
     let cut = load("a.txt", text, DocumentBreaks::BlankLines);
     assert_eq!(cut.texts, ["one\ntwo", "three", "four"]);
-    assert_eq!(about(&cut), "plain text; 3 documents of 16 characters (cut at blank lines, as asked)");
-    // Long pieces are documents by themselves, from a thousand characters on.
+    assert_eq!(about(&cut), "plain text; 3 documents of 16 characters (cut at blank lines, as requested)");
+    // Pieces of a thousand characters or more are documents.
     for (length, documents) in [(999, 1), (1_000, 2)] {
         let piece = "字".repeat(length);
         let auto = load("a.txt", format!("{piece}\n\n{piece}\n"), DocumentBreaks::Auto);
@@ -57,22 +57,22 @@ fn a_text_cut_at_blank_lines() {
 }
 
 #[test]
-fn documents_in_rows() {
+fn rows_are_documents() {
     let lines = "{\"id\":1,\"text\":\"one\\n\\ntwo\"}\n{\"id\":2,\"text\":\"three\"}\n";
     let documents = load("a.jsonl", lines, DocumentBreaks::Auto);
     assert_eq!(documents.texts, ["one\n\ntwo", "three"]);
     assert!(
         about(&documents)
-            .ends_with("text = column “text” (its name), no label; not used: column “id”; 2 documents, one a row")
+            .ends_with("text = column “text” (its name), no label; not used: column “id”; 2 documents, one per row")
     );
     assert_eq!(load("a.csv", "title,text\na,b c\nd,e f\n", DocumentBreaks::Auto).texts, ["b c", "e f"]);
-    // The same number of commas makes no table of a text, but a name does.
+    // Equal numbers of commas do not make plain text a table, but a CSV extension does.
     let poem = "one,two\nthree,four\n";
     assert_eq!(load("a.txt", poem, DocumentBreaks::Auto).texts, [poem]);
 }
 
 #[test]
-fn bad_lines_and_rows() {
+fn bad_lines_and_rows_are_reported_or_skipped() {
     let folder = Folder::new();
     let said = |path: &Path, options: &ReadOptions| {
         folder.message(&load_documents(path, DocumentBreaks::Auto, options).unwrap_err())
@@ -92,14 +92,14 @@ fn bad_lines_and_rows() {
 }
 
 #[test]
-fn few_documents_are_divided_by_place() {
+fn few_documents_are_split_by_position() {
     let whole = load("a.txt", "語".repeat(1_000) + "\n", DocumentBreaks::Auto);
     let parts = whole.split(1, 0.1, 0.0);
     let chars = |texts: &[String]| texts.iter().map(|text| text.chars().count()).collect::<Vec<_>>();
     assert_eq!((chars(&parts.train), chars(&parts.valid), chars(&parts.test)), (vec![900], vec![101], vec![]));
     assert_eq!(parts.description, "the first 900 characters to train on, the next 101 to validate");
     assert!(parts.valid[0].ends_with("語\n"));
-    // Borders fall where they fall; a document may be in several parts.
+    // Boundaries may be inside documents, so a document may be in several sets.
     let three = load("a.txt", "aaaaaaaaaa\n\nbbbbbbbb\n\ncc", DocumentBreaks::BlankLines);
     let parts = three.split(1, 0.25, 0.25);
     assert_eq!(parts.train, ["aaaaaaaaaa"]);
@@ -109,7 +109,7 @@ fn few_documents_are_divided_by_place() {
 }
 
 #[test]
-fn many_documents_are_divided_one_by_one() {
+fn many_documents_are_split_one_by_one() {
     let row = |i: usize| format!("document {}\n\n", i % 45);
     let many = load("a.txt", (0..50).map(row).collect::<String>(), DocumentBreaks::BlankLines);
     let parts = many.split(1, 0.2, 0.2);
@@ -119,7 +119,7 @@ fn many_documents_are_divided_one_by_one() {
     assert!(sets[0].is_disjoint(&sets[1]) && sets[0].is_disjoint(&sets[2]) && sets[1].is_disjoint(&sets[2]));
     assert_ne!(parts.test, many.split(2, 0.2, 0.2).test);
     assert_eq!(many.split(1, 0.0, 0.0).train, many.texts);
-    // Equal documents leave nothing to divide by document.
+    // Equal documents cannot be split document by document.
     let same = load("a.txt", "the same\n\n".repeat(20), DocumentBreaks::BlankLines);
     assert!(!same.split(1, 0.1, 0.0).valid.is_empty());
 }

@@ -1,4 +1,4 @@
-//! What is said of files and characters that cannot be read: the message, word for word.
+//! The exact messages for files and characters that cannot be read.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn missing_files_and_folders() {
         "trian.csv: opening the data: expected a file, found nothing of that name; did you mean “train.csv”?"
     );
     assert_eq!(said("other"), "other: opening the data: expected a file, found nothing of that name; check the path");
-    assert!(said("part-*.csv").ends_with("; the shell did not replace the pattern by names of files: name each file"));
+    assert!(said("part-*.csv").ends_with("; the shell did not expand the pattern: name each file"));
     assert_eq!(
         said("train.csv/x"),
         "train.csv/x: opening the data: expected a file, found nothing of that name; check the path"
@@ -63,7 +63,7 @@ fn text_in_other_encodings() {
         "a.csv:3:4: reading text: expected UTF-8, found other bytes at byte 24 of the file; name its encoding, such as \
          --encoding windows-1252"
     );
-    // The encoding is no matter of single rows.
+    // An encoding error is not a row error, so it is never skipped.
     assert!(message("a.csv", latin, &skipping()).starts_with("a.csv:3:4: "));
     assert_eq!(latin[24], 0xe9);
 
@@ -73,7 +73,7 @@ fn text_in_other_encodings() {
     assert_eq!(
         message("a.csv", &wrong, &options),
         format!(
-            "a.csv:3: reading text: expected Shift_JIS, found bytes that it does not have at byte {at} of the file; try \
+            "a.csv:3: reading text: expected Shift_JIS, found invalid bytes at byte {at} of the file; try \
              another --encoding"
         )
     );
@@ -99,7 +99,7 @@ fn damaged_gzip() {
     let whole = gz(&content);
     let said = message("a.csv.gz", &whole[..whole.len() / 2], &labelled());
     let (start, rest) = said.split_once(" after line ").unwrap();
-    assert_eq!(start, "a.csv.gz: decompressing gzip: expected the end of the stream, found that the file is cut short");
+    assert_eq!(start, "a.csv.gz: decompressing gzip: expected the end of the stream, found a truncated file");
     let (line, advice) = rest.split_once("; ").unwrap();
     assert!((1000..4999).contains(&line.parse::<u32>().unwrap()), "{said}");
     assert_eq!(advice, "download or compress the file again");
@@ -108,21 +108,21 @@ fn damaged_gzip() {
     let expected = "decompressing gzip: expected the end of the stream, found";
     assert_eq!(
         message("a.csv.gz", &whole[..12], &labelled()),
-        format!("a.csv.gz: {expected} that the file is cut short; {advice}")
+        format!("a.csv.gz: {expected} a truncated file; {advice}")
     );
     let mut damaged = whole.clone();
     let end = damaged.len() - 8;
     damaged[end] ^= 1;
     let said = message("a.csv.gz", &damaged, &labelled());
     assert!(said.starts_with(&format!("a.csv.gz: {expected} damage (")), "{said}");
-    // Skipping rows does not skip the rest of a file.
+    // Skipping rows does not skip the rest of a damaged file.
     assert_eq!(message("a.csv.gz", &damaged, &skipping()), said);
 }
 
 #[test]
-fn formats_that_are_declined() {
+fn unsupported_formats_are_named() {
     let expected =
-        "recognising the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found";
+        "detecting the format: expected CSV, TSV, JSON, JSONL, Parquet, Excel, fastText or plain text, found";
     assert_eq!(
         message("a.xlsx", b"PK\x03\x04\x14\0", &labelled()),
         format!("a.xlsx: {expected} a zip archive; unpack it first")
@@ -140,7 +140,7 @@ fn formats_that_are_declined() {
 #[test]
 fn bad_json() {
     let good = "{\"text\":\"a\",\"label\":1}\n";
-    let advice = "mend the line, or leave such rows out with --skip-bad-rows";
+    let advice = "correct the line, or leave such rows out with --skip-bad-rows";
     assert_eq!(
         message("a.jsonl", format!("{good}\n{{\"text\":\"日本\" \"label\":1}}\n"), &labelled()),
         format!("a.jsonl:3:14: reading JSON: expected one object on the line, found: expected `,` or `}}`; {advice}")
@@ -174,7 +174,7 @@ fn bad_json() {
 }
 
 #[test]
-fn messages_show_control_characters_harmlessly() {
+fn messages_escape_control_characters() {
     let said = message(
         "a.jsonl",
         "{\"te\\u001b[31mxt\\n\":\"a b\",\"x\":1}\n",

@@ -1,10 +1,10 @@
-//! Excel workbooks, written here with `rust_xlsxwriter`, or part by part where they are to be damaged.
+//! Excel workbooks, written with `rust_xlsxwriter`, or part by part if they should be damaged.
 
 use rust_xlsxwriter::{ExcelDateTime, Format as Style, Workbook, Worksheet};
 
 use super::*;
 
-/// The name of a sheet, and what writes it.
+/// The name of a sheet, and the function that writes it.
 type Sheet<'a> = (&'a str, &'a dyn Fn(&mut Worksheet));
 
 fn book(sheets: &[Sheet<'_>]) -> Vec<u8> {
@@ -39,7 +39,7 @@ fn owned(rows: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_sheet_is_read_like_csv_whatever_its_name() {
+fn a_sheet_is_read_like_csv_whatever_the_file_name() {
     let folder = Folder::new();
     let bytes = book(&[("Data", &reviews)]);
     let rows = owned(&[("良い good", "pos"), ("bad, very", "neg"), ("line\nbreak", "pos")]);
@@ -54,7 +54,7 @@ fn a_sheet_is_read_like_csv_whatever_its_name() {
 }
 
 #[test]
-fn rows_keep_the_numbers_that_excel_shows() {
+fn rows_keep_the_numbers_of_excel() {
     let folder = Folder::new();
     let path = folder.file("a.xlsx", book(&[("Data", &reviews)]));
     let dataset = load_labeled(&path, &labelled()).unwrap();
@@ -81,7 +81,7 @@ fn the_first_sheet_is_read_unless_another_is_named() {
 }
 
 #[test]
-fn covers_before_the_table_are_passed_over() {
+fn cover_sheets_are_skipped() {
     let table = |sheet: &mut Worksheet| {
         write(sheet, &[&["text", "label"]]);
         for row in 1..=12 {
@@ -100,7 +100,7 @@ fn covers_before_the_table_are_passed_over() {
         assert_eq!(rows.len(), 12, "{}", cover.0);
         assert!(description.contains("sheet “Data” (one of 2, the first that holds a table"), "{description}");
     }
-    // A first table stays the one that is read, also if another one is larger.
+    // The first table is read, even if another one is larger.
     let (rows, _) = read(&folder, "a.xlsx", &book(&[("Data", &table), ("More", &reviews)]), &labelled());
     assert_eq!(rows.len(), 12);
     let named = ReadOptions { sheet: Some("Cover".into()), ..ReadOptions::default() };
@@ -109,7 +109,7 @@ fn covers_before_the_table_are_passed_over() {
 }
 
 #[test]
-fn values_are_as_people_see_them() {
+fn values_look_as_in_excel() {
     let folder = Folder::new();
     let fill = |sheet: &mut Worksheet| {
         write(sheet, &[&["text", "label", "day", "price", "seen"], &["one", "", "", "", ""], &["two", "", "", "", ""]]);
@@ -128,7 +128,7 @@ fn values_are_as_people_see_them() {
 }
 
 #[test]
-fn titles_empty_columns_and_merged_cells_are_no_obstacle() {
+fn titles_empty_columns_and_merged_cells_are_handled() {
     let folder = Folder::new();
     let fill = |sheet: &mut Worksheet| {
         sheet.write_string(0, 1, "Feedback, March").unwrap();
@@ -148,7 +148,7 @@ fn titles_empty_columns_and_merged_cells_are_no_obstacle() {
 }
 
 #[test]
-fn a_value_beside_the_table_is_a_fault_of_its_row() {
+fn a_value_outside_the_table_is_a_row_error() {
     let folder = Folder::new();
     let fill = |sheet: &mut Worksheet| {
         write(sheet, &[&["text", "label"]]);
@@ -169,7 +169,7 @@ fn a_value_beside_the_table_is_a_fault_of_its_row() {
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (1_099, 1));
 }
 
-/// A workbook of one sheet, from its parts.
+/// Builds a workbook of one sheet from its parts.
 fn packed(sheet: &str, strings: &str) -> Vec<u8> {
     use ::zip::write::SimpleFileOptions;
     let parts = [
@@ -203,7 +203,7 @@ const ROWS: &str = "<row r=\"1\"><c r=\"A1\" t=\"s\"><v>0</v></c><c r=\"B1\" t=\
                     <row r=\"2\"><c r=\"A2\" t=\"s\"><v>2</v></c><c r=\"B2\" t=\"s\"><v>3</v></c></row>";
 
 #[test]
-fn what_unpacks_to_too_much_is_refused_before_it_is_read() {
+fn oversized_parts_are_refused_before_reading() {
     let folder = Folder::new();
     assert_eq!(read(&folder, "a.xlsx", &packed(&sheet(ROWS), STRINGS), &labelled()).0, owned(&[("a film", "good")]));
     let said = |sheet: &str, strings: &str| {
@@ -216,11 +216,14 @@ fn what_unpacks_to_too_much_is_refused_before_it_is_read() {
     assert!(text.contains("“xl/sharedStrings.xml” has more than 32") && text.contains("without a tag"), "{text}");
     assert!(said(&sheet(&format!("<row><c t=\"str\"><v>{long}</v></c></row>")), STRINGS).contains("without a tag"));
     let claimed = said(&sheet(ROWS), &STRINGS.replace("<sst>", "<sst uniqueCount=\"99999999999\">"));
-    assert!(claimed.contains("not counted truly") && claimed.contains("save the sheet as CSV"), "{claimed}");
-    // A cell at the end of the world takes no room.
+    assert!(
+        claimed.contains("count of shared strings is wrong") && claimed.contains("save the sheet as CSV"),
+        "{claimed}"
+    );
+    // A cell in the last row of the sheet takes no memory.
     let far = said(&sheet(&format!("{ROWS}<row r=\"3\"><c r=\"XFD3\" t=\"s\"><v>0</v></c></row>")), STRINGS);
     assert!(far.contains("row 3: reading a header: expected at most"), "{far}");
-    // Nor do many that share a long string.
+    // Neither do many cells with the same long string.
     let shared = format!("<sst><si><t>text</t></si><si><t>label</t></si><si><t>{}</t></si></sst>", &long[..16 << 20]);
     let wide: String = (0..40).map(|_| "<c t=\"s\"><v>2</v></c>").collect();
     let row = said(&sheet(&format!("<row>{wide}</row>")), &shared);
@@ -228,7 +231,7 @@ fn what_unpacks_to_too_much_is_refused_before_it_is_read() {
 }
 
 #[test]
-fn workbooks_that_cannot_be_read_are_told_what_to_do() {
+fn unreadable_workbooks_are_refused_with_advice() {
     let folder = Folder::new();
     let said = |name: &str, bytes: &[u8]| {
         let error = load_labeled(&folder.file(name, bytes), &labelled()).unwrap_err();

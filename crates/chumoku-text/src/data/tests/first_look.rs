@@ -1,8 +1,9 @@
-//! Messy tables: what is read, what comes next, and where reading stops with the flags that decide.
+//! Schema inference on messy tables: the reading that is chosen, the next one, and ambiguous cases with the flags that
+//! decide.
 
 use super::*;
 
-/// A line for each of `n` rows below a header.
+/// Writes `n` rows below a header.
 fn table(header: &str, n: usize, row: impl Fn(usize) -> String) -> String {
     std::iter::once(header.to_owned()).chain((0..n).map(row)).map(|line| line + "\n").collect()
 }
@@ -36,7 +37,7 @@ fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Re
     Ok((found.task, found.why))
 }
 
-/// The names of text and label of a file, and its description.
+/// The names of the text and label columns of a file, and its description.
 fn chosen(name: &str, content: impl AsRef<[u8]>) -> (String, String, String) {
     let folder = Folder::new();
     let source = RowSource::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labelled() })
@@ -58,29 +59,29 @@ fn decimal_commas_are_numbers_and_lists_of_numbers_are_labels() {
         let content = table(header, 60, |i| format!("{}{between}{}", words(i), number(i)));
         assert_eq!(look(name, &content).unwrap().0, TrainingTask::Score, "{header}");
     }
-    // Remarks among them stay faults of their rows.
+    // Remarks among the numbers are row errors.
     let remarks = table("Kommentar;Note", 60, |i| {
         format!("{};{}", words(i), if i % 30 == 9 { "k.A.".into() } else { format!("{},5", 1 + i * 3 % 5) })
     });
     assert_eq!(look("a.csv", &remarks).unwrap().0, TrainingTask::Score);
-    // In quotes between commas.
+    // Quoted, in a comma-separated file.
     let quoted = table("Kommentar,Note", 60, |i| format!("{},\"{},5\"", words(i), 1 + i * 3 % 5));
     assert_eq!(look("a.csv", &quoted).unwrap().0, TrainingTask::Score);
-    // Each number of a list is a label, and stands once.
+    // In a list of labels, every number is a label and occurs once.
     let lists = table("text\tlabels", 90, |i| {
         format!("{}\t{}", words(i), ["27", "3,10", "2,14,27", "10", "3", "2,3", "14"][i % 7])
     });
     assert_eq!(look("a.tsv", &lists).unwrap().0, TrainingTask::Labels);
     let pairs = table("text\tlabels", 90, |i| format!("{}\t{}", words(i), ["0", "0,3", "2,4", "4", "3", "0,2"][i % 6]));
     assert_eq!(look("a.tsv", &pairs).unwrap().0, TrainingTask::Labels);
-    // Commas in texts do not part columns that semicolons part.
+    // Commas in texts do not split columns that semicolons separate.
     let content = table("Text, frei;Note", 30, |i| format!("{};{},5", words(i), i % 5));
     let (text, label, said) = chosen("a.csv", content);
     assert_eq!((text.as_str(), label.as_str()), ("Text, frei", "Note"), "{said}");
 }
 
 #[test]
-fn columns_of_properties_yield_to_a_label_and_both_are_named() {
+fn flag_columns_yield_to_a_label_and_both_are_named() {
     let flags = |header: &str, label: &dyn Fn(usize) -> &'static str| {
         table(header, 60, |i| format!("{},{},{},{},{}", words(i), i % 2, i / 2 % 2, i / 4 % 2, label(i)))
     };
@@ -89,29 +90,29 @@ fn columns_of_properties_yield_to_a_label_and_both_are_named() {
     assert_eq!(task, TrainingTask::Classify);
     assert!(why.contains("label = column “priority”"), "{why}");
     assert!(why.contains("--labels is_weekend,has_link,verified"), "{why}");
-    // The last column too, and with true and false.
+    // Also in the last column, and with true and false.
     let content = table("body,hasImage,isReply,isPinned,Dept", 60, |i| {
         format!("{},{},{},{},{}", words(i), i % 2 == 0, i / 2 % 2 == 0, i / 4 % 2 == 0, ["Sales", "Care", "IT"][i % 3])
     });
     assert!(look("a.csv", &content).unwrap().1.contains("“Dept”"));
-    // Labels of their own beside a column of words may be either.
+    // Flags next to a column of words are ambiguous.
     let content = flags("text,urgent,billing,spam,queue", &|i| ["front", "back"][i * 7 % 5 % 2]);
     let said = look("a.csv", &content).unwrap_err();
     for part in ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,spam"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // However many there are.
+    // The number of flags does not matter.
     let content = table("text,a,b,c,d,e,f,g,h,outcome", 60, |i| {
         let flags: Vec<String> = (0..8).map(|k| ((i * (k + 3) / 2) % 2).to_string()).collect();
         format!("{},{},{}", words(i), flags.join(","), ["won", "lost"][i * 7 % 5 % 2])
     });
     assert!(look("a.csv", &content).unwrap_err().contains("--label outcome"));
-    // Alone they are the labels, and many outweigh an attribute.
+    // Without a column of words they are the labels. Many flags outweigh an attribute.
     let content = table("id,comment_text,toxic,obscene,threat,insult", 60, |i| {
         format!("{i:08x}00000000,{},{},{},{},{}", words(i), i % 2, i / 2 % 2, i / 4 % 2, i / 8 % 2)
     });
     assert_eq!(look("a.csv", &content).unwrap().0, TrainingTask::Labels);
-    // Each row with one of them has a class; yes and no are no labels of their own.
+    // One flag in each row is a one-hot class. Yes and no are not labels.
     let content = table("text,sport,news,tech,shop", 60, |i| {
         let one = |k| u8::from(i % 3 == k);
         format!("{},{},{},{},{}", words(i), one(0), one(1), one(2), ["Ost", "West"][i / 3 % 2])
@@ -122,14 +123,14 @@ fn columns_of_properties_yield_to_a_label_and_both_are_named() {
         format!("{},{},{},{},{}", words(i), is(i), is(i / 2), is(i / 4), ["red", "blue", "green"][i % 3])
     });
     assert!(look("a.csv", &content).unwrap().1.contains("“team”"));
-    // One flag among attributes is the label or not: that is open.
+    // A single flag among attributes is ambiguous.
     let content = table("text,is_spam,country", 60, |i| format!("{},{},{}", words(i), i % 2, ["DE", "FR"][i / 3 % 2]));
     let said = look("a.csv", &content).unwrap_err();
     assert!(said.contains("“is_spam”") && said.contains("“country”") && said.contains("--label"), "{said}");
 }
 
 #[test]
-fn a_measure_beside_words_is_decided_by_the_caller() {
+fn a_measure_next_to_words_is_decided_by_the_caller() {
     let price = |i: usize| format!("{}.{:02}", 3 + i * 7 % 90, i * 13 % 100);
     let product = |i: usize| ["lamp", "chair", "table", "shelf"][i * 7 % 5 % 4];
     for (name, header, row, columns) in [
@@ -151,14 +152,14 @@ fn a_measure_beside_words_is_decided_by_the_caller() {
             &|i| format!("{};{};{}", words(i), product(i), price(i).replace('.', ",")),
             ["Filiale", "Betrag"],
         ),
-        // Whole numbers of which each comes seldom.
+        // Integers that rarely repeat.
         (
             "a.tsv",
             "text\tteam\thours",
             &|i| format!("{}\t{}\t{}", words(i), product(i), i * 37 % 31),
             ["team", "hours"],
         ),
-        // Many products, and an attribute in place of them.
+        // Many products, and an attribute instead of them.
         (
             "a.csv",
             "review,item,cost",
@@ -171,14 +172,14 @@ fn a_measure_beside_words_is_decided_by_the_caller() {
         for column in columns {
             assert!(said.contains(&format!("column “{column}”")) && said.contains("--label"), "{header}: {said}");
         }
-        // The flag decides, and so does the task.
+        // A flag decides, and so does the task.
         for (column, task) in columns.map(|column| (column, ["price", "Betrag", "hours", "cost"].contains(&column))) {
             let asked = ReadOptions { label: Some(column.into()), ..ReadOptions::default() };
             let (found, _) = look_with(name, table(header, 100, row), &asked).unwrap();
             assert_eq!(found, if task { TrainingTask::Score } else { TrainingTask::Classify }, "{header}: {column}");
         }
     }
-    // Names decide, and so do columns that are not the label of any file.
+    // Names decide, and so do columns that cannot be the label.
     for (header, row, task, label) in [
         (
             "review,topic,price",
@@ -216,7 +217,7 @@ fn a_measure_beside_words_is_decided_by_the_caller() {
         let (found, why) = look("a.csv", table(header, 100, row)).unwrap();
         assert!(found == task && why.contains(&format!("“{label}”")), "{header}: {found:?} {why}");
     }
-    // The next reading is named where it comes close.
+    // The next reading is named if it is close.
     let (_, why) =
         look("a.csv", table("text,team,votes", 100, |i| format!("{},{},{}", words(i), product(i), i * 37 % 31)))
             .unwrap();
@@ -224,7 +225,7 @@ fn a_measure_beside_words_is_decided_by_the_caller() {
 }
 
 #[test]
-fn headers_of_forms_and_exports_are_seen() {
+fn headers_of_forms_and_exports_are_detected() {
     let forms = table("Timestamp\tYour message\tWhat kind?", 60, |i| {
         format!("3/{}/2025 14:{:02}:05\t{}\t{}", 1 + i % 28, i % 60, words(i), ["spam", "ham"][i * 3 % 7 % 2])
     });
@@ -251,14 +252,14 @@ fn headers_of_forms_and_exports_are_seen() {
         let (.., said) = chosen("a.csv", table(header, 40, row));
         assert!(said.contains("with a header"), "{said}");
     }
-    // A sentence above texts and a new value above classes may be either.
+    // A sentence above texts, with a new value above classes, is ambiguous.
     let open =
         table("Bitte beschreiben Sie Ihr Anliegen so genau wie möglich.,Art des Anliegens (Pflichtfeld)", 60, |i| {
             format!("{},{}", words(i), ["x1", "y1"][i % 2])
         });
     let said = message("a.csv", open, &labelled());
     assert!(said.contains("--header yes or --header no"), "{said}");
-    // Rows of data are no header.
+    // Data rows are not headers.
     for row in [
         &(|i: usize| format!("{},{}", words(i), ["spam", "ham"][i % 2])) as &dyn Fn(usize) -> String,
         &|i| format!("{i},{},{}", words(i), ["spam", "ham"][i % 2]),
@@ -271,7 +272,7 @@ fn headers_of_forms_and_exports_are_seen() {
 }
 
 #[test]
-fn almost_empty_columns_are_no_candidates() {
+fn almost_empty_columns_are_not_candidates() {
     let content = table("v1,v2,,,", 80, |i| {
         let more = if i % 40 == 7 { ",and the rest of a very long message that was cut in two," } else { ",," };
         format!("{},{} more words here{more},", ["ham", "spam"][i * 3 % 7 % 2], words(i))
@@ -291,7 +292,7 @@ fn almost_empty_columns_are_no_candidates() {
 }
 
 #[test]
-fn identifiers_are_not_taken_for_the_text() {
+fn identifiers_are_not_chosen_as_text() {
     for (header, id) in [
         ("ticket_id,channel,category", &(|i: usize| format!("TKT-{i:06}")) as &dyn Fn(usize) -> String),
         ("ref,channel,category", &|i| format!("AB{i:04}/X")),
@@ -319,10 +320,10 @@ fn identifiers_are_not_taken_for_the_text() {
         )
     });
     assert_eq!(chosen("tweets.csv", tweets).0, "text");
-    // A text beside them is found.
+    // A text column next to identifiers is found.
     let content = table("id,note,kind", 60, |i| format!("A-{i:05},{},{}", words(i), ["x", "y"][i % 2]));
     assert_eq!(chosen("a.csv", content).0, "note");
-    // A column named as the text is read, and so is the only column beside the label.
+    // A column named as the text is chosen, and so is the only column besides the label.
     let codes = table("text,label", 60, |i| format!("AB{i:04},{}", ["x", "y"][i % 2]));
     assert_eq!(chosen("a.csv", codes).0, "text");
     let urls =
@@ -331,7 +332,7 @@ fn identifiers_are_not_taken_for_the_text() {
 }
 
 #[test]
-fn words_for_a_missing_value_are_no_classes() {
+fn missing_values_are_not_classes() {
     for word in ["NaN", "nan", "NULL", "null", "N/A", "?", "NA", "<NA>", "#N/A"] {
         let content = table("text,label", 60, |i| format!("{},{}", words(i), ["x", "y", word][i % 3]));
         let said = message("a.csv", &content, &labelled());
@@ -345,14 +346,14 @@ fn words_for_a_missing_value_are_no_classes() {
         let (_, gaps) = load_with_incomplete_rows(&path, &labelled()).unwrap();
         assert!(gaps.len() == 20 && gaps.iter().all(|gap| gap.label.is_empty()), "{word}");
     }
-    // Many data sets have the class `None`; an option makes it a missing value.
+    // Many data sets have the class `None`. An option makes it a missing value.
     let content = table("text,stance", 60, |i| format!("{},{}", words(i), ["FAVOR", "AGAINST", "NONE"][i % 3]));
     let folder = Folder::new();
     let path = folder.file("a.csv", &content);
     assert_eq!(load_labeled(&path, &labelled()).unwrap().labels().len(), 3);
     let named = ReadOptions { missing: Some(vec!["none".into()]), ..skipping() };
     assert_eq!(load_labeled(&path, &named).unwrap().labels().len(), 2);
-    // Numbers with gaps stay numbers.
+    // Numbers with missing values stay numbers.
     let content = table("text,rating", 60, |i| format!("{},{}", words(i), ["1", "4.5", "?", "3"][i % 4]));
     assert_eq!(look("a.csv", &content).unwrap().0, TrainingTask::Score);
     let folder = Folder::new();
@@ -373,14 +374,14 @@ fn lists_of_one_label_are_classes() {
         assert_eq!(task, TrainingTask::Classify, "{key}: {why}");
         let folder = Folder::new();
         assert_eq!(load_labeled(&folder.file("a.jsonl", &content), &labelled()).unwrap().labels(), ["ham", "spam"]);
-        // Who asks for several labels gets lists.
+        // Multi-label loading keeps lists.
         let sets = load_multi_label(&folder.path("a.jsonl"), &labelled(), &LabelOptions::default()).unwrap();
         assert_eq!(sets.examples[1].labels, ["spam"]);
     }
     let content = table("text\tlabel", 40, |i| format!("{}\t['{}']", words(i), ["ham", "spam"][i % 2]));
     assert_eq!(look("a.tsv", &content).unwrap().0, TrainingTask::Classify);
     assert_eq!(pairs(&Folder::new().file("a.tsv", &content), &labelled())[0].1, "ham");
-    // Texts that nobody has labelled yet lack one; two labels are two.
+    // Unlabeled texts lack a label. Two labels are an error.
     let content = rows("label", &|i| if i == 5 { "[]".into() } else { format!("[\"{}\"]", ["ham", "spam"][i % 2]) });
     assert!(message("a.jsonl", &content, &labelled()).starts_with("a.jsonl:6"));
     let content = rows("label", &|i| format!("[\"{}\"]", ["ham", "spam"][i % 2]))
@@ -389,13 +390,13 @@ fn lists_of_one_label_are_classes() {
     assert_eq!(look("a.jsonl", several).unwrap().0, TrainingTask::Labels);
     let said = message("a.jsonl", content.repeat(30), &labelled());
     assert!(said.starts_with("a.jsonl:41") && said.contains("--task labels"), "{said}");
-    // Brackets may belong to a name.
+    // Brackets may be part of a class name.
     let content = table("text,label", 40, |i| format!("{},{}", words(i), ["[A]", "[B]"][i % 2]));
     assert_eq!(pairs(&Folder::new().file("a.csv", &content), &labelled())[0].1, "[A]");
 }
 
 #[test]
-fn two_columns_of_texts_are_named_as_a_pair() {
+fn a_second_text_column_is_suggested() {
     let content = table("Subject,Description,Priority", 60, |i| {
         format!("{},{} and then some more words {i},{}", words(i), words(i + 3), ["High", "Low"][i % 2])
     });
@@ -426,13 +427,13 @@ fn values_inside_objects_have_paths() {
     assert_eq!(serde_json::to_string(&record.object).unwrap() + "\n", content.split_inclusive('\n').next().unwrap());
     let said = message("b.jsonl", &content, &asking("message", "message.meta.kind"));
     assert!(said.contains("message.body"), "{said}");
-    // A key with a point of its own is a key.
+    // A key that contains a point takes precedence over a path.
     let content = "{\"a.b\":\"one text\",\"label\":\"x\"}\n{\"a.b\":\"two text\",\"label\":\"y\"}\n";
     assert_eq!(pairs(&folder.file("c.jsonl", content), &asking("a.b", "label"))[0].0, "one text");
 }
 
 #[test]
-fn objects_around_arrays_are_read_or_named() {
+fn arrays_inside_objects_are_read_or_reported() {
     let rows = |n: usize| {
         let row = |i| format!("{{\"text\": \"{}\", \"label\": \"{}\"}}", words(i), ["x", "y"][i % 2]);
         (0..n).map(row).collect::<Vec<_>>().join(",\n ")
@@ -457,7 +458,7 @@ fn objects_around_arrays_are_read_or_named() {
 }
 
 #[test]
-fn addresses_are_to_be_downloaded_first() {
+fn web_addresses_must_be_downloaded_first() {
     for name in ["https://example.org/data/train.csv", "s3://bucket/train.parquet", "hf://datasets/x/y.csv"] {
         let error = RowSource::open(Path::new(name), &ReadOptions::default()).err().unwrap();
         assert!(error.is_usage() && error.to_string().contains("download it first"), "{error}");
@@ -467,7 +468,7 @@ fn addresses_are_to_be_downloaded_first() {
 }
 
 #[test]
-fn a_wrong_encoding_is_noticed() {
+fn a_wrong_encoding_is_detected() {
     let content =
         table("text,label", 40, |i| format!("Grüße aus Köln, schön {i},{}", ["x", "y"][i % 2]).replacen(',', "", 1));
     let of = |encoding: &str| ReadOptions { encoding: Some(encoding.into()), ..labelled() };
@@ -475,13 +476,13 @@ fn a_wrong_encoding_is_noticed() {
         let said = message("a.csv", &content, &of(encoding));
         assert!(said.starts_with("a.csv: ") && said.contains("found UTF-8") && said.contains("--encoding"), "{said}");
     }
-    // Also where it shows behind what is looked at to recognise the format.
+    // Also if it shows only after the head used for detection.
     let late =
         "text,label\n".to_owned() + &"plain words,x\nmore words,y\n".repeat(10_000) + &content["text,label\n".len()..];
     assert!(message("a.csv", &late, &of("latin-1")).contains("found UTF-8"));
     let latin = encoding_rs::WINDOWS_1252.encode(&content).0;
     assert_eq!(pairs(&Folder::new().file("a.csv", &latin), &of("latin-1")).len(), 40);
-    // The description reports an alphabet that was read as Latin letters.
+    // The description reports text that was decoded as accented Latin letters.
     let russian = table("text,label", 40, |i| format!("Очень хорошая гостиница {i},{}", ["x", "y"][i % 2]));
     let bytes = encoding_rs::WINDOWS_1251.encode(&russian).0;
     let folder = Folder::new();
@@ -491,7 +492,7 @@ fn a_wrong_encoding_is_noticed() {
 }
 
 #[test]
-fn what_is_remembered_fills_what_is_not_given_where_it_fits() {
+fn training_options_fill_unset_options_if_they_fit() {
     let folder = Folder::new();
     let mut of = ReadOptions { text: Some("v2".into()), label: Some("v1".into()), ..ReadOptions::default() };
     of.encoding = Some("latin-1".into());
@@ -503,14 +504,14 @@ fn what_is_remembered_fills_what_is_not_given_where_it_fits() {
     let source = RowSource::open(&folder.file("a.csv", &latin), &like(&of)).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
     assert!(source.layout().header && source.describe().contains("decoded from windows-1252"), "{}", source.describe());
-    // UTF-8 stays UTF-8, other columns are looked for, flags win.
+    // UTF-8 stays UTF-8, missing columns are detected, and flags take precedence.
     let source = RowSource::open(&folder.file("b.csv", &spam), &like(&of)).unwrap();
     assert!(!source.describe().contains("decoded"), "{}", source.describe());
     let other = table("text,kind", 30, |i| format!("{},{}", words(i), ["x", "y"][i % 2]));
     assert_eq!(RowSource::open(&folder.file("c.csv", other), &like(&of)).unwrap().columns().text, 0);
     let asked = ReadOptions { text: Some("note".into()), ..like(&of) };
     assert_eq!(RowSource::open(&folder.path("b.csv"), &asked).unwrap().columns().text, 2);
-    // The delimiter, where it stands in the file; the header.
+    // The delimiter, if the file contains it, and the header.
     let of =
         ReadOptions { format: Some(Format::Csv { delimiter: '|' }), header: Some(false), ..ReadOptions::default() };
     let piped = table("one text here|more", 9, |i| format!("{}|{i}", words(i)));
@@ -523,7 +524,7 @@ fn what_is_remembered_fills_what_is_not_given_where_it_fits() {
 }
 
 #[test]
-fn spellings_are_merged_where_that_is_asked_for() {
+fn spellings_are_merged_on_request() {
     let content =
         table("text,label", 60, |i| format!("{},{}", words(i), ["ham", "Ham", "HAM ", "spam", "ｓｐａｍ"][i % 5]));
     let folder = Folder::new();
@@ -544,7 +545,7 @@ fn spellings_are_merged_where_that_is_asked_for() {
 }
 
 #[test]
-fn several_files_are_one_where_their_columns_agree() {
+fn files_with_the_same_columns_are_concatenated() {
     let folder = Folder::new();
     let rows = |from: usize| move |i: usize| format!("{},{}", words(from + i), ["x", "y"][i % 2]);
     let first = folder.file("a.csv", table("text,label", 20, rows(0)));
@@ -559,7 +560,7 @@ fn several_files_are_one_where_their_columns_agree() {
         assert!(error.is_usage() && folder.message(&error).starts_with(name), "{error}");
         assert!(folder.message(&error).contains("“label”"), "{error}");
     }
-    // The order of columns does not matter where they have names.
+    // With names, the order of columns does not matter.
     let swapped = table("label,text", 20, |i| format!("{},{}", ["x", "y"][i % 2], words(i)));
     options_for_all_files(&first, &[folder.file("e.csv", swapped)], &labelled()).unwrap();
 }

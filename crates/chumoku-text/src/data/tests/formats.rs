@@ -1,4 +1,4 @@
-//! Every format, plain and gzipped, and what is recognised in it.
+//! Every format, plain and gzipped, and what is detected in it.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn each_format_is_read_plain_and_gzipped() {
         assert_eq!(pairs(&folder.file(name, &content), &labelled()), expected(), "{name}");
         let zipped = folder.file(&format!("{name}.gz"), gz(&content));
         assert_eq!(pairs(&zipped, &labelled()), expected(), "{name}.gz");
-        // Gzip is known by its first bytes, whatever the name says.
+        // Gzip is recognized by its first bytes, whatever the name.
         let disguised = folder.file(name, gz(&content));
         assert_eq!(pairs(&disguised, &labelled()), expected(), "{name}, gzipped");
     }
@@ -73,7 +73,7 @@ fn each_format_is_described() {
 }
 
 #[test]
-fn marks_and_line_ends_do_not_matter() {
+fn byte_order_marks_and_line_ends_do_not_matter() {
     let folder = Folder::new();
     for (name, content) in files() {
         let crlf = content.replace('\n', "\r\n");
@@ -118,7 +118,7 @@ fn encodings_are_decoded_as_named() {
 }
 
 #[test]
-fn plain_text_is_one_text_a_line() {
+fn plain_text_has_one_text_per_line() {
     let folder = Folder::new();
     let prose = "Well, this is prose.\nNo table, that is.\n\nEnd, at last.\n";
     let path = folder.file("a.txt", prose);
@@ -132,7 +132,7 @@ fn plain_text_is_one_text_a_line() {
 }
 
 #[test]
-fn blank_lines_are_no_rows() {
+fn blank_lines_are_not_rows() {
     let folder = Folder::new();
     for (name, content) in
         [("a.csv", "\ntext,label\n\n \na,x\n\t\nb,y\n \n"), ("a.tsv", "\ntext\tlabel\n \na\tx\n\nb\ty\n  \n")]
@@ -143,7 +143,7 @@ fn blank_lines_are_no_rows() {
 }
 
 #[test]
-fn csv_fields_run_over_lines() {
+fn csv_fields_may_span_lines() {
     let folder = Folder::new();
     let path = folder.file("a.csv", "text,label\r\n\"one\r\ntwo\n\nthree, \"\"four\"\"\",x\r\n\r\nfive\"5,y\r\n");
     let dataset = load_labeled(&path, &labelled()).unwrap();
@@ -154,7 +154,7 @@ fn csv_fields_run_over_lines() {
 }
 
 #[test]
-fn tsv_quotes_are_what_makes_the_row_fit() {
+fn tsv_quotes_are_read_so_that_the_row_fits() {
     let folder = Folder::new();
     let content = "text\tlabel\n\"unbalanced\t0\nsay \"hi\"\t1\n\"in quotes\"\t0\n\"a \"\"b\"\" c\"\t1\n\"tab\tinside\"\t0\n\
                    \"two\nlines\"\t1\n\"lone\"word\t0\n\"x\t\"1\"\n";
@@ -163,17 +163,17 @@ fn tsv_quotes_are_what_makes_the_row_fit() {
     let expected =
         ["\"unbalanced", "say \"hi\"", "in quotes", "a \"b\" c", "tab\tinside", "two\nlines", "\"lone\"word", "\"x"];
     assert_eq!(texts, expected);
-    // Quotes that would join two fields are plain characters where the row then fits.
+    // Quotes that would join two fields are ordinary characters if the row then fits.
     let path = folder.file("b.tsv", "text\tlabel\n\"a\tb\"\nc\td\n");
     assert_eq!(rows(&path, &labelled()), [["\"a", "b\""], ["c", "d"]]);
 }
 
 #[test]
-fn fasttext_labels_may_stand_at_the_end() {
+fn fasttext_labels_may_follow_the_text() {
     let folder = Folder::new();
     let path = folder.file("a.ft", "__label__a  one two \n\nthree four __label__b\n");
     assert_eq!(pairs(&path, &labelled()), [("one two".into(), "a".into()), ("three four".into(), "b".into())]);
-    // To predict, a label is not needed.
+    // Prediction does not need labels.
     let path = folder.file("b.ft", "__label__a one\ntwo\n");
     assert_eq!(rows(&path, &ReadOptions::default()), [["a", "one"], ["", "two"]]);
 }
@@ -200,7 +200,7 @@ fn streams_are_read_like_files() {
     assert_eq!(dataset.location(1).to_string(), "standard input:4");
 }
 
-/// What a file of this name and content is taken for.
+/// Returns the part of the description that names the format.
 fn taken_for(name: &str, content: &str, options: &ReadOptions) -> String {
     let source = RowSource::from_reader(Path::new(name), std::io::Cursor::new(content.to_owned()), options).unwrap();
     let layout = source.layout();
@@ -208,9 +208,9 @@ fn taken_for(name: &str, content: &str, options: &ReadOptions) -> String {
 }
 
 #[test]
-fn a_table_without_a_name_is_seen_by_its_quotes_and_its_header() {
+fn a_table_without_an_extension_is_detected_by_quotes_and_header() {
     let told = |content: &str| taken_for("standard input", content, &ReadOptions::default());
-    // As many quoted commas and line breaks as may be.
+    // Many quoted commas and line breaks.
     for quoted in 0..=20 {
         let row = |i: usize| match i < quoted {
             true => format!("{i},\"good, cheap,\n and near {i}\",x\n"),
@@ -226,9 +226,9 @@ fn a_table_without_a_name_is_seen_by_its_quotes_and_its_header() {
         let tabs = format!("id,text,label\n{rows}").replace("good, cheap,", "good").replace(',', "\t");
         assert_eq!(told(&tabs), "TSV with a header, 3", "{quoted}");
     }
-    // A space behind each comma, under names that we know.
+    // A space after each comma, under known column names.
     assert_eq!(told("text, label\na fine day, good\na bad day, bad\n"), "CSV with a header, 2");
-    // One row in ten may be wrong, where the header says that it is a table.
+    // Under a known header, one row in ten may be bad.
     let rows = "fine,good\n".repeat(20);
     assert_eq!(
         taken_for(
@@ -238,7 +238,7 @@ fn a_table_without_a_name_is_seen_by_its_quotes_and_its_header() {
         ),
         "CSV with a header, 2"
     );
-    // Prose stays prose.
+    // Prose is not a table.
     for prose in [
         "Good, cheap\nBad, dear\n",
         "\"Good,\" she said, smiling.\n\"Bad,\" said he.\n",
@@ -251,7 +251,7 @@ fn a_table_without_a_name_is_seen_by_its_quotes_and_its_header() {
 }
 
 #[test]
-fn the_delimiter_is_that_of_most_rows_and_of_the_header() {
+fn the_delimiter_fits_most_rows_and_the_header() {
     let told = |content: &str| taken_for("x.csv", content, &ReadOptions::default());
     assert_eq!(
         told("id;text, raw;label\n1;good, cheap;x\n2;\"bad; dear\";y\n"),
@@ -274,6 +274,6 @@ fn the_delimiter_is_that_of_most_rows_and_of_the_header() {
             .map(|row| row.unwrap().fields.join("/"))
             .collect();
     assert_eq!(rows, ["good/1"]);
-    // A delimiter at the end of each line makes a last column without a name or a value.
+    // A delimiter at the end of each line makes a last column without a name or values.
     assert_eq!(told("day,mood,\n1,a fine day,\n2,a bad day,\n"), "CSV with a header, 3");
 }

@@ -11,7 +11,7 @@ fn about(name: &str, content: &str) -> (Vec<Vec<String>>, String) {
 }
 
 #[test]
-fn objects_are_rows_however_they_are_written() {
+fn objects_are_rows_in_any_formatting() {
     let one = "[{\"text\":\"a, ] \\\" 日本\",\"label\":1},{\"label\":\"x\",\"text\":\"b\\nc\"}]";
     let pretty = "\u{feff}[\n  {\n    \"text\": \"a, ] \\\" 日本\",\n    \"label\": 1\n  } ,\r\n {\"label\":\"x\",\"text\":\"b\\nc\"}\n]\n\n";
     let key = format!("{{\"data\": {one}}}");
@@ -41,7 +41,7 @@ fn texts_and_lists_are_rows_too() {
 }
 
 #[test]
-fn what_is_no_array_stays_what_it_was() {
+fn other_json_is_not_read_as_an_array() {
     let jsonl = "{\"labels\":[\"a\"],\"text\":\"x\"}\n{\"labels\":[\"b\"],\"text\":\"y\"}\n";
     for name in ["a.json", "a.jsonl", "a"] {
         assert!(about(name, jsonl).1.starts_with(&format!("{name}: JSONL")), "{name}");
@@ -55,7 +55,7 @@ fn what_is_no_array_stays_what_it_was() {
 }
 
 #[test]
-fn several_labels_may_be_lists() {
+fn lists_may_hold_several_labels() {
     let folder = Folder::new();
     let rows = |of: fn(usize) -> String| format!("[{}]", (0..12).map(of).collect::<Vec<_>>().join(",\n"));
     let objects = rows(|i| format!("{{\"text\":\"text {i}\",\"labels\":[\"a\",\"b{}\"]}}", i % 2));
@@ -68,13 +68,13 @@ fn several_labels_may_be_lists() {
 }
 
 #[test]
-fn faults_have_a_place() {
+fn errors_have_a_location() {
     let rows = "[{\"text\":\"a\",\"label\":1},\n {\"text\":\"日本\" \"label\":1},\n {\"text\":\"b\",\"label\":2}, 7, {\"text\":\"\",\"label\":3}]";
     let advice = "or leave such rows out with --skip-bad-rows";
     assert_eq!(
         message("a.json", rows, &labelled()),
         format!(
-            "a.json:2:15: reading JSON: expected a sound element (number 2 of the array), found: expected `,` or `}}`; mend it, {advice}"
+            "a.json:2:15: reading JSON: expected a valid element (number 2 of the array), found: expected `,` or `}}`; correct it, {advice}"
         )
     );
     let said = message("a.json", rows.replace("\"日本\" ", "\"日本\","), &labelled());
@@ -91,7 +91,7 @@ fn faults_have_a_place() {
 }
 
 #[test]
-fn what_cannot_be_read_past_is_told_also_where_rows_are_left_out() {
+fn errors_that_end_reading_are_reported_even_if_rows_are_skipped() {
     let cases = [
         (
             "[{\"text\":\"a\",\"label\":1}",
@@ -108,7 +108,7 @@ fn what_cannot_be_read_past_is_told_also_where_rows_are_left_out() {
         ),
         (
             "{\"data\":\n[{\"text\":\"a\",\"label\":1}], 7}",
-            "expected a colon behind a key that holds an array, found “7”",
+            "expected a colon after a key that holds an array, found “7”",
         ),
     ];
     for (content, expected) in cases {
@@ -120,14 +120,14 @@ fn what_cannot_be_read_past_is_told_also_where_rows_are_left_out() {
 }
 
 #[test]
-fn rows_are_bounded_and_many() {
+fn rows_are_bounded_and_their_number_is_not() {
     let folder = Folder::new();
     let long = format!("[{{\"text\":\"{}\",\"label\":1}},{{\"text\":\"a\",\"label\":1}}]", "a".repeat(33 << 20));
     let path = folder.file("a.json", long);
     let said = folder.message(&load_labeled(&path, &labelled()).unwrap_err());
     assert!(said.starts_with("a.json:1: reading a row: expected at most 32"), "{said}");
     assert_eq!(load_labeled(&path, &skipping()).unwrap().examples.len(), 1);
-    // More than the head that is looked at, on one line.
+    // More than the head used for detection, on one line.
     let rows: Vec<String> = (0..5_000).map(|i| format!("{{\"text\":\"text {i}\",\"label\":\"x{}\"}}", i % 2)).collect();
     let path = folder.file("b", format!("{{\"rows\":[{}]}}", rows.join(",")));
     assert_eq!(load_labeled(&path, &labelled()).unwrap().examples.len(), 5_000);

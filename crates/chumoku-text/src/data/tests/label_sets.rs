@@ -1,4 +1,4 @@
-//! Texts with any number of labels: the ways in which files write them, and what is wrong with one.
+//! The ways in which files write several labels per text, and errors in them.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn found(name: &str, content: &str) -> Vec<Vec<String>> {
     read(name, content, &LabelOptions::default()).unwrap()
 }
 
-/// Whether a file is taken for one of several labels, and as what else.
+/// Returns the detected task of a file.
 fn task(name: &str, content: &str) -> TrainingTask {
     let folder = Folder::new();
     detect_task(&DataFiles::One(folder.file(name, content)), &options()).unwrap().task
@@ -25,7 +25,7 @@ fn task(name: &str, content: &str) -> TrainingTask {
 
 const THREE: [&[&str]; 4] = [&["sun", "sea"], &["sun"], &["sea", "wind"], &["wind"]];
 
-/// Rows whose labels are written by `write`.
+/// Builds a file whose labels are written by `write`.
 fn rows(head: &str, write: impl Fn(&[&str], usize) -> String) -> String {
     let line = |i: usize| write(THREE[i % 4], i) + "\n";
     head.to_owned() + &(0..40).map(line).collect::<String>()
@@ -36,7 +36,7 @@ fn expected() -> Vec<Vec<String>> {
 }
 
 #[test]
-fn lists_of_numbers_are_labels_where_the_column_is_one_of_labels() {
+fn lists_of_numbers_are_labels_in_label_columns() {
     let number = |label: &str| ["sun", "sea", "wind"].iter().position(|&name| name == label).unwrap().to_string();
     let numbers = |labels: &[&str], between: &str| labels.iter().map(|l| number(l)).collect::<Vec<_>>().join(between);
     let json =
@@ -49,7 +49,7 @@ fn lists_of_numbers_are_labels_where_the_column_is_one_of_labels() {
         assert_eq!(task(name, &content), TrainingTask::Labels, "{name}");
         assert_eq!(found(name, &content), expected, "{name}");
     }
-    // Elsewhere they are something else, and in no case are lists cut at their commas.
+    // In other columns they are something else, and lists are never split at commas.
     let boxes = rows("", |labels, i| {
         format!("{{\"text\": \"a text, number {i}\", \"box\": [{}, {}], \"label\": \"{}\"}}", i % 3, i % 2, labels[0])
     });
@@ -59,7 +59,7 @@ fn lists_of_numbers_are_labels_where_the_column_is_one_of_labels() {
 }
 
 #[test]
-fn every_way_of_writing_them_says_the_same() {
+fn all_forms_give_the_same_labels() {
     let fast = rows("", |labels, i| {
         labels.iter().map(|label| format!("__label__{label} ")).collect::<String>() + &format!("a text, number {i}")
     });
@@ -94,18 +94,18 @@ fn every_way_of_writing_them_says_the_same() {
 }
 
 #[test]
-fn what_has_one_label_a_text_is_not_taken_for_several() {
+fn single_label_files_are_not_multi_label() {
     let one =
         |label: &dyn Fn(usize) -> String| rows("text\tlabel\n", |_, i| format!("a text, number {i}\t{}", label(i)));
     for content in [
         one(&|i| ["good", "bad"][i % 2].into()),
-        // Names with a comma in them, which stand whole in many rows.
+        // Names that contain a comma, and repeat as a whole.
         one(&|i| ["Paris, France", "Rome, Italy", "Oslo, Norway"][i % 3].into()),
-        // A label beside columns of 0 and 1.
+        // A label next to columns of 0 and 1.
         rows("text\tlabel\ta\tb\tc\n", |_, i| {
             format!("a text, number {i}\t{}\t{}\t{}\t{}", ["x", "y"][i % 2], i % 2, i / 2 % 2, i / 4 % 2)
         }),
-        // Two columns of 0 and 1 alone may be anything.
+        // Only two columns of 0 and 1 may mean anything.
         rows("text\tlabel\tread\n", |_, i| format!("a text, number {i}\t{}\t{}", i % 2, i / 2 % 2)),
     ] {
         assert_eq!(task("a.tsv", &content), TrainingTask::Classify, "{content}");
@@ -115,7 +115,7 @@ fn what_has_one_label_a_text_is_not_taken_for_several() {
 }
 
 #[test]
-fn what_is_asked_for_is_done() {
+fn options_decide_the_form() {
     let separated = rows("text\tlabel\n", |labels, i| format!("a text, number {i}\t{}", labels.join("/")));
     let how = LabelOptions { separator: Some('/'), ..LabelOptions::default() };
     assert_eq!(read("a.tsv", &separated, &how).unwrap(), expected());
@@ -134,7 +134,7 @@ fn what_is_asked_for_is_done() {
 }
 
 #[test]
-fn labels_that_are_none_have_a_place() {
+fn invalid_labels_have_a_location() {
     let with = |line: &str, head: &str, good: &str| format!("{head}{}{line}\n", good.repeat(30));
     for (name, content, place, says) in [
         (
@@ -172,7 +172,7 @@ fn labels_that_are_none_have_a_place() {
     }
 }
 
-/// As exports write them: what stands between labels stands behind the last too.
+/// As in exports: a separator follows the last label too.
 #[test]
 fn separators_may_end_the_list() {
     let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\t{};", ["a;b", "b", "a; c", "b;c"][i % 4]));
@@ -186,7 +186,7 @@ fn separators_may_end_the_list() {
 }
 
 #[test]
-fn labels_stand_once_and_training_wants_two() {
+fn labels_are_distinct_and_training_needs_two() {
     let content = rows("text\tlabels\n", |_, i| format!("a text, number {i}\ta|b|a"));
     let how = LabelOptions { separator: Some('|'), ..LabelOptions::default() };
     assert_eq!(read("a.tsv", &content, &how).unwrap()[0], ["a", "b"]);

@@ -4,11 +4,11 @@ use std::io::{Cursor, Read, repeat};
 
 use super::*;
 
-/// Set for the copy of this test program that measures itself alone.
+/// Set for the copy of this test program that measures its own memory.
 const ALONE: &str = "CHUMOKU_TEST_MEMORY_ALONE";
 const LONG: u64 = 300 << 20;
 
-/// The most memory this process has held, in bytes, where the system tells.
+/// Returns the peak memory of this process in bytes, if the system reports it.
 fn peak() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM"))?;
@@ -36,7 +36,7 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
         let output = alone.args([name.as_str(), "--exact", "--nocapture"]).env(ALONE, "1").output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
-        // A system that cannot measure says so.
+        // Systems that cannot measure print a message.
         said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
         return;
     }
@@ -50,7 +50,7 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
     let fast = format!("x.txt:1: {text}").replace("300 MiB", "300.1 MiB");
     assert_eq!(error_of("x.txt", long_line("__label__a ", "\n")), fast);
 
-    // A quote that is never closed: many short lines, one endless field.
+    // An unclosed quote: many short lines in one endless field.
     let lines = repeat(b'\n').take(LONG);
     let open = error_of("x.csv", Cursor::new("text,label\na,1\n \"b\",c\n").chain(Cursor::new("\"d")).chain(lines));
     assert_eq!(
@@ -65,7 +65,7 @@ fn a_line_of_300_mib_is_refused_within_bounds() {
 }
 
 #[test]
-fn reading_goes_on_behind_a_long_line() {
+fn reading_continues_after_a_long_line() {
     let options = ReadOptions { skip_bad_rows: true, ..ReadOptions::default() };
     let input = Cursor::new("one\n").chain(repeat(b'a').take(20 << 20)).chain(Cursor::new("\nthree\n"));
     let mut records = RowSource::from_reader(Path::new("x.txt"), input, &options).unwrap().records();

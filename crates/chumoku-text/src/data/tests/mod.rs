@@ -1,4 +1,4 @@
-//! Tests of the whole module: what it reads, what it says when it cannot, and that it never panics.
+//! Tests of the whole module: results, messages, and the absence of panics.
 
 mod choosing;
 mod documents;
@@ -45,7 +45,7 @@ impl Folder {
         path
     }
 
-    /// A message without the path of the folder.
+    /// Returns a message without the path of the folder.
     fn message(&self, error: &DataError) -> String {
         let prefix = format!("{}{}", self.0.path().display(), std::path::MAIN_SEPARATOR);
         let message = error.to_string().replace(&prefix, "");
@@ -60,7 +60,7 @@ fn gz(bytes: impl AsRef<[u8]>) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Options as `train` uses them.
+/// The options of `train`.
 fn labelled() -> ReadOptions {
     ReadOptions { require_label: true, ..ReadOptions::default() }
 }
@@ -69,19 +69,19 @@ fn skipping() -> ReadOptions {
     ReadOptions { skip_bad_rows: true, ..labelled() }
 }
 
-/// The texts and labels of a file.
+/// Returns the texts and labels of a file.
 fn pairs(path: &Path, options: &ReadOptions) -> Vec<(String, String)> {
     let dataset = load_labeled(path, options).unwrap();
     dataset.examples.into_iter().map(|example| (example.text, example.label)).collect()
 }
 
-/// All rows of a file, in the columns of its layout.
+/// Returns all rows of a file, in the columns of its layout.
 fn rows(path: &Path, options: &ReadOptions) -> Vec<Vec<String>> {
     let records = RowSource::open(path, options).unwrap().records();
     records.map(|record| record.unwrap().fields).collect()
 }
 
-/// The message with which loading a file ends.
+/// Returns the message of the error from loading a file.
 fn message(name: &str, bytes: impl AsRef<[u8]>, options: &ReadOptions) -> String {
     let folder = Folder::new();
     let path = folder.file(name, bytes);

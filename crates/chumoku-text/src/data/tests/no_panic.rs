@@ -1,4 +1,4 @@
-//! Any bytes, under any name and options: rows or an error, never a panic, and a message of one line.
+//! Arbitrary bytes, names and options give rows or a one-line error, never a panic.
 
 use crate::feature_columns::FeatureRequest;
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use super::*;
 const NAMES: [&str; 10] =
     ["x.csv", "x.tsv", "x.json", "x.jsonl", "x.txt", "x.ft", "x.parquet", "x.xlsx", "x", "x.csv.gz"];
 
-/// Bytes that look enough like data to come far.
+/// Generates bytes that look enough like data to get far.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"text,label\n".to_vec()),
@@ -141,7 +141,7 @@ fn check(name: &str, bytes: Vec<u8>, options: &ReadOptions) {
     }
 }
 
-/// The same bytes as pairs, as one side of pairs, and as documents.
+/// Reads the same bytes as pairs, as one side of pairs, and as documents.
 fn check_pairs_and_documents(name: &str, bytes: &[u8], options: &ReadOptions) {
     let folder = Folder::new();
     let path = folder.file(name, bytes);

@@ -1,4 +1,4 @@
-//! Pairs from parallel files and from columns: as people have them, and damaged in every way.
+//! Pairs from parallel files and from columns, in realistic and in damaged files.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn parallel(folder: &Folder, ja: impl AsRef<[u8]>, en: impl AsRef<[u8]>) -> Data
     DataFiles::Parallel { source: folder.file("a.ja", ja), target: folder.file("a.en", en) }
 }
 
-/// The pairs of files, with the lines they are on.
+/// Returns the pairs of files, with their lines.
 fn read(files: &DataFiles, options: &ReadOptions) -> Vec<(String, String, u64)> {
     let data = load_pairs(files, options).unwrap();
     data.pairs.into_iter().map(|SentencePair { source, target, line }| (source, target, line)).collect()
@@ -35,20 +35,20 @@ fn asking(source: Option<&str>, target: Option<&str>) -> ReadOptions {
     ReadOptions { text: source.map(str::to_owned), label: target.map(str::to_owned), ..ReadOptions::default() }
 }
 
-/// The columns chosen, as the description has them.
+/// Returns the columns chosen, as in the description.
 fn columns(files: &DataFiles, options: &ReadOptions) -> String {
     let description = PairRecords::open(files, options).unwrap().describe();
     description.split("; ").find(|part| part.starts_with("source = ")).unwrap().to_owned()
 }
 
 #[test]
-fn parallel_lines_as_people_have_them() {
+fn parallel_files_in_common_formats_are_read() {
     let folder = Folder::new();
     let expected = wanted(&[("猫がいる。", "There is a cat.", 1), ("犬も、いる。", "\"And a dog, too.\"", 2)]);
     let ja = "猫がいる。\n犬も、いる。\n";
     let en = "There is a cat.\n\"And a dog, too.\"\n";
-    // White space around lines, line ends of Windows and old Macintosh, a byte order mark, no end of the last line,
-    // blank lines at the end of one file.
+    // White space around lines, line ends of Windows and old Macintosh, and a byte order mark. The last line may have
+    // no line end, and one file may end with blank lines.
     let variants: [(Vec<u8>, Vec<u8>); 6] = [
         (ja.into(), en.into()),
         (format!("\u{feff}{}", ja.replace('\n', "\r\n")).into(), en.into()),
@@ -75,20 +75,20 @@ fn parallel_lines_as_people_have_them() {
         "{}",
         data.description
     );
-    // A blank line in both is no row; lines after it keep their numbers.
+    // A blank line in both files is not a row. Later lines keep their numbers.
     let files = parallel(&folder, "a\n\nb\n", "c\n \nd\n");
     assert_eq!(read(&files, &ReadOptions::default()), wanted(&[("a", "c", 1), ("b", "d", 3)]));
 }
 
 #[test]
-fn a_comma_names_two_files_where_they_are() {
+fn a_comma_separates_two_existing_files() {
     let folder = Folder::new();
     let (ja, en) = (folder.file("a.ja", "x"), folder.file("a,b.en", "y"));
     let both = format!("{},{}", ja.display(), en.display());
     let parallel = DataFiles::Parallel { source: ja, target: en.clone() };
     assert_eq!(DataFiles::from_argument(Path::new(&both)), parallel);
     assert_eq!(parallel.to_string(), both);
-    // The comma in a name is part of it.
+    // A comma may be part of a file name.
     assert_eq!(DataFiles::from_argument(&en), DataFiles::One(en));
     assert_eq!(DataFiles::from_argument(Path::new("no,file")), DataFiles::One("no,file".into()));
     let slip = DataFiles::from_argument(Path::new(&both.replace("a,b.en", "ab.en")));
@@ -99,7 +99,7 @@ fn a_comma_names_two_files_where_they_are() {
 }
 
 #[test]
-fn sides_that_do_not_line_up() {
+fn sides_of_different_lengths_are_refused() {
     let folder = Folder::new();
     let check = "check that both files are complete and aligned";
     for options in [ReadOptions::default(), skipping()] {
@@ -111,7 +111,7 @@ fn sides_that_do_not_line_up() {
                  the first line without one: {check}"
             )
         );
-        // The first line without a partner is blank, but one behind it is not.
+        // The first line without a counterpart is blank, but a later one is not.
         let files = parallel(&folder, "a", "A\n\nC\n");
         assert_eq!(
             failure(&folder, &files, &options),
@@ -124,7 +124,7 @@ fn sides_that_do_not_line_up() {
 }
 
 #[test]
-fn sides_that_are_empty() {
+fn empty_sides_are_reported() {
     let folder = Folder::new();
     let files = parallel(&folder, "a\n \t\nc\n", "A\nB\n\n");
     assert_eq!(
@@ -144,7 +144,7 @@ fn sides_that_are_empty() {
 }
 
 #[test]
-fn sides_that_cannot_be_read() {
+fn unreadable_sides_are_reported() {
     let folder = Folder::new();
     let bad = parallel(&folder, "a\nb\n", b"A\n\xff\n");
     assert!(failure(&folder, &bad, &skipping()).starts_with("a.en:2:1: reading text: expected UTF-8"));
@@ -158,7 +158,7 @@ fn sides_that_cannot_be_read() {
         "a.en: reading one of two parallel files: expected lines of text, found Parquet; name it alone, or write each side \
          as a text file"
     );
-    // A line too long is one row.
+    // A line that is too long is a row error.
     let long = "x".repeat(MAX_TEXT_BYTES as usize + 1);
     let files = parallel(&folder, "a\nb\nc\n", format!("A\n{long}\nC\n"));
     assert!(
@@ -169,7 +169,7 @@ fn sides_that_cannot_be_read() {
 }
 
 #[test]
-fn columns_by_name() {
+fn columns_are_chosen_by_name() {
     let folder = Folder::new();
     let options = ReadOptions::default();
     let its_name = |source: &str, target: &str, why: &str| {
@@ -190,10 +190,13 @@ fn columns_by_name() {
         assert_eq!(columns(&files, &options), its_name(source, target, why), "{header}");
         assert_eq!(read(&files, &options).len(), 2);
     }
-    // A row of data is no header.
+    // A data row is not a header.
     let files = one(&folder, "a.tsv", "Go.\t行け。\nHi.\tやあ。\n");
     assert_eq!(read(&files, &options), wanted(&[("Go.", "行け。", 1), ("Hi.", "やあ。", 2)]));
-    assert_eq!(columns(&files, &options), "source = column 1 (of the only two), target = column 2 (of the only two)");
+    assert_eq!(
+        columns(&files, &options),
+        "source = column 1 (one of only two columns), target = column 2 (one of only two columns)"
+    );
     assert_eq!(load_pairs(&files, &options).unwrap().names, ["source", "target"]);
     let files = one(&folder, "b.tsv.gz", gz("en\tja\r\nGo.\t行け。\r\n"));
     assert_eq!(read(&files, &options), wanted(&[("Go.", "行け。", 2)]));
@@ -201,14 +204,14 @@ fn columns_by_name() {
 }
 
 #[test]
-fn columns_as_asked() {
+fn columns_are_chosen_by_options() {
     let folder = Folder::new();
     let files = one(&folder, "a.csv", "id,ja,en\n1,猫 です,a cat\n2,犬 です,a dog\n");
-    let one_side = "source = column “en” (as asked), target = column “ja” (its language)";
+    let one_side = "source = column “en” (as requested), target = column “ja” (its language)";
     assert_eq!(columns(&files, &asking(Some("en"), None)), one_side);
-    let other_side = "source = column “en” (its language), target = column “ja” (as asked)";
+    let other_side = "source = column “en” (its language), target = column “ja” (as requested)";
     assert_eq!(columns(&files, &asking(None, Some("JA"))), other_side);
-    let both = "source = column “en” (as asked), target = column “id” (as asked)";
+    let both = "source = column “en” (as requested), target = column “id” (as requested)";
     assert_eq!(columns(&files, &asking(Some("3"), Some("1"))), both);
     assert_eq!(
         failure(&folder, &files, &asking(Some("en"), Some("en"))),
@@ -223,18 +226,18 @@ fn columns_as_asked() {
 }
 
 #[test]
-fn columns_that_cannot_be_told_apart() {
+fn ambiguous_columns_are_reported() {
     let folder = Folder::new();
     let row = |i: usize| format!("{{\"a\":\"one text {i}\",\"b\":\"two text {i}\",\"c\":\"three text {i}\"}}\n");
     let files = one(&folder, "a.jsonl", (0..5).map(row).collect::<String>());
     assert_eq!(
         failure(&folder, &files, &ReadOptions::default()),
-        "a.jsonl: choosing the source column: expected one that stands out, found 3 equally likely: column “a”, column \
+        "a.jsonl: choosing the source column: expected one clear candidate, found 3 equally likely: column “a”, column \
          “b”, column “c”; name one with --text NAME"
     );
     assert_eq!(
         failure(&folder, &files, &asking(Some("b"), None)),
-        "a.jsonl: choosing the target column: expected one that stands out, found 2 equally likely: column “a”, column \
+        "a.jsonl: choosing the target column: expected one clear candidate, found 2 equally likely: column “a”, column \
          “c”; name one with --label NAME"
     );
     let files = one(&folder, "a.txt", "one line\nanother\n");
@@ -243,17 +246,17 @@ fn columns_that_cannot_be_told_apart() {
         "a.txt: choosing the target column: expected two columns of text, found only plain text; give two files of as \
          many lines, as train.ja,train.en"
     );
-    // Identifiers and numbers are no text.
+    // Identifiers and numbers are not texts.
     let row = |i: usize| format!("{{\"id\":{i},\"a\":\"one text {i}\",\"hash\":\"{i:08x}\",\"b\":\"two text {i}\"}}\n");
     let files = one(&folder, "b.jsonl", (0..5).map(row).collect::<String>());
     assert_eq!(
         columns(&files, &ReadOptions::default()),
-        "source = column “a” (of the only two with text), target = column “b” (of the only two with text)"
+        "source = column “a” (one of only two text columns), target = column “b” (one of only two text columns)"
     );
 }
 
 #[test]
-fn rows_of_a_table_that_are_bad() {
+fn bad_rows_of_a_table_are_reported() {
     let folder = Folder::new();
     let lines = "{\"ja\":\"猫\",\"en\":\"cat\"}\n{\"ja\":\"犬\"}\n{\"ja\":\"鳥\",\"en\":[\"bird\"]}\n{\"ja\":\"\",\"en\":\"x\"}\n\
                  {\"ja\":\"魚\",\"en\":\"fish\"}\n";
@@ -275,7 +278,7 @@ fn rows_of_a_table_that_are_bad() {
 }
 
 #[test]
-fn translations_of_hugging_face() {
+fn hugging_face_translations_are_unpacked() {
     let folder = Folder::new();
     let lines = "{\"id\":\"1\",\"translation\":{\"ja\":\"猫\",\"en\":\"cat\"}}\n\
                  {\"id\":\"2\",\"translation\":{\"ja\":\"犬\",\"en\":\"dog\"}}\n{\"id\":\"3\",\"translation\":null}\n";
@@ -307,9 +310,9 @@ fn translations_of_hugging_face() {
 }
 
 #[test]
-fn parts_share_no_source() {
+fn sets_share_no_source() {
     let folder = Folder::new();
-    // Each source comes twice, in other case, with two translations.
+    // Each source occurs twice, in different case, with two translations.
     let mut lines = String::new();
     for i in 0..100 {
         lines += &format!("source {i}\ttarget {i}\nSource  {i}\tanother {i}\n");
@@ -325,7 +328,7 @@ fn parts_share_no_source() {
     for (source, target) in parts.train.sources.iter().zip(&parts.train.targets) {
         assert_eq!(source.split_whitespace().last(), target.split_whitespace().last());
     }
-    // Files of their own are taken whole, and what they share with training is said.
+    // Separate files are used completely, and sources shared with training are reported.
     let test = load_pairs(&one(&folder, "b.tsv", "SOURCE 7\tx\nnew one\ty\n"), &ReadOptions::default()).unwrap();
     let parts = PairSplit::new(&data, None, Some(&test)).unwrap();
     assert_eq!([parts.train.len(), parts.valid.len(), parts.test.len()], [180, 20, 2]);

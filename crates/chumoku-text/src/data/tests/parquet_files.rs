@@ -1,4 +1,4 @@
-//! Parquet, written here through the low-level writer of the `parquet` crate.
+//! Parquet files, written through the low-level writer of the `parquet` crate.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::*;
 const SCHEMA: &str = "message m { required int64 id; required binary review (UTF8); optional binary stars (UTF8); \
                       required boolean seen; required double weight; }";
 
-/// A file of so many rows in two row groups.
+/// Writes a file with this number of rows in two row groups.
 fn file(properties: WriterPropertiesBuilder, rows: i64) -> Vec<u8> {
     let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties.build())).unwrap();
@@ -91,7 +91,7 @@ fn every_encoding_and_compression_is_read() {
 }
 
 #[test]
-fn rows_are_named_in_messages() {
+fn messages_name_rows() {
     assert_eq!(
         message("a.parquet", file(plain(), 50), &labelled()),
         "a.parquet, row 10: reading the label: expected a class name, found null; fill it in, or leave such rows out \
@@ -114,7 +114,7 @@ fn rows_are_written_as_json() {
 }
 
 #[test]
-fn files_that_are_not_parquet_or_have_no_strings() {
+fn other_files_and_files_without_strings_are_refused() {
     assert_eq!(
         message("a.parquet", "text,label\n", &labelled()),
         "a.parquet: reading Parquet: expected a whole, undamaged file, found: no “PAR1” where the file begins; write or \
@@ -140,11 +140,11 @@ fn files_that_are_not_parquet_or_have_no_strings() {
     );
 }
 
-/// Damage anywhere gives an error or other rows, never a panic.
+/// Damaged files give an error or other rows, never a panic.
 #[test]
 fn damage_does_not_panic() {
     let folder = Folder::new();
-    // Every byte, or every seventh: others in each variant.
+    // Every byte, or every seventh, with different ones in each variant.
     let step = testkit::cases("chumoku-text", 7, 1) as usize;
     for (first, (name, properties)) in variants().into_iter().enumerate() {
         let whole = file(properties, 20);
@@ -159,7 +159,7 @@ fn damage_does_not_panic() {
     }
 }
 
-/// A time that the `parquet` crate cannot print, and panics on, costs that value and not the file.
+/// If the `parquet` crate panics while printing a time, only that value is lost.
 #[test]
 fn times_beyond_the_calendar_are_null() {
     let schema = "message m { required binary text (UTF8); required int64 at (TIMESTAMP_MILLIS); }";
@@ -182,8 +182,8 @@ fn times_beyond_the_calendar_are_null() {
 }
 
 #[test]
-fn a_compression_that_is_not_read_is_named() {
-    // No writer makes LZO: a file without compression is made to say so.
+fn an_unsupported_compression_is_named() {
+    // No writer produces LZO, so the codec in a file without compression is changed.
     let bytes = file(plain(), 100);
     let begin = bytes.len() - 8 - u32::from_le_bytes(bytes[bytes.len() - 8..][..4].try_into().unwrap()) as usize;
     let folder = Folder::new();
@@ -210,7 +210,7 @@ fn a_compression_that_is_not_read_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn parquet_comes_through_a_pipe_too() {
+fn parquet_can_be_read_from_a_pipe() {
     let folder = Folder::new();
     let (pipe, bytes) = (folder.path("pipe"), file(dictionary(), 300));
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
@@ -223,7 +223,7 @@ fn parquet_comes_through_a_pipe_too() {
         assert_eq!(kept.capture(&pipe).unwrap(), pipe);
         writer.join().unwrap();
         let options = ReadOptions { copies: kept, ..skipping() };
-        // Twice, as `train` does.
+        // Twice, like `train`.
         assert_eq!(detect_task(&DataFiles::One(pipe.clone()), &options).unwrap().task, TrainingTask::Classify);
         assert_eq!(load_labeled(&pipe, &options).unwrap().examples.len(), 270);
     }

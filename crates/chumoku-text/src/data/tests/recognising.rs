@@ -1,4 +1,4 @@
-//! What data is for, and that labels and pairs are told apart.
+//! Task detection, in particular for labels and pairs.
 
 use super::*;
 
@@ -16,14 +16,14 @@ fn rows(header: &str, row: impl Fn(usize) -> String) -> String {
 }
 
 #[test]
-fn pairs() {
+fn pairs_are_detected() {
     let is_pair = |name: &str, bytes: String, why: &str| {
         assert_eq!(found(name, bytes), (TrainingTask::Translate, why.to_owned()))
     };
     let columns = |a: &str, b: &str, why: &str| format!("source = column {a} ({why}), target = column {b} ({why})");
     let sentences = |i: usize| format!("これは文{i}です。\tThis is sentence {i}.");
     is_pair("a.tsv", rows("ja\ten", sentences), &columns("“ja”", "“en”", "its language"));
-    is_pair("a.tsv", rows("猫です。\tIt is a cat.", sentences), &columns("1", "2", "of the only two"));
+    is_pair("a.tsv", rows("猫です。\tIt is a cat.", sentences), &columns("1", "2", "one of only two columns"));
     is_pair("a.tsv", rows("source\ttarget", sentences), &columns("“source”", "“target”", "its name"));
     is_pair(
         "a.csv",
@@ -32,34 +32,34 @@ fn pairs() {
     );
     // Few rows.
     let few = "猫がいます。\tThere is a cat.\n犬がいます。\tThere is a dog.\n".to_owned();
-    is_pair("a.tsv", few, &columns("1", "2", "of the only two"));
+    is_pair("a.tsv", few, &columns("1", "2", "one of only two columns"));
     let nested = rows("{\"translation\":{\"de\":\"eins\",\"en\":\"one\"}}", |i| {
         format!("{{\"translation\":{{\"de\":\"Satz {i}\",\"en\":\"Sentence {i}\"}}}}")
     });
     is_pair("a.jsonl", nested, &columns("“de”", "“en”", "its language"));
-    // An empty column is none: lines that end with a delimiter have one.
+    // An empty column does not count. Lines that end with a delimiter have one.
     let trailing = rows("left,right,", |i| format!("a text {i},its other {i},"));
-    is_pair("a.csv", trailing, &columns("“left”", "“right”", "of the only two with text"));
+    is_pair("a.csv", trailing, &columns("“left”", "“right”", "one of only two text columns"));
     let folder = Folder::new();
     let files = DataFiles::Parallel { source: folder.file("a.ja", "x"), target: folder.file("a.en", "y") };
     assert_eq!(detect_task(&files, &ReadOptions::default()).unwrap().why, "two parallel files");
 }
 
 #[test]
-fn labels() {
+fn labels_are_detected() {
     let is_labelled = |name: &str, bytes: String, why: &str| {
         assert_eq!(found(name, bytes), (TrainingTask::Classify, format!("label = column {why}")));
     };
     let stars = |i: usize| format!("a fine text number {i},{}", ["good", "bad", "so so"][i % 3]);
     is_labelled("a.csv", rows("text,label", stars), "“label” (its name)");
     is_labelled("a.csv", rows("a first text,good", stars), "2 (few distinct values)");
-    // The names of pairs over repeated values.
+    // Names of pairs above repeated values.
     is_labelled("a.csv", rows("source,target", stars), "“target” (its name)");
     is_labelled("a.csv", rows("input,output", stars), "“output” (its name)");
-    // A label that stands beside two texts.
+    // A label next to two texts.
     let inference = |i: usize| format!("premise number {i},hypothesis number {i},{}", ["yes", "no"][i % 2]);
     is_labelled("a.csv", rows("question,answer,label", inference), "“label” (its name)");
-    // Few rows with short, different labels, in both scripts.
+    // Few rows with short, distinct labels, in both scripts.
     is_labelled("a.csv", "great film to see,good\nterrible film,bad\n".to_owned(), "2 (the only other)");
     is_labelled("a.csv", "とても良い宿でした。,良い\nひどい宿でした。,悪い\n".to_owned(), "2 (the only other)");
     is_labelled("a.csv", "a fine text,3\nanother text,1\n".to_owned(), "2 (the only other)");
@@ -67,12 +67,12 @@ fn labels() {
 }
 
 #[test]
-fn text_to_continue() {
+fn text_for_language_models_is_detected() {
     assert_eq!(
         found("a.txt", "Once upon a time\nthere was a text.\n"),
         (TrainingTask::LanguageModel, "plain text without columns".into())
     );
-    // The same number of commas makes no table of a text.
+    // Equal numbers of commas do not make plain text a table.
     let poem = rows("a line,and its end", |i| format!("line{i},and its end {i}"));
     let why = "lines that make no table of labels or pairs".to_owned();
     assert_eq!(found("poem.txt", poem), (TrainingTask::LanguageModel, why));
@@ -81,21 +81,21 @@ fn text_to_continue() {
 }
 
 #[test]
-fn neither() {
+fn files_without_a_clear_task_are_refused() {
     let folder = Folder::new();
-    // A table with one text and other columns: a label is missing rather than wanted to be continued.
+    // In a table with one text and other columns, the label is missing. It is not for language modeling.
     let path = folder.file("b.csv", rows("day,mood", |i| format!("2026-11-{i:02},a fine day {i} or a bad one")));
     assert!(detect_task(&DataFiles::One(path), &ReadOptions::default()).is_err());
     let path = folder.file("a.csv", rows("one,two,three", |i| format!("a text {i},a text {i} more,a text {i} less")));
     let error = detect_task(&DataFiles::One(path), &ReadOptions::default()).unwrap_err();
     assert!(
-        folder.message(&error).starts_with("a.csv: choosing the text column: expected one that stands out"),
+        folder.message(&error).starts_with("a.csv: choosing the text column: expected one clear candidate"),
         "{error}"
     );
 }
 
 #[test]
-fn two_texts_among_other_columns_are_no_pair_by_themselves() {
+fn two_texts_among_other_columns_need_a_decision() {
     let folder = Folder::new();
     let row = |i: usize| format!("A thing {i},A few words about thing {i},{}.50", 3 * i);
     let file = |header: &str| DataFiles::One(folder.file("a.csv", rows(header, row)));
@@ -112,7 +112,7 @@ fn two_texts_among_other_columns_are_no_pair_by_themselves() {
     {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // Named as pairs, or asked for, they are one.
+    // With names of pairs, or by option, they are a pair.
     let task = |header: &str, options: &ReadOptions| detect_task(&file(header), options).unwrap().task;
     assert_eq!(task("source,target,price", &asking(None, None)), TrainingTask::Translate);
     assert_eq!(task("ja,en,price", &asking(None, None)), TrainingTask::Translate);
@@ -120,7 +120,7 @@ fn two_texts_among_other_columns_are_no_pair_by_themselves() {
 }
 
 #[test]
-fn a_stream_that_begins_with_the_name_of_a_column_is_a_table_of_one() {
+fn a_stream_with_a_column_name_first_is_a_table_of_one_column() {
     let open = |name: &str, content: &'static str| {
         RowSource::from_reader(std::path::Path::new(name), content.as_bytes(), &ReadOptions::default()).unwrap()
     };
@@ -137,7 +137,7 @@ fn a_stream_that_begins_with_the_name_of_a_column_is_a_table_of_one() {
     assert_eq!(texts(source), ["A fine day.", "Slow, cold."]);
     // Commas outside quotes belong to the texts.
     assert_eq!(texts(open("standard input", "text\nSlow, cold.\nA fine day.\n")), ["Slow, cold.", "A fine day."]);
-    // Nothing below, an empty line as texts have it, another word, a name that says what it is: lines of text.
+    // These are lines of text: no rows below, an empty line as in texts, another word, or an extension.
     for (name, content, rows) in [
         ("standard input", "text\n", 1),
         ("standard input", "text\n\nA fine day.\n", 3),
@@ -156,7 +156,7 @@ fn texts_in_place(source: RowSource) -> usize {
 }
 
 #[test]
-fn options_say_which() {
+fn options_decide_the_format() {
     let folder = Folder::new();
     let row = |i: usize| format!("one text {i},two text {i},three text {i},{}", i % 2);
     let path = DataFiles::One(folder.file("a.csv", rows("a,b,c,kind", row)));

@@ -1,11 +1,11 @@
-//! What the writer writes, the reader reads back the same.
+//! Rows that the writer writes read back the same.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::*;
 
-/// Fields with everything in them that a format might trip over.
+/// Generates fields with everything that could confuse a format.
 fn field() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a\"',;|\t\r\n \u{feff}é注{}\\\\]{0,8}",
@@ -32,11 +32,11 @@ fn layout(format: Format, header: Option<&[String]>, width: usize) -> TableLayou
     TableLayout { path: PathBuf::new(), format, header: header.is_some(), columns }
 }
 
-/// Reads bytes back with everything about them known, and the text in the first column.
+/// Reads bytes in a known form, with the text in the first column.
 fn read(bytes: Vec<u8>, format: Format, header: bool) -> (Vec<String>, Vec<Vec<String>>) {
     let options =
         ReadOptions { format: Some(format), header: Some(header), text: Some("1".into()), ..ReadOptions::default() };
-    // A column may be called “1”; the number then is not asked for.
+    // A column may be named “1”, so the number is not used to select it.
     let bytes = std::io::Cursor::new(bytes);
     let source = RowSource::from_reader(Path::new("x"), bytes, &options).unwrap();
     let columns = source.layout().columns.clone();
@@ -49,11 +49,11 @@ proptest! {
         let format = Format::Csv { delimiter };
         let (names, body) = if header { (Some(rows[0].clone()), &rows[1..]) } else { (None, &rows[..]) };
         prop_assume!(!body.is_empty());
-        // A file of white space only is an empty one.
+        // A file of white space counts as empty.
         prop_assume!(rows.iter().flatten().any(|field| !field.trim().is_empty()));
         let bytes = written(&layout(format, names.as_deref(), rows[0].len()), body, &[], &[]).unwrap();
 
-        // Any other reader agrees.
+        // Other readers agree.
         let mut peer = csv::ReaderBuilder::new().has_headers(false).delimiter(delimiter as u8).from_reader(bytes.as_slice());
         let peer_rows: Vec<Vec<String>> =
             peer.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
@@ -71,7 +71,7 @@ proptest! {
         let (names, body) = if header { (Some(rows[0].clone()), &rows[1..]) } else { (None, &rows[..]) };
         prop_assume!(!body.is_empty());
         prop_assume!(rows.iter().flatten().any(|field| !field.trim().is_empty()));
-        // As `predict` does: a column of plain values at the end.
+        // Like `predict`: a column of plain values at the end.
         let result = written(&layout(Format::Tsv, names.as_deref(), rows[0].len()), body, &["p"], &[json!(0.5)]);
         match result {
             // Only line breaks can be refused.
@@ -89,8 +89,8 @@ proptest! {
         }
     }
 
-    /// What a TSV reader has read, a TSV writer can write, except for a row with both line breaks and tabs in its fields: its
-    /// first line may then have the right number of tabs by itself.
+    /// A TSV writer can write what a TSV reader has read. The exception is a row with both line breaks and tabs in its
+    /// fields, because its first line may have the right number of tabs.
     #[test]
     fn tsv_is_stable(content in "(\"?[ab\"\t]{0,6}\"?[\t\n]){1,12}") {
         let source = |bytes: Vec<u8>| {
@@ -134,7 +134,7 @@ proptest! {
             String::from_utf8(bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         prop_assert_eq!(lines.len(), objects.len() + 1);
         for (line, object) in lines[1..].iter().zip(&objects) {
-            // All keys, in order, then the two new ones.
+            // All keys in order, then the two new ones.
             let kept: Vec<_> = line.iter().take(object.len()).collect();
             prop_assert_eq!(kept, object.iter().collect::<Vec<_>>());
             prop_assert_eq!(line.len(), object.len() + 2);
@@ -155,7 +155,7 @@ fn object() -> impl Strategy<Value = Map<String, Value>> {
         .prop_map(|pairs| pairs.into_iter().collect())
 }
 
-/// Runs a whole file through the writer.
+/// Copies a whole file through the writer.
 fn through(name: &str, content: &str, form: OutputFormat) -> String {
     let input = std::io::Cursor::new(content.to_owned());
     let source = RowSource::from_reader(Path::new(name), input, &ReadOptions::default()).unwrap();
@@ -191,7 +191,7 @@ fn each_format_is_written_like_the_input() {
 }
 
 #[test]
-fn any_format_is_written_as_json_when_asked() {
+fn any_format_is_written_as_json_on_request() {
     let through = |name, content| through(name, content, OutputFormat::JsonLines);
     assert_eq!(
         through("a.csv", ",text,text\n7,a b c,d\n"),
@@ -206,7 +206,7 @@ fn any_format_is_written_as_json_when_asked() {
 }
 
 #[test]
-fn tsv_refuses_what_it_cannot_hold() {
+fn tsv_refuses_unreadable_line_breaks() {
     let rows = vec![vec!["a".to_owned(), "tab\tand\nbreak".to_owned()]];
     let names = ["x".to_owned(), "y".to_owned()];
     let error = written(&layout(Format::Tsv, Some(&names), 2), &rows, &[], &[]).unwrap_err();
@@ -217,7 +217,7 @@ fn tsv_refuses_what_it_cannot_hold() {
     );
 }
 
-/// An output that fails, as a full disk or a closed pipe does.
+/// An output that fails, like a full disk or a closed pipe.
 struct Failing(std::io::ErrorKind);
 
 impl Write for Failing {

@@ -1,5 +1,5 @@
-//! Real files, where they are at hand: the folder that `CHUMOKU_SHARED_DATA` names, or `shared/data` beside the
-//! workspace. None of it belongs to the project, so a machine without it skips these tests, and says so.
+//! Tests with real files: in the folder `CHUMOKU_SHARED_DATA`, or `shared/data` next to the workspace. The files are
+//! not part of the project. Without them, the tests are skipped with a message.
 
 use super::*;
 
@@ -83,7 +83,7 @@ fn plain_texts() {
     }
 }
 
-/// Every row of the real files comes back the same through the writer.
+/// Every row of the real files is the same after it is written and read back.
 #[test]
 fn real_rows_round_trip() {
     let Some(folder) = shared_data() else { return };
@@ -105,7 +105,7 @@ fn real_rows_round_trip() {
     }
 }
 
-/// Leaks and contradictions of the real sets are found; the split keeps its promises on them.
+/// Finds leaks and label conflicts in real data sets, and checks the properties of the split.
 #[test]
 fn real_sets_split() {
     let Some(folder) = shared_data() else { return };
@@ -144,7 +144,7 @@ fn one_long_text() {
     let documents = load_documents(&path, DocumentBreaks::Auto, &ReadOptions::default()).unwrap();
     assert_eq!(documents.texts, [fs::read_to_string(&path).unwrap()]);
     let parts = documents.split(1, 0.1, 0.0);
-    // The split of nanoGPT.
+    // The same split as nanoGPT.
     assert_eq!(parts.description, "the first 1003854 characters to train on, the next 111540 to validate");
     assert_eq!(format!("{}{}", parts.train[0], parts.valid[0]), documents.texts[0]);
     let cut = load_documents(&path, DocumentBreaks::BlankLines, &ReadOptions::default()).unwrap();

@@ -39,7 +39,7 @@ fn fractions_hold_within_each_label() {
 }
 
 #[test]
-fn nothing_is_set_aside_unasked() {
+fn sets_that_are_not_requested_are_empty() {
     let examples = numbered(&[("a", 50), ("b", 50)]);
     for fraction in [0.0, -1.0, f64::NAN] {
         let split = split(&examples, 1, fraction, fraction);
@@ -53,7 +53,7 @@ fn nothing_is_set_aside_unasked() {
 }
 
 #[test]
-fn the_seed_decides() {
+fn the_seed_decides_the_split() {
     let examples = numbered(&[("a", 100), ("b", 100)]);
     let test = |seed| texts(&examples, &split(&examples, seed, 0.1, 0.1).test);
     assert_eq!(test(1), test(1));
@@ -61,7 +61,7 @@ fn the_seed_decides() {
 }
 
 #[test]
-fn contradictions_are_counted_and_stay_together() {
+fn label_conflicts_are_counted_and_stay_together() {
     let mut examples = numbered(&[("a", 20), ("b", 20)]);
     examples.push(example("OK", "a", 41));
     examples.push(example("  ok\n", "b", 42));
@@ -72,7 +72,7 @@ fn contradictions_are_counted_and_stay_together() {
     let parts = [&split.train, &split.valid, &split.test];
     let holding = parts.iter().filter(|rows| rows.iter().any(|&row| row >= 40)).count();
     assert_eq!(holding, 1);
-    // Equal texts with other columns beside them are no conflict, but stay together.
+    // Equal texts with different feature columns are no conflict, but stay together.
     let row = |price: &str, label: &str| Example {
         text: feature_columns::join("ok", &[price]),
         label: label.into(),
@@ -85,8 +85,8 @@ fn contradictions_are_counted_and_stay_together() {
 }
 
 #[test]
-fn a_label_of_contradicted_texts_only_is_trained_on() {
-    // Every text of “rare” counts for “a”, so no stratum of its own keeps it in training.
+fn every_label_occurs_in_training() {
+    // Every text labeled “rare” counts for “a”, so no stratum keeps it in training.
     for seed in 0..50 {
         let mut examples = numbered(&[("a", 4)]);
         for (i, text) in ["a text 0", "a text 1"].iter().enumerate() {
@@ -98,7 +98,7 @@ fn a_label_of_contradicted_texts_only_is_trained_on() {
 }
 
 #[test]
-fn shared_texts_are_found_whatever_their_case_and_space() {
+fn shared_texts_are_found_in_any_case_and_spacing() {
     let a = [example("Good  food", "p", 1), example("bad", "n", 2), example("good food", "p", 3)];
     let b = [example(" good FOOD ", "p", 1), example("fine", "p", 2), example("Bad", "n", 3), example("BAD", "n", 4)];
     let shared = shared_texts(&a, &b);
@@ -110,13 +110,13 @@ fn shared_texts_are_found_whatever_their_case_and_space() {
 }
 
 #[test]
-fn normalising_folds_case_and_space_of_any_script() {
+fn normalization_folds_case_and_space_in_any_script() {
     assert_eq!(normalize("\u{3000}とても  Good\tÉTÉ\r\n"), "とても good été");
     assert_eq!(normalize(" \n"), "");
 }
 
 #[test]
-fn statistics_count_characters_as_read() {
+fn statistics_count_graphemes() {
     let texts = ["", "ab", "日本語", "e\u{301}", "\r\n"];
     let examples: Vec<Example> =
         texts.iter().enumerate().map(|(i, text)| example(text, if i < 3 { "x" } else { "y" }, 1)).collect();
@@ -140,7 +140,7 @@ fn any_examples() -> impl Strategy<Value = Vec<Example>> {
 
 proptest! {
     #[test]
-    fn every_row_is_in_one_part_and_no_text_in_two(
+    fn every_row_is_in_one_set_and_no_text_in_two(
         examples in any_examples(), seed: u64, valid in 0.0..0.6, test in 0.0..0.6,
     ) {
         let split = split(&examples, seed, valid, test);
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn pairs_that_share_a_text_go_to_the_same_part() {
+fn pairs_that_share_a_text_are_in_the_same_set() {
     let texts: Vec<String> =
         (0..200).map(|i| crate::pair::join(&format!("Picture {}", i / 4), &format!("caption {i}"))).collect();
     let split = split_texts(texts.iter().map(String::as_str), 0, 0.1, 0.1);

@@ -1,4 +1,4 @@
-//! What is said of rows, columns and whole data sets that cannot be used: the message, word for word.
+//! The exact messages for rows, columns and data sets that cannot be used.
 
 use super::*;
 
@@ -15,7 +15,9 @@ fn ragged_rows() {
     );
     assert_eq!(
         message("a.csv", "text,label\nfine,1\nalone\n", &labelled()),
-        format!("a.csv:3:6: reading a CSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}")
+        format!(
+            "a.csv:3:6: reading a CSV row: expected 2 columns, as in line 1, found 1; add the missing values, {SKIP}"
+        )
     );
     assert_eq!(
         message("a.tsv", "\ntext\tlabel\nfine\t1\na\tb\t0\n", &labelled()),
@@ -25,7 +27,9 @@ fn ragged_rows() {
     );
     assert_eq!(
         message("a.tsv", "text\tlabel\n\"alone\nnever closed\n", &labelled()),
-        format!("a.tsv:2:7: reading a TSV row: expected 2 columns, as in line 1, found 1; add what is missing, {SKIP}")
+        format!(
+            "a.tsv:2:7: reading a TSV row: expected 2 columns, as in line 1, found 1; add the missing values, {SKIP}"
+        )
     );
     let wide = format!("{}\n", "x,".repeat(5000));
     assert_eq!(
@@ -53,14 +57,14 @@ fn quotes_in_csv() {
 }
 
 #[test]
-fn bad_rows_are_left_out_when_asked() {
+fn bad_rows_are_skipped_on_request() {
     let folder = Folder::new();
     let content = "text,label\ngood,1\n\"open,1\nfine,0\na,b,c\n,1\nlost,\n\"he \"x\" y\",1\nlast,0\n";
     let dataset = load_labeled(&folder.file("a.csv", content), &skipping()).unwrap();
     let kept: Vec<(&str, u64)> = dataset.examples.iter().map(|e| (e.text.as_str(), e.line)).collect();
     assert_eq!(kept, [("good", 2), ("fine", 4), ("last", 9)]);
     assert_eq!(dataset.skipped.count, 5);
-    // In the order of the file, whatever was found wanting first.
+    // Skipped rows are in file order, whichever error was found first.
     let lines: Vec<u64> = dataset.skipped.rows.iter().map(|row| row.line).collect();
     assert_eq!(lines, [3, 5, 6, 7, 8]);
     let said = dataset.skipped.to_string();
@@ -80,9 +84,9 @@ fn bad_rows_are_left_out_when_asked() {
     assert_eq!(
         said,
         format!(
-            "a.csv: reading labelled texts: expected rows, found none that can be used (2 rows left out, the first \
+            "a.csv: reading labeled texts: expected rows, found none that can be used (2 rows left out, the first \
                  because: a.csv:2: reading the text: expected some characters, found an empty text); \
-                 mend the file or choose other columns with --text and --label"
+                 correct the file or choose other columns with --text and --label"
         )
     );
 }
@@ -141,20 +145,20 @@ fn ambiguous_columns() {
     }
     assert_eq!(
         message("a.csv", &content, &labelled()),
-        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “left”, \
+        "a.csv: choosing the text column: expected one clear candidate, found 2 equally likely: column “left”, \
          column “right”; name one with --text NAME, or two that belong together, as --text left,right"
     );
     let renamed = content.replace("gold", "kind").replace("left", "text");
     assert_eq!(
         message("a.csv", &renamed, &labelled()),
-        "a.csv: choosing the label column: expected one that stands out, found 2 equally likely: column “kind”, column \
+        "a.csv: choosing the label column: expected one clear candidate, found 2 equally likely: column “kind”, column \
          “split”; name one with --label NAME"
     );
     let twice = content.replace("right", "left");
     let options = ReadOptions { text: Some("left".into()), ..labelled() };
     assert_eq!(
         message("a.csv", &twice, &options),
-        "a.csv: choosing the text column: expected one that stands out, found 2 equally likely: column “left”, \
+        "a.csv: choosing the text column: expected one clear candidate, found 2 equally likely: column “left”, \
          column “left”; name one by its number, as --text 1"
     );
 }
@@ -201,7 +205,7 @@ fn long_texts() {
 }
 
 #[test]
-fn data_sets_that_cannot_be_trained_on() {
+fn untrainable_data_sets_are_refused() {
     let folder = Folder::new();
     let check = |content: &str| {
         let dataset = load_labeled(&folder.file("a.csv", content), &labelled()).unwrap();
@@ -227,7 +231,7 @@ fn data_sets_that_cannot_be_trained_on() {
         "a.csv: preparing to train: expected a label column of few, repeated values, found 5000 different values in 5000 \
          rows of column “label”, such as “id0”, “id1”, “id2”; it looks like an identifier; sort the values into a few classes"
     );
-    // Named are the columns that could be labels, and no others.
+    // Only the columns that could be the label are named.
     let mixed: String = (0..80)
         .map(|i| format!("{i},what somebody wrote about {i},{}.5,{}\n", 3 * i, ["good", "bad"][i % 2]))
         .collect();
@@ -249,7 +253,7 @@ fn data_sets_that_cannot_be_trained_on() {
 }
 
 #[test]
-fn labels_that_only_a_test_file_has() {
+fn labels_unknown_to_training_are_refused() {
     let folder = Folder::new();
     let train = load_labeled(&folder.file("train.csv", "text,label\na,pos\nb,neg\n"), &labelled()).unwrap();
     let test = load_labeled(&folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"), &labelled()).unwrap();
@@ -262,10 +266,10 @@ fn labels_that_only_a_test_file_has() {
 }
 
 #[test]
-fn the_first_fault_is_told_first_and_for_what_it_is() {
+fn the_first_error_is_reported_accurately() {
     let good = "{\"text\":\"a\",\"label\":\"x\"}\n";
     let text = |found: &str| format!("reading the text: expected some characters, found {found}; fill it in");
-    // A label is missing before a text is.
+    // The label is missing in an earlier row than the text.
     let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n{{\"label\":\"x\"}}\n"), &labelled());
     assert!(said.starts_with("a.jsonl:2: reading the label: expected a class name, found no key “label”;"), "{said}");
     let said = message("a.jsonl", format!("{good}{{\"label\":\"x\"}}\n{{\"text\":\"b\"}}\n"), &labelled());
@@ -277,7 +281,7 @@ fn the_first_fault_is_told_first_and_for_what_it_is() {
 }
 
 #[test]
-fn row_errors_are_told_from_others() {
+fn row_errors_are_distinguished_from_other_errors() {
     let folder = Folder::new();
     let error = load_labeled(&folder.file("a.csv", "text,label\n,1\n"), &labelled()).unwrap_err();
     assert!(error.is_row_error());

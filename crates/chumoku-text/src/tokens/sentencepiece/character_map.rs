@@ -1,48 +1,48 @@
-//! A table of texts and what they become: SentencePiece's `precompiled_charsmap`, which `tokenizer.json` holds too.
+//! A map from texts to replacements: SentencePiece's `precompiled_charsmap`, which `tokenizer.json` contains too.
 
 use crate::tr;
 
-/// Bytes of the longest text that one match becomes.
+/// Longest replacement of one match, in bytes.
 const MAX_REPLACEMENT_BYTES: usize = 256;
-/// Bytes of the longest match.
+/// Longest match, in bytes.
 const MAX_MATCH_BYTES: usize = 128;
 
-/// Texts, and what each becomes.
+/// Texts and their replacements.
 #[derive(Clone, Debug, Default)]
 pub(in crate::tokens) struct CharacterMap {
-    /// The units of a double array of bytes (Aoe 1989), as Darts-clone writes it.
+    /// The units of a byte-wise double-array trie (Aoe 1989), in the format of Darts-clone.
     trie: Vec<u32>,
-    /// What the matches become, each ended by a byte 0.
+    /// The replacements, each followed by a zero byte.
     replaced: String,
 }
 
-/// How far a unit's children are, in bits that differ.
+/// The offset to a unit's children, applied with XOR.
 fn offset(unit: u32) -> usize {
     ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
 }
 
-/// Whether a match ends here.
+/// Returns whether a match ends at a unit.
 fn has_leaf(unit: u32) -> bool {
     (unit >> 8) & 1 == 1
 }
 
-/// The byte that leads to a unit, with a bit more where no byte does.
+/// The byte that leads to a unit. An additional bit is set if no byte does.
 fn label(unit: u32) -> u32 {
     unit & ((1 << 31) | 0xff)
 }
 
 fn invalid_map() -> String {
     tr!(
-        "precompiled_charsmap: expected a table of characters, found what cannot be one",
+        "precompiled_charsmap: expected a character map, found invalid data",
         "precompiled_charsmap: 文字の対応表として正しくありません"
     )
 }
 
 impl CharacterMap {
-    /// The size of the trie in bytes, the trie, and the texts.
+    /// Parses the size of the trie in bytes, the trie, and the replacements.
     ///
     /// # Errors
-    /// If that is not what the bytes are.
+    /// If the bytes have another format.
     pub(in crate::tokens) fn new(map: &[u8]) -> Result<CharacterMap, String> {
         let (size, rest) = map.split_first_chunk::<4>().ok_or_else(invalid_map)?;
         let size = usize::try_from(u32::from_le_bytes(*size)).map_err(|_| invalid_map())?;
@@ -67,13 +67,13 @@ impl CharacterMap {
         self.trie.is_empty()
     }
 
-    /// What a match becomes whose value stands at `at`.
+    /// Returns the replacement of the match whose value is at `at`.
     fn replacement_at(&self, at: usize) -> Option<&str> {
         let value = (self.trie.get(at)? & 0x7fff_ffff) as usize;
         self.replaced.get(value..)?.split('\0').next()
     }
 
-    /// The longest match at the beginning of a text: its bytes, and what it becomes.
+    /// Returns the longest match at the start of a text: its length in bytes and its replacement.
     pub(super) fn longest_match(&self, text: &str) -> Option<(usize, &str)> {
         let mut at = offset(*self.trie.first()?);
         let mut found = None;
@@ -91,14 +91,14 @@ impl CharacterMap {
         found
     }
 
-    /// How many times as many bytes a text may have that another library puts through the table, which follows it without
-    /// looking where it goes and takes the shortest match for a whole character.
+    /// Returns the largest factor by which the number of bytes may grow in the `tokenizers` library. That library
+    /// follows the map without bounds checks, and takes the shortest match for a whole character.
     ///
     /// # Errors
-    /// If a way through the trie leads out of it, or to no text.
+    /// If a path through the trie leads outside of it, or to no replacement.
     pub(in crate::tokens) fn max_growth(&self) -> Result<f64, String> {
         for (at, &unit) in self.trie.iter().enumerate() {
-            // No byte leads to a value. (The root is where all ways begin.)
+            // Values are not reached by a byte. (The root is the start of all paths.)
             if at > 0 && unit >> 31 == 1 {
                 continue;
             }
@@ -115,7 +115,7 @@ impl CharacterMap {
             let is_match = label(unit) == u32::from(byte) && has_leaf(unit);
             is_match.then(|| self.replacement_at(at ^ offset(unit)).map_or(0, str::len))
         };
-        // What is not one byte of ASCII has two at least.
+        // Everything except a single ASCII byte has at least two bytes.
         let of_ascii = (0..0x80).filter_map(of_byte).max().unwrap_or(0);
         Ok((longest as f64 / 2.0).max(of_ascii as f64).max(1.0))
     }
@@ -125,11 +125,11 @@ impl CharacterMap {
 pub(in crate::tokens) mod tests {
     use super::*;
 
-    /// A table in which "A" becomes "a", and "é" two letters.
+    /// A map that replaces "A" by "a", and "é" by two letters.
     pub(in crate::tokens) fn table() -> Vec<u8> {
         let mut units = vec![0u32; 512];
         let mut put = |at: usize, unit: u32| units[at] = unit;
-        // The root's children stand at their bytes. A leaf is beside its parent.
+        // The root's children are at their bytes. A leaf is next to its parent.
         put(0x41, 0x41 | 1 << 8 | 1 << 10);
         put(0x40, 1 << 31);
         put(0xc3, 0xc3 | 256 << 10);
@@ -146,23 +146,23 @@ pub(in crate::tokens) mod tests {
     }
 
     #[test]
-    fn growth_is_that_of_the_shortest_texts() {
+    fn growth_is_computed_from_the_shortest_matches() {
         assert_eq!(growth(|_| {}), Ok(1.0));
-        // "A", one byte, becomes what stands at 0.
+        // "A", one byte, is replaced by the text at 0.
         assert_eq!(growth(|map| map.replaced.insert_str(0, "wxyz")), Ok(5.0));
-        // "é" has two.
+        // "é" has two bytes.
         assert_eq!(growth(|map| map.replaced.insert_str(2, "vwxyz")), Ok(3.5));
     }
 
     #[test]
-    fn ways_out_of_the_trie_are_refused() {
-        // Children beyond the end, of the root and of another unit; a block that is cut short.
+    fn paths_out_of_the_trie_are_refused() {
+        // Children beyond the end, of the root and of another unit, and a truncated block.
         assert!(growth(|map| map.trie[0] |= 512 << 10).is_err());
         assert!(growth(|map| map.trie[0xc3] = 0xc3 | 512 << 10).is_err());
         assert!(growth(|map| map.trie.truncate(511)).is_err());
-        // The root's children follow from it whatever else it says.
+        // The root's children follow from its offset, whatever its other bits are.
         assert!(growth(|map| map.trie[0] = 1 << 31 | 512 << 10).is_err());
-        // A value beyond the texts, and one inside of a character.
+        // A value beyond the replacements, and one inside a character.
         assert!(growth(|map| map.trie[0x40] = 1 << 31 | 6).is_err());
         assert!(growth(|map| map.replaced = "é\0eee\0".into()).is_ok());
         assert!(

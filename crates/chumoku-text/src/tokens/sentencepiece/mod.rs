@@ -1,12 +1,12 @@
-//! SentencePiece's unigram models (Kudo 2018; Kudo and Richardson 2018): a text is cut into the pieces whose scores have
-//! the largest sum. Numbers are rounded as there, so that pieces are the same.
+//! SentencePiece unigram models (Kudo 2018; Kudo and Richardson 2018): a text is segmented into the pieces with the
+//! largest sum of scores. Rounding follows SentencePiece, so the pieces are identical.
 //!
 //! # Files
 //!
 //! - `character_map`: `precompiled_charsmap`
-//! - `file`: model files, read with bounds
+//! - `model_file`: model files, read with bounds
 //! - `normalizer`: normalization before segmentation
-//! - `sorted`: prefix search in sorted texts
+//! - `prefix_index`: prefix search in sorted texts
 
 pub(super) mod character_map;
 mod model_file;
@@ -20,16 +20,16 @@ use normalizer::{Normalizer, SPACE};
 use prefix_index::PrefixIndex;
 use std::path::Path;
 
-/// A unigram model out of a `.spm` file.
+/// A unigram model from a `.spm` file.
 #[derive(Clone, Debug)]
 pub(super) struct SentencePieceModel {
     normalizer: Normalizer,
-    /// The pieces that texts are cut into, with their places in `scores`.
+    /// The pieces, with their indices in `scores`.
     pieces: PrefixIndex,
-    /// Those that are always kept whole.
+    /// User-defined pieces, which are never split.
     kept: PrefixIndex,
     scores: Vec<PieceScore>,
-    /// The largest score of a piece, and that of an unknown character.
+    /// The largest score of a piece, and the score of an unknown character.
     largest: f32,
     unknown: f32,
 }
@@ -43,29 +43,29 @@ struct PieceScore {
 /// A piece of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PieceSpan {
-    /// The piece, as the vocabulary spells it.
+    /// The piece, spelled as in the vocabulary.
     pub(super) piece: String,
-    /// Its bytes in the text.
+    /// Its byte range in the text.
     pub(super) span: (usize, usize),
 }
 
-/// The best way to a place of the text.
+/// The best path to a position in the text.
 #[derive(Clone, Copy, Debug)]
 struct BestPath {
     score: f32,
-    /// Where its last piece begins, once there is a way.
+    /// The start of its last piece. `None` if there is no path yet.
     start: Option<usize>,
     is_unknown: bool,
 }
 
-/// Subtracted from the smallest score for a character that no piece has.
+/// Subtracted from the smallest score for a character that is in no piece.
 const UNKNOWN_PENALTY: f32 = 10.0;
 
 impl SentencePieceModel {
-    /// Reads a file, trusting nothing in it.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// If it cannot be read, is damaged, or of a kind that this version does not read.
+    /// If it cannot be read, is damaged, or has a model type that this version does not support.
     pub(super) fn read(path: &Path) -> Result<SentencePieceModel, Error> {
         let unread = |source| Error::Io { path: path.to_owned(), source };
         let wrong = |problem| Error::File { path: path.to_owned(), problem };
@@ -82,7 +82,7 @@ impl SentencePieceModel {
     fn parse(bytes: &[u8]) -> Result<SentencePieceModel, String> {
         let ModelFile { pieces, normalizer } = ModelFile::parse(bytes)?;
         let twice = |piece: String| {
-            tr!("piece “{}” is there twice", "ピース「{}」が二つあります", piece.chars().take(30).collect::<String>())
+            tr!("piece “{}” occurs twice", "ピース「{}」が二つあります", piece.chars().take(30).collect::<String>())
         };
         let of = |kinds: &'static [PieceKind]| {
             let all = pieces.iter().enumerate().filter(|(_, piece)| kinds.contains(&piece.kind));
@@ -103,7 +103,7 @@ impl SentencePieceModel {
         })
     }
 
-    /// The pieces of a text; what is unknown stays as it is, one piece for a run of it.
+    /// Segments a text into pieces. A run of unknown characters becomes one piece.
     pub(super) fn encode(&self, text: &str) -> Vec<PieceSpan> {
         let normalized = self.normalizer.normalize(text, &self.kept);
         let mut cuts: Vec<(std::ops::Range<usize>, bool)> = Vec::new();
@@ -120,7 +120,7 @@ impl SentencePieceModel {
         cuts.into_iter().map(|(range, _)| of(range)).collect()
     }
 
-    /// The best pieces of a normalised text, and whether each is unknown (Viterbi 1967).
+    /// Returns the best pieces of a normalized text, and whether each is unknown (Viterbi 1967).
     fn viterbi(&self, text: &str) -> Vec<(std::ops::Range<usize>, bool)> {
         let mut ways = vec![BestPath { score: 0.0, start: None, is_unknown: false }; text.len() + 1];
         for (start, character) in text.char_indices() {
@@ -133,8 +133,8 @@ impl SentencePieceModel {
             let mut has_single = false;
             for (length, place) in self.pieces.prefixes(&text[start..]) {
                 let PieceScore { score, is_user_defined: is_kept } = self.scores[place];
-                // What is to be kept whole is worth more than any pieces of it. Sums of two f32 are rounded to f32, as
-                // there.
+                // The score of a user-defined piece exceeds that of any segmentation of it. Sums of two f32 are rounded
+                // to f32, as in SentencePiece.
                 let score = match is_kept {
                     true => f64::from(length as f32 * self.largest) - 0.1 + f64::from(before),
                     false => f64::from(score + before),
@@ -157,12 +157,12 @@ impl SentencePieceModel {
     }
 }
 
-/// The text of pieces.
+/// Joins pieces into text.
 pub(super) fn join_pieces<'a>(pieces: impl Iterator<Item = &'a str>) -> String {
     pieces.collect::<String>().replace(SPACE, " ").trim().to_owned()
 }
 
-/// Whether a piece begins a word.
+/// Returns whether a piece starts a word.
 pub(super) fn starts_word(piece: &str) -> bool {
     piece.starts_with(SPACE)
 }

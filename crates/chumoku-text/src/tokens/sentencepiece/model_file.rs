@@ -1,17 +1,17 @@
-//! SentencePiece's model files (`source.spm`, `spiece.model`): protocol buffers, read with bounds. Only what cutting texts
-//! needs is kept.
+//! SentencePiece model files (`source.spm`, `spiece.model`): protocol buffers, read with bounds. Only the fields that
+//! segmentation needs are kept.
 
 use super::normalizer::Normalizer;
 use crate::tr;
 
-/// Bytes of the largest file that is read.
+/// Largest file that is read, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 64 << 20;
-/// The most pieces.
+/// Most pieces.
 const MAX_PIECES: usize = 1 << 20;
-/// Bytes of the longest piece.
+/// Longest piece, in bytes.
 const MAX_PIECE_BYTES: usize = 512;
 
-/// What a file says.
+/// The content of a model file.
 #[derive(Debug)]
 pub(super) struct ModelFile {
     pub(super) pieces: Vec<VocabularyPiece>,
@@ -30,15 +30,15 @@ pub(super) struct VocabularyPiece {
 pub(super) enum PieceKind {
     Normal,
     Unknown,
-    /// Such as the end of a text: no text is cut into it.
+    /// Control tokens, such as the end of a sequence. They never occur in texts.
     Control,
-    /// Always kept whole.
+    /// Never split.
     UserDefined,
     Unused,
     Byte,
 }
 
-/// The value of a field.
+/// The value of a protocol buffer field.
 enum FieldValue<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -49,12 +49,12 @@ enum FieldValue<'a> {
 
 fn damaged_file() -> String {
     tr!(
-        "not a sound SentencePiece file: it ends within a field, or holds what such files do not",
+        "not a valid SentencePiece file: it ends inside a field or has other content",
         "SentencePiece のファイルとして正しくありません。途中で終わっているか、別の内容です"
     )
 }
 
-/// The fields of a message, one after another: numbers and values.
+/// Reads the fields of a message in order, each with its number.
 struct FieldReader<'a>(&'a [u8]);
 
 impl<'a> FieldReader<'a> {
@@ -82,7 +82,7 @@ impl<'a> FieldReader<'a> {
         Ok(taken)
     }
 
-    /// Seven bits a byte, the lowest first.
+    /// Reads a varint: seven bits per byte, the lowest first.
     fn number(&mut self) -> Result<u64, String> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
@@ -140,7 +140,7 @@ fn parse_piece(message: &[u8], number: usize) -> Result<VocabularyPiece, String>
     Ok(piece)
 }
 
-/// That cutting is what this version does: by a unigram model.
+/// Checks that the model type is unigram, the only one that is supported.
 fn check_trainer_spec(message: &[u8]) -> Result<(), String> {
     const KINDS: [&str; 5] = ["", "UNIGRAM", "BPE", "WORD", "CHAR"];
     let mut fields = FieldReader(message);
@@ -151,11 +151,14 @@ fn check_trainer_spec(message: &[u8]) -> Result<(), String> {
                 tr!("model_type: expected UNIGRAM, found {found}", "model_type: UNIGRAM が必要ですが、{found} です")
             }
             (24, FieldValue::Number(1..)) => tr!(
-                "treat_whitespace_as_suffix: this version does not read it",
-                "treat_whitespace_as_suffix: この版では読めません"
+                "treat_whitespace_as_suffix: this version does not support it",
+                "treat_whitespace_as_suffix: このバージョンでは対応していません"
             ),
             (35, FieldValue::Number(1..)) => {
-                tr!("byte_fallback: this version does not read it", "byte_fallback: この版では読めません")
+                tr!(
+                    "byte_fallback: this version does not support it",
+                    "byte_fallback: このバージョンでは対応していません"
+                )
             }
             _ => continue,
         };
@@ -180,7 +183,7 @@ fn parse_normalizer(message: &[u8]) -> Result<Normalizer, String> {
 }
 
 impl ModelFile {
-    /// Reads the bytes of a file. What it says of sizes is never taken for true.
+    /// Parses the bytes of a file. Sizes in the file are never trusted.
     pub(super) fn parse(bytes: &[u8]) -> Result<ModelFile, String> {
         let mut pieces = Vec::new();
         let mut read = parse_normalizer(&[])?;
@@ -195,8 +198,8 @@ impl ModelFile {
                 (3, FieldValue::Bytes(message)) => read = parse_normalizer(message)?,
                 (5, FieldValue::Bytes(message)) if parse_normalizer(message)?.has_map() => {
                     return Err(tr!(
-                        "denormalizer_spec: this version does not read it",
-                        "denormalizer_spec: この版では読めません"
+                        "denormalizer_spec: this version does not support it",
+                        "denormalizer_spec: このバージョンでは対応していません"
                     ));
                 }
                 (1..=5, FieldValue::Number(_) | FieldValue::Four(_) | FieldValue::Eight) => return Err(damaged_file()),
@@ -206,7 +209,7 @@ impl ModelFile {
         let unknown = pieces.iter().filter(|piece| piece.kind == PieceKind::Unknown).count();
         if unknown != 1 {
             return Err(tr!(
-                "expected one piece for what is unknown, found {unknown}",
+                "expected one piece for unknown characters, found {unknown}",
                 "未知語のピースが一つ必要ですが、{unknown} 個です"
             ));
         }

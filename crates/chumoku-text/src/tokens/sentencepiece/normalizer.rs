@@ -1,22 +1,22 @@
-//! What SentencePiece does to a text before it is cut: characters are replaced by a table, spaces become `▁`.
+//! SentencePiece's normalization: a map replaces characters, and spaces become `▁`.
 
 use super::character_map::CharacterMap;
 use super::prefix_index::PrefixIndex;
 
-/// What stands for a space.
+/// The symbol for a space.
 pub(super) const SPACE: &str = "▁";
-/// A table of texts and what they become, and what happens to spaces.
+/// A character map and the rules for spaces.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Normalizer {
     map: CharacterMap,
-    /// Whether a space is put before the text.
+    /// Put a space before the text.
     adds_prefix: bool,
-    /// Whether runs of spaces become one, and those at both ends none.
+    /// Collapse runs of spaces into one, and strip them at both ends.
     removes_extra_spaces: bool,
     escapes_spaces: bool,
 }
 
-/// A normalised text, and for each of its bytes, and its end, where that comes from.
+/// A normalized text with offsets: for each of its bytes, and its end, the position in the original text.
 #[derive(Debug, Default)]
 pub(super) struct NormalizedText {
     pub(super) text: String,
@@ -24,7 +24,8 @@ pub(super) struct NormalizedText {
 }
 
 impl Normalizer {
-    /// Of `precompiled_charsmap`, `add_dummy_prefix`, `remove_extra_whitespaces` and `escape_whitespaces`.
+    /// Creates the normalizer from `precompiled_charsmap`, `add_dummy_prefix`, `remove_extra_whitespaces` and
+    /// `escape_whitespaces`.
     pub(super) fn new(map: &[u8], [adds_prefix, removes_extra, escapes]: [bool; 3]) -> Result<Normalizer, String> {
         let map = if map.is_empty() { CharacterMap::default() } else { CharacterMap::new(map)? };
         Ok(Normalizer { map, adds_prefix, removes_extra_spaces: removes_extra, escapes_spaces: escapes })
@@ -34,7 +35,7 @@ impl Normalizer {
         !self.map.is_empty()
     }
 
-    /// What the beginning of a text becomes, and how many bytes it has; at least one character.
+    /// Normalizes the start of a text: at least one character. Returns its length in bytes and its replacement.
     fn normalize_prefix<'a>(&'a self, text: &'a str, kept: &PrefixIndex) -> (usize, &'a str) {
         let whole = |bytes: usize| (bytes, &text[..bytes]);
         match kept.prefixes(text).last() {
@@ -45,7 +46,7 @@ impl Normalizer {
         }
     }
 
-    /// Normalises a text; of `kept` every text stays as it is.
+    /// Normalizes a text. The texts in `kept` stay unchanged.
     pub(super) fn normalize(&self, text: &str, kept: &PrefixIndex) -> NormalizedText {
         let space = if self.escapes_spaces { SPACE } else { " " };
         let mut to = NormalizedText::default();

@@ -1,12 +1,14 @@
-//! Texts in order, searched byte by byte for those that a text begins with.
+//! A sorted list of texts, searched byte by byte for prefixes of a text.
 
-/// Texts with a number each, sorted.
+/// Sorted texts, each with a number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PrefixIndex(Vec<(Box<[u8]>, usize)>);
 
 impl PrefixIndex {
+    /// Sorts the texts.
+    ///
     /// # Errors
-    /// The text that is there twice.
+    /// The text that occurs twice.
     pub(super) fn new<'a>(texts: impl Iterator<Item = (&'a str, usize)>) -> Result<PrefixIndex, String> {
         let mut sorted: Vec<(Box<[u8]>, usize)> =
             texts.map(|(text, number)| (text.as_bytes().into(), number)).collect();
@@ -17,11 +19,11 @@ impl PrefixIndex {
         }
     }
 
-    /// The texts that `text` begins with, the shortest first: their lengths and numbers.
+    /// Iterates over the entries that `text` starts with, shortest first, as lengths and numbers.
     pub(super) fn prefixes<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, usize)> + 'a {
         let mut left = &self.0[..];
         let bytes = text.as_bytes().iter().enumerate().map_while(move |(depth, &byte)| {
-            // All that are left agree up to here; shorter ones come first.
+            // The remaining entries agree up to this depth. Shorter ones come first.
             let begins = |(text, _): &(Box<[u8]>, usize)| text.get(depth).is_none_or(|&other| other < byte);
             left = &left[left.partition_point(begins)..];
             left = &left[..left.partition_point(|(text, _)| text.get(depth) == Some(&byte))];

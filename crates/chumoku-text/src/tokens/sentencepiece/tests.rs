@@ -1,9 +1,9 @@
-//! Files made from bytes here: what they say is what is done, and what is damaged is refused.
+//! Model files built from bytes: settings are applied, and damaged files are refused.
 
 use super::character_map::tests::table;
 use super::*;
 
-/// A number, seven bits a byte.
+/// Encodes a varint: seven bits per byte.
 fn number(mut n: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while n >= 0x80 {
@@ -58,11 +58,11 @@ fn refused(bytes: &[u8]) -> String {
 fn texts_become_the_best_pieces() {
     let model = SentencePieceModel::parse(&sound()).unwrap();
     let cut = |text: &str| model.encode(text).into_iter().map(|cut| cut.piece).collect::<Vec<_>>();
-    // −3.5 against −2 − 3.
+    // −3.5 is more than −2 − 3.
     assert_eq!(cut("ab"), ["▁ab"]);
     assert_eq!(cut("  Ab  a "), ["▁ab", "▁a"]);
     assert_eq!(cut("aab"), ["▁a", "ab"]);
-    // What is unknown is one piece; what is not used is unknown.
+    // A run of unknown characters is one piece. Unused pieces are unknown.
     assert_eq!(cut("acxyzb"), ["▁a", "cxyz", "b"]);
     assert_eq!(cut("日本é"), ["▁", "日本", "ee"]);
     assert_eq!(cut("a<br>b"), ["▁a", "<br>", "b"]);
@@ -74,7 +74,7 @@ fn texts_become_the_best_pieces() {
 }
 
 #[test]
-fn settings_of_spaces_are_kept() {
+fn space_settings_are_applied() {
     let with = |settings: &[Vec<u8>]| SentencePieceModel::parse(&[pieces(), message(3, &settings.concat())].concat());
     let cut = |settings: &[Vec<u8>], text: &str| {
         with(settings).unwrap().encode(text).into_iter().map(|cut| cut.piece).collect::<Vec<_>>()
@@ -88,7 +88,7 @@ fn settings_of_spaces_are_kept() {
 fn damaged_files_are_refused() {
     let sound = sound();
     for end in 0..sound.len() {
-        // A file that ends between two fields is a shorter file.
+        // A file that ends between two fields is a shorter valid file.
         if let Ok(model) = SentencePieceModel::parse(&sound[..end]) {
             model.encode("Ab é <br> xyz");
         }
@@ -105,26 +105,26 @@ fn damaged_files_are_refused() {
     }
     let with = |more: &[u8]| [&pieces()[..], more].concat();
     assert!(refused(b"").contains("unknown"));
-    assert!(refused(b"{}").contains("sound SentencePiece"));
-    // A length of 2⁶³ and of 2⁶⁰ bytes, and a number without end.
-    assert!(refused(&[&[10][..], &number(1 << 63)].concat()).contains("sound"));
-    assert!(refused(&[&[18][..], &number(1 << 60), b"abc"].concat()).contains("sound"));
-    assert!(refused(&[0x80; 40]).contains("sound"));
+    assert!(refused(b"{}").contains("valid SentencePiece"));
+    // A length of 2⁶³ and of 2⁶⁰ bytes, and an endless varint.
+    assert!(refused(&[&[10][..], &number(1 << 63)].concat()).contains("valid"));
+    assert!(refused(&[&[18][..], &number(1 << 60), b"abc"].concat()).contains("valid"));
+    assert!(refused(&[0x80; 40]).contains("valid"));
     assert!(refused(&with(&piece("x", f32::NAN, 1))).contains("finite score"));
     assert!(refused(&with(&piece("x", f32::INFINITY, 1))).contains("finite score"));
     assert!(refused(&with(&piece("", 0.0, 1))).contains("1 to 512 bytes, found 0"));
     assert!(refused(&with(&piece(&"x".repeat(513), 0.0, 1))).contains("found 513"));
-    assert!(refused(&with(&piece("ab", 0.0, 1))).contains("“ab” is there twice"));
+    assert!(refused(&with(&piece("ab", 0.0, 1))).contains("“ab” occurs twice"));
     assert!(refused(&with(&piece("<unk2>", 0.0, 2))).contains("found 2"));
     assert!(refused(&with(&message(1, &message(1, &[0xff])))).contains("UTF-8"));
-    assert!(refused(&with(&setting(1, 5))).contains("sound"));
-    // A million pieces, and more.
+    assert!(refused(&with(&setting(1, 5))).contains("valid"));
+    // More than a million pieces.
     let many = [10, 3, 10, 1, b'x'].repeat((1 << 20) + 1);
     assert!(refused(&many).contains("at most 1048576 pieces"));
 }
 
 #[test]
-fn what_is_not_read_is_refused_by_name() {
+fn unsupported_settings_are_refused_by_name() {
     let with = |more: Vec<u8>| refused(&[pieces(), more].concat());
     assert!(with(message(2, &setting(3, 2))).contains("model_type: expected UNIGRAM, found BPE"));
     assert!(with(message(2, &setting(24, 1))).contains("treat_whitespace_as_suffix"));
@@ -139,8 +139,8 @@ fn what_is_not_read_is_refused_by_name() {
 }
 
 #[test]
-fn a_long_text_is_cut_in_time() {
-    // Pieces that hold one another, as long as they may be, and a table that leads from each place to itself.
+fn a_long_text_is_segmented_in_time() {
+    // Pieces that contain each other, as long as allowed, and a map in which every unit leads to itself.
     let mut all = pieces();
     (1..512).for_each(|length| all.extend(piece(&"a".repeat(length), -(length as f32), 1)));
     let model = SentencePieceModel::parse(&all).unwrap();

@@ -1,4 +1,4 @@
-//! Files that would make the library that runs tokenizers panic, or take all memory or all time.
+//! Files that would make the `tokenizers` library panic, use all memory or run forever.
 
 use super::{BASE64, Engine};
 use crate::tokens::sentencepiece::character_map::tests::table;
@@ -29,11 +29,11 @@ fn edited(edit: impl FnOnce(&mut Value)) -> Value {
 }
 
 #[test]
-fn models() {
+fn harmful_models_are_refused() {
     let model = |key: &'static str, value: Value, word: &str| {
         refused(&edited(|file| file["model"][key] = value), word);
     };
-    // Taken off the second token of each merge without looking: a panic, and bytes that are no UTF-8.
+    // The library strips the prefix of the second token without checking: a panic, or bytes that are not UTF-8.
     model("continuing_subword_prefix", "x".repeat(100).into(), "model.continuing_subword_prefix");
     model("continuing_subword_prefix", "x".repeat(40).into(), "model.merges[0]");
     model("continuing_subword_prefix", "##".into(), "model.merges[0]");
@@ -71,13 +71,13 @@ fn models() {
         let scored = json!({ "type": "Unigram", "vocab": [["[CLS]", 0.0], ["a", -1.0]], "unk_id": unknown });
         refused(&edited(|file| file["model"] = scored), "model.unk_id");
     }
-    // A trie as deep as a token is long is dropped by recursion.
+    // A trie as deep as a token is long is dropped recursively.
     let deep = json!({ "type": "Unigram", "vocab": [["[CLS]", 0.0], ["a".repeat(1_000_000), -1.0]], "unk_id": 0 });
     refused(&edited(|file| file["model"] = deep), "bytes");
 }
 
 #[test]
-fn parts_of_every_kind() {
+fn harmful_steps_are_refused() {
     let part = |key: &'static str, value: Value, word: &str| refused(&edited(|file| file[key] = value), word);
     let regex = |regex: &str| json!({ "type": "Split", "pattern": { "Regex": regex }, "behavior": "Isolated", "invert": false });
     let replace = |what: &str, by: String| json!({ "type": "Replace", "pattern": { "String": what }, "content": by });
@@ -158,7 +158,7 @@ fn parts_of_every_kind() {
 }
 
 #[test]
-fn how_long_texts_are_is_not_the_tokenizers_matter() {
+fn truncation_and_padding_are_ignored() {
     let plain = TextTokenizer::from_json(&subwords().to_string()).unwrap().encode("the film").unwrap();
     let cut = edited(|file| {
         file["truncation"] = json!({ "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 9 });
@@ -169,7 +169,7 @@ fn how_long_texts_are_is_not_the_tokenizers_matter() {
 }
 
 #[test]
-fn what_others_write_is_taken() {
+fn valid_files_of_others_are_accepted() {
     let added = |content: &str, id: u32| {
         json!({ "id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
             "normalized": false, "special": true })
@@ -187,7 +187,7 @@ fn what_others_write_is_taken() {
     assert_eq!(TextTokenizer::from_json(&shell(pieces).to_string()).unwrap().encode("Film x").unwrap().ids, [2, 3, 1]);
     let scored = json!({ "type": "Unigram", "unk_id": 1, "vocab": [["[CLS]", 0.0], ["?", 0.0], ["film", -1.0]] });
     assert_eq!(TextTokenizer::from_json(&shell(scored).to_string()).unwrap().encode("film x").unwrap().ids, [2, 1]);
-    // Bytes as GPT-2 has them, in the older form: no type, merges as lines, an empty prefix.
+    // GPT-2's bytes in the older format: no type, merges as lines, an empty prefix.
     let mut bytes = shell(json!({ "dropout": null, "unk_token": null, "continuing_subword_prefix": "",
         "end_of_word_suffix": "", "fuse_unk": false, "merges": ["#version: 0.2", "f i", "fi l"],
         "vocab": { "[CLS]": 0, "f": 1, "i": 2, "l": 3, "m": 4, "fi": 5, "fil": 6, "Ġ": 7 } }));
@@ -201,7 +201,7 @@ fn what_others_write_is_taken() {
     assert_eq!((&ids[..], bytes.decode(&ids).unwrap().as_str()), (&[6, 4, 7, 6][..], "film fil"));
 }
 
-/// Values that files of strangers might hold in place of others.
+/// Values that a hostile file might contain anywhere.
 fn hostile(choice: usize) -> Value {
     let values = [
         json!(null),
@@ -227,7 +227,7 @@ fn hostile(choice: usize) -> Value {
     values[choice % values.len()].clone()
 }
 
-/// The places of a value and all that is in it, at most so many of one list.
+/// Collects JSON pointers to a value and its content, with a few entries of each list.
 fn places(value: &Value, at: String, found: &mut Vec<String>) {
     found.push(at.clone());
     match value {
@@ -242,7 +242,7 @@ fn places(value: &Value, at: String, found: &mut Vec<String>) {
 }
 
 #[test]
-fn no_value_anywhere_is_a_panic_or_an_endless_wait() {
+fn no_value_causes_a_panic_or_an_endless_wait() {
     for (unit, form) in
         [(TokenizationUnit::Subwords, NormalizationForm::Nfkc), (TokenizationUnit::Words, NormalizationForm::Unchanged)]
     {
@@ -251,10 +251,10 @@ fn no_value_anywhere_is_a_panic_or_an_endless_wait() {
         places(&sound, String::new(), &mut all);
         assert!(all.len() > 50, "{all:?}");
         for (i, place) in all.iter().enumerate() {
-            // Every value everywhere, or every fifth: others at each place.
+            // The step covers every value everywhere, or every fifth, with different ones at each place.
             let step = testkit::cases("chumoku-text", 5, 1) as usize;
             for choice in (i % step..19).step_by(step) {
-                // One value, and often a second.
+                // One changed value, and in a third of the cases a second.
                 let mut changed = sound.clone();
                 *changed.pointer_mut(place).unwrap() = hostile(choice);
                 let second = &all[(i * 7 + choice * 13) % all.len()];
@@ -275,7 +275,7 @@ fn no_value_anywhere_is_a_panic_or_an_endless_wait() {
 }
 
 #[test]
-fn a_table_of_characters_is_followed() {
+fn a_character_map_is_applied() {
     let file = json!({
         "version": "1.0",
         "added_tokens": [],
@@ -286,7 +286,7 @@ fn a_table_of_characters_is_followed() {
     let tokens = tokenizer.encode("Abé", 9).unwrap();
     assert_eq!(tokens.ids, [1, 3, 2]);
     assert_eq!(tokens.spans, [(0, 1), (1, 2), (2, 4)]);
-    // It is written with its table.
+    // The character map is written with the file.
     let again = PretrainedTokenizer::from_json(&tokenizer.to_json().unwrap()).unwrap();
     assert_eq!(again.encode("Abé", 9).unwrap(), tokens);
 }

@@ -1,6 +1,6 @@
-//! Pages in a real browser, opened from disk.
+//! Opens pages from disk in a real browser.
 //!
-//! Needs Chromium or Chrome on the path; without one each test says so loudly and passes.
+//! Needs Chromium or Chrome on the path. Without one, each test prints a notice and passes.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// One browser at a time: they are large, and the machine may be small.
+/// Only one browser runs at a time: browsers are large, and the machine may be small.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn browser() -> Option<PathBuf> {
@@ -23,17 +23,17 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// What the browser did with a page.
+/// The result of opening a page.
 pub(crate) struct Visit {
-    /// What it wrote: the DOM, if it was asked for that.
+    /// Standard output: the DOM with `--dump-dom`.
     pub(crate) out: String,
-    /// What the page's console said, violations of its security policy among it.
+    /// Messages of the page's console, including violations of its security policy.
     pub(crate) said: String,
-    /// The addresses of networks that the page asked for.
+    /// Network addresses that the page requested.
     pub(crate) requests: Vec<String>,
 }
 
-/// Opens a page from disk. `None` where there is no browser.
+/// Opens a page from disk. Returns `None` without a browser.
 pub(crate) fn visit(page: &str, hash: &str, arguments: &[String]) -> Option<Visit> {
     let browser = browser()?;
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -78,15 +78,16 @@ pub(crate) fn visit(page: &str, hash: &str, arguments: &[String]) -> Option<Visi
     })
 }
 
-/// The addresses that a page asked for, from a log of the network: the browser's own requests have other notes.
+/// Returns the addresses that a page requested, from a network log. The browser's own requests have another traffic
+/// annotation.
 fn requests(log: &str) -> Vec<String> {
-    // The note of Chromium's loader of resources of pages, `blink_resource_loader`.
+    // The annotation of Chromium's resource loader for pages, `blink_resource_loader`.
     const OF_PAGES: &str = "\"traffic_annotation\":101845102,\"url\":\"";
     log.split(OF_PAGES).skip(1).filter_map(|rest| rest.split('"').next()).map(str::to_owned).collect()
 }
 
-/// Opens a page from disk and returns what the browser wrote: the DOM, unless `arguments` ask for a picture.
-/// `None` where there is no browser.
+/// Opens a page from disk and returns the browser's output: the DOM, unless `arguments` ask for a picture. Returns
+/// `None` without a browser.
 pub(crate) fn open(page: &str, hash: &str, arguments: &[String]) -> Option<String> {
     visit(page, hash, arguments).map(|visit| visit.out)
 }
@@ -95,7 +96,7 @@ pub(crate) fn dom(page: &str, hash: &str) -> Option<String> {
     open(page, hash, &["--dump-dom".to_owned(), "--window-size=1240,1850".to_owned()])
 }
 
-/// What stands between two marks.
+/// Returns the text between two markers.
 pub(crate) fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let (_, rest) = text.split_once(from).unwrap_or_else(|| panic!("no {from} in the page"));
     rest.split_once(to).unwrap_or_else(|| panic!("no {to} after {from}")).0

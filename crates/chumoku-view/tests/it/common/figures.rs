@@ -1,4 +1,4 @@
-//! Every kind of figure, of the explanations and alignments that are made by rule.
+//! All kinds of figures of the generated explanations and alignments.
 
 use chumoku::explain::{FaithfulnessCurves, OrderCurves};
 use chumoku_view::{
@@ -6,7 +6,7 @@ use chumoku_view::{
     PositionalEncoding, TranslationHeadAblation, Word,
 };
 
-/// Three source words by two and an end: no square.
+/// An alignment of three source words with two target words and an end token, which is not square.
 pub(crate) fn alignment() -> Alignment {
     let words = |texts: &[&str]| {
         let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
@@ -43,7 +43,7 @@ pub(crate) fn causal() -> Explanation {
     super::deep(&["what", "follows", "each", "word", "unseen"], true)
 }
 
-/// With deletion and insertion curves.
+/// An explanation with deletion and insertion curves.
 pub(crate) fn measured() -> Explanation {
     let mut e = super::english();
     let curve = |order: &str, from: f32| OrderCurves {
@@ -58,7 +58,7 @@ pub(crate) fn measured() -> Explanation {
     e
 }
 
-/// Every kind of figure, in a language.
+/// Returns all kinds of figures in a language.
 pub(crate) fn figures(lang: Lang) -> Vec<Figure> {
     let (english, japanese, deep, a) = (super::english(), super::japanese(), causal(), alignment());
     let hostile = super::hostile();

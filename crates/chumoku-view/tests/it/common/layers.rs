@@ -1,8 +1,8 @@
-//! Layers with a loss, as files of worked examples have them.
+//! Layers with a loss, as files of worked examples.
 
 use serde_json::{Value, json};
 
-/// A layer with everything: norms, a feed-forward network and a dense layer, as `options` and `inputs` say.
+/// Returns a layer with norms, a feed-forward network and a dense layer, as `options` and `inputs` ask.
 pub(crate) fn layer(inputs: &Value, options: &Value) -> Value {
     let mut file = json!({
         "inputs": {
@@ -29,10 +29,10 @@ pub(crate) fn layer(inputs: &Value, options: &Value) -> Value {
     file
 }
 
-/// Layers as networks have them, and each of the rules that they need.
+/// Returns layers as networks have them, which use all rules.
 pub(crate) fn layers() -> Vec<Value> {
     let gate = json!([[1, 1, 0, 0.4, -0.2], [0, 2, -1, 0.1, 0.3], [0.2, 0, 0.5, 1, 0], [0, 0.1, 0.7, -0.3, 1]]);
-    // Two heads read one of keys.
+    // Two query heads share one key head.
     let narrow = json!([[0, 1], [1, 1], [0.5, 0.25], [0, 1]]);
     vec![
         layer(
@@ -60,7 +60,7 @@ pub(crate) fn layers() -> Vec<Value> {
     ]
 }
 
-/// An example with a step of AdamW, the third, from moments that are not 0.
+/// An example with the third step of AdamW, from moments that are not 0.
 pub(crate) fn stepped() -> Value {
     let mut file = layers().swap_remove(0);
     file["optimizer"] = json!({ "learning_rate": 0.05, "weight_decay": 0.1, "beta2": 0.99, "step": 3,
@@ -68,8 +68,8 @@ pub(crate) fn stepped() -> Value {
     file
 }
 
-/// Recurrent networks with a loss: of the last token's output, of the mean of all, and of each; from outputs and cell states of
-/// their own; and one that takes a step of AdamW.
+/// Recurrent networks with a loss of the last token's output, of the mean of all outputs, and of each output. Some
+/// start from given outputs and cell states, and one takes a step of AdamW.
 pub(crate) fn recurrents() -> Vec<Value> {
     let number = |k: usize| (((k * 37 + 11) % 41) as f64 / 20.0 - 1.0) * 0.8;
     let matrix = |rows: usize, columns: usize, from: usize| -> Value {

@@ -1,4 +1,4 @@
-//! Explanations to show: made by rule, the same every time, and not symmetric in anything.
+//! Generated explanations: deterministic, and not symmetric in any way.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod browser;
@@ -12,18 +12,18 @@ use chumoku_view::{
     LabelProbability, Lang, QueriesAndKeys, TerminalOptions, TranslationHeadAblation, Word, WordPiece,
 };
 
-/// Options with something changed.
+/// Returns options with a change.
 pub(crate) fn with<O>(mut options: O, change: impl FnOnce(&mut O)) -> O {
     change(&mut options);
     options
 }
 
-/// A terminal of so many columns.
+/// Returns options for a terminal of this width.
 pub(crate) fn terminal(width: usize, colour: ColorDepth, lang: Lang) -> TerminalOptions {
     with(TerminalOptions::default(), |o| (o.width, o.colour, o.lang) = (width, colour, lang))
 }
 
-/// Numbers within 0 to 1 that look random and are the same every time.
+/// Deterministic pseudo-random numbers from 0 to 1.
 pub(crate) struct Numbers(u64);
 
 impl Numbers {
@@ -39,8 +39,8 @@ impl Numbers {
     }
 }
 
-/// An explanation of a text given as words; attention as heads have it: some look at the word before, some
-/// at one special word, some spread out.
+/// Returns an explanation of a text given as words. Its heads resemble real ones: some attend to the previous word,
+/// some to one special word, and some are spread out.
 pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanation {
     let mut numbers = Numbers::new(words.len() as u64 + 7);
     let mut all = vec!["[CLS]"];
@@ -147,7 +147,7 @@ pub(crate) fn example(words: &[&str], layers: usize, heads: usize) -> Explanatio
     }
 }
 
-/// Rows of `n` numbers, changed and shared out again.
+/// Changes rows of `n` numbers and normalizes them again.
 fn by_rows(rows: &[f32], n: usize, change: impl Fn(usize, f32) -> f32) -> Vec<f32> {
     let changed = rows.chunks_exact(n).flat_map(|row| {
         let row: Vec<f32> = row.iter().enumerate().map(|(key, &x)| change(key, x)).collect();
@@ -157,13 +157,13 @@ fn by_rows(rows: &[f32], n: usize, change: impl Fn(usize, f32) -> f32) -> Vec<f3
     changed.collect()
 }
 
-/// An explanation whose weights are those of its queries and keys; of a language model if it is causal, with a slope for
-/// each head.
+/// Returns an explanation whose weights follow from its queries and keys. A causal one belongs to a language model with
+/// an ALiBi slope for each head.
 pub(crate) fn deep(words: &[&str], causal: bool) -> Explanation {
     deep_of([2, 3], words, causal)
 }
 
-/// As [`deep`], with so many layers and heads.
+/// Returns [`deep`] with the given numbers of layers and heads.
 pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool) -> Explanation {
     let (dim, scale) = (4, 0.5);
     let mut e = example(words, layers, heads);
@@ -208,7 +208,7 @@ pub(crate) fn deep_of([layers, heads]: [usize; 2], words: &[&str], causal: bool)
     e
 }
 
-/// A text as an encoder reads it, held against another.
+/// Returns an encoder's explanation of a text compared with another.
 pub(crate) fn near() -> Explanation {
     let mut e = english();
     e.kind = ExplanationKind::Encoder;
@@ -265,7 +265,7 @@ pub(crate) fn japanese() -> Explanation {
     e
 }
 
-/// Emoji that are several code points, combining marks, full-width Latin, right-to-left, control characters.
+/// Emoji of several code points, combining marks, full-width Latin, right-to-left scripts, control characters.
 pub(crate) fn scripts() -> Explanation {
     let words = [
         "👩‍👩‍👧",
@@ -288,7 +288,7 @@ pub(crate) fn scripts() -> Explanation {
     example(&words, 1, 1)
 }
 
-/// Hebrew, written from right to left.
+/// Hebrew, which is written from right to left.
 pub(crate) fn right_to_left() -> Explanation {
     let words = ["הסרט", "לא", "היה", "טוב", ",", "אבל", "אהבתי", "את", "המוזיקה", "."];
     example(&words, 1, 2)
@@ -300,7 +300,7 @@ pub(crate) fn many(count: usize) -> Explanation {
     example(&words.iter().map(String::as_str).collect::<Vec<_>>(), 1, 2)
 }
 
-/// Every field tries to leave its place.
+/// An explanation in which every field tries to escape its context.
 pub(crate) fn hostile() -> Explanation {
     let words = [
         "</script><script>document.title='owned'</script>",
@@ -327,7 +327,7 @@ pub(crate) fn hostile() -> Explanation {
     e
 }
 
-/// An alignment with weights, effects and words that must not act on the page.
+/// An alignment with weights, effects and words that must not run on the page.
 pub(crate) fn alignment() -> Alignment {
     let words = |texts: &[&str]| {
         let plain = texts.iter().map(|text| Word { text: (*text).into(), special: false });
@@ -372,7 +372,7 @@ pub(crate) fn alignment() -> Alignment {
     alignment
 }
 
-/// Removes colour sequences, and fails on any other escape.
+/// Removes color sequences, and fails on any other escape sequence.
 pub(crate) fn strip(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

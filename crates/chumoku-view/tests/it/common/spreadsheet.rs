@@ -1,4 +1,4 @@
-//! A spreadsheet read back and recalculated: as much of the language of formulas as traces use.
+//! Reads spreadsheets and recalculates them: the part of the formula language that traces use.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,16 +7,16 @@ use std::io::{Cursor, Read, Write};
 /// A sheet, and a row and a column of it, from 0.
 pub(crate) type Place = (usize, usize, usize);
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Number(f64),
     Text(String),
-    /// The formula, and the result that is stored with it.
+    /// The formula and its stored result.
     Formula(String, String),
 }
 
-/// What a formula comes to.
+/// The value of a formula.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Number(f64),
@@ -55,7 +55,7 @@ fn plain(xml: &str) -> String {
     signs.iter().fold(xml.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Row and column of `B4`.
+/// Returns row and column of a name such as `B4`.
 fn place(name: &str) -> (usize, usize) {
     let digits = name.find(|c: char| c.is_ascii_digit()).unwrap_or_else(|| panic!("{name} is no cell"));
     let column = name[..digits].bytes().fold(0, |column, b| column * 26 + usize::from(b - b'A') + 1) - 1;
@@ -90,13 +90,13 @@ impl Book {
         Book { sheets, cells }
     }
 
-    /// Computes every formula anew that is asked for, from what is given alone.
+    /// Recalculates every requested formula from the given numbers only.
     pub(crate) fn calculated(&self) -> Calculated<'_> {
         Calculated { book: self, known: RefCell::new(HashMap::new()) }
     }
 }
 
-/// A spreadsheet and what of it is known.
+/// A spreadsheet and the values computed so far.
 pub(crate) struct Calculated<'a> {
     book: &'a Book,
     known: RefCell<HashMap<Place, Value>>,
@@ -130,7 +130,7 @@ fn scalar(value: Value) -> Value {
     }
 }
 
-/// A number where arithmetic needs one.
+/// Returns a number for arithmetic, if the value converts to one.
 fn number(value: Value) -> Option<f64> {
     match scalar(value) {
         Value::Number(x) => Some(x),
@@ -140,12 +140,12 @@ fn number(value: Value) -> Option<f64> {
     }
 }
 
-/// A result: what is no number to a spreadsheet is an error.
+/// Returns a result; results that are not numbers in a spreadsheet are errors.
 fn result(x: Option<f64>) -> Value {
     x.filter(|x| x.is_finite()).map_or(Value::Error, Value::Number)
 }
 
-/// Reads a formula and computes it on the way.
+/// Parses a formula and evaluates it on the way.
 struct Reader<'a, 'b> {
     rest: &'a str,
     sheet: usize,
@@ -171,7 +171,7 @@ impl Reader<'_, '_> {
                 left = match (scalar(left), scalar(right)) {
                     (Value::Error, _) | (_, Value::Error) => Value::Error,
                     (Value::Number(a), Value::Number(b)) => Value::Truth(if sign == "=" { a == b } else { a > b }),
-                    // A text is no number, and larger than any.
+                    // A text is not a number, and larger than any number.
                     (a, b) => Value::Truth(if sign == "=" { a == b } else { matches!(a, Value::Text(_)) }),
                 };
             }
@@ -362,7 +362,7 @@ impl Reader<'_, '_> {
                 if ranges.iter().any(is_error) {
                     return Value::Error;
                 }
-                // Here a text counts as 0.
+                // In this function a text counts as 0.
                 let term = |k: usize| {
                     let factor = |range: &Value| if let Value::Number(x) = flat(range)[k] { *x } else { 0.0 };
                     ranges.iter().map(factor).product::<f64>()
@@ -387,7 +387,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// By a series whose terms have one sign (Abramowitz and Stegun 7.1.6), or the value that it tends to.
+/// Computes erf by a series whose terms have one sign (Abramowitz and Stegun 7.1.6), or its limit.
 fn erf(x: f64) -> f64 {
     if x.abs() > 6.0 {
         return x.signum();
@@ -414,14 +414,14 @@ fn flat(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// The numbers of a range, past texts and empty cells.
+/// Returns the numbers of a range, skipping texts and empty cells.
 fn numbers(value: &Value) -> Vec<f64> {
     let number = |value: &Value| if let Value::Number(x) = value { Some(*x) } else { None };
     flat(value).into_iter().filter_map(number).collect()
 }
 
-/// The file with other numbers in some cells (sheet, `B4`, from, to) and without what it holds as results, so that
-/// nothing but the formulas is left to compute them.
+/// Returns the file with changed numbers in some cells (sheet, `B4`, number) and without stored results, so only the
+/// formulas can compute them.
 pub(crate) fn stripped(xlsx: &[u8], changes: &[(usize, String, f64)]) -> Vec<u8> {
     let mut archive = zip::ZipArchive::new(Cursor::new(xlsx)).unwrap();
     let mut out = zip::ZipWriter::new(Cursor::new(Vec::new()));

@@ -1,10 +1,10 @@
-//! Traces to show, and their numbers read back.
+//! Traces for tests, and a reader for their numbers.
 
 use chumoku_view::trace::{Agreement, AttentionKind, HeadLocation, Trace, Truncation, WorkedExample};
 use std::fmt::Write;
 
-/// A trace with everything that is hard to show: 2 queries over 3 keys, a row that sees nothing, NaN, ∞, words that mean
-/// something to a page.
+/// A trace with everything that is hard to show: 2 queries over 3 keys, a row without visible keys, NaN, ∞, and words
+/// with HTML markup.
 pub(crate) fn odd() -> Trace {
     WorkedExample::parse(ODD).unwrap().trace(0).unwrap()
 }
@@ -16,7 +16,7 @@ pub(crate) const ODD: &str = r#"{
         "inputs": {"Q": [[1, "nan"], [2, 0.5]], "K": [[1, 0], ["inf", 1], [3, 1]], "V": [[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]]},
         "options": {"mask": [[false, false, false], [true, false, true]]}}"#;
 
-/// Scores that are given: ∞, −∞ and NaN among them, a row of each.
+/// Given scores with ∞, −∞ and NaN, one row for each.
 pub(crate) fn infinite() -> Trace {
     WorkedExample::parse(INFINITE).unwrap().trace(0).unwrap()
 }
@@ -25,14 +25,14 @@ pub(crate) fn infinite() -> Trace {
 pub(crate) const INFINITE: &str = r#"{"title": "Infinite",
     "inputs": {"scores": [["inf", 1], ["-inf", "-inf"], [2, "nan"], [0, -0.5]], "V": [[1], ["-inf"]]}, "options": {"d_k": 1}}"#;
 
-/// One token, of one number.
+/// One token of width 1.
 pub(crate) fn one_token() -> Trace {
     let file =
         r#"{"title": "One", "tokens": ["一"], "inputs": {"X": [[2]], "W_Q": [[3]], "W_K": [[-1]], "W_V": [[0.5]]}}"#;
     WorkedExample::parse(file).unwrap().trace(0).unwrap()
 }
 
-/// A trace as of a model, wider than any terminal: 30 words of two scripts, of which each looks back, in width 24.
+/// A trace like that of a model, wider than any terminal: 30 words in two scripts, causal attention, width 24.
 pub(crate) fn wide() -> Trace {
     let mut numbers = super::Numbers::new(30);
     let words: Vec<String> =
@@ -64,7 +64,7 @@ pub(crate) fn wide() -> Trace {
     trace
 }
 
-/// A number as a form shows it.
+/// Parses a number in the spelling of any form.
 pub(crate) fn number(text: &str) -> f64 {
     match text.trim() {
         "∞" | "\\infty" => f64::INFINITY,

@@ -1,4 +1,4 @@
-//! How people write dates and times in English.
+//! Dates and times as people write them in English.
 
 use super::{RandomChoices, Time};
 use crate::calendar::{Date, MONTHS, WEEKDAYS};
@@ -26,7 +26,7 @@ pub(super) fn moment(draw: &mut RandomChoices, date: Date, at: Time) -> String {
 
 pub(super) fn time_alone(draw: &mut RandomChoices, at: Time) -> String {
     match at {
-        // With a day it would be open which of its two ends is meant.
+        // With a day, midnight could mean either end of the day.
         Time { hour: 0, minute: 0 } if draw.chance(2) => "midnight".to_owned(),
         _ if draw.chance(4) => format!("at {}", time(draw, at)),
         _ => time(draw, at),
@@ -39,7 +39,7 @@ fn time(draw: &mut RandomChoices, at: Time) -> String {
     if draw.chance(3) {
         return format!("{hour:02}:{minute:02}");
     }
-    // Nobody agrees what 12 a.m. and 12 p.m. are.
+    // The meaning of 12 a.m. and 12 p.m. is ambiguous.
     match at {
         Time { hour: 0, minute: 0 } => return "00:00".to_owned(),
         Time { hour: 12, minute: 0 } => return "noon".to_owned(),
@@ -79,14 +79,14 @@ fn in_words(draw: &mut RandomChoices, date: Date) -> String {
     format!("{weekday}{between}{text}")
 }
 
-/// The name of the month, in full or short.
+/// Returns the name of the month, in full or abbreviated.
 fn month(draw: &mut RandomChoices, date: Date) -> String {
     let name = MONTHS[date.month as usize - 1];
     if name.len() <= 4 && !draw.chance(4) || draw.chance(2) {
         return name.to_owned();
     }
     let short = if name == "September" && draw.chance(2) { "Sept" } else { &name[..3] };
-    // May is whole.
+    // "May" is not an abbreviation.
     let dot = if name.len() == 3 { "" } else { draw.choose(&["", "."]) };
     format!("{short}{dot}")
 }
@@ -101,7 +101,7 @@ fn suffix(day: u32) -> &'static str {
     }
 }
 
-/// Year, month, day; or another order where the numbers leave no doubt which is which.
+/// Writes year, month and day, or another order if the numbers make it unambiguous.
 fn in_numbers(draw: &mut RandomChoices, Date { year, month, day }: Date) -> String {
     let is_certain = day > 12 || day == month;
     match draw.below(8) {

@@ -1,4 +1,4 @@
-//! How people write dates and times in Japanese.
+//! Dates and times as people write them in Japanese.
 
 use super::{Day, RandomChoices, Time};
 use crate::calendar::Date;
@@ -6,7 +6,7 @@ use crate::calendar::Date;
 const WEEKDAYS: [char; 7] = ['日', '月', '火', '水', '木', '金', '土'];
 const DIGITS: [char; 10] = ['〇', '一', '二', '三', '四', '五', '六', '七', '八', '九'];
 
-/// In what the numbers of a text are written.
+/// The script of the numbers in a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NumeralScript {
     Ascii,
@@ -27,7 +27,7 @@ impl NumeralScript {
         ])
     }
 
-    /// A number as part of a date or time.
+    /// Writes a number in a date or time.
     fn number(self, number: u32) -> String {
         match self {
             NumeralScript::Kanji => kanji(number),
@@ -35,14 +35,14 @@ impl NumeralScript {
         }
     }
 
-    /// The whole text, whose digits are ASCII still.
+    /// Converts the finished text, whose digits are still ASCII.
     fn finish(self, draw: &mut RandomChoices, text: String) -> String {
         if self != NumeralScript::FullWidth {
             return text;
         }
         let marks = draw.chance(2);
         let wide = |c: char| match c {
-            // Full-width forms stand as far behind ASCII as this.
+            // Full-width forms follow ASCII at this distance.
             '0'..='9' => char::from_u32(c as u32 + 0xFEE0).unwrap_or(c),
             '!'..='~' if marks => char::from_u32(c as u32 + 0xFEE0).unwrap_or(c),
             _ => c,
@@ -60,7 +60,7 @@ pub(super) fn day(draw: &mut RandomChoices, day: Day) -> String {
 pub(super) fn moment(draw: &mut RandomChoices, day: Day, at: Time) -> String {
     let script = NumeralScript::draw(draw);
     let (day, time) = (date(draw, script, day), time(draw, script, at));
-    // Two numbers side by side would be one.
+    // Two adjacent numbers would read as one.
     let must_part = day.ends_with(|c: char| c.is_ascii_digit()) && time.starts_with(|c: char| c.is_ascii_digit());
     let between = if must_part { draw.choose(&[" ", "\u{3000}"]) } else { draw.choose(&["", "", " ", "の"]) };
     script.finish(draw, format!("{day}{between}{time}"))
@@ -118,7 +118,7 @@ fn date(draw: &mut RandomChoices, script: NumeralScript, day: Day) -> String {
     }
 }
 
-/// A time without 午前 or 午後 is one of the 24-hour clock.
+/// Writes a time. Without 午前 or 午後, it uses the 24-hour clock.
 fn time(draw: &mut RandomChoices, script: NumeralScript, at: Time) -> String {
     let Time { hour, minute } = at;
     if script != NumeralScript::Kanji && draw.chance(4) {
@@ -143,12 +143,12 @@ fn time(draw: &mut RandomChoices, script: NumeralScript, at: Time) -> String {
     format!("{half}{}時{minute}", script.number(hour))
 }
 
-/// A number digit by digit: 二〇二六.
+/// Writes a number digit by digit: 二〇二六.
 fn digits(number: u32) -> String {
     number.to_string().bytes().map(|digit| DIGITS[usize::from(digit - b'0')]).collect()
 }
 
-/// A number as it is spoken: 二十三, 二千二十六.
+/// Writes a number as it is spoken: 二十三, 二千二十六.
 fn kanji(number: u32) -> String {
     if number == 0 {
         return DIGITS[0].to_string();
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_kanji() {
+    fn numbers_are_written_in_kanji() {
         let known =
             [(0, "〇"), (1, "一"), (10, "十"), (11, "十一"), (20, "二十"), (64, "六十四"), (1989, "千九百八十九")];
         assert!(known.iter().all(|&(number, text)| kanji(number) == text));

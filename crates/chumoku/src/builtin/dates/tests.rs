@@ -1,12 +1,12 @@
-//! The pairs are read back by a small reader of dates that shares no code with the writer.
+//! Tests that read the pairs back with a small date reader, which shares no code with the generator.
 
 use super::*;
 
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-/// Zeller's days of the week, from Saturday.
+/// The weekdays of Zeller's congruence, from Saturday.
 const WEEKDAYS: [&str; 7] = ["sat", "sun", "mon", "tue", "wed", "thu", "fri"];
 const YOUBI: [char; 7] = ['土', '日', '月', '火', '水', '木', '金'];
-/// The year before the first, and the first and last day.
+/// Eras: the year before the first, the first day and the last day.
 const ERA_TABLE: [(&str, &str, u32, &str, &str); 5] = [
     ("明治", "m", 1867, "1868-10-23", "1912-07-30"),
     ("大正", "t", 1911, "1912-07-30", "1926-12-25"),
@@ -15,7 +15,7 @@ const ERA_TABLE: [(&str, &str, u32, &str, &str); 5] = [
     ("令和", "r", 2018, "2019-05-01", "9999-12-31"),
 ];
 
-/// ASCII in place of full-width forms, small letters, and digits in place of numbers in kanji.
+/// Replaces full-width forms by ASCII, lowercases, and writes kanji numbers in digits.
 fn plain(text: &str) -> String {
     let narrow = |c: char| match c {
         '\u{3000}' => ' ',
@@ -47,7 +47,7 @@ fn plain(text: &str) -> String {
     out.trim().to_owned()
 }
 
-/// The number that ends where `mark` begins.
+/// Returns the number that ends where `mark` begins.
 fn before(text: &str, mark: &str) -> Option<u32> {
     let at = text.find(mark)?;
     let start =
@@ -55,12 +55,12 @@ fn before(text: &str, mark: &str) -> Option<u32> {
     text[start..at].parse().ok()
 }
 
-/// Runs of ASCII digits.
+/// Returns the runs of ASCII digits.
 fn numbers(text: &str) -> Vec<&str> {
     text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty()).collect()
 }
 
-/// Cuts the time out of a text, and reads it.
+/// Removes the time from a text, and returns the rest and the time.
 fn read_time(text: &str) -> (String, Option<(u32, u32)>) {
     for (word, time) in [("正午", (12, 0)), ("noon", (12, 0)), ("midnight", (0, 0))] {
         if text.contains(word) {
@@ -77,7 +77,7 @@ fn read_time(text: &str) -> (String, Option<(u32, u32)>) {
         let minute = if time.contains('半') { 30 } else { before(time, "分").unwrap_or(0) };
         return (format!("{} {}", &text[..start], &text[end..]), Some((hour, minute)));
     }
-    // A number, perhaps with minutes, that a.m. or p.m. follows, or that has minutes behind a colon.
+    // A number, optionally with minutes, that a.m. or p.m. follows, or a number with minutes after a colon.
     for (at, _) in text.char_indices().filter(|&(_, c)| c.is_ascii_digit()) {
         if text[..at].ends_with(|c: char| c.is_ascii_digit()) {
             continue;
@@ -92,7 +92,7 @@ fn read_time(text: &str) -> (String, Option<(u32, u32)>) {
         let half = ["a.m.", "p.m.", "am", "pm"].into_iter().find(|half| behind.starts_with(half));
         let rest = |end: usize| format!("{} {}", &text[..at], &text[end..]);
         match (half, minute) {
-            // No clock of twelve hours shows 0:30 or 13:30.
+            // A 12-hour clock never shows 0:30 or 13:30.
             (Some(_), _) if !(1..=12).contains(&hour) => return (rest(end), Some((hour, 60))),
             (Some(half), minute) => {
                 let hour = hour % 12 + if half.starts_with('p') { 12 } else { 0 };
@@ -105,7 +105,7 @@ fn read_time(text: &str) -> (String, Option<(u32, u32)>) {
     (text.to_owned(), None)
 }
 
-/// Reads a date: year, month, day; nothing if the text leaves it open, or its era was not on that day.
+/// Reads a date: year, month, day. `None` if the text is ambiguous, or the day is outside its era.
 fn read_date(text: &str) -> Option<(u32, u32, u32)> {
     let era = ERA_TABLE.iter().find(|(name, letter, ..)| {
         let short = text.strip_prefix(letter).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
@@ -127,7 +127,7 @@ fn read_date(text: &str) -> Option<(u32, u32, u32)> {
             [] => return None,
             [all] => (all / 10_000, all / 100 % 100, all % 100),
             [year, month, day] if era.is_some() || year > 31 => (year, month, day),
-            // The greater is the day; if neither is greater than any month they must be equal.
+            // The larger number is the day. If neither exceeds 12, they must be equal.
             [a, b, year] if a > 12 || b > 12 || a == b => (year, a.min(b), a.max(b)),
             _ => return None,
         }
@@ -137,7 +137,7 @@ fn read_date(text: &str) -> Option<(u32, u32, u32)> {
     (*first..=*last).contains(&iso.as_str()).then_some((zero + year, month, day))
 }
 
-/// The weekday by Zeller's congruence (1882), 0 for Saturday.
+/// Returns the weekday by Zeller's congruence (1882), with 0 for Saturday.
 fn zeller(year: u32, month: u32, day: u32) -> usize {
     let (year, month) = if month < 3 { (year - 1, month + 12) } else { (year, month) };
     ((day + 13 * (month + 1) / 5 + year + year / 4 - year / 100 + year / 400) % 7) as usize
@@ -149,7 +149,7 @@ fn is_date(year: u32, month: u32, day: u32) -> bool {
     (1..=12).contains(&month) && (1..=lengths[month as usize - 1]).contains(&day)
 }
 
-/// The ISO form of a text, by this reader; nothing if it names another day of the week, or no day or time there is.
+/// Returns the ISO form of a text. `None` if its weekday is wrong, or it has no valid day or time.
 fn read(source: &str) -> Option<String> {
     let (text, time) = read_time(&plain(source));
     let date = read_date(text.trim());
@@ -174,7 +174,7 @@ fn read(source: &str) -> Option<String> {
 }
 
 #[test]
-fn the_reader_reads_what_is_known() {
+fn the_reader_reads_known_dates() {
     for (source, target) in [
         ("令和8年11月20日(金)", "2026-11-20"),
         ("Nov. 20th, 2026", "2026-11-20"),
@@ -208,7 +208,7 @@ fn the_reader_reads_what_is_known() {
 }
 
 #[test]
-fn every_pair_says_what_its_text_says() {
+fn every_target_matches_its_text() {
     for seed in [1, 2] {
         let PairSplit { train, valid, test, .. } = dates(seed);
         for part in [train, valid, test] {
@@ -228,7 +228,7 @@ fn a_seed_always_gives_the_same_pairs() {
 }
 
 #[test]
-fn parts_share_no_source_no_target_and_no_day() {
+fn splits_share_no_source_no_target_and_no_day() {
     let parts = dates(3);
     let of = |part: &SentencePairs| {
         let sources: HashSet<String> = part.sources.iter().cloned().collect();
@@ -243,7 +243,7 @@ fn parts_share_no_source_no_target_and_no_day() {
 }
 
 #[test]
-fn all_ways_of_writing_occur() {
+fn all_formats_occur() {
     let parts = dates(1);
     assert_eq!([parts.train.len(), parts.valid.len(), parts.test.len()], [TRAIN, VALID, TEST]);
     for part in [&parts.train, &parts.test] {
@@ -266,7 +266,7 @@ fn all_ways_of_writing_occur() {
         let times = part.targets.iter().filter(|target| target.contains(':')).count() as f64 / part.len() as f64;
         assert!((0.2..0.4).contains(&times), "{times}");
     }
-    // The short years at both ends of eras are there to be learnt.
+    // Short years at both ends of eras occur in training.
     let trained = |target: &str| parts.train.targets.iter().filter(|found| found.starts_with(target)).count();
     assert!(parts.train.sources.iter().any(|text| text.contains("noon")));
     assert!(trained("1926-12") > 10 && trained("1989-01") > 10 && trained("2019") > 10);

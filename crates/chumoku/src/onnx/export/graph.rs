@@ -1,14 +1,14 @@
-//! A graph of ONNX while it is built: nodes in the order of their computation, arrays, inputs and outputs.
+//! Builds an ONNX graph: nodes in the order of computation, initializers, inputs and outputs.
 //!
-//! Source: <https://github.com/onnx/onnx/blob/main/onnx/onnx.proto>, whose numbers of fields are used here.
+//! Source: <https://github.com/onnx/onnx/blob/main/onnx/onnx.proto>, which defines the field numbers used here.
 
 use super::protobuf::Message;
 use std::collections::HashSet;
 
-/// The version of the file's form that goes with the operators.
+/// The IR version that belongs to the opset.
 const IR_VERSION: i64 = 8;
 
-/// What an array holds.
+/// The element type of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Float = 1,
@@ -24,7 +24,7 @@ pub(super) enum Axis {
     Of(usize),
 }
 
-/// A setting of an operator.
+/// An attribute of an operator.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Attribute<'a> {
     Int(i64),
@@ -33,7 +33,7 @@ pub(super) enum Attribute<'a> {
     Text(&'a str),
 }
 
-/// Nodes, arrays, inputs and outputs. What a node makes is known by its name.
+/// Nodes, initializers, inputs and outputs. The output of a node is known by its name.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: Message,
@@ -42,12 +42,12 @@ pub(super) struct Graph {
     outputs: Message,
     names: HashSet<String>,
     made: usize,
-    /// What is put before the names of nodes.
+    /// Prefix of node names.
     pub(super) scope: String,
 }
 
 impl Graph {
-    /// A node with one output, which has a name that is not taken.
+    /// Adds a node with one output of a unique name, and returns that name.
     pub(super) fn op(&mut self, operator: &str, inputs: &[&str], attributes: &[(&str, Attribute<'_>)]) -> String {
         self.made += 1;
         let output = format!("{}{operator}_{}", self.scope, self.made);
@@ -55,7 +55,7 @@ impl Graph {
         output
     }
 
-    /// A node whose output has this name; an input that is left out is empty.
+    /// Adds a node whose output has this name. An omitted input is an empty string.
     pub(super) fn node(&mut self, operator: &str, inputs: &[&str], attributes: &[(&str, Attribute<'_>)], output: &str) {
         let mut node = Message::default();
         inputs.iter().for_each(|input| {
@@ -81,12 +81,12 @@ impl Graph {
         self.nodes.message(1, &node);
     }
 
-    /// Numbers that are fixed; a name that is there already stands for the same numbers.
+    /// Adds an initializer of floats. An existing name refers to the same numbers.
     pub(super) fn floats(&mut self, name: &str, shape: &[usize], values: &[f32]) -> String {
         self.array(name, Kind::Float, shape, || values.iter().flat_map(|value| value.to_le_bytes()).collect())
     }
 
-    /// Whole numbers that are fixed.
+    /// Adds an initializer of integers.
     pub(super) fn ints(&mut self, values: &[i64]) -> String {
         let words: Vec<String> = values.iter().map(i64::to_string).collect();
         let name = format!("ints.{}", words.join("_"));
@@ -94,12 +94,12 @@ impl Graph {
         self.array(&name, Kind::Int64, &shape, || values.iter().flat_map(|value| value.to_le_bytes()).collect())
     }
 
-    /// One whole number, without axes.
+    /// Adds a scalar integer.
     pub(super) fn int(&mut self, value: i64) -> String {
         self.array(&format!("int.{value}"), Kind::Int64, &[], || value.to_le_bytes().to_vec())
     }
 
-    /// One number, without axes.
+    /// Adds a scalar float.
     pub(super) fn number(&mut self, name: &str, value: f32) -> String {
         self.floats(name, &[], &[value])
     }
@@ -124,7 +124,7 @@ impl Graph {
         self.outputs.message(12, &value_info(name, kind, axes));
     }
 
-    /// The graph as a file.
+    /// Returns the graph as the bytes of a file.
     pub(super) fn model(self, opset: i64, metadata: &[(String, String)]) -> Vec<u8> {
         let mut graph = self.nodes;
         graph.text(2, "classifier").append(self.arrays).append(self.inputs).append(self.outputs);

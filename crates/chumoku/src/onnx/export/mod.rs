@@ -1,12 +1,12 @@
-//! A classifier's network as an ONNX file, which other programs run.
+//! Exports a classifier's network as an ONNX file for other programs.
 //!
-//! The models here have no padding; an ONNX file must, because its batches are rectangles. So each text stands in the first
-//! columns of its row, and a mask says how many: what is masked out reaches no output.
+//! The models here need no padding, but an ONNX file does, because its batches are rectangular. Each text occupies the
+//! first columns of its row, and a mask marks them. Masked columns affect no output.
 //!
 //! # Files
 //!
 //! - `graph`: the graph under construction
-//! - `network`: the layers in ONNX operators; must follow `chumoku-nn`
+//! - `network`: the layers in ONNX operators; must match `chumoku-nn`
 //! - `protobuf`: the encoder
 //! - `recurrent`: RNN, LSTM and GRU
 //! - `writer`: the graph with its parameters
@@ -24,42 +24,43 @@ use crate::{Error, Result, tr};
 use graph::{Attribute, Axis, Graph, Kind};
 use network::Network;
 
-/// The version of ONNX's standard operators that is used.
+/// The opset: the version of ONNX's standard operators.
 pub const OPSET: i64 = 17;
-/// The tokens' ids, (batch, sequence), and where there are any, in the same shape: 1, and 0 behind the end of a text.
+/// Names of the inputs: token ids (batch, sequence), and a mask of the same shape that is 1 for tokens and 0 for
+/// padding.
 pub const EXPORT_INPUTS: [&str; 2] = ["input_ids", "attention_mask"];
-/// Both (batch, classes).
+/// Names of the outputs, both (batch, classes).
 pub const EXPORT_OUTPUTS: [&str; 2] = ["logits", "probabilities"];
 
-/// Most bytes of numbers: a protobuf message ends at 2 GiB.
+/// Most bytes of weights: a protobuf message is limited to 2 GiB.
 const MAX_BYTES: usize = (2 << 30) - (64 << 20);
 
-/// A classifier's network as ONNX has it.
+/// A classifier's network as an ONNX model.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ExportedClassifier {
-    /// The file.
+    /// The bytes of the file.
     pub bytes: Vec<u8>,
-    /// What its metadata say, in order.
+    /// The metadata entries, in order.
     pub metadata: Vec<(String, String)>,
-    /// Whether the predictor has a half that the file lacks: the n-gram model.
+    /// True if the classifier also has an n-gram model, which the file lacks.
     pub lacks_ngrams: bool,
 }
 
-/// The network of a classifier as an ONNX model; its n-gram model, which reads characters, is left out, and with it what columns beside
-/// the text say.
+/// Exports the network of a classifier as an ONNX model. The n-gram model, which reads characters, is left out, and
+/// with it the feature columns.
 ///
-/// `logits` are the network's. `probabilities` are those of [`TextClassifier::predict`] if there is no n-gram model, else the
-/// network's own: the softmax of the logits, or, where labels do not exclude each other, their logistic function.
+/// `logits` are the network's. Without an n-gram model, `probabilities` equal those of [`TextClassifier::predict`].
+/// Otherwise they are the network's own: the softmax of the logits, or the logistic function for multi-label models.
 ///
 /// # Errors
-/// If the network has what is not written as ONNX, or is larger than a file may be.
+/// If the network has a part that cannot be exported, or is too large for a file.
 pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifier> {
     let (config, params) = (&classifier.config, &classifier.params);
     if params.values().len() > MAX_BYTES / 4 {
         return Err(Error::Setting(tr!(
-            "writing ONNX: expected at most 2 GiB of weights, found {} numbers of 4 bytes; export a smaller model",
-            "ONNX を書き出せません。重みは 2 GiB 以下のはずですが、4 バイトの数が {} 個あります。より小さいモデルを書き出してください",
+            "writing ONNX: expected at most 2 GiB of weights, found {} values of 4 bytes; export a smaller model",
+            "ONNX を書き出せません。重みは 2 GiB 以下のはずですが、4 バイトの値が {} 個あります。より小さいモデルを書き出してください",
             params.values().len()
         )));
     }
@@ -85,7 +86,7 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
     Ok(ExportedClassifier { bytes: graph.model(OPSET, &metadata), metadata, lacks_ngrams })
 }
 
-/// What calibrates the network, where it is the whole predictor: a factor of its logits, and what is added to them.
+/// Returns the calibration of the network if it is the whole predictor: a factor of its logits, and offsets.
 fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
     match classifier.config.target.binary_blend() {
         _ if classifier.ngrams.is_some() => (1.0, vec![0.0]),
@@ -94,7 +95,7 @@ fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
     }
 }
 
-/// From logits to probabilities.
+/// Adds the nodes from logits to probabilities.
 fn probabilities(graph: &mut Graph, logits: &str, problem: &PredictionTarget, scale: f32, offsets: &[f32]) -> String {
     let scale = graph.number("calibration.scale", scale);
     let offsets = graph.floats("calibration.offsets", &[offsets.len()], offsets);
@@ -106,7 +107,7 @@ fn probabilities(graph: &mut Graph, logits: &str, problem: &PredictionTarget, sc
     }
 }
 
-/// Of labels in a tree none is more probable than those above it: on each level down, the least of its own and its parent's.
+/// Caps each label's probability at that of its parent. Each level takes the minimum of the two.
 fn capped(graph: &mut Graph, mut probabilities: String, tree: &Hierarchy) -> String {
     let parents: Vec<i64> = tree.parents().iter().map(|&label| label as i64).collect();
     let parents = graph.ints(&parents);
@@ -117,7 +118,7 @@ fn capped(graph: &mut Graph, mut probabilities: String, tree: &Hierarchy) -> Str
     probabilities
 }
 
-/// What a program must know to use the file, and what the file is not.
+/// Returns what a program must know to use the file, and what the file lacks.
 fn metadata(classifier: &TextClassifier) -> Vec<(String, String)> {
     let config = &classifier.config;
     let kind = match &config.target {

@@ -1,7 +1,7 @@
-//! What a classifier's network computes, in ONNX's operators: from tokens to logits.
+//! Builds a classifier's network from ONNX operators: from tokens to logits.
 //!
-//! It says once more what `chumoku_nn::models::Classifier` does, layer by layer, over a rectangle of tokens with a mask.
-//! `crates/chumoku-cli/tests/it/export.rs` holds the two against each other.
+//! It repeats `chumoku_nn::models::Classifier` layer by layer, over a rectangle of tokens with a mask.
+//! `crates/chumoku-cli/tests/it/export.rs` compares the two.
 
 use super::EXPORT_INPUTS;
 use super::graph::{Attribute, Kind};
@@ -16,21 +16,20 @@ use crate::params::Params;
 use crate::{Result, tr};
 use std::collections::HashMap;
 
-/// What takes the place of a score that is masked out: exp of it is 0, and it is finite, because the rows behind the end of a
-/// text see nothing at all.
+/// Replaces masked scores: its exp is 0. It is finite because padding rows have no visible key at all.
 const HIDDEN: f32 = -1e30;
 
-/// A network on its way into a graph.
+/// Writes a network into a graph.
 pub(super) struct Network<'a> {
     pub(super) writer: Writer<'a>,
     config: &'a ClassifierConfig,
 }
 
-/// What all layers of an encoder use.
+/// Values shared by all layers of an encoder.
 struct Places {
-    /// The places of the tokens: (sequence,).
+    /// Positions of the tokens: (sequence,).
     tokens: String,
-    /// Which keys a token may see, if it is not only the mask that says so: (batch, 1, 1 or sequence, sequence).
+    /// Visible keys of each token, by window: (batch, 1, 1 or sequence, sequence).
     seen: HashMap<Option<usize>, String>,
 }
 
@@ -39,7 +38,7 @@ impl<'a> Network<'a> {
         Network { writer: Writer::new(params), config }
     }
 
-    /// The logits: (batch, classes).
+    /// Adds the whole network and returns the logits: (batch, classes).
     pub(super) fn logits(&mut self) -> Result<String> {
         let tokens = self.tokens();
         let x = self.embedding(&tokens)?;
@@ -52,17 +51,17 @@ impl<'a> Network<'a> {
         self.head(pooled)
     }
 
-    /// A parameter and its shape.
+    /// Returns a parameter and its shape.
     fn parameter(&self, name: &str) -> Result<(&'a [usize], &'a [f32])> {
         self.writer.parameter(name)
     }
 
-    /// A parameter as an array of the graph.
+    /// Adds a parameter as an initializer of the graph.
     fn array(&mut self, name: &str) -> Result<String> {
         self.writer.array(name)
     }
 
-    /// A function of one or two arrays, without settings.
+    /// Adds an operator without attributes.
     fn op(&mut self, operator: &str, inputs: &[&str]) -> String {
         self.writer.op(operator, inputs)
     }
@@ -75,7 +74,7 @@ impl<'a> Network<'a> {
         self.writer.number(value)
     }
 
-    /// The places of the tokens of a row, counted from 0: (sequence,).
+    /// Returns the positions of the tokens of a row, counted from 0: (sequence,).
     fn tokens(&mut self) -> String {
         let shape = self.op("Shape", &[EXPORT_INPUTS[0]]);
         let (one, start, step) = (self.writer.graph.int(1), self.writer.graph.int(0), self.writer.graph.int(1));
@@ -83,7 +82,7 @@ impl<'a> Network<'a> {
         self.op("Range", &[&start, &length, &step])
     }
 
-    /// The vector of each token, with its place: (batch, sequence, d_model).
+    /// Returns the embedding of each token with its position: (batch, sequence, d_model).
     fn embedding(&mut self, tokens: &str) -> Result<String> {
         self.writer.graph.scope = "input.".to_owned();
         let options = self.config.embeddings;
@@ -107,7 +106,8 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// The vectors of the tokens' kinds: of the second behind the first separator of two texts, else of the first.
+    /// Returns the token type embeddings: the second type after the first separator of a sentence pair, the first type
+    /// before it.
     fn token_types(&mut self) -> Result<String> {
         let separator = self.config.embeddings.separator.filter(|_| self.config.embeddings.token_types > 1);
         let Some(separator) = separator else {
@@ -126,7 +126,7 @@ impl<'a> Network<'a> {
         Ok(self.op("Gather", &[&table, &kinds]))
     }
 
-    /// A vector for each place, if places have any.
+    /// Returns the position embeddings, if the network has them.
     fn position_table(&mut self, first: usize) -> Result<Option<String>> {
         let [length, width] = [self.config.max_length, self.config.body.d_model()];
         let fixed = match self.config.position {
@@ -140,7 +140,10 @@ impl<'a> Network<'a> {
             PositionKind::None | PositionKind::Rotary | PositionKind::Alibi => return Ok(None),
             other => {
                 let found = format!("{other:?}");
-                return Err(unwritable(&tr!("positions {found} are not written", "位置 {found} には対応していません")));
+                return Err(unwritable(&tr!(
+                    "position encoding {found} is not supported",
+                    "位置 {found} には対応していません"
+                )));
             }
         };
         let values: Vec<f32> = fixed.iter().copied().collect();
@@ -177,7 +180,7 @@ impl<'a> Network<'a> {
         }
     }
 
-    /// A normalisation of the last axis.
+    /// Adds a normalization of the last axis.
     fn norm(&mut self, name: &str, kind: NormKind, epsilon: f64, x: &str) -> Result<String> {
         let weight = self.array(&format!("{name}.weight"))?;
         let axis = ("axis", Attribute::Int(-1));
@@ -199,7 +202,7 @@ impl<'a> Network<'a> {
         Ok(self.op("Mul", &[&scaled, &weight]))
     }
 
-    /// `x Wᵀ + b` for these rows of W and b; W is stored the other way round.
+    /// Adds `x Wᵀ + b` for these rows of W and b. W is written transposed.
     fn linear_rows(&mut self, [name, weight, bias]: [&str; 3], rows: &[usize], x: &str) -> Result<String> {
         let (shape, values) = self.parameter(weight)?;
         let columns = shape[1];
@@ -216,7 +219,7 @@ impl<'a> Network<'a> {
         Ok(self.op("Add", &[&product, &bias]))
     }
 
-    /// `x Wᵀ + b`.
+    /// Adds `x Wᵀ + b`.
     fn linear(&mut self, name: &str, x: &str) -> Result<String> {
         let [weight, bias] = ["weight", "bias"].map(|part| format!("{name}.{part}"));
         let rows: Vec<usize> = (0..self.parameter(&weight)?.0[0]).collect();
@@ -232,7 +235,7 @@ impl<'a> Network<'a> {
         }
         if options.hard_attention || options.head_norm_epsilon.is_some() {
             return Err(unwritable(&tr!(
-                "hard attention and norms of heads are not written",
+                "hard attention and per-head norms are not supported",
                 "ハードアテンションとヘッドごとの正規化には対応していません"
             )));
         }
@@ -264,7 +267,8 @@ impl<'a> Network<'a> {
         self.linear(&format!("{name}.out_proj"), &made)
     }
 
-    /// Queries, keys and values: (batch, heads, sequence, width) each. Heads that share keys have copies of their weights.
+    /// Adds the projections to queries, keys and values: (batch, heads, sequence, width) each. Weights of shared key
+    /// heads are repeated for each query head.
     fn projected(
         &mut self,
         name: &str,
@@ -288,7 +292,7 @@ impl<'a> Network<'a> {
         Ok(made.try_into().expect("three parts"))
     }
 
-    /// β times the scores.
+    /// Multiplies the scores by β.
     fn scaled(
         &mut self,
         name: &str,
@@ -309,7 +313,7 @@ impl<'a> Network<'a> {
         Ok(self.op("Mul", &[scores, &beta]))
     }
 
-    /// Cosines and sines of rotary positions' angles: (sequence, width / 2) each.
+    /// Returns the cosines and sines of the rotary angles: (sequence, width / 2) each.
     fn angles(&mut self, options: AttentionOptions, width: usize, places: &Places) -> Result<[String; 2]> {
         let base = options.rotary_base.unwrap_or(Rotary::BASE);
         let rotary = Rotary::new(width, base);
@@ -327,7 +331,7 @@ impl<'a> Network<'a> {
         }))
     }
 
-    /// Heads turned by these angles: pairs half the width apart.
+    /// Rotates heads by these angles; pairs are half the width apart.
     fn turned(&mut self, x: &str, [cosines, sines]: &[String; 2], width: usize) -> String {
         let half = (width / 2) as i64;
         let [a, b] = [[0, half], [half, 2 * half]].map(|range| self.slice(x, range, 3));
@@ -343,7 +347,7 @@ impl<'a> Network<'a> {
         self.op("Slice", &[x, &start, &end, &axis])
     }
 
-    /// i − j of the token i that looks and the token j that is looked at: (sequence, sequence).
+    /// Returns i − j for query token i and key token j: (sequence, sequence).
     fn distance(&mut self, places: &Places) -> String {
         let [rows, columns] = [1, 0].map(|axis| {
             let axis = self.writer.graph.ints(&[axis]);
@@ -352,7 +356,7 @@ impl<'a> Network<'a> {
         self.op("Sub", &[&rows, &columns])
     }
 
-    /// `scores − slope · |i − j|`.
+    /// Adds the ALiBi bias: `scores − slope · |i − j|`.
     fn with_alibi(&mut self, scores: &str, heads: usize, places: &Places) -> String {
         let distance = self.distance(places);
         let far = self.op("Abs", &[&distance]);
@@ -362,7 +366,7 @@ impl<'a> Network<'a> {
         self.op("Sub", &[scores, &less])
     }
 
-    /// Which tokens a token may see.
+    /// Returns the mask of visible keys.
     fn seen(&mut self, causal: bool, window: Option<usize>, places: &mut Places) -> String {
         if let Some(seen) = places.seen.get(&window) {
             return seen.clone();
@@ -404,7 +408,7 @@ impl<'a> Network<'a> {
         self.linear(&format!("{layer}.linear2"), &inner)
     }
 
-    /// The function of this name. (ONNX has a Gelu of its own from version 20 on.)
+    /// Applies the activation of this name. (ONNX has a Gelu operator from version 20 on.)
     fn activated(&mut self, name: &str, x: &str) -> Result<String> {
         let factor = match name {
             "relu" => return Ok(self.op("Relu", &[x])),
@@ -428,7 +432,7 @@ impl<'a> Network<'a> {
             }
             other => {
                 return Err(unwritable(&tr!(
-                    "the activation {other} is not written",
+                    "activation {other} is not supported",
                     "活性化関数 {other} には対応していません"
                 )));
             }
@@ -440,7 +444,7 @@ impl<'a> Network<'a> {
         Ok(self.op("Mul", &[&product, &half]))
     }
 
-    /// A vector for each row: (batch, width).
+    /// Pools the tokens of each row: (batch, width).
     fn pooled(&mut self, x: &str) -> Result<String> {
         match self.config.pooling {
             Pooling::First => {
@@ -470,7 +474,7 @@ impl<'a> Network<'a> {
             }
             other => {
                 let found = format!("{other:?}");
-                Err(unwritable(&tr!("pooling {found} is not written", "プーリング {found} には対応していません")))
+                Err(unwritable(&tr!("pooling {found} is not supported", "プーリング {found} には対応していません")))
             }
         }
     }
@@ -486,7 +490,7 @@ impl<'a> Network<'a> {
                     HeadActivation::Gelu => self.activated("gelu", &x)?,
                     _ => {
                         return Err(unwritable(&tr!(
-                            "the head's activation is not written",
+                            "the head's activation is not supported",
                             "出力層の活性化関数には対応していません"
                         )));
                     }

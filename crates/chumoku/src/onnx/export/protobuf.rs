@@ -1,12 +1,12 @@
-//! Messages of Protocol Buffers, as far as writing ONNX needs them.
+//! A minimal Protocol Buffers encoder for writing ONNX.
 //!
 //! Source: <https://protobuf.dev/programming-guides/encoding/>.
 
-/// A message that is being written: its fields one after another.
+/// A message under construction: its encoded fields.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
-/// How a field's value is written.
+/// Wire types.
 const VARINT: u64 = 0;
 const BYTES: u64 = 2;
 const FIXED_32: u64 = 5;
@@ -24,7 +24,7 @@ impl Message {
         self.varint(field << 3 | wire);
     }
 
-    /// A whole number; those below zero take ten bytes.
+    /// Appends an integer field. Negative numbers take ten bytes.
     pub(super) fn int(&mut self, field: u64, value: i64) -> &mut Self {
         self.key(field, VARINT);
         self.varint(value as u64);
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_those_of_the_documentation() {
+    fn fields_match_the_documentation() {
         let mut message = Message::default();
         message.int(1, 150).text(2, "testing");
         assert_eq!(message.clone().into_bytes(), b"\x08\x96\x01\x12\x07testing");

@@ -1,4 +1,4 @@
-//! Recurrent networks as ONNX's operators RNN, LSTM and GRU.
+//! Exports recurrent networks as ONNX's operators RNN, LSTM and GRU.
 
 use super::EXPORT_INPUTS;
 use super::graph::{Attribute, Kind};
@@ -7,9 +7,9 @@ use crate::Result;
 use crate::nn::RecurrentConfig;
 use chumoku_kernels::RecurrentCell;
 
-/// ONNX's name of a cell, and its gates by their numbers here.
+/// Returns ONNX's name of a cell, and the indices of our gates in ONNX's order.
 ///
-/// The rows of an LSTM are i, f, g, o here and i, o, f, c there; those of a GRU r, z, n here and z, r, h there.
+/// LSTM rows are i, f, g, o here and i, o, f, c in ONNX. GRU rows are r, z, n here and z, r, h in ONNX.
 fn cell(cell: RecurrentCell) -> (&'static str, &'static [usize]) {
     match cell {
         RecurrentCell::Rnn => ("RNN", &[0]),
@@ -18,14 +18,14 @@ fn cell(cell: RecurrentCell) -> (&'static str, &'static [usize]) {
     }
 }
 
-/// The network over the tokens: (batch, sequence, d_model) → (batch, sequence, width), 0 behind the end of a text.
+/// Adds the network over the tokens: (batch, sequence, d_model) → (batch, sequence, width). Padding gets 0.
 pub(super) fn recurrent(writer: &mut Writer<'_>, config: &RecurrentConfig, x: String) -> Result<String> {
     writer.graph.scope = "recurrent.".to_owned();
     let swap = [("perm", Attribute::Ints(&[1, 0, 2]))];
     let axis = writer.graph.ints(&[1]);
     let lengths = writer.graph.op("ReduceSum", &[EXPORT_INPUTS[1], &axis], &[("keepdims", Attribute::Int(0))]);
     let lengths = writer.cast(&lengths, Kind::Int32);
-    // Steps come first.
+    // ONNX expects time steps first.
     let mut x = writer.graph.op("Transpose", &[&x], &swap);
     for index in 0..config.num_layers {
         x = layer(writer, config, index, &x, &lengths)?;

@@ -1,4 +1,4 @@
-//! A graph with the parameters that go into it.
+//! A graph under construction with the model's parameters.
 
 use super::graph::{Attribute, Graph, Kind};
 use crate::params::Params;
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 /// A parameter's shape and numbers.
 type Parameter<'a> = (&'a [usize], &'a [f32]);
 
-/// A graph, and a model's parameters by their names.
+/// A graph, and a model's parameters by name.
 pub(super) struct Writer<'a> {
     pub(super) graph: Graph,
     parameters: HashMap<&'a str, Parameter<'a>>,
@@ -21,7 +21,7 @@ impl<'a> Writer<'a> {
         Writer { graph: Graph::default(), parameters }
     }
 
-    /// A parameter and its shape.
+    /// Returns a parameter and its shape.
     pub(super) fn parameter(&self, name: &str) -> Result<Parameter<'a>> {
         self.parameters.get(name).copied().ok_or_else(|| {
             unwritable(&tr!(
@@ -35,18 +35,18 @@ impl<'a> Writer<'a> {
         self.parameters.contains_key(name)
     }
 
-    /// A parameter as an array of the graph.
+    /// Adds a parameter as an initializer of the graph.
     pub(super) fn array(&mut self, name: &str) -> Result<String> {
         let (shape, values) = self.parameter(name)?;
         Ok(self.graph.floats(name, shape, values))
     }
 
-    /// A function of one or two arrays, without settings.
+    /// Adds an operator without attributes.
     pub(super) fn op(&mut self, operator: &str, inputs: &[&str]) -> String {
         self.graph.op(operator, inputs, &[])
     }
 
-    /// A number that many nodes may share.
+    /// Adds a scalar, which nodes may share.
     pub(super) fn number(&mut self, value: f32) -> String {
         self.graph.number(&format!("number.{value:e}"), value)
     }
@@ -56,7 +56,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// What this version does not write.
+/// The error for a part that cannot be exported.
 pub(super) fn unwritable(problem: &str) -> Error {
     Error::Setting(tr!(
         "writing ONNX: {problem}; use the model with chumoku itself",

@@ -1,4 +1,4 @@
-//! The report of a tagger: what a list of the names seen in training finds, and the model card.
+//! The report of a tagger: a dictionary baseline, and the model card.
 
 use super::{TaggerData, TaggerPlan};
 use crate::data::{Span, SpanExample};
@@ -12,7 +12,8 @@ use crate::{sorting, tr};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// Scores of marking every stretch of units that was a span in training, the longest first, as what it was most often.
+/// Scores a dictionary, which marks every sequence of units that was a span in training with its most frequent kind.
+/// Longer sequences take precedence.
 pub(super) fn dictionary_scores(data: &TaggerData, rows: &[SpanExample], seed: u64) -> SpanScores {
     let mut names: HashMap<String, Vec<usize>> = HashMap::new();
     let slice = |row: &SpanExample, start: usize, end: usize| -> String {
@@ -57,15 +58,15 @@ pub(super) fn dictionary_scores(data: &TaggerData, rows: &[SpanExample], seed: u
     SpanScores::of(rows.iter().map(|row| &row.spans[..]).zip(found.iter().map(Vec::as_slice)), seed)
 }
 
-/// Scores on the rows that are reported on.
+/// Scores on the reported rows.
 pub(super) struct TaggerScores<'a> {
     pub(super) test: &'a SpanScores,
-    /// Of the conditional random field and the network alone, where there is a network.
+    /// The scores of the CRF and of the network alone, if there is a network.
     pub(super) parts: &'a Option<[SpanScores; 2]>,
     pub(super) dictionary: &'a SpanScores,
 }
 
-/// The model card.
+/// Writes the model card.
 pub(super) fn card(
     model: &TextTagger,
     data: &TaggerData,
@@ -98,8 +99,9 @@ pub(super) fn card(
                 ),
             };
             tr!(
-                "A pretrained encoder ({kind}, {parameters} parameters), {how}, joined with a conditional random field over {features} \
-                 features. The network counts {:.2} times, the conditional random field {:.2} times, as fitted on the validation rows.\n\n",
+                "A pretrained encoder ({kind}, {parameters} parameters), {how}, combined with a conditional random \
+                 field over {features} features. The network has weight {:.2}, the conditional random field {:.2}; \
+                 both were fitted on the validation rows.\n\n",
                 "事前学習済みのエンコーダー（{kind}、パラメータ {parameters}）を {how}、{features} 個の特徴による条件付き確率場（CRF）と組み合わせた\
                  ものです。検証データで決めた重みは、ネットワークが {:.2}、CRF が {:.2} です。\n\n",
                 shares.network,
@@ -120,7 +122,7 @@ pub(super) fn card(
         row(lang().pick("conditional random field alone", "条件付き確率場（CRF）単独"), &crf.all);
     }
     row(
-        lang().pick("names seen in training alone (baseline)", "学習データにある名前だけ（比較対象）"),
+        lang().pick("names from the training rows only (baseline)", "学習データにある名前だけ（比較対象）"),
         &dictionary.all,
     );
     test.kinds.iter().for_each(|kind| row(&kind.label, kind));
@@ -137,17 +139,18 @@ pub(super) fn card(
     }
     let limits = match of_network {
         None => tr!(
-            "The model knows nothing but its training rows: names that are in none of them are found by their form and surroundings \
-             alone.",
+            "The model knows nothing but its training rows. It finds other names only by their form and context.",
             "このモデルが知っているのは学習データだけです。学習データにない名前は、語形と前後の語だけで判断します。"
         ),
         Some(_) => tr!(
-            "Beside its training rows the model knows what the encoder learnt of its own texts, with their errors and prejudices.",
+            "Besides its training rows, the model uses what the encoder learned from its pretraining texts, including \
+             their errors and biases.",
             "学習データのほかに、エンコーダーが事前学習のテキストから得たことを、その誤りや偏りも含めて使います。"
         ),
     };
     card + &tr!(
-        "\n## Limits\n\n{limits} Texts in another language, style or subject are marked badly.\n\n## Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\n```\n",
+        "\n## Limits\n\n{limits} Labels in texts of another language, style or subject are unreliable.\n\n## \
+         Use\n\n```\nchumoku predict THIS_FOLDER \"some text\"\n```\n",
         "\n## 限界\n\n{limits}言語・文体・話題の異なるテキストでは、印はあてになりません。\n\n## 使い方\n\n```\nchumoku predict このフォルダ \"テキスト\"\n```\n"
     )
 }

@@ -1,4 +1,4 @@
-//! A tagger that is trained further: its old rows beside new ones, and what became of both.
+//! Continued training of a tagger: old rows with new ones, and a comparison of both taggers.
 
 use super::TaggerData;
 use crate::data::{Span, SpanDataset, SpanExample, SpanUnit};
@@ -16,15 +16,15 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What data has beside its parts where a tagger is trained further on it.
+/// Additional data for continued training of a tagger.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ContinuedTaggerData {
-    /// Whether the old rows are learnt again.
+    /// True if the old rows are replayed.
     pub replays: bool,
-    /// Rows on which the tagger is held against what it was, with their [names](super::super::OLD_TEST).
+    /// Rows to compare the old and the new tagger on, by [name](super::super::OLD_TEST).
     pub compared: Vec<(&'static str, Vec<SpanExample>)>,
-    /// The tagger that is trained further.
+    /// The base tagger.
     pub(super) base: BaseSnapshot,
 }
 
@@ -50,14 +50,15 @@ impl ReplayData for TaggerData {
             let path = train.path.display();
             return Err(Error::Setting(match each_word {
                 true => tr!(
-                    "{path}: expected a label for each word, as the rows have that the tagger was trained on, found words without; label them \
-                     all, or train anew on the old and the new rows together",
+                    "{path}: expected a label for each word, as in the tagger's training rows, found words without a \
+                     label; label all words, or train a new tagger on old and new rows together",
                     "{path}: モデルの学習データと同じく、すべての単語にラベルが必要ですが、ない単語があります。すべてに付けるか、元のデータと新しい\
                      データを合わせて学習し直してください"
                 ),
                 false => tr!(
-                    "{path}: expected spans among other words, as the rows have that the tagger was trained on, found a label for each word; \
-                     leave the label of words outside of spans out (O), or train anew on the old and the new rows together",
+                    "{path}: expected labeled spans among other words, as in the tagger's training rows, found a \
+                     label for each word; label words outside spans as O, or train a new tagger on old and new rows \
+                     together",
                     "{path}: モデルの学習データと同じくスパンだけのラベルが必要ですが、すべての単語にラベルがあります。スパンの外は O にするか、\
                      元のデータと新しいデータを合わせて学習し直してください"
                 ),
@@ -129,7 +130,8 @@ impl ReplayData for TaggerData {
     }
 }
 
-/// The old tagger's spans beside the new one's, on test rows: from validation rows the random field learns once all is chosen.
+/// Compares the spans of the old and the new tagger on test rows. Validation rows are excluded, because the final CRF
+/// is also fitted on them.
 pub(super) fn compare_taggers(
     data: &TaggerData,
     [before, after]: [&TextTagger; 2],
@@ -153,7 +155,8 @@ pub(super) fn compare_taggers(
     Ok(Some(comparison_report(&found, "span_f1", further.replays)))
 }
 
-/// What was marked in rows before and after; `is_added` says which spans are of kinds that the old tagger did not know.
+/// Compares predicted spans before and after. `is_added` returns true for spans of kinds that the old tagger did not
+/// know.
 fn compare_spans(
     rows: &[SpanExample],
     [was, is]: [&[Vec<Span>]; 2],
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn old_spans_that_become_new_ones_are_counted() {
+    fn known_spans_predicted_as_a_new_kind_are_counted() {
         let rows = [
             row("Anna waits", vec![span(0, 4, "person")]),
             row("Oslo is far", vec![span(0, 4, "place")]),
@@ -206,7 +209,7 @@ mod tests {
             vec![span(0, 7, "thing")],
         ];
         let found = compare_spans(&rows, [&was, &is], &|span| span.label == "thing", 1);
-        // The town and what was nothing; the book is new in truth.
+        // The town, and the row without spans. The book really is of the new kind.
         assert_eq!(found.taken_for_new, 2);
         let share = |worth: &crate::train::comparison::Figures, name: &str| worth[name];
         assert_eq!((share(&found.before, "precision"), share(&found.before, "recall")), (1.0, 2.0 / 3.0));

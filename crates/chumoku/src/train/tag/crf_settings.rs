@@ -1,4 +1,4 @@
-//! Which settings of the conditional random field are the best on the validation rows, and for how many passes.
+//! The choice of the settings and number of epochs of the CRF, on the validation rows.
 
 use super::{TaggerData, not_finite, unit_positions};
 use crate::crf::{Corpus, CrfSettings, CrfTrainer, TagScheme, features};
@@ -11,17 +11,17 @@ use chumoku_kernels::parallel;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Settings that are tried: short steps that can go on for long, and long ones.
+/// The candidate settings: small steps for many epochs, and large ones.
 const CANDIDATES: [CrfSettings; 3] = [
     CrfSettings { rate: 0.1, penalty: 0.1 },
     CrfSettings { rate: 0.3, penalty: 1.0 },
     CrfSettings { rate: 0.3, penalty: 5.0 },
 ];
-/// Settings and passes where there are no validation rows.
+/// The settings and epochs without validation rows.
 const DEFAULT: (CrfSettings, u64) = (CANDIDATES[1], 15);
-/// Passes at most.
+/// The maximum number of epochs.
 const MAX_EPOCHS: u64 = 25;
-/// Passes without improvement before settings are given up.
+/// The number of epochs without improvement after which a candidate is dropped.
 const PATIENCE: u64 = 5;
 
 /// Settings and a number of epochs.
@@ -29,21 +29,21 @@ const PATIENCE: u64 = 5;
 pub(super) struct CrfChoice {
     pub(super) settings: CrfSettings,
     pub(super) epochs: u64,
-    /// F1 on the validation rows, where there are some with spans.
+    /// F1 on the validation rows, if any of them has spans.
     pub(super) f1: Option<f64>,
 }
 
-/// The best choice on the validation rows, or the usual one without any.
+/// Returns the settings that are best on the validation rows, or the default ones if no validation row has spans.
 ///
 /// # Errors
-/// If a likelihood is not a number; [`Error::Interrupted`] when `stop` was set.
+/// If a likelihood is not finite. [`Error::Interrupted`] if `stop` was set.
 pub(super) fn choose_crf_settings(
     data: &TaggerData,
     options: &TrainOptions,
     stop: &AtomicBool,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<CrfChoice> {
-    // With a network the passes that were asked for are the network's.
+    // With a network, the option for epochs applies to the network.
     let asked = options.epochs.filter(|_| options.from.is_none());
     if data.valid.iter().all(|row| row.spans.is_empty()) {
         return Ok(CrfChoice { settings: DEFAULT.0, epochs: asked.unwrap_or(DEFAULT.1), f1: None });
@@ -53,8 +53,8 @@ pub(super) fn choose_crf_settings(
         observe(TrainEvent::Progress(
             topic_label("model"),
             tr!(
-                "epoch {epoch}; best so far: steps {rate}, penalty {penalty}, epoch {best}, F1 {f1:.3}",
-                "エポック {epoch}。これまでの最良: 学習率 {rate}、罰則 {penalty}、エポック {best}、F1 {f1:.3}"
+                "epoch {epoch}; best so far: learning rate {rate}, penalty {penalty}, epoch {best}, F1 {f1:.3}",
+                "エポック {epoch}。これまでの最良: 学習率 {rate}、正則化 {penalty}、エポック {best}、F1 {f1:.3}"
             ),
         ));
         if stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
@@ -63,14 +63,14 @@ pub(super) fn choose_crf_settings(
     observe(TrainEvent::Message(
         topic_label("model"),
         tr!(
-            "steps {rate}, penalty {penalty}, {epochs} epochs; validation F1 {f1:.3}",
-            "学習率 {rate}、罰則 {penalty}、{epochs} エポック。検証データの F1 {f1:.3}"
+            "learning rate {rate}, penalty {penalty}, {epochs} epochs; validation F1 {f1:.3}",
+            "学習率 {rate}、正則化 {penalty}、{epochs} エポック。検証データの F1 {f1:.3}"
         ),
     ));
     Ok(CrfChoice { settings, epochs, f1: Some(f1) })
 }
 
-/// The true spans of a row, and where its units are.
+/// The true spans of a row, and the positions of its units.
 pub(super) struct TrueSpans {
     places: Vec<(usize, usize)>,
     /// Start, end and kind.
@@ -86,7 +86,8 @@ impl TrueSpans {
         }
     }
 
-    /// Twice the spans that are right, and the spans that are true or found, where units have these labels.
+    /// Returns twice the number of correct spans, and the number of true plus predicted spans, for units with these
+    /// labels.
     fn count(&self, labels: &[usize], tags: TagScheme) -> [usize; 2] {
         let found = tags.decode(labels);
         let place =
@@ -96,7 +97,7 @@ impl TrueSpans {
     }
 }
 
-/// F1 over the spans of rows, each with the labels of its units.
+/// The F1 of spans over rows, each with the labels of its units.
 pub(super) fn span_f1<'a>(rows: impl Iterator<Item = (&'a TrueSpans, Vec<usize>)>, tags: TagScheme) -> f64 {
     let counts = rows.map(|(truth, labels)| truth.count(&labels, tags));
     let [twice, all] = counts.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
@@ -106,7 +107,8 @@ pub(super) fn span_f1<'a>(rows: impl Iterator<Item = (&'a TrueSpans, Vec<usize>)
 /// Settings, a number of epochs, and the F1 on the validation rows.
 type CrfTrial = (CrfSettings, u64, f64);
 
-/// The best choice on the validation rows. Settings are tried side by side; `told` hears of the best after each epoch.
+/// Returns the best settings on the validation rows. Candidates run in parallel; `report` receives the best after each
+/// epoch.
 fn best_trial(
     data: &TaggerData,
     seed: u64,
@@ -119,7 +121,7 @@ fn best_trial(
         (TrueSpans::new(data, row, &units), corpus.feature_numbers(&features(&row.text, &units, data.unit)))
     };
     let rows: Vec<(TrueSpans, Vec<Vec<u32>>)> = parallel::map(&data.valid, judged);
-    // Each with its best epoch and the F1 then.
+    // Each candidate with its best epoch and F1.
     let mut runs: Vec<(CrfTrainer<'_>, CrfTrial)> =
         CANDIDATES.iter().map(|&settings| (CrfTrainer::new(&corpus, settings, seed), (settings, 0, -1.0))).collect();
     let mut best = (DEFAULT.0, 0, -1.0);

@@ -1,4 +1,5 @@
-//! The network of a tagger: a pretrained encoder that learns a tag for each unit of a text (Devlin et al. 2019, section 5.3).
+//! The network of a tagger: a pretrained encoder fine-tuned to predict a tag per unit (Devlin et al. 2019, section
+//! 5.3).
 
 use super::crf_settings::{TrueSpans, span_f1};
 use super::{TaggerData, TrainedTaggerNetwork};
@@ -34,34 +35,34 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Everything that decides the training of a tagger's network beside the data and the seed.
+/// Everything that decides the training of a tagger's network, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TaggerPlan {
     /// The model.
     pub model: TokenTaggerConfig,
-    /// How it is trained.
+    /// The training settings.
     #[serde(flatten)]
     pub settings: Settings,
     /// How the pretrained encoder is fine-tuned.
     pub fine_tuning: FineTuning,
 }
 
-/// Characters of one token that are told apart.
+/// The maximum number of characters of one token that get different vectors.
 const MAX_UNITS_PER_TOKEN: usize = 8;
 
-/// A tagger that is trained further.
+/// The base tagger of continued training.
 pub(super) struct BaseTagger {
     pub(super) tagger: TextTagger,
-    /// The kind of encoder that its network began as.
+    /// The type of encoder that its network was fine-tuned from.
     model_type: String,
 }
 
 impl BaseTagger {
-    /// Reads its folder.
+    /// Reads the folder of a tagger.
     ///
     /// # Errors
-    /// As for [`TextTagger::load`].
+    /// The same as for [`TextTagger::load`].
     pub(super) fn read(folder: &Snapshot) -> Result<BaseTagger> {
         let plan = &read_metrics(folder)["network"]["plan"]["fine_tuning"];
         let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
@@ -69,32 +70,32 @@ impl BaseTagger {
     }
 }
 
-/// What a network begins as.
+/// The start of a network.
 struct NetworkStart<'a> {
     tokenizer: TextTokenizer,
     /// The model, for the tags of the data.
     model: TokenTaggerConfig,
-    /// What kind of encoder it was, as its folder has it.
+    /// The type of encoder, as its folder records it.
     model_type: String,
-    /// The most tokens of a text, those around it included.
+    /// The maximum number of tokens of a text, including special tokens.
     limit: usize,
     weights: InitialWeights<'a>,
 }
 
-/// Where the first weights come from.
+/// The origin of the initial weights.
 enum InitialWeights<'a> {
-    /// From a pretrained encoder; the head is new.
+    /// A pretrained encoder; the head is new.
     Encoder(Box<Start>),
-    /// From the network of a tagger that is trained further, of whose tags each of the data's begins as some.
+    /// The network of a base tagger, and the old tags that each tag of the data starts from, with their shares.
     Tagger(&'a TaggerNetwork, Vec<Vec<(usize, f32)>>),
 }
 
 impl<'a> NetworkStart<'a> {
-    /// The encoder of a folder.
+    /// Reads the encoder of a folder.
     fn from_encoder(folder: &Path, data: &TaggerData) -> Result<NetworkStart<'a>> {
         let start = with_snapshot(folder, Start::read)?;
         let num_tags = data.tags().count();
-        // What one token holds several characters of is told apart by more than a sum.
+        // Tokens with several characters need more than a linear layer to label each one.
         let is_by_character = data.unit == SpanUnit::Characters;
         let model = TokenTaggerConfig {
             num_tags,
@@ -108,7 +109,7 @@ impl<'a> NetworkStart<'a> {
         Ok(NetworkStart { tokenizer, model, model_type, limit, weights: InitialWeights::Encoder(Box::new(start)) })
     }
 
-    /// The network of a tagger in a folder, whose kinds of spans are among those of the data.
+    /// Starts from the network of a base tagger, whose kinds of spans are among those of the data.
     fn from_tagger(before: &BaseTagger, network: &'a TaggerNetwork, data: &TaggerData) -> NetworkStart<'a> {
         let (tags, model_type) = (data.tags(), before.model_type.clone());
         let kept = inherited_tags((tags, &data.labels), (before.tagger.tags(), before.tagger.labels()));
@@ -125,11 +126,11 @@ impl<'a> NetworkStart<'a> {
     }
 }
 
-/// The tag that each tag begins as, where it is not new: those of the kinds of spans that were known `before`.
+/// Returns the old tag that each tag starts from. New kinds of spans have none.
 fn inherited_tags((tags, labels): (TagScheme, &[String]), before: (TagScheme, &[String])) -> Vec<Vec<(usize, f32)>> {
     let mut kept = vec![Vec::new(); tags.count()];
     if !tags.each_word {
-        // What is in no span.
+        // The tag for units outside spans.
         kept[0] = vec![(0, 1.0)];
     }
     for (was, label) in before.1.iter().enumerate() {
@@ -142,7 +143,7 @@ fn inherited_tags((tags, labels): (TagScheme, &[String]), before: (TagScheme, &[
 }
 
 impl TaggerPlan {
-    /// The plan for rows of these lengths, those around texts included.
+    /// Chooses the plan for rows of these lengths, including special tokens.
     fn new(start: &NetworkStart<'_>, data: &TaggerData, lengths: &[usize], options: &TrainOptions) -> TaggerPlan {
         let model = start.model.clone();
         let (body, vocab_size) = (&model.encoder.encoder, model.encoder.vocab_size);
@@ -164,7 +165,7 @@ impl TaggerPlan {
     }
 }
 
-/// Rows ready for the network.
+/// Tokenized rows with their tags.
 struct TaggerRows {
     rows: Vec<UnitRow>,
     /// The tag of each unit of each row.
@@ -185,10 +186,11 @@ impl TaggerRows {
     }
 }
 
-/// Fine-tunes the encoder of a folder or, where that holds the tagger `before`, its network. How much it counts is not yet fitted.
+/// Fine-tunes the encoder of a folder, or the network of the base tagger `before`. The blend is fitted later.
 ///
 /// # Errors
-/// If the encoder cannot be read, the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
+/// If the encoder cannot be read, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
+/// finite.
 pub(super) fn train_network(
     data: &TaggerData,
     (folder, before): (&Path, Option<&BaseTagger>),
@@ -208,7 +210,7 @@ pub(super) fn train_network(
     let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.special_tokens().len()).collect();
     let plan = TaggerPlan::new(&start, data, &lengths, options);
     let model = TokenTagger::new(plan.model.clone())?;
-    // Without validation rows the training rows have to do.
+    // Without validation rows, the training rows are evaluated.
     let is_held_out = !data.valid.is_empty();
     let truth = if is_held_out { &data.valid } else { &data.train };
     let mut task = TaggerTask {
@@ -240,7 +242,7 @@ pub(super) fn train_network(
     Ok(TrainedTaggerNetwork { network, plan, ended })
 }
 
-/// The task of a tagger's network.
+/// The network of a tagger with its data, as the training loop runs it.
 struct TaggerTask<'a> {
     plan: &'a TaggerPlan,
     model: &'a TokenTagger,
@@ -248,15 +250,14 @@ struct TaggerTask<'a> {
     tags: TagScheme,
     train_rows: TaggerRows,
     valid_rows: TaggerRows,
-    /// The true spans of what is judged by.
+    /// The true spans of the evaluated rows.
     truth: Vec<TrueSpans>,
     is_held_out: bool,
-    /// What is read of the training rows.
+    /// The windows of the training rows.
     pieces: Vec<TaggerWindow>,
-    /// Of data and tokens.
     /// The checksums of the data and of the vocabulary.
     fingerprint: [String; 2],
-    /// What the process held before.
+    /// The memory use of the process before the run.
     process_usage: ProcessUsage,
 }
 
@@ -273,7 +274,7 @@ impl TaggerTask<'_> {
         self.plan.model.encoder.encoder.clone().into()
     }
 
-    /// Says what the tokens and the model are like.
+    /// Reports tokens, model and long rows.
     fn describe(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let mut lengths: Vec<usize> = self.train_rows.rows.iter().map(|row| row.ids.len()).collect();
         lengths.sort_unstable();
@@ -305,7 +306,8 @@ impl TaggerTask<'_> {
             say(
                 topic_label("long"),
                 tr!(
-                    "{rows} of more than {window} tokens: nothing is cut; they are read in windows that overlap by half",
+                    "{rows} of more than {window} tokens: no text is truncated; long rows are read in windows that \
+                     overlap by half",
                     "{window} トークンを超える行が {long} 行。切り捨てはせず、半分ずつ重なる窓で読みます"
                 ),
             );
@@ -395,7 +397,7 @@ impl Trainable for TaggerTask<'_> {
     }
 }
 
-/// Multiply–adds of reading so many tokens once, about.
+/// Estimates the multiply–adds of a forward pass over `tokens` tokens.
 fn multiply_adds(model: &TokenTaggerConfig, tokens: f64) -> f64 {
     let c = &model.encoder.encoder;
     let [layers, width, inner] = [c.num_layers, c.d_model, c.d_ff].map(|n| n as f64);
@@ -407,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_tags_stay_where_new_ones_come_between() {
+    fn known_tags_are_kept_when_new_ones_are_inserted() {
         let labels = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let (is, was) = (labels(&["drug", "person", "place"]), labels(&["drug", "place"]));
         let of = |each_word| {

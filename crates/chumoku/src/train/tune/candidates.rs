@@ -1,5 +1,5 @@
-//! Which settings are tried, and in which order: first what helps most often, one change at a time, then at random around the
-//! best. The order follows from the seed, the data and what was kept so far, never from the clock.
+//! The settings to try, in order: first the changes that help most often, one at a time, then random changes of the
+//! best settings. The order depends on the seed, the data and the trials kept so far, never on the clock.
 
 use crate::ngram::NgramConfig;
 use crate::text::unspaced_fraction;
@@ -17,7 +17,7 @@ enum SettingChange {
 
 use SettingChange::{Times, To};
 
-/// Of the n-gram model where spaces part words.
+/// Changes of the n-gram model for scripts with spaces.
 const SPACED_NGRAMS: &[SettingChange] = &[
     To(Setting::InsideWords, 25.0),
     To(Setting::Relevance, 1.0),
@@ -32,7 +32,7 @@ const SPACED_NGRAMS: &[SettingChange] = &[
     To(Setting::Relevance, 0.0),
 ];
 
-/// The same where they do not.
+/// Changes of the n-gram model for scripts without spaces.
 const UNSPACED_NGRAMS: &[SettingChange] = &[
     To(Setting::Characters, 5.0),
     To(Setting::Relevance, 1.0),
@@ -46,7 +46,7 @@ const UNSPACED_NGRAMS: &[SettingChange] = &[
     To(Setting::Relevance, 0.0),
 ];
 
-/// Of a network that is trained from scratch.
+/// Changes of a network trained from scratch.
 const FROM_SCRATCH: &[SettingChange] = &[
     To(Setting::Layers, 1.0),
     To(Setting::Pooling, 1.0),
@@ -69,7 +69,7 @@ const FROM_SCRATCH: &[SettingChange] = &[
     Times(Setting::Epochs, 2.0),
 ];
 
-/// Of a recurrent one.
+/// Changes of a recurrent network.
 const RECURRENT: &[SettingChange] = &[
     To(Setting::Pooling, 1.0),
     To(Setting::TokenDropout, 0.2),
@@ -83,7 +83,7 @@ const RECURRENT: &[SettingChange] = &[
     To(Setting::WeightDecay, 0.3),
 ];
 
-/// Of one that came pretrained.
+/// Changes of a pretrained network.
 const PRETRAINED: &[SettingChange] = &[
     Times(Setting::LearningRate, 2.0),
     Times(Setting::LearningRate, 0.5),
@@ -96,36 +96,37 @@ const PRETRAINED: &[SettingChange] = &[
     Times(Setting::BatchTokens, 2.0),
 ];
 
-/// The stream of a seed's random numbers that draws changes.
+/// The random stream of a seed for drawing changes.
 const STREAM: u64 = 0x7475_6e65 << 24;
 
-/// Draws before settings that were not tried yet are given up.
+/// The number of draws without new settings after which the search ends.
 const MAX_DRAWS: u64 = 64;
 
-/// Settings to try.
+/// The queue of settings to try.
 pub(super) struct Candidates {
-    /// In order.
+    /// The listed changes, in order.
     moves: Vec<SettingChange>,
     next: usize,
     random: Philox,
     drawn: u64,
     tried: HashSet<String>,
-    /// What the caller has set stays.
+    /// Settings from the caller, which stay.
     caller_settings: SettingOverrides,
-    /// Whether the rows are pairs of texts.
+    /// True if the rows are pairs of texts.
     are_pairs: bool,
     /// The plan of the first trial.
     plan: Option<Plan>,
 }
 
 impl Candidates {
-    /// For these data, from the settings of the options, which stay; `plan` is that of the network, if there is one.
+    /// Lists the candidates for this data, starting from the settings of the options, which stay. `plan` is that of the
+    /// network, if there is one.
     pub(super) fn new(data: &TrainingData, options: &TrainOptions, plan: Option<Plan>) -> Candidates {
         const SOME: f64 = 0.1;
         const MOST: f64 = 0.5;
         let unspaced = unspaced_fraction(data.train.texts.iter().map(String::as_str));
         let are_pairs = data.reads_pairs();
-        // The default of single texts, which some pairs have too.
+        // The default for single texts, which suits some pairs.
         let mut moves: Vec<SettingChange> = if are_pairs { vec![To(Setting::Relevance, 0.5)] } else { Vec::new() };
         if unspaced > SOME {
             moves.extend(UNSPACED_NGRAMS);
@@ -149,7 +150,7 @@ impl Candidates {
         };
         moves.retain(|change| !is_given(setting(change)));
         if unspaced > SOME {
-            // Parts of words are the default there.
+            // Sub-words are already the default in these scripts.
             for change in moves.iter_mut().filter(|change| setting(change) == Setting::Tokens) {
                 *change = To(Setting::Tokens, 2.0);
             }
@@ -159,8 +160,8 @@ impl Candidates {
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), caller_settings: given, are_pairs, plan }
     }
 
-    /// The next settings, given the best so far and the C of their n-gram model, and whether they were drawn; none where there
-    /// is nothing left to try.
+    /// Returns the next settings, given the best so far and the C of their n-gram model, and whether they are random.
+    /// `None` if nothing is left to try.
     pub(super) fn next(&mut self, best: &SettingOverrides, c: f64) -> Option<(SettingOverrides, bool)> {
         while let Some(&change) = self.moves.get(self.next) {
             self.next += 1;
@@ -182,7 +183,7 @@ impl Candidates {
         None
     }
 
-    /// The best settings with changes, if that is something new.
+    /// Applies changes to the best settings. `None` if the result was tried before.
     fn apply_if_new(&mut self, best: &SettingOverrides, changes: &[SettingChange], c: f64) -> Option<SettingOverrides> {
         let mut found = best.clone();
         for &change in changes {
@@ -195,7 +196,7 @@ impl Candidates {
                     (setting, if is_whole { value.round().max(1.0) } else { value })
                 }
             };
-            // What is not set has its default: the same settings are spelt in one way.
+            // Defaults are left out, so that equal settings have the same text.
             found = match self.default_of(setting, c) == Some(value) && self.caller_settings.get(setting).is_none() {
                 true => found.without(setting),
                 false => found.with(setting, value),
@@ -205,7 +206,7 @@ impl Candidates {
         is_new.then_some(found)
     }
 
-    /// The value that a setting has where it is not set.
+    /// Returns the default value of a setting.
     fn default_of(&self, setting: Setting, c: f64) -> Option<f64> {
         let config = NgramConfig::default_for(self.are_pairs);
         let lengths = |(shortest, longest): (usize, usize)| (10 * shortest + longest) as f64;
@@ -249,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_and_outcomes_give_the_same_settings_and_none_twice() {
+    fn equal_seeds_and_outcomes_give_equal_settings_without_repeats() {
         let all = sequence(7, |n| n == 3);
         assert_eq!(all, sequence(7, |n| n == 3));
         assert_eq!(all[0], "words=2,inside-words=2-5");
         assert_eq!(all[3], "words=2,inside-words=2-6,c=8");
         assert!(all[4..].iter().all(|set| set.starts_with("words=2,") && set != "words=2"), "{all:#?}");
         let others = sequence(8, |n| n == 3);
-        // What is known comes first, whatever the seed.
+        // Listed changes come first, whatever the seed.
         let known = SPACED_NGRAMS.len() + FROM_SCRATCH.len() - 4;
         assert_eq!(all[..known], others[..known]);
         assert_ne!(all[known + 4..], others[known + 4..]);
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_suit_the_script_and_end() {
+    fn candidates_suit_the_script_and_run_out() {
         let given = SettingOverrides::default();
         let mut japanese = Candidates::new(&data("料理はおいしい"), &TrainOptions::default(), None);
         let mut all = Vec::new();
@@ -275,18 +276,18 @@ mod tests {
             all.push(found.to_string());
         }
         assert!(all[0] == "characters=5" && all.iter().all(|set| !set.contains("words")), "{all:?}");
-        // One change or two of ten: they come to an end.
+        // There are finitely many combinations of one or two of ten changes.
         assert!((9..300).contains(&all.len()), "{}", all.len());
     }
 
     #[test]
-    fn pairs_begin_with_the_default_of_single_texts() {
+    fn pairs_start_with_the_default_for_single_texts() {
         let pairs = data(&crate::pair::join("a text", "another"));
         let mut candidates = Candidates::new(&pairs, &TrainOptions::default(), None);
         let mut next = || candidates.next(&SettingOverrides::default(), 16.0).map(|(found, _)| found.to_string());
         let all: Vec<String> = std::iter::from_fn(&mut next).collect();
         assert_eq!(all[..2], ["relevance=0.5", "inside-words=2-5"]);
-        // Their own default is not tried as something new.
+        // The default for pairs is not tried again.
         assert!(all.iter().all(|set| set.split(',').all(|one| one != "relevance=0")), "{all:?}");
     }
 }

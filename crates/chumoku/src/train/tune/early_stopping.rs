@@ -1,17 +1,17 @@
-//! When a network in training is so far behind the best one that the rest of its epochs is not worth the time.
+//! Early stopping of trials whose network is far behind the best one.
 
 use crate::model_folder::LOG;
 use serde_json::Value;
 use std::path::Path;
 
-/// The accuracies of a run's evaluations, the first epoch's first, and the epoch of the best weights.
+/// The accuracies of a run's evaluations, from the first epoch on, and the epoch of the best weights.
 struct AccuracyCurve {
     accuracies: Vec<f64>,
     best: usize,
 }
 
 impl AccuracyCurve {
-    /// As the log in a folder has it; empty where there is none.
+    /// Reads the log of a run. Empty if there is none.
     fn read(folder: &Path) -> AccuracyCurve {
         let text = std::fs::read_to_string(folder.join(LOG)).unwrap_or_default();
         let mut course = AccuracyCurve { accuracies: Vec::new(), best: 0 };
@@ -24,17 +24,17 @@ impl AccuracyCurve {
         course
     }
 
-    /// The best accuracy up to an epoch.
+    /// Returns the best accuracy up to an epoch.
     fn best_until(&self, epoch: usize) -> f64 {
         self.accuracies.iter().take(epoch).copied().fold(0.0, f64::max)
     }
 }
 
-/// The first epoch, if there is one, after which a run in `folder` is behind that in `rival` by more than two standard errors
-/// of the accuracy on so many validation rows, each at its best up to then. It has half the epochs that the rival took to
-/// its best weights to come near it.
+/// Returns the first epoch after which a run in `folder` is hopelessly behind the run in `rival`. The best accuracies
+/// so far must differ by more than two standard errors. `rows` is the number of validation rows. The run has at least
+/// half the epochs of the rival's best weights to catch up.
 ///
-/// All of the run's epochs are looked at, so that one that is continued ends where it would have ended.
+/// All epochs of the run are checked, so that a resumed run stops at the same epoch.
 pub(super) fn early_stop_epoch(folder: &Path, rival: &Path, rows: usize) -> Option<usize> {
     const ERRORS: f64 = 2.0;
     let [run, rival] = [folder, rival].map(AccuracyCurve::read);
@@ -60,10 +60,10 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_are_far_behind_are_given_up_and_others_are_not() {
+    fn only_runs_that_are_far_behind_are_stopped() {
         let rival = run(&[0.5, 0.7, 0.8, 0.8, 0.79, 0.8], 4);
         let after = |accuracies: &[f64]| early_stop_epoch(run(accuracies, 1).path(), rival.path(), 400);
-        // Two standard errors at 80 % of 400 rows are four points; at first it may lag.
+        // Two standard errors at 80 % of 400 rows are four points. Early epochs may lag.
         assert_eq!(after(&[0.2, 0.67, 0.77, 0.77, 0.5, 0.5, 0.5]), None);
         assert_eq!(after(&[0.2, 0.6]), Some(2));
         assert_eq!(after(&[0.5, 0.7, 0.75, 0.9, 0.9]), Some(3));

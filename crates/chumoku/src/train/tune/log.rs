@@ -1,4 +1,4 @@
-//! `tune.jsonl`: the trials that are over, a line each, behind a line that says of what search they are.
+//! `tune.jsonl`: a header that identifies the search, then one line for each finished trial.
 
 use crate::model_folder::{EntryType, TUNE_LOG, current_path, rename, sync_folder, write_file};
 use crate::train::run_identity::RunIdentity;
@@ -18,7 +18,7 @@ struct TrialLogHeader {
 
 const FORMAT: u32 = 1;
 
-/// The trials of a search that are over.
+/// The finished trials of a search.
 pub(super) struct TrialLog {
     path: PathBuf,
     head: TrialLogHeader,
@@ -26,11 +26,11 @@ pub(super) struct TrialLog {
 }
 
 impl TrialLog {
-    /// The log of a search in `folder`, with the trials that are there already: in the folder or, if the search has come to its
-    /// end, beside the model in `out`.
+    /// Opens the log of a search in `folder`. On resume, it reads the finished trials from there, or from the folder
+    /// `out` of the model if the search has ended.
     ///
     /// # Errors
-    /// If the trials that are there are of another search, or cannot be read.
+    /// If the trials belong to another search, or cannot be read.
     pub(super) fn open(folder: &Path, out: &Path, resume: bool, identity: RunIdentity) -> Result<TrialLog> {
         let path = folder.join(TUNE_LOG);
         let head = TrialLogHeader { format: FORMAT, identity };
@@ -66,7 +66,7 @@ impl TrialLog {
         Ok(log)
     }
 
-    /// Adds a trial, which is on disk then.
+    /// Appends a trial and flushes it to disk.
     pub(super) fn add(&mut self, trial: Trial) -> Result<()> {
         self.trials.push(trial);
         let beside = self.path.with_extension("tmp");
@@ -78,7 +78,7 @@ impl TrialLog {
         self.path.parent().map_or(Ok(()), sync_folder)
     }
 
-    /// The file with so many trials.
+    /// Returns the file content for the first `trials` trials.
     pub(super) fn bytes(&self, trials: usize) -> Vec<u8> {
         let line = |value: Result<String, _>| value.expect("trials are plain data") + "\n";
         let mut text = line(serde_json::to_string(&self.head));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_are_found_again_and_only_by_the_search_that_made_them() {
+    fn trials_are_read_again_only_by_their_own_search() {
         let folder = tempfile::tempdir().unwrap();
         let (inside, out) = (folder.path().join("inside"), folder.path());
         fs::create_dir(&inside).unwrap();
@@ -129,7 +129,7 @@ mod tests {
         assert!(found(true, "one").unwrap_err().to_string().contains("line 3"));
         fs::write(&path, &text[..text.len() - 9]).unwrap();
         assert!(found(true, "one").unwrap_err().to_string().contains("line 4"));
-        // Once the search is over, it lies beside the model.
+        // After the search, the log is in the model's folder.
         fs::remove_file(&path).unwrap();
         fs::write(out.join(TUNE_LOG), log.bytes(2)).unwrap();
         assert_eq!(found(true, "one").unwrap(), 2);

@@ -1,19 +1,19 @@
-//! Settings by trial: sets of them are tried within a time, and judged by the validation rows alone.
+//! The search for settings: trials within a budget, scored on the validation rows alone.
 //!
-//! The first trial is the settings as they stand. Each later one changes the best so far ([`candidates`]) and takes its place
-//! only if the log-loss of the validation rows is clearly smaller ([`choice`]). What is judged is always the whole predictor:
-//! where only the n-gram model changes, the network that is known already answers beside it, so such a trial takes seconds.
-//! A clock decides how many trials there are, and nothing else: the same number of trials finds the same settings.
+//! The first trial uses the given settings. Each later trial changes the best settings so far ([`candidates`]). It
+//! replaces them only if the log-loss on the validation rows is significantly lower ([`loss_comparison`]). Trials score
+//! the whole ensemble. A change of the n-gram model alone reuses the network of the best trial, so such a trial takes
+//! seconds. The clock only decides the number of trials: the same number of trials finds the same settings.
 //!
-//! At the end the settings taken are trained as [`super::train`] trains them, from the checkpoint of their trial, and the test
-//! rows are read for the first time: by that model, and by that of the first trial.
+//! Finally, a model with the best settings is trained as by [`super::train`], from the checkpoint of its trial. The
+//! test rows are read only now, by this model and by that of the first trial.
 //!
 //! # Files
 //!
 //! - `candidates`: settings to try, in order
-//! - `choice`: when settings are better
+//! - `early_stopping`: early end of hopeless trials
 //! - `log`: `tune.jsonl`
-//! - `race`: early end of hopeless trials
+//! - `loss_comparison`: significance of an improvement
 //! - `search`: trials, time, resuming
 
 mod candidates;
@@ -34,22 +34,22 @@ use search::Search;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long settings are searched for.
+/// The limit of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TuneBudget {
-    /// Trials, the first being the settings as they stand.
+    /// A number of trials, including the first one with the given settings.
     Trials(u64),
-    /// Time for everything, training included, that begins with the search.
+    /// A time limit for everything, including training.
     Time(Duration),
 }
 
-/// Whether the answers on the rows that are reported on are right, with their scores.
+/// Scores on the reported rows, and whether each answer is correct.
 type ScoredAnswers = (Scores, Vec<bool>);
 
-/// [`super::train`] with settings that are searched for first.
+/// Searches for settings, then trains a classifier with them as [`super::train`] does.
 ///
 /// # Errors
-/// What `train` may end with; [`Error::Interrupted`] when stopped: finished trials are kept, and `resume` goes on from them.
+/// Those of `train`. [`Error::Interrupted`] if interrupted: finished trials are kept, and `resume` continues from them.
 pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<ClassifierOutcome> {
     training.begin(ModelKind::Classifier)?;
     check_tune(data, &training.options)?;
@@ -71,9 +71,9 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
         }
     };
     let tuned = search.tuning_report(tuned);
-    // The network's run of steps is over in the folder of its trial: it goes on from there, and ends at once.
+    // The steps of the network are finished in the folder of its trial, so resuming there ends at once.
     if search.has_unused_trials() {
-        // What stands there is the network of a trial further on.
+        // The checkpoint there belongs to a later trial.
         remove_checkpoints(&out.join(CHECKPOINTS))?;
     }
     move_run(&search.folder_of_network(), out)?;
@@ -87,10 +87,10 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
     Ok(outcome)
 }
 
-/// [`super::train_ngram_classifier`] with settings that are searched for first.
+/// Searches for settings, then trains an n-gram classifier with them as [`super::train_ngram_classifier`] does.
 ///
 /// # Errors
-/// As [`tune`].
+/// The same as for [`tune`].
 pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<NgramOutcome> {
     training.begin(ModelKind::Ngrams)?;
     check_tune(data, &training.options)?;
@@ -120,34 +120,37 @@ pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Traini
     Ok(outcome)
 }
 
-/// Refuses what settings cannot be searched for with.
+/// Checks that a search is possible.
 ///
 /// # Errors
-/// If there are no validation rows, or something is asked for that the search has no place for.
+/// If there are no validation rows, or an option cannot be combined with a search.
 pub fn check_tune(data: &TrainingData, options: &TrainOptions) -> Result<()> {
     let refused = |problem: String| Err(Error::Setting(problem));
     if data.valid.is_empty() {
         return refused(tr!(
-            "--tune: there are no validation rows to choose settings by; give a file of them with --valid, or more rows",
+            "--tune: expected validation rows to choose settings by, found none; give a file with --valid, or more \
+             rows",
             "--tune: 設定を選ぶための検証データがありません。--valid でファイルを指定するか、行を増やしてください"
         ));
     }
     if options.watch.is_some() {
         return refused(tr!(
-            "--tune: not together with --watch; tune first, then watch the settings found, given with --settings",
+            "--tune: cannot be combined with --watch; tune first, then use --watch with the settings found, given \
+             with --settings",
             "--tune: --watch とは一緒に使えません。先にチューニングし、見つかった設定を --settings で指定して記録してください"
         ));
     }
     if options.folds.is_some() {
         return refused(tr!(
-            "--tune: not together with --folds; tune first, then give the settings found to --folds with --settings",
+            "--tune: cannot be combined with --folds; tune first, then use --folds with the settings found, given \
+             with --settings",
             "--tune: --folds とは一緒に使えません。先にチューニングし、見つかった設定を --settings で --folds に渡してください"
         ));
     }
     Ok(())
 }
 
-/// Moves the checkpoints and the log of a trial's run to the model's folder.
+/// Moves the checkpoints and the log of a trial to the model's folder.
 fn move_run(trial: &Path, out: &Path) -> Result<()> {
     let [from, to] = [trial, out].map(|folder| folder.join(CHECKPOINTS));
     if EntryType::at(&from) == EntryType::Folder {

@@ -1,4 +1,4 @@
-//! Trials, one after the other, and what is known of the best settings.
+//! The trials of a search, and the best settings so far.
 
 use super::TuneBudget;
 use super::candidates::Candidates;
@@ -38,7 +38,7 @@ struct BestTrial {
     network_trial: u64,
     /// The C of the n-gram model.
     c: f64,
-    /// The halves' answers; none until they are needed, where the trial is one of an earlier run.
+    /// The predictions of both members. `None` if the trial belongs to an earlier run, until they are needed.
     ngrams: Option<LogP>,
     network: Option<LogP>,
 }
@@ -49,19 +49,19 @@ pub(super) struct Search<'a> {
     options: TrainOptions,
     folder: PathBuf,
     has_network: bool,
-    /// Of the caller.
+    /// Cancellation by the caller.
     stop: &'a AtomicBool,
-    /// How much the rows of each class count.
+    /// The class weights.
     weights: Option<Vec<f32>>,
     log: TrialLog,
-    /// Trials that have been gone through.
+    /// The number of trials processed.
     done: usize,
     best: BestTrial,
 }
 
-/// Why a trial came to no end.
+/// The reason why a trial did not finish.
 enum TrialFailure {
-    /// The time is over.
+    /// The time limit was reached.
     OutOfTime,
     Failed(Error),
 }
@@ -72,7 +72,7 @@ impl From<Error> for TrialFailure {
     }
 }
 
-/// Hands on what takes a while, and neither what is said of a run nor its steps: a trial is told in one line.
+/// Forwards progress, but no messages or steps: each trial is reported in one line.
 pub(super) fn forward_progress(event: TrainEvent<'_>, observe: &mut dyn FnMut(TrainEvent<'_>)) {
     match event {
         TrainEvent::Progress(..) => observe(event),
@@ -83,13 +83,13 @@ pub(super) fn forward_progress(event: TrainEvent<'_>, observe: &mut dyn FnMut(Tr
     }
 }
 
-/// To six digits behind the point, as the log has it.
+/// Rounds to six decimals, as in the log.
 fn rounded(x: f64) -> f64 {
     (x * 1e6).round() / 1e6
 }
 
 impl<'a> Search<'a> {
-    /// A search whose trials stand in a folder of `out`; those that are there already are gone through again if asked to.
+    /// Creates a search with its trials in a folder of `out`. With `resume`, finished trials are read from there.
     pub(super) fn new(
         data: &'a TrainingData,
         options: &TrainOptions,
@@ -100,8 +100,8 @@ impl<'a> Search<'a> {
         if !options.resume {
             remove_work_folder(&folder)?;
         }
-        // What does not change results is left out: whoever goes on may watch another text. Of a pretrained model its weights
-        // count, and not its name.
+        // Leaves out what does not change results, such as the watched text. A pretrained model counts by its weights,
+        // not by its name.
         let of_results = TrainOptions {
             resume: false,
             watch: None,
@@ -129,7 +129,7 @@ impl<'a> Search<'a> {
         Ok(Search { data, options, folder, has_network, stop, weights, log, done: 0, best })
     }
 
-    /// Tries settings until the time or the number of trials is over.
+    /// Tries settings until the limit of time or trials is reached.
     pub(super) fn run(&mut self, budget: TuneBudget, observe: &mut dyn FnMut(TrainEvent<'_>)) -> Result<()> {
         let began = Instant::now();
         let before: f64 = self.log.trials.iter().map(|trial| trial.seconds_ngrams + trial.seconds_network).sum();
@@ -174,7 +174,7 @@ impl<'a> Search<'a> {
                         }
                         Err(TrialFailure::OutOfTime) => {
                             let text = tr!(
-                                "the time does not suffice for another trial; --tune {number} gives the same",
+                                "not enough time for another trial; --tune {number} gives the same result",
                                 "次の試行には時間が足りません。--tune {number} で同じ結果が得られます"
                             );
                             observe(TrainEvent::Message(topic_label("tune"), text));
@@ -191,7 +191,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Says what is to come.
+    /// Reports the start of the search.
     fn report_start(&self, budget: TuneBudget, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let (rows, known) = (self.data.valid.len(), self.log.trials.len());
         let how_long = match budget {
@@ -202,19 +202,19 @@ impl<'a> Search<'a> {
             TuneBudget::Time(time) => tr!("for {} s", "{} 秒間", time.as_secs()),
         };
         let text = tr!(
-            "{how_long}, judged by the log-loss of {rows} validation rows; kept is what is better by more than \
-             the error, twice the error where drawn at random",
+            "{how_long}, scored by the log-loss of {rows} validation rows; settings are kept if they gain more than \
+             the standard error (twice that for random settings)",
             "{how_long}。検証データ {rows} 行の対数損失で比べ、標準誤差（無作為な設定ではその 2 倍）より大きく改善したものを採用します"
         );
         observe(TrainEvent::Message(topic_label("tune"), text));
         if known > 0 {
             let trials = format_count(known as u64, "trial");
-            let text = tr!("{trials} known already", "{known} 回の試行は済んでいます");
+            let text = tr!("{trials} already finished", "{known} 回の試行は済んでいます");
             observe(TrainEvent::Message(topic_label("note"), text));
         }
     }
 
-    /// Tells of a trial.
+    /// Reports a trial.
     fn report_trial(&self, trial: &Trial, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         const ROOM: usize = 68;
         let Trial { trial: number, log_loss, given_up, accuracy, gain, standard_error, kept, changed, .. } = trial;
@@ -226,16 +226,14 @@ impl<'a> Search<'a> {
             Some(loss) => format!("{number:>3} {loss:>9.4} {:>6.1} %", 100.0 * accuracy),
             None if given_up.is_some() => {
                 let epoch = given_up.unwrap_or_default();
-                let text = tr!(
-                    "given up after epoch {epoch}: too far behind",
-                    "エポック {epoch} で打ち切り（差が大きいため）"
-                );
+                let text =
+                    tr!("stopped after epoch {epoch}: too far behind", "エポック {epoch} で打ち切り（差が大きいため）");
                 format!("{number:>3}  {text}")
             }
             None => format!(
                 "{number:>3}  {}",
                 tr!(
-                    "failed: settings that do not fit each other, or numbers that grew too large",
+                    "failed: the settings do not fit each other, or values grew too large",
                     "失敗: 設定の組み合わせが合わないか、数値が大きくなりすぎました"
                 )
             ),
@@ -256,50 +254,50 @@ impl<'a> Search<'a> {
         Error::Output {
             path: self.folder.clone(),
             problem: tr!(
-                "the trials there are of another search; start over with --force",
+                "the trials in the folder belong to another search; start over with --force",
                 "別の探索の試行が入っています。--force で最初からやり直してください"
             ),
         }
     }
 
-    /// The options with these settings.
+    /// Returns the options with these settings.
     fn with(&self, set: &SettingOverrides, resume: bool) -> TrainOptions {
         TrainOptions { set: set.clone(), resume, folds: None, crew: None, ..self.options.clone() }
     }
 
-    /// The options that the search ends with.
+    /// Returns the options with the best settings.
     pub(super) fn options(&self) -> TrainOptions {
         self.with(&self.best.set, true)
     }
 
-    /// Those that it began with.
+    /// Returns the options with the initial settings.
     pub(super) fn first_options(&self) -> TrainOptions {
         self.with(&self.options.set, true)
     }
 
-    /// Whether no settings were better than those that it began with.
+    /// Returns `true` if no settings were better than the initial ones.
     pub(super) fn is_unchanged(&self) -> bool {
         self.best.set == self.options.set
     }
 
-    /// Whether fewer trials were asked for than are known.
+    /// Returns `true` if fewer trials were requested than are finished.
     pub(super) fn has_unused_trials(&self) -> bool {
         self.done < self.log.trials.len()
     }
 
-    /// The folder of a trial's run, made if need be.
+    /// Returns the folder of a trial's run, which is created if it does not exist.
     pub(super) fn folder_of(&self, trial: u64) -> Result<PathBuf> {
         let folder = self.folder.join(format!("trial-{trial:04}"));
         fs::create_dir_all(&folder).map_err(Error::write("creating", &folder))?;
         Ok(folder)
     }
 
-    /// The folder of the run of the best network.
+    /// Returns the folder of the run of the best network.
     pub(super) fn folder_of_network(&self) -> PathBuf {
         self.folder.join(format!("trial-{:04}", self.best.network_trial))
     }
 
-    /// What is told of the search, with the answers of the settings that it began with, if others were taken.
+    /// Returns the report of the search. `defaults` are the answers with the initial settings, if others are better.
     pub(super) fn tuning_report(&self, defaults: Option<super::ScoredAnswers>) -> TuningReport {
         TuningReport {
             trials: self.log.trials[..self.done].to_vec(),
@@ -310,15 +308,15 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Seconds that are needed once the search is over: the n-gram model is trained twice for each of the two models that the
-    /// test rows are read with.
+    /// Estimates the seconds needed after the search. The n-gram model is trained twice for each of the two models that
+    /// read the test rows.
     fn seconds_after_search(&self, plan: Option<&Plan>) -> f64 {
         let Some(first) = self.log.trials.first() else { return 0.0 };
         let epochs = plan.map_or(1, |plan| plan.settings.epochs.max(1)) as f64;
         4.0 * first.seconds_ngrams + first.seconds_network / epochs
     }
 
-    /// Goes on from a trial, whose halves' answers may be known.
+    /// Processes a finished trial. `halves` are the predictions of both members, if known.
     fn accept_trial(&mut self, trial: &Trial, set: &SettingOverrides, halves: Option<[LogP; 2]>) -> Result<()> {
         self.done += 1;
         let changed = trial.trial == 0 || set.for_member(false) != self.best.set.for_member(false);
@@ -328,7 +326,7 @@ impl<'a> Search<'a> {
             let [ngrams, network] = halves.map_or([None, None], |halves| halves.map(Some));
             self.best = BestTrial { set: set.clone(), network_trial, c: trial.c, ngrams, network };
         }
-        // The runs of two trials are needed again: of the first, and of the best.
+        // Keeps the runs of the first and of the best trial.
         let useless = if trial.kept { old } else { trial.trial };
         if changed && useless > 0 && useless != self.best.network_trial {
             remove_work_folder(&self.folder.join(format!("trial-{useless:04}")))?;
@@ -336,7 +334,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Tries settings, drawn or of the list, in the time that is `left`.
+    /// Runs a trial within the time `left`. `is_drawn` is true for random settings.
     fn run_trial(
         &mut self,
         (set, is_drawn): (&SettingOverrides, bool),
@@ -354,7 +352,7 @@ impl<'a> Search<'a> {
         let mut expected = if other_ngrams { known.iter().sum::<f64>() / known.len().max(1) as f64 } else { 0.0 };
         let (prepared, fits) = match other_network.then(|| self.prepare(set)) {
             Some(Ok(prepared)) => (Some(prepared), true),
-            // Settings that are fine by themselves may not fit each other: heads and a width, say.
+            // Valid settings may not fit each other, such as heads and width.
             Some(Err(Error::Setting(_) | Error::Nn(_))) if !is_first => (None, false),
             Some(Err(error)) => return Err(error.into()),
             None => (None, true),
@@ -386,7 +384,7 @@ impl<'a> Search<'a> {
             let text = tr!("{number}: {changed}  {detail}", "{number}: {changed}  {detail}");
             observe(TrainEvent::Progress(topic_label("trial"), text));
         };
-        // What was stopped is late unless the caller stopped it.
+        // A stopped trial is out of time, unless the caller stopped it.
         let ended = |error: Error| match error.is_interrupted() && !stop.load(Ordering::Relaxed) {
             true => TrialFailure::OutOfTime,
             false => TrialFailure::Failed(error),
@@ -439,7 +437,7 @@ impl<'a> Search<'a> {
                 };
                 trial.seconds_network = rounded(start.elapsed().as_secs_f64());
                 match found {
-                    // Steps that are too large for these data are no fault of the search.
+                    // Too large steps make a trial fail, not the search.
                     Err(Error::NotFinite(_)) if !is_first => return Ok((trial, None)),
                     Err(error) if error.is_interrupted() && given_up().is_some() => {
                         trial.given_up = given_up().map(|epoch| epoch as u64);
@@ -476,7 +474,7 @@ impl<'a> Search<'a> {
         Ok((trial, Some([ngrams, network])))
     }
 
-    /// Makes sure that the answers of the best settings are known.
+    /// Loads the predictions of the best settings.
     fn load_best_predictions(&mut self, observe: &mut dyn FnMut(TrainEvent<'_>)) -> Result<()> {
         if self.done == 0 {
             return Ok(());
@@ -486,7 +484,7 @@ impl<'a> Search<'a> {
             self.best.ngrams = Some(self.ngrams(&self.best.set, self.stop, &mut quiet)?.0);
         }
         if self.best.network.is_none() && self.has_network {
-            // The steps were all taken in the trial, whose checkpoint is there.
+            // The checkpoint of the trial has all steps.
             let prepared = self.prepare(&self.best.set)?;
             let folder = self.folder_of(self.best.network_trial)?;
             let found = self.network(&prepared, &self.best.set, (&folder, self.stop), &mut quiet)?;
@@ -495,7 +493,7 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The n-gram model of these settings: its answers, and its C.
+    /// Fits the n-gram model with these settings. Returns its predictions and its C.
     fn ngrams(
         &self,
         set: &SettingOverrides,
@@ -515,7 +513,7 @@ impl<'a> Search<'a> {
         Ok((network, model))
     }
 
-    /// Trains the network of these settings in a folder, or goes on with it there: its answers.
+    /// Trains or resumes the network with these settings in a folder. Returns its predictions.
     fn network(
         &self,
         (network, model): &(ClassifierNetwork, Classifier),
@@ -537,8 +535,8 @@ impl<'a> Search<'a> {
         Ok(logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect())
     }
 
-    /// The weighted loss of each validation row, and the share of rows that are right. It joins the halves, or takes the
-    /// n-grams alone.
+    /// Returns the weighted loss of each validation row, and the accuracy. Predictions are those of both members, or of
+    /// the n-grams alone.
     fn losses(&self, network: &[Vec<f32>], ngrams: &[Vec<f32>]) -> (Vec<f64>, f64) {
         let labels = &self.data.valid.labels;
         let (first, second) = if self.has_network { (network, Some(ngrams)) } else { (ngrams, None) };
@@ -557,7 +555,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// SHA-256 of the files of weights in a folder.
+/// The SHA-256 of the weight files in a folder.
 fn sha256_of_weights(folder: &Path) -> Result<String> {
     let reading = || Error::io("reading", folder);
     let entries = fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).map_err(reading())?;
@@ -580,7 +578,7 @@ fn sha256_of_weights(folder: &Path) -> Result<String> {
     Ok(crate::checksum::hex(hash.finalize()))
 }
 
-/// Multiply–adds of all epochs of a network, about.
+/// Estimates the multiply–adds of all epochs of a network.
 fn work_of(network: &ClassifierNetwork) -> f64 {
     let most = network.plan.max_tokens();
     let of_row = |row: &Vec<u32>| network.plan.model.multiply_adds(1.0 + row.len().min(most) as f64);

@@ -1,4 +1,4 @@
-//! Checks samples of an answer against double precision, few enough to be quick at any length.
+//! Checks samples of a result against double precision, few enough to be quick at any length.
 
 use super::{BenchGradients, BenchResults, BenchShape, nan_array};
 use crate::commands::bench::deviation::Deviation;
@@ -7,10 +7,10 @@ use chumoku_kernels::reference::attention_keys;
 use chumoku_kernels::{Attention, BackwardInputs, Element, Heads, HeadsMut, Philox, Precision, reference};
 use rayon::prelude::*;
 
-/// Multiplications that checking rows of the output may take.
+/// Maximum number of multiplications to check rows of the output.
 const MAX_MULTIPLICATIONS: usize = 1 << 28;
 
-/// Checks sampled rows of the output and, with a backward pass, of the gradients. The worst of them counts.
+/// Checks sampled rows of the output and, with a backward pass, of the gradients. Returns the worst deviation.
 pub(super) fn check_samples<T>(p: &BenchShape, inputs: [&[T]; 3], results: &BenchResults<T>) -> Result<Deviation>
 where
     T: Element<Sum = f32>,
@@ -31,7 +31,7 @@ where
     Ok([of_queries, of_keys, of_values].into_iter().fold(of_output, Deviation::worse))
 }
 
-/// The deviation of these rows, each of a sequence, a head and a place.
+/// Returns the deviation of these rows, each given by sequence, head and position.
 fn deviation<T: Element>(
     rows: &[[usize; 3]],
     found: Heads<'_, T>,
@@ -41,8 +41,8 @@ fn deviation<T: Element>(
     rows.par_iter().map(of_row).reduce(Deviation::default, Deviation::merge)
 }
 
-/// Checks the gradients of sampled keys and values of one head. Each sums over all queries, so it takes their
-/// log-sum-exp and outputs from a forward pass of that head in f32, at the highest precision.
+/// Checks the gradients of sampled keys and values of one head. Each sums over all queries, so their log-sum-exp and
+/// outputs come from a forward pass of that head in f32, at the highest precision.
 fn key_gradients<T: Element<Sum = f32>>(
     p: &BenchShape,
     inputs: [&[T]; 3],
@@ -50,7 +50,7 @@ fn key_gradients<T: Element<Sum = f32>>(
 ) -> Result<[Deviation; 2]> {
     let group = p.heads / p.kv_heads;
     let one = BenchShape { batch: 1, heads: group, kv_heads: 1, ..*p };
-    // The last of all heads of keys, and the queries that read it.
+    // The last head of keys, and the queries that read it.
     let last = |numbers: &[T], shape: [usize; 4]| -> Vec<f32> {
         let count: usize = shape.iter().product();
         numbers[numbers.len() - count..].iter().map(|x| x.to_f64() as f32).collect()
@@ -85,7 +85,8 @@ fn key_gradients<T: Element<Sum = f32>>(
     Ok(sample(32).map(|random| of_key(random(p.keys))).reduce(Default::default, sum))
 }
 
-/// So many draws of indices below what is asked for; of the first draw each is the largest.
+/// Draws `count` times. Each draw is a function that returns random indices below its argument; the first draw returns
+/// the largest index.
 fn sample(count: usize) -> impl ParallelIterator<Item = impl Fn(usize) -> usize> {
     (0..count as u64).into_par_iter().map(|draw| {
         let random = Philox::new(2, draw);

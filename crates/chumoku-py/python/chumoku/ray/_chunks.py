@@ -1,7 +1,8 @@
-"""A file as ``chumoku predict`` reads it, in parts that actors answer as it writes them.
+"""Reads a file as ``chumoku predict`` does, in chunks that actors answer and write.
 
-One task reads the file, from its beginning to its end, as the command reads it; each part of its rows becomes a row of a dataset. If
-that task is lost it reads again, and Ray takes what it had not yet. The parts come back in order, and are the command's output.
+One task reads the file from beginning to end, as the command does. Each chunk of its rows becomes a row of a dataset.
+If that task is lost it reads again, and Ray skips the chunks that it already has. The chunks come back in order, and
+together form the command's output.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ._data import pool
 
 
 class Written(NamedTuple):
-    """What became of a part, or of the end behind all parts."""
+    """The result of a chunk, or of the end marker after all chunks."""
 
     at: int
     """Which part it is, from 0."""
@@ -53,18 +54,18 @@ _WRITTEN = pa.schema(
 
 
 class Parts(Datasource):
-    """The file of a command line, in parts of so many rows."""
+    """The file of a command line, in chunks of a number of rows."""
 
     def __init__(self, command: list[str], folder: str, rows: int) -> None:
         super().__init__()
         self._command, self._folder, self._rows = command, folder, rows
 
     def estimate_inmemory_data_size(self) -> int | None:
-        """Not known: the file is read as a stream."""
+        """Unknown: the file is read as a stream."""
         return None
 
     def get_read_tasks(self, parallelism: int, *more: Any, **named: Any) -> list[ReadTask]:
-        """One task, for a file is read from its beginning on."""
+        """One task, since a file is read from its beginning."""
         command, folder, rows = self._command, self._folder, self._rows
         metadata = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
         return [ReadTask(lambda: _read(command, folder, rows), metadata)]
@@ -74,7 +75,7 @@ def _read(command: list[str], folder: str, rows: int) -> Iterator[pa.Table]:
     at = 0
     failed, is_usage, skipped = None, False, None
     try:
-        with _in(folder):
+        with _working_directory(folder):
             reader = _chumoku.RowReader.open(command)
         while (part := reader.part(rows)) is not None:
             yield _table(_PART, at, part, None, False, None)
@@ -86,15 +87,15 @@ def _read(command: list[str], folder: str, rows: int) -> Iterator[pa.Table]:
 
 
 class Writer:
-    """An actor that has read the model, and writes what the command would."""
+    """An actor that has loaded the model and writes the command's output."""
 
     def __init__(self, command: list[str], folder: str, cpus: int) -> None:
         _chumoku.set_num_threads(cpus)
-        with _in(folder):
+        with _working_directory(folder):
             self._rows = _chumoku.RowAnswerer.load(command, False)
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        """A part, written."""
+        """Answers and writes a chunk."""
         (given,) = table.to_pylist()
         at, part, failed, is_usage, skipped = (given[name] for name in _PART.names)
         content, rows, unanswered, reason = None, 0, 0, None
@@ -107,17 +108,17 @@ class Writer:
 
 
 def written(command: list[str], *, workers: int | None, cpus: int, rows: int) -> Iterator[Written]:
-    """What becomes of each part of a command line's file, in order, and behind them of the end."""
+    """Yields the result of each chunk of a command line's file in order, then that of the end marker."""
     context = ray.data.DataContext.get_current().copy()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    # A part is a block of its own, however small: who answers parts is not to wait for many of them.
+    # A chunk is a block of its own, however small, so that writing need not wait for many of them.
     context.target_max_block_size = 1
     context.target_min_block_size = 1
     folder = os.getcwd()
     with ray.data.DataContext.current(context):
-        # A task that asked for as much as the actors do would be done by one of them, together with all their work; and one that
-        # asked for anything would wait for ever where actors have all the cores.
+        # With the same resource request as the actors, Ray would fuse the reading task with them, and do all work in
+        # one process. With any CPU request, it would wait forever if the actors have all the cores.
         parts = ray.data.read_datasource(Parts(command, folder, rows), num_cpus=0, override_num_blocks=1)
         arguments = {"command": command, "folder": folder, "cpus": cpus}
         answered = parts.map_batches(Writer, batch_size=1, batch_format="pyarrow", fn_constructor_kwargs=arguments, **pool(workers, cpus))
@@ -132,8 +133,8 @@ def written(command: list[str], *, workers: int | None, cpus: int, rows: int) ->
 
 
 @contextlib.contextmanager
-def _in(folder: str) -> Iterator[None]:
-    """Names of files are those that somebody typed, where they typed them."""
+def _working_directory(folder: str) -> Iterator[None]:
+    """File names are relative to the user's working directory."""
     before = os.getcwd()
     if os.path.isdir(folder):
         os.chdir(folder)

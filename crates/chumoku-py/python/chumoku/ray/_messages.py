@@ -1,4 +1,4 @@
-"""What is said to people: in English or Japanese, and of a command line what is Ray's."""
+"""User messages in English or Japanese, and Ray's flags of a command line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 from typing import Callable, Sequence
 
 Pick = Callable[[str, str], str]
-"""Of what is said in English and in Japanese, the one to say."""
+"""Chooses between the English and the Japanese text."""
 
 
-class Wrong(Exception):
-    """A use that cannot work."""
+class UsageError(Exception):
+    """A usage error."""
 
 
 def english(en: str, ja: str) -> str:
@@ -22,7 +22,7 @@ def japanese(en: str, ja: str) -> str:
 
 
 def pick_of(arguments: Sequence[str]) -> Pick:
-    """The language of a command line, as the command chooses it."""
+    """Returns the language of a command line, chosen as in the command."""
     for at, argument in enumerate(arguments):
         value = argument[len("--lang=") :] if argument.startswith("--lang=") else None
         if argument == "--lang" and at + 1 < len(arguments):
@@ -34,7 +34,7 @@ def pick_of(arguments: Sequence[str]) -> Pick:
 
 
 def own_flags(arguments: Sequence[str], names: Sequence[str], pick: Pick) -> tuple[dict[str, str], list[str]]:
-    """The flags that are Ray's, and what is left."""
+    """Splits Ray's own flags from the remaining arguments."""
     own: dict[str, str] = {}
     rest: list[str] = []
     left = iter(arguments)
@@ -49,16 +49,16 @@ def own_flags(arguments: Sequence[str], names: Sequence[str], pick: Pick) -> tup
         if not equals:
             value = next(left, "")
         if not value:
-            raise Wrong(pick(f"{name}: expected a value", f"{name} に値がありません"))
+            raise UsageError(pick(f"{name}: expected a value", f"{name} に値がありません"))
         own[name] = value
     return own, rest
 
 
-def whole(name: str, own: dict[str, str], pick: Pick) -> int | None:
-    """The whole number that a flag has, from 1 on."""
+def whole_number(name: str, own: dict[str, str], pick: Pick) -> int | None:
+    """Returns the value of a flag: a whole number of at least 1."""
     text = own.get(name)
     if text is None:
         return None
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1_000_000):
-        raise Wrong(pick(f"{name}: expected a whole number from 1 on, found {text}", f"{name}: 1 以上の整数が必要ですが、{text} です"))
+        raise UsageError(pick(f"{name}: expected a whole number from 1, found {text}", f"{name}: 1 以上の整数が必要ですが、{text} です"))
     return int(text)
