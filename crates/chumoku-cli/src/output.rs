@@ -54,13 +54,13 @@ impl From<PathBuf> for OutputPath {
 }
 
 /// Parses an [`OutputPath`].
-type Parser = TryMapValueParser<PathBufValueParser, fn(PathBuf) -> Result<OutputPath, String>>;
+type OutputPathParser = TryMapValueParser<PathBufValueParser, fn(PathBuf) -> Result<OutputPath, String>>;
 
 impl ValueParserFactory for OutputPath {
-    type Parser = Parser;
+    type Parser = OutputPathParser;
 
     /// Accepts a file name, and refuses `-`.
-    fn value_parser() -> Parser {
+    fn value_parser() -> OutputPathParser {
         PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
             true => Err(tr!(
                 "expected the name of a file, not standard output; ./- is a file of that name",

@@ -5,7 +5,7 @@ use chumoku::Lang;
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Metric, Settings, TrainEvent};
+use chumoku::train::{Metric, TrainEvent, TrainSettings};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -156,7 +156,7 @@ impl TrainProgress {
 }
 
 /// Describes the planned run; `time` is the expected duration of the whole command.
-fn describe_plan(settings: &Settings, steps: u64, time: Duration, bytes: usize) -> String {
+fn describe_plan(settings: &TrainSettings, steps: u64, time: Duration, bytes: usize) -> String {
     // Early stopping makes epochs and time upper limits.
     let may_stop = settings.patience < settings.epochs;
     let (epochs, patience) = (settings.epochs as usize, settings.patience as usize);
@@ -195,7 +195,7 @@ pub(crate) struct RowProgress {
     bar: Option<ProgressBar>,
     is_silent: bool,
     start: Instant,
-    told: Duration,
+    last_report: Duration,
     rows: usize,
 }
 
@@ -205,7 +205,7 @@ const QUIET_TIME: Duration = Duration::from_secs(2);
 impl RowProgress {
     pub(crate) fn new() -> Self {
         let is_silent = stderr().is_terminal() && std::io::stdout().is_terminal();
-        RowProgress { bar: None, is_silent, start: Instant::now(), told: Duration::ZERO, rows: 0 }
+        RowProgress { bar: None, is_silent, start: Instant::now(), last_report: Duration::ZERO, rows: 0 }
     }
 
     /// Counts rows that have been answered.
@@ -216,7 +216,7 @@ impl RowProgress {
             let bar = self.bar.get_or_insert_with(ProgressBar::new_spinner);
             bar.set_message(rows_done(self.rows, elapsed));
             bar.tick();
-        } else if !self.is_silent && is_due(&mut self.told, elapsed) {
+        } else if !self.is_silent && is_due(&mut self.last_report, elapsed) {
             print_status(["rows", "進捗"], &rows_done(self.rows, elapsed));
         }
     }

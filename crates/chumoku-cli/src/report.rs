@@ -151,7 +151,7 @@ pub(crate) fn class_report(scores: &Scores, all: &str) -> String {
     if scores.classes.len() <= MAX_CONFUSION_CLASSES {
         out += &confusion_matrix(scores);
     }
-    if let Some(sureness) = scores.sureness {
+    if let Some(sureness) = scores.confidence {
         let [error, roc, recall] =
             [sureness.calibration_error, sureness.roc_area, sureness.precision_recall_area].map(percent);
         out += &tr!(
@@ -451,11 +451,11 @@ pub(crate) fn paragraph(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku::train::Judged;
+    use chumoku::train::PredictedRows;
 
     fn scored(truth: &[u32], predicted: &[u32], labels: &[&str]) -> Scores {
         let labels: Vec<String> = labels.iter().map(|label| (*label).to_owned()).collect();
-        Scores::of(&Judged { truth, predicted, texts: &[] }, &labels, None, 1)
+        Scores::of(&PredictedRows { truth, predicted, texts: &[] }, &labels, None, 1)
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! that every key counts: results differ from the formula only by rounding errors, within the limits below.
 //!
 //! ```
-//! use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, Saved};
+//! use chumoku_kernels::{Attention, Causal, Gradients, Heads, HeadsMut, BackwardInputs};
 //!
 //! // Arrays are (batch, heads, length, width): here one query and two keys, all of width 1.
 //! let (one, two) = ([1, 1, 1, 1], [1, 1, 2, 1]);
@@ -37,7 +37,7 @@
 //!
 //! // The gradient of a value is its weight.
 //! let (mut d_query, mut d_key, mut d_value) = ([0.0], [0.0; 2], [0.0; 2]);
-//! let saved = Saved {
+//! let saved = BackwardInputs {
 //!     output: Heads::bhld(&output, one)?,
 //!     log_sum_exp: &log_sum_exp,
 //!     d_output: Heads::bhld(&[1.0], one)?,
@@ -129,7 +129,7 @@
 //! # The matrix product
 //!
 //! ```
-//! use chumoku_kernels::{MatMut, MatRef, Precision, Start, gemm};
+//! use chumoku_kernels::{MatMut, MatRef, Precision, OutputInit, gemm};
 //!
 //! let a = [1.0f32, 2.0, 3.0, 4.0];
 //! let x = [1.0f32, 0.5];
@@ -137,7 +137,7 @@
 //! gemm(
 //!     MatRef::new(&a, 2, 2)?,
 //!     MatRef::new(&x, 2, 1)?,
-//!     Start::Zero,
+//!     OutputInit::Zero,
 //!     MatMut::new(&mut y, 2, 1)?,
 //!     Precision::Highest,
 //! )?;

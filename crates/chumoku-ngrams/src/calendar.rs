@@ -89,7 +89,7 @@ pub struct Era {
     /// The letter that abbreviates it, such as R.
     pub letter: char,
     /// The year of the common era in which it began.
-    begin: i64,
+    first_year: i64,
     /// The first date of the era.
     pub first: Date,
     /// The last date of the era.
@@ -98,12 +98,12 @@ pub struct Era {
 
 impl Era {
     const fn new(name: &'static str, letter: char, begin: i64, first: Date, last: Date) -> Self {
-        Era { name, letter, begin, first, last }
+        Era { name, letter, first_year: begin, first, last }
     }
 
     /// Returns the year of the era that a date is in, from 1.
     pub fn year(&self, date: Date) -> i64 {
-        date.year - self.begin + 1
+        date.year - self.first_year + 1
     }
 
     /// Returns the number of its years, including partial ones.

@@ -20,10 +20,10 @@ use std::ops::Range;
 /// A sparse matrix by columns.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnMatrix {
-    stored: ColumnStorage,
+    storage: ColumnStorage,
     num_rows: usize,
     /// Ranges of columns or, for packed storage, of column groups.
-    pieces: Vec<Range<usize>>,
+    chunks: Vec<Range<usize>>,
 }
 
 /// The storage of the columns.
@@ -148,7 +148,7 @@ impl ColumnMatrix {
         }
         pieces_of_parts[piece + 1..].fill(count..count);
         pieces_of_parts[pieces - 1].end = count + 1;
-        ColumnMatrix { stored: ColumnStorage::Packed(packed), num_rows, pieces: pieces_of_parts }
+        ColumnMatrix { storage: ColumnStorage::Packed(packed), num_rows, chunks: pieces_of_parts }
     }
 
     /// Builds columns from compressed sparse arrays.
@@ -171,7 +171,7 @@ impl ColumnMatrix {
             _ => starts.partition_point(|&start| start < values / count * piece).min(columns),
         };
         let pieces = (0..count).map(|piece| border(piece)..border(piece + 1)).collect();
-        ColumnMatrix { stored: ColumnStorage::Plain(plain), num_rows, pieces }
+        ColumnMatrix { storage: ColumnStorage::Plain(plain), num_rows, chunks: pieces }
     }
 
     pub(crate) fn num_rows(&self) -> usize {
@@ -180,7 +180,7 @@ impl ColumnMatrix {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        match &self.stored {
+        match &self.storage {
             ColumnStorage::Plain(plain) => plain.len(),
             ColumnStorage::Packed(packed) => (0..=packed.parts.len()).map(|part| packed.part_len(part)).sum(),
         }
@@ -189,12 +189,12 @@ impl ColumnMatrix {
     /// Returns true if the columns are packed.
     #[cfg(test)]
     pub(crate) fn is_packed(&self) -> bool {
-        matches!(self.stored, ColumnStorage::Packed(_))
+        matches!(self.storage, ColumnStorage::Packed(_))
     }
 
     /// Calls `each` with each column of a chunk.
     fn for_each(&self, piece: Range<usize>, mut each: impl FnMut(&[u32], &[f32])) {
-        match &self.stored {
+        match &self.storage {
             ColumnStorage::Plain(plain) => piece.map(|j| plain.column(j)).for_each(|(rows, values)| each(rows, values)),
             ColumnStorage::Packed(packed) => piece.for_each(|part| packed.for_each(part, &mut each)),
         }
@@ -213,7 +213,7 @@ impl ColumnMatrix {
     }
 
     fn gram_panels<const LANES: usize>(&self, a: &[f32], width: usize, out: &mut [f32], work: &mut Vec<Vec<f32>>) {
-        work.resize_with(self.pieces.len(), Vec::new);
+        work.resize_with(self.chunks.len(), Vec::new);
         let mut panel = Vec::new();
         for first in (0..width).step_by(LANES) {
             // Wide matrices are processed as panels of a few columns, packed to stay in the cache.
@@ -230,7 +230,7 @@ impl ColumnMatrix {
                 let sums = &mut sums[0];
                 sums.clear();
                 sums.resize(self.num_rows * LANES, 0.0);
-                self.add_gram(self.pieces[piece].clone(), a, sums.as_chunks_mut::<LANES>().0);
+                self.add_gram(self.chunks[piece].clone(), a, sums.as_chunks_mut::<LANES>().0);
             });
             parallel::for_each_chunk(out, ROW_BLOCK * width, |block, out| {
                 for (row, out) in out.chunks_exact_mut(width).enumerate() {
@@ -271,7 +271,7 @@ impl ColumnMatrix {
                 weights.iter_mut().zip(a).for_each(|(weight, a)| *weight += value * a);
             }
         };
-        match &self.stored {
+        match &self.storage {
             ColumnStorage::Plain(plain) => {
                 let mut weights = vec![0.0; plain.len() * outputs];
                 parallel::for_each_chunk(&mut weights, COLUMN_BLOCK * outputs, |block, weights| {

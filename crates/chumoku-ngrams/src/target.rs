@@ -9,7 +9,7 @@ pub trait NgramTarget: Clone + Send + Sync {
     /// True for multi-label targets: each label has its own probability, `1 / (1 + e⁻ᶻ)`.
     const IS_SET: bool;
     /// Returns the class or label ids.
-    fn numbers(&self) -> &[u32];
+    fn label_ids(&self) -> &[u32];
     /// Returns the numeric target if labels are thresholds that a number exceeds.
     fn regression_value(&self) -> Option<f64> {
         None
@@ -19,7 +19,7 @@ pub trait NgramTarget: Clone + Send + Sync {
 impl NgramTarget for u32 {
     const IS_SET: bool = false;
 
-    fn numbers(&self) -> &[u32] {
+    fn label_ids(&self) -> &[u32] {
         slice::from_ref(self)
     }
 }
@@ -27,14 +27,14 @@ impl NgramTarget for u32 {
 impl NgramTarget for Vec<u32> {
     const IS_SET: bool = true;
 
-    fn numbers(&self) -> &[u32] {
+    fn label_ids(&self) -> &[u32] {
         self
     }
 }
 
 /// Returns the ids of each target. Code that takes ids is compiled once for all target types.
 pub fn label_ids_of<A: NgramTarget>(answers: &[A]) -> Vec<&[u32]> {
-    answers.iter().map(A::numbers).collect()
+    answers.iter().map(A::label_ids).collect()
 }
 
 /// Returns the number of outputs of a linear model. Two classes share a single output.
@@ -58,8 +58,8 @@ fn softplus(z: f64) -> f64 {
 }
 
 /// Converts scores into probabilities: softmax over classes, or a sigmoid per label.
-pub(crate) fn probabilities(scores: &mut [f32], is_set: bool) {
-    if !is_set {
+pub(crate) fn probabilities(scores: &mut [f32], is_multi_label: bool) {
+    if !is_multi_label {
         return softmax(scores);
     }
     scores.iter_mut().for_each(|z| *z = 1.0 / (1.0 + (-*z).exp()));

@@ -74,7 +74,11 @@ impl NgramModel {
     ///
     /// [`NgramError::Setting`] or [`NgramError::Tensor`] if lengths contradict each other, hashes are not strictly
     /// ascending, or a number is not finite.
-    pub fn from_tensors(scheme: NgramScheme, tensors: NgramTensors<'_>, is_set: bool) -> Result<Self, NgramError> {
+    pub fn from_tensors(
+        scheme: NgramScheme,
+        tensors: NgramTensors<'_>,
+        is_multi_label: bool,
+    ) -> Result<Self, NgramError> {
         scheme.check()?;
         let classes = tensors.prior.len();
         let features = tensors.hashes.len();
@@ -88,7 +92,7 @@ impl NgramModel {
                 features.to_string(),
             ));
         }
-        let outputs = num_outputs(classes, is_set);
+        let outputs = num_outputs(classes, is_multi_label);
         let weights = features.checked_mul(outputs);
         check_length("idf", &tensors.idf, Some(features))?;
         check_length("weights", &tensors.weights, weights)?;
@@ -125,7 +129,7 @@ impl NgramModel {
             vocabulary: Vocabulary::new(hashes, tensors.idf.into_owned()),
             weights,
             prior: tensors.prior.into_owned(),
-            is_multi_label: is_set,
+            is_multi_label,
             report: None,
         })
     }

@@ -116,9 +116,9 @@ impl NgramModel {
             column_features: feature_columns::num_features(&scheme.columns),
         };
         let known = warm_start.texts.filter(|(known, _)| *known == scheme).map(|(_, counted)| counted);
-        let NgramCounts { mut texts, parts, is_whole } = match known {
+        let NgramCounts { mut texts, parts, has_all_ngrams: is_whole } = match known {
             Some(texts) => {
-                NgramCounts { parts: count_ngrams(&texts, choice.min_document_frequency), texts, is_whole: true }
+                NgramCounts { parts: count_ngrams(&texts, choice.min_document_frequency), texts, has_all_ngrams: true }
             }
             None => NgramCounts::count(data.texts, &scheme, choice.min_document_frequency, (&is_cancelled, &reading)),
         };
@@ -189,7 +189,7 @@ struct NgramCounts {
     texts: CountedTexts,
     /// The columns of n-grams that occur in enough texts.
     parts: Vec<ColumnGroup>,
-    is_whole: bool,
+    has_all_ngrams: bool,
 }
 
 impl NgramCounts {
@@ -209,7 +209,7 @@ impl NgramCounts {
         let mut first = read(slices.next().map_or_else(HashSlice::default, |(_, slice)| slice), 0);
         let mut parts = count_ngrams(&first, at_least);
         if bits == 0 {
-            return NgramCounts { texts: first, parts, is_whole: true };
+            return NgramCounts { texts: first, parts, has_all_ngrams: true };
         }
         first.drop_ngrams();
         for (done, slice) in slices {
@@ -217,7 +217,7 @@ impl NgramCounts {
                 parts.extend(count_ngrams(&read(slice, done), at_least));
             }
         }
-        NgramCounts { texts: first, parts, is_whole: false }
+        NgramCounts { texts: first, parts, has_all_ngrams: false }
     }
 }
 

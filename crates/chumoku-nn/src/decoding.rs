@@ -68,7 +68,7 @@ pub enum CandidateFate {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BeamCandidate {
     /// The parent hypothesis, as an index into the source's hypotheses of the previous step.
-    pub hypothesis: usize,
+    pub parent: usize,
     /// The token that continues it.
     pub token: u32,
     /// ln p of the token, given the parent.
@@ -173,7 +173,7 @@ impl BeamSearch {
                     }
                     let sum = log_probability;
                     considered.push(BeamCandidate {
-                        hypothesis: row,
+                        parent: row,
                         token,
                         log_probability: own,
                         total_log_probability: sum,
@@ -391,7 +391,7 @@ mod tests {
                 assert!(considered.iter().filter(|one| one.fate == CandidateFate::Followed).count() <= 2);
                 let mut next = Vec::new();
                 for one in considered {
-                    let before: &Vec<u32> = &live[one.hypothesis];
+                    let before: &Vec<u32> = &live[one.parent];
                     assert!((one.log_probability - log_p(seed, 0, before, one.token)).abs() < 1e-9);
                     let longer = [&before[..], &[one.token]].concat();
                     match one.fate {

@@ -63,7 +63,7 @@ pub struct ParamLayout {
     /// Sorted by name.
     entries: Vec<ParamEntry>,
     /// Index into `entries` for each id.
-    places: Vec<usize>,
+    entry_indices: Vec<usize>,
     len: usize,
 }
 
@@ -124,7 +124,7 @@ impl Builder {
             places[id] = place;
             entries.push(entry);
         }
-        Arc::new(ParamLayout { entries, places, len })
+        Arc::new(ParamLayout { entries, entry_indices: places, len })
     }
 }
 
@@ -147,7 +147,8 @@ impl ParamLayout {
 
     /// Returns this layout with some parameters frozen, and the number of frozen numbers.
     fn with_frozen(&self, is_frozen: impl Fn(&str) -> bool) -> (ParamLayout, usize) {
-        let mut frozen = ParamLayout { entries: self.entries.clone(), places: self.places.clone(), len: 0 };
+        let mut frozen =
+            ParamLayout { entries: self.entries.clone(), entry_indices: self.entry_indices.clone(), len: 0 };
         let mut numbers = 0;
         for entry in &mut frozen.entries {
             entry.is_frozen = is_frozen(&entry.name);
@@ -164,7 +165,7 @@ impl ParamLayout {
     }
 
     fn entry(&self, id: ParamId) -> &ParamEntry {
-        &self.entries[self.places[id.0]]
+        &self.entries[self.entry_indices[id.0]]
     }
 }
 
@@ -182,9 +183,9 @@ pub struct Params<T> {
     /// Packed copies of each layout entry: the matrix, its transpose, and the transpose of its first rows.
     packed: Vec<[OnceLock<Option<PackedMatrix>>; 3]>,
     /// The frozen matrices with their low-rank updates applied, computed on demand.
-    sums: OnceLock<Vec<T>>,
+    merged_weights: OnceLock<Vec<T>>,
     /// Scratch buffers that layers reuse.
-    working: Vec<Vec<T>>,
+    buffers: Vec<Vec<T>>,
 }
 
 impl<T: Clone> Clone for Params<T> {
@@ -196,8 +197,8 @@ impl<T: Clone> Clone for Params<T> {
             values,
             frozen,
             precision: self.precision,
-            sums: OnceLock::new(),
-            working: Vec::new(),
+            merged_weights: OnceLock::new(),
+            buffers: Vec::new(),
         }
     }
 }
@@ -241,8 +242,8 @@ impl<T: Real> Params<T> {
             values: Vec::new(),
             frozen: Arc::default(),
             precision: Precision::Highest,
-            sums: OnceLock::new(),
-            working: Vec::new(),
+            merged_weights: OnceLock::new(),
+            buffers: Vec::new(),
         }
     }
 
@@ -292,7 +293,7 @@ impl<T: Real> Params<T> {
 
     /// Returns a buffer of `len` numbers with unspecified contents, reusing a returned one if possible.
     pub(crate) fn take_buffer(&mut self, len: usize) -> Vec<T> {
-        let mut numbers = self.working.pop().unwrap_or_default();
+        let mut numbers = self.buffers.pop().unwrap_or_default();
         if numbers.is_empty() {
             return chumoku_kernels::zeros(len);
         }
@@ -303,8 +304,8 @@ impl<T: Real> Params<T> {
     /// Returns a buffer for reuse by the next layer.
     pub(crate) fn return_buffer(&mut self, numbers: Vec<T>) {
         const MOST: usize = 4;
-        if self.working.len() < MOST {
-            self.working.push(numbers);
+        if self.buffers.len() < MOST {
+            self.buffers.push(numbers);
         }
     }
 
@@ -321,7 +322,7 @@ impl<T: Real> Params<T> {
 
     /// Drops the packed copies of all numbers that may change.
     fn drop_packed(&mut self) {
-        self.sums.take();
+        self.merged_weights.take();
         let changes = |entry: &ParamEntry| !entry.is_frozen || entry.low_rank.is_some();
         let changing = self.packed.iter_mut().zip(&self.layout.entries).filter(|(_, entry)| changes(entry));
         changing.flat_map(|(packed, _)| packed).for_each(|packed| drop(packed.take()));
@@ -360,7 +361,7 @@ impl<T: Real> Params<T> {
     /// If the parameter is frozen.
     pub fn slice_mut(&mut self, id: ParamId) -> &mut [T] {
         assert!(self.is_trained(id), "the parameter is frozen and cannot be changed");
-        self.packed[self.layout.places[id.0]].iter_mut().for_each(|packed| drop(packed.take()));
+        self.packed[self.layout.entry_indices[id.0]].iter_mut().for_each(|packed| drop(packed.take()));
         &mut self.values[self.layout.entry(id).range.clone()]
     }
 
@@ -410,7 +411,7 @@ impl<T: Real> Params<T> {
     }
 
     fn packed_operand<'a>(&'a self, id: ParamId, slot: usize, matrix: MatRef<'a, T>) -> Rhs<'a, T> {
-        let packed = &self.packed[self.layout.places[id.0]][slot];
+        let packed = &self.packed[self.layout.entry_indices[id.0]][slot];
         let packed = packed.get_or_init(|| PackedMatrix::new(matrix, self.precision));
         Rhs::new(matrix, packed.as_ref()).unwrap_or_else(|_| matrix.into())
     }

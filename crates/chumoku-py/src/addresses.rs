@@ -4,8 +4,8 @@
 //! Python passes the address, shape, strides and element type of an array. It keeps the array alive during the call,
 //! because it holds the objects as arguments.
 //!
-//! This module checks the alignment, that shape and strides stay within the address space, and that booleans are 0 or
-//! 1. It also checks that no output overlaps any other array of the call. Two conditions remain with Python, as for
+//! This module checks the alignment, that shape and strides stay within the address space, and that booleans
+//! are 0 or 1. It also checks that no output overlaps any other array of the call. Two conditions remain with Python, as for
 //! every native module that takes arrays. The address must belong to that many elements, and no other thread may write
 //! to an array during the call.
 
@@ -22,7 +22,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// The element type of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ElementType {
     F32,
     F64,
     Bf16,
@@ -31,24 +31,24 @@ pub(crate) enum Kind {
     I64,
 }
 
-impl Kind {
+impl ElementType {
     fn size(self) -> usize {
         match self {
-            Kind::F64 | Kind::I64 => 8,
-            Kind::F32 => 4,
-            Kind::Bf16 | Kind::F16 => 2,
-            Kind::Bool => 1,
+            ElementType::F64 | ElementType::I64 => 8,
+            ElementType::F32 => 4,
+            ElementType::Bf16 | ElementType::F16 => 2,
+            ElementType::Bool => 1,
         }
     }
 
-    fn named(name: &str) -> PyResult<Self> {
+    fn from_name(name: &str) -> PyResult<Self> {
         Ok(match name {
-            "float32" => Kind::F32,
-            "float64" => Kind::F64,
-            "bfloat16" => Kind::Bf16,
-            "float16" => Kind::F16,
-            "bool" => Kind::Bool,
-            "int64" => Kind::I64,
+            "float32" => ElementType::F32,
+            "float64" => ElementType::F64,
+            "bfloat16" => ElementType::Bf16,
+            "float16" => ElementType::F16,
+            "bool" => ElementType::Bool,
+            "int64" => ElementType::I64,
             _ => {
                 let known = "float32, float64, bfloat16 or float16";
                 return Err(PyTypeError::new_err(format!("expected an array of {known}, got {name}")));
@@ -62,40 +62,40 @@ impl Kind {
 /// # Safety
 ///
 /// Every bit pattern must be a valid value of the type, unless the type is `bool`.
-pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {
-    const KIND: Kind;
+pub(crate) unsafe trait ArrayElement: Copy + Send + Sync + 'static {
+    const KIND: ElementType;
 }
 
 // SAFETY: a number type; every bit pattern is a valid value.
-unsafe impl Number for f32 {
-    const KIND: Kind = Kind::F32;
+unsafe impl ArrayElement for f32 {
+    const KIND: ElementType = ElementType::F32;
 }
 // SAFETY: as above.
-unsafe impl Number for f64 {
-    const KIND: Kind = Kind::F64;
+unsafe impl ArrayElement for f64 {
+    const KIND: ElementType = ElementType::F64;
 }
 // SAFETY: as above.
-unsafe impl Number for bf16 {
-    const KIND: Kind = Kind::Bf16;
+unsafe impl ArrayElement for bf16 {
+    const KIND: ElementType = ElementType::Bf16;
 }
 // SAFETY: as above.
-unsafe impl Number for f16 {
-    const KIND: Kind = Kind::F16;
+unsafe impl ArrayElement for f16 {
+    const KIND: ElementType = ElementType::F16;
 }
 // SAFETY: as above.
-unsafe impl Number for i64 {
-    const KIND: Kind = Kind::I64;
+unsafe impl ArrayElement for i64 {
+    const KIND: ElementType = ElementType::I64;
 }
 // SAFETY: `bool`, whose bytes `Array::slice` checks.
-unsafe impl Number for bool {
-    const KIND: Kind = Kind::Bool;
+unsafe impl ArrayElement for bool {
+    const KIND: ElementType = ElementType::Bool;
 }
 
 /// An array that Python owns: `(address, type, shape, strides)`. Strides count elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     address: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ElementType,
     pub(crate) shape: Vec<usize>,
     pub(crate) strides: Vec<usize>,
     /// Number of elements from the first to the last, including the gaps between them.
@@ -106,15 +106,15 @@ impl<'py> FromPyObject<'_, 'py> for Array {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (address, kind, shape, strides): (usize, PyBackedName, Vec<usize>, Vec<isize>) = object.extract()?;
-        Array::new(address, Kind::named(&kind)?, shape, &strides)
+        let (address, kind, shape, strides): (usize, DtypeName, Vec<usize>, Vec<isize>) = object.extract()?;
+        Array::new(address, ElementType::from_name(&kind)?, shape, &strides)
     }
 }
 
-type PyBackedName = pyo3::pybacked::PyBackedStr;
+type DtypeName = pyo3::pybacked::PyBackedStr;
 
 impl Array {
-    fn new(address: usize, kind: Kind, shape: Vec<usize>, strides: &[isize]) -> PyResult<Self> {
+    fn new(address: usize, kind: ElementType, shape: Vec<usize>, strides: &[isize]) -> PyResult<Self> {
         let wrong = |problem: String| Err(PyValueError::new_err(problem));
         if shape.len() != strides.len() {
             return wrong(format!("expected a stride for each of {} axes, got {}", shape.len(), strides.len()));
@@ -138,12 +138,12 @@ impl Array {
     }
 
     /// The range of bytes that the array spans.
-    fn bytes(&self) -> Range<usize> {
+    fn byte_range(&self) -> Range<usize> {
         self.address..self.address + self.len * self.kind.size()
     }
 
     /// Checks that the elements are of type `T`.
-    fn check<T: Number>(&self, what: &str) -> PyResult<()> {
+    fn check_type<T: ArrayElement>(&self, what: &str) -> PyResult<()> {
         if self.kind == T::KIND {
             return Ok(());
         }
@@ -151,12 +151,12 @@ impl Array {
     }
 
     /// Returns the elements from the first to the last, including the gaps between them.
-    pub(crate) fn slice<T: Number>(&self, what: &str) -> PyResult<&[T]> {
-        self.check::<T>(what)?;
+    pub(crate) fn slice<T: ArrayElement>(&self, what: &str) -> PyResult<&[T]> {
+        self.check_type::<T>(what)?;
         if self.len == 0 {
             return Ok(&[]);
         }
-        if T::KIND == Kind::Bool {
+        if T::KIND == ElementType::Bool {
             // SAFETY: as below, for bytes, and every byte is a valid u8.
             let bytes = unsafe { std::slice::from_raw_parts(self.address as *const u8, self.len) };
             if bytes.iter().fold(0, |all, byte| all | byte) > 1 {
@@ -171,14 +171,14 @@ impl Array {
 }
 
 /// Checks that no output overlaps an input or another output.
-fn check_apart(written: &[&Array], read: &[&Array]) -> PyResult<()> {
+fn check_no_overlap(outputs: &[&Array], inputs: &[&Array]) -> PyResult<()> {
     let overlap = |a: &Array, b: &Array| {
-        let (a, b) = (a.bytes(), b.bytes());
+        let (a, b) = (a.byte_range(), b.byte_range());
         a.start < b.end && b.start < a.end
     };
-    for (i, out) in written.iter().enumerate() {
+    for (i, out) in outputs.iter().enumerate() {
         let is_shared = |other: &&Array| overlap(out, other);
-        if written[i + 1..].iter().any(is_shared) || read.iter().any(is_shared) {
+        if outputs[i + 1..].iter().any(is_shared) || inputs.iter().any(is_shared) {
             return Err(PyValueError::new_err("expected output arrays that overlap no other array"));
         }
     }
@@ -186,23 +186,23 @@ fn check_apart(written: &[&Array], read: &[&Array]) -> PyResult<()> {
 }
 
 /// The output arrays of a call. None overlaps any other array; they are taken in order.
-pub(crate) struct Written<'a> {
+pub(crate) struct OutputArrays<'a> {
     arrays: Vec<&'a Array>,
-    taken: usize,
+    next_index: usize,
 }
 
-impl<'a> Written<'a> {
+impl<'a> OutputArrays<'a> {
     pub(crate) fn new(arrays: Vec<&'a Array>, read: &[&Array]) -> PyResult<Self> {
-        check_apart(&arrays, read)?;
-        Ok(Written { arrays, taken: 0 })
+        check_no_overlap(&arrays, read)?;
+        Ok(OutputArrays { arrays, next_index: 0 })
     }
 
     /// Returns the elements of the next array for writing.
-    pub(crate) fn next<T: Number>(&mut self, what: &str) -> PyResult<&'a mut [T]> {
-        let array = self.arrays[self.taken];
-        array.check::<T>(what)?;
-        self.taken += 1;
-        if array.len == 0 || T::KIND == Kind::Bool {
+    pub(crate) fn next<T: ArrayElement>(&mut self, what: &str) -> PyResult<&'a mut [T]> {
+        let array = self.arrays[self.next_index];
+        array.check_type::<T>(what)?;
+        self.next_index += 1;
+        if array.len == 0 || T::KIND == ElementType::Bool {
             return Ok(&mut []);
         }
         // SAFETY: as in `Array::slice`. The array overlaps no other array of the call, which `new` checked, and it is
@@ -212,38 +212,38 @@ impl<'a> Written<'a> {
 }
 
 /// Element types that attention computes with.
-pub(crate) trait Floating: Element<Sum: Number> + Number {}
+pub(crate) trait AttentionElement: Element<Sum: ArrayElement> + ArrayElement {}
 
-impl Floating for f32 {}
-impl Floating for f64 {}
-impl Floating for bf16 {}
-impl Floating for f16 {}
+impl AttentionElement for f32 {}
+impl AttentionElement for f64 {}
+impl AttentionElement for bf16 {}
+impl AttentionElement for f16 {}
 
 /// `GOMP_parallel` of the GNU OpenMP runtime; the runtimes of Intel and LLVM have it too. It calls a function with a
 /// pointer on the requested number of threads, including the calling one. It returns when all threads have returned.
-type Parallel = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
+type GompParallel = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, c_uint, c_uint);
 
 /// The OpenMP threads that another library of the process has started. These threads spin for a while after their work.
 /// Threads of our own pool would compete with them for the cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenMp {
-    parallel: Parallel,
+    parallel: GompParallel,
     threads: usize,
 }
 
 impl OpenMp {
     /// Creates it from the address of `GOMP_parallel`, which Python has looked up in the loaded library. Returns `None`
     /// for 0.
-    pub(crate) fn at(address: usize, threads: usize) -> Option<Self> {
+    pub(crate) fn from_address(address: usize, threads: usize) -> Option<Self> {
         // SAFETY: a function pointer has the size of an address and is not null. Python guarantees that the address is
         // that of this function.
-        let parallel = (address != 0).then(|| unsafe { std::mem::transmute::<usize, Parallel>(address) })?;
+        let parallel = (address != 0).then(|| unsafe { std::mem::transmute::<usize, GompParallel>(address) })?;
         Some(OpenMp { parallel, threads })
     }
 }
 
 /// The work that each thread of a team runs, and the first panic.
-struct Shared<'a> {
+struct ParallelCall<'a> {
     work: &'a (dyn Fn() + Sync),
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
@@ -251,7 +251,7 @@ struct Shared<'a> {
 extern "C" fn run_shared(shared: *mut c_void) {
     // SAFETY: `OpenMp::run` passes the address of a `ParallelCall` that lives until all threads have returned. All
     // threads may read it at once: the work is `Sync` and the panic is behind a lock.
-    let shared = unsafe { &*shared.cast_const().cast::<Shared<'_>>() };
+    let shared = unsafe { &*shared.cast_const().cast::<ParallelCall<'_>>() };
     // A panic must not unwind through frames of another language.
     if let Err(panic) = catch_unwind(AssertUnwindSafe(shared.work)) {
         shared.panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
@@ -264,7 +264,7 @@ impl ThreadTeam for OpenMp {
     }
 
     fn run(&self, work: &(dyn Fn() + Sync)) {
-        let shared = Shared { work, panic: Mutex::new(None) };
+        let shared = ParallelCall { work, panic: Mutex::new(None) };
         let data = (&raw const shared).cast_mut().cast();
         // SAFETY: meets the contract of `GOMP_parallel`. It takes a function and data, and may call the function with
         // the data on several threads until it returns. It returns after all of them. 0 stands for no flags.

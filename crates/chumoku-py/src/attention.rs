@@ -2,8 +2,8 @@
 //!
 //! Arrays are (batch, heads, length, width) by shape and strides, or, with offsets, packed (tokens, heads, width).
 
-use crate::addresses::{Array, Floating, Kind, Written};
-use crate::pool::{self, Place};
+use crate::addresses::{Array, AttentionElement, ElementType, OutputArrays};
+use crate::pool::{self, Execution};
 use chumoku_kernels::{
     Attention, AttentionDropout, AttentionStatistics, BackwardInputs, Causal, Gradients, Heads, HeadsMut, Mask,
     MaskView, Philox, Precision, Real, ScoreStage, TopKeys, bf16, f16,
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use std::fmt::Display;
 
 /// Number of multiply-adds below which a call stays on its thread, because waking other threads would take longer.
-const LITTLE: usize = 1 << 17;
+const MIN_PARALLEL_WORK: usize = 1 << 17;
 
 fn value_error(error: impl Display) -> PyErr {
     PyValueError::new_err(error.to_string())
@@ -101,7 +101,7 @@ impl Options {
 }
 
 /// The arrays that attention reads.
-struct Inputs<'a> {
+struct AttentionInputs<'a> {
     options: &'a Options,
     query: &'a Array,
     key: &'a Array,
@@ -111,7 +111,7 @@ struct Inputs<'a> {
 }
 
 /// Shape and strides of a rank-4 array.
-fn rank_four(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
+fn rank_4_layout(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
     match (&array.shape[..], &array.strides[..]) {
         (&[a, b, c, d], &[x, y, z, w]) if w == 1 || d <= 1 || array.shape.contains(&0) => Ok(([a, b, c, d], [x, y, z])),
         (&[..], &[.., last]) if array.shape.len() == 4 => {
@@ -127,7 +127,7 @@ fn rank_four(what: &str, array: &Array) -> PyResult<([usize; 4], [usize; 3])> {
 }
 
 /// Number of heads and width of a packed array, and its strides between heads and between tokens.
-fn packed(what: &str, array: &Array) -> PyResult<([usize; 2], [usize; 2])> {
+fn packed_layout(what: &str, array: &Array) -> PyResult<([usize; 2], [usize; 2])> {
     match (&array.shape[..], &array.strides[..]) {
         (&[_, heads, width], &[row, head, last]) if array.shape.contains(&0) || last == 1 || width <= 1 => {
             Ok(([heads, width], [head, row]))
@@ -142,30 +142,34 @@ fn packed(what: &str, array: &Array) -> PyResult<([usize; 2], [usize; 2])> {
     }
 }
 
-fn heads<'a, T: Floating>(what: &str, array: &'a Array, offsets: Option<&'a Vec<usize>>) -> PyResult<Heads<'a, T>> {
+fn heads<'a, T: AttentionElement>(
+    what: &str,
+    array: &'a Array,
+    offsets: Option<&'a Vec<usize>>,
+) -> PyResult<Heads<'a, T>> {
     let data = array.slice::<T>(what)?;
     if let Some(offsets) = offsets {
         check_tokens(what, array, offsets)?;
-        let (sizes, strides) = packed(what, array)?;
+        let (sizes, strides) = packed_layout(what, array)?;
         return Heads::packed_strided(data, offsets, sizes, strides).map_err(value_error);
     }
-    let (shape, strides) = rank_four(what, array)?;
+    let (shape, strides) = rank_4_layout(what, array)?;
     Heads::strided(data, shape, strides).map_err(value_error)
 }
 
-fn heads_mut<'a, T: Floating>(
+fn heads_mut<'a, T: AttentionElement>(
     what: &str,
     array: &'a Array,
-    written: &mut Written<'a>,
+    written: &mut OutputArrays<'a>,
     offsets: Option<&'a Vec<usize>>,
 ) -> PyResult<HeadsMut<'a, T>> {
     let data = written.next::<T>(what)?;
     if let Some(offsets) = offsets {
         check_tokens(what, array, offsets)?;
-        let (sizes, strides) = packed(what, array)?;
+        let (sizes, strides) = packed_layout(what, array)?;
         return HeadsMut::packed_strided(data, offsets, sizes, strides).map_err(value_error);
     }
-    let (shape, strides) = rank_four(what, array)?;
+    let (shape, strides) = rank_4_layout(what, array)?;
     HeadsMut::strided(data, shape, strides).map_err(value_error)
 }
 
@@ -178,9 +182,9 @@ fn check_tokens(what: &str, array: &Array, offsets: &[usize]) -> PyResult<()> {
     Err(PyValueError::new_err(format!("{what}: expected offsets that end at its {tokens} tokens, got {last}")))
 }
 
-impl Inputs<'_> {
+impl AttentionInputs<'_> {
     /// Builds the kernel call.
-    fn attention<T: Floating>(&self) -> PyResult<Attention<'_, T>> {
+    fn kernel_call<T: AttentionElement>(&self) -> PyResult<Attention<'_, T>> {
         let o = self.options;
         let query = heads::<T>("query", self.query, o.query_offsets.as_ref())?;
         let key = heads::<T>("key", self.key, o.key_offsets.as_ref())?;
@@ -215,7 +219,7 @@ impl Inputs<'_> {
         if let Some(mask) = self.mask {
             let view = (&mask.shape[..], &mask.strides[..]);
             let mask = match mask.kind {
-                Kind::Bool => MaskView::strided(mask.slice::<bool>("mask")?, view.0, view.1).map(Mask::Boolean),
+                ElementType::Bool => MaskView::strided(mask.slice::<bool>("mask")?, view.0, view.1).map(Mask::Boolean),
                 _ => MaskView::strided(mask.slice::<T::Sum>("mask")?, view.0, view.1).map(Mask::Additive),
             };
             attention = attention.mask(mask.map_err(value_error)?);
@@ -223,19 +227,19 @@ impl Inputs<'_> {
         Ok(attention)
     }
 
-    fn read(&self) -> Vec<&Array> {
+    fn input_arrays(&self) -> Vec<&Array> {
         [self.query, self.key, self.value].into_iter().chain(self.mask).chain(self.sinks).collect()
     }
 
     /// Chooses the threads that run the call.
-    fn place(&self) -> Place {
+    fn execution(&self) -> Execution {
         // Packed (tokens, heads, width), else (batch, heads, length, width).
         let axis = if self.options.key_offsets.is_some() { 0 } else { 2 };
         let keys = self.key.shape.get(axis).copied().unwrap_or(0);
         match self.query.shape.iter().fold(2 * keys, |work, &size| work.saturating_mul(size)) {
-            ..LITTLE => Place::Here,
-            _ if self.options.openmp == 0 => Place::Pool,
-            _ => Place::OpenMp(self.options.openmp),
+            ..MIN_PARALLEL_WORK => Execution::CallingThread,
+            _ if self.options.openmp == 0 => Execution::Pool,
+            _ => Execution::OpenMp(self.options.openmp),
         }
     }
 
@@ -248,14 +252,14 @@ impl Inputs<'_> {
     }
 }
 
-macro_rules! by_kind {
+macro_rules! dispatch_dtype {
     ($kind:expr, $function:ident($($argument:expr),* $(,)?)) => {
         match $kind {
-            Kind::F32 => $function::<f32>($($argument),*),
-            Kind::F64 => $function::<f64>($($argument),*),
-            Kind::Bf16 => $function::<bf16>($($argument),*),
-            Kind::F16 => $function::<f16>($($argument),*),
-            Kind::Bool | Kind::I64 => {
+            ElementType::F32 => $function::<f32>($($argument),*),
+            ElementType::F64 => $function::<f64>($($argument),*),
+            ElementType::Bf16 => $function::<bf16>($($argument),*),
+            ElementType::F16 => $function::<f16>($($argument),*),
+            ElementType::Bool | ElementType::I64 => {
                 Err(PyTypeError::new_err("query: expected an array of float32, float64, bfloat16 or float16"))
             }
         }
@@ -278,25 +282,25 @@ pub(crate) fn attention_forward(
     log_sum_exp: Option<Array>,
 ) -> PyResult<()> {
     let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
-    let inputs = Inputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
-    by_kind!(query.kind, forward(py, &inputs, &output, log_sum_exp.as_ref()))
+    let inputs = AttentionInputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
+    dispatch_dtype!(query.kind, forward(py, &inputs, &output, log_sum_exp.as_ref()))
 }
 
-fn forward<T: Floating>(
+fn forward<T: AttentionElement>(
     py: Python<'_>,
-    inputs: &Inputs<'_>,
+    inputs: &AttentionInputs<'_>,
     output: &Array,
     log_sum_exp: Option<&Array>,
 ) -> PyResult<()> {
-    let attention = inputs.attention::<T>()?;
-    let mut written = Written::new([output].into_iter().chain(log_sum_exp).collect(), &inputs.read())?;
+    let attention = inputs.kernel_call::<T>()?;
+    let mut written = OutputArrays::new([output].into_iter().chain(log_sum_exp).collect(), &inputs.input_arrays())?;
     let output = heads_mut::<T>("output", output, &mut written, inputs.options.query_offsets.as_ref())?;
     let log_sum_exp = log_sum_exp.map(|_| written.next::<T::Sum>("log_sum_exp")).transpose()?;
     let run = || match log_sum_exp {
         Some(log_sum_exp) => attention.forward_with_log_sum_exp(output, log_sum_exp),
         None => attention.forward(output),
     };
-    pool::run(py, inputs.place(), run)?.map_err(value_error)
+    pool::run(py, inputs.execution(), run)?.map_err(value_error)
 }
 
 /// Attention backward: writes the gradients of query, key and value and, if requested, of the mask and the sinks.
@@ -323,24 +327,24 @@ pub(crate) fn attention_backward(
     d_sinks: Option<Array>,
 ) -> PyResult<()> {
     let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
-    let inputs = Inputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
+    let inputs = AttentionInputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
     let saved = (&output, &log_sum_exp, &d_output, d_log_sum_exp.as_ref());
     let gradients = ([&d_query, &d_key, &d_value], d_mask.as_ref(), d_sinks.as_ref());
-    by_kind!(query.kind, backward(py, &inputs, saved, gradients))
+    dispatch_dtype!(query.kind, backward(py, &inputs, saved, gradients))
 }
 
-fn backward<T: Floating>(
+fn backward<T: AttentionElement>(
     py: Python<'_>,
-    inputs: &Inputs<'_>,
+    inputs: &AttentionInputs<'_>,
     (output, log_sum_exp, d_output, d_log_sum_exp): (&Array, &Array, &Array, Option<&Array>),
     ([d_query, d_key, d_value], d_mask, d_sinks): ([&Array; 3], Option<&Array>, Option<&Array>),
 ) -> PyResult<()> {
-    let attention = inputs.attention::<T>()?;
+    let attention = inputs.kernel_call::<T>()?;
     let o = inputs.options;
-    let mut read = inputs.read();
+    let mut read = inputs.input_arrays();
     read.extend([output, log_sum_exp, d_output].into_iter().chain(d_log_sum_exp));
     let all = [d_query, d_key, d_value].into_iter().chain(d_mask).chain(d_sinks);
-    let mut written = Written::new(all.collect(), &read)?;
+    let mut written = OutputArrays::new(all.collect(), &read)?;
     let saved = BackwardInputs {
         output: heads::<T>("output", output, o.query_offsets.as_ref())?,
         log_sum_exp: log_sum_exp.slice::<T::Sum>("log_sum_exp")?,
@@ -354,7 +358,7 @@ fn backward<T: Floating>(
         mask: d_mask.map(|_| written.next::<T::Sum>("d_mask")).transpose()?,
         sinks: d_sinks.map(|_| written.next::<T::Sum>("d_sinks")).transpose()?,
     };
-    pool::run(py, inputs.place(), || attention.backward(saved, gradients))?.map_err(value_error)
+    pool::run(py, inputs.execution(), || attention.backward(saved, gradients))?.map_err(value_error)
 }
 
 /// Writes the weights of every query for every key, before dropout: (batch, heads, queries, keys).
@@ -372,14 +376,14 @@ pub(crate) fn attention_weights(
     weights: Array,
 ) -> PyResult<()> {
     let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
-    let inputs = Inputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
-    by_kind!(query.kind, all_weights(py, &inputs, &weights))
+    let inputs = AttentionInputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
+    dispatch_dtype!(query.kind, full_weights(py, &inputs, &weights))
 }
 
-fn all_weights<T: Floating>(py: Python<'_>, inputs: &Inputs<'_>, weights: &Array) -> PyResult<()> {
-    let attention = inputs.attention::<T>()?;
+fn full_weights<T: AttentionElement>(py: Python<'_>, inputs: &AttentionInputs<'_>, weights: &Array) -> PyResult<()> {
+    let attention = inputs.kernel_call::<T>()?;
     let [batch, heads, queries, keys] = inputs.check_weights(weights)?;
-    let all = Written::new(vec![weights], &inputs.read())?.next::<T::Sum>("weights")?;
+    let all = OutputArrays::new(vec![weights], &inputs.input_arrays())?.next::<T::Sum>("weights")?;
     let run = || -> chumoku_kernels::Result<()> {
         for (pair, weights) in (0..batch * heads).zip(all.chunks_exact_mut((queries * keys).max(1))) {
             let (sequence, head) = (pair / heads, pair % heads);
@@ -398,7 +402,7 @@ fn all_weights<T: Floating>(py: Python<'_>, inputs: &Inputs<'_>, weights: &Array
         }
         Ok(())
     };
-    pool::run(py, Place::Pool, run)?.map_err(value_error)
+    pool::run(py, Execution::Pool, run)?.map_err(value_error)
 }
 
 /// Computes statistics of the weights without an array of queries × keys. Writes each statistic that has an output
@@ -420,20 +424,20 @@ pub(crate) fn attention_statistics(
     top_weights: Option<Array>,
 ) -> PyResult<()> {
     let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
-    let inputs = Inputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
+    let inputs = AttentionInputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
     let top = top_keys.as_ref().zip(top_weights.as_ref());
-    by_kind!(query.kind, statistics(py, &inputs, [mass.as_ref(), entropy.as_ref()], top))
+    dispatch_dtype!(query.kind, statistics(py, &inputs, [mass.as_ref(), entropy.as_ref()], top))
 }
 
-fn statistics<T: Floating>(
+fn statistics<T: AttentionElement>(
     py: Python<'_>,
-    inputs: &Inputs<'_>,
+    inputs: &AttentionInputs<'_>,
     [mass, entropy]: [Option<&Array>; 2],
     top: Option<(&Array, &Array)>,
 ) -> PyResult<()> {
-    let attention = inputs.attention::<T>()?;
+    let attention = inputs.kernel_call::<T>()?;
     let all = mass.into_iter().chain(entropy).chain(top.into_iter().flat_map(|(keys, weights)| [keys, weights]));
-    let mut written = Written::new(all.collect(), &inputs.read())?;
+    let mut written = OutputArrays::new(all.collect(), &inputs.input_arrays())?;
     let mass = mass.map(|_| written.next::<T::Sum>("mass")).transpose()?;
     let entropy = entropy.map(|_| written.next::<T::Sum>("entropy")).transpose()?;
     let count = top.map_or(0, |(keys, _)| keys.shape.last().copied().unwrap_or(0));
@@ -453,7 +457,7 @@ fn statistics<T: Floating>(
         }
         Ok(())
     };
-    pool::run(py, Place::Pool, run)?.map_err(value_error)
+    pool::run(py, Execution::Pool, run)?.map_err(value_error)
 }
 
 /// Describes in one line which code path a call takes, and why.
@@ -467,10 +471,10 @@ pub(crate) fn attention_plan(
     mask: Option<Array>,
     sinks: Option<Array>,
 ) -> PyResult<String> {
-    fn plan<T: Floating>(inputs: &Inputs<'_>) -> PyResult<String> {
-        Ok(inputs.attention::<T>()?.explain().map_err(value_error)?.to_string())
+    fn plan<T: AttentionElement>(inputs: &AttentionInputs<'_>) -> PyResult<String> {
+        Ok(inputs.kernel_call::<T>()?.explain().map_err(value_error)?.to_string())
     }
     let (mask, sinks) = (mask.as_ref(), sinks.as_ref());
-    let inputs = Inputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
-    by_kind!(query.kind, plan(&inputs))
+    let inputs = AttentionInputs { options: options.get(), query: &query, key: &key, value: &value, mask, sinks };
+    dispatch_dtype!(query.kind, plan(&inputs))
 }

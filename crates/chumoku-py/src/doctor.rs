@@ -1,10 +1,10 @@
 //! Problems in labeled texts: `chumoku doctor`.
 
-use crate::pages::language;
+use crate::explanations::parse_language;
+use crate::messages::to_py_err;
 use crate::pool;
-use crate::wording::error;
 use chumoku::data::{Format, ReadOptions};
-use chumoku::doctor::{Checkup, Given, Options, Texts, examine as examined};
+use chumoku::doctor::{DoctorInput, DoctorOptions, DoctorReport, DoctorTexts, examine as examined};
 use chumoku::{Error, Lang};
 use chumoku_view::doctor_to_html;
 use pyo3::prelude::*;
@@ -13,13 +13,13 @@ use std::path::PathBuf;
 
 /// The findings, and the rows that they refer to.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct Examined {
-    given: Given,
-    checkup: Checkup,
+pub(crate) struct DoctorResult {
+    given: DoctorInput,
+    checkup: DoctorReport,
 }
 
 #[pymethods]
-impl Examined {
+impl DoctorResult {
     /// The output of `chumoku doctor --json`.
     fn json(&self) -> String {
         self.checkup.to_json(&self.given).to_string()
@@ -27,7 +27,7 @@ impl Examined {
 
     /// The HTML report, in English ("en") or Japanese ("ja").
     fn html(&self, lang: &str) -> PyResult<String> {
-        Ok(doctor_to_html(&self.given, &self.checkup, language(lang)?))
+        Ok(doctor_to_html(&self.given, &self.checkup, parse_language(lang)?))
     }
 
     /// The CSV table of findings.
@@ -35,11 +35,11 @@ impl Examined {
         // Python counts rows from 0, also where a reason refers to a row.
         let mut given = self.given.clone();
         given.dataset.layout.format = Format::Json;
-        let texts = [&mut given.test, &mut given.unlabelled].into_iter().flatten().map(|texts| &mut texts.rows);
-        let all = texts.chain([&mut given.dataset.examples, &mut given.gaps]);
+        let texts = [&mut given.test, &mut given.unlabeled].into_iter().flatten().map(|texts| &mut texts.rows);
+        let all = texts.chain([&mut given.dataset.examples, &mut given.incomplete]);
         all.flatten().for_each(|row| row.line = row.line.saturating_sub(1));
         let findings = self.checkup.findings(&given, Lang::En);
-        let table = given.to_csv(&findings, false).map_err(|failed| error(&failed))?;
+        let table = given.to_csv(&findings, false).map_err(|failed| to_py_err(&failed))?;
         // Only the name of the column still says "line".
         let table = [&b"file,row,"[..], table.strip_prefix(b"file,line,").unwrap_or(&table)].concat();
         Ok(PyBytes::new(py, &table))
@@ -61,8 +61,8 @@ pub(crate) fn examine(
     seed: u64,
     missing: Option<Vec<String>>,
     merge_labels: bool,
-) -> PyResult<Examined> {
-    let work = || -> Result<Examined, Error> {
+) -> PyResult<DoctorResult> {
+    let work = || -> Result<DoctorResult, Error> {
         let mut read = ReadOptions::default();
         read.text = Some(if pairs { "text_1,text_2" } else { "text" }.into());
         (read.missing, read.merge_labels) = (missing, merge_labels.then(Vec::new));
@@ -71,17 +71,17 @@ pub(crate) fn examine(
             read.label = Some("label".into());
             read
         };
-        let mut given = Given::read(&file, &labelled())?;
-        given.test = test.map(|path| Texts::read(&path, &labelled())).transpose()?;
-        given.unlabelled = unlabelled.map(|path| Texts::read(&path, &read)).transpose()?;
+        let mut given = DoctorInput::read(&file, &labelled())?;
+        given.test = test.map(|path| DoctorTexts::read(&path, &labelled())).transpose()?;
+        given.unlabeled = unlabelled.map(|path| DoctorTexts::read(&path, &read)).transpose()?;
         // The files are temporary; messages must not name them.
         given.dataset.path = "rows".into();
         given.test.iter_mut().for_each(|texts| texts.path = "test".into());
-        given.unlabelled.iter_mut().for_each(|texts| texts.path = "unlabelled".into());
-        let mut options = Options::default();
+        given.unlabeled.iter_mut().for_each(|texts| texts.path = "unlabelled".into());
+        let mut options = DoctorOptions::default();
         (options.folds, options.seed) = (folds, seed);
         let checkup = examined(&given, &options, &|_| {})?;
-        Ok(Examined { given, checkup })
+        Ok(DoctorResult { given, checkup })
     };
-    pool::run_long(py, work)?.map_err(|failed| error(&failed))
+    pool::run_long(py, work)?.map_err(|failed| to_py_err(&failed))
 }

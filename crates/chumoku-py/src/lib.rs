@@ -62,19 +62,19 @@
 //! - `ray/_worker`: a worker of a distributed run
 
 mod addresses;
-mod answers;
 mod attention;
-mod crew;
 mod doctor;
+mod explanations;
+mod messages;
 mod microscope;
 mod models;
 mod outputs;
-mod pages;
 mod pool;
+mod predictors;
 mod rows;
 mod tables;
 mod training;
-mod wording;
+mod worker_group;
 
 use pyo3::prelude::*;
 
@@ -83,22 +83,22 @@ use pyo3::prelude::*;
 fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<attention::Options>()?;
-    module.add_class::<answers::Classifier>()?;
-    module.add_class::<answers::Tagger>()?;
+    module.add_class::<predictors::Classifier>()?;
+    module.add_class::<predictors::Tagger>()?;
     module.add_class::<models::Translator>()?;
     module.add_class::<models::Generator>()?;
-    module.add_class::<models::Pieces>()?;
+    module.add_class::<models::TextStream>()?;
     module.add_class::<models::Embedder>()?;
     module.add_class::<rows::RowReader>()?;
     module.add_class::<rows::RowAnswerer>()?;
-    module.add_class::<pages::Page>()?;
+    module.add_class::<explanations::Page>()?;
     module.add_class::<microscope::Trace>()?;
-    module.add_class::<doctor::Examined>()?;
+    module.add_class::<doctor::DoctorResult>()?;
     module.add_class::<outputs::Output>()?;
     module.add_function(wrap_pyfunction!(models::model_kind, module)?)?;
-    module.add_function(wrap_pyfunction!(answers::joined, module)?)?;
-    module.add_function(wrap_pyfunction!(answers::beside, module)?)?;
-    module.add_function(wrap_pyfunction!(answers::span_f1, module)?)?;
+    module.add_function(wrap_pyfunction!(predictors::joined, module)?)?;
+    module.add_function(wrap_pyfunction!(predictors::beside, module)?)?;
+    module.add_function(wrap_pyfunction!(predictors::span_f1, module)?)?;
     module.add_function(wrap_pyfunction!(rows::unanswered, module)?)?;
     module.add_function(wrap_pyfunction!(training::train, module)?)?;
     module.add_function(wrap_pyfunction!(doctor::examine, module)?)?;
@@ -121,8 +121,8 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pool::use_openmp, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
-    module.add_function(wrap_pyfunction!(crew::run_in_crew, module)?)?;
-    module.add_function(wrap_pyfunction!(crew::joined_gradients, module)?)?;
+    module.add_function(wrap_pyfunction!(worker_group::run_in_crew, module)?)?;
+    module.add_function(wrap_pyfunction!(worker_group::joined_gradients, module)?)?;
     Ok(())
 }
 

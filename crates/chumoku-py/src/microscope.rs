@@ -1,28 +1,28 @@
 //! Attention in numbers: traces, checks of worked examples, counts.
 
-use crate::models::{Traced, trace_model};
+use crate::explanations::parse_language;
+use crate::messages::to_py_err;
+use crate::models::{TraceTarget, trace_model};
 use crate::outputs::ReadPath;
-use crate::pages::language;
 use crate::pool;
-use crate::wording::error;
 use chumoku::count::{CountConfig, NetworkKind};
 use chumoku::explain::HeadSelection;
 use chumoku::nn::NormOrder;
 use chumoku::{Error, ModelSize};
 use chumoku_view::CountReport;
-use chumoku_view::trace::{self, CheckReport, TraceDepth, TraceOptions, WorkedExample};
+use chumoku_view::trace::{self, CheckReport, TraceDetail, TraceOptions, WorkedExample};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 /// Loads a worked example: a built-in one by name, a file, or JSON text in the format of a file.
-fn example(source: &str, given: &str) -> PyResult<(String, WorkedExample)> {
+fn load_example(source: &str, value: &str) -> PyResult<(String, WorkedExample)> {
     let found = match source {
-        "name" => trace::builtin(given).map(|example| (given.to_owned(), example)),
-        "file" => WorkedExample::open(&ReadPath::of(given.into())).map(|example| (given.to_owned(), example)),
-        _ => WorkedExample::parse(given).map(|example| ("the example".to_owned(), example)).map_err(Error::Setting),
+        "name" => trace::builtin(value).map(|example| (value.to_owned(), example)),
+        "file" => WorkedExample::open(&ReadPath::new(value.into())).map(|example| (value.to_owned(), example)),
+        _ => WorkedExample::parse(value).map(|example| ("the example".to_owned(), example)).map_err(Error::Setting),
     };
-    found.map_err(|failed| error(&failed))
+    found.map_err(|failed| to_py_err(&failed))
 }
 
 /// The names of the built-in worked examples.
@@ -41,7 +41,7 @@ impl Trace {
     /// gradients of the example's loss.
     #[staticmethod]
     fn of_example(source: &str, given: &str, head: usize, backward: bool, name: Option<String>) -> PyResult<Self> {
-        let (own, example) = example(source, given)?;
+        let (own, example) = load_example(source, given)?;
         let name = name.unwrap_or(own);
         let head = head.checked_sub(1).ok_or_else(|| PyValueError::new_err("head: expected at least 1, got 0"))?;
         let traced = if backward { example.trace_backward(head) } else { example.trace(head) };
@@ -71,14 +71,14 @@ impl Trace {
         };
         let layer = layer.map(|layer| from_zero("layer", layer)).transpose()?;
         let place = HeadSelection { layer, head: from_zero("head", head)? };
-        let traced = Traced { part, place, backward };
+        let traced = TraceTarget { part, position: place, backward };
         let found = pool::run_long(py, || trace_model(&folder, &text, target.as_deref(), &traced))?;
-        found.map(Trace).map_err(|failed| error(&failed))
+        found.map(Trace).map_err(|failed| to_py_err(&failed))
     }
 
     /// Returns every number of every step, in the format of `chumoku trace --format json`.
     fn json(&self, lang: &str) -> PyResult<String> {
-        Ok(self.0.to_json(language(lang)?).to_string())
+        Ok(self.0.to_json(parse_language(lang)?).to_string())
     }
 
     /// Renders the trace in a format: "text", "md", "html", "latex", "json" or "xlsx".
@@ -92,11 +92,11 @@ impl Trace {
         size: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let mut options = TraceOptions::default();
-        options.lang = language(lang)?;
+        options.lang = parse_language(lang)?;
         options.depth = match depth {
-            "shapes" => TraceDepth::Shapes,
-            "steps" => TraceDepth::Steps,
-            "all" => TraceDepth::All,
+            "shapes" => TraceDetail::Shapes,
+            "steps" => TraceDetail::Steps,
+            "all" => TraceDetail::All,
             other => {
                 let problem = format!("depth: expected one of shapes, steps, all, got {other:?}");
                 return Err(PyValueError::new_err(problem));
@@ -109,7 +109,7 @@ impl Trace {
             "html" => self.0.to_html(&options).into_bytes(),
             "latex" => self.0.to_latex(&options).into_bytes(),
             "json" => format!("{}\n", self.0.to_json(options.lang)).into_bytes(),
-            "xlsx" => self.0.to_xlsx(&options).map_err(|failed| error(&failed))?,
+            "xlsx" => self.0.to_xlsx(&options).map_err(|failed| to_py_err(&failed))?,
             other => {
                 let problem = format!("format: expected one of text, md, html, latex, json, xlsx, got {other:?}");
                 return Err(PyValueError::new_err(problem));
@@ -122,7 +122,7 @@ impl Trace {
 /// Checks the numbers of a worked example. Returns the JSON of `chumoku check --json` and a text report.
 #[pyfunction]
 pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
-    let (name, example) = example(source, given)?;
+    let (name, example) = load_example(source, given)?;
     let wrong = |problem: String| PyValueError::new_err(format!("{name}: {problem}"));
     let checked: CheckReport = example.check().map_err(wrong)?;
     let steps = serde_json::to_value(&checked.steps).map_err(|problem| wrong(problem.to_string()))?;
@@ -133,7 +133,7 @@ pub(crate) fn check(source: &str, given: &str) -> PyResult<(String, String)> {
 /// The parameters of `count`; None stands for the default.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Sizes {
+pub(crate) struct CountParams {
     network: String,
     model: Option<ReadPath>,
     batch: Option<usize>,
@@ -157,8 +157,8 @@ pub(crate) struct Sizes {
     bias: bool,
 }
 
-impl Sizes {
-    fn config(&self) -> PyResult<CountConfig> {
+impl CountParams {
+    fn count_config(&self) -> PyResult<CountConfig> {
         let network = NetworkKind::from_name(&self.network).ok_or_else(|| {
             let known = "attention, transformer, decoder, encoder-decoder, rnn, lstm, gru";
             PyValueError::new_err(format!("network: expected one of {known}, got {:?}", self.network))
@@ -194,10 +194,10 @@ impl Sizes {
 
 /// Computes the cost of a network. Returns the JSON of `chumoku count --json` and text tables.
 #[pyfunction]
-pub(crate) fn count(sizes: Sizes) -> PyResult<(String, String)> {
+pub(crate) fn count(sizes: CountParams) -> PyResult<(String, String)> {
     let (config, model) = match &sizes.model {
         Some(folder) => {
-            let model = ModelSize::read(folder).map_err(|failed| error(&failed))?;
+            let model = ModelSize::read(folder).map_err(|failed| to_py_err(&failed))?;
             let name = folder.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy().into_owned());
             let config = CountConfig {
                 batch: sizes.batch.unwrap_or(model.config.batch),
@@ -207,8 +207,8 @@ pub(crate) fn count(sizes: Sizes) -> PyResult<(String, String)> {
             };
             (config, Some((name, model)))
         }
-        None => (sizes.config()?, None),
+        None => (sizes.count_config()?, None),
     };
-    let report = CountReport::new(config, model).map_err(|failed| error(&failed))?;
+    let report = CountReport::new(config, model).map_err(|failed| to_py_err(&failed))?;
     Ok((report.to_json(), report.to_text()))
 }

@@ -1,11 +1,11 @@
 //! Trained models that produce texts or vectors. The models in `predictors` predict from a text.
 
-use crate::addresses::{Array, Written};
+use crate::addresses::{Array, OutputArrays};
+use crate::explanations::Page;
+use crate::messages::to_py_err;
 use crate::outputs::ReadPath;
-use crate::pages::Page;
 use crate::pool;
-use crate::training::{OFTEN, precision};
-use crate::wording::error;
+use crate::training::{REPORT_INTERVAL, parse_precision};
 use chumoku::data::SentencePairs;
 use chumoku::explain::HeadSelection;
 use chumoku::models::TranslatorAttention;
@@ -24,19 +24,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Runs work on the pool that can fail and can take long.
-pub(crate) fn on_pool<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
-    pool::run_long(py, work)?.map_err(|failed| error(&failed))
+pub(crate) fn run_fallible<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
+    pool::run_long(py, work)?.map_err(|failed| to_py_err(&failed))
 }
 
-fn named(name: Option<&str>) -> PyResult<Option<Precision>> {
-    name.map(precision).transpose()
+fn parse_optional_precision(name: Option<&str>) -> PyResult<Option<Precision>> {
+    name.map(parse_precision).transpose()
 }
 
 /// Returns the kind of model in a folder: "classifier", "ngrams", "tagger", "translator", "language_model" or
 /// "encoder".
 #[pyfunction]
 pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
-    Ok(match ModelKind::from_folder(&folder).map_err(|failed| error(&failed))? {
+    Ok(match ModelKind::from_folder(&folder).map_err(|failed| to_py_err(&failed))? {
         ModelKind::Classifier => "classifier",
         ModelKind::Ngrams => "ngrams",
         ModelKind::Tagger => "tagger",
@@ -47,15 +47,15 @@ pub(crate) fn model_kind(folder: ReadPath) -> PyResult<&'static str> {
 }
 
 /// Returns the elements of a dense array of shape (rows, columns) that Python allocated, for writing row by row.
-pub(crate) fn room(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
+pub(crate) fn output_rows(array: &Array, rows: usize, columns: usize) -> PyResult<&mut [f32]> {
     let is_dense = array.strides.iter().zip([columns, 1]).zip(&array.shape).all(|((a, b), &n)| n <= 1 || *a == b);
     if array.shape != [rows, columns] || !is_dense {
         return Err(PyValueError::new_err(format!("expected a float32 array of shape ({rows}, {columns})")));
     }
-    Written::new(vec![array], &[])?.next::<f32>("numbers")
+    OutputArrays::new(vec![array], &[])?.next::<f32>("numbers")
 }
 
-pub(crate) fn borrowed(texts: &[String]) -> Vec<&str> {
+pub(crate) fn as_strs(texts: &[String]) -> Vec<&str> {
     texts.iter().map(String::as_str).collect()
 }
 
@@ -68,7 +68,7 @@ impl Translator {
     /// Reads a model folder.
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
-        on_pool(py, || TextTranslator::load(&folder).map(Translator))
+        run_fallible(py, || TextTranslator::load(&folder).map(Translator))
     }
 
     /// Returns, for each text, its best translations with their scores, best first, and whether the text was truncated.
@@ -82,7 +82,7 @@ impl Translator {
     ) -> PyResult<Vec<(Vec<(String, f64)>, bool)>> {
         let mut options = TranslateOptions::default();
         (options.beam, options.length_penalty) = (beam, length_penalty);
-        let found = on_pool(py, || self.0.translate(&borrowed(&texts), &options))?;
+        let found = run_fallible(py, || self.0.translate(&as_strs(&texts), &options))?;
         let each = found.into_iter().map(|translation| {
             let hypotheses = translation.hypotheses.into_iter().map(|(text, found)| (text, found.score)).collect();
             (hypotheses, translation.is_truncated)
@@ -93,13 +93,13 @@ impl Translator {
     /// Scores the model on these pairs. Returns the JSON of `chumoku eval --json`.
     fn score(&self, py: Python<'_>, sources: Vec<String>, targets: Vec<String>) -> PyResult<String> {
         let pairs = SentencePairs { sources, targets };
-        let scores = on_pool(py, || TranslationScores::measure(&self.0, &pairs, &TranslateOptions::default()))?;
+        let scores = run_fallible(py, || TranslationScores::measure(&self.0, &pairs, &TranslateOptions::default()))?;
         Ok(serde_json::json!(scores).to_string())
     }
 
     /// Explains a translation: the given one, or the model's own without `target`.
     fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
-        on_pool(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::of_translation))
+        run_fallible(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::from_alignment))
     }
 }
 
@@ -112,8 +112,8 @@ impl Generator {
     /// Reads a model folder.
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath, precision: Option<&str>) -> PyResult<Self> {
-        let precision = named(precision)?;
-        on_pool(py, || {
+        let precision = parse_optional_precision(precision)?;
+        run_fallible(py, || {
             let mut model = TextGenerator::load(&folder)?;
             precision.into_iter().for_each(|precision| model.set_precision(precision));
             Ok(Generator(Arc::new(model)))
@@ -137,10 +137,10 @@ impl Generator {
         top_k: usize,
         top_p: f64,
         seed: u64,
-    ) -> PyResult<Pieces> {
+    ) -> PyResult<TextStream> {
         let mut sampling = Sampling::default();
         (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed) = (temperature, top_k, top_p, seed);
-        sampling.check().map_err(|failed| error(&failed.into()))?;
+        sampling.check().map_err(|failed| to_py_err(&failed.into()))?;
         let messages: Option<Vec<ChatMessage>> = messages
             .map(|messages| messages.into_iter().map(|(role, content)| ChatMessage::new(role, content)).collect());
         let (model, pool) = (Arc::clone(&self.0), pool::own_pool()?);
@@ -148,7 +148,7 @@ impl Generator {
         let (sender, pieces) = sync_channel(1);
         std::thread::spawn(move || {
             pool.install(|| {
-                let mut write = |piece: &str| match sender.send(Piece::Text(piece.into())) {
+                let mut write = |piece: &str| match sender.send(StreamItem::Text(piece.into())) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(_) => ControlFlow::Break(()),
                 };
@@ -157,40 +157,40 @@ impl Generator {
                     None => model.generate(&prompt, max_tokens, &sampling, &mut write),
                 };
                 // The receiver may be gone.
-                let _ = sender.send(Piece::End(ended));
+                let _ = sender.send(StreamItem::End(ended));
             });
         });
-        Ok(Pieces { process: std::process::id(), pieces: Mutex::new(Some(pieces)), stop: Mutex::new(None) })
+        Ok(TextStream { process: std::process::id(), pieces: Mutex::new(Some(pieces)), stop: Mutex::new(None) })
     }
 
     /// Scores the model on these documents. Returns the JSON of `chumoku eval --json`.
     fn score(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
-        let scores = on_pool(py, || LanguageScores::measure(&self.0, &texts))?;
+        let scores = run_fallible(py, || LanguageScores::measure(&self.0, &texts))?;
         Ok(serde_json::json!(scores).to_string())
     }
 
     /// Explains the next token of a text.
     fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
-        on_pool(py, || self.0.explain(&text, &name).map(Page::of_text))
+        run_fallible(py, || self.0.explain(&text, &name).map(Page::from_explanation))
     }
 }
 
-enum Piece {
+enum StreamItem {
     Text(String),
     End(Result<StopReason, Error>),
 }
 
 /// A text that is generated piece by piece. Dropping it stops generation.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct Pieces {
+pub(crate) struct TextStream {
     process: u32,
     /// None after the text has ended.
-    pieces: Mutex<Option<Receiver<Piece>>>,
+    pieces: Mutex<Option<Receiver<StreamItem>>>,
     stop: Mutex<Option<&'static str>>,
 }
 
 #[pymethods]
-impl Pieces {
+impl TextStream {
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
         this
     }
@@ -204,12 +204,12 @@ impl Pieces {
         loop {
             let next = py.detach(|| {
                 let pieces = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
-                pieces.as_ref().map(|pieces| pieces.recv_timeout(OFTEN))
+                pieces.as_ref().map(|pieces| pieces.recv_timeout(REPORT_INTERVAL))
             });
             let ended = match next {
                 None => return Ok(None),
-                Some(Ok(Piece::Text(text))) => return Ok(Some(text)),
-                Some(Ok(Piece::End(ended))) => ended.map_err(|failed| error(&failed)),
+                Some(Ok(StreamItem::Text(text))) => return Ok(Some(text)),
+                Some(Ok(StreamItem::End(ended))) => ended.map_err(|failed| to_py_err(&failed)),
                 Some(Err(RecvTimeoutError::Timeout)) => {
                     py.check_signals()?;
                     continue;
@@ -242,8 +242,8 @@ impl Embedder {
     /// Reads a folder in the format of transformers or sentence-transformers.
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath, precision: Option<&str>) -> PyResult<Self> {
-        let precision = named(precision)?;
-        on_pool(py, || TextEmbedder::load(&folder, precision).map(Embedder))
+        let precision = parse_optional_precision(precision)?;
+        run_fallible(py, || TextEmbedder::load(&folder, precision).map(Embedder))
     }
 
     /// The number of dimensions of a vector.
@@ -273,10 +273,10 @@ impl Embedder {
         normalize: Option<bool>,
         vectors: Array,
     ) -> PyResult<usize> {
-        let out = room(&vectors, texts.len(), self.0.width())?;
+        let out = output_rows(&vectors, texts.len(), self.0.width())?;
         let mut options = EmbedOptions::default();
         (options.prompt, options.normalize) = (prompt.as_deref(), normalize);
-        let found = on_pool(py, || self.0.embed(&borrowed(&texts), options))?;
+        let found = run_fallible(py, || self.0.embed(&as_strs(&texts), options))?;
         for (out, x) in out.iter_mut().zip(&found.vectors) {
             *out = *x;
         }
@@ -285,22 +285,27 @@ impl Embedder {
 
     /// Explains the similarity of two texts or, without `target`, the vector of one.
     fn explain(&self, py: Python<'_>, text: String, target: Option<String>, name: String) -> PyResult<Page> {
-        on_pool(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::of_text))
+        run_fallible(py, || self.0.explain(&text, target.as_deref(), &name).map(Page::from_explanation))
     }
 }
 
 /// Selects what to trace: the layer and head, both counted from 0, and whether to add the gradients of the loss.
-pub(crate) struct Traced {
+pub(crate) struct TraceTarget {
     /// The part of a translator: "encoder", "decoder", or else its cross-attention.
     pub(crate) part: String,
-    pub(crate) place: HeadSelection,
+    pub(crate) position: HeadSelection,
     pub(crate) backward: bool,
 }
 
 /// Traces the model in a folder on one text. `target` is the translation for a translator. For a classifier it is the
 /// class whose loss is traced backward.
-pub(crate) fn trace_model(folder: &Path, text: &str, target: Option<&str>, traced: &Traced) -> Result<Trace, Error> {
-    let Traced { part, place, backward } = traced;
+pub(crate) fn trace_model(
+    folder: &Path,
+    text: &str,
+    target: Option<&str>,
+    traced: &TraceTarget,
+) -> Result<Trace, Error> {
+    let TraceTarget { part, position: place, backward } = traced;
     let kind = ModelKind::from_folder(folder)?;
     let refused = match kind {
         ModelKind::Translator => None,

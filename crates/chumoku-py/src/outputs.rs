@@ -1,7 +1,7 @@
 //! Files that Python writes. They use the same module as the command and never replace a file that this process has
 //! read.
 
-use crate::wording::error;
+use crate::messages::to_py_err;
 use chumoku::data::DataError;
 use chumoku::output::{AtomicOutput, InputFiles};
 use pyo3::exceptions::PyValueError;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct ReadPath(PathBuf);
 
 impl ReadPath {
-    pub(crate) fn of(path: PathBuf) -> ReadPath {
+    pub(crate) fn new(path: PathBuf) -> ReadPath {
         InputFiles::record_read(&path);
         ReadPath(path)
     }
@@ -33,15 +33,15 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ReadPath {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
-        Ok(ReadPath::of(object.extract::<PathBuf>()?))
+        Ok(ReadPath::new(object.extract::<PathBuf>()?))
     }
 }
 
 /// Converts a system error to Python's own exception (`FileNotFoundError`, …) and any other error to a `ValueError`.
-fn raised(failed: DataError) -> PyErr {
+fn data_error(failed: DataError) -> PyErr {
     match failed.system_error() {
         Some(system) => std::io::Error::new(system.kind(), failed.to_string()).into(),
-        None => error(&failed.into()),
+        None => to_py_err(&failed.into()),
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<(
         true => InputFiles::empty(),
         false => InputFiles::empty().with_recorded(),
     };
-    AtomicOutput::write_file(&path, &inputs, content).map_err(raised)
+    AtomicOutput::write_file(&path, &inputs, content).map_err(data_error)
 }
 
 /// An output file that appears in full on commit, or not at all. It never replaces an input.
@@ -66,7 +66,7 @@ pub(crate) fn write_file(path: PathBuf, content: &[u8], own: bool) -> PyResult<(
 pub(crate) struct Output(Option<AtomicOutput>);
 
 impl Output {
-    fn file(&mut self) -> PyResult<&mut AtomicOutput> {
+    fn open_file(&mut self) -> PyResult<&mut AtomicOutput> {
         self.0.as_mut().ok_or_else(|| PyValueError::new_err("the file is closed"))
     }
 }
@@ -75,18 +75,18 @@ impl Output {
 impl Output {
     #[new]
     fn new(path: PathBuf, read: Vec<PathBuf>) -> PyResult<Self> {
-        AtomicOutput::create(&path, &InputFiles::from_paths(read)).map(|file| Output(Some(file))).map_err(raised)
+        AtomicOutput::create(&path, &InputFiles::from_paths(read)).map(|file| Output(Some(file))).map_err(data_error)
     }
 
     /// Appends bytes.
     fn write(&mut self, content: &[u8]) -> PyResult<()> {
-        Ok(self.file()?.write_all(content)?)
+        Ok(self.open_file()?.write_all(content)?)
     }
 
     /// Moves the finished file to its path.
     fn commit(&mut self) -> PyResult<()> {
-        self.file()?;
-        self.0.take().map_or(Ok(()), AtomicOutput::commit).map_err(raised)
+        self.open_file()?;
+        self.0.take().map_or(Ok(()), AtomicOutput::commit).map_err(data_error)
     }
 
     /// Discards the file unless it was committed.

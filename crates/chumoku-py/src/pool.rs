@@ -20,22 +20,22 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Interval between checks for Ctrl-C.
-const OFTEN: Duration = Duration::from_millis(100);
+const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A pool of a process, and a link to the pool that was created next.
-struct Made {
-    process: u32,
-    threads: usize,
+struct PoolNode {
+    process_id: u32,
+    num_threads: usize,
     pool: ThreadPool,
-    next: OnceLock<Box<Made>>,
+    next: OnceLock<Box<PoolNode>>,
 }
 
 /// A linked list of pools, one per process and number of threads, including those of parent processes. Pools are never
 /// freed. Threads of a parent cannot be joined, and a caller that alternates between thread counts reuses its pools.
-static POOLS: OnceLock<Box<Made>> = OnceLock::new();
+static POOLS: OnceLock<Box<PoolNode>> = OnceLock::new();
 
 /// The number of threads set by the caller; 0 if unset.
-static THREADS: AtomicUsize = AtomicUsize::new(0);
+static REQUESTED_THREADS: AtomicUsize = AtomicUsize::new(0);
 
 /// The address of `GOMP_parallel` (0 if unknown) and the id of the process that set it. OpenMP would hang in a forked
 /// child that uses its parent's threads.
@@ -43,18 +43,18 @@ static OPENMP: (AtomicUsize, AtomicU32) = (AtomicUsize::new(0), AtomicU32::new(0
 
 /// The number of threads for calls. The order of precedence is [`set_num_threads`], `CHUMOKU_NUM_THREADS`, `default`,
 /// `OMP_NUM_THREADS`, the number of cores.
-fn threads(usual: Option<usize>) -> usize {
+fn num_threads(default: Option<usize>) -> usize {
     let said = |name: &str| std::env::var(name).ok()?.parse().ok().filter(|threads| (1..=1024).contains(threads));
-    let asked = Some(THREADS.load(Ordering::Relaxed)).filter(|&threads| threads > 0);
-    let wish = asked.or_else(|| said("CHUMOKU_NUM_THREADS")).or(usual).or_else(|| said("OMP_NUM_THREADS"));
+    let asked = Some(REQUESTED_THREADS.load(Ordering::Relaxed)).filter(|&threads| threads > 0);
+    let wish = asked.or_else(|| said("CHUMOKU_NUM_THREADS")).or(default).or_else(|| said("OMP_NUM_THREADS"));
     wish.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// The threads that run a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Execution {
     /// The calling thread only, for work too small to wake other threads.
-    Here,
+    CallingThread,
     /// The thread pool.
     Pool,
     /// This number of OpenMP threads unless the user has set another, or the pool if OpenMP is not available. One
@@ -63,18 +63,18 @@ pub(crate) enum Place {
 }
 
 /// Runs `work` with the interpreter detached.
-pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> R + Send) -> PyResult<R> {
+pub(crate) fn run<R: Send>(py: Python<'_>, place: Execution, work: impl FnOnce() -> R + Send) -> PyResult<R> {
     match place {
-        Place::Here => return Ok(py.detach(|| run_on_one_thread(work))),
-        Place::OpenMp(usual) if threads(Some(usual)) == 1 => return Ok(py.detach(|| run_on_one_thread(work))),
-        Place::OpenMp(usual) if OPENMP.1.load(Ordering::Acquire) == std::process::id() => {
-            if let Some(team) = OpenMp::at(OPENMP.0.load(Ordering::Relaxed), threads(Some(usual))) {
+        Execution::CallingThread => return Ok(py.detach(|| run_on_one_thread(work))),
+        Execution::OpenMp(usual) if num_threads(Some(usual)) == 1 => return Ok(py.detach(|| run_on_one_thread(work))),
+        Execution::OpenMp(usual) if OPENMP.1.load(Ordering::Acquire) == std::process::id() => {
+            if let Some(team) = OpenMp::from_address(OPENMP.0.load(Ordering::Relaxed), num_threads(Some(usual))) {
                 return Ok(py.detach(|| run_on_team(Arc::new(team), work)));
             }
         }
-        Place::OpenMp(_) | Place::Pool => {}
+        Execution::OpenMp(_) | Execution::Pool => {}
     }
-    let pool = the_pool()?;
+    let pool = shared_pool()?;
     // A pool thread that waits inside a cancellable call may pick this work up, so it gets its own cancellation scope.
     Ok(py.detach(|| pool.install(|| cancel::run_detached(work))))
 }
@@ -82,7 +82,7 @@ pub(crate) fn run<R: Send>(py: Python<'_>, place: Place, work: impl FnOnce() -> 
 /// Runs long work on the pool with the interpreter detached. Ctrl-C stops it at its next operation; the exception of
 /// the signal handler is then raised.
 pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send) -> PyResult<R> {
-    let pool = the_pool()?;
+    let pool = shared_pool()?;
     let mut raised = None;
     let first = &mut raised;
     let found = py.detach(move || {
@@ -96,7 +96,7 @@ pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
                 let _ = sender.send(catch_unwind(AssertUnwindSafe(|| cancel::run_cancelable(&of_work, work))));
             });
             loop {
-                match receiver.recv_timeout(OFTEN) {
+                match receiver.recv_timeout(SIGNAL_CHECK_INTERVAL) {
                     Ok(found) => return Some(found),
                     Err(RecvTimeoutError::Disconnected) => return None,
                     Err(RecvTimeoutError::Timeout) => {}
@@ -121,28 +121,28 @@ pub(crate) fn run_long<R: Send>(py: Python<'_>, work: impl FnOnce() -> R + Send)
 /// Builds a separate pool with the current number of threads. It is for work that outlives a call or waits for Python,
 /// so that it blocks no thread of the shared pool.
 pub(crate) fn own_pool() -> PyResult<ThreadPool> {
-    built(threads(None))
+    build_pool(num_threads(None))
 }
 
-fn built(threads: usize) -> PyResult<ThreadPool> {
+fn build_pool(threads: usize) -> PyResult<ThreadPool> {
     let pool = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("chumoku-{i}")).build();
     pool.map_err(|e| PyRuntimeError::new_err(format!("starting threads: {e}")))
 }
 
 /// Returns this process's pool with the current number of threads, and creates it if necessary.
-pub(crate) fn the_pool() -> PyResult<&'static ThreadPool> {
-    let (process, threads) = (std::process::id(), threads(None));
+pub(crate) fn shared_pool() -> PyResult<&'static ThreadPool> {
+    let (process, threads) = (std::process::id(), num_threads(None));
     let mut link = &POOLS;
     loop {
         while let Some(made) = link.get() {
-            if (made.process, made.threads) == (process, threads) {
+            if (made.process_id, made.num_threads) == (process, threads) {
                 return Ok(&made.pool);
             }
             link = &made.next;
         }
-        let pool = built(threads)?;
+        let pool = build_pool(threads)?;
         // Another thread may have been faster. This pool is then dropped, and the loop looks at the new one.
-        let _ = link.set(Box::new(Made { process, threads, pool, next: OnceLock::new() }));
+        let _ = link.set(Box::new(PoolNode { process_id: process, num_threads: threads, pool, next: OnceLock::new() }));
     }
 }
 
@@ -159,12 +159,12 @@ pub(crate) fn set_num_threads(threads: usize) -> PyResult<()> {
     if !(1..=1024).contains(&threads) {
         return Err(PyValueError::new_err(format!("set_num_threads: expected from 1 to 1024, got {threads}")));
     }
-    THREADS.store(threads, Ordering::Relaxed);
+    REQUESTED_THREADS.store(threads, Ordering::Relaxed);
     Ok(())
 }
 
 /// Returns the number of threads for calls.
 #[pyfunction]
 pub(crate) fn get_num_threads() -> usize {
-    threads(None)
+    num_threads(None)
 }

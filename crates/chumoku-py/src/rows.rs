@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::sync::{Mutex, PoisonError};
 
 /// Maps retryable and permanent failures to different exceptions.
-fn raised(failed: CommandError) -> PyErr {
+fn command_error(failed: CommandError) -> PyErr {
     match failed.is_usage {
         true => PyValueError::new_err(failed.message),
         false => PyRuntimeError::new_err(failed.message),
@@ -21,7 +21,7 @@ fn raised(failed: CommandError) -> PyErr {
 pub(crate) struct RowReader(Mutex<ChunkReader>);
 
 impl RowReader {
-    fn with<R>(&self, work: impl FnOnce(&mut ChunkReader) -> R) -> R {
+    fn with_reader<R>(&self, work: impl FnOnce(&mut ChunkReader) -> R) -> R {
         // A panic poisons the lock only while a row is read; that row is not read again.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -32,14 +32,14 @@ impl RowReader {
     /// Opens the file of a command line. `args` starts with the name of the command.
     #[staticmethod]
     fn open(py: Python<'_>, args: Vec<OsString>) -> PyResult<Self> {
-        let reader = run_long(py, || ChunkReader::open(args))?.map_err(raised)?;
+        let reader = run_long(py, || ChunkReader::open(args))?.map_err(command_error)?;
         Ok(RowReader(Mutex::new(reader)))
     }
 
     /// Describes how the file is read, and why.
     #[getter]
     fn description(&self) -> String {
-        self.with(|reader| reader.description().to_owned())
+        self.with_reader(|reader| reader.description().to_owned())
     }
 
     /// The language of messages: "en" or "ja".
@@ -50,12 +50,12 @@ impl RowReader {
 
     /// Describes the skipped rows in a sentence; None if no row was skipped.
     fn skipped(&self) -> Option<String> {
-        self.with(|reader| reader.skipped())
+        self.with_reader(|reader| reader.skipped())
     }
 
     /// Returns the next chunk, of at most `most` rows; None at the end.
     fn part<'py>(&self, py: Python<'py>, most: usize) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let part = py.detach(|| self.with(|reader| reader.next_chunk(most))).map_err(raised)?;
+        let part = py.detach(|| self.with_reader(|reader| reader.next_chunk(most))).map_err(command_error)?;
         Ok(part.map(|part| PyBytes::new(py, &part)))
     }
 }
@@ -65,10 +65,10 @@ impl RowReader {
 pub(crate) struct RowAnswerer(Mutex<ChunkAnswerer>);
 
 /// The written bytes, the number of rows, how many are unanswered, and the reason for the first of them.
-type Written<'py> = (Bound<'py, PyBytes>, usize, usize, Option<String>);
+type ChunkTuple<'py> = (Bound<'py, PyBytes>, usize, usize, Option<String>);
 
 impl RowAnswerer {
-    fn with<R>(&self, work: impl FnOnce(&mut ChunkAnswerer) -> R) -> R {
+    fn with_answerer<R>(&self, work: impl FnOnce(&mut ChunkAnswerer) -> R) -> R {
         // The answerer holds no state that a panic could corrupt.
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -80,43 +80,44 @@ impl RowAnswerer {
     /// answer is an object with the probability of each label.
     #[staticmethod]
     fn load(py: Python<'_>, args: Vec<OsString>, each_label: bool) -> PyResult<Self> {
-        let answerer = run_long(py, || ChunkAnswerer::load(args, each_label))?.map_err(raised)?;
+        let answerer = run_long(py, || ChunkAnswerer::load(args, each_label))?.map_err(command_error)?;
         Ok(RowAnswerer(Mutex::new(answerer)))
     }
 
     /// Returns `true` if the model reads pairs of texts.
     #[getter]
     fn reads_pairs(&self) -> bool {
-        self.with(|answerer| answerer.reads_pairs())
+        self.with_answerer(|answerer| answerer.reads_pairs())
     }
 
     /// The feature columns that the model reads.
     #[getter]
     fn columns(&self) -> Vec<String> {
-        self.with(|answerer| answerer.feature_columns())
+        self.with_answerer(|answerer| answerer.feature_columns())
     }
 
     /// The names of the answer columns; None if an answer is an object.
     #[getter]
     fn names(&self) -> Option<Vec<String>> {
-        self.with(|answerer| answerer.column_names().map(<[String]>::to_vec))
+        self.with_answerer(|answerer| answerer.column_names().map(<[String]>::to_vec))
     }
 
     /// Joins a text with the values of its feature columns.
     fn beside(&self, text: &str, cells: Vec<String>) -> String {
-        self.with(|answerer| answerer.with_columns(text, &cells))
+        self.with_answerer(|answerer| answerer.with_columns(text, &cells))
     }
 
     /// Returns the answers to texts as one JSON list: of lists of column values, or of objects.
     fn answer(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<String> {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let found = run_long(py, || self.with(|answerer| answerer.answer(&texts)))?.map_err(raised)?;
+        let found = run_long(py, || self.with_answerer(|answerer| answerer.answer(&texts)))?.map_err(command_error)?;
         Ok(format!("[{}]", found.join(",")))
     }
 
     /// Returns the command's output for a chunk of a `RowReader`.
-    fn write<'py>(&self, py: Python<'py>, part: &[u8]) -> PyResult<Written<'py>> {
-        let found = run_long(py, || self.with(|answerer| answerer.answer_chunk(part)))?.map_err(raised)?;
+    fn write<'py>(&self, py: Python<'py>, part: &[u8]) -> PyResult<ChunkTuple<'py>> {
+        let found =
+            run_long(py, || self.with_answerer(|answerer| answerer.answer_chunk(part)))?.map_err(command_error)?;
         Ok((PyBytes::new(py, &found.bytes), found.rows, found.unanswered, found.reason))
     }
 }

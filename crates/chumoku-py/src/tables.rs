@@ -1,9 +1,9 @@
 //! Reads files of labeled texts as the command does: with the same detection of format, columns and task.
 
+use crate::messages::to_py_err;
+use crate::messages::with_parameter_names;
 use crate::outputs::ReadPath;
 use crate::pool;
-use crate::wording::error;
-use crate::wording::of_python;
 use chumoku::Error;
 use chumoku::data::{
     DataFiles, Format, LabelOptions, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants,
@@ -18,7 +18,7 @@ use std::path::Path;
 /// Parameters of reading; `None` means that the value is detected from the file.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Reading {
+struct ReadParams {
     text: Option<String>,
     label: Option<String>,
     header: Option<bool>,
@@ -33,21 +33,21 @@ struct Reading {
 }
 
 /// The labels of the rows.
-enum Labels {
+enum TableLabels {
     Classes(Vec<String>),
-    Several(Vec<Vec<String>>),
+    LabelSets(Vec<Vec<String>>),
     Numbers(Vec<f64>),
 }
 
 /// The texts of a file with their labels, and a description of how it was read.
-struct Table {
+struct LabeledTable {
     task: &'static str,
     texts: Vec<String>,
-    labels: Labels,
+    labels: TableLabels,
     description: String,
 }
 
-impl Reading {
+impl ReadParams {
     fn options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
         options.text.clone_from(&self.text);
@@ -66,7 +66,7 @@ impl Reading {
         options
     }
 
-    fn read(&self, file: &Path) -> Result<Table, Error> {
+    fn read(&self, file: &Path) -> Result<LabeledTable, Error> {
         let options = self.options();
         let task = match self.task.as_deref() {
             Some("classify") => TrainingTask::Classify,
@@ -80,18 +80,33 @@ impl Reading {
                 let how = LabelOptions { separator: self.separator, ..LabelOptions::default() };
                 let sets = load_multi_label(file, &options, &how)?;
                 let (texts, labels) = sets.examples.into_iter().map(|example| (example.text, example.labels)).unzip();
-                Table { task: "labels", texts, labels: Labels::Several(labels), description: sets.description }
+                LabeledTable {
+                    task: "labels",
+                    texts,
+                    labels: TableLabels::LabelSets(labels),
+                    description: sets.description,
+                }
             }
             TrainingTask::Score => {
                 let scores = load_scores(file, &options)?;
                 let (texts, numbers) = scores.examples.into_iter().map(|example| (example.text, example.score)).unzip();
-                Table { task: "score", texts, labels: Labels::Numbers(numbers), description: scores.description }
+                LabeledTable {
+                    task: "score",
+                    texts,
+                    labels: TableLabels::Numbers(numbers),
+                    description: scores.description,
+                }
             }
             // Files for other tasks have no labels; this reports the missing column.
             _ => {
                 let rows = load_labeled(file, &options)?;
                 let (texts, labels) = rows.examples.into_iter().map(|example| (example.text, example.label)).unzip();
-                Table { task: "classify", texts, labels: Labels::Classes(labels), description: rows.description }
+                LabeledTable {
+                    task: "classify",
+                    texts,
+                    labels: TableLabels::Classes(labels),
+                    description: rows.description,
+                }
             }
         })
     }
@@ -104,11 +119,11 @@ pub(crate) fn read_table<'py>(
     file: ReadPath,
     reading: &Bound<'py, PyAny>,
 ) -> PyResult<(&'static str, Bound<'py, PyList>, Bound<'py, PyAny>, String)> {
-    let reading: Reading = reading.extract()?;
+    let reading: ReadParams = reading.extract()?;
     if let Some(task) = reading.task.as_deref().filter(|task| !["classify", "labels", "score"].contains(task)) {
         return Err(PyValueError::new_err(format!("task: expected classify, labels or score, got {task:?}")));
     }
-    let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| error(&failed))?;
+    let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| to_py_err(&failed))?;
     let texts = PyList::empty(py);
     for text in &table.texts {
         match pair::split(text) {
@@ -117,9 +132,9 @@ pub(crate) fn read_table<'py>(
         }
     }
     let labels = match table.labels {
-        Labels::Classes(labels) => labels.into_pyobject(py)?.into_any(),
-        Labels::Several(labels) => labels.into_pyobject(py)?.into_any(),
-        Labels::Numbers(numbers) => numbers.into_pyobject(py)?.into_any(),
+        TableLabels::Classes(labels) => labels.into_pyobject(py)?.into_any(),
+        TableLabels::LabelSets(labels) => labels.into_pyobject(py)?.into_any(),
+        TableLabels::Numbers(numbers) => numbers.into_pyobject(py)?.into_any(),
     };
     Ok((table.task, texts, labels, table.description))
 }
@@ -140,5 +155,5 @@ pub(crate) fn merged_labels(mut labels: Vec<String>, known: Vec<String>) -> Vec<
 /// Returns a note about labels with several spellings; None if there are none.
 #[pyfunction]
 pub(crate) fn label_note(labels: Vec<String>) -> Option<String> {
-    describe_variants(&label_variants(labels.iter().map(String::as_str))).map(|note| of_python(&note))
+    describe_variants(&label_variants(labels.iter().map(String::as_str))).map(|note| with_parameter_names(&note))
 }

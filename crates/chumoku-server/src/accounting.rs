@@ -18,9 +18,9 @@ const MAX_METHOD_CHARS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct RequestRecord {
     service: Arc<Service>,
-    begun: Instant,
+    started: Instant,
     method: String,
-    place: &'static str,
+    endpoint: &'static str,
     _in_flight: CountGuard,
 }
 
@@ -28,12 +28,18 @@ impl RequestRecord {
     pub(crate) fn start(service: &Arc<Service>, method: &Method, place: &'static str) -> RequestRecord {
         let method = method.as_str().chars().take(MAX_METHOD_CHARS).collect();
         let in_flight = CountGuard::new(&service.metrics.in_flight);
-        RequestRecord { service: service.clone(), begun: Instant::now(), method, place, _in_flight: in_flight }
+        RequestRecord {
+            service: service.clone(),
+            started: Instant::now(),
+            method,
+            endpoint: place,
+            _in_flight: in_flight,
+        }
     }
 
     /// Counts the request, and logs its status, the reason of an error, and the statistics of its model.
     pub(crate) fn finish(self, status: u16, why: Option<&'static str>, told: &RequestStats) {
-        let (method, place, took) = (&self.method, self.place, self.begun.elapsed());
+        let (method, place, took) = (&self.method, self.endpoint, self.started.elapsed());
         self.service.metrics.count(place, status, took);
         let milliseconds = |time: Duration| (time.as_secs_f64() * 1e4).round() / 10.0;
         let times = [told.waited, told.computed, took].map(milliseconds);
@@ -104,21 +110,21 @@ impl StreamProgress {
 /// A response body that finishes its request record when it has been sent, or when the client has gone.
 pub(crate) struct TrackedBody {
     body: Body,
-    course: StreamProgress,
+    progress: StreamProgress,
     status: u16,
-    account: Option<RequestRecord>,
+    record: Option<RequestRecord>,
 }
 
 impl TrackedBody {
     pub(crate) fn new(body: Body, course: StreamProgress, status: u16, account: RequestRecord) -> TrackedBody {
-        TrackedBody { body, course, status, account: Some(account) }
+        TrackedBody { body, progress: course, status, record: Some(account) }
     }
 }
 
 impl Drop for TrackedBody {
     fn drop(&mut self) {
-        let Some(account) = self.account.take() else { return };
-        let mut steps = self.course.lock();
+        let Some(account) = self.record.take() else { return };
+        let mut steps = self.progress.lock();
         if !steps.is_over {
             steps.stats.computed = steps.since.map_or(Duration::ZERO, |since| since.elapsed());
             steps.stats.is_aborted = true;

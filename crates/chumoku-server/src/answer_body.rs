@@ -24,13 +24,13 @@ const CHUNK_BYTES: usize = 64 << 10;
 pub(crate) struct AnswerBody {
     chunks: VecDeque<Vec<u8>>,
     length: usize,
-    most: usize,
+    limit: usize,
     content_type: &'static str,
 }
 
 impl AnswerBody {
     fn new(most: usize, content_type: &'static str) -> AnswerBody {
-        AnswerBody { chunks: VecDeque::new(), length: 0, most, content_type }
+        AnswerBody { chunks: VecDeque::new(), length: 0, limit: most, content_type }
     }
 
     /// Writes a value as JSON.
@@ -90,7 +90,7 @@ impl AnswerBody {
     }
 
     fn too_large(&self) -> RequestError {
-        let most = self.most;
+        let most = self.limit;
         RequestError::too_large(tr!(
             "the answer has more than {most} bytes (--max-answer); request less at a time",
             "答えが {most} バイト（--max-answer）を超えました。一度に求める量を減らしてください"
@@ -117,7 +117,7 @@ impl AnswerBody {
 
 impl io::Write for AnswerBody {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.length + bytes.len() > self.most {
+        if self.length + bytes.len() > self.limit {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let has_room = |last: &Vec<u8>| last.len() < CHUNK_BYTES;

@@ -67,7 +67,7 @@ async fn respond(
     let (TaskAnswer::Body(written), told) = service.submit_and_wait(served, loaded, task, asked).await? else {
         return Err(RequestError::model_failed());
     };
-    let mut response = written.into_response(service.held.share())?;
+    let mut response = written.into_response(service.memory_budget.share())?;
     response.extensions_mut().insert(told);
     Ok(response)
 }

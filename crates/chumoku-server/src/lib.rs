@@ -87,7 +87,7 @@ use model::LoadedModel;
 use queue::Queue;
 use serde_json::{Value, json};
 use service::{ServedModel, Service};
-use signals::{ReloadSignal, ShutdownSignal};
+use signals::{ReloadListener, ShutdownListener};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -164,7 +164,7 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<()
     // Before loading models, which may take a while.
     let again = {
         let _within = runtime.enter();
-        signals::ReloadSignal::new().map_err(failed)?
+        signals::ReloadListener::new().map_err(failed)?
     };
     let mut served = Vec::new();
     for (name, folder) in models {
@@ -188,7 +188,7 @@ pub fn serve(models: Vec<(String, PathBuf)>, options: ServeOptions) -> Result<()
         is_shutting_down: AtomicBool::new(false),
         arriving: Arc::default(),
         explanations: Arc::new(Queue::new(limits.queue)),
-        held: MemoryBudget::new(limits.held),
+        memory_budget: MemoryBudget::new(limits.held),
     });
     log_panics(log.clone());
     let ended = runtime.block_on(run(&service, &addresses, &options, again));
@@ -227,7 +227,7 @@ async fn run(
     service: &Arc<Service>,
     addresses: &[SocketAddr],
     options: &ServeOptions,
-    again: ReloadSignal,
+    again: ReloadListener,
 ) -> Result<(), ServeError> {
     let listener = TcpListener::bind(addresses).await.map_err(|error| {
         let (host, port, system) = (&options.host, options.port, chumoku::lang::system_message(&error));
@@ -238,7 +238,7 @@ async fn run(
     })?;
     let failed = |error: std::io::Error| ServeError::Failed(chumoku::lang::system_message(&error));
     let address = listener.local_addr().map_err(failed)?;
-    let end_signals = ShutdownSignal::new().map_err(failed)?;
+    let end_signals = ShutdownListener::new().map_err(failed)?;
     service.start_workers().map_err(failed)?;
     report_start(service, address, options.no_key);
     signals::report_no_reload(service);

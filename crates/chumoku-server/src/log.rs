@@ -48,7 +48,7 @@ impl LogWriter {
         let (lines, given) = sync_channel(MAX_WAITING_LINES);
         let journal = LogWriter { form, lines, dropped: Arc::default() };
         let dropped = journal.dropped.clone();
-        std::thread::Builder::new().name("log".into()).spawn(move || write(form, out, &given, &dropped))?;
+        std::thread::Builder::new().name("log".into()).spawn(move || write_lines(form, out, &given, &dropped))?;
         Ok(journal)
     }
 
@@ -112,7 +112,7 @@ fn standard_error() -> std::io::Result<Box<dyn Write + Send>> {
 }
 
 /// Writes lines until all senders are gone. Errors of the stream are ignored.
-fn write(form: LogFormat, mut out: impl Write, given: &Receiver<LogItem>, dropped: &AtomicU64) {
+fn write_lines(form: LogFormat, mut out: impl Write, given: &Receiver<LogItem>, dropped: &AtomicU64) {
     let mut say = |text: &str| {
         let _ = out.write_all((sanitize(text) + "\n").as_bytes());
     };

@@ -12,17 +12,17 @@ const ALWAYS_ALLOWED: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
     bytes: Arc<AtomicU64>,
-    most: u64,
+    limit: u64,
 }
 
 impl MemoryBudget {
     pub(crate) fn new(most: usize) -> MemoryBudget {
-        MemoryBudget { bytes: Arc::default(), most: most as u64 }
+        MemoryBudget { bytes: Arc::default(), limit: most as u64 }
     }
 
     /// Returns an empty share.
     pub(crate) fn share(&self) -> MemoryShare {
-        MemoryShare { bytes: self.bytes.clone(), limit: self.most, own: 0 }
+        MemoryShare { bytes: self.bytes.clone(), limit: self.limit, own: 0 }
     }
 
     /// Returns the held bytes.

@@ -10,9 +10,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// A queue with bounded capacity.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
-    inside: Mutex<QueueState<T>>,
+    state: Mutex<QueueState<T>>,
     changed: Condvar,
-    places: usize,
+    capacity: usize,
 }
 
 #[derive(Debug)]
@@ -30,18 +30,18 @@ pub(crate) enum QueueError {
 
 /// A queued item that its client may have given up.
 pub(crate) trait Cancellable {
-    fn is_given_up(&self) -> bool;
+    fn is_cancelled(&self) -> bool;
 }
 
 impl<T: Cancellable> Queue<T> {
     pub(crate) fn new(places: usize) -> Queue<T> {
         let inside = QueueState { waiting: VecDeque::new(), is_closed: false };
-        Queue { inside: Mutex::new(inside), changed: Condvar::new(), places }
+        Queue { state: Mutex::new(inside), changed: Condvar::new(), capacity: places }
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState<T>> {
         // No code that holds the lock can panic between two states.
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Queues an item without blocking. Items that were given up are removed if space is needed.
@@ -50,10 +50,10 @@ impl<T: Cancellable> Queue<T> {
         if inside.is_closed {
             return Err(QueueError::Closed);
         }
-        if inside.waiting.len() >= self.places {
-            inside.waiting.retain(|item| !item.is_given_up());
+        if inside.waiting.len() >= self.capacity {
+            inside.waiting.retain(|item| !item.is_cancelled());
         }
-        if inside.waiting.len() >= self.places {
+        if inside.waiting.len() >= self.capacity {
             return Err(QueueError::Full);
         }
         inside.waiting.push_back(item);
@@ -112,7 +112,7 @@ mod tests {
     struct TestItem(u32, bool);
 
     impl Cancellable for TestItem {
-        fn is_given_up(&self) -> bool {
+        fn is_cancelled(&self) -> bool {
             self.1
         }
     }

@@ -52,14 +52,14 @@ pub(crate) struct RequestError {
     kind: ErrorType,
     message: String,
     /// True if the body is not read to its end, so that no other request can follow on the connection.
-    is_unread: bool,
+    has_unread_body: bool,
 }
 
 pub(crate) type Result<T, E = RequestError> = std::result::Result<T, E>;
 
 impl RequestError {
     pub(crate) fn new(status: StatusCode, kind: ErrorType, message: impl Into<String>) -> RequestError {
-        RequestError { status, kind, message: message.into(), is_unread: false }
+        RequestError { status, kind, message: message.into(), has_unread_body: false }
     }
 
     /// A readable request with invalid content.
@@ -93,7 +93,7 @@ impl RequestError {
 
     /// Marks the body of the request as unread.
     pub(crate) fn with_unread_body(self) -> RequestError {
-        RequestError { is_unread: true, ..self }
+        RequestError { has_unread_body: true, ..self }
     }
 
     /// A request that may be sent again later.
@@ -111,7 +111,7 @@ impl RequestError {
     }
 
     pub(crate) fn has_unread_body(&self) -> bool {
-        self.is_unread
+        self.has_unread_body
     }
 
     pub(crate) fn error_type(&self) -> &'static str {

@@ -101,7 +101,8 @@ async fn post_endpoint(
     let name = named.iter().next().map(|(_, name)| name);
     let arriving = CountGuard::new(&service.arriving);
     let (head, body) = request.into_parts();
-    let asked = read_fields(&head.headers, body, place, (&service.limits, service.held.share()), arriving).await;
+    let asked =
+        read_fields(&head.headers, body, place, (&service.limits, service.memory_budget.share()), arriving).await;
     let answered = match asked {
         Ok(asked) => handle(&service, place, name, asked).await,
         Err(refusal) => Err(refusal),

@@ -27,15 +27,15 @@ pub(crate) struct ServedModel {
     folder: PathBuf,
     current: RwLock<Arc<LoadedModel>>,
     /// Short requests.
-    short: Arc<Queue<Job>>,
+    short_queue: Arc<Queue<Job>>,
     /// Text generation, token by token. Separate queues, so that neither waits for the other.
-    texts: Arc<Queue<Job>>,
+    text_queue: Arc<Queue<Job>>,
 }
 
 impl ServedModel {
     pub(crate) fn new(folder: PathBuf, loaded: LoadedModel, limits: &Limits) -> ServedModel {
         let queue = || Arc::new(Queue::new(limits.queue));
-        ServedModel { folder, current: RwLock::new(Arc::new(loaded)), short: queue(), texts: queue() }
+        ServedModel { folder, current: RwLock::new(Arc::new(loaded)), short_queue: queue(), text_queue: queue() }
     }
 
     /// Returns the current model.
@@ -61,7 +61,7 @@ pub(crate) struct Service {
     /// Explanations of all models, one at a time, on separate threads that limit their share of the processor.
     pub(crate) explanations: Arc<Queue<Job>>,
     /// Memory of requests being read and answers being sent.
-    pub(crate) held: MemoryBudget,
+    pub(crate) memory_budget: MemoryBudget,
 }
 
 /// A capability that an endpoint needs.
@@ -236,8 +236,8 @@ impl Service {
             ModelTask::Explain(_) | ModelTask::StreamTranslation(_) | ModelTask::Generate(_) => 1,
         };
         let queue = match task.queue_kind() {
-            QueueKind::Short => &served.short,
-            QueueKind::Texts => &served.texts,
+            QueueKind::Short => &served.short_queue,
+            QueueKind::Texts => &served.text_queue,
             QueueKind::Explanations => &self.explanations,
         };
         let grace = task.grace();
@@ -275,14 +275,14 @@ impl Service {
             std::thread::Builder::new().name(name).spawn(run).map(drop)
         };
         for (number, served) in self.models.iter().enumerate() {
-            start(format!("model {}", number + 1), &served.short, || WorkerPool::Shared)?;
-            start(format!("texts {}", number + 1), &served.texts, || WorkerPool::Texts(OnceCell::new()))?;
+            start(format!("model {}", number + 1), &served.short_queue, || WorkerPool::Shared)?;
+            start(format!("texts {}", number + 1), &served.text_queue, || WorkerPool::Texts(OnceCell::new()))?;
         }
         start("explanations".into(), &self.explanations, || WorkerPool::Explanations(OnceCell::new()))
     }
 
     fn all_queues(&self) -> impl Iterator<Item = &Arc<Queue<Job>>> {
-        self.models.iter().flat_map(|served| [&served.short, &served.texts]).chain([&self.explanations])
+        self.models.iter().flat_map(|served| [&served.short_queue, &served.text_queue]).chain([&self.explanations])
     }
 
     /// Closes all queues.
@@ -292,16 +292,17 @@ impl Service {
 
     /// Returns the gauges of queues and held bytes.
     pub(crate) fn gauges(&self) -> Gauges {
-        let of_model = |served: &ServedModel| (served.loaded().name.clone(), served.short.len() + served.texts.len());
+        let of_model =
+            |served: &ServedModel| (served.loaded().name.clone(), served.short_queue.len() + served.text_queue.len());
         let by_model = self.models.iter().map(of_model).collect();
-        Gauges { by_model, explanations: self.explanations.len(), held: self.held.bytes() }
+        Gauges { by_model, explanations: self.explanations.len(), held: self.memory_budget.bytes() }
     }
 
     /// Returns true if any request is being read, queued, computed or answered.
     pub(crate) fn is_busy(&self) -> bool {
         let counts = [&self.arriving, &self.metrics.computing];
         counts.iter().any(|count| count.load(Relaxed) > 0)
-            || self.held.bytes() > 0
+            || self.memory_budget.bytes() > 0
             || self.all_queues().any(|queue| queue.len() > 0)
     }
 

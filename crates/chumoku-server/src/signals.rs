@@ -12,27 +12,27 @@ pub(crate) const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// The reload signal (SIGHUP), caught from the moment of creation: until then it would end the process. Windows has
 /// none.
 #[derive(Debug)]
-pub(crate) struct ReloadSignal {
+pub(crate) struct ReloadListener {
     #[cfg(unix)]
     signal: tokio::signal::unix::Signal,
 }
 
-impl ReloadSignal {
+impl ReloadListener {
     /// Must be called within a runtime.
     #[cfg(unix)]
-    pub(crate) fn new() -> std::io::Result<ReloadSignal> {
+    pub(crate) fn new() -> std::io::Result<ReloadListener> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(ReloadSignal { signal: signal(SignalKind::hangup())? })
+        Ok(ReloadListener { signal: signal(SignalKind::hangup())? })
     }
 
     #[cfg(unix)]
-    async fn come(&mut self) {
+    async fn recv(&mut self) {
         self.signal.recv().await;
     }
 
     #[cfg(not(unix))]
-    pub(crate) fn new() -> std::io::Result<ReloadSignal> {
-        Ok(ReloadSignal {})
+    pub(crate) fn new() -> std::io::Result<ReloadListener> {
+        Ok(ReloadListener {})
     }
 
     #[cfg(not(unix))]
@@ -43,7 +43,7 @@ impl ReloadSignal {
 
 /// The shutdown signals: SIGTERM and Ctrl-C; on Windows Ctrl-C, Ctrl-Break, closing the console and system shutdown.
 #[derive(Debug)]
-pub(crate) struct ShutdownSignal {
+pub(crate) struct ShutdownListener {
     #[cfg(unix)]
     signals: [tokio::signal::unix::Signal; 2],
     #[cfg(windows)]
@@ -52,16 +52,16 @@ pub(crate) struct ShutdownSignal {
     system: (tokio::signal::windows::CtrlClose, tokio::signal::windows::CtrlShutdown),
 }
 
-impl ShutdownSignal {
+impl ShutdownListener {
     /// Must be called within a runtime.
     #[cfg(unix)]
-    pub(crate) fn new() -> std::io::Result<ShutdownSignal> {
+    pub(crate) fn new() -> std::io::Result<ShutdownListener> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(ShutdownSignal { signals: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?] })
+        Ok(ShutdownListener { signals: [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?] })
     }
 
     #[cfg(unix)]
-    async fn come(&mut self) {
+    async fn recv(&mut self) {
         let [end, stop] = &mut self.signals;
         tokio::select! {
             _ = end.recv() => {}
@@ -71,9 +71,9 @@ impl ShutdownSignal {
 
     /// Must be called within a runtime.
     #[cfg(windows)]
-    pub(crate) fn new() -> std::io::Result<ShutdownSignal> {
+    pub(crate) fn new() -> std::io::Result<ShutdownListener> {
         use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close, ctrl_shutdown};
-        Ok(ShutdownSignal { keys: (ctrl_c()?, ctrl_break()?), system: (ctrl_close()?, ctrl_shutdown()?) })
+        Ok(ShutdownListener { keys: (ctrl_c()?, ctrl_break()?), system: (ctrl_close()?, ctrl_shutdown()?) })
     }
 
     #[cfg(windows)]
@@ -88,7 +88,7 @@ impl ShutdownSignal {
 }
 
 /// Waits for shutdown, and reloads models at each SIGHUP until then.
-pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadSignal, mut end: ShutdownSignal) {
+pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadListener, mut end: ShutdownListener) {
     let mut signals = ShutdownSignals::new();
     let mut reading: Option<tokio::task::JoinHandle<()>> = None;
     loop {
@@ -101,10 +101,10 @@ pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadS
         };
         tokio::select! {
             // Shutdown does not wait for a reload.
-            () = end.come() => break,
+            () = end.recv() => break,
             () = read => reading = None,
             // One reload at a time: a signal during a reload is kept.
-            () = again.come(), if !is_reading => {
+            () = again.recv(), if !is_reading => {
                 let service = service.clone();
                 reading = Some(tokio::task::spawn_blocking(move || service.reload()));
             }
@@ -115,11 +115,11 @@ pub(crate) async fn wait_for_shutdown(service: &Arc<Service>, mut again: ReloadS
 }
 
 /// Exits at a further signal, unless it comes so soon after the first one that it is a repetition.
-fn exit_on_second_signal(service: Arc<Service>, mut end: ShutdownSignal, mut signals: ShutdownSignals) {
+fn exit_on_second_signal(service: Arc<Service>, mut end: ShutdownListener, mut signals: ShutdownSignals) {
     tokio::spawn(async move {
-        end.come().await;
+        end.recv().await;
         while signals.record(Instant::now()) != Shutdown::Immediate {
-            end.come().await;
+            end.recv().await;
         }
         service.log.flush(LOG_FLUSH_TIMEOUT);
         std::process::exit(130);

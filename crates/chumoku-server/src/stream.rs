@@ -55,7 +55,7 @@ impl EventSource {
 /// A response body that is written while it is sent.
 pub(crate) struct EventBody {
     source: EventSource,
-    course: StreamProgress,
+    progress: StreamProgress,
     ready: VecDeque<Bytes>,
     is_over: bool,
 }
@@ -65,7 +65,7 @@ impl EventBody {
     pub(crate) async fn reply(mut pieces: EventSource, course: StreamProgress) -> Result<Response> {
         let first = poll_fn(|context| pieces.poll(context)).await;
         let ready = VecDeque::new();
-        let mut events = EventBody { source: pieces, course: course.clone(), ready, is_over: false };
+        let mut events = EventBody { source: pieces, progress: course.clone(), ready, is_over: false };
         match first {
             NextEvent::Event(piece) => events.ready.push_back(piece),
             NextEvent::End(ended) => events.end(Ok(ended?)),
@@ -80,7 +80,7 @@ impl EventBody {
 
     fn end(&mut self, ended: Result<(TaskAnswer, RequestStats)>) {
         self.is_over = true;
-        self.course.finish(match &ended {
+        self.progress.finish(match &ended {
             Ok((TaskAnswer::FinalEvent(_), told)) => Ok(told),
             Ok(_) => Err(RequestError::model_failed().error_type()),
             Err(refusal) => Err(refusal.error_type()),

@@ -118,7 +118,7 @@ impl Drop for CancelOnDrop {
 }
 
 impl Cancellable for Job {
-    fn is_given_up(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         self.reply.is_closed()
     }
 }

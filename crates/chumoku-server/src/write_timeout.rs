@@ -11,14 +11,14 @@ use tokio::time::{Instant, Sleep, sleep_until};
 /// A stream, and the maximum time that a write may stall.
 pub(crate) struct WriteTimeout<S> {
     stream: S,
-    most: Duration,
+    limit: Duration,
     /// Timer of a stalled write.
-    stands: Option<Pin<Box<Sleep>>>,
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
     pub(crate) fn new(stream: S, most: Duration) -> Self {
-        WriteTimeout { stream, most, stands: None }
+        WriteTimeout { stream, limit: most, stalled: None }
     }
 
     pub(crate) fn into_inner(self) -> S {
@@ -28,11 +28,11 @@ impl<S> WriteTimeout<S> {
     /// Returns the result of a write, or a timeout if it has stalled for too long.
     fn check_stalled<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {
-            self.stands = None;
+            self.stalled = None;
             return written;
         }
-        let most = self.most;
-        let stands = self.stands.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + most)));
+        let most = self.limit;
+        let stands = self.stalled.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + most)));
         ready!(stands.as_mut().poll(context));
         Poll::Ready(Err(Error::from(ErrorKind::TimedOut)))
     }

@@ -6,10 +6,10 @@
 //! sacreBLEU. [`output`] opens every file that is written. [`lang`] is the language of messages.
 //!
 //! ```
-//! use chumoku_text::tokens::{TextForm, TextTokenizer, TokenizerConfig, Unit};
+//! use chumoku_text::tokens::{NormalizationForm, TextTokenizer, TokenizerConfig, TokenizationUnit};
 //!
 //! let texts = ["a good film", "a bad film"];
-//! let config = TokenizerConfig { vocab_size: 300, min_frequency: 1, form: TextForm::Exact, unit: Unit::Subwords };
+//! let config = TokenizerConfig { vocab_size: 300, min_frequency: 1, form: NormalizationForm::Exact, unit: TokenizationUnit::Subwords };
 //! let tokenizer = TextTokenizer::train(&texts, &config)?;
 //! let encoded = tokenizer.encode("a good film")?;
 //! assert_eq!(tokenizer.decode(&encoded.ids)?, "a good film");

@@ -1,7 +1,7 @@
 //! The figure of a comparison of networks: the time of a training step by sequence length.
 
 use crate::figure::{Content, Curves, Figure, FigureAxis};
-use chumoku::compare::{Compared, Comparison};
+use chumoku::compare::{ComparedNetwork, NetworkComparison};
 use chumoku::lang::Lang;
 use chumoku::nn::PositionKind;
 
@@ -10,15 +10,16 @@ use chumoku::nn::PositionKind;
 ///
 /// Learned positions are left out: their times equal those of sinusoidal ones.
 #[must_use]
-pub fn comparison_figure(comparison: &Comparison, lang: Lang) -> Figure {
+pub fn comparison_figure(comparison: &NetworkComparison, lang: Lang) -> Figure {
     let models = comparison.models.iter().filter(|model| model.position != PositionKind::Learned);
-    let models: Vec<&Compared> = models.filter(|model| !model.steps.is_empty()).collect();
+    let models: Vec<&ComparedNetwork> = models.filter(|model| !model.steps.is_empty()).collect();
     let steps = models.first().map_or(&[][..], |model| &model.steps);
     let runs = steps.first().map_or(0, |step| step.runs);
-    let Comparison { batch, isa, threads, .. } = comparison;
-    let median = |model: &Compared| model.steps.iter().map(|step| step.median_ms as f32).collect();
-    let spread =
-        |model: &&Compared| model.steps.iter().map(|step| [step.min_ms, step.max_ms].map(|ms| ms as f32)).collect();
+    let NetworkComparison { batch, isa, threads, .. } = comparison;
+    let median = |model: &ComparedNetwork| model.steps.iter().map(|step| step.median_ms as f32).collect();
+    let spread = |model: &&ComparedNetwork| {
+        model.steps.iter().map(|step| [step.min_ms, step.max_ms].map(|ms| ms as f32)).collect()
+    };
     let curves = Curves {
         // Each length is twice the previous one, so evenly spaced places form a logarithmic axis.
         x: FigureAxis {
@@ -53,10 +54,10 @@ mod tests {
     use super::*;
     use crate::terminal::TerminalOptions;
     use chumoku::RecurrentCell;
-    use chumoku::compare::{Article, Said, Spread, StepTime};
+    use chumoku::compare::{ArticleResults, LocalizedText, MedianInterval, StepTime};
     use chumoku::nn::BackboneKind;
 
-    fn comparison() -> Comparison {
+    fn comparison() -> NetworkComparison {
         let step = |(length, ms): (usize, f64)| StepTime {
             length,
             median_ms: ms,
@@ -65,10 +66,10 @@ mod tests {
             runs: 3,
             all_ms: vec![0.9 * ms, ms, 1.2 * ms],
         };
-        let model = |network, position, times: [f64; 3]| Compared {
+        let model = |network, position, times: [f64; 3]| ComparedNetwork {
             network,
             position,
-            sizes: Said::default(),
+            sizes: LocalizedText::default(),
             width: 128,
             parameters: 1,
             accuracy: 1.0,
@@ -78,9 +79,9 @@ mod tests {
             training_seconds: 1.0,
             steps: [32, 64, 128].into_iter().zip(times).map(step).collect(),
             growth: None,
-            right: vec![],
+            is_right: vec![],
         };
-        Comparison {
+        NetworkComparison {
             models: vec![
                 model(BackboneKind::Transformer, PositionKind::Sinusoidal, [3.0, 6.0, 12.0]),
                 model(BackboneKind::Transformer, PositionKind::Learned, [77.0; 3]),
@@ -93,12 +94,12 @@ mod tests {
             precision: "medium",
             isa: "scalar",
             threads: 2,
-            article: Article {
+            article: ArticleResults {
                 lstm_parameters: 1,
                 attention_parameters: 1,
                 lstm_ms: 1.0,
                 attention_ms: 1.0,
-                speedup: Spread { low: 1.0, median: 1.0, high: 1.0 },
+                speedup: MedianInterval { low: 1.0, median: 1.0, high: 1.0 },
             },
             claims: vec![],
         }
@@ -173,7 +174,7 @@ mod tests {
             assert_eq!(json["curves"]["series"][1]["spread"][2][1], 15.75);
         }
         // Nothing was timed.
-        let empty = Comparison { models: Vec::new(), ..comparison };
+        let empty = NetworkComparison { models: Vec::new(), ..comparison };
         assert!(comparison_figure(&empty, Lang::En).scene().to_svg().contains("median of 0 runs"));
     }
 }

@@ -121,10 +121,10 @@ impl PositionalEncoding {
             _ => {
                 let model = TextClassifier::load(folder)?;
                 let config = &model.config().model;
-                let encoder = config.body.transformer();
+                let encoder = config.backbone.transformer();
                 let heads = encoder.map_or(1, |encoder| encoder.num_heads);
                 let base = encoder.and_then(|encoder| encoder.attention.rotary_base);
-                (config.position, [config.body.d_model(), heads], base, learned(model.params()))
+                (config.position, [config.backbone.d_model(), heads], base, learned(model.params()))
             }
         };
         match (kind, table) {

@@ -4,7 +4,7 @@
 use crate::decision_rule::DecisionRule;
 use crate::hierarchy::Hierarchy;
 use crate::ngram::NgramTarget;
-use crate::scoring::largest;
+use crate::scoring::argmax;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +109,7 @@ impl AbstentionCalibration {
         let answer = |p: &Vec<f32>| match (decision, hierarchy) {
             (Some(decision), _) => decision.class(p),
             (None, Some(tree)) => tree.predict(p),
-            (None, None) => largest(p) as usize,
+            (None, None) => argmax(p) as usize,
         };
         let sure = probabilities.iter().zip(labels).map(|(p, &label)| {
             let class = answer(p);
@@ -133,7 +133,7 @@ impl AbstentionCalibration {
     ) -> AbstentionCalibration {
         let classes = probabilities.first().map_or(0, Vec::len);
         let of_class = |class: usize| {
-            let holds = answers.iter().map(|answer| answer.numbers().contains(&(class as u32)));
+            let holds = answers.iter().map(|answer| answer.label_ids().contains(&(class as u32)));
             let rows: Vec<(f32, bool)> = probabilities.iter().map(|p| p[class]).zip(holds).collect();
             class_curve(&rows)
         };

@@ -1,6 +1,6 @@
 //! Decision rules other than the most probable class: class factors chosen for a metric.
 
-use crate::scoring::{largest, quick_scores};
+use crate::scoring::{argmax, quick_scores};
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ impl DecisionRule {
     #[must_use]
     pub fn class(&self, probabilities: &[f32]) -> usize {
         let products: Vec<f32> = probabilities.iter().zip(&self.factors).map(|(p, factor)| p * factor).collect();
-        largest(&products) as usize
+        argmax(&products) as usize
     }
 
     /// Chooses factors that maximize macro-F1 on rows with these probabilities and labels.
@@ -189,7 +189,7 @@ mod tests {
         // Held-out rows.
         let (p, labels) = rows(20_000, 2);
         let figures = |answers: Vec<u32>| quick_scores(&labels, &answers, 2);
-        let plain = figures(p.iter().map(|p| largest(p)).collect());
+        let plain = figures(p.iter().map(|p| argmax(p)).collect());
         let chosen = figures(p.iter().map(|p| decision.class(p) as u32).collect());
         assert!(chosen.1 > plain.1 + 0.03 && chosen.0 <= plain.0, "{plain:?} {chosen:?}");
     }

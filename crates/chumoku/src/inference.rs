@@ -89,7 +89,7 @@ pub(crate) fn vectors(
     framed: InputFraming<'_>,
     rows: &[Vec<u32>],
 ) -> Result<Array2<f32>> {
-    let width = model.config().body.width();
+    let width = model.config().backbone.width();
     mean_over_windows(framed, rows, width, |ids, offsets| Ok(model.vectors(params, ids, offsets)?))
 }
 

@@ -10,7 +10,7 @@
 //! 1989) in double precision. Rows are summed in blocks whose borders depend only on the number of rows. The same rows
 //! therefore give the same bits for any number of threads.
 
-use crate::scoring::picked;
+use crate::scoring::select_weights;
 use crate::{Error, Result};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
@@ -167,13 +167,13 @@ impl LogisticRegression {
             .iter()
             .map(|[learned, judged]| {
                 let labels: Vec<u32> = learned.iter().map(|&row| rows.labels[row]).collect();
-                let weights = picked(rows.weights, learned);
+                let weights = select_weights(rows.weights, learned);
                 (rows.vectors.select(Axis(0), learned), labels, weights, rows.vectors.select(Axis(0), judged))
             })
             .collect();
         let judged: Vec<usize> = splits.iter().flat_map(|[_, judged]| judged).copied().collect();
         let labels: Vec<u32> = judged.iter().map(|&row| rows.labels[row]).collect();
-        let weights = picked(rows.weights, &judged);
+        let weights = select_weights(rows.weights, &judged);
         let mut at: Vec<Option<LogisticRegression>> = vec![None; splits.len()];
         let mut best: Option<(f64, PenaltyChoice)> = None;
         let mut worse = 0;
@@ -308,8 +308,8 @@ fn norm(of: &Array1<f64>) -> f64 {
 
 /// A step, with the change of the gradient along it.
 struct LbfgsStep {
-    moved: Array1<f64>,
-    turned: Array1<f64>,
+    delta: Array1<f64>,
+    gradient_delta: Array1<f64>,
     /// 1 / ⟨delta, gradient_delta⟩.
     inverse: f64,
 }
@@ -319,8 +319,8 @@ impl LbfgsStep {
     fn new(moved: Array1<f64>, turned: Array1<f64>) -> Option<LbfgsStep> {
         let curvature = moved.dot(&turned);
         (curvature > 1e-14 * norm(&moved) * norm(&turned)).then(|| LbfgsStep {
-            moved,
-            turned,
+            delta: moved,
+            gradient_delta: turned,
             inverse: 1.0 / curvature,
         })
     }
@@ -330,15 +330,15 @@ impl LbfgsStep {
         let mut direction = -gradient;
         let mut shares = vec![0.0; past.len()];
         for (step, share) in past.iter().zip(&mut shares).rev() {
-            *share = step.inverse * step.moved.dot(&direction);
-            direction.scaled_add(-*share, &step.turned);
+            *share = step.inverse * step.delta.dot(&direction);
+            direction.scaled_add(-*share, &step.gradient_delta);
         }
         if let Some(last) = past.last() {
-            direction *= 1.0 / (last.inverse * last.turned.dot(&last.turned));
+            direction *= 1.0 / (last.inverse * last.gradient_delta.dot(&last.gradient_delta));
         }
         for (step, share) in past.iter().zip(shares) {
-            let back = step.inverse * step.turned.dot(&direction);
-            direction.scaled_add(share - back, &step.moved);
+            let back = step.inverse * step.gradient_delta.dot(&direction);
+            direction.scaled_add(share - back, &step.delta);
         }
         direction
     }

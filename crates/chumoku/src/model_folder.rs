@@ -206,7 +206,7 @@ fn pretrained_kind_at(path: &Path) -> Option<ModelKind> {
 }
 
 /// Returns `true` if Chumoku wrote the model in a folder.
-pub(crate) fn is_ours(folder: &Path) -> bool {
+pub(crate) fn is_chumoku_model(folder: &Path) -> bool {
     read_small_json::<ModelTypeConfig>(&current_path(folder, CONFIG)).is_some_and(|kind| kind.is_chumoku())
 }
 

@@ -5,7 +5,7 @@ use crate::model_folder::{
     CONFIG, ModelKind, NGRAMS, Snapshot, WEIGHTS, check_files, current_path, model_file_error, parse_weights,
     pretrained_kind, read_config, with_snapshot,
 };
-use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, folder_of_encoder, no_layers};
+use crate::pretrained::{DecoderCheckpoint, EncoderCheckpoint, TranslatorCheckpoint, encoder_folder, no_layers_error};
 use crate::{Error, ModelConfig, Result, TextClassifier, TextGeneratorConfig, TextTranslatorConfig};
 use serde::Serialize;
 use std::path::Path;
@@ -101,7 +101,7 @@ impl ModelSize {
 
     /// Reads a folder in the format of Hugging Face. Files that are not part of the model are not counted.
     fn from_pretrained(folder: &Snapshot, kind: ModelKind) -> Result<ModelSize> {
-        let inner = if kind == ModelKind::Encoder { folder_of_encoder(folder)? } else { None };
+        let inner = if kind == ModelKind::Encoder { encoder_folder(folder)? } else { None };
         let place = inner.as_ref().unwrap_or(folder);
         let (name, config, max_length, layout, tensors, ngrams) = if kind == ModelKind::Classifier {
             let model = TextClassifier::from_snapshot(folder)?;
@@ -109,19 +109,19 @@ impl ModelSize {
             let (tensors, ngrams) = model.published_tensors();
             ("classifier", config, model.config().max_tokens(), Arc::clone(model.params().layout()), tensors, ngrams)
         } else if kind == ModelKind::LanguageModel {
-            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::of_snapshot(folder, None)?;
+            let DecoderCheckpoint { model, source, .. } = DecoderCheckpoint::from_snapshot(folder, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::for_language_model(model.config());
             ("language model", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else if kind == ModelKind::Translator {
-            let TranslatorCheckpoint { model, source, .. } = TranslatorCheckpoint::of_snapshot(folder, None)?;
+            let TranslatorCheckpoint { model, source, .. } = TranslatorCheckpoint::from_snapshot(folder, None)?;
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::for_translator(model.config());
             ("translator", config, model.config().max_length, Arc::clone(model.layout()), tensors, [0; 2])
         } else {
-            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::of_snapshot(place, None)?;
+            let EncoderCheckpoint { model, source, .. } = EncoderCheckpoint::from_snapshot(place, None)?;
             if source.is_static() {
-                return Err(no_layers());
+                return Err(no_layers_error());
             }
             let tensors = source.tensors.iter().map(|(_, source)| source.names().len()).sum();
             let config = CountConfig::for_text_encoder(model.config());

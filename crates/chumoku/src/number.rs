@@ -22,7 +22,7 @@ pub struct NumberLabel {
 impl NgramTarget for NumberLabel {
     const IS_SET: bool = true;
 
-    fn numbers(&self) -> &[u32] {
+    fn label_ids(&self) -> &[u32] {
         &self.above
     }
 

@@ -103,20 +103,20 @@ impl PredictionTarget {
     ///
     /// # Errors
     /// If the model is not a multi-label model, or there is no label with this name.
-    pub(crate) fn label_to_explain(&self, labels: &[String], asked: &str) -> Result<usize> {
+    pub(crate) fn label_to_explain(&self, labels: &[String], name: &str) -> Result<usize> {
         if self.labels().is_none() {
             return Err(Error::Setting(tr!(
                 "label: expected a multi-label model; this model gives one answer, and explains it without this option",
                 "label: 複数のラベルを答えるモデルで使えます。このモデルの答えは 1 つで、指定しなくても説明されます"
             )));
         }
-        labels.iter().position(|label| label == asked).ok_or_else(|| {
-            let hint = did_you_mean(asked, labels.iter().map(String::as_str));
+        labels.iter().position(|label| label == name).ok_or_else(|| {
+            let hint = did_you_mean(name, labels.iter().map(String::as_str));
             Error::Setting(tr!(
                 "label: expected one of {}, found {}{hint}",
                 "label: {} のどれかが必要ですが、{} です{hint}",
                 list_names(labels),
-                quote(asked)
+                quote(name)
             ))
         })
     }
@@ -171,7 +171,7 @@ impl PredictionTarget {
         let found: Vec<Vec<f32>> = predictions.into_iter().map(|p| p.probabilities).collect();
         let predicted: Vec<Vec<u32>> = found.iter().map(|p| blend.predicted_labels(p)).collect();
         let scores = LabelScores::of(&rows.labels, &predicted, Some(&found), labels, seed);
-        Ok(scores.at_levels(tree))
+        Ok(scores.with_levels(tree))
     }
 
     /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each row.

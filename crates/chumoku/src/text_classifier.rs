@@ -24,8 +24,8 @@ use crate::number::{Estimate, NumberLabel};
 use crate::params::Params;
 use crate::prediction::Prediction;
 use crate::prediction_target::PredictionTarget;
-use crate::pretrained::{ClassifierCheckpoint, Origin};
-use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, largest, of_log_p};
+use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
+use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::{Precision, parallel};
@@ -108,7 +108,7 @@ pub struct TextClassifier {
     pub(crate) tokenizer: TextTokenizer,
     pub(crate) ngrams: Option<NgramModel>,
     /// The original format of a pretrained network, in which the model is saved again.
-    pub(crate) origin: Option<Origin>,
+    pub(crate) origin: Option<ClassifierOrigin>,
     /// Class thresholds set by the caller.
     pub(crate) thresholds: Option<ClassThresholds>,
 }
@@ -266,7 +266,7 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be tokenized, or there is no such head.
     pub fn predict_without_heads(&self, texts: &[&str], heads: &[[usize; 2]]) -> Result<Vec<Prediction>> {
-        let [layers, count] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
+        let [layers, count] = self.config.model.backbone.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut params = self.params.clone();
         for &[layer, head] in heads {
             check_head([layer, head], [layers, count])?;
@@ -300,8 +300,9 @@ impl TextClassifier {
         let each = parallel::map_indices(windows.len(), |i| {
             let attention = logits.row(i).to_vec();
             let ngrams = ngrams.as_ref().map(|all| &all[i * classes..(i + 1) * classes]);
-            let of_questions = self.config.target.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
-            let (attention, ngrams, probabilities) = match of_questions {
+            let binary_probabilities =
+                self.config.target.probabilities(self.config.hierarchy.as_ref(), &attention, ngrams);
+            let (attention, ngrams, probabilities) = match binary_probabilities {
                 None => {
                     let (attention, ngrams) = (log_softmax(&attention), ngrams.map(log_softmax));
                     let probabilities = self.config.blend.probabilities(&attention, ngrams.as_deref());
@@ -349,7 +350,7 @@ impl TextClassifier {
     /// If a text cannot be tokenized, or the model does not predict numbers.
     pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
         let scale = &self.config.target.require_number()?.scale;
-        self.number_scores(&Rows::of_scores(examples, scale), seed)
+        self.number_scores(&Rows::from_scores(examples, scale), seed)
     }
 
     /// Returns the scores, and the true and the predicted number of each row.
@@ -365,7 +366,10 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be tokenized, or the model is not a multi-label model.
     pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
-        self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
+        self.label_scores(
+            &Rows::from_label_sets(examples, &self.config.labels).with_ancestors(self.config.hierarchy.as_ref()),
+            seed,
+        )
     }
 
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
@@ -381,7 +385,7 @@ impl TextClassifier {
     /// # Errors
     /// If a text cannot be tokenized.
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<(Scores, [Scores; 2])> {
-        let found = self.scores(&Rows::of(examples, &self.config.labels), seed)?;
+        let found = self.scores(&Rows::from_examples(examples, &self.config.labels), seed)?;
         Ok((found.ensemble, found.members))
     }
 
@@ -406,15 +410,15 @@ impl TextClassifier {
         let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let [attention, ngrams] =
-            [attention, ngrams].map(|log_p| of_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
-        let whole = of_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
+            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
+        let whole = score_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
         // The members predict their most probable classes. For a fair comparison, the ensemble does too.
         let plain: Vec<u32> = match self.config.decision_rule {
-            Some(_) => predictions.iter().map(|p| largest(&p.probabilities)).collect(),
+            Some(_) => predictions.iter().map(|p| argmax(&p.probabilities)).collect(),
             None => whole.1,
         };
-        let judged = rows.judged(&plain, &texts);
-        let advice = Advice::of(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
+        let judged = rows.predicted_rows(&plain, &texts);
+        let advice = Advice::compare(&judged, [&attention.1, &ngrams.1], self.labels().len(), seed);
         let sure =
             predictions.iter().zip(&rows.labels).map(|(p, &label)| p.confidence_and_correctness(label)).collect();
         let levels = tree.map_or_else(Vec::new, |tree| level_confidences(tree, &predictions, &rows.labels));
@@ -424,7 +428,7 @@ impl TextClassifier {
     /// Counts the network tensors in a folder in the format of Hugging Face, and the tensors and values of the n-gram
     /// model.
     pub(crate) fn published_tensors(&self) -> (usize, [usize; 2]) {
-        let of_network = self.origin.as_ref().map_or(0, Origin::num_tensors);
+        let of_network = self.origin.as_ref().map_or(0, ClassifierOrigin::num_tensors);
         let shapes = self.ngrams.iter().flat_map(|ngrams| ngrams.tensors().shapes());
         let sizes = shapes.map(|(_, shape)| shape.iter().product::<usize>());
         (of_network, sizes.fold([0, 0], |[tensors, numbers], size| [tensors + 1, numbers + size]))
@@ -445,7 +449,7 @@ impl TextClassifier {
     }
 
     /// Returns the files in the format of Hugging Face, with the n-gram model in a separate file.
-    fn files_as_published(&self, origin: &Origin) -> Vec<(&'static str, Vec<u8>)> {
+    fn files_as_published(&self, origin: &ClassifierOrigin) -> Vec<(&'static str, Vec<u8>)> {
         let ours = FineTunedConfig {
             chumoku_version: self.config.chumoku_version.clone(),
             target: self.config.target.clone(),
@@ -461,7 +465,7 @@ impl TextClassifier {
             vocabulary_sha256: self.tokenizer.vocabulary_sha256(),
         };
         let config = origin.config_file(&self.config.labels, self.config.target.is_one_class(), &ours);
-        let mut files = origin.files().to_vec();
+        let mut files = origin.copied_files().to_vec();
         files.extend([(CONFIG, config.into_bytes()), (WEIGHTS, serialize_tensors(&origin.tensors(&self.params)))]);
         files.extend(self.ngrams.iter().map(|ngrams| (NGRAM_WEIGHTS, serialize_tensors(&ngram_tensors(ngrams)))));
         files
@@ -469,8 +473,16 @@ impl TextClassifier {
 
     /// Reads a published or fine-tuned model in the format of Hugging Face. Input is validated.
     fn load_published(folder: &Snapshot) -> Result<TextClassifier> {
-        let ClassifierCheckpoint { mut model, mut params, mut tokenizer, limit, origin, labels, is_one_class, ours } =
-            ClassifierCheckpoint::<FineTunedConfig>::read(folder)?;
+        let ClassifierCheckpoint {
+            mut model,
+            mut params,
+            mut tokenizer,
+            max_tokens: limit,
+            origin,
+            labels,
+            is_one_class,
+            own_settings: ours,
+        } = ClassifierCheckpoint::<FineTunedConfig>::read(folder)?;
         check_labels(&labels).map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         if let Some(ours) = &ours {
             check_vocabulary(folder, TOKENIZER, &tokenizer, &ours.vocabulary_sha256)?;
@@ -613,7 +625,7 @@ impl ModelConfig {
                 ));
             }
         }
-        m.body.check().map_err(|error| layer_error_message(&error))?;
+        m.backbone.check().map_err(|error| layer_error_message(&error))?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
             return Err(tr!(

@@ -5,7 +5,9 @@ use crate::model_folder::{Snapshot, with_snapshot};
 use crate::models::TextEncoder;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
-use crate::pretrained::{Dense, EncoderCheckpoint, Sentence, folder_of_encoder, no_layers, read_limit};
+use crate::pretrained::{
+    DenseProjection, EncoderCheckpoint, SentenceSettings, encoder_folder, no_layers_error, read_max_tokens,
+};
 use crate::text::{Encoding, PretrainedTokenizer};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{Epilogue, FusedGemm, MatRef, Precision, parallel};
@@ -19,7 +21,7 @@ pub struct TextEmbedder {
     model: TextEncoder,
     params: Params<f32>,
     tokenizer: PretrainedTokenizer,
-    pub(crate) sentence: Sentence,
+    pub(crate) sentence: SentenceSettings,
     /// The maximum number of tokens in a text.
     limit: usize,
     width: usize,
@@ -56,15 +58,15 @@ impl TextEmbedder {
     }
 
     fn from_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TextEmbedder> {
-        let inner = folder_of_encoder(folder)?;
+        let inner = encoder_folder(folder)?;
         let place = inner.as_ref().unwrap_or(folder);
         let (checkpoint, tokenizer) = EncoderCheckpoint::read_with_tokenizer(place, precision)?;
         let EncoderCheckpoint { model, params, .. } = checkpoint;
         let config = model.config();
-        let sentence = Sentence::read(folder, config.encoder.d_model)?;
-        let limit = match sentence.limit {
+        let sentence = SentenceSettings::read(folder, config.encoder.d_model)?;
+        let limit = match sentence.max_tokens {
             Some(limit) => limit.clamp(1, config.max_length),
-            None => read_limit(place, config.max_length)?,
+            None => read_max_tokens(place, config.max_length)?,
         };
         let pooled = config.encoder.d_model * sentence.pooling.len();
         let width = sentence.dense.last().map_or(pooled, |dense| dense.outputs);
@@ -104,12 +106,12 @@ impl TextEmbedder {
     /// Returns `true` if the folder defines the pooling. Otherwise the vector is the mean of all tokens, scaled to
     /// length 1.
     pub fn has_pooling_config(&self) -> bool {
-        self.sentence.is_said
+        self.sentence.is_declared
     }
 
     /// Checks that the model has layers.
     pub(crate) fn check_layers(&self) -> Result<()> {
-        if self.model.config().encoder.num_layers == 0 { Err(no_layers()) } else { Ok(()) }
+        if self.model.config().encoder.num_layers == 0 { Err(no_layers_error()) } else { Ok(()) }
     }
 
     /// Returns the prompt to put before each text.
@@ -149,7 +151,7 @@ impl TextEmbedder {
 
     /// Prepares a text for the tokenizer: trimming, prompt and lowercasing.
     fn preprocess<'a>(&self, text: &'a str, prompt: &str) -> Cow<'a, str> {
-        let text = if self.sentence.trims { text.trim() } else { text };
+        let text = if self.sentence.trim { text.trim() } else { text };
         match (prompt, self.sentence.lowercase) {
             ("", false) => Cow::Borrowed(text),
             (_, false) => format!("{prompt}{text}").into(),
@@ -246,7 +248,7 @@ impl Embeddings {
     }
 }
 
-impl Dense {
+impl DenseProjection {
     /// `activation(x Wᵀ + b)`
     fn apply(&self, x: &Array2<f32>, precision: Precision) -> Result<Array2<f32>> {
         let (rows, inputs) = x.dim();

@@ -55,29 +55,29 @@ pub struct TextGenerator {
 #[derive(Clone, Debug)]
 pub(crate) struct TextBoundaries {
     /// The input token for an empty prompt.
-    first: u32,
+    start_token: u32,
     /// Generation ends at each of these tokens.
-    ends: Vec<u32>,
+    end_tokens: Vec<u32>,
     /// The token at the end of a document, if the model was trained with one.
-    pub(crate) end: Option<u32>,
+    pub(crate) document_end: Option<u32>,
     /// The chat template of a published model.
-    chat: Option<ChatTemplate>,
+    chat_template: Option<ChatTemplate>,
 }
 
 impl TextBoundaries {
     /// Returns the boundaries of a model trained here: the same token precedes and follows a text.
     pub(crate) fn from_tokenizer(tokenizer: &TextTokenizer) -> TextBoundaries {
         TextBoundaries {
-            first: tokenizer.cls_id(),
-            ends: vec![tokenizer.cls_id()],
-            end: Some(tokenizer.cls_id()),
-            chat: None,
+            start_token: tokenizer.cls_id(),
+            end_tokens: vec![tokenizer.cls_id()],
+            document_end: Some(tokenizer.cls_id()),
+            chat_template: None,
         }
     }
 
     /// Marks the first end token as the end of documents, after training on documents that end with it.
     pub(crate) fn with_end(self) -> TextBoundaries {
-        TextBoundaries { end: self.ends.first().copied(), ..self }
+        TextBoundaries { document_end: self.end_tokens.first().copied(), ..self }
     }
 }
 
@@ -123,7 +123,7 @@ impl TextGenerator {
 
     /// Returns `true` if the published model has a chat template, which [`TextGenerator::reply`] requires.
     pub fn has_chat_template(&self) -> bool {
-        self.boundaries.chat.is_some()
+        self.boundaries.chat_template.is_some()
     }
 
     /// Sets the precision of matrix products.
@@ -137,19 +137,19 @@ impl TextGenerator {
         let mut ids = self.tokenizer.special_tokens().prefix.clone();
         ids.extend(self.tokenizer.encode(text)?.ids);
         if ids.is_empty() {
-            ids.push(self.boundaries.first);
+            ids.push(self.boundaries.start_token);
         }
         Ok(ids)
     }
 
     /// Returns the input token for an empty prompt.
     pub(crate) fn start_token(&self) -> u32 {
-        self.boundaries.first
+        self.boundaries.start_token
     }
 
     /// Returns the first of the end tokens.
     pub(crate) fn end_token(&self) -> u32 {
-        self.boundaries.ends.first().copied().unwrap_or(self.boundaries.first)
+        self.boundaries.end_tokens.first().copied().unwrap_or(self.boundaries.start_token)
     }
 
     /// Continues `prompt` by at most `max_tokens` tokens. Calls `write` with each piece of text as soon as its
@@ -215,7 +215,7 @@ impl TextGenerator {
         sampling: &Sampling,
         write: &mut dyn FnMut(GeneratedPiece<'_>) -> ControlFlow<()>,
     ) -> Result<StopReason> {
-        let Some(chat) = &self.boundaries.chat else {
+        let Some(chat) = &self.boundaries.chat_template else {
             return Err(Error::Setting(tr!(
                 "this model has no chat template: it can continue texts, but not answer messages",
                 "このモデルにはチャットテンプレートがありません。文章の続きは書けますが、メッセージには答えられません"
@@ -224,7 +224,7 @@ impl TextGenerator {
         // The template already includes the special tokens at the start.
         let mut prompt = self.tokenizer.encode(&chat.render(messages)?)?.ids;
         if prompt.is_empty() {
-            prompt.push(self.boundaries.first);
+            prompt.push(self.boundaries.start_token);
         }
         self.generate_from(prompt, StreamDecoder::default(), max_tokens, sampling, write)
     }
@@ -256,7 +256,7 @@ impl TextGenerator {
             // The unknown token is never generated.
             self.tokenizer.unknown_id().into_iter().for_each(|id| last[id as usize] = f32::NEG_INFINITY);
             let token = sampling.sample(&last, index)?;
-            if self.boundaries.ends.contains(&token) {
+            if self.boundaries.end_tokens.contains(&token) {
                 let _ = hand_out(&written.finish(&self.tokenizer)?, &mut log_probability);
                 return Ok(StopReason::End);
             }
@@ -346,8 +346,13 @@ impl TextGenerator {
             model: model.config().clone(),
         };
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
-        let bounds = TextBoundaries { first: found.first, ends: found.ends, end: None, chat: found.chat };
-        let bounds = if found.is_trained_here { bounds.with_end() } else { bounds };
+        let bounds = TextBoundaries {
+            start_token: found.start_token,
+            end_tokens: found.end_tokens,
+            document_end: None,
+            chat_template: found.chat,
+        };
+        let bounds = if found.is_fine_tuned { bounds.with_end() } else { bounds };
         Ok(TextGenerator {
             config,
             model,

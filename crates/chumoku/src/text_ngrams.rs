@@ -17,7 +17,7 @@ use crate::ngram::{NgramModel, NgramScheme};
 use crate::number::{Estimate, NumberLabel};
 use crate::prediction::Prediction;
 use crate::prediction_target::PredictionTarget;
-use crate::scoring::{LabelScores, NumberScores, Rows, Scores, of_log_p};
+use crate::scoring::{LabelScores, NumberScores, Rows, Scores, score_log_p};
 use crate::text_classifier::{check_hierarchy, check_labels, decide_class};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
@@ -154,8 +154,8 @@ impl NgramClassifier {
         let logits = self.ngrams.logits_batch(texts);
         let NgramClassifierConfig { target: problem, hierarchy, scale, .. } = &self.config;
         let predict = |logits: &[f32]| {
-            let of_questions = problem.probabilities(hierarchy.as_ref(), logits, Some(logits));
-            let (ngrams, probabilities) = match of_questions {
+            let binary_probabilities = problem.probabilities(hierarchy.as_ref(), logits, Some(logits));
+            let (ngrams, probabilities) = match binary_probabilities {
                 Some(probabilities) => (logits.iter().map(|&z| log_sigmoid(z)).collect(), probabilities),
                 None => {
                     let ngrams = log_softmax(logits);
@@ -213,7 +213,7 @@ impl NgramClassifier {
     /// # Errors
     /// See [`NgramClassifier::predict`].
     pub fn score(&self, examples: &[Example], seed: u64) -> Result<Scores> {
-        self.scores(&Rows::of(examples, &self.config.labels), seed)
+        self.scores(&Rows::from_examples(examples, &self.config.labels), seed)
     }
 
     /// Scores label predictions, resampled with `seed`. Labels that the model does not know are ignored.
@@ -221,7 +221,10 @@ impl NgramClassifier {
     /// # Errors
     /// If the model is not a multi-label model. Otherwise see [`NgramClassifier::predict`].
     pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
-        self.label_scores(&Rows::of_sets(examples, &self.config.labels).closed(self.config.hierarchy.as_ref()), seed)
+        self.label_scores(
+            &Rows::from_label_sets(examples, &self.config.labels).with_ancestors(self.config.hierarchy.as_ref()),
+            seed,
+        )
     }
 
     pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
@@ -235,7 +238,7 @@ impl NgramClassifier {
     /// If the model does not predict numbers. Otherwise see [`NgramClassifier::predict`].
     pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
         let scale = &self.config.target.require_number()?.scale;
-        self.number_scores(&Rows::of_scores(examples, scale), seed)
+        self.number_scores(&Rows::from_scores(examples, scale), seed)
     }
 
     pub(crate) fn number_scores(&self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
@@ -283,7 +286,7 @@ impl NgramClassifier {
         let predictions = self.predict(&texts)?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(of_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels(), self.config.tree()), seed).0)
+        Ok(score_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels(), self.config.tree()), seed).0)
     }
 
     /// Returns the files of the model, by name.

@@ -12,7 +12,7 @@ use crate::model_folder::{
 use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
 use crate::params::Params;
-use crate::pretrained::{PublishedTranslator, TranslatorCheckpoint, Writing};
+use crate::pretrained::{PublishedTranslator, TranslationRules, TranslatorCheckpoint};
 use crate::text::TextTokenizer;
 use crate::tr;
 use crate::{Error, Result, sorting};
@@ -95,7 +95,7 @@ pub struct TextTranslator {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizers: Tokenizers,
     /// Decoding settings of a published model.
-    pub(crate) writing: Option<Writing>,
+    pub(crate) writing: Option<TranslationRules>,
 }
 
 /// The tokenizers of source and target.
@@ -139,12 +139,12 @@ impl TextTranslator {
 
     /// Returns the tokens that start and end a translation.
     pub(crate) fn start_and_end_tokens(&self) -> [u32; 2] {
-        self.writing.as_ref().map_or([self.tokenizers.target.cls_id(); 2], |writing| writing.bounds)
+        self.writing.as_ref().map_or([self.tokenizers.target.cls_id(); 2], |writing| writing.start_and_end)
     }
 
     /// Returns the token that ends a source.
     pub(crate) fn end_of_source(&self) -> u32 {
-        self.writing.as_ref().map_or_else(|| self.tokenizers.source().cls_id(), |writing| writing.bounds[1])
+        self.writing.as_ref().map_or_else(|| self.tokenizers.source().cls_id(), |writing| writing.start_and_end[1])
     }
 
     /// Returns a batch of one source, end token included, and its translation.
@@ -157,7 +157,7 @@ impl TextTranslator {
     /// Returns the maximum number of tokens in a translation without its end token. The limit allows any real
     /// translation and stops endless output.
     pub(crate) fn max_target_tokens(&self, source: usize) -> usize {
-        let most = self.writing.as_ref().map_or(self.config.model.max_length, |writing| writing.most);
+        let most = self.writing.as_ref().map_or(self.config.model.max_length, |writing| writing.max_length);
         (2 * source + 20).min(most - 1)
     }
 
@@ -245,7 +245,7 @@ impl TextTranslator {
         let memory = self.model.encode(params, source, offsets)?;
         let longest = limits.iter().copied().max().unwrap_or(0);
         let state = self.model.start_decoding(params, Memory { output: memory.view(), offsets }, longest + 1)?;
-        let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.never);
+        let never = self.writing.as_ref().map_or(&[][..], |writing| &writing.banned);
         let mut model = TranslatorDecoder { model: &self.model, params, state, banned_tokens: never };
         Ok(self.beam_search(options).search_observed(&mut model, limits, &mut |_, considered| told(considered))?)
     }
@@ -361,13 +361,13 @@ impl TextTranslator {
         let config = TextTranslatorConfig {
             model_type: found.model_type,
             chumoku_version: env!("CARGO_PKG_VERSION").into(),
-            names: found.names,
+            names: found.languages,
             precision: found.precision,
             vocabulary_sha256: [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256),
             model: TranslatorConfig { max_length: found.max_length, ..model.config().clone() },
         };
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
-        Ok(TextTranslator { config, model, params, tokenizers, writing: Some(found.writing) })
+        Ok(TextTranslator { config, model, params, tokenizers, writing: Some(found.rules) })
     }
 }
 

@@ -212,7 +212,7 @@ fn find_faults(scenario: &Scenario, ended: &CommandOutcome, place: &Path) -> Vec
         // Messages contain no control characters. Colors, which some environments request, are for terminals only.
         faults.push(format!("control character {control:?} in the messages"));
     }
-    for (name, bytes) in &scenario.kept {
+    for (name, bytes) in &scenario.user_files {
         match fs::read(place.join(name)) {
             Ok(found) if found == *bytes => {}
             _ => faults.push(format!("the user's {name} was lost")),

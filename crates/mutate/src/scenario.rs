@@ -13,7 +13,7 @@ pub(crate) struct Scenario {
     pub(crate) environment: Vec<(&'static str, String)>,
     pub(crate) stdin: Vec<u8>,
     /// User files that the run must not change.
-    pub(crate) kept: Vec<(String, Vec<u8>)>,
+    pub(crate) user_files: Vec<(String, Vec<u8>)>,
     /// True if a failpoint kills the run, which is not a failure.
     pub(crate) is_killed: bool,
 }
@@ -26,11 +26,11 @@ impl Scenario {
             args: Vec::new(),
             environment: Vec::new(),
             stdin: Vec::new(),
-            kept: Vec::new(),
+            user_files: Vec::new(),
             is_killed: false,
         };
         write_file(place, "notes.txt", b"mine\n");
-        scenario.kept.push(("notes.txt".into(), b"mine\n".to_vec()));
+        scenario.user_files.push(("notes.txt".into(), b"mine\n".to_vec()));
         match random.below(20) {
             0..6 => scenario.data(random, seeds, place),
             6..11 => scenario.model(random, seeds, place),
@@ -44,7 +44,7 @@ impl Scenario {
         }
         // Files that a flag names as output may be overwritten.
         let named: Vec<&str> = scenario.args.iter().map(|arg| arg.trim_start_matches("./")).collect();
-        scenario.kept.retain(|(name, _)| !named.contains(&name.as_str()));
+        scenario.user_files.retain(|(name, _)| !named.contains(&name.as_str()));
         scenario
     }
 
@@ -54,7 +54,7 @@ impl Scenario {
 
     fn add_user_file(&mut self, place: &Path, file: &SeedFile) {
         write_file(place, &file.name, &file.bytes);
-        self.kept.push((file.name.clone(), file.bytes.clone()));
+        self.user_files.push((file.name.clone(), file.bytes.clone()));
     }
 
     /// A damaged data file.
@@ -213,7 +213,7 @@ impl Scenario {
     /// A damaged worked example.
     fn worked_example(&mut self, random: &mut Random, seeds: &Seeds, place: &Path) {
         self.kind = "worked example";
-        let mut file = random.choose(&seeds.worked).clone();
+        let mut file = random.choose(&seeds.worked_examples).clone();
         json::mutate(random, &mut file.bytes);
         self.add_user_file(place, &file);
         match random.once_in(2) {
@@ -321,7 +321,7 @@ impl Scenario {
                 write_file(place, name, bytes);
                 // A lock file belongs to no user.
                 if !name.ends_with("lock") {
-                    self.kept.push((name.into(), bytes.to_vec()));
+                    self.user_files.push((name.into(), bytes.to_vec()));
                 }
             }
         }

@@ -53,7 +53,7 @@ pub(crate) struct Seeds {
     pub(crate) spans: Vec<SeedFile>,
     pub(crate) plain: Vec<SeedFile>,
     pub(crate) models: Vec<SeedModel>,
-    pub(crate) worked: Vec<SeedFile>,
+    pub(crate) worked_examples: Vec<SeedFile>,
     pub(crate) tensors: Vec<SeedFile>,
 }
 
@@ -270,6 +270,6 @@ impl Seeds {
             run(&["explain", &name, "a fine day"])?;
         }
         let examples: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "chumoku-view", "worked"].iter().collect();
-        Ok(Seeds { labelled, pairs, parallel, spans, plain, models, worked: files(&examples)?, tensors })
+        Ok(Seeds { labelled, pairs, parallel, spans, plain, models, worked_examples: files(&examples)?, tensors })
     }
 }

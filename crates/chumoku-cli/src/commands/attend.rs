@@ -13,7 +13,7 @@ pub(crate) fn run(args: &AttendArgs) -> anyhow::Result<ExitCode> {
     threads::start_pool(args.threads)?;
     // Checks the output file before the work.
     let output = args.output.as_ref().map(OutputPath::as_path);
-    let format = output.map(TensorFormat::of).transpose().map_err(chumoku::Error::from)?;
+    let format = output.map(TensorFormat::from_path).transpose().map_err(chumoku::Error::from)?;
     let mut flags = Attributes::default();
     flags.is_causal = args.is_causal;
     flags.scale = args.scale;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &AttendArgs) -> anyhow::Result<ExitCode> {
     if let (Some(format), Some(path)) = (format, output) {
         // Y has the type of Q.
         for query in ["Q", "in.Q"].iter().filter_map(|name| file.tensors.get(*name)) {
-            format.check(path, "Y", query).map_err(chumoku::Error::from)?;
+            format.check_type(path, "Y", query).map_err(chumoku::Error::from)?;
         }
     }
     let outputs = attend(&file, &flags).with_context(|| format!("{}", args.input.display()))?;

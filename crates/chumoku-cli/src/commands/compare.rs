@@ -7,7 +7,7 @@ use crate::args::CompareArgs;
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::report::{align_right, fit, percent, wrap};
 use crate::threads;
-use chumoku::compare::{Comparison, LENGTHS, Stage, Verdict, compare};
+use chumoku::compare::{CompareEvent, LENGTHS, NetworkComparison, Verdict, compare};
 use chumoku::data::format_thousands;
 use chumoku::lang::lang;
 use chumoku::train::{TrainOptions, TrainingData};
@@ -41,13 +41,13 @@ pub(crate) fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
     options.precision = args.precision.into();
     let mut progress = TrainProgress::new(std::time::Instant::now());
     let comparison = compare(&data, &options, &checkpoint_folder(args), &mut |stage| match stage {
-        Stage::Training(name) => {
+        CompareEvent::Training(name) => {
             progress.finish();
             say!("");
             print_status(["training", "学習"], &name);
         }
-        Stage::Event(event) => progress.show(event),
-        Stage::Timing([sweep, of]) => {
+        CompareEvent::Event(event) => progress.show(event),
+        CompareEvent::Timing([sweep, of]) => {
             progress.finish();
             let text = tr!("sweep {sweep} of {of} over all lengths", "すべての長さを通して {of} 回中 {sweep} 回目");
             print_status(["timing", "計測"], &text);
@@ -79,7 +79,7 @@ fn checkpoint_folder(args: &CompareArgs) -> PathBuf {
 }
 
 /// Formats the tables and verdicts in lines of at most 80 columns.
-fn format_comparison(c: &Comparison) -> String {
+fn format_comparison(c: &NetworkComparison) -> String {
     let mut out = String::new();
     let rows = format_thousands(c.rows);
     let on = match c.scored_on.as_str() {
@@ -164,9 +164,9 @@ fn format_comparison(c: &Comparison) -> String {
             Verdict::DoesNotHold => tr!("does not hold", "成り立たない"),
             Verdict::Open => tr!("not decided", "決まらない"),
         };
-        let _ = writeln!(out, "{}{}", fit(&verdict, MARGIN), wrap_verdict(claim.claim.text(lang())));
-        let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(claim.found.text(lang())));
-        if let Some(what) = claim.would_decide.as_ref().map(|said| said.text(lang())) {
+        let _ = writeln!(out, "{}{}", fit(&verdict, MARGIN), wrap_verdict(claim.claim.in_lang(lang())));
+        let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(claim.found.in_lang(lang())));
+        if let Some(what) = claim.would_decide.as_ref().map(|said| said.in_lang(lang())) {
             let line = tr!("what would decide it: {what}", "決めるには: {what}");
             let _ = writeln!(out, "{:<MARGIN$}{}", "", wrap_verdict(&line));
         }
@@ -182,7 +182,7 @@ fn wrap_verdict(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use chumoku::compare::{Article, Claim, Compared, Said, Spread, StepTime};
+    use chumoku::compare::{ArticleResults, Claim, ComparedNetwork, LocalizedText, MedianInterval, StepTime};
     use chumoku::nn::{BackboneKind, PositionKind};
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             runs: 5,
             all_ms: vec![],
         };
-        let model = |network, position| Compared {
+        let model = |network, position| ComparedNetwork {
             network,
             position,
             sizes: "1 layer, width 1024, both ways".into(),
@@ -208,16 +208,16 @@ mod tests {
             training_seconds: 3599.0,
             steps: LENGTHS.map(step).to_vec(),
             growth: None,
-            right: vec![],
+            is_right: vec![],
         };
-        let said = |word: &str| Said { en: word.repeat(15), ja: word.repeat(15) };
+        let said = |word: &str| LocalizedText { en: word.repeat(15), ja: word.repeat(15) };
         let claim = |verdict| Claim {
             claim: said("one word "),
             verdict,
             found: said("another word "),
             would_decide: (verdict == Verdict::Open).then(|| said("more rows ")),
         };
-        let comparison = Comparison {
+        let comparison = NetworkComparison {
             models: vec![
                 model(BackboneKind::Transformer, PositionKind::Learned),
                 model(BackboneKind::Recurrent(chumoku::RecurrentCell::Lstm), PositionKind::None),
@@ -229,12 +229,12 @@ mod tests {
             precision: "highest",
             isa: "avx512",
             threads: 16,
-            article: Article {
+            article: ArticleResults {
                 lstm_parameters: 1,
                 attention_parameters: 1,
                 lstm_ms: 1.0,
                 attention_ms: 1.0,
-                speedup: Spread { low: 1.0, median: 1.0, high: 1.0 },
+                speedup: MedianInterval { low: 1.0, median: 1.0, high: 1.0 },
             },
             claims: [Verdict::Holds, Verdict::DoesNotHold, Verdict::Open].map(claim).to_vec(),
         };

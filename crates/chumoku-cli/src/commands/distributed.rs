@@ -51,9 +51,9 @@ pub struct ChunkReader {
     is_strict: bool,
     description: String,
     /// Number of rows returned so far.
-    given: u64,
+    rows_read: u64,
     /// The error that ends the rows early, reported after the rows before it.
-    fault: Option<CommandError>,
+    pending_error: Option<CommandError>,
     has_ended: bool,
 }
 
@@ -87,7 +87,14 @@ impl ChunkReader {
         let source = open().map_err(CommandError::from_error)?;
         let description = source.describe();
         let records = source.records();
-        Ok(ChunkReader { records, is_strict: args.strict, description, given: 0, fault: None, has_ended: false })
+        Ok(ChunkReader {
+            records,
+            is_strict: args.strict,
+            description,
+            rows_read: 0,
+            pending_error: None,
+            has_ended: false,
+        })
     }
 
     /// Returns how the file is read, and why.
@@ -109,14 +116,14 @@ impl ChunkReader {
     /// # Errors
     /// If a row cannot be read. The rows before it come first.
     pub fn next_chunk(&mut self, most: usize) -> Result<Option<Vec<u8>>, CommandError> {
-        if let Some(fault) = self.fault.take() {
+        if let Some(fault) = self.pending_error.take() {
             self.has_ended = true;
             return Err(fault);
         }
         if self.has_ended {
             return Ok(None);
         }
-        let (first, mut rows, mut bytes) = (self.given, Vec::new(), 0);
+        let (first, mut rows, mut bytes) = (self.rows_read, Vec::new(), 0);
         while rows.len() < most && bytes < MAX_CHUNK_BYTES {
             match self.records.next_with_fault() {
                 Ok(None) => {
@@ -124,9 +131,9 @@ impl ChunkReader {
                     break;
                 }
                 Ok(Some((_, Some(fault)))) if self.is_strict => {
-                    self.fault = Some(CommandError::from_error(fault.into()))
+                    self.pending_error = Some(CommandError::from_error(fault.into()))
                 }
-                Err(fault) => self.fault = Some(CommandError::from_error(fault.into())),
+                Err(fault) => self.pending_error = Some(CommandError::from_error(fault.into())),
                 Ok(Some((record, fault))) => {
                     bytes += record.fields.iter().map(String::len).sum::<usize>();
                     rows.push(serialize_row(record, fault.map(|fault| fault.reason())));
@@ -135,9 +142,9 @@ impl ChunkReader {
             }
             break;
         }
-        self.given += rows.len() as u64;
+        self.rows_read += rows.len() as u64;
         if rows.is_empty() && first > 0 {
-            return if self.fault.is_some() { self.next_chunk(most) } else { Ok(None) };
+            return if self.pending_error.is_some() { self.next_chunk(most) } else { Ok(None) };
         }
         let source = self.records.source();
         let (layout, columns) = (source.layout(), source.columns());

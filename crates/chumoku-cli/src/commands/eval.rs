@@ -310,7 +310,7 @@ fn eval_classifier(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         writeln!(stdout(), "{scores}")?;
         return drawn.result().map(|()| ExitCode::SUCCESS);
     }
-    let noun = network_name(model.config().model.body.kind());
+    let noun = network_name(model.config().model.backbone.kind());
     let alone = tr!("  {noun} alone", "  {noun}単独");
     let ngrams = lang().pick("  n-grams alone", "  n-gram 単独");
     let mut rows = vec![(this_model(), &whole)];

@@ -17,7 +17,7 @@ pub(crate) fn terminal_options(lang: Lang) -> TerminalOptions {
     };
     let mut options = TerminalOptions::default();
     options.width = width;
-    options.colour = color_depth(is_terminal);
+    options.color = color_depth(is_terminal);
     options.lang = lang;
     options
 }

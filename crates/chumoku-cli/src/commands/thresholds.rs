@@ -12,7 +12,7 @@ pub(super) struct ThresholdClasses<'a> {
     pub(super) labels: &'a [String],
     /// True for multi-label models.
     pub(super) has_several: bool,
-    pub(super) caution: Option<&'a AbstentionCalibration>,
+    pub(super) abstention: Option<&'a AbstentionCalibration>,
 }
 
 impl<'a> ThresholdClasses<'a> {
@@ -28,7 +28,7 @@ impl<'a> ThresholdClasses<'a> {
         Ok(ThresholdClasses {
             labels: model.labels(),
             has_several: model.is_multi_label(),
-            caution: model.abstention(),
+            abstention: model.abstention(),
         })
     }
 
@@ -102,7 +102,7 @@ impl<'a> ThresholdClasses<'a> {
     fn threshold_for_precision(&self, class: usize, given: &LabelThreshold) -> anyhow::Result<Option<f32>> {
         let (label, level) = (crate::sanitize(&self.labels[class]), given.value);
         let percent = 100.0 * level;
-        let Some(caution) = self.caution.filter(|caution| caution.classes.len() == self.labels.len()) else {
+        let Some(caution) = self.abstention.filter(|caution| caution.classes.len() == self.labels.len()) else {
             let problem = tr!(
                 "--precision-at-least: this folder has no class probabilities of the validation rows: train it again, \
                  with validation rows",

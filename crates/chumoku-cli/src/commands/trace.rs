@@ -25,13 +25,13 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     }
     let trace = build_trace(args)?;
     let depth = match args.depth {
-        TraceDepth::Shapes => trace::TraceDepth::Shapes,
-        TraceDepth::Steps => trace::TraceDepth::Steps,
-        TraceDepth::All => trace::TraceDepth::All,
+        TraceDepth::Shapes => trace::TraceDetail::Shapes,
+        TraceDepth::Steps => trace::TraceDetail::Steps,
+        TraceDepth::All => trace::TraceDetail::All,
     };
     let size = args.size.unwrap_or(if args.format() == TraceFormat::Html { 64 } else { 12 });
     // A file gets the default options, even if standard output is a terminal.
-    let TerminalOptions { width, colour, .. } = match output::output_file(&args.out) {
+    let TerminalOptions { width, color: colour, .. } = match output::output_file(&args.out) {
         None => terminal_options(lang),
         Some(_) => TerminalOptions::default(),
     };
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     options.digits = args.digits;
     options.size = size;
     options.width = width;
-    options.colour = colour;
+    options.color = colour;
     let bytes = match args.format() {
         TraceFormat::Text => trace.to_text(&options).into_bytes(),
         TraceFormat::Md => trace.to_markdown(&options).into_bytes(),

@@ -1,6 +1,6 @@
 //! Runs every command of `docs/articles.md` in the order of the page, and checks every name on it.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn the_repository_has_no_symbolic_links() {
 #[test]
 fn every_command_of_the_page_runs() {
     let page = fs::read_to_string(root().join("docs/articles.md")).unwrap();
-    let place = Place::new();
+    let place = TestDir::new();
     // Only what is shipped.
     for folder in ["examples", "crates/chumoku-view/worked"] {
         fs::create_dir_all(place.path(folder)).unwrap();

@@ -1,6 +1,6 @@
 //! `chumoku attend`: ONNX's own tests of the operator, file formats, flags, and all errors.
 
-use crate::common::{Place, random};
+use crate::common::{TestDir, next_random};
 use chumoku::output::InputFiles;
 use chumoku::tensors::{Tensor, TensorFile};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ fn check(name: &str, found: &Tensor, expected: &Tensor) {
 #[test]
 fn onnx_conformance_tests() {
     let Some(folder) = conformance() else { return };
-    let place = Place::new();
+    let place = TestDir::new();
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -50,7 +50,7 @@ fn onnx_conformance_tests() {
             continue;
         }
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        place.run(&["attend", path.to_str().unwrap(), "-o", "out.safetensors"]).ok();
+        place.run(&["attend", path.to_str().unwrap(), "-o", "out.safetensors"]).assert_success();
         let (expected, found) =
             (TensorFile::read(&path).unwrap(), TensorFile::read(&place.path("out.safetensors")).unwrap());
         for (output, expected) in expected.tensors.iter().filter_map(|(n, t)| Some((n.strip_prefix("out.")?, t))) {
@@ -65,12 +65,12 @@ fn onnx_conformance_tests() {
 
 fn numbers(seed: u64, n: usize) -> Vec<f32> {
     let mut state = seed;
-    (0..n).map(|_| (random(&mut state) * 2.0 - 1.0) as f32).collect()
+    (0..n).map(|_| (next_random(&mut state) * 2.0 - 1.0) as f32).collect()
 }
 
 /// A file with three-axis Q, K and V: two sequences, three queries, four keys, two heads of width 3.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     let mut file = TensorFile::default();
     for (seed, name) in ["Q", "K", "V"].into_iter().enumerate() {
         let length = 3 + usize::from(name != "Q");
@@ -84,8 +84,8 @@ fn place() -> Place {
 
 const HEADS: [&str; 4] = ["--q-num-heads", "2", "--kv-num-heads", "2"];
 
-fn attend(place: &Place, input: &str, flags: &[&str]) -> TensorFile {
-    let run = place.run(&[&["attend", input, "-o", "y.safetensors"], &HEADS[..], flags].concat()).ok();
+fn attend(place: &TestDir, input: &str, flags: &[&str]) -> TensorFile {
+    let run = place.run(&[&["attend", input, "-o", "y.safetensors"], &HEADS[..], flags].concat()).assert_success();
     assert!(run.stdout.is_empty() && run.stderr.ends_with("wrote y.safetensors\n"), "{run:#?}");
     TensorFile::read(&place.path("y.safetensors")).unwrap()
 }
@@ -97,7 +97,9 @@ fn both_file_formats() {
     assert_eq!(expected.tensors.keys().collect::<Vec<_>>(), ["Y", "qk_matmul_output"]);
     assert_eq!(expected.tensors["Y"].shape(), [2, 3, 6]);
     assert_eq!(attend(&place, "x.npz", &["--qk-matmul-output-mode", "3"]), expected);
-    place.run(&[&["attend", "x.npz", "-o", "y.npz", "--qk-matmul-output-mode", "3"], &HEADS[..]].concat()).ok();
+    place
+        .run(&[&["attend", "x.npz", "-o", "y.npz", "--qk-matmul-output-mode", "3"], &HEADS[..]].concat())
+        .assert_success();
     assert_eq!(TensorFile::read(&place.path("y.npz")).unwrap(), expected);
     // Results do not depend on the number of threads.
     assert_eq!(attend(&place, "x.npz", &["--qk-matmul-output-mode", "3", "--threads", "1"]), expected);
@@ -106,9 +108,9 @@ fn both_file_formats() {
 #[test]
 fn without_an_output_nothing_is_written() {
     let place = place();
-    let before = place.contents();
-    let run = place.run(&[&["attend", "x.npz"], &HEADS[..]].concat()).ok();
-    assert_eq!(place.contents(), before);
+    let before = place.file_hashes();
+    let run = place.run(&[&["attend", "x.npz"], &HEADS[..]].concat()).assert_success();
+    assert_eq!(place.file_hashes(), before);
     assert!(run.stdout.is_empty(), "{run:#?}");
     assert!(run.stderr.starts_with("Y                 f32 (2, 3, 6), -") && run.stderr.contains("mean"), "{run:#?}");
     assert!(run.stderr.contains("nothing is written") && run.stderr.contains("-o"), "{run:#?}");
@@ -157,14 +159,14 @@ fn flags_may_precede_the_file() {
     file.metadata.insert("attributes".into(), attributes.into());
     file.write(&place.path("in.safetensors"), &InputFiles::empty()).unwrap();
     let run = |flags: &[&str]| {
-        place.run(&[&["attend", "in.safetensors", "-o", "y.npz"], flags].concat()).ok();
+        place.run(&[&["attend", "in.safetensors", "-o", "y.npz"], flags].concat()).assert_success();
         TensorFile::read(&place.path("y.npz")).unwrap()
     };
     assert_eq!(run(&[]), attend(&place, "x.npz", &["--is-causal", "--softcap", "0.5"]));
     assert_eq!(run(&["--is-causal=false"]), attend(&place, "x.npz", &["--softcap", "0.5"]));
     assert_eq!(run(&["--is-causal=no", "--softcap", "0"]), attend(&place, "x.npz", &[]));
     let error = ["attend", "in.safetensors", "--kv-num-heads", "3"];
-    place.refuses(&error, &["in.safetensors", "K: expected 3 numbers in a head as Q, got 2"]);
+    place.run_rejected(&error, &["in.safetensors", "K: expected 3 numbers in a head as Q, got 2"]);
 }
 
 #[test]
@@ -176,7 +178,7 @@ fn unusable_files_and_flags_are_rejected() {
         file.write(&place.path("bad.safetensors"), &InputFiles::empty()).unwrap();
     };
     let refuses = |input: &str, flags: &[&str], words: &[&str]| {
-        place.refuses(&[&["attend", input], flags].concat(), words);
+        place.run_rejected(&[&["attend", input], flags].concat(), words);
     };
     refuses("none.npz", &[], &["none.npz", "No such file"]);
     refuses(".", &[], &["expected a name that ends in .safetensors or .npz"]);
@@ -186,7 +188,7 @@ fn unusable_files_and_flags_are_rejected() {
     refuses("x.npz", &[&HEADS[..], &["--scale", "nan"]].concat(), &["scale", "NaN"]);
     refuses("x.npz", &[&HEADS[..], &["--scale", "-1"]].concat(), &["scale", "-1"]);
     for flag in ["--scale", "--softcap", "--left-window-size", "--softmax-precision", "--is-causal"] {
-        place.refuses(&["attend", "x.npz", &format!("{flag}=x")], &[flag, "'x'"]);
+        place.run_rejected(&["attend", "x.npz", &format!("{flag}=x")], &[flag, "'x'"]);
     }
     refuses("x.npz", &[&HEADS[..], &["--qk-matmul-output-mode", "4"]].concat(), &["qk_matmul_output_mode", "4"]);
     refuses("x.npz", &[&HEADS[..], &["-o", "no/such/y.npz"]].concat(), &["no/such/y.npz"]);
@@ -208,7 +210,7 @@ fn unusable_files_and_flags_are_rejected() {
 /// Four megabytes of queries and keys have four terabytes of scores. Y alone, with a window of one key, is quick.
 #[test]
 fn outputs_too_large_for_memory_are_rejected_before_the_work() {
-    let place = Place::new();
+    let place = TestDir::new();
     let zeros = || Tensor::new(&[1, 1, 1_000_000, 1], vec![0.0f32; 1_000_000]).unwrap();
     let mut file = TensorFile::default();
     for name in ["Q", "K", "V"] {
@@ -220,8 +222,8 @@ fn outputs_too_large_for_memory_are_rejected_before_the_work() {
         "long.safetensors: qk_matmul_output: with its shape [1, 1, 1000000, 1000000] the results take 4.0 TB of memory",
         "are free; leave qk_matmul_output_mode out, or give fewer queries or keys at a time",
     ];
-    place.refuses(&[&window[..], &["--qk-matmul-output-mode", "0", "-o", "y.npz"]].concat(), &said);
-    place.run(&window).ok();
+    place.run_rejected(&[&window[..], &["--qk-matmul-output-mode", "0", "-o", "y.npz"]].concat(), &said);
+    place.run(&window).assert_success();
 }
 
 /// An existing file is replaced atomically.
@@ -232,6 +234,6 @@ fn existing_files_are_replaced_atomically() {
     attend(&place, "x.npz", &[]);
     place.write("y.safetensors", "of yesterday");
     let args = [&["attend", "x.npz", "-o", "y.safetensors"], &HEADS[..], &["--scale", "inf"]].concat();
-    place.refuses(&args, &["scale"]);
+    place.run_rejected(&args, &["scale"]);
     assert_eq!(place.read("y.safetensors"), "of yesterday");
 }

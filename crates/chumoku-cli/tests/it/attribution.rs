@@ -1,10 +1,10 @@
 //! `explain --method`: integrated gradients compared with leave-one-out.
 
-use crate::common::{Place, model};
+use crate::common::{TestDir, shared_model};
 use serde_json::Value;
 
-fn gradients(place: &Place, model: &str, text: &str) -> Value {
-    place.run(&["explain", model, text, "--method", "integrated-gradients", "--json", "-"]).ok().json()
+fn gradients(place: &TestDir, model: &str, text: &str) -> Value {
+    place.run(&["explain", model, text, "--method", "integrated-gradients", "--json", "-"]).assert_success().json()
 }
 
 fn number(value: &Value) -> f64 {
@@ -35,9 +35,9 @@ fn check_sums(explanation: &Value) {
 
 #[test]
 fn integrated_gradients_sum_to_the_change_and_name_their_method() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = "The room was not clean, and the staff was rude.";
-    let value = gradients(&place, model(), text);
+    let value = gradients(&place, shared_model(), text);
     check_sums(&value);
     let attribution = &value["attribution"];
     assert_eq!(attribution["method"], "integrated gradients");
@@ -45,7 +45,7 @@ fn integrated_gradients_sum_to_the_change_and_name_their_method() {
     // [CLS] is also in the baseline, and n-grams have no gradients.
     assert_eq!(attribution["scores"][0], 0.0);
     assert!(attribution["whole"].is_null());
-    let other = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    let other = place.run(&["explain", shared_model(), text, "--json", "-"]).assert_success().json();
     assert_eq!(other["attribution"]["method"], "leave-one-out");
     assert!(other["attribution"]["integral"].is_null());
     assert_ne!(scores(&value), scores(&other));
@@ -53,12 +53,12 @@ fn integrated_gradients_sum_to_the_change_and_name_their_method() {
     assert_eq!([&value["attention"], &value["without"]], [&other["attention"], &other["without"]]);
     // Results do not depend on the number of threads.
     let flags = ["--method", "integrated-gradients", "--json", "-", "--threads", "1"];
-    let alone = place.run(&[&["explain", model(), text], &flags[..]].concat()).ok().json();
+    let alone = place.run(&[&["explain", shared_model(), text], &flags[..]].concat()).assert_success().json();
     assert_eq!(alone, value);
 
     let shown = |lang: &str| {
         let flags = ["--method", "integrated-gradients", "--lang", lang, "--html", "why.html"];
-        place.run(&[&["explain", model(), text], &flags[..]].concat()).ok().stdout
+        place.run(&[&["explain", shared_model(), text], &flags[..]].concat()).assert_success().stdout
     };
     let (english, japanese) = (shown("en"), shown("ja"));
     assert!(english.contains("integrated gradients") && english.contains("Completeness gap"), "{english}");
@@ -68,8 +68,8 @@ fn integrated_gradients_sum_to_the_change_and_name_their_method() {
 
 #[test]
 fn a_single_word_accounts_for_the_whole_change() {
-    let place = Place::new();
-    let value = gradients(&place, model(), "clean");
+    let place = TestDir::new();
+    let value = gradients(&place, shared_model(), "clean");
     check_sums(&value);
     let found = scores(&value);
     assert_eq!(found.len(), 2, "{value}");
@@ -78,9 +78,9 @@ fn a_single_word_accounts_for_the_whole_change() {
 
 #[test]
 fn all_windows_of_a_long_text_are_attributed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let long = "The room was not clean but cheap ".repeat(60);
-    let value = gradients(&place, model(), &long);
+    let value = gradients(&place, shared_model(), &long);
     check_sums(&value);
     let beyond = value["attribution"]["beyond"].as_array().unwrap();
     assert!(beyond.len() > 200 && beyond.iter().all(|word| word["whole"].is_null()), "{}", beyond.len());
@@ -92,10 +92,10 @@ fn all_windows_of_a_long_text_are_attributed() {
 
 #[test]
 fn rows_of_a_file_can_be_explained() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("texts.txt", "The room was clean\nThe staff was rude\n");
     let flags = ["--input", "texts.txt", "--method", "integrated-gradients", "--json", "-"];
-    let lines = place.run(&[&["explain", model()], &flags[..]].concat()).ok().stdout;
+    let lines = place.run(&[&["explain", shared_model()], &flags[..]].concat()).assert_success().stdout;
     let rows: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(rows.len(), 2, "{lines}");
     for row in rows {
@@ -108,10 +108,10 @@ fn rows_of_a_file_can_be_explained() {
 
 #[test]
 fn recurrent_networks_support_the_method_and_ngrams_do_not() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("lstm", &["--epochs", "2", "--model", "lstm"]);
     check_sums(&gradients(&place, "lstm", "The room was not clean"));
-    place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
+    place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).assert_success();
     let run = place.run(&["explain", "ngrams", "The room", "--method", "integrated-gradients"]);
     assert!(run.code == 2 && run.stderr.contains("leave --method out"), "{run:?}");
 }
@@ -124,9 +124,9 @@ fn network(explanation: &Value, class: &Value) -> f64 {
 
 #[test]
 fn curves_remove_the_strongest_words_first() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = "The room was clean";
-    let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    let value = place.run(&["explain", shared_model(), text, "--json", "-"]).assert_success().json();
     let (curves, class) = (&value["attribution"]["curves"], &value["attribution"]["class"]);
     assert_eq!(curves["words"], serde_json::json!([0, 1, 2, 3, 4]));
     let names: Vec<&str> =
@@ -138,7 +138,7 @@ fn curves_remove_the_strongest_words_first() {
     let words: Vec<&str> = text.split(' ').collect();
     let alone = |is_left: &dyn Fn(usize) -> bool| {
         let left: Vec<&str> = (0..4).filter(|word| is_left(*word)).map(|word| words[word]).collect();
-        network(&place.run(&["explain", model(), &left.join(" "), "--json", "-"]).ok().json(), class)
+        network(&place.run(&["explain", shared_model(), &left.join(" "), "--json", "-"]).assert_success().json(), class)
     };
     let of = |name: &str, step: usize| number(&curves["orders"][0][name][step]);
     for step in 0..4 {
@@ -157,27 +157,27 @@ fn curves_remove_the_strongest_words_first() {
             assert!((area - number(&curve[&format!("{name}_area")])).abs() < 1e-5, "{curve}");
         }
     }
-    let shown = place.run(&["explain", model(), text]).ok().stdout;
+    let shown = place.run(&["explain", shared_model(), text]).assert_success().stdout;
     assert!(shown.contains("while words are removed") && shown.contains("at random"), "{shown}");
     // A text with many words has twenty steps.
     let long = "The room was not clean but cheap ".repeat(20);
-    let value = gradients(&place, model(), &long);
+    let value = gradients(&place, shared_model(), &long);
     let curves = &value["attribution"]["curves"];
     assert_eq!(curves["words"], Value::from((0..=20).map(|step| 7 * step).collect::<Vec<_>>()));
     // A one-word text is either present or removed.
-    let value = gradients(&place, model(), "clean");
+    let value = gradients(&place, shared_model(), "clean");
     assert_eq!(value["attribution"]["curves"]["words"], serde_json::json!([0, 1]));
 }
 
 #[test]
 fn methods_are_compared_over_the_rows_of_a_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     // A text like the training texts, and a one-word text.
     let rows =
         ["The room was clean and quiet", "The staff was rude", "Nice", "Not clean, not quiet, not cheap", "I liked it"];
     place.write("texts.txt", rows.repeat(3).join("\n"));
-    let run = |more: &[&str]| place.run(&[&["explain", model(), "--faithfulness", "texts.txt"], more].concat());
-    let found = run(&["--json", "-"]).ok().json();
+    let run = |more: &[&str]| place.run(&[&["explain", shared_model(), "--faithfulness", "texts.txt"], more].concat());
+    let found = run(&["--json", "-"]).assert_success().json();
     assert_eq!([&found["rows"], &found["of"], &found["unfit"], &found["seed"]].map(number), [12.0, 15.0, 3.0, 1.0]);
     let orders = found["orders"].as_array().unwrap();
     let names: Vec<&str> = orders.iter().map(|of| of["order"].as_str().unwrap()).collect();
@@ -195,7 +195,10 @@ fn methods_are_compared_over_the_rows_of_a_file() {
     let own = |method: &str| -> f64 {
         let texts: Vec<&&str> = rows.iter().filter(|text| text.contains(' ')).collect();
         let areas = texts.iter().map(|text| {
-            let value = place.run(&["explain", model(), text, "--method", method, "--json", "-"]).ok().json();
+            let value = place
+                .run(&["explain", shared_model(), text, "--method", method, "--json", "-"])
+                .assert_success()
+                .json();
             number(&value["attribution"]["curves"]["orders"][0]["deletion_area"])
         });
         areas.sum::<f64>() / texts.len() as f64
@@ -204,7 +207,7 @@ fn methods_are_compared_over_the_rows_of_a_file() {
         let mean = number(&orders[i]["deletion"]["mean"]);
         assert!((mean - own(method)).abs() < 1e-4, "{method}: {mean} and {}", own(method));
     }
-    let (english, japanese) = (run(&[]).ok().stdout, run(&["--lang", "ja"]).ok().stdout);
+    let (english, japanese) = (run(&[]).assert_success().stdout, run(&["--lang", "ja"]).assert_success().stdout);
     let said = english.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("12 of 15 rows") && said.contains("3 rows of the sample"), "{english}");
     assert!(japanese.contains("95 % 区間") && !japanese.contains("The network"), "{japanese}");
@@ -212,6 +215,6 @@ fn methods_are_compared_over_the_rows_of_a_file() {
     let refused = run(&["--method", "leave-one-out"]);
     assert_eq!(refused.code, 2, "{refused:?}");
     place.write("one.txt", "Nice\n");
-    let refused = place.run(&["explain", model(), "--faithfulness", "one.txt"]);
+    let refused = place.run(&["explain", shared_model(), "--faithfulness", "one.txt"]);
     assert!(refused.code != 0 && refused.stderr.contains("two words"), "{refused:?}");
 }

@@ -1,7 +1,7 @@
 //! Incomplete, damaged or hostile model folders give one clear error line that names the file, and exit code 2. Sizes
 //! that a file merely claims allocate no memory.
 
-use crate::common::{Place, csv, reviews};
+use crate::common::{TestDir, csv, reviews};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,23 +13,23 @@ const WEIGHTS: &str = "model.safetensors";
 const TOKENIZER: &str = "tokenizer.json";
 
 /// Two small models, trained on different reviews.
-fn trained() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+fn trained_model() -> &'static TestDir {
+    static PLACE: OnceLock<TestDir> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Place::shared("bad_model");
+        let place = TestDir::shared_by_file("bad_model");
         place.train_small("model", &[]);
         place.write("others.csv", csv(&reviews(300)[100..]));
-        place.run(&["train", "others.csv", "--out", "other", "--epochs", "1"]).ok();
+        place.run(&["train", "others.csv", "--out", "other", "--epochs", "1"]).assert_success();
         place
     })
 }
 
 /// A copy of the model with a modification.
-fn changed(change: impl FnOnce(&Place)) -> Place {
-    let place = Place::new();
+fn changed_model(change: impl FnOnce(&TestDir)) -> TestDir {
+    let place = TestDir::new();
     for name in [CONFIG, WEIGHTS, TOKENIZER] {
         fs::create_dir_all(place.path("model")).unwrap();
-        fs::copy(trained().path("model").join(name), place.path("model").join(name)).unwrap();
+        fs::copy(trained_model().path("model").join(name), place.path("model").join(name)).unwrap();
     }
     place.write("x.csv", csv(&reviews(8)));
     change(&place);
@@ -39,7 +39,7 @@ fn changed(change: impl FnOnce(&Place)) -> Place {
 /// Checks that every command that reads a model rejects it, names the file, and takes little memory. All commands use
 /// the same loader, so a call runs one of three in rotation unless tests are exhaustive.
 #[track_caller]
-fn refused(place: &Place, file: &str, words: &[&str]) {
+fn check_rejected(place: &TestDir, file: &str, words: &[&str]) {
     let words = [&[file], words].concat();
     let commands: [&[&str]; 3] = [
         &["eval", "model", "x.csv"],
@@ -49,19 +49,19 @@ fn refused(place: &Place, file: &str, words: &[&str]) {
     let turn = words.concat().len() % commands.len();
     for (n, command) in commands.into_iter().enumerate() {
         if n == turn || exhaustive("chumoku-cli") {
-            place.refuses(command, &words);
+            place.run_rejected(command, &words);
         }
     }
-    let run = place.run_watched(&["predict", "model", "a fine day"]);
+    let run = place.run_with_peak_memory(&["predict", "model", "a fine day"]);
     assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{run:#?}");
-    run.has_one_error(&words);
+    run.assert_one_error(&words);
     match run.peak_bytes {
         Some(peak) => assert!(peak < 150 << 20, "held {} MiB", peak >> 20),
         None => eprintln!("SKIPPED: this system does not tell the peak memory"),
     }
 }
 
-fn edit_json(place: &Place, name: &str, edit: impl FnOnce(&mut Value)) {
+fn edit_json(place: &TestDir, name: &str, edit: impl FnOnce(&mut Value)) {
     let name = format!("model/{name}");
     let mut value = place.json(&name);
     edit(&mut value);
@@ -70,20 +70,20 @@ fn edit_json(place: &Place, name: &str, edit: impl FnOnce(&mut Value)) {
 
 #[test]
 fn an_unchanged_copy_works() {
-    let place = changed(|_| {});
+    let place = changed_model(|_| {});
     for args in [&["predict", "model", "a fine day"][..], &["eval", "model", "x.csv"], &["explain", "model", "fine"]] {
-        place.run(args).ok();
+        place.run(args).assert_success();
     }
 }
 
 #[test]
 fn folders_without_a_model() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("x.csv", csv(&reviews(40)));
     fs::create_dir(place.path("empty")).unwrap();
     let refused = |model: &str, words: &[&str]| {
         for args in [["predict", model, "text"], ["eval", model, "x.csv"], ["explain", model, "text"]] {
-            place.refuses(&args, words);
+            place.run_rejected(&args, words);
         }
     };
     refused("nowhere", &["nowhere", "no such folder", "chumoku train"]);
@@ -100,34 +100,34 @@ fn folders_without_a_model() {
     fs::remove_file(place.path("lossy").join(TOKENIZER)).unwrap();
     refused("lossy", &["lossy/tokenizer.json", "missing, though training finished", "--resume"]);
     place.train_small("lossy", &["--epochs", "1", "--resume"]);
-    place.run(&["predict", "lossy", "text"]).ok();
+    place.run(&["predict", "lossy", "text"]).assert_success();
 }
 
 #[test]
 fn missing_truncated_and_replaced_files() {
     for name in [CONFIG, WEIGHTS, TOKENIZER] {
         let file = format!("model/{name}");
-        refused(&changed(|place| fs::remove_file(place.path(&file)).unwrap()), &file, &["missing"]);
-        let bytes = fs::read(trained().path(&file)).unwrap();
+        check_rejected(&changed_model(|place| fs::remove_file(place.path(&file)).unwrap()), &file, &["missing"]);
+        let bytes = fs::read(trained_model().path(&file)).unwrap();
         for part in [0, 7, bytes.len() / 2, bytes.len() - 3] {
-            refused(&changed(|place| place.write(&file, &bytes[..part])), &file, &[]);
+            check_rejected(&changed_model(|place| place.write(&file, &bytes[..part])), &file, &[]);
         }
-        refused(&changed(|place| place.write(&file, [0xff; 4000])), &file, &[]);
-        refused(&changed(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
-        refused(&changed(|place| place.write(&file, "{}")), &file, &[]);
+        check_rejected(&changed_model(|place| place.write(&file, [0xff; 4000])), &file, &[]);
+        check_rejected(&changed_model(|place| place.write(&file, "[".repeat(200_000))), &file, &[]);
+        check_rejected(&changed_model(|place| place.write(&file, "{}")), &file, &[]);
         // Such entries are reported but not opened: a pipe has no end, and a link leads out of the folder.
         let instead = |command: &str| {
-            changed(|place| {
+            changed_model(|place| {
                 fs::rename(place.path(&file), place.path("elsewhere")).unwrap();
-                place.shell(&format!("{command} {file}")).ok();
+                place.run_shell(&format!("{command} {file}")).assert_success();
             })
         };
-        refused(&instead("mkdir"), &file, &["expected a file, found a folder"]);
+        check_rejected(&instead("mkdir"), &file, &["expected a file, found a folder"]);
         #[cfg(unix)]
         {
-            refused(&instead("mkfifo"), &file, &["expected a file, found a pipe"]);
-            refused(&instead("ln -s ../elsewhere"), &file, &["expected a file, found a symbolic link"]);
-            refused(&instead("ln -s /dev/zero"), &file, &["expected a file, found a symbolic link"]);
+            check_rejected(&instead("mkfifo"), &file, &["expected a file, found a pipe"]);
+            check_rejected(&instead("ln -s ../elsewhere"), &file, &["expected a file, found a symbolic link"]);
+            check_rejected(&instead("ln -s /dev/zero"), &file, &["expected a file, found a symbolic link"]);
         }
     }
 }
@@ -135,10 +135,10 @@ fn missing_truncated_and_replaced_files() {
 #[test]
 fn hostile_weight_headers() {
     let file = "model/model.safetensors";
-    let bytes = fs::read(trained().path(file)).unwrap();
+    let bytes = fs::read(trained_model().path(file)).unwrap();
     for length in [u64::MAX, 1 << 62, 1 << 40, 99_999_999, 0, 1] {
         let hostile = [&length.to_le_bytes()[..], &bytes[8..]].concat();
-        refused(&changed(|place| place.write(file, hostile)), file, &["not a valid safetensors file"]);
+        check_rejected(&changed_model(|place| place.write(file, hostile)), file, &["not a valid safetensors file"]);
     }
     let headers = [
         "not JSON at all".to_owned(),
@@ -151,7 +151,7 @@ fn hostile_weight_headers() {
     ];
     for header in headers {
         let hostile = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 8]].concat();
-        refused(&changed(|place| place.write(file, hostile)), file, &[]);
+        check_rejected(&changed_model(|place| place.write(file, hostile)), file, &[]);
     }
 }
 
@@ -159,7 +159,7 @@ fn hostile_weight_headers() {
 type Tensors = BTreeMap<String, (safetensors::Dtype, Vec<usize>, Vec<u8>)>;
 
 /// Modifies the tensors of the model `name`.
-fn edit_tensors(place: &Place, name: &str, edit: impl FnOnce(&mut Tensors)) {
+fn edit_tensors(place: &TestDir, name: &str, edit: impl FnOnce(&mut Tensors)) {
     let file = place.path(name).join(WEIGHTS);
     let bytes = fs::read(&file).unwrap();
     let read = safetensors::SafeTensors::deserialize(&bytes).unwrap();
@@ -175,14 +175,14 @@ fn edit_tensors(place: &Place, name: &str, edit: impl FnOnce(&mut Tensors)) {
     fs::write(&file, safetensors::serialize(views, None).unwrap()).unwrap();
 }
 
-fn with_tensors(edit: impl FnOnce(&mut Tensors)) -> Place {
-    changed(|place| edit_tensors(place, "model", edit))
+fn with_tensors(edit: impl FnOnce(&mut Tensors)) -> TestDir {
+    changed_model(|place| edit_tensors(place, "model", edit))
 }
 
 #[test]
 fn weights_of_wrong_shape_type_or_value() {
     let mut names: Vec<String> = {
-        let bytes = fs::read(trained().path("model").join(WEIGHTS)).unwrap();
+        let bytes = fs::read(trained_model().path("model").join(WEIGHTS)).unwrap();
         let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
         tensors.names().into_iter().map(str::to_owned).collect()
     };
@@ -219,7 +219,7 @@ fn weights_of_wrong_shape_type_or_value() {
                 SHORTER => &["model/model.safetensors"],
                 _ => &["model/model.safetensors", short],
             };
-            bad.refuses(&["predict", "model", "text"], named);
+            bad.run_rejected(&["predict", "model", "text"], named);
         }
     }
 }
@@ -233,43 +233,43 @@ fn tensors_unknown_to_the_configuration() {
         })
     };
     let weights = "model/model.safetensors";
-    refused(&more(&["x.weight"]), weights, &["found 1 more: x.weight"]);
-    refused(&more(&["ngrams.more"]), weights, &["found 1 more: ngrams.more"]);
-    refused(&more(&["f", "e", "d", "c", "b"]), weights, &["found 5 more: b, c, d, e, …"]);
+    check_rejected(&more(&["x.weight"]), weights, &["found 1 more: x.weight"]);
+    check_rejected(&more(&["ngrams.more"]), weights, &["found 1 more: ngrams.more"]);
+    check_rejected(&more(&["f", "e", "d", "c", "b"]), weights, &["found 5 more: b, c, d, e, …"]);
     // A layer missing from the configuration would be missing from every prediction.
-    let fewer = changed(|place| {
+    let fewer = changed_model(|place| {
         edit_json(place, CONFIG, |c| {
             let layers = c["num_layers"].as_u64().unwrap();
             assert!(layers > 1, "nothing can be left out of {layers} layers");
             c["num_layers"] = (layers - 1).into();
         });
     });
-    refused(&fewer, weights, &["more: encoder.layers."]);
-    let no_ngrams = changed(|place| edit_json(place, CONFIG, |c| c["ngrams"] = Value::Null));
-    refused(&no_ngrams, weights, &["found 5 more: ngrams.bias"]);
+    check_rejected(&fewer, weights, &["more: encoder.layers."]);
+    let no_ngrams = changed_model(|place| edit_json(place, CONFIG, |c| c["ngrams"] = Value::Null));
+    check_rejected(&no_ngrams, weights, &["found 5 more: ngrams.bias"]);
 }
 
 #[test]
 fn tensors_unknown_to_every_kind_of_model() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_translator();
     place.train_language_model();
     place.write("reviews.csv", csv(&reviews(100)));
-    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
     for (model, command) in [("turn", "translate"), ("lm", "generate"), ("ngrams", "predict")] {
         edit_tensors(&place, model, |tensors| {
             let first = tensors.values().next().unwrap().clone();
             tensors.insert("x.weight".into(), first);
         });
         let words = [&format!("{model}/{WEIGHTS}"), "expected only the tensors of the model", "found 1 more: x.weight"];
-        place.refuses(&[command, model, "1 2"], &words);
+        place.run_rejected(&[command, model, "1 2"], &words);
     }
 }
 
 #[test]
 fn inconsistent_or_oversized_configurations() {
     let config = |edit: fn(&mut Value), file: &str, words: &[&str]| {
-        refused(&changed(|place| edit_json(place, CONFIG, edit)), file, words);
+        check_rejected(&changed_model(|place| edit_json(place, CONFIG, edit)), file, words);
     };
     let file = "model/config.json";
     config(|c| c["model_type"] = "../../etc/passwd".into(), file, &["model_type"]);
@@ -315,11 +315,11 @@ fn inconsistent_or_oversized_configurations() {
 #[test]
 fn tokenizers_of_another_model() {
     let file = "model/tokenizer.json";
-    let swapped = |place: &Place| {
-        fs::copy(trained().path("other").join(TOKENIZER), place.path(file)).unwrap();
+    let swapped = |place: &TestDir| {
+        fs::copy(trained_model().path("other").join(TOKENIZER), place.path(file)).unwrap();
     };
-    refused(&changed(swapped), file, &["another model"]);
-    let edited = |edit: fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
+    check_rejected(&changed_model(swapped), file, &["another model"]);
+    let edited = |edit: fn(&mut Value)| changed_model(|place| edit_json(place, TOKENIZER, edit));
     // The same number of tokens, but two are swapped: every prediction would be slightly wrong.
     let exchanged = edited(|t| {
         let vocab = t["model"]["vocab"].as_object_mut().unwrap();
@@ -327,10 +327,10 @@ fn tokenizers_of_another_model() {
         vocab["<0x41>"] = ids[1].clone();
         vocab["<0x42>"] = ids[0].clone();
     });
-    refused(&exchanged, file, &["another model"]);
+    check_rejected(&exchanged, file, &["another model"]);
     // A token whose id is outside the embedding.
     let outside = |number: u64| {
-        changed(|place| {
+        changed_model(|place| {
             edit_json(place, TOKENIZER, |t| {
                 let vocab = t["model"]["vocab"].as_object_mut().unwrap();
                 let last = vocab.iter().max_by_key(|(_, id)| id.as_u64()).unwrap().0.clone();
@@ -338,37 +338,49 @@ fn tokenizers_of_another_model() {
             });
         })
     };
-    refused(&outside(5_000_000), file, &["another model"]);
-    refused(&outside(4_000_000_000), file, &["model.vocab", "4000000000"]);
-    refused(&edited(|t| t["model"]["type"] = "../../x".into()), file, &[]);
-    refused(&edited(|t| t["pre_tokenizer"]["pattern"]["Regex"] = "(((".into()), file, &[]);
-    refused(&edited(|t| drop(t["model"]["vocab"].as_object_mut().unwrap().remove("[CLS]"))), file, &[]);
+    check_rejected(&outside(5_000_000), file, &["another model"]);
+    check_rejected(&outside(4_000_000_000), file, &["model.vocab", "4000000000"]);
+    check_rejected(&edited(|t| t["model"]["type"] = "../../x".into()), file, &[]);
+    check_rejected(&edited(|t| t["pre_tokenizer"]["pattern"]["Regex"] = "(((".into()), file, &[]);
+    check_rejected(&edited(|t| drop(t["model"]["vocab"].as_object_mut().unwrap().remove("[CLS]"))), file, &[]);
 }
 
 #[test]
 fn tokenizers_that_would_crash_the_tokenizer_library() {
     let file = "model/tokenizer.json";
-    let edited = |edit: &dyn Fn(&mut Value)| changed(|place| edit_json(place, TOKENIZER, edit));
+    let edited = |edit: &dyn Fn(&mut Value)| changed_model(|place| edit_json(place, TOKENIZER, edit));
     // Each would cause a panic, or take all memory or time, if the library loaded it.
-    refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(100).into()), file, &["subword_prefix"]);
-    refused(&edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(50).into()), file, &["model.merges[0]"]);
-    refused(&edited(&|t| t["model"]["end_of_word_suffix"] = "x".repeat(90_000_000).into()), file, &["bytes"]);
-    refused(&edited(&|t| t["model"]["unk_token"] = "nowhere".into()), file, &["model.unk_token"]);
-    refused(&edited(&|t| t["model"]["vocab"]["a"] = 4_294_967_295u64.into()), file, &["model.vocab"]);
+    check_rejected(
+        &edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(100).into()),
+        file,
+        &["subword_prefix"],
+    );
+    check_rejected(
+        &edited(&|t| t["model"]["continuing_subword_prefix"] = "x".repeat(50).into()),
+        file,
+        &["model.merges[0]"],
+    );
+    check_rejected(&edited(&|t| t["model"]["end_of_word_suffix"] = "x".repeat(90_000_000).into()), file, &["bytes"]);
+    check_rejected(&edited(&|t| t["model"]["unk_token"] = "nowhere".into()), file, &["model.unk_token"]);
+    check_rejected(&edited(&|t| t["model"]["vocab"]["a"] = 4_294_967_295u64.into()), file, &["model.vocab"]);
     let grown = json!({ "type": "Sequence", "normalizers":
         vec![json!({ "type": "Replace", "pattern": { "String": "a" }, "content": "aaaaaaaa" }); 40] });
-    refused(&edited(&|t| t["normalizer"] = grown.clone()), file, &["normalizer.normalizers[2]", "times as long"]);
+    check_rejected(
+        &edited(&|t| t["normalizer"] = grown.clone()),
+        file,
+        &["normalizer.normalizers[2]", "times as long"],
+    );
     let bomb = json!({ "type": "Precompiled", "precompiled_charsmap": "not base64 at all" });
-    refused(&edited(&|t| t["normalizer"] = bomb.clone()), file, &["normalizer.precompiled_charsmap", "base64"]);
-    refused(&edited(&|t| t["pre_tokenizer"] = json!({ "type": "FixedLength", "length": 0 })), file, &["length"]);
+    check_rejected(&edited(&|t| t["normalizer"] = bomb.clone()), file, &["normalizer.precompiled_charsmap", "base64"]);
+    check_rejected(&edited(&|t| t["pre_tokenizer"] = json!({ "type": "FixedLength", "length": 0 })), file, &["length"]);
     let slow = r"(?:(?=a)a|a|a)*b";
-    refused(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = slow.into()), file, &["regular expression"]);
+    check_rejected(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = slow.into()), file, &["regular expression"]);
     let large = r"(?:\p{L}{1000}){1000}";
-    refused(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = large.into()), file, &["regular expression"]);
+    check_rejected(&edited(&|t| t["pre_tokenizer"]["pattern"]["Regex"] = large.into()), file, &["regular expression"]);
     let template = json!([{ "Sequence": { "id": "B", "type_id": 0 } }]);
-    refused(&edited(&|t| t["post_processor"]["single"] = template.clone()), file, &["post_processor.single"]);
-    refused(&edited(&|t| t["added_tokens"][0]["content"] = "x".repeat(100_000).into()), file, &["added_tokens"]);
-    refused(&changed(|place| place.write(file, " ".repeat((64 << 20) + 1))), file, &["67108864 bytes"]);
+    check_rejected(&edited(&|t| t["post_processor"]["single"] = template.clone()), file, &["post_processor.single"]);
+    check_rejected(&edited(&|t| t["added_tokens"][0]["content"] = "x".repeat(100_000).into()), file, &["added_tokens"]);
+    check_rejected(&changed_model(|place| place.write(file, " ".repeat((64 << 20) + 1))), file, &["67108864 bytes"]);
     // The length of texts is not decided by the tokenizer.
     let filled = edited(&|t| {
         t["padding"] = json!({ "strategy": { "Fixed": 1_000_000_000_000u64 }, "direction": "Right",
@@ -376,13 +388,16 @@ fn tokenizers_that_would_crash_the_tokenizer_library() {
         t["truncation"] = json!({ "direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 7 });
     });
     let predict = ["predict", "model", "a fine day"];
-    assert_eq!(filled.run(&predict).ok().stdout, changed(|_| {}).run(&predict).ok().stdout);
+    assert_eq!(
+        filled.run(&predict).assert_success().stdout,
+        changed_model(|_| {}).run(&predict).assert_success().stdout
+    );
 }
 
 #[test]
 fn tokenizers_that_fail_in_use() {
     // A decoder that strips more characters from a token than it has.
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_language_model();
     fs::rename(place.path("lm"), place.path("model")).unwrap();
     edit_json(&place, TOKENIZER, |t| {
@@ -392,31 +407,31 @@ fn tokenizers_that_fail_in_use() {
     });
     let run = place.run(&["generate", "model", "to", "--max-tokens", "9", "--temperature", "0"]);
     assert_eq!(run.code, 2, "{run:#?}");
-    run.has_one_error(&["model/tokenizer.json", "is inconsistent"]);
+    run.assert_one_error(&["model/tokenizer.json", "is inconsistent"]);
     let run = place.run(&["generate", "model", "to", "--max-tokens", "9", "--temperature", "0", "--lang", "ja"]);
-    run.has_one_error(&["model/tokenizer.json", "矛盾"]);
+    run.assert_one_error(&["model/tokenizer.json", "矛盾"]);
 }
 
 #[test]
 fn labels_are_only_names() {
     let labels = ["../../../../tmp/chumoku-was-here", "\u{1b}[31mred\u{7}"];
-    let place = changed(|place| edit_json(place, CONFIG, |c| c["labels"] = json!(labels)));
-    let before = place.contents();
-    let run = place.run(&["predict", "model", "a fine day", "--top", "2"]).ok();
+    let place = changed_model(|place| edit_json(place, CONFIG, |c| c["labels"] = json!(labels)));
+    let before = place.file_hashes();
+    let run = place.run(&["predict", "model", "a fine day", "--top", "2"]).assert_success();
     assert!(run.stdout.contains(labels[0]), "{run:#?}");
-    let shown = place.run(&["explain", "model", "a fine \u{1b}]0;title\u{7} day"]).ok();
+    let shown = place.run(&["explain", "model", "a fine \u{1b}]0;title\u{7} day"]).assert_success();
     for run in [&run, &shown] {
         assert!(!(run.stdout.clone() + &run.stderr).contains(['\u{1b}', '\u{7}']), "control characters: {run:#?}");
     }
-    assert_eq!(place.contents(), before);
+    assert_eq!(place.file_hashes(), before);
     assert!(!std::path::Path::new("/tmp/chumoku-was-here").exists());
 }
 
 #[test]
 fn a_non_finite_loss_is_an_error() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("book.txt", (0..200).map(|i| format!("the cat {i} saw a dog.\n")).collect::<String>());
-    place.run(&["train", "book.txt", "--task", "lm", "--out", "book", "--epochs", "1"]).ok();
+    place.run(&["train", "book.txt", "--task", "lm", "--out", "book", "--epochs", "1"]).assert_success();
     // Finite weights whose products are not finite.
     let mut bytes = fs::read(place.path("book").join(WEIGHTS)).unwrap();
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
@@ -425,6 +440,6 @@ fn a_non_finite_loss_is_an_error() {
     for more in [&[][..], &["--json"]] {
         let run = place.run(&[&["eval", "book", "book.txt"], more].concat());
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{run:#?}");
-        run.has_one_error(&["not a finite number", "too large"]);
+        run.assert_one_error(&["not a finite number", "too large"]);
     }
 }

@@ -1,19 +1,20 @@
 //! Unwritable output folders are reported early or when writing fails, and no existing file is lost.
 
-use crate::common::{Hold, Place, Run, csv, reviews, sha256};
+use crate::common::{HoldPoint, Run, TestDir, csv, reviews, sha256};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
 fn existing_files_are_kept() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &[]);
     fs::create_dir(place.path("full")).unwrap();
     place.write("full/notes.txt", "mine");
     place.write("file", "mine");
-    let train = |out: &str, words: &[&str]| place.refuses(&["train", "reviews.csv", "--out", out], words);
-    let force = |out: &str, words: &[&str]| place.refuses(&["train", "reviews.csv", "--out", out, "--force"], words);
+    let train = |out: &str, words: &[&str]| place.run_rejected(&["train", "reviews.csv", "--out", out], words);
+    let force =
+        |out: &str, words: &[&str]| place.run_rejected(&["train", "reviews.csv", "--out", out, "--force"], words);
     train("model", &["model", "finished model", "--out", "--force"]);
     train("full", &["full", "not empty", "notes.txt", "--out"]);
     train("file", &["file", "is a file", "--out"]);
@@ -22,52 +23,55 @@ fn existing_files_are_kept() {
     force("full", &["did not write", "notes.txt"]);
     force("file", &["is a file"]);
     // Not even if the folder also contains a model.
-    place.copy(&place.path("model"), "mixed");
+    place.copy_folder(&place.path("model"), "mixed");
     place.write("mixed/thesis.tex", "mine");
     force("mixed", &["did not write", "thesis.tex"]);
     // Invalid data with --force loses nothing either.
     place.write("bad.csv", "text,label\na,b,c\n");
-    place.refuses(&["train", "bad.csv", "--out", "model", "--force"], &["bad.csv:2"]);
+    place.run_rejected(&["train", "bad.csv", "--out", "model", "--force"], &["bad.csv:2"]);
     // These are not runs: they are neither resumed nor overwritten.
-    place.refuses(&["train", "reviews.csv", "--out", "full", "--resume"], &["full", "not empty"]);
+    place.run_rejected(&["train", "reviews.csv", "--out", "full", "--resume"], &["full", "not empty"]);
     fs::remove_dir_all(place.path("model/checkpoints")).unwrap();
-    place.refuses(&["train", "reviews.csv", "--out", "model", "--resume"], &["model", "finished model"]);
+    place.run_rejected(&["train", "reviews.csv", "--out", "model", "--resume"], &["model", "finished model"]);
 }
 
 #[test]
 fn an_unrelated_working_folder_is_never_replaced() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
     place.write("thesis.tex", "mine");
     for _ in 0..2 {
         let words = ["did not write", "reviews.csv, thesis.tex"];
-        place.refuses(&["train", "reviews.csv", "--out", ".", "--force"], &words);
+        place.run_rejected(&["train", "reviews.csv", "--out", ".", "--force"], &words);
     }
 }
 
 #[test]
 fn folders_that_cannot_be_created() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &[]);
-    place.refuses(&["train", "reviews.csv", "--out", "reviews.csv/model"], &["reviews.csv/model", "Not a directory"]);
+    place.run_rejected(
+        &["train", "reviews.csv", "--out", "reviews.csv/model"],
+        &["reviews.csv/model", "Not a directory"],
+    );
     if cfg!(target_os = "linux") {
-        place.refuses(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
+        place.run_rejected(&["train", "reviews.csv", "--out", "/proc/model"], &["/proc/model", "creating the folder"]);
     }
     let long = "x".repeat(300);
-    place.refuses(&["train", "reviews.csv", "--out", &long], &["too long"]);
+    place.run_rejected(&["train", "reviews.csv", "--out", &long], &["too long"]);
 }
 
 /// A small in-memory disk that is unmounted on drop.
-struct Disk(PathBuf);
+struct SmallDisk(PathBuf);
 
-impl Disk {
+impl SmallDisk {
     /// Returns `None`, with a message, if this process may not mount.
-    fn new(place: &Place, name: &str, options: &str) -> Option<Disk> {
+    fn new(place: &TestDir, name: &str, options: &str) -> Option<SmallDisk> {
         let path = place.path(name);
         fs::create_dir(&path).unwrap();
         let mount = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(&path).output();
         if mount.is_ok_and(|output| output.status.success()) {
-            return Some(Disk(path));
+            return Some(SmallDisk(path));
         }
         eprintln!("SKIPPED: mounting a small disk needs root, so a full or read-only disk was not tested");
         None
@@ -80,7 +84,7 @@ impl Disk {
     }
 }
 
-impl Drop for Disk {
+impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg(&self.0).status();
     }
@@ -88,28 +92,28 @@ impl Drop for Disk {
 
 #[test]
 fn a_read_only_folder() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &[]);
-    let Some(disk) = Disk::new(&place, "disk", "size=64m") else { return };
-    place.copy(&place.path("model"), "disk/model");
+    let Some(disk) = SmallDisk::new(&place, "disk", "size=64m") else { return };
+    place.copy_folder(&place.path("model"), "disk/model");
     disk.remount("ro");
     let words = ["Read-only file system"];
-    place.refuses(&["train", "reviews.csv", "--out", "disk/new"], &words);
-    place.refuses(&["train", "reviews.csv", "--out", "disk/model", "--force"], &words);
-    place.refuses(&["explain", "disk/model", "text", "--html", "disk/page.html"], &words);
+    place.run_rejected(&["train", "reviews.csv", "--out", "disk/new"], &words);
+    place.run_rejected(&["train", "reviews.csv", "--out", "disk/model", "--force"], &words);
+    place.run_rejected(&["explain", "disk/model", "text", "--html", "disk/page.html"], &words);
     // Prediction needs no write access.
-    place.run(&["predict", "disk/model", "text"]).ok();
+    place.run(&["predict", "disk/model", "text"]).assert_success();
 }
 
 #[test]
 fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("whole", &["--epochs", "4"]);
     place.train_small("old", &["--epochs", "1", "--seed", "1"]);
     fs::remove_dir_all(place.path("old/checkpoints")).unwrap();
     let bytes = |path: PathBuf| fs::metadata(path).unwrap().len();
     let whole = place.path("whole");
-    let newest = whole.join("checkpoints").join(place.names("whole/checkpoints").pop().unwrap());
+    let newest = whole.join("checkpoints").join(place.file_names("whole/checkpoints").pop().unwrap());
     let (model, checkpoint) = (bytes(whole.join("model.safetensors")), bytes(newest.join("state.safetensors")));
     let old = sha256(&place.path("old/model.safetensors"));
     // The space runs out in the first checkpoint, in the third, and in the model.
@@ -117,9 +121,9 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
     for (i, room) in room.into_iter().enumerate() {
         let name = format!("disk{i}");
         let size = 2 * model + room;
-        let Some(disk) = Disk::new(&place, &name, &format!("size={size}")) else { return };
+        let Some(disk) = SmallDisk::new(&place, &name, &format!("size={size}")) else { return };
         let out = format!("{name}/old");
-        place.copy(&place.path("old"), &out);
+        place.copy_folder(&place.path("old"), &out);
         let args = ["train", "reviews.csv", "--out", &out, "--epochs", "4", "--force"];
         let run = place.run(&args);
         if run.code == 0 {
@@ -128,31 +132,31 @@ fn a_full_disk_loses_neither_the_old_model_nor_the_run() {
             continue;
         }
         assert_eq!(run.code, 1, "{run:#?}");
-        run.has_one_error(&["disk is full", "--resume", "No space left"]);
+        run.assert_one_error(&["disk is full", "--resume", "No space left"]);
         assert_eq!(sha256(&place.path(&out).join("model.safetensors")), old);
-        place.run(&["predict", &out, "text"]).ok();
-        let left = place.names(&format!("{out}/.chumoku-next/checkpoints"));
+        place.run(&["predict", &out, "text"]).assert_success();
+        let left = place.file_names(&format!("{out}/.chumoku-next/checkpoints"));
         assert!(left.iter().all(|name| !name.ends_with(".tmp")), "half a checkpoint stays in the way: {left:?}");
 
         disk.remount(&format!("size={}", size + 8 * checkpoint));
-        place.run(&[&args[..], &["--resume"]].concat()).ok();
+        place.run(&[&args[..], &["--resume"]].concat()).assert_success();
         let [made, wanted] = [place.path(&out), whole.clone()].map(|path| sha256(&path.join("model.safetensors")));
         assert_eq!(made, wanted);
-        assert_eq!(place.names(&out), place.names("whole"));
+        assert_eq!(place.file_names(&out), place.file_names("whole"));
     }
 }
 
 #[test]
 fn neighboring_folders_are_untouched_when_a_model_is_replaced() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("m", &[]);
     // A backup and a user's folder, with names that a program might choose.
-    place.copy(&place.path("m"), "m.old");
+    place.copy_folder(&place.path("m"), "m.old");
     fs::create_dir(place.path("m.new")).unwrap();
     place.write("m.new/notes.txt", "mine");
-    let kept = |place: &Place| {
+    let kept = |place: &TestDir| {
         let of = |name: &String| !name.starts_with("m/") && name != "m";
-        place.contents().into_iter().filter(|(name, _)| of(name)).collect::<Vec<_>>()
+        place.file_hashes().into_iter().filter(|(name, _)| of(name)).collect::<Vec<_>>()
     };
     let (before, old) = (kept(&place), sha256(&place.path("m/model.safetensors")));
     place.train_small("m", &["--seed", "7", "--force"]);
@@ -162,30 +166,30 @@ fn neighboring_folders_are_untouched_when_a_model_is_replaced() {
 }
 
 /// Starts a run, then a second one with the same arguments while the first is working. Returns both results.
-fn two_at_once(place: &Place, args: &[&str]) -> [Run; 2] {
-    let hold = Hold::at("step:2");
+fn two_at_once(place: &TestDir, args: &[&str]) -> [Run; 2] {
+    let hold = HoldPoint::at("step:2");
     let mut command = place.command(args);
-    command.envs([hold.variable()]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command.envs([hold.environment()]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut first = command.spawn().unwrap();
-    assert!(hold.is_reached_by(&mut first));
+    assert!(hold.wait_until_reached_by(&mut first));
     let second = place.run(args);
     hold.release();
-    [Run::of(first.wait_with_output().unwrap()), second]
+    [Run::from_output(first.wait_with_output().unwrap()), second]
 }
 
 /// Starts two runs at the same time, in no particular order.
-fn two_together(place: &Place, args: &[&str]) -> [Run; 2] {
+fn two_together(place: &TestDir, args: &[&str]) -> [Run; 2] {
     let start = || {
         let mut command = place.command(args);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
     };
     let [first, second] = [start(), start()];
-    [second, first].map(|child| Run::of(child.wait_with_output().unwrap()))
+    [second, first].map(|child| Run::from_output(child.wait_with_output().unwrap()))
 }
 
 #[test]
 fn two_runs_never_write_to_one_folder() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("whole", &["--epochs", "3"]);
     let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
     for (round, flags) in
@@ -195,15 +199,15 @@ fn two_runs_never_write_to_one_folder() {
         let args = [&["train", "reviews.csv", "--out", out], flags].concat();
         let runs = two_at_once(&place, &args);
         assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
-        assert!(runs[1].has_one_error(&[out]).contains("another run"), "{runs:#?}");
+        assert!(runs[1].assert_one_error(&[out]).contains("another run"), "{runs:#?}");
         assert_eq!(weights(out), weights("whole"));
-        assert_eq!(place.names(out), place.names("whole"));
+        assert_eq!(place.file_names(out), place.file_names("whole"));
     }
     // Both start at the same time. One is rejected, since the other is running or, on some machines, has finished.
     let mut runs = two_together(&place, &["train", "reviews.csv", "--epochs", "3", "--out", "race"]);
     runs.sort_by_key(|run| run.code);
     assert_eq!(runs.each_ref().map(|run| run.code), [0, 2], "{runs:#?}");
-    let refused = runs[1].has_one_error(&["race"]);
+    let refused = runs[1].assert_one_error(&["race"]);
     assert!(refused.contains("another run") || refused.contains("finished model"), "{refused}");
     assert_eq!(weights("race"), weights("whole"));
     // Without a name, each gets its own folder.
@@ -214,12 +218,12 @@ fn two_runs_never_write_to_one_folder() {
 
 #[test]
 fn a_killed_run_leaves_no_lock() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("whole", &["--epochs", "3"]);
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
-    assert!(place.is_killed_at("step:1", &args) && place.path("model/.chumoku-lock").exists());
-    place.run(&[&args[..], &["--resume"]].concat()).ok();
-    assert_eq!(place.names("model"), place.names("whole"));
+    assert!(place.run_killed_at("step:1", &args) && place.path("model/.chumoku-lock").exists());
+    place.run(&[&args[..], &["--resume"]].concat()).assert_success();
+    assert_eq!(place.file_names("model"), place.file_names("whole"));
 }
 
 /// Exit code 2 if a named output cannot be written to; 1 if writing started and then failed.
@@ -229,11 +233,11 @@ fn all_commands_report_write_failures_in_the_same_way() {
         eprintln!("SKIPPED: there is no /dev/full here");
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &["--epochs", "1", "--watch", "a fine day"]);
     fs::create_dir(place.path("folder")).unwrap();
     place.write("file", "mine");
-    place.shell("ln -s /dev/full full.safetensors && ln -s /dev/full full.xlsx").ok();
+    place.run_shell("ln -s /dev/full full.safetensors && ln -s /dev/full full.xlsx").assert_success();
     let tensors = safetensors_file(&["Q", "K", "V"]);
     place.write("in.safetensors", tensors);
     let explain = |flag| vec!["explain", "model", "a fine day", flag];
@@ -249,20 +253,21 @@ fn all_commands_report_write_failures_in_the_same_way() {
         let is_attend = command[0] == "attend";
         let of = |out: &'static str| [&command[..], &[out]].concat();
         let nowhere = if is_attend { "missing/x.safetensors" } else { "missing/x" };
-        place.refuses(&of(nowhere), &[nowhere, "No such file or directory"]);
+        place.run_rejected(&of(nowhere), &[nowhere, "No such file or directory"]);
         let below = if is_attend { "file/x.safetensors" } else { "file/x" };
-        place.refuses(&of(below), &[below, "Not a directory"]);
+        place.run_rejected(&of(below), &[below, "Not a directory"]);
         if !is_attend {
-            place.refuses(&of("folder"), &["folder", "is a directory"]);
+            place.run_rejected(&of("folder"), &["folder", "is a directory"]);
         }
         let full = if is_attend { "full.safetensors" } else { "/dev/full" };
         let run = place.run(&of(full));
         assert_eq!(run.code, 1, "{command:?}: {run:#?}");
-        run.has_one_error(&[full, "No space left"]);
+        run.assert_one_error(&[full, "No space left"]);
     }
-    place.refuses(&["compare", "reviews.csv", "--svg", "missing/x.svg"], &["missing/x.svg", "No such file"]);
+    place.run_rejected(&["compare", "reviews.csv", "--svg", "missing/x.svg"], &["missing/x.svg", "No such file"]);
     place.write("texts.txt", "a fine day\n");
-    place.refuses(&["explain", "model", "--input", "texts.txt", "--png", "file/x"], &["file/x", "Not a directory"]);
+    place
+        .run_rejected(&["explain", "model", "--input", "texts.txt", "--png", "file/x"], &["file/x", "Not a directory"]);
     // Standard output is not a named output.
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
     fs::copy(example, place.path("example.json")).unwrap();
@@ -286,9 +291,9 @@ fn all_commands_report_write_failures_in_the_same_way() {
         "film model",
     ];
     for command in printing {
-        let run = place.shell(&format!("chumoku {command} > /dev/full"));
+        let run = place.run_shell(&format!("chumoku {command} > /dev/full"));
         assert_eq!(run.code, 1, "{command}: {run:#?}");
-        run.has_one_error(&["No space left"]);
+        run.assert_one_error(&["No space left"]);
     }
 }
 

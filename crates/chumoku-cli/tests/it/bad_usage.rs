@@ -1,9 +1,9 @@
 //! Invalid flags and arguments give one error line, exit code 2, and no output.
 
-use crate::common::{Place, Run, csv, reviews};
+use crate::common::{Run, TestDir, csv, reviews};
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     place.write("x.csv", csv(&reviews(40)));
     place
 }
@@ -15,7 +15,7 @@ fn flags_out_of_range() {
         for threads in ["0", "-1", "two", "1000000"] {
             // `--flag=value`, because −1 alone looks like a flag.
             let flag = format!("--threads={threads}");
-            place.refuses(&[command, &[&flag]].concat(), &["--threads", threads, "1 to 1024"]);
+            place.run_rejected(&[command, &[&flag]].concat(), &["--threads", threads, "1 to 1024"]);
         }
     }
     for (flags, words) in [
@@ -44,58 +44,58 @@ fn flags_out_of_range() {
         assert!(words.iter().all(|word| refused.stderr.contains(word)), "{words:?}: {refused:#?}");
         assert_eq!(refused.stderr.lines().count(), 1, "{refused:#?}");
     }
-    place.refuses(&["train", "x.csv", "--precision", "low"], &["--precision", "low", "highest, high, medium"]);
-    place.refuses(&["train", "x.csv", "--model", "cnn"], &["--model", "cnn", "transformer, rnn, lstm, gru"]);
-    place.refuses(&["compare", "x.csv", "--epochs", "0"], &["--epochs", "0"]);
-    place.refuses(&["train", "x.csv", "--task", "sing"], &["--task", "sing", "classify"]);
-    place.refuses(&["predict", "m", "t", "--top", "0"], &["--top", "0"]);
-    place.refuses(&["explain", "m", "t", "--lang", "fr"], &["--lang", "fr", "en, ja"]);
+    place.run_rejected(&["train", "x.csv", "--precision", "low"], &["--precision", "low", "highest, high, medium"]);
+    place.run_rejected(&["train", "x.csv", "--model", "cnn"], &["--model", "cnn", "transformer, rnn, lstm, gru"]);
+    place.run_rejected(&["compare", "x.csv", "--epochs", "0"], &["--epochs", "0"]);
+    place.run_rejected(&["train", "x.csv", "--task", "sing"], &["--task", "sing", "classify"]);
+    place.run_rejected(&["predict", "m", "t", "--top", "0"], &["--top", "0"]);
+    place.run_rejected(&["explain", "m", "t", "--lang", "fr"], &["--lang", "fr", "en, ja"]);
 }
 
 #[test]
 fn an_unsupported_instruction_set() {
     let place = place();
-    let run = |isa: &str| Run::of(place.command(&["info"]).env("CHUMOKU_ISA", isa).output().unwrap());
+    let run = |isa: &str| Run::from_output(place.command(&["info"]).env("CHUMOKU_ISA", isa).output().unwrap());
     let refused = run("avx3");
     assert!(refused.code == 2 && refused.stdout.is_empty(), "{refused:#?}");
     assert!(refused.stderr.contains("CHUMOKU_ISA") && refused.stderr.contains("avx3"), "{refused:#?}");
-    assert!(run("scalar").ok().stdout.contains("scalar in use"));
-    run("").ok();
+    assert!(run("scalar").assert_success().stdout.contains("scalar in use"));
+    run("").assert_success();
 }
 
 #[test]
 fn unknown_flags_and_commands() {
     let place = place();
-    place.refuses(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs", "--help"]);
-    place.refuses(&["train", "x.csv", "--colour"], &["unexpected argument", "--colour", "--help"]);
-    place.refuses(&["train", "x.csv", "y.csv"], &["y.csv"]);
+    place.run_rejected(&["train", "x.csv", "--epoch", "3"], &["--epoch", "--epochs", "--help"]);
+    place.run_rejected(&["train", "x.csv", "--colour"], &["unexpected argument", "--colour", "--help"]);
+    place.run_rejected(&["train", "x.csv", "y.csv"], &["y.csv"]);
     for flag in ["--learning-rate", "--lr", "--learning_rate=0.1"] {
         let said = place.run(&["train", "x.csv", flag, "0.001"]);
         assert!(said.code == 2 && said.stderr.contains("--settings learning-rate=VALUE"), "{said:#?}");
         assert!(!said.stderr.contains("--lang"), "{said:#?}");
     }
-    place.refuses(&["train", "x.csv", "--batch-size", "32"], &["--settings batch-tokens=VALUE"]);
-    place.refuses(&["trian", "x.csv"], &["trian", "train", "--help"]);
-    place.refuses(&["eval", "m"], &["<DATA>"]);
-    place.refuses(&["predict", "m", "text", "--input", "x.csv"], &["--input", "cannot be used with"]);
+    place.run_rejected(&["train", "x.csv", "--batch-size", "32"], &["--settings batch-tokens=VALUE"]);
+    place.run_rejected(&["trian", "x.csv"], &["trian", "train", "--help"]);
+    place.run_rejected(&["eval", "m"], &["<DATA>"]);
+    place.run_rejected(&["predict", "m", "text", "--input", "x.csv"], &["--input", "cannot be used with"]);
 }
 
 #[test]
 fn layers_and_heads_that_the_model_does_not_have() {
     let place = place();
     place.train_small("model", &[]);
-    place.refuses(&["explain", "model", "text", "--layer", "99"], &["--layer 99", "layers 1 to"]);
-    place.refuses(&["explain", "model", "text", "--head", "99"], &["--head 99", "heads 1 to"]);
-    place.refuses(&["explain", "model", "text", "--layer", "0"], &["--layer", "0"]);
-    place.refuses(&["explain", "model", "text", "--html", "no/such/page.html"], &["no/such/page.html"]);
-    place.refuses(&["explain", "model", "text", "--json", "."], &["directory"]);
+    place.run_rejected(&["explain", "model", "text", "--layer", "99"], &["--layer 99", "layers 1 to"]);
+    place.run_rejected(&["explain", "model", "text", "--head", "99"], &["--head 99", "heads 1 to"]);
+    place.run_rejected(&["explain", "model", "text", "--layer", "0"], &["--layer", "0"]);
+    place.run_rejected(&["explain", "model", "text", "--html", "no/such/page.html"], &["no/such/page.html"]);
+    place.run_rejected(&["explain", "model", "text", "--json", "."], &["directory"]);
 }
 
 #[test]
 fn help_is_not_an_error() {
     let place = place();
     for args in [&["--help"][..], &["train", "--help"], &["help", "predict"], &["--version"]] {
-        let run = place.run(args).ok();
+        let run = place.run(args).assert_success();
         assert!(run.stderr.is_empty() && !run.stdout.is_empty(), "{run:#?}");
     }
     let bare = place.run(&[]);
@@ -120,7 +120,7 @@ fn a_closed_pipe_is_not_an_error() {
     for line in lines {
         // The program's own exit code, despite the pipe.
         let (command, reader) = line.split_once(" |").unwrap();
-        let run = place.shell(&format!("{{ {command}; echo \"code $?\" >&3; }} 3>&2 |{reader}"));
+        let run = place.run_shell(&format!("{{ {command}; echo \"code $?\" >&3; }} 3>&2 |{reader}"));
         assert!(run.stderr.ends_with("code 0\n"), "{line}: {run:#?}");
         assert!(!run.stderr.contains("panicked") && !run.stderr.contains("error"), "{line}: {run:#?}");
     }

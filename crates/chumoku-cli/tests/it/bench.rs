@@ -1,6 +1,6 @@
 //! `chumoku bench`: what it prints, and what it rejects. Speed is not tested here.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -9,8 +9,8 @@ const FIELDS: [&str; 10] =
 
 /// Returns the one JSON object on standard output, with all fields present and the times in order.
 #[track_caller]
-fn measured(args: &[&str]) -> Value {
-    let run = Place::new().run(&[&["bench"], args, &["--json"]].concat()).ok();
+fn run_bench(args: &[&str]) -> Value {
+    let run = TestDir::new().run(&[&["bench"], args, &["--json"]].concat()).assert_success();
     assert_eq!(run.stdout.lines().count(), 1, "{run:#?}");
     assert!(run.stderr.is_empty(), "{run:#?}");
     let report: Value = serde_json::from_str(&run.stdout).unwrap();
@@ -44,7 +44,7 @@ const SMALL: [&str; 7] = ["attention", "--heads", "4", "--length", "12", "--dim"
 #[test]
 fn attention_counts_operations_by_the_formula() {
     let forward = 4.0 * (4 * 12 * 12 * 8) as f64;
-    let work_of = |more: &[&str]| work(&measured(&[&SMALL, more].concat()));
+    let work_of = |more: &[&str]| work(&run_bench(&[&SMALL, more].concat()));
     assert_eq!(work_of(&[]), (forward, 12.0));
     assert_eq!(work_of(&["--causal"]), (forward / 2.0, 12.0));
     assert_eq!(work_of(&["--backward"]), (3.5 * forward, 12.0));
@@ -68,11 +68,11 @@ fn attention_supports_every_option() {
         &["--precision", "medium"],
     ];
     for more in options {
-        let report = measured(&[&SMALL, more].concat());
+        let report = run_bench(&[&SMALL, more].concat());
         assert!(number(&report, "error") < 5e-2, "{more:?}: {report}");
         assert!(number(&report, "max_error") < 1.0, "{more:?}: {report}");
     }
-    assert_eq!(number(&measured(&[&SMALL, &["--threads", "1"][..]].concat()), "threads"), 1.0);
+    assert_eq!(number(&run_bench(&[&SMALL, &["--threads", "1"][..]].concat()), "threads"), 1.0);
 }
 
 #[test]
@@ -80,14 +80,14 @@ fn training_and_inference() {
     let small = ["--layers", "1", "--d-model", "16", "--heads", "2", "--vocab", "50", "--threads", "1"];
     let sizes = ["--batch", "3", "--length", "5"];
     for doing in ["train", "infer"] {
-        let report = measured(&[&[doing], &small[..], &sizes].concat());
+        let report = run_bench(&[&[doing], &small[..], &sizes].concat());
         assert_eq!(work(&report).1, 15.0, "{report}");
         assert!(number(&report, "error") < 1e-4, "{report}");
     }
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("lengths", "3\n9\n1\n4\n");
     let run = place.run(&[&["bench", "infer", "--json", "--lengths", "lengths", "--batch", "3"], &small[..]].concat());
-    let report: Value = serde_json::from_str(&run.ok().stdout).unwrap();
+    let report: Value = serde_json::from_str(&run.assert_success().stdout).unwrap();
     assert_eq!(report["runs"], 2, "a batch of three and one of the rest: {report}");
 }
 
@@ -95,7 +95,7 @@ fn training_and_inference() {
 fn profile_times_add_up() {
     let small = ["--layers", "1", "--d-model", "16", "--heads", "2", "--vocab", "50", "--batch", "3", "--length", "5"];
     for (doing, threads) in [("train", 1.0), ("train", 2.0), ("infer", 2.0)] {
-        let report = measured(&[&[doing, "--profile", "--threads", &threads.to_string()], &small[..]].concat());
+        let report = run_bench(&[&[doing, "--profile", "--threads", &threads.to_string()], &small[..]].concat());
         let profile = &report["profile"];
         let operations = profile["operations"].as_array().unwrap();
         let sum = |field: &str| operations.iter().map(|row| number(row, field)).sum::<f64>();
@@ -124,7 +124,9 @@ fn profile_times_add_up() {
     for (language, words) in
         [("en", ["Where the time goes", "idle threads", "total"]), ("ja", ["時間の内訳", "待っているスレッド", "合計"])]
     {
-        let run = Place::new().run(&[&["bench", "train", "--profile", "--lang", language], &small[..]].concat()).ok();
+        let run = TestDir::new()
+            .run(&[&["bench", "train", "--profile", "--lang", language], &small[..]].concat())
+            .assert_success();
         assert!(words.iter().all(|word| run.stdout.contains(word)), "{}", run.stdout);
         assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
     }
@@ -133,10 +135,11 @@ fn profile_times_add_up() {
 #[test]
 fn the_text_output_has_a_few_lines() {
     let long = ["--kv-heads", "2", "--keys", "30", "--value-dim", "3", "--window", "5", "--causal", "--backward"];
-    let place = Place::new();
-    let attention = place.run(&[&["bench"], &SMALL[..], &long].concat()).ok();
-    let train =
-        place.run(&["bench", "train", "--layers", "1", "--d-model", "16", "--heads", "1", "--length", "4"]).ok();
+    let place = TestDir::new();
+    let attention = place.run(&[&["bench"], &SMALL[..], &long].concat()).assert_success();
+    let train = place
+        .run(&["bench", "train", "--layers", "1", "--d-model", "16", "--heads", "1", "--length", "4"])
+        .assert_success();
     for (run, title) in [(attention, "attention 1x4x12x8"), (train, "training, 1 layer, d_model 16, 1 head")] {
         assert!(run.stdout.starts_with(title), "{}", run.stdout);
         assert!(run.stdout.lines().all(|line| line.chars().count() <= 80), "{}", run.stdout);
@@ -148,10 +151,10 @@ fn the_text_output_has_a_few_lines() {
 
 #[test]
 fn invalid_sizes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let refuses = |args: &str, words: &[&str]| {
         let args: Vec<&str> = args.split(' ').collect();
-        place.refuses(&[&["bench"], &args[..]].concat(), words);
+        place.run_rejected(&[&["bench"], &args[..]].concat(), words);
     };
     let most = usize::MAX.to_string();
     for flag in ["--batch", "--heads", "--length", "--keys", "--dim", "--value-dim"] {

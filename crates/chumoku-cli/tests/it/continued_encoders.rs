@@ -1,6 +1,6 @@
 //! Continued training of models that started from a pretrained encoder: classifiers, regressors, taggers.
 
-use crate::common::{Place, csv, figures, sha256, tensors};
+use crate::common::{TestDir, csv, key_metrics, sha256, tensors};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ const TOPICS: [(&str, [&str; 3]); 3] = [
 const FILLERS: [&str; 9] = ["the", "and", "was", "late", "fine", "again", "today", "in", "it"];
 
 /// A tiny encoder with random weights whose tokens are the words of these files.
-fn place() -> Place {
-    let place = Place::with_bert();
+fn place() -> TestDir {
+    let place = TestDir::with_bert();
     let special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
     let words = TOPICS.iter().flat_map(|(_, words)| *words).chain(FILLERS).chain(NAMES);
     place.write("bert/vocab.txt", special.into_iter().chain(words).collect::<Vec<_>>().join("\n"));
@@ -22,7 +22,7 @@ fn place() -> Place {
 
 /// Texts about several topics in turn.
 fn rows(n: usize, topics: &[usize], state: &mut u64) -> Vec<(String, String)> {
-    let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(state) * count as f64) as usize;
     let row = |i: usize| {
         let (label, words) = TOPICS[topics[i % topics.len()]];
         let text =
@@ -34,7 +34,7 @@ fn rows(n: usize, topics: &[usize], state: &mut u64) -> Vec<(String, String)> {
 
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-fn weights(place: &Place, folder: &str) -> Tensors {
+fn weights(place: &TestDir, folder: &str) -> Tensors {
     let floats =
         |bytes: Vec<u8>| bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>();
     let of = |(name, (shape, bytes)): (String, (Vec<usize>, Vec<u8>))| (name, (shape, floats(bytes)));
@@ -49,9 +49,9 @@ fn classes_are_learned_and_old_ones_kept() {
     place.write("new.csv", csv(&rows(240, &[1, 2], &mut state)));
     // A larger learning rate than usual, for a tiny untrained network.
     let steps = ["--epochs", "12", "--settings", "learning-rate=0.003"];
-    place.run(&[&["train", "old.csv", "--from", "bert", "--out", "one"][..], &steps].concat()).ok();
+    place.run(&[&["train", "old.csv", "--from", "bert", "--out", "one"][..], &steps].concat()).assert_success();
     let args = [&["train", "new.csv", "--from", "one"][..], &steps, &["--threads"]].concat();
-    let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).ok();
+    let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).assert_success();
     assert!(
         run.stderr.contains("one is trained further on 400 old rows and 240 new ones; new classes: “sport”"),
         "{run:#?}"
@@ -62,10 +62,10 @@ fn classes_are_learned_and_old_ones_kept() {
     // It is compared with itself, not with a transformer from scratch.
     assert!(!run.stdout.contains("from scratch"), "{run:#?}");
     let two = place.json("two/metrics.json");
-    let ([before, after], [was, is]) = (figures(&two, "new_test"), figures(&two, "old_test"));
+    let ([before, after], [was, is]) = (key_metrics(&two, "new_test"), key_metrics(&two, "old_test"));
     assert!(before < 0.6 && after > 0.95 && is >= was && is > 0.95 && two["further"]["forgets"] == false, "{two}");
     // The network alone learns too.
-    let ([before, after], [was, is]) = (figures(&two, "new_valid"), figures(&two, "old_valid"));
+    let ([before, after], [was, is]) = (key_metrics(&two, "new_valid"), key_metrics(&two, "old_valid"));
     assert!(before < 0.6 && after > 0.9 && was > 0.9 && is > 0.9, "{two}");
     // It keeps the published format.
     let config = place.json("two/config.json");
@@ -74,11 +74,11 @@ fn classes_are_learned_and_old_ones_kept() {
     assert!(place.read("two/README.md").contains("trained further with Chumoku"));
     assert!(place.read("two/README.md").contains("## Before and after"));
     // The same model on other threads, with repeated kills.
-    place.run_in_spite_of_kills(&[&args[..], &["2", "--out", "three"]].concat());
+    place.run_despite_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
     // A second continuation.
     place.write("more.csv", csv(&rows(30, &[1], &mut state)));
-    let run = place.run(&["train", "more.csv", "--from", "two", "--epochs", "1", "--out", "four"]).ok();
+    let run = place.run(&["train", "more.csv", "--from", "two", "--epochs", "1", "--out", "four"]).assert_success();
     assert!(run.stderr.contains("640 old rows and 30 new ones; no new class"), "{run:#?}");
 }
 
@@ -89,10 +89,10 @@ fn weights_start_from_the_old_values() {
     let mut state = 3;
     place.write("old.csv", csv(&rows(200, &[0, 2], &mut state)));
     place.write("new.csv", csv(&rows(100, &[1, 2], &mut state)));
-    place.run(&["train", "old.csv", "--from", "bert", "--out", "one", "--epochs", "2"]).ok();
+    place.run(&["train", "old.csv", "--from", "bert", "--out", "one", "--epochs", "2"]).assert_success();
     let args = ["train", "new.csv", "--from", "one", "--settings", "learning-rate=1e-7", "--epochs", "1", "--out"];
     for (out, more) in [("two", &[][..]), ("frozen", &["--freeze", "embeddings"]), ("products", &["--lora", "2"])] {
-        place.run(&[&args[..], &[out], more].concat()).ok();
+        place.run(&[&args[..], &[out], more].concat()).assert_success();
         let [before, after] = ["one", out].map(|folder| weights(&place, folder));
         let mut compared = 0;
         for (name, (shape, values)) in &after {
@@ -117,7 +117,7 @@ fn weights_start_from_the_old_values() {
     }
     // Frozen weights stay bit-identical, and the others change.
     let args = ["train", "new.csv", "--from", "one", "--freeze", "embeddings", "--epochs", "1", "--out", "stays"];
-    place.run(&args).ok();
+    place.run(&args).assert_success();
     let [before, after] = ["one", "stays"].map(|folder| weights(&place, folder));
     let names = ["embeddings.word_embeddings.weight", "encoder.layer.1.output.dense.weight"];
     let stays = names.map(|name| before[&format!("bert.{name}")].1 == after[&format!("bert.{name}")].1);
@@ -131,9 +131,9 @@ fn the_encoder_alone_can_be_the_start() {
     let mut state = 3;
     place.write("old.csv", csv(&rows(100, &[0, 2], &mut state)));
     place.write("new.csv", csv(&rows(100, &[1, 2], &mut state)));
-    place.run(&["train", "old.csv", "--from", "bert", "--out", "one", "--epochs", "1"]).ok();
+    place.run(&["train", "old.csv", "--from", "bert", "--out", "one", "--epochs", "1"]).assert_success();
     let args = ["train", "new.csv", "--from", "one", "--epochs", "1", "--out"];
-    let run = place.run(&[&args[..], &["two", "--old", "encoder"]].concat()).ok();
+    let run = place.run(&[&args[..], &["two", "--old", "encoder"]].concat()).assert_success();
     assert!(!run.stderr.contains("continued training"), "{run:#?}");
     assert!(place.json("two/metrics.json")["further"].is_null());
     assert_eq!(place.json("two/config.json")["id2label"], json!({ "0": "sport", "1": "travel" }));
@@ -144,36 +144,37 @@ fn the_encoder_alone_can_be_the_start() {
         .collect();
     place.write("ratings.csv", format!("text,rating\n{ratings}"));
     let score = ["train", "ratings.csv", "--task", "score", "--from", "one", "--epochs", "1", "--out", "rated"];
-    let run = place.run(&score).ok();
+    let run = place.run(&score).assert_success();
     assert!(run.stderr.contains("one was trained for another task: its encoder alone is the start"), "{run:#?}");
     // A regressor is continued as a regressor.
     let run = place.run(&["train", "ratings.csv", "--from", "rated", "--epochs", "1", "--out", "x"]);
     assert!(run.code == 2 && run.stderr.contains("expected new rows"), "{run:#?}");
     place.write("more.csv", "text,rating\nthe soup was fine today,5\nthe train was late again,2\nthe bread in it,4\n");
-    let run = place.run(&["train", "more.csv", "--from", "rated", "--epochs", "1", "--out", "rated-2"]).ok();
+    let run =
+        place.run(&["train", "more.csv", "--from", "rated", "--epochs", "1", "--out", "rated-2"]).assert_success();
     assert!(run.stderr.contains("60 old rows and 3 new ones; numbers from 1 to 5, as before"), "{run:#?}");
     let rates = ["rated", "rated-2"].map(|folder| place.json(&format!("{folder}/metrics.json"))["plan"].clone());
     let [first, further] = rates.map(|plan| plan["learning_rate"].as_f64().unwrap());
     assert!((further / first - 0.5).abs() < 1e-6, "{further} {first}");
     // Rejected requests.
-    place.refuses(&[&args[..], &["x", "--folds", "3"]].concat(), &["--folds", "as it is", "--old encoder"]);
-    place.refuses(&[&args[..], &["x", "--folds", "3", "--lang", "ja"]].concat(), &["--folds", "--old encoder"]);
+    place.run_rejected(&[&args[..], &["x", "--folds", "3"]].concat(), &["--folds", "as it is", "--old encoder"]);
+    place.run_rejected(&[&args[..], &["x", "--folds", "3", "--lang", "ja"]].concat(), &["--folds", "--old encoder"]);
     let both = ["x", "--old", "encoder", "--old", "old.csv"];
-    place.refuses(&[&args[..], &both].concat(), &["--old encoder", "alone"]);
-    place.run(&["train", "old.csv", "--model", "ngrams", "--out", "own"]).ok();
-    place.refuses(
+    place.run_rejected(&[&args[..], &both].concat(), &["--old encoder", "alone"]);
+    place.run(&["train", "old.csv", "--model", "ngrams", "--out", "own"]).assert_success();
+    place.run_rejected(
         &["train", "new.csv", "--from", "own", "--old", "encoder", "--out", "x"],
         &["--old encoder", "fine-tuned from a pretrained"],
     );
     std::fs::remove_file(place.path("old.csv")).unwrap();
-    place.refuses(&[&args[..], &["x"]].concat(), &["old.csv is missing", "--old none"]);
+    place.run_rejected(&[&args[..], &["x"]].concat(), &["old.csv is missing", "--old none"]);
 }
 
 const NAMES: [&str; 6] = ["anna", "ben", "clara", "oslo", "rome", "lima"];
 
 /// Sentences that contain a name, as JSON Lines with its span.
 fn named(n: usize, names: &[&str], kind: &str, state: &mut u64) -> String {
-    let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(state) * count as f64) as usize;
     let row = |i: usize| {
         let name = names[pick(names.len())];
         let start = ["it was", "today it was", "the match was in", "again the"][pick(4)];
@@ -190,16 +191,18 @@ fn taggers_learn_new_labels_and_keep_the_old_ones() {
     let mut state = 3;
     place.write("old.jsonl", named(240, &NAMES[3..], "place", &mut state));
     place.write("new.jsonl", named(160, &NAMES[..3], "person", &mut state));
-    place.run(&["train", "old.jsonl", "--task", "tag", "--from", "bert", "--epochs", "60", "--out", "one"]).ok();
+    place
+        .run(&["train", "old.jsonl", "--task", "tag", "--from", "bert", "--epochs", "60", "--out", "one"])
+        .assert_success();
     let args = ["train", "new.jsonl", "--from", "one", "--epochs", "60", "--threads"];
-    let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).ok();
+    let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).assert_success();
     assert!(run.stderr.contains("240 old rows and 160 new ones; new labels: “person”"), "{run:#?}");
     for part in ["Span F1 before and after", "old test rows", "new test rows", "network alone"] {
         assert!(run.stdout.contains(part), "{part}: {run:#?}");
     }
     let (one, two) = (place.json("one/metrics.json"), place.json("two/metrics.json"));
     assert_eq!(two["labels"], json!(["person", "place"]));
-    let ([before, after], [was, is]) = (figures(&two, "new_test"), figures(&two, "old_test"));
+    let ([before, after], [was, is]) = (key_metrics(&two, "new_test"), key_metrics(&two, "old_test"));
     assert!(before < 0.1 && after > 0.95 && is > was - 0.02 && is > 0.95, "{two}");
     assert_eq!(Some(was), one["span_f1"].as_f64());
     assert!(two["parts"]["network"]["f1"].as_f64().unwrap() > 0.9, "{two}");
@@ -211,14 +214,17 @@ fn taggers_learn_new_labels_and_keep_the_old_ones() {
     assert!(card.contains("trained further with Chumoku") && card.contains("compares the span F1 of both"), "{card}");
     // The network continues from its old weights: after one epoch, the old label is still known.
     let one_pass = ["train", "new.jsonl", "--from", "one", "--epochs", "1", "--out", "pass"];
-    place.run(&one_pass).ok();
+    place.run(&one_pass).assert_success();
     let log = place.read("pass/log.jsonl");
     let first: Value = serde_json::from_str(log.lines().find(|line| line.contains("valid_span_f1")).unwrap()).unwrap();
     assert!(first["valid_span_f1"].as_f64().unwrap() > 0.5, "{first}");
     // The same model on other threads, with repeated kills.
-    place.run_in_spite_of_kills(&[&args[..], &["2", "--out", "three"]].concat());
+    place.run_despite_kills(&[&args[..], &["2", "--out", "three"]].concat());
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));
     // Rejected requests.
-    place.refuses(&[&args[..], &["1", "--out", "x", "--old", "encoder"]].concat(), &["--old encoder"]);
-    place.refuses(&[&args[..], &["1", "--out", "x", "--task", "classify"]].concat(), &["--task", "labels of words"]);
+    place.run_rejected(&[&args[..], &["1", "--out", "x", "--old", "encoder"]].concat(), &["--old encoder"]);
+    place.run_rejected(
+        &[&args[..], &["1", "--out", "x", "--task", "classify"]].concat(),
+        &["--task", "labels of words"],
+    );
 }

@@ -1,10 +1,10 @@
 //! The output of `count` for networks and model folders.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::Value;
 
 /// The number of parameters of a model, read from the file header without the formulas.
-fn numbers_of(place: &Place, model: &str) -> [u64; 2] {
+fn numbers_of(place: &TestDir, model: &str) -> [u64; 2] {
     let bytes = std::fs::read(place.path(model).join("model.safetensors")).unwrap();
     let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let header: Value = serde_json::from_slice(&bytes[8..8 + length]).unwrap();
@@ -16,8 +16,8 @@ fn numbers_of(place: &Place, model: &str) -> [u64; 2] {
     sums
 }
 
-fn check_folder(place: &Place, model: &str, kind: &str, network: &str) {
-    let found = place.run(&["count", "--model", model, "--json"]).ok().json();
+fn check_folder(place: &TestDir, model: &str, kind: &str, network: &str) {
+    let found = place.run(&["count", "--model", model, "--json"]).assert_success().json();
     let [of_network, of_ngrams] = numbers_of(place, model);
     assert_eq!(found["count"]["network"], network);
     assert_eq!(found["count"]["parameters"], of_network, "{model}");
@@ -27,7 +27,7 @@ fn check_folder(place: &Place, model: &str, kind: &str, network: &str) {
     let sum: u64 = steps.iter().map(|s| s["parameters"].as_u64().unwrap() * s["times"].as_u64().unwrap()).sum();
     assert_eq!(sum, of_network, "{model}: the steps' parameters");
     for lang in ["en", "ja"] {
-        let text = place.run(&["count", "--model", model, "--lang", lang]).ok().stdout;
+        let text = place.run(&["count", "--model", model, "--lang", lang]).assert_success().stdout;
         assert!(text.contains(&thousands(of_network)), "{text}");
         assert!(of_ngrams == 0 || text.contains(&thousands(of_ngrams)), "{text}");
         assert!(text.lines().all(|line| unicode_width::UnicodeWidthStr::width(line) <= 80), "{text}");
@@ -46,7 +46,7 @@ fn counts_match_a_classifiers_folder() {
         ("lstm", &["--model", "lstm"]),
         ("gru", &["--model", "gru"]),
     ] {
-        let place = Place::new();
+        let place = TestDir::new();
         place.train_small("model", more);
         check_folder(&place, "model", "classifier", network);
     }
@@ -54,14 +54,14 @@ fn counts_match_a_classifiers_folder() {
 
 #[test]
 fn counts_match_the_folders_of_translators_and_language_models() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_translator();
     check_folder(&place, "turn", "translator", "encoder-decoder");
     place.train_language_model();
     check_folder(&place, "lm", "language model", "decoder");
 
     let lengths = ["count", "--model", "turn", "--length", "9", "--target-length", "5", "--batch", "3", "--json"];
-    let found = place.run(&lengths).ok().json();
+    let found = place.run(&lengths).assert_success().json();
     let shape = |part: &str, name: &str| {
         let steps = found["count"]["steps"].as_array().unwrap();
         steps.iter().find(|step| step["part"] == part && step["name"] == name).unwrap()["shape"].clone()
@@ -75,33 +75,34 @@ fn counts_match_the_folders_of_translators_and_language_models() {
     let mut config = place.json("lm/config.json");
     config["d_ff"] = (config["d_ff"].as_u64().unwrap() + 1).into();
     place.write("lm/config.json", config.to_string());
-    place.refuses(&["count", "--model", "lm"], &["model.safetensors", "numbers in the network's tensors", "found"]);
-    place.refuses(&["count", "--model", "plays.txt"], &["plays.txt", "expected a model folder"]);
-    place.refuses(&["count", "--model", "turn", "--d-model", "64"], &["--d-model", "--model"]);
+    place
+        .run_rejected(&["count", "--model", "lm"], &["model.safetensors", "numbers in the network's tensors", "found"]);
+    place.run_rejected(&["count", "--model", "plays.txt"], &["plays.txt", "expected a model folder"]);
+    place.run_rejected(&["count", "--model", "turn", "--d-model", "64"], &["--d-model", "--model"]);
 }
 
 #[test]
 fn numbers_above_two_to_the_64_are_shown_in_full() {
-    let place = Place::new();
+    let place = TestDir::new();
     let args = ["count", "--length", "10000000", "--d-model", "16384", "--heads", "16"];
     let [n, d] = [10_000_000u128, 16_384];
     let work = 4 * 32 * (2 * n * n * d + 12 * n * d * d);
-    let text = place.run(&args).ok().stdout;
+    let text = place.run(&args).assert_success().stdout;
     assert!(text.contains(&chumoku::data::format_thousands_wide(work)), "{text}");
-    let json = place.run(&[&args[..], &["--json"]].concat()).ok().stdout;
+    let json = place.run(&[&args[..], &["--json"]].concat()).assert_success().stdout;
     assert!(json.contains(&format!(r#""multiply_adds":{work},"bytes":"#)), "{json}");
     assert!(json.contains(&format!(r#""multiply_adds":{},"#, 32 * n * n * d)), "{json}");
     let most = "1000000000";
     let huge = ["count", "--heads", "1", "--batch", most, "--length", most, "--d-model", most, "--d-ff", most];
-    place.refuses(&[&huge[..], &["--layers", most]].concat(), &["2^128", "take smaller sizes"]);
-    place.refuses(&["count", "--d-model", "18446744073709551615", "--heads", "1"], &["d_model: expected 1 to"]);
+    place.run_rejected(&[&huge[..], &["--layers", most]].concat(), &["2^128", "take smaller sizes"]);
+    place.run_rejected(&["count", "--d-model", "18446744073709551615", "--heads", "1"], &["d_model: expected 1 to"]);
 }
 
 #[test]
 fn flags_are_used_or_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     let parameters = |args: &[&str]| {
-        let json = place.run(&[&["count", "--json"], args].concat()).ok().json();
+        let json = place.run(&[&["count", "--json"], args].concat()).assert_success().json();
         (json["count"]["parameters"].as_u64().unwrap(), json["side_by_side"].clone())
     };
     let article = ["--network", "attention", "--vocab", "10000", "--classes", "2"];
@@ -143,18 +144,19 @@ fn flags_are_used_or_rejected() {
         (&["--network", "encoder-decoder", "--hidden", "3"], "--hidden"),
         (&["--network", "decoder", "--bidirectional"], "--bidirectional"),
     ] {
-        place.refuses(&[&["count"], args].concat(), &[flag, "has no effect on the network"]);
+        place.run_rejected(&[&["count"], args].concat(), &[flag, "has no effect on the network"]);
     }
 }
 
 #[test]
 fn the_output_has_both_languages_and_80_columns() {
-    let place = Place::new();
+    let place = TestDir::new();
     for network in ["attention", "transformer", "decoder", "encoder-decoder", "rnn", "lstm", "gru"] {
         for (lang, words) in
             [("en", ["parameters", "Letters: B sequences (32)"]), ("ja", ["パラメータ", "記号: B 系列 (32)"])]
         {
-            let text = place.run(&["count", "--network", network, "--vocab", "9000", "--lang", lang]).ok().stdout;
+            let text =
+                place.run(&["count", "--network", network, "--vocab", "9000", "--lang", lang]).assert_success().stdout;
             assert!(words.iter().all(|word| text.contains(word)), "{text}");
             assert!(text.lines().all(|line| unicode_width::UnicodeWidthStr::width(line) <= 80), "{text}");
             assert!(text.contains(" MiB") && !text.contains(" MB"), "{text}");

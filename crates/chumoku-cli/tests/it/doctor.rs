@@ -1,12 +1,12 @@
 //! `chumoku doctor`: wrong labels, duplicates, leaks, broken texts, and suggestions for labeling.
 
-use crate::common::{Page, Place, csv, random, reviews};
+use crate::common::{DocPage, TestDir, csv, next_random, reviews};
 use chumoku::data::{ReadOptions, RowSource};
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 
 /// Rows of a table by their `finding`: line, text, label, suggestion and score.
-fn findings(place: &Place, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
+fn findings(place: &TestDir, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
     let source = RowSource::open(&place.path(name), &ReadOptions::default()).unwrap();
     let names = ["file", "line", "text", "label", "finding", "suggestion", "score", "reason"];
     assert_eq!(source.layout().columns, names);
@@ -21,20 +21,20 @@ fn findings(place: &Place, name: &str) -> BTreeMap<String, Vec<[String; 6]>> {
 /// Most flipped labels are among an equal number of most suspicious rows. Neither threads nor the order of rows matter.
 #[test]
 fn flipped_labels_come_first() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut rows = reviews(400);
     let names: BTreeSet<String> = rows.iter().map(|(_, label)| label.clone()).collect();
     let names: Vec<String> = names.into_iter().collect();
     assert_eq!(names.len(), 2);
     let (mut state, mut flipped) = (7, BTreeSet::new());
     while flipped.len() < 20 {
-        flipped.insert((400.0 * random(&mut state)) as usize);
+        flipped.insert((400.0 * next_random(&mut state)) as usize);
     }
     for &row in &flipped {
         rows[row].1 = names[usize::from(rows[row].1 == names[0])].clone();
     }
     place.write("flipped.csv", csv(&rows));
-    let run = place.run(&["doctor", "flipped.csv", "--json", "--threads", "1"]).ok();
+    let run = place.run(&["doctor", "flipped.csv", "--json", "--threads", "1"]).assert_success();
     let found = run.json();
     let lines = |value: &serde_json::Value| -> Vec<usize> {
         value.as_array().unwrap().iter().map(|line| line.as_u64().unwrap() as usize).collect()
@@ -54,37 +54,37 @@ fn flipped_labels_come_first() {
         let ngrams = doubt["ngrams"].as_array().unwrap();
         assert!(ngrams.iter().all(|ngram| ngram["effect"].as_f64().unwrap() > 0.0), "{doubt}");
     }
-    assert_eq!(place.run(&["doctor", "flipped.csv", "--json", "--threads", "2"]).ok().stdout, run.stdout);
-    assert_ne!(place.run(&["doctor", "flipped.csv", "--json", "--seed", "1"]).ok().stdout, run.stdout);
+    assert_eq!(place.run(&["doctor", "flipped.csv", "--json", "--threads", "2"]).assert_success().stdout, run.stdout);
+    assert_ne!(place.run(&["doctor", "flipped.csv", "--json", "--seed", "1"]).assert_success().stdout, run.stdout);
 }
 
 /// The built-in reviews have no wrong labels, and their models are right in four of five. No label is called probably
 /// wrong.
 #[test]
 fn a_weak_model_calls_no_label_wrong() {
-    let place = Place::new();
+    let place = TestDir::new();
     let reviews = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku/builtin/reviews.tsv");
-    let found = place.run(&["doctor", reviews, "--json"]).ok().json();
+    let found = place.run(&["doctor", reviews, "--json"]).assert_success().json();
     let noise = &found["noise"];
     assert!(found["wrong_labels"].as_array().unwrap().is_empty() && noise["weak"] == true, "{noise}");
     let (doubted, alarms) = (noise["doubted"].as_f64().unwrap(), noise["false_alarms"].as_f64().unwrap());
     assert!(doubted > 50.0 && alarms > 0.8 * doubted && alarms <= doubted, "{noise}");
     // All rows are still ranked.
     assert_eq!(found["ranking"].as_array().unwrap().len(), 1000);
-    let run = place.run(&["doctor", reviews, "--out", "checkup"]).ok();
+    let run = place.run(&["doctor", reviews, "--out", "checkup"]).assert_success();
     assert!(run.stdout.contains("No label is listed as likely wrong"), "{}", run.stdout);
     assert!(!run.stdout.contains("Labels that are likely wrong") && run.stdout.lines().all(|line| line.width() <= 80));
     assert!(!place.read("checkup/doctor.csv").contains("wrong_label"));
-    let run = place.run(&["doctor", reviews, "--lang", "ja"]).ok();
+    let run = place.run(&["doctor", reviews, "--lang", "ja"]).assert_success();
     assert!(run.stdout.contains("誤報と") && run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
 }
 
 /// A strong model finds one wrong label in twenty, and estimates how many of its findings are false alarms.
 #[test]
 fn a_strong_model_finds_the_wrong_labels() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut state = 11;
-    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
     let words = [["soup", "bread", "dinner", "cook"], ["train", "ticket", "station", "driver"]];
     let mut flipped = BTreeSet::new();
     let mut text = String::from("text,label\n");
@@ -100,7 +100,7 @@ fn a_strong_model_finds_the_wrong_labels() {
         }
     }
     place.write("flipped.csv", text);
-    let found = place.run(&["doctor", "flipped.csv", "--json"]).ok().json();
+    let found = place.run(&["doctor", "flipped.csv", "--json"]).assert_success().json();
     let named: BTreeSet<usize> = found["wrong_labels"]
         .as_array()
         .unwrap()
@@ -119,13 +119,13 @@ fn a_strong_model_finds_the_wrong_labels() {
         noise["weak"] == false && noise["listed_false_alarms"].as_f64().unwrap() < 0.35 * named.len() as f64,
         "{noise}"
     );
-    let run = place.run(&["doctor", "flipped.csv"]).ok();
+    let run = place.run(&["doctor", "flipped.csv"]).assert_success();
     let said = format!("Of the {} labels listed below as likely wrong, about ", named.len());
     assert!(run.stdout.replace('\n', " ").contains(&said), "{}", run.stdout);
 }
 
 /// Writes a file with every kind of finding.
-fn everything(place: &Place) {
+fn everything(place: &TestDir) {
     let mut rows = csv(&reviews(40));
     rows += "The soup of the day was cold and the waiter knew it.,bad\n";
     rows += "the soup of the day was cold  and the waiter knew it.,good\n";
@@ -147,10 +147,10 @@ fn everything(place: &Place) {
 
 #[test]
 fn every_kind_of_finding_is_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     everything(&place);
     let more = ["--test", "test.csv", "--unlabelled", "new.txt", "--out", "checkup"];
-    let run = place.run(&[&["doctor", "all.csv"][..], &more].concat()).ok();
+    let run = place.run(&[&["doctor", "all.csv"][..], &more].concat()).assert_success();
     assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
     assert!(run.stdout.contains("Rows without a text (1)"), "{}", run.stdout);
     assert!(run.stderr.contains("checkup/doctor.csv") && run.stderr.contains("checkup/doctor.html"), "{}", run.stderr);
@@ -174,22 +174,23 @@ fn every_kind_of_finding_is_reported() {
     let page = place.read("checkup/doctor.html");
     assert!(page.contains("<html lang=\"en\">") && page.contains("default-src 'none'") && !page.contains("@@"));
     // In Japanese, with a byte order mark for Excel.
-    let run = place.run(&[&["doctor", "all.csv", "--lang", "ja", "--bom", "--force"][..], &more].concat()).ok();
+    let run =
+        place.run(&[&["doctor", "all.csv", "--lang", "ja", "--bom", "--force"][..], &more].concat()).assert_success();
     assert!(run.stdout.lines().all(|line| line.width() <= 80), "{}", run.stdout);
     let table = place.read("checkup/doctor.csv");
     assert!(table.starts_with("\u{feff}file,line,") && table.contains("テキストがない"), "{table}");
     assert!(place.read("checkup/doctor.html").contains("<html lang=\"ja\">"));
-    let json = place.run(&[&["doctor", "all.csv", "--json"][..], &more[..4]].concat()).ok().json();
+    let json = place.run(&[&["doctor", "all.csv", "--json"][..], &more[..4]].concat()).assert_success().json();
     assert_eq!((&json["rows"], &json["leaks"][0]["of"]), (&50.into(), &42.into()));
 }
 
 /// Fields that a spreadsheet would evaluate are escaped.
 #[test]
 fn formulas_are_text() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows = ["=1+1 is a sum,a", "=1+1 is a sum,b", "-x,a", "@y and z,b", "plain,a", "words,b"];
     place.write("f.csv", format!("text,label\n{}\n", rows.join("\n")));
-    place.run(&["doctor", "f.csv", "--out", "o"]).ok();
+    place.run(&["doctor", "f.csv", "--out", "o"]).assert_success();
     let table = place.read("o/doctor.csv");
     assert!(table.contains(",'=1+1 is a sum,a,conflict,"), "{table}");
     assert!(!table.contains(",=") && !table.contains("\n="), "{table}");
@@ -197,50 +198,50 @@ fn formulas_are_text() {
 
 #[test]
 fn unusable_data_is_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("one.csv", "text,label\na b,x\nc d,x\ne f,x\ng h,x\n");
-    place.refuses(&["doctor", "one.csv"], &["one.csv", "x"]);
+    place.run_rejected(&["doctor", "one.csv"], &["one.csv", "x"]);
     place.write("two.csv", "text,label\na b,x\nc d,y\n");
-    place.refuses(&["doctor", "two.csv"], &["two.csv", "4 rows"]);
+    place.run_rejected(&["doctor", "two.csv"], &["two.csv", "4 rows"]);
     place
         .write("several.txt", "__label__a __label__b one text\n__label__a two texts\n__label__b three\n__label__a x\n");
-    place.refuses(&["doctor", "several.txt"], &["several.txt", "several labels"]);
+    place.run_rejected(&["doctor", "several.txt"], &["several.txt", "several labels"]);
     place.write("fine.csv", csv(&reviews(8)));
-    place.refuses(&["doctor", "fine.csv", "--folds", "1"], &["--folds", "2 to 100"]);
-    place.refuses(&["doctor", "fine.csv", "--force"], &["--out"]);
-    place.refuses(&["doctor", "fine.csv", "--test", "missing.csv"], &["missing.csv"]);
-    place.refuses(&["doctor", "missing.csv", "--out", "new"], &["missing.csv"]);
-    place.run(&["doctor", "fine.csv", "--out", "new"]).ok();
-    place.refuses(&["doctor", "fine.csv", "--out", "new"], &["new/doctor.csv", "--force"]);
+    place.run_rejected(&["doctor", "fine.csv", "--folds", "1"], &["--folds", "2 to 100"]);
+    place.run_rejected(&["doctor", "fine.csv", "--force"], &["--out"]);
+    place.run_rejected(&["doctor", "fine.csv", "--test", "missing.csv"], &["missing.csv"]);
+    place.run_rejected(&["doctor", "missing.csv", "--out", "new"], &["missing.csv"]);
+    place.run(&["doctor", "fine.csv", "--out", "new"]).assert_success();
+    place.run_rejected(&["doctor", "fine.csv", "--out", "new"], &["new/doctor.csv", "--force"]);
     place.write(
         "ids.csv",
         csv(&reviews(40).into_iter().zip(0..).map(|((text, _), i)| (text, format!("id-{i}"))).collect::<Vec<_>>()),
     );
-    place.refuses(&["doctor", "ids.csv"], &["ids.csv"]);
+    place.run_rejected(&["doctor", "ids.csv"], &["ids.csv"]);
 }
 
 /// A fold may hold all texts of a label, and all rows may share one text.
 #[test]
 fn few_or_equal_texts_are_accepted() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("few.csv", "text,label\na b c,x\nc d e,y\ne f g,x\na b c,x\n");
-    place.run(&["doctor", "few.csv", "--folds", "100", "--json"]).ok().json();
+    place.run(&["doctor", "few.csv", "--folds", "100", "--json"]).assert_success().json();
     place.write("same.csv", "text,label\nA b,x\na b,y\na  b,x\na B,y\n");
-    let found = place.run(&["doctor", "same.csv", "--json"]).ok().json();
+    let found = place.run(&["doctor", "same.csv", "--json"]).assert_success().json();
     assert_eq!(found["groups"][0]["lines"], serde_json::json!([2, 3, 4, 5]));
     place.write("signs.csv", "text,label\n…,x\n!!,y\n?,x\n☆,y\n");
-    place.run(&["doctor", "signs.csv"]).ok();
+    place.run(&["doctor", "signs.csv"]).assert_success();
 }
 
 /// Runs the file and the commands of `docs/doctor.md` as given, and compares their output with the page.
 #[test]
 fn the_page_is_true() {
-    let place = Place::new();
-    let page = Page::of("doctor.md");
-    place.write("visits.csv", page.block("csv"));
-    let runs = page.follow(&place);
+    let place = TestDir::new();
+    let page = DocPage::read("doctor.md");
+    place.write("visits.csv", page.code_block("csv"));
+    let runs = page.run_commands(&place);
     assert_eq!(runs.len(), 2);
-    assert_eq!(runs[0].stdout, page.block("text"));
+    assert_eq!(runs[0].stdout, page.code_block("text"));
     assert_eq!(runs[1].json()["rows"], 10);
     assert!(place.path("checkup/doctor.html").exists());
 }

@@ -1,10 +1,10 @@
 //! `embed` and `nearest`: vectors of a pretrained encoder, in every format, independent of the other texts.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::{Value, json};
 
-fn place() -> Place {
-    Place::with_bert()
+fn place() -> TestDir {
+    TestDir::with_bert()
 }
 
 fn lines(text: &str) -> Vec<Value> {
@@ -20,7 +20,7 @@ const TEXTS: [&str; 4] = ["the film was good", "the foods was bad", "映画", "g
 #[test]
 fn every_format_holds_the_same_unit_vectors() {
     let place = place();
-    let run = place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).ok();
+    let run = place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).assert_success();
     let found = lines(&run.stdout);
     assert_eq!(found.iter().map(|line| line["text"].as_str().unwrap()).collect::<Vec<_>>(), TEXTS);
     let vectors: Vec<f32> = found.iter().flat_map(numbers).collect();
@@ -30,7 +30,7 @@ fn every_format_holds_the_same_unit_vectors() {
     }
     place.write("texts.txt", TEXTS.join("\n"));
     for name in ["x.npy", "x.safetensors", "x.jsonl"] {
-        place.run(&["embed", "bert", "--input", "texts.txt", "--out", name]).ok();
+        place.run(&["embed", "bert", "--input", "texts.txt", "--out", name]).assert_success();
     }
     assert_eq!(std::fs::read_to_string(place.path("x.jsonl")).unwrap(), run.stdout);
     let floats = |bytes: &[u8]| -> Vec<f32> {
@@ -50,15 +50,15 @@ fn every_format_holds_the_same_unit_vectors() {
 #[test]
 fn texts_are_independent_and_rows_keep_their_columns() {
     let place = place();
-    let together = lines(&place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).ok().stdout);
+    let together = lines(&place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).assert_success().stdout);
     for (text, together) in TEXTS.iter().zip(&together) {
         for threads in ["1", "2"] {
-            let alone = place.run(&["embed", "bert", text, "--threads", threads]).ok();
+            let alone = place.run(&["embed", "bert", text, "--threads", threads]).assert_success();
             assert_eq!(lines(&alone.stdout), std::slice::from_ref(together));
         }
     }
     place.write("rows.csv", format!("id,text\n7,{}\n8,\n9,{}\n", TEXTS[0], TEXTS[1]));
-    let rows = lines(&place.run(&["embed", "bert", "--input", "rows.csv"]).ok().stdout);
+    let rows = lines(&place.run(&["embed", "bert", "--input", "rows.csv"]).assert_success().stdout);
     assert_eq!(rows[0]["input"], json!({ "id": "7", "text": TEXTS[0] }));
     assert_eq!(rows[0]["embedding"], together[0]["embedding"]);
     assert_eq!((&rows[1]["embedding"], rows[1]["error"].is_string()), (&Value::Null, true));
@@ -68,21 +68,23 @@ fn texts_are_independent_and_rows_keep_their_columns() {
 #[test]
 fn pooling_and_prompts_follow_the_folder() {
     let place = place();
-    let mean = numbers(&lines(&place.run(&["embed", "bert", "--no-normalize", TEXTS[0]]).ok().stdout)[0]);
+    let mean = numbers(&lines(&place.run(&["embed", "bert", "--no-normalize", TEXTS[0]]).assert_success().stdout)[0]);
     let transformer = json!({ "idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer" });
     let pooling = json!({ "idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling" });
     place.write("bert/modules.json", json!([transformer, pooling]).to_string());
     std::fs::create_dir(place.path("bert/1_Pooling")).unwrap();
     let pool = |modes: Value| place.write("bert/1_Pooling/config.json", modes.to_string());
     pool(json!({ "pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true }));
-    let both = numbers(&lines(&place.run(&["embed", "bert", TEXTS[0]]).ok().stdout)[0]);
+    let both = numbers(&lines(&place.run(&["embed", "bert", TEXTS[0]]).assert_success().stdout)[0]);
     assert_eq!(both[16..], mean[..]);
     pool(json!({ "pooling_mode_weightedmean_tokens": true }));
     let refused = place.run(&["embed", "bert", TEXTS[0]]);
     assert!(refused.code == 2 && refused.stderr.contains("weightedmean"), "{}", refused.stderr);
     pool(json!({ "pooling_mode": "mean" }));
     place.write("bert/config_sentence_transformers.json", json!({ "prompts": { "query": "the " } }).to_string());
-    let prompted = numbers(&lines(&place.run(&["embed", "bert", "--prompt", "query", "film was good"]).ok().stdout)[0]);
+    let prompted = numbers(
+        &lines(&place.run(&["embed", "bert", "--prompt", "query", "film was good"]).assert_success().stdout)[0],
+    );
     assert_eq!(prompted, mean);
     let refused = place.run(&["embed", "bert", "--prompt", "passage", "film"]);
     assert!(refused.code == 2 && refused.stderr.contains("query"), "{}", refused.stderr);
@@ -95,12 +97,13 @@ fn pooling_and_prompts_follow_the_folder() {
 fn nearest_ranks_by_cosine() {
     let place = place();
     place.write("corpus.txt", TEXTS.join("\n"));
-    let vectors = lines(&place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).ok().stdout);
+    let vectors = lines(&place.run(&[&["embed", "bert"], &TEXTS[..]].concat()).assert_success().stdout);
     let vectors: Vec<Vec<f32>> = vectors.iter().map(numbers).collect();
     let cosine = |row: usize| vectors[1].iter().zip(&vectors[row]).map(|(a, b)| f64::from(a * b)).sum::<f64>();
     let mut expected: Vec<usize> = (0..4).collect();
     expected.sort_by(|&a, &b| cosine(b).total_cmp(&cosine(a)));
-    let run = place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], "--top", "3", "--json"]).ok();
+    let run =
+        place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], "--top", "3", "--json"]).assert_success();
     let found = &lines(&run.stdout)[0];
     assert_eq!(found["query"], TEXTS[1]);
     let found = found["nearest"].as_array().unwrap();
@@ -111,7 +114,7 @@ fn nearest_ranks_by_cosine() {
     }
     let empty = place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], " "]);
     assert!(empty.code == 2 && empty.stderr.contains("query 2 of 2 is empty"), "{}", empty.stderr);
-    let plain = place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], "--top", "1"]).ok();
+    let plain = place.run(&["nearest", "bert", "--corpus", "corpus.txt", TEXTS[1], "--top", "1"]).assert_success();
     assert_eq!(plain.stdout, format!("1.0000\t2\t{}\n", TEXTS[1]));
 }
 
@@ -119,7 +122,7 @@ fn nearest_ranks_by_cosine() {
 fn white_space_around_a_text_is_ignored() {
     let place = place();
     let [plain, spaced] = ["good film", " \u{3000}good film\n"]
-        .map(|text| numbers(&lines(&place.run(&["embed", "bert", text]).ok().stdout)[0]));
+        .map(|text| numbers(&lines(&place.run(&["embed", "bert", text]).assert_success().stdout)[0]));
     assert_eq!(plain, spaced);
 }
 
@@ -133,9 +136,9 @@ fn an_unwritable_output_is_reported_before_the_work() {
 #[test]
 fn long_texts_are_truncated_with_a_message() {
     let place = place();
-    let run = place.run(&["embed", "bert", &"good ".repeat(50)]).ok();
+    let run = place.run(&["embed", "bert", &"good ".repeat(50)]).assert_success();
     assert!(run.stderr.contains("1 text longer than the 20 tokens"), "{}", run.stderr);
-    let within = place.run(&["embed", "bert", &"good ".repeat(18)]).ok();
+    let within = place.run(&["embed", "bert", &"good ".repeat(18)]).assert_success();
     assert_eq!(lines(&run.stdout)[0]["embedding"], lines(&within.stdout)[0]["embedding"]);
     assert!(!within.stderr.contains("longer"), "{}", within.stderr);
 }

@@ -1,10 +1,10 @@
 //! `explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::Value;
 
 /// Rows whose class depends on one word, and others whose words contradict their labels.
-fn trained(place: &Place) {
+fn trained(place: &TestDir) {
     let train: String = (0..60)
         .map(|i| match i % 2 {
             0 => format!("The room on floor {i} was clean,positive\n"),
@@ -15,14 +15,14 @@ fn trained(place: &Place) {
     let test = "text,label\nThe room was not clean,negative\nA bed clean as never,negative\nA rude awakening,positive\n\
                 So clean a lie,negative\nThe kitchen was clean,positive\nThe man was rude,negative\n";
     place.write("test.csv", test);
-    place.run(&["train", "train.csv", "--model", "ngrams", "--out", "model"]).ok();
+    place.run(&["train", "train.csv", "--model", "ngrams", "--out", "model"]).assert_success();
 }
 
 #[test]
 fn errors_are_grouped_by_the_words_that_caused_them() {
-    let place = Place::new();
+    let place = TestDir::new();
     trained(&place);
-    let found = place.run(&["explain", "model", "--errors", "test.csv", "--json", "-"]).ok().json();
+    let found = place.run(&["explain", "model", "--errors", "test.csv", "--json", "-"]).assert_success().json();
     assert_eq!((&found["rows"], &found["wrong"]), (&6.into(), &4.into()), "{found}");
     let errors = found["errors"].as_array().unwrap();
     let p: Vec<f64> = errors.iter().map(|error| error["probability"].as_f64().unwrap()).collect();
@@ -42,36 +42,38 @@ fn errors_are_grouped_by_the_words_that_caused_them() {
     assert_eq!((&confused["rows"], &confused["of"]), (&3.into(), &4.into()));
     // The effect of a word matches `explain`.
     let error = &errors.iter().find(|error| error["line"] == 2).unwrap();
-    let why = place.run(&["explain", "model", "The room was not clean", "--json", "-"]).ok().json();
+    let why = place.run(&["explain", "model", "The room was not clean", "--json", "-"]).assert_success().json();
     for (word, score) in error["words"].as_array().unwrap().iter().zip(why["attribution"]["scores"].as_array().unwrap())
     {
         assert_eq!(word["effect"], *score, "{word}");
     }
     assert_eq!(error["answer"], why["attribution"]["class"]);
 
-    let run = place.run(&["explain", "model", "--errors", "test.csv", "--html", "errors.html", "--lang", "ja"]).ok();
+    let run = place
+        .run(&["explain", "model", "--errors", "test.csv", "--html", "errors.html", "--lang", "ja"])
+        .assert_success();
     assert!(run.stdout.contains("6 行中 4 行が誤り") && run.stdout.contains("「clean」：3 件"), "{run:#?}");
     assert!(place.read("errors.html").contains("clean</span>"));
-    let few = place.run(&["explain", "model", "--errors", "test.csv", "--top", "1"]).ok().stdout;
+    let few = place.run(&["explain", "model", "--errors", "test.csv", "--top", "1"]).assert_success().stdout;
     assert!(few.contains("4 of 6 rows are wrong") && few.matches(". line ").count() == 1, "{few}");
     // Columns with other names.
     place.write("named.csv", place.read("test.csv").replace("text,label", "a,b"));
     let named = ["explain", "model", "--errors", "named.csv", "--text", "a", "--label", "b", "--json", "-"];
-    assert_eq!(place.run(&named).ok().json(), found);
+    assert_eq!(place.run(&named).assert_success().json(), found);
 }
 
 #[test]
 fn a_network_is_explained_with_or_without_ngrams() {
-    let place = Place::new();
+    let place = TestDir::new();
     trained(&place);
-    place.run(&["train", "train.csv", "--out", "network", "--epochs", "2", "--model", "gru"]).ok();
+    place.run(&["train", "train.csv", "--out", "network", "--epochs", "2", "--model", "gru"]).assert_success();
     // Swapped labels: all right answers become wrong.
     let turned =
         place.read("test.csv").replace("positive", "x").replace("negative", "positive").replace(",x", ",negative");
     place.write("turned.csv", turned);
     let of = |method: &str| {
         let args = ["explain", "network", "--errors", "turned.csv", "--json", "-", "--method", method];
-        place.run(&args).ok().json()
+        place.run(&args).assert_success().json()
     };
     let (whole, own) = (of("leave-one-out"), of("integrated-gradients"));
     assert!(whole["wrong"].as_u64().unwrap() > 0, "{whole}");
@@ -80,7 +82,7 @@ fn a_network_is_explained_with_or_without_ngrams() {
         let error = &found["errors"][0];
         let method = if key == "whole" { "leave-one-out" } else { "integrated-gradients" };
         let text = error["text"].as_str().unwrap();
-        let why = place.run(&["explain", "network", text, "--json", "-", "--method", method]).ok().json();
+        let why = place.run(&["explain", "network", text, "--json", "-", "--method", method]).assert_success().json();
         let effect = |value: &Value| value.as_f64().unwrap();
         let expected: Vec<f64> = why["attribution"][key].as_array().unwrap().iter().map(effect).collect();
         let special = |i: usize| why["words"][i]["special"] == true;
@@ -92,25 +94,26 @@ fn a_network_is_explained_with_or_without_ngrams() {
 
 #[test]
 fn files_without_explainable_errors_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     trained(&place);
-    place.refuses(&["explain", "model", "--errors"], &["--errors test.csv", "folder does not hold"]);
-    place.refuses(&["explain", "model", "--errors", "none.csv"], &["none.csv"]);
-    place.refuses(&["explain", "model", "a text", "--errors", "test.csv"], &["--errors"]);
-    place.refuses(&["explain", "model", "--errors", "test.csv", "--top", "0"], &["--top"]);
-    place.refuses(&["explain", "model", "a text", "--top", "3"], &["--errors"]);
-    place.refuses(&["explain", "model", "--errors", "test.csv", "--png", "a.png"], &["--png"]);
+    place.run_rejected(&["explain", "model", "--errors"], &["--errors test.csv", "folder does not hold"]);
+    place.run_rejected(&["explain", "model", "--errors", "none.csv"], &["none.csv"]);
+    place.run_rejected(&["explain", "model", "a text", "--errors", "test.csv"], &["--errors"]);
+    place.run_rejected(&["explain", "model", "--errors", "test.csv", "--top", "0"], &["--top"]);
+    place.run_rejected(&["explain", "model", "a text", "--top", "3"], &["--errors"]);
+    place.run_rejected(&["explain", "model", "--errors", "test.csv", "--png", "a.png"], &["--png"]);
     place.write("other.csv", "text,label\nThe room was clean,purple\nA rude man,positive\n");
-    place.refuses(&["explain", "model", "--errors", "other.csv"], &["purple"]);
+    place.run_rejected(&["explain", "model", "--errors", "other.csv"], &["purple"]);
     place.train_language_model();
-    place.refuses(&["explain", "lm", "--errors", "test.csv"], &["--errors", "labels or numbers", "language model"]);
-    place.refuses(&["explain", "model", "a text", "--separator", "|"], &["--errors", "--separator"]);
+    place
+        .run_rejected(&["explain", "lm", "--errors", "test.csv"], &["--errors", "labels or numbers", "language model"]);
+    place.run_rejected(&["explain", "model", "a text", "--separator", "|"], &["--errors", "--separator"]);
 }
 
 /// Missed labels and extra labels, with the words that caused them.
 #[test]
 fn missed_and_extra_labels_are_errors() {
-    let place = Place::new();
+    let place = TestDir::new();
     let row = |i: usize| match i % 4 {
         0 => format!("The room on floor {i} was clean,room\n"),
         1 => format!("The waiter on floor {i} was rude,staff\n"),
@@ -124,9 +127,9 @@ fn missed_and_extra_labels_are_errors() {
     place.write("test.csv", test);
     let separator = ["--separator", "|"];
     for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("network", &["--model", "gru", "--epochs", "3"])] {
-        place.run(&[&["train", "train.csv", "--out", model], &separator[..], more].concat()).ok();
+        place.run(&[&["train", "train.csv", "--out", model], &separator[..], more].concat()).assert_success();
         let args = ["explain", model, "--errors", "test.csv", "--separator", "|"];
-        let found = place.run(&[&args[..], &["--json", "-"]].concat()).ok().json();
+        let found = place.run(&[&args[..], &["--json", "-"]].concat()).assert_success().json();
         assert_eq!(
             (&found["kind"], &found["rows"], &found["wrong"]),
             (&"labels".into(), &4.into(), &2.into()),
@@ -151,35 +154,38 @@ fn missed_and_extra_labels_are_errors() {
             *of("staff"),
             serde_json::json!({"label": "staff", "missed": 1, "of": 3, "extra": 0, "of_others": 1})
         );
-        let shown = place.run(&[&args[..], &["--html", "errors.html", "--lang", "ja"]].concat()).ok().stdout;
+        let shown =
+            place.run(&[&args[..], &["--html", "errors.html", "--lang", "ja"]].concat()).assert_success().stdout;
         assert!(shown.contains("4 行中 2 行でラベルが一致しません") && shown.contains("付け忘れ"), "{shown}");
         assert!(place.read("errors.html").contains("extra"));
-        let shown = place.run(&args).ok().stdout;
+        let shown = place.run(&args).assert_success().stdout;
         assert!(shown.contains("room: extra") && shown.contains("staff: missed"), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     }
     // For the first error, the words have the effects that `explain` shows for the label.
-    let found =
-        place.run(&["explain", "ngrams", "--errors", "test.csv", "--separator", "|", "--json", "-"]).ok().json();
+    let found = place
+        .run(&["explain", "ngrams", "--errors", "test.csv", "--separator", "|", "--json", "-"])
+        .assert_success()
+        .json();
     let extra = found["errors"].as_array().unwrap().iter().find(|error| error["label"] == "room").unwrap();
-    let why = place.run(&["explain", "ngrams", extra["text"].as_str().unwrap(), "--json", "-"]).ok().json();
+    let why = place.run(&["explain", "ngrams", extra["text"].as_str().unwrap(), "--json", "-"]).assert_success().json();
     assert_eq!(why["label"], "room");
     let scores: Vec<&Value> = extra["words"].as_array().unwrap().iter().map(|word| &word["effect"]).collect();
     assert_eq!(scores, why["attribution"]["scores"].as_array().unwrap().iter().collect::<Vec<_>>());
     place.write("other.csv", "text,labels\na room,purple|room\na hall,room\n");
-    place.refuses(&["explain", "ngrams", "--errors", "other.csv", "--separator", "|"], &["purple"]);
+    place.run_rejected(&["explain", "ngrams", "--errors", "other.csv", "--separator", "|"], &["purple"]);
     // Without errors, the output says so.
     place.write("right.csv", "text,labels\nA rude waiter,staff\nA clean room and a rude waiter,room|staff\n");
     let args = ["explain", "ngrams", "--errors", "right.csv", "--separator", "|", "--html", "right.html"];
-    assert!(place.run(&args).ok().stdout.contains("0 of 2 rows"));
+    assert!(place.run(&args).assert_success().stdout.contains("0 of 2 rows"));
 }
 
 /// Numbers outside their intervals, with the words that moved them away from the true ones.
 #[test]
 fn numbers_outside_their_intervals_are_errors() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut state = 3;
-    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
     let rows: String = (0..400)
         .map(|i| {
             let words: Vec<&str> = ["good", "kind", "clean"].iter().map(|word| [*word, "plain"][pick(2)]).collect();
@@ -193,9 +199,9 @@ fn numbers_outside_their_intervals_are_errors() {
         "rating,text\n0,\"Room 1: good, kind, clean\"\n3,\"Room 2: plain, plain, plain\"\n3,\"Room 3: good, kind, clean\"\n",
     );
     for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("network", &["--model", "gru", "--epochs", "6"])] {
-        place.run(&[&["train", "train.csv", "--out", model], more].concat()).ok();
+        place.run(&[&["train", "train.csv", "--out", model], more].concat()).assert_success();
         let args = ["explain", model, "--errors", "test.csv"];
-        let found = place.run(&[&args[..], &["--json", "-"]].concat()).ok().json();
+        let found = place.run(&[&args[..], &["--json", "-"]].concat()).assert_success().json();
         assert_eq!(
             (&found["kind"], &found["rows"], &found["wrong"]),
             (&"numbers".into(), &3.into(), &2.into()),
@@ -224,39 +230,43 @@ fn numbers_outside_their_intervals_are_errors() {
         assert!(praise.iter().all(|effect| *effect > 0.0), "{high}");
         assert!(effect(low, "plain") > 0.0, "{low}");
         assert_eq!(found["points"].as_array().unwrap().len(), 3);
-        let shown = place.run(&[&args[..], &["--html", "errors.html"]].concat()).ok().stdout;
+        let shown = place.run(&[&args[..], &["--html", "errors.html"]].concat()).assert_success().stdout;
         assert!(shown.contains("2 of 3 true numbers lie outside") && shown.contains("× the longer side"), "{shown}");
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         let page = place.read("errors.html");
         assert!(page.contains("区間の外") && page.contains("away from it"));
     }
     let of = ["explain", "network", "--errors", "test.csv", "--method", "integrated-gradients", "--json", "-"];
-    let found = place.run(&of).ok().json();
+    let found = place.run(&of).assert_success().json();
     assert_eq!((&found["is_network_alone"], &found["method"]), (&true.into(), &"integrated gradients".into()));
 }
 
 /// Feature columns are used, and input files are never overwritten.
 #[test]
 fn columns_are_read_and_files_are_kept() {
-    let place = Place::new();
+    let place = TestDir::new();
     let row = |i: usize| format!("meal number {i},{},{}\n", [5, 90][i * 7 % 3 % 2], ["cheap", "dear"][i * 7 % 3 % 2]);
     let rows = format!("text,price,label\n{}", (0..120).map(row).collect::<String>());
     place.write("rows.csv", &rows);
     place
         .run(&["train", "rows.csv", "--columns", "price", "--label", "label", "--model", "ngrams", "--out", "model"])
-        .ok();
-    let accuracy = place.run(&["eval", "model", "rows.csv", "--json"]).ok().json()["accuracy"].as_f64().unwrap();
-    let found = place.run(&["explain", "model", "--errors", "rows.csv", "--json", "-"]).ok().json();
+        .assert_success();
+    let accuracy =
+        place.run(&["eval", "model", "rows.csv", "--json"]).assert_success().json()["accuracy"].as_f64().unwrap();
+    let found = place.run(&["explain", "model", "--errors", "rows.csv", "--json", "-"]).assert_success().json();
     assert!(accuracy > 0.95 && (found["accuracy"].as_f64().unwrap() - accuracy).abs() < 1e-9, "{found}");
     // With the same price for all rows, half of the answers are wrong. The words come only from the text.
-    let found = place.run(&["explain", "model", "--errors", "rows.csv", "--set", "price=5", "--json", "-"]).ok().json();
+    let found = place
+        .run(&["explain", "model", "--errors", "rows.csv", "--set", "price=5", "--json", "-"])
+        .assert_success()
+        .json();
     assert!(found["accuracy"].as_f64().unwrap() < 0.8, "{found}");
     let text = found["errors"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("meal number") && !text.contains('\u{1e}'), "{found}");
     for out in ["rows.csv", "model/config.json"] {
-        place.refuses(&["explain", "model", "--errors", "rows.csv", "--html", out], &["--html", out, "is read"]);
-        place.refuses(&["explain", "model", "--errors", "rows.csv", "--json", out], &["--json", out, "is read"]);
-        place.refuses(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "is read"]);
+        place.run_rejected(&["explain", "model", "--errors", "rows.csv", "--html", out], &["--html", out, "is read"]);
+        place.run_rejected(&["explain", "model", "--errors", "rows.csv", "--json", out], &["--json", out, "is read"]);
+        place.run_rejected(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "is read"]);
     }
     assert_eq!(place.read("rows.csv"), rows);
 }

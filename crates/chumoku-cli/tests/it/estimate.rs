@@ -1,11 +1,11 @@
 //! The estimated peak memory of a run, on very different files.
 
-use crate::common::{Place, csv, random, reviews};
+use crate::common::{TestDir, csv, next_random, reviews};
 
 /// Rows of random words from a vocabulary, labeled in turn.
-fn drawn(rows: usize, words: usize, vocabulary: f64, classes: usize) -> Vec<(String, String)> {
+fn random_rows(rows: usize, words: usize, vocabulary: f64, classes: usize) -> Vec<(String, String)> {
     let mut state = 5;
-    let mut word = || format!("w{}", (random(&mut state).powi(2) * vocabulary) as u32);
+    let mut word = || format!("w{}", (next_random(&mut state).powi(2) * vocabulary) as u32);
     (0..rows)
         .map(|i| ((0..words).map(|_| word()).collect::<Vec<_>>().join(" "), format!("class {}", i % classes)))
         .collect()
@@ -19,7 +19,7 @@ fn japanese() -> Vec<(String, String)> {
 }
 
 /// The two memory estimates of a run, in MiB: before training, and after the first steps.
-fn said(stderr: &str) -> [f64; 2] {
+fn reported_estimate(stderr: &str) -> [f64; 2] {
     ["memory", "plan"].map(|begin| {
         let line = stderr.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}: {stderr}"));
         let (_, rest) = line.rsplit_once("at most ").unwrap();
@@ -29,21 +29,23 @@ fn said(stderr: &str) -> [f64; 2] {
 
 #[test]
 fn memory_stays_below_the_estimate() {
-    let place = Place::new();
-    let mut unbalanced = drawn(60, 8, 40.0, 2);
+    let place = TestDir::new();
+    let mut unbalanced = random_rows(60, 8, 40.0, 2);
     unbalanced.iter_mut().for_each(|(_, label)| *label = "common".into());
     unbalanced[..6].iter_mut().for_each(|(_, label)| *label = "rare".into());
     // More rows if tests are exhaustive.
     let more = testkit::cases("chumoku-cli", 1, 4) as usize;
     for (name, rows) in [
-        ("many short rows", drawn(5_000 * more, 5, 20_000.0, 2)),
-        ("few long rows", drawn(60, 5_000 * more, 20_000.0, 2)),
-        ("77 classes", drawn(1_000 * more, 12, 3_000.0, 77)),
+        ("many short rows", random_rows(5_000 * more, 5, 20_000.0, 2)),
+        ("few long rows", random_rows(60, 5_000 * more, 20_000.0, 2)),
+        ("77 classes", random_rows(1_000 * more, 12, 3_000.0, 77)),
         ("Japanese", japanese()),
         ("unbalanced and tiny", unbalanced),
     ] {
         place.write("x.csv", csv(&rows));
-        let run = place.run_watched(&["train", "x.csv", "--out", "model", "--force", "--epochs", "1"]).ok();
+        let run = place
+            .run_with_peak_memory(&["train", "x.csv", "--out", "model", "--force", "--epochs", "1"])
+            .assert_success();
         let lines: Vec<&str> = run.stderr.lines().collect();
         let at = |begin: &str| lines.iter().position(|line| line.starts_with(begin)).unwrap();
         assert!(at("memory") < at("baseline"), "{name}: {}", run.stderr);
@@ -51,7 +53,7 @@ fn memory_stays_below_the_estimate() {
             return eprintln!("SKIPPED: the system does not say what a process holds");
         };
         let held = peak as f64 / (1 << 20) as f64;
-        let [first, later] = said(&run.stderr);
+        let [first, later] = reported_estimate(&run.stderr);
         eprintln!("{name}: said {first}, then {later} MiB, held {held:.0} MiB");
         for said in [first, later] {
             assert!(held <= said, "{name}: said {said} MiB, held {held:.0} MiB");
@@ -64,9 +66,9 @@ fn memory_stays_below_the_estimate() {
 /// An n-gram model without a network has an estimate too.
 #[test]
 fn memory_of_ngrams_alone_stays_below_the_estimate() {
-    let place = Place::new();
-    place.write("x.csv", csv(&drawn(20_000, 12, 50_000.0, 2)));
-    let run = place.run_watched(&["train", "x.csv", "--out", "model", "--model", "ngrams"]).ok();
+    let place = TestDir::new();
+    place.write("x.csv", csv(&random_rows(20_000, 12, 50_000.0, 2)));
+    let run = place.run_with_peak_memory(&["train", "x.csv", "--out", "model", "--model", "ngrams"]).assert_success();
     let line = run.stderr.lines().find(|line| line.starts_with("memory")).unwrap_or_else(|| panic!("{run:#?}"));
     let said: f64 =
         line.rsplit_once("at most ").unwrap().1.split(' ').next().unwrap().replace(',', "").parse().unwrap();

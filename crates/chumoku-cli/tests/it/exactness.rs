@@ -1,7 +1,7 @@
 //! The same seed gives the same bytes: with any number of threads, run again, killed, interrupted, or resumed from a
 //! damaged folder.
 
-use crate::common::{Hold, Place, Run, csv, reviews, sha256};
+use crate::common::{HoldPoint, Run, TestDir, csv, reviews, sha256};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,24 +11,24 @@ use testkit::exhaustive;
 
 const WEIGHTS: &str = "model.safetensors";
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(120)));
     place
 }
 
-fn weights(place: &Place, out: &str) -> String {
+fn weights(place: &TestDir, out: &str) -> String {
     sha256(&place.path(out).join(WEIGHTS))
 }
 
-fn train(place: &Place, out: &str, more: &[&str]) -> Run {
+fn train(place: &TestDir, out: &str, more: &[&str]) -> Run {
     place.run(&[&["train", "reviews.csv", "--out", out], more].concat())
 }
 
 /// Checkpoints, oldest first.
-fn checkpoints(place: &Place, out: &str) -> Vec<PathBuf> {
+fn checkpoints(place: &TestDir, out: &str) -> Vec<PathBuf> {
     let folder = format!("{out}/checkpoints");
-    place.names(&folder).into_iter().map(|name| place.path(&folder).join(name)).collect()
+    place.file_names(&folder).into_iter().map(|name| place.path(&folder).join(name)).collect()
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn the_seed_changes_a_recurrent_model_and_threads_do_not() {
 }
 
 fn threads_and_seed(model: &str) {
-    let place = Place::new();
+    let place = TestDir::new();
     // Enough texts that the vocabulary cannot hold all of their characters.
     place.write("reviews.csv", csv(&reviews(700)));
     let mut made = Vec::new();
     for (out, threads, seed) in [("a", "1", "7"), ("b", "2", "7"), ("d", "3", "7"), ("e", "2", "8")] {
-        train(&place, out, &["--model", model, "--epochs", "1", "--threads", threads, "--seed", seed]).ok();
+        train(&place, out, &["--model", model, "--epochs", "1", "--threads", threads, "--seed", seed]).assert_success();
         made.push(weights(&place, out));
     }
     assert!(made[..3].iter().all(|hash| *hash == made[0]), "{made:?}");
@@ -59,10 +59,10 @@ fn threads_and_seed(model: &str) {
 }
 
 /// Trains with this number of threads, scheduled as on a machine with as many cores.
-fn on_cores(place: &Place, threads: usize, args: &[&str]) -> Run {
+fn run_on_cores(place: &TestDir, threads: usize, args: &[&str]) -> Run {
     let threads = threads.to_string();
     let mut command = place.command(&[args, &["--threads", &threads]].concat());
-    Run::of(command.env("CHUMOKU_CORES", &threads).output().unwrap())
+    Run::from_output(command.env("CHUMOKU_CORES", &threads).output().unwrap())
 }
 
 #[test]
@@ -75,26 +75,26 @@ fn micro_batches_do_not_depend_on_the_number_of_threads() {
         for threads in of_threads.iter().filter(is_tried) {
             let out = format!("{parts} on {threads}");
             let args = ["train", "reviews.csv", "--epochs", "1", "--parts", parts, "--out", &out];
-            on_cores(&place, *threads, &args).ok();
+            run_on_cores(&place, *threads, &args).assert_success();
             let metrics = place.json(&format!("{out}/metrics.json"));
             assert_eq!(metrics["plan"]["parts"].to_string(), parts);
             models.push((parts, weights(&place, &out)));
         }
         // More threads than the process has cores.
-        train(&place, parts, &["--epochs", "1", "--parts", parts, "--threads", "16"]).ok();
+        train(&place, parts, &["--epochs", "1", "--parts", parts, "--threads", "16"]).assert_success();
         models.push((parts, weights(&place, parts)));
     }
     for [(parts, model), (other_parts, other)] in models.array_windows() {
         assert_eq!(parts == other_parts, model == other, "{models:#?}");
     }
     // By default the batch decides: these rows give one micro-batch per 512 tokens at least.
-    train(&place, "default", &["--epochs", "1", "--threads", "3"]).ok();
+    train(&place, "default", &["--epochs", "1", "--threads", "3"]).assert_success();
     assert_eq!(place.json("default/metrics.json")["plan"]["parts"], 2);
 }
 
 #[test]
 fn every_task_supports_micro_batches() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     place.write("reviews.csv", csv(&reviews(120)));
     let texts: String = reviews(60).into_iter().map(|(text, _)| text + "\n").collect();
     let reversed: String = texts.lines().map(|line| line.chars().rev().chain(['\n']).collect::<String>()).collect();
@@ -112,7 +112,7 @@ fn every_task_supports_micro_batches() {
         let hashes = [("5", 1), ("5", 8), ("2", 1)].into_iter().take(all).map(|(parts, threads)| {
             let out = format!("{i} of {parts} on {threads}");
             let args = [&["train"], task, &["--epochs", "1", "--parts", parts, "--out", &out]].concat();
-            on_cores(&place, threads, &args).ok();
+            run_on_cores(&place, threads, &args).assert_success();
             assert_eq!(place.json(&format!("{out}/metrics.json"))["plan"]["parts"].to_string(), parts);
             weights(&place, &out)
         });
@@ -126,16 +126,14 @@ fn every_task_supports_micro_batches() {
 fn a_killed_run_with_micro_batches_resumes_on_other_threads() {
     let place = place();
     let settings = ["--epochs", "3", "--parts", "3"];
-    train(&place, "whole", &[&settings[..], &["--threads", "1"]].concat()).ok();
-    place.run_in_spite_of_kills(
-        &[&["train", "reviews.csv", "--out", "killed", "--threads", "4"], &settings[..]].concat(),
-    );
+    train(&place, "whole", &[&settings[..], &["--threads", "1"]].concat()).assert_success();
+    place.run_despite_kills(&[&["train", "reviews.csv", "--out", "killed", "--threads", "4"], &settings[..]].concat());
     assert_eq!(weights(&place, "killed"), weights(&place, "whole"));
 }
 
 #[test]
 fn threads_do_not_change_predictions() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     place.write("reviews.csv", csv(&reviews(120)));
     // Many lengths, some longer than a window, and more texts than one batch.
     let texts: Vec<String> = reviews(700).into_iter().map(|(text, _)| text).collect();
@@ -143,7 +141,7 @@ fn threads_do_not_change_predictions() {
         |i: usize| if i.is_multiple_of(97) { texts[i..].iter().take(40).cloned().collect() } else { texts[i].clone() };
     let rows: Vec<(String, String)> = (0..texts.len()).map(|i| (of_row(i), "positive".into())).collect();
     place.write("new.csv", csv(&rows));
-    train(&place, "model", &["--epochs", "1"]).ok();
+    train(&place, "model", &["--epochs", "1"]).assert_success();
     let commands: [&[&str]; 4] = [
         &["predict", "model", "--input", "new.csv", "--json"],
         &["eval", "model", "new.csv", "--json"],
@@ -152,46 +150,47 @@ fn threads_do_not_change_predictions() {
     ];
     for command in commands {
         let counts: &[usize] = if exhaustive("chumoku-cli") { &[1, 2, 3, 4, 8, 16] } else { &[1, 3, 16] };
-        let said: Vec<String> = counts.iter().map(|&threads| on_cores(&place, threads, command).ok().stdout).collect();
+        let said: Vec<String> =
+            counts.iter().map(|&threads| run_on_cores(&place, threads, command).assert_success().stdout).collect();
         assert!(said[0].len() > 20 && said.iter().all(|other| *other == said[0]), "{command:?}");
     }
 }
 
 #[test]
 fn a_repeatedly_killed_run_ends_with_the_same_bytes() {
-    kill_again_and_again("transformer");
+    check_resume_after_kills("transformer");
 }
 
 #[test]
 fn a_repeatedly_killed_recurrent_run_ends_with_the_same_bytes() {
-    kill_again_and_again("gru");
+    check_resume_after_kills("gru");
 }
 
-fn kill_again_and_again(model: &str) {
+fn check_resume_after_kills(model: &str) {
     let place = place();
     let settings = ["--model", model, "--epochs", "4", "--seed", "3"];
-    train(&place, "whole", &settings).ok();
+    train(&place, "whole", &settings).assert_success();
     let lines = |out: &str| place.read(&format!("{out}/log.jsonl")).lines().count();
     let check = |out: &str, killed_at: &str| {
         assert_eq!(weights(&place, out), weights(&place, "whole"), "{killed_at}");
-        assert_eq!(place.names(out), place.names("whole"), "{killed_at}: something was left behind");
+        assert_eq!(place.file_names(out), place.file_names("whole"), "{killed_at}: something was left behind");
         assert_eq!(place.read(&format!("{out}/tokenizer.json")), place.read("whole/tokenizer.json"), "{killed_at}");
         assert_eq!(lines(out), lines("whole"), "{killed_at}: the log lost or repeated lines");
     };
     fn args_of<'a>(out: &'a str, settings: &[&'a str]) -> Vec<&'a str> {
         [&["train", "reviews.csv", "--out", out], settings].concat()
     }
-    place.run_in_spite_of_kills(&args_of("killed", &settings));
+    place.run_despite_kills(&args_of("killed", &settings));
     check("killed", "one failpoint after the other");
     if exhaustive("chumoku-cli") {
         // Killed once, at each failpoint that a run passes.
         for n in 1.. {
             let (out, point) = (format!("killed at {n}"), format!("any:{n}"));
-            if !place.is_killed_at(&point, &args_of(&out, &settings)) {
+            if !place.run_killed_at(&point, &args_of(&out, &settings)) {
                 assert!(n > 50, "a run passes {n} failpoints");
                 break;
             }
-            place.run(&[&args_of(&out, &settings)[..], &["--resume"]].concat()).ok();
+            place.run(&[&args_of(&out, &settings)[..], &["--resume"]].concat()).assert_success();
             check(&out, &point);
         }
     }
@@ -200,10 +199,11 @@ fn kill_again_and_again(model: &str) {
 #[test]
 fn a_model_is_replaced_atomically_despite_kills() {
     let place = place();
-    train(&place, "old", &["--epochs", "2", "--seed", "1"]).ok();
-    train(&place, "new", &["--epochs", "3", "--seed", "2"]).ok();
+    train(&place, "old", &["--epochs", "2", "--seed", "1"]).assert_success();
+    train(&place, "new", &["--epochs", "3", "--seed", "2"]).assert_success();
     // The prediction of the whole folder: weights, configuration and tokenizer together.
-    let answer = |out: &str| place.run(&["predict", out, "A fine day, and good food.", "--json"]).ok().stdout;
+    let answer =
+        |out: &str| place.run(&["predict", out, "A fine day, and good food.", "--json"]).assert_success().stdout;
     let answers = ["old", "new"].map(answer);
     assert_ne!(answers[0], answers[1]);
     let args = ["train", "reviews.csv", "--out", "old", "--epochs", "3", "--seed", "2", "--force"];
@@ -211,7 +211,7 @@ fn a_model_is_replaced_atomically_despite_kills() {
         // With --force, a run without a checkpoint starts again; a run with one continues with --resume.
         let has_begun = chumoku::has_checkpoints(&place.path("old/.chumoku-next"));
         let args = if has_begun { [&args[..], &["--resume"]].concat() } else { args.to_vec() };
-        let is_killed = place.is_killed_at(point, &args);
+        let is_killed = place.run_killed_at(point, &args);
         assert!(answers.contains(&answer("old")), "{point}: neither the old nor the new model");
         is_killed
     };
@@ -224,16 +224,16 @@ fn a_model_is_replaced_atomically_despite_kills() {
         assert!(!is_killed_at("nowhere"));
     }
     assert_eq!(weights(&place, "old"), weights(&place, "new"));
-    assert_eq!(place.names("old"), place.names("new"));
+    assert_eq!(place.file_names("old"), place.file_names("new"));
 }
 
 /// Starts a run and interrupts it while it is held at a failpoint.
-fn interrupted(place: &Place, args: &[&str], point: &str) -> Run {
-    let hold = Hold::at(point);
+fn run_interrupted(place: &TestDir, args: &[&str], point: &str) -> Run {
+    let hold = HoldPoint::at(point);
     let mut command = place.command(args);
-    command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.envs([hold.environment()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    assert!(hold.is_reached_by(&mut child), "{args:?} ended without {point}");
+    assert!(hold.wait_until_reached_by(&mut child), "{args:?} ended without {point}");
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(sent.success());
     let mut lines = BufReader::new(child.stderr.take().unwrap());
@@ -243,12 +243,12 @@ fn interrupted(place: &Place, args: &[&str], point: &str) -> Run {
     }
     hold.release();
     lines.read_to_string(&mut said).unwrap();
-    let run = Run::of(child.wait_with_output().unwrap());
+    let run = Run::from_output(child.wait_with_output().unwrap());
     Run { stderr: said, ..run }
 }
 
 /// The resume command that an interrupted run prints.
-fn advice(run: &Run) -> &str {
+fn resume_advice(run: &Run) -> &str {
     let line = run.stderr.lines().last().unwrap();
     line.strip_prefix("interrupted: continue with  ").unwrap_or_else(|| panic!("{run:#?}"))
 }
@@ -257,58 +257,58 @@ fn advice(run: &Run) -> &str {
 fn ctrl_c_leaves_a_working_model_and_the_resume_command() {
     let place = place();
     let settings = ["--epochs", "4", "--seed", "9"];
-    train(&place, "whole", &settings).ok();
+    train(&place, "whole", &settings).assert_success();
     let args = [&["train", "reviews.csv", "--out", "my model"], &settings[..]].concat();
-    let run = interrupted(&place, &args, "evaluated:2");
+    let run = run_interrupted(&place, &args, "evaluated:2");
     assert_eq!(run.code, 130, "{run:#?}");
     assert!(run.stderr.contains("stopping after this step") && !run.stderr.contains("error:"), "{run:#?}");
     assert!(run.stdout.contains("this model"), "it is evaluated: {run:#?}");
     assert_eq!(place.json("my model/metrics.json")["interrupted"], true);
     assert!(place.read("my model/README.md").contains("interrupted"));
-    let predicted = place.run(&["predict", "my model", "Good food, bad service."]).ok();
+    let predicted = place.run(&["predict", "my model", "Good food, bad service."]).assert_success();
     assert!(predicted.stdout.contains("positive") || predicted.stdout.contains("negative"));
 
     // The resume command works verbatim.
-    assert!(advice(&run).starts_with("chumoku train reviews.csv --out 'my model'"), "{run:#?}");
-    place.shell(advice(&run)).ok();
+    assert!(resume_advice(&run).starts_with("chumoku train reviews.csv --out 'my model'"), "{run:#?}");
+    place.run_shell(resume_advice(&run)).assert_success();
     assert_eq!(weights(&place, "my model"), weights(&place, "whole"));
     assert_eq!(place.json("my model/metrics.json")["interrupted"], false);
-    assert_eq!(place.names("my model"), place.names("whole"));
+    assert_eq!(place.file_names("my model"), place.file_names("whole"));
 }
 
 #[test]
 fn ctrl_c_while_replacing_keeps_the_old_model_until_the_new_one_is_done() {
     let place = place();
-    train(&place, "model", &["--epochs", "1"]).ok();
+    train(&place, "model", &["--epochs", "1"]).assert_success();
     let old = weights(&place, "model");
-    train(&place, "whole", &["--epochs", "3", "--seed", "4"]).ok();
+    train(&place, "whole", &["--epochs", "3", "--seed", "4"]).assert_success();
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3", "--seed", "4", "--force"];
-    let run = interrupted(&place, &args, "evaluated:1");
+    let run = run_interrupted(&place, &args, "evaluated:1");
     assert_eq!(run.code, 130, "{run:#?}");
     assert_eq!(weights(&place, "model"), old);
-    place.run(&["predict", "model/.chumoku-next", "fine"]).ok();
-    place.shell(advice(&run)).ok();
+    place.run(&["predict", "model/.chumoku-next", "fine"]).assert_success();
+    place.run_shell(resume_advice(&run)).assert_success();
     assert_eq!(weights(&place, "model"), weights(&place, "whole"));
-    assert_eq!(place.names("model"), place.names("whole"));
+    assert_eq!(place.file_names("model"), place.file_names("whole"));
 }
 
 #[test]
 fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
     let place = place();
-    train(&place, "whole", &["--epochs", "4"]).ok();
-    type Damage = fn(&Path);
-    let damages: [(&str, Damage); 4] = [
+    train(&place, "whole", &["--epochs", "4"]).assert_success();
+    type DamageFile = fn(&Path);
+    let damages: [(&str, DamageFile); 4] = [
         ("flipped bit", |path| change(&path.join("state.safetensors"), |bytes| bytes[100_000] ^= 1)),
         ("cut short", |path| change(&path.join("state.safetensors"), |bytes| bytes.truncate(5_000))),
         ("manifest cut short", |path| change(&path.join("manifest.json"), |bytes| bytes.truncate(40))),
         ("manifest gone", |path| fs::remove_file(path.join("manifest.json")).unwrap()),
     ];
     for (name, damage) in damages {
-        place.copy(&place.path("whole"), name);
+        place.copy_folder(&place.path("whole"), name);
         fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
         let [before, newest] = &checkpoints(&place, name)[..] else { panic!("two checkpoints are kept") };
         damage(newest);
-        let run = train(&place, name, &["--epochs", "4", "--resume"]).ok();
+        let run = train(&place, name, &["--epochs", "4", "--resume"]).assert_success();
         let told = run.stderr.lines().find(|line| line.contains("damaged checkpoint")).unwrap_or_default();
         assert!(told.contains(newest.file_name().unwrap().to_str().unwrap()), "{run:#?}");
         let step: u64 = before.file_name().unwrap().to_str().unwrap()[5..].parse().unwrap();
@@ -319,9 +319,9 @@ fn a_damaged_checkpoint_is_reported_and_the_previous_one_used() {
         fs::remove_file(place.path(name).join(WEIGHTS)).unwrap();
         checkpoints(&place, name).iter().for_each(|path| damage(path));
         let args = ["train", "reviews.csv", "--out", name, "--epochs", "4", "--resume"];
-        place.refuses(&args, &["all checkpoints are damaged", "--force"]);
+        place.run_rejected(&args, &["all checkpoints are damaged", "--force"]);
         let forced = &["train", "reviews.csv", "--out", name, "--epochs", "4", "--force"];
-        place.run(forced).ok();
+        place.run(forced).assert_success();
         assert_eq!(weights(&place, name), weights(&place, "whole"), "{name}");
     }
 }
@@ -336,7 +336,7 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
 fn a_different_run_is_not_resumed() {
     let place = place();
     place.write("other.csv", csv(&reviews(121)));
-    train(&place, "model", &["--epochs", "3", "--seed", "5"]).ok();
+    train(&place, "model", &["--epochs", "3", "--seed", "5"]).assert_success();
     fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
     let others = [
         ["other.csv", "3", "5", "2"],
@@ -347,17 +347,17 @@ fn a_different_run_is_not_resumed() {
     ];
     for [data, epochs, seed, parts] in others {
         let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--parts", parts, "--resume"];
-        place.refuses(&args, &["other data, settings or seed", "--force"]);
+        place.run_rejected(&args, &["other data, settings or seed", "--force"]);
     }
     // Nor is it overwritten.
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3", "--seed", "5"];
-    place.refuses(&args, &["unfinished run", "--resume", "--force"]);
+    place.run_rejected(&args, &["unfinished run", "--resume", "--force"]);
 }
 
 #[test]
 fn an_error_in_a_step_ends_the_run() {
     let place = place();
-    train(&place, "model", &["--epochs", "4"]).ok();
+    train(&place, "model", &["--epochs", "4"]).assert_success();
     fs::remove_file(place.path("model").join(WEIGHTS)).unwrap();
     let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
     fs::remove_dir_all(newest).unwrap();
@@ -367,14 +367,14 @@ fn an_error_in_a_step_ends_the_run() {
     fs::write(&manifest, told.to_string()).unwrap();
     let run = train(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 2, "{run:#?}");
-    run.has_one_error(&["18446744073709551615", "checkpoint is damaged"]);
+    run.assert_one_error(&["18446744073709551615", "checkpoint is damaged"]);
     assert!(!place.path("model").join(WEIGHTS).exists(), "a model came of steps that failed");
 }
 
 #[test]
 fn non_finite_weights_stop_training_with_step_and_cause() {
     let place = place();
-    train(&place, "model", &["--epochs", "4"]).ok();
+    train(&place, "model", &["--epochs", "4"]).assert_success();
     let [before, newest] = &checkpoints(&place, "model")[..] else { panic!("two checkpoints are kept") };
     fs::remove_dir_all(newest).unwrap();
     let (state, manifest) = (before.join("state.safetensors"), before.join("manifest.json"));
@@ -392,6 +392,6 @@ fn non_finite_weights_stop_training_with_step_and_cause() {
     let run = train(&place, "model", &["--epochs", "4", "--resume"]);
     assert_eq!(run.code, 1, "{run:#?}");
     let step = format!("step {}", told["step"].as_u64().unwrap() + 1);
-    run.has_one_error(&[&step, "no longer finite", "checkpoint is kept in model/checkpoints"]);
+    run.assert_one_error(&[&step, "no longer finite", "checkpoint is kept in model/checkpoints"]);
     assert_eq!(sha256(&state), kept);
 }

@@ -1,43 +1,44 @@
 //! `explain`: the picture, the page and the numbers, in both languages.
 
-use crate::common::{Place, model};
+use crate::common::{TestDir, shared_model};
 
 const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
 
 #[test]
 fn the_picture_shows_prediction_words_and_scale() {
-    let place = Place::new();
-    let run = place.run(&["explain", model(), TEXT]).ok();
+    let place = TestDir::new();
+    let run = place.run(&["explain", shared_model(), TEXT]).assert_success();
     for word in ["Prediction", "negative", "positive", "room", "clean", "Layer", "leave-one-out"] {
         assert!(run.stdout.to_lowercase().contains(&word.to_lowercase()), "“{word}” is missing: {}", run.stdout);
     }
     assert!(!run.stdout.contains('\u{1b}'), "no terminal, no colour");
-    let predicted = place.run(&["predict", model(), "--json", TEXT]).ok().json();
+    let predicted = place.run(&["predict", shared_model(), "--json", TEXT]).assert_success().json();
     assert!(run.stdout.contains(&format!("Prediction: {}", predicted["label"].as_str().unwrap())), "{}", run.stdout);
-    let japanese = place.run(&["explain", model(), TEXT, "--lang", "ja"]).ok();
+    let japanese = place.run(&["explain", shared_model(), TEXT, "--lang", "ja"]).assert_success();
     assert!(japanese.stdout.contains("予測") && !japanese.stdout.contains("Prediction"), "{}", japanese.stdout);
-    let heads =
-        ["1", "2"].map(|head| place.run(&["explain", model(), TEXT, "--layer", "1", "--head", head]).ok().stdout);
+    let heads = ["1", "2"].map(|head| {
+        place.run(&["explain", shared_model(), TEXT, "--layer", "1", "--head", head]).assert_success().stdout
+    });
     assert_ne!(heads[0], heads[1]);
 }
 
 #[test]
 fn color_is_used_when_forced_and_not_when_disabled() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = |name: &str| {
-        let mut command = place.command(&["explain", model(), TEXT]);
+        let mut command = place.command(&["explain", shared_model(), TEXT]);
         command.env(name, "1").env("TERM", "xterm-256color");
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
     assert!(!run("NO_COLOR").contains('\u{1b}'));
-    let plain = place.run(&["explain", model(), TEXT]).ok().stdout;
+    let plain = place.run(&["explain", shared_model(), TEXT]).assert_success().stdout;
     assert_eq!(run("NO_COLOR"), plain);
 }
 
 #[test]
 fn the_numbers_are_consistent_json() {
-    let place = Place::new();
-    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let place = TestDir::new();
+    let value = place.run(&["explain", shared_model(), TEXT, "--json", "-"]).assert_success().json();
     let words = value["words"].as_array().unwrap().len();
     let attention = value["attention"].as_array().unwrap();
     assert_eq!(
@@ -64,18 +65,18 @@ fn the_numbers_are_consistent_json() {
     assert_eq!(value["text"], TEXT);
     assert_eq!(value["attribution"]["scores"].as_array().unwrap().len(), words);
 
-    let predicted = place.run(&["predict", model(), "--json", TEXT]).ok().json();
+    let predicted = place.run(&["predict", shared_model(), "--json", TEXT]).assert_success().json();
     assert_eq!(value["label"], predicted["label"]);
-    let file = place.run(&["explain", model(), TEXT, "--json", "why.json"]).ok();
+    let file = place.run(&["explain", shared_model(), TEXT, "--json", "why.json"]).assert_success();
     assert_eq!(place.json("why.json"), value);
     assert!(file.stderr.contains("wrote why.json") && file.stdout.contains("Prediction"), "{file:#?}");
 }
 
 #[test]
 fn the_scores_are_leave_one_out_effects() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = "The room was clean";
-    let value = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+    let value = place.run(&["explain", shared_model(), text, "--json", "-"]).assert_success().json();
     let class = value["attribution"]["class"].as_str().unwrap();
     let odds = |p: f64| (p / (1.0 - p)).ln();
     let of = |list: &serde_json::Value| {
@@ -84,8 +85,8 @@ fn the_scores_are_leave_one_out_effects() {
     };
     // The prediction of the ensemble, and of the transformer alone.
     let both = |text: &str| {
-        let row = place.run(&["predict", model(), "--json", "--top", "2", text]).ok().json();
-        let alone = place.run(&["explain", model(), text, "--json", "-"]).ok().json();
+        let row = place.run(&["predict", shared_model(), "--json", "--top", "2", text]).assert_success().json();
+        let alone = place.run(&["explain", shared_model(), text, "--json", "-"]).assert_success().json();
         [of(&alone["parts"]["attention"]), of(&row["top"])]
     };
     let words = value["words"].as_array().unwrap();
@@ -102,7 +103,7 @@ fn the_scores_are_leave_one_out_effects() {
     }
     // The n-grams contribute, so the two differ.
     assert_ne!(value["attribution"]["scores"], value["attribution"]["whole"]);
-    let shown = place.run(&["explain", model(), text]).ok().stdout;
+    let shown = place.run(&["explain", shared_model(), text]).assert_success().stdout;
     assert!(shown.contains("the transformer by itself") && shown.contains("Share of this decision"), "{shown}");
     // The words are shown with both effects in this order.
     for (i, word) in words.iter().enumerate().skip(1) {
@@ -119,18 +120,18 @@ fn the_scores_are_leave_one_out_effects() {
 
 #[test]
 fn words_after_the_first_window_have_both_effects() {
-    let place = Place::new();
-    place.copy(std::path::Path::new(model()), "m");
+    let place = TestDir::new();
+    place.copy_folder(std::path::Path::new(shared_model()), "m");
     // The ensemble equals the n-grams here, which read the whole text.
     let mut config = place.json("m/config.json");
     config["blend"] = serde_json::json!({ "attention": 0.0, "ngrams": 1.0 });
     place.write("m/config.json", config.to_string());
     let filler: String = (0..250).map(|i| format!("zq{i} ")).collect();
     let end = ["The", "room", "was", "not", "clean"];
-    let value = place.run(&["explain", "m", &(filler.clone() + &end.join(" ")), "--json", "-"]).ok().json();
+    let value = place.run(&["explain", "m", &(filler.clone() + &end.join(" ")), "--json", "-"]).assert_success().json();
     let class = value["attribution"]["class"].as_str().unwrap();
     let log_odds = |text: &str| {
-        let row = place.run(&["predict", "m", "--json", "--top", "2", text]).ok().json();
+        let row = place.run(&["predict", "m", "--json", "--top", "2", text]).assert_success().json();
         let p =
             row["top"].as_array().unwrap().iter().find(|one| one["label"] == class).unwrap()["probability"].as_f64();
         (p.unwrap() / (1.0 - p.unwrap())).ln()
@@ -151,8 +152,8 @@ fn words_after_the_first_window_have_both_effects() {
 
 #[test]
 fn the_share_of_the_ngrams_is_as_reported() {
-    let place = Place::new();
-    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let place = TestDir::new();
+    let value = place.run(&["explain", shared_model(), TEXT, "--json", "-"]).assert_success().json();
     let labels: Vec<&serde_json::Value> =
         value["probabilities"].as_array().unwrap().iter().map(|class| &class["label"]).collect();
     let parts = &value["parts"];
@@ -169,15 +170,15 @@ fn the_share_of_the_ngrams_is_as_reported() {
     let found = parts["ngram_share"].as_f64().unwrap();
     assert!((found - expected).abs() < 1e-3, "{found} and {expected}");
     assert_eq!(parts["against"], serde_json::json!([network < 0.0, ngrams < 0.0]));
-    let shown = place.run(&["explain", model(), TEXT, "--lang", "ja"]).ok().stdout;
+    let shown = place.run(&["explain", shared_model(), TEXT, "--lang", "ja"]).assert_success().stdout;
     assert!(shown.contains(&format!("n-gram モデル {:.0} %", 100.0 * found)), "{shown}");
 }
 
 #[test]
 fn the_page_is_self_contained() {
-    let place = Place::new();
+    let place = TestDir::new();
     for lang in ["en", "ja"] {
-        let run = place.run(&["explain", model(), TEXT, "--html", "why.html", "--lang", lang]).ok();
+        let run = place.run(&["explain", shared_model(), TEXT, "--html", "why.html", "--lang", lang]).assert_success();
         assert!(run.stderr.contains("why.html"), "{run:#?}");
         let page = place.read("why.html");
         assert!(page.starts_with("<!doctype html>") || page.starts_with("<!DOCTYPE html>"));
@@ -191,20 +192,21 @@ fn the_page_is_self_contained() {
         }
         assert!(page.contains("部屋") || page.contains("\\u90e8\\u5c4b"));
     }
-    assert_eq!(place.names("."), ["why.html"]);
+    assert_eq!(place.file_names("."), ["why.html"]);
     // A text is data, whatever it contains.
     let hostile = "</script><script>alert(1)</script><img src=x onerror=alert(2)>";
-    place.run(&["explain", model(), hostile, "--html", "why.html"]).ok();
+    place.run(&["explain", shared_model(), hostile, "--html", "why.html"]).assert_success();
     let page = place.read("why.html");
     assert!(!page.contains("</script><script>alert") && !page.contains("<img src=x"));
 }
 
 #[test]
 fn long_and_unusual_texts_are_explained() {
-    let place = Place::new();
+    let place = TestDir::new();
     let long = "good but not cheap ".repeat(100);
     for text in [long.as_str(), "。", "🎉", "a", "\u{301}", "\u{1f3fb}\u{200d}", "a\r\n\tb", "[CLS] <0x41>"] {
-        let run = place.run(&["explain", model(), text, "--html", "why.html", "--json", "why.json"]).ok();
+        let run =
+            place.run(&["explain", shared_model(), text, "--html", "why.html", "--json", "why.json"]).assert_success();
         if text != long {
             continue;
         }
@@ -225,9 +227,9 @@ fn long_and_unusual_texts_are_explained() {
 
 #[test]
 fn pictures_are_written_or_a_letter_without_a_font_is_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     let english = "The room was not clean.";
-    let run = place.run(&["explain", model(), english, "--svg", "a.svg", "--png", "a.png"]);
+    let run = place.run(&["explain", shared_model(), english, "--svg", "a.svg", "--png", "a.png"]);
     if run.code == 2 && run.stderr.contains("no font is installed") {
         eprintln!("SKIPPED: no fonts are installed");
         return;
@@ -237,10 +239,10 @@ fn pictures_are_written_or_a_letter_without_a_font_is_named() {
     assert!(svg.starts_with("<svg") && !svg.contains("<text") && svg.contains("layer"), "{svg}");
     assert!(std::fs::read(place.path("a.png")).unwrap().starts_with(b"\x89PNG"));
     // The same bytes each time.
-    place.run(&["explain", model(), english, "--svg", "b.svg", "--png", "b.png"]).ok();
+    place.run(&["explain", shared_model(), english, "--svg", "b.svg", "--png", "b.png"]).assert_success();
     assert_eq!(svg, place.read("b.svg"));
     assert_eq!(std::fs::read(place.path("a.png")).unwrap(), std::fs::read(place.path("b.png")).unwrap());
-    let odd = place.run(&["explain", model(), "room \u{10fffd} clean", "--png", "c.png"]);
+    let odd = place.run(&["explain", shared_model(), "room \u{10fffd} clean", "--png", "c.png"]);
     assert_eq!(odd.code, 2, "{odd:?}");
     assert!(odd.stderr.contains("U+10FFFD"), "{}", odd.stderr);
     assert!(!place.path("c.png").exists());

@@ -3,7 +3,7 @@
 //! `CHUMOKU_PYTHON` names a Python with `onnxruntime` and `numpy`; without it, the second test is skipped with a
 //! message.
 
-use crate::common::{Place, csv, random, reviews};
+use crate::common::{TestDir, csv, next_random, reviews};
 use chumoku::models::Classifier;
 use chumoku::nn::Offsets;
 use chumoku::{Precision, TextClassifier};
@@ -14,13 +14,13 @@ use std::process::Command;
 
 /// A field of a protobuf message.
 #[derive(Clone, Debug)]
-enum Field<'a> {
+enum ProtoField<'a> {
     Int(u64),
     Bytes(&'a [u8]),
 }
 
 /// The fields of a message by number.
-struct Message<'a>(BTreeMap<u64, Vec<Field<'a>>>);
+struct ProtoMessage<'a>(BTreeMap<u64, Vec<ProtoField<'a>>>);
 
 fn varint(bytes: &mut &[u8]) -> u64 {
     let end = bytes.iter().position(|byte| byte & 0x80 == 0).expect("a whole number ends");
@@ -29,46 +29,48 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-impl<'a> Message<'a> {
-    fn of(mut bytes: &'a [u8]) -> Self {
-        let mut fields: BTreeMap<u64, Vec<Field<'a>>> = BTreeMap::new();
+impl<'a> ProtoMessage<'a> {
+    fn parse(mut bytes: &'a [u8]) -> Self {
+        let mut fields: BTreeMap<u64, Vec<ProtoField<'a>>> = BTreeMap::new();
         while !bytes.is_empty() {
             let key = varint(&mut bytes);
             let field = match key & 7 {
-                0 => Field::Int(varint(&mut bytes)),
+                0 => ProtoField::Int(varint(&mut bytes)),
                 2 => {
                     let length = varint(&mut bytes) as usize;
                     let (value, rest) = bytes.split_at(length);
                     bytes = rest;
-                    Field::Bytes(value)
+                    ProtoField::Bytes(value)
                 }
                 5 => {
                     let (value, rest) = bytes.split_at(4);
                     bytes = rest;
-                    Field::Bytes(value)
+                    ProtoField::Bytes(value)
                 }
                 other => panic!("a field of kind {other}"),
             };
             fields.entry(key >> 3).or_default().push(field);
         }
-        Message(fields)
+        ProtoMessage(fields)
     }
 
     fn ints(&self, field: u64) -> Vec<u64> {
         let fields = self.0.get(&field).into_iter().flatten();
-        fields.map(|value| if let Field::Int(value) = value { *value } else { panic!("field {field}") }).collect()
+        fields.map(|value| if let ProtoField::Int(value) = value { *value } else { panic!("field {field}") }).collect()
     }
 
     fn all(&self, field: u64) -> Vec<&'a [u8]> {
         let fields = self.0.get(&field).into_iter().flatten();
-        fields.map(|value| if let Field::Bytes(value) = value { *value } else { panic!("field {field}") }).collect()
+        fields
+            .map(|value| if let ProtoField::Bytes(value) = value { *value } else { panic!("field {field}") })
+            .collect()
     }
 
-    fn messages(&self, field: u64) -> Vec<Message<'a>> {
-        self.all(field).into_iter().map(Message::of).collect()
+    fn messages(&self, field: u64) -> Vec<ProtoMessage<'a>> {
+        self.all(field).into_iter().map(ProtoMessage::parse).collect()
     }
 
-    fn texts(&self, field: u64) -> Vec<&'a str> {
+    fn strings(&self, field: u64) -> Vec<&'a str> {
         self.all(field).into_iter().map(|bytes| std::str::from_utf8(bytes).unwrap()).collect()
     }
 }
@@ -83,24 +85,24 @@ fn tagged(second: &str) -> String {
 }
 
 /// The operator that computes an output of a file.
-fn maker_of(place: &Place, file: &str, output: &str) -> String {
+fn maker_of(place: &TestDir, file: &str, output: &str) -> String {
     let bytes = std::fs::read(place.path(file)).unwrap();
-    let nodes = Message::of(&bytes).messages(7)[0].messages(1);
+    let nodes = ProtoMessage::parse(&bytes).messages(7)[0].messages(1);
     let mut wanted = output;
     loop {
-        let node = nodes.iter().find(|node| node.texts(2).contains(&wanted)).unwrap();
-        match node.texts(4)[0] {
-            "Identity" => wanted = node.texts(1)[0],
+        let node = nodes.iter().find(|node| node.strings(2).contains(&wanted)).unwrap();
+        match node.strings(4)[0] {
+            "Identity" => wanted = node.strings(1)[0],
             operator => return operator.to_owned(),
         }
     }
 }
 
 /// Trains a small model of every network and a multi-label one, and adds published ones.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(60)));
-    let train = |args: &[&str]| place.run(&[&["train", "--epochs", "1"][..], args].concat()).ok();
+    let train = |args: &[&str]| place.run(&[&["train", "--epochs", "1"][..], args].concat()).assert_success();
     train(&["reviews.csv", "--out", "transformer"]);
     for network in ["rnn", "lstm", "gru"] {
         train(&["reviews.csv", "--out", network, "--model", network]);
@@ -129,41 +131,43 @@ fn place() -> Place {
 
 #[test]
 fn class_probabilities_sum_to_one_and_labels_are_independent() {
-    let place = Place::new();
+    let place = TestDir::new();
     let _ = place.train_small("model", &[]);
     place.write("tagged.tsv", tagged("price"));
     place.write("tree.tsv", tagged("cost/price"));
     for (file, out) in [("tagged.tsv", "labels"), ("tree.tsv", "tree")] {
         let tree = if out == "tree" { &["--hierarchy", "/"][..] } else { &[] };
-        place.run(&[&["train", "--epochs", "1", file, "--separator", "|", "--out", out][..], tree].concat()).ok();
+        place
+            .run(&[&["train", "--epochs", "1", file, "--separator", "|", "--out", out][..], tree].concat())
+            .assert_success();
     }
     for (folder, operator) in [("model", "Softmax"), ("labels", "Sigmoid"), ("tree", "Min")] {
         let file = format!("{folder}.onnx");
-        place.run(&["export", folder, "--out", &file]).ok();
+        place.run(&["export", folder, "--out", &file]).assert_success();
         assert_eq!(maker_of(&place, &file, "probabilities"), operator);
     }
 }
 
 #[test]
 fn a_file_has_the_structure_of_onnx() {
-    let place = Place::new();
+    let place = TestDir::new();
     let _ = place.train_small("model", &[]);
-    let run = place.run(&["export", "model", "--out", "m.onnx", "--json"]).ok();
+    let run = place.run(&["export", "model", "--out", "m.onnx", "--json"]).assert_success();
     assert!(run.stderr.contains("left out  the n-gram model"), "{run:#?}");
     let about = run.json();
     assert_eq!(about["lacks_ngrams"], true);
     let bytes = std::fs::read(place.path("m.onnx")).unwrap();
     assert_eq!(about["bytes"], bytes.len());
-    let model = Message::of(&bytes);
-    assert_eq!((model.ints(1), model.texts(2)), (vec![8], vec!["chumoku"]));
+    let model = ProtoMessage::parse(&bytes);
+    assert_eq!((model.ints(1), model.strings(2)), (vec![8], vec!["chumoku"]));
     let version = &model.messages(8)[0];
-    assert_eq!((version.texts(1), version.ints(2)), (vec![""], vec![17]));
+    assert_eq!((version.strings(1), version.ints(2)), (vec![""], vec![17]));
     let metadata: BTreeMap<&str, &str> =
-        model.messages(14).iter().map(|entry| (entry.texts(1)[0], entry.texts(2)[0])).collect();
+        model.messages(14).iter().map(|entry| (entry.strings(1)[0], entry.strings(2)[0])).collect();
     assert_eq!(metadata["labels"], "[\"negative\",\"positive\"]");
     assert!(metadata["ngrams"].starts_with("left out") && metadata["probabilities"].contains("network alone"));
     let graph = &model.messages(7)[0];
-    let names = |field: u64| graph.messages(field).iter().map(|value| value.texts(1)[0]).collect::<Vec<_>>();
+    let names = |field: u64| graph.messages(field).iter().map(|value| value.strings(1)[0]).collect::<Vec<_>>();
     assert_eq!(names(11), ["input_ids", "attention_mask"]);
     assert_eq!(names(12), ["logits", "probabilities"]);
     // Every array has as many bytes as its shape says, and every input was defined before.
@@ -171,7 +175,7 @@ fn a_file_has_the_structure_of_onnx() {
     let mut used: Vec<&str> = Vec::new();
     for tensor in graph.messages(5) {
         let size = if tensor.ints(2) == [7] { 8 } else { 4 };
-        let name = tensor.texts(8)[0];
+        let name = tensor.strings(8)[0];
         let numbers: u64 = tensor.ints(1).iter().product();
         assert_eq!(tensor.all(9)[0].len() as u64, numbers * size, "{name}");
         assert!(!known.contains(&name), "{name} twice");
@@ -179,11 +183,11 @@ fn a_file_has_the_structure_of_onnx() {
     }
     let given = known.clone();
     for node in graph.messages(1) {
-        for input in node.texts(1) {
+        for input in node.strings(1) {
             assert!(known.contains(&input), "{input} comes from nowhere");
             used.push(input);
         }
-        known.extend(node.texts(2));
+        known.extend(node.strings(2));
     }
     assert!(given.iter().all(|name| used.contains(name)), "what is given and not used");
     assert!(known.contains(&"logits") && known.contains(&"probabilities"));
@@ -191,11 +195,11 @@ fn a_file_has_the_structure_of_onnx() {
 
 #[test]
 fn models_other_than_classifiers_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(60)));
-    place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
-    place.refuses(&["export", "ngrams"], &["ngrams", "an n-gram model", "--model transformer"]);
-    place.refuses(&["export", "nothing"], &["nothing"]);
+    place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).assert_success();
+    place.run_rejected(&["export", "ngrams"], &["ngrams", "an n-gram model", "--model transformer"]);
+    place.run_rejected(&["export", "nothing"], &["nothing"]);
     assert!(!place.path("model.onnx").exists());
 }
 
@@ -218,8 +222,8 @@ for task in json.load(open(sys.argv[1])):
 "#;
 
 /// A copy of the transformer's folder with other settings of the same shapes.
-fn variant(place: &Place, name: &str, settings: &Value) {
-    place.copy(&place.path("transformer"), name);
+fn variant(place: &TestDir, name: &str, settings: &Value) {
+    place.copy_folder(&place.path("transformer"), name);
     let mut config = place.json(&format!("{name}/config.json"));
     for (key, value) in settings.as_object().unwrap() {
         config[key] = value.clone();
@@ -248,13 +252,15 @@ fn onnxruntime_computes_the_same_as_the_network() {
     let (mut tasks, mut expected) = (Vec::new(), Vec::new());
     for folder in &folders {
         let file = format!("{folder}.onnx");
-        place.run(&["export", folder, "--out", &file]).ok();
+        place.run(&["export", folder, "--out", &file]).assert_success();
         let mut model = TextClassifier::load(&place.path(folder)).unwrap();
         model.set_precision(Precision::Highest);
         let config = &model.config().model;
         let mut state = 7;
         let mut row = |length: usize| -> Vec<u32> {
-            (0..length.min(config.max_length)).map(|_| (random(&mut state) * config.vocab_size as f64) as u32).collect()
+            (0..length.min(config.max_length))
+                .map(|_| (next_random(&mut state) * config.vocab_size as f64) as u32)
+                .collect()
         };
         let mut rows: Vec<Vec<u32>> = [9, 1, 30, 4].into_iter().map(&mut row).collect();
         if let Some(separator) = config.embeddings.separator {

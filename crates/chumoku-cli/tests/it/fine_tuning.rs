@@ -1,6 +1,6 @@
 //! `train --from`: a pretrained encoder becomes a classifier in its published format.
 
-use crate::common::{Place, csv, sha256, tensors};
+use crate::common::{TestDir, csv, sha256, tensors};
 use chumoku::TextClassifier;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ fn golden(name: &str) -> PathBuf {
 const WORDS: [&str; 8] = ["good", "great", "bad", "awful", "film", "food", "room", "the"];
 
 /// Tiny random encoders with words as tokens, and rows of two classes.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     for name in ["bert", "distilbert_classifier", "roberta_classifier"] {
         std::fs::create_dir(place.path(name)).unwrap();
         for file in ["config.json", "model.safetensors"] {
@@ -39,8 +39,8 @@ fn place() -> Place {
     place
 }
 
-fn train(place: &Place, from: &str, out: &str, more: &[&str]) {
-    place.run(&[&["train", "data.csv", "--from", from, "--out", out, "--epochs", "2"], more].concat()).ok();
+fn train(place: &TestDir, from: &str, out: &str, more: &[&str]) {
+    place.run(&[&["train", "data.csv", "--from", from, "--out", out, "--epochs", "2"], more].concat()).assert_success();
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn the_output_has_the_published_format() {
         assert!(place.path(&out).join("ngrams.safetensors").is_file());
         // The model in the folder is the one that was scored.
         let scored = place.json(&format!("{out}/metrics.json"));
-        let again = place.run(&["predict", &out, "the good film", "--json"]).ok();
+        let again = place.run(&["predict", &out, "the good film", "--json"]).assert_success();
         assert!(again.stdout.contains("\"label\""), "{}", again.stdout);
         assert_eq!(scored["plan"]["fine_tuning"]["model_type"], before["model_type"]);
     }
@@ -102,8 +102,8 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
     for &freeze in freezes {
         let settings = ["train", "data.csv", "--from", "bert", "--epochs", "4", "--freeze", freeze];
         let (whole, killed) = (format!("whole-{freeze}"), format!("killed-{freeze}"));
-        place.run(&[&settings[..], &["--out", &whole, "--threads", "1"]].concat()).ok();
-        place.run_in_spite_of_kills(&[&settings[..], &["--out", &killed, "--threads", "2"]].concat());
+        place.run(&[&settings[..], &["--out", &whole, "--threads", "1"]].concat()).assert_success();
+        place.run_despite_kills(&[&settings[..], &["--out", &killed, "--threads", "2"]].concat());
         assert_eq!(weights(&whole), weights(&killed));
     }
     // Another encoder is another run.
@@ -112,7 +112,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
     std::fs::copy(golden("bert_classifier").join("model.safetensors"), place.path("bert/model.safetensors")).unwrap();
     std::fs::remove_file(place.path("a/model.safetensors")).unwrap();
     let words = ["other data, settings or seed"];
-    place.refuses(&["train", "data.csv", "--from", "bert", "--out", "a", "--epochs", "2", "--resume"], &words);
+    place.run_rejected(&["train", "data.csv", "--from", "bert", "--out", "a", "--epochs", "2", "--resume"], &words);
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn frozen_weights_stay_as_published() {
         assert_eq!(same.len(), frozen, "{freeze}: {same:?}");
         assert_ne!(written["classifier.weight"].1, vec![0; 2 * 16 * 4]);
     }
-    place.refuses(
+    place.run_rejected(
         &["train", "data.csv", "--from", "bert", "--freeze", "some", "--out", "x"],
         &["--freeze", "embeddings"],
     );
-    place.refuses(&["train", "data.csv", "--freeze", "all", "--out", "x"], &["--from"]);
+    place.run_rejected(&["train", "data.csv", "--freeze", "all", "--out", "x"], &["--from"]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn lora_changes_only_the_matrices_of_layers() {
     let place = place();
     let published = tensors(&golden("bert").join("model.safetensors"));
     let run = ["train", "data.csv", "--from", "bert", "--lora", "2", "--epochs", "4"];
-    let said = place.run(&[&run[..], &["--out", "whole", "--threads", "1"]].concat()).ok().stderr;
+    let said = place.run(&[&run[..], &["--out", "whole", "--threads", "1"]].concat()).assert_success().stderr;
     assert!(said.contains("parameters are trained"), "{said}");
     let written = tensors(&place.path("whole/model.safetensors"));
     for (name, found) in published.iter().filter(|(name, _)| !name.contains("pooler")) {
@@ -163,11 +163,11 @@ fn lora_changes_only_the_matrices_of_layers() {
             + at(a, z) * (at(b, x) * at(c, y) - at(b, y) * at(c, x));
         assert!(minor.abs() < 1e-4 * size.powi(3), "{minor} {size}");
     }
-    place.run_in_spite_of_kills(&[&run[..], &["--out", "killed", "--threads", "2"]].concat());
+    place.run_despite_kills(&[&run[..], &["--out", "killed", "--threads", "2"]].concat());
     let [whole, killed] = ["whole", "killed"].map(|out| sha256(&place.path(out).join("model.safetensors")));
     assert_eq!(whole, killed);
     let refused = |more: &[&str], words: &[&str]| {
-        place.refuses(&[&["train", "data.csv", "--out", "x"], more].concat(), words);
+        place.run_rejected(&[&["train", "data.csv", "--out", "x"], more].concat(), words);
     };
     refused(&["--lora", "2"], &["--from"]);
     refused(&["--from", "bert", "--lora", "2", "--freeze", "1"], &["--freeze"]);
@@ -177,8 +177,8 @@ fn lora_changes_only_the_matrices_of_layers() {
 #[test]
 fn encoders_that_cannot_be_fine_tuned_are_rejected_before_anything_is_written() {
     let place = place();
-    place.refuses(&["train", "data.csv", "--from", "nowhere", "--out", "x"], &["nowhere", "no such folder"]);
-    place.refuses(&["train", "data.csv", "--from", "bert", "--model", "lstm", "--out", "x"], &["--from"]);
+    place.run_rejected(&["train", "data.csv", "--from", "nowhere", "--out", "x"], &["nowhere", "no such folder"]);
+    place.run_rejected(&["train", "data.csv", "--from", "bert", "--model", "lstm", "--out", "x"], &["--from"]);
     let config = place.json("bert/config.json");
     let with = |key: &str, value: Value| {
         let mut config = config.clone();
@@ -186,14 +186,14 @@ fn encoders_that_cannot_be_fine_tuned_are_rejected_before_anything_is_written() 
         place.write("bert/config.json", config.to_string());
     };
     with("num_hidden_layers", 1_000_000_000.into());
-    place.refuses(&["train", "data.csv", "--from", "bert", "--out", "x"], &["num_layers"]);
+    place.run_rejected(&["train", "data.csv", "--from", "bert", "--out", "x"], &["num_layers"]);
     with("model_type", "t5".into());
-    place.refuses(&["train", "data.csv", "--from", "bert", "--out", "x"], &["\"t5\""]);
+    place.run_rejected(&["train", "data.csv", "--from", "bert", "--out", "x"], &["\"t5\""]);
     with("num_hidden_layers", 3.into());
-    place.refuses(&["train", "data.csv", "--from", "bert", "--out", "x"], &["encoder.layer.2"]);
+    place.run_rejected(&["train", "data.csv", "--from", "bert", "--out", "x"], &["encoder.layer.2"]);
     // An encoder without classes cannot predict.
     place.write("bert/config.json", config.to_string());
-    place.refuses(&["predict", "bert", "the film"], &["embed"]);
+    place.run_rejected(&["predict", "bert", "the film"], &["embed"]);
 }
 
 #[test]
@@ -212,15 +212,15 @@ fn a_modified_fine_tuned_folder_is_rejected() {
         let change = change.as_object().unwrap();
         change.iter().for_each(|(key, value)| changed[key] = value.clone());
         place.write("model/config.json", changed.to_string());
-        place.refuses(&["predict", "model", "the film"], &[words]);
+        place.run_rejected(&["predict", "model", "the film"], &[words]);
     }
     place.write("model/config.json", config.to_string());
     let tokenizer = place.read("model/tokenizer.json");
     place.write("model/tokenizer.json", tokenizer.replace("\"good\"", "\"goods\""));
-    place.refuses(&["predict", "model", "the film"], &["tokenizer.json", "SHA-256"]);
+    place.run_rejected(&["predict", "model", "the film"], &["tokenizer.json", "SHA-256"]);
     place.write("model/tokenizer.json", &tokenizer);
     std::fs::remove_file(place.path("model/ngrams.safetensors")).unwrap();
-    place.refuses(&["predict", "model", "the film"], &["ngrams.safetensors"]);
+    place.run_rejected(&["predict", "model", "the film"], &["ngrams.safetensors"]);
 }
 
 /// Prints the log-probabilities that transformers computes from a folder for each text, one per line.

@@ -51,17 +51,17 @@ fn crates_depend_only_on_lower_layers() {
 }
 
 /// The names of a path: modules, then possibly an item.
-type Names = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// The paths in a source file outside tests, and the names that its `use` lines import.
 #[derive(Default)]
-struct Arrows {
+struct ModuleImports {
     /// Inline modules around the current position.
-    inside: Names,
+    submodules: ModulePath,
     /// Each path, with the inline modules around it.
-    paths: Vec<(Names, Names)>,
+    paths: Vec<(ModulePath, ModulePath)>,
     /// Names imported by `use`, each with its path.
-    brought: BTreeMap<String, Names>,
+    imported_names: BTreeMap<String, ModulePath>,
 }
 
 /// Returns `true` for an item that exists only in tests.
@@ -73,7 +73,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
 }
 
 /// The paths of an import tree, each with its local name.
-fn imports(tree: &UseTree, before: &[String], found: &mut Vec<(Names, String)>) {
+fn imports(tree: &UseTree, before: &[String], found: &mut Vec<(ModulePath, String)>) {
     let with = |name: &syn::Ident| [before, &[name.to_string()]].concat();
     match tree {
         UseTree::Path(path) => imports(&path.tree, &with(&path.ident), found),
@@ -87,7 +87,7 @@ fn imports(tree: &UseTree, before: &[String], found: &mut Vec<(Names, String)>) 
     }
 }
 
-impl<'a> Visit<'a> for Arrows {
+impl<'a> Visit<'a> for ModuleImports {
     fn visit_item(&mut self, item: &'a Item) {
         let attributes = match item {
             Item::Mod(item) => &item.attrs,
@@ -105,26 +105,26 @@ impl<'a> Visit<'a> for Arrows {
     }
 
     fn visit_item_mod(&mut self, item: &'a syn::ItemMod) {
-        self.inside.push(item.ident.to_string());
+        self.submodules.push(item.ident.to_string());
         syn::visit::visit_item_mod(self, item);
-        self.inside.pop();
+        self.submodules.pop();
     }
 
     fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
         let mut found = Vec::new();
         imports(&item.tree, &[], &mut found);
         for (path, name) in found {
-            self.paths.push((self.inside.clone(), path.clone()));
-            if self.inside.is_empty() {
-                self.brought.insert(name, path);
+            self.paths.push((self.submodules.clone(), path.clone()));
+            if self.submodules.is_empty() {
+                self.imported_names.insert(name, path);
             }
         }
     }
 
     fn visit_path(&mut self, path: &'a syn::Path) {
-        let names: Names = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        let names: ModulePath = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         if names.len() > 1 {
-            self.paths.push((self.inside.clone(), names));
+            self.paths.push((self.submodules.clone(), names));
         }
         syn::visit::visit_path(self, path);
     }
@@ -136,23 +136,23 @@ impl<'a> Visit<'a> for Arrows {
             let end =
                 rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':' || c == ' ')).unwrap_or(rest.len());
             let names = rest[..end].split(" :: ").filter_map(|name| name.split_whitespace().next()).map(str::to_owned);
-            self.paths.push((self.inside.clone(), std::iter::once("crate".to_owned()).chain(names).collect()));
+            self.paths.push((self.submodules.clone(), std::iter::once("crate".to_owned()).chain(names).collect()));
         }
         syn::visit::visit_macro(self, of);
     }
 }
 
 /// The module files of a crate with their imports. The root is the empty path.
-struct Modules(BTreeMap<Names, Arrows>);
+struct ModuleGraph(BTreeMap<ModulePath, ModuleImports>);
 
-impl Modules {
-    fn of(src: &Path) -> Modules {
+impl ModuleGraph {
+    fn from_sources(src: &Path) -> ModuleGraph {
         let mut modules = BTreeMap::new();
         Self::read(src, &mut Vec::new(), &mut modules);
-        Modules(modules)
+        ModuleGraph(modules)
     }
 
-    fn read(folder: &Path, at: &mut Names, modules: &mut BTreeMap<Names, Arrows>) {
+    fn read(folder: &Path, at: &mut ModulePath, modules: &mut BTreeMap<ModulePath, ModuleImports>) {
         for entry in fs::read_dir(folder).expect("sources") {
             let path = entry.expect("an entry").path();
             let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
@@ -166,7 +166,7 @@ impl Modules {
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let source = fs::read_to_string(&path).expect("a source file");
                 let parsed = syn::parse_file(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                let mut arrows = Arrows::default();
+                let mut arrows = ModuleImports::default();
                 arrows.visit_file(&parsed);
                 let is_folder = ["lib", "main", "mod"].contains(&name.as_str());
                 let module = if is_folder { at.clone() } else { [&at[..], &[name]].concat() };
@@ -176,8 +176,8 @@ impl Modules {
     }
 
     /// Resolves a path from the module `at` to a module of this crate; `None` if it leads elsewhere.
-    fn reached(&self, at: &[String], path: &[String], depth: usize) -> Option<Names> {
-        let mut here: Names = at.to_vec();
+    fn resolve(&self, at: &[String], path: &[String], depth: usize) -> Option<ModulePath> {
+        let mut here: ModulePath = at.to_vec();
         let mut rest = path;
         match path.first()?.as_str() {
             "crate" => (here, rest) = (Vec::new(), &path[1..]),
@@ -201,8 +201,8 @@ impl Modules {
                 here = below;
             } else {
                 // Follows a re-export to the module that contains it.
-                let handed_on = self.0[&here].brought.get(name).filter(|path| depth < 8 && *path != &rest[n..]);
-                return handed_on.and_then(|path| self.reached(&here, path, depth + 1)).or(Some(here));
+                let handed_on = self.0[&here].imported_names.get(name).filter(|path| depth < 8 && *path != &rest[n..]);
+                return handed_on.and_then(|path| self.resolve(&here, path, depth + 1)).or(Some(here));
             }
         }
         Some(here)
@@ -210,8 +210,8 @@ impl Modules {
 
     /// The folders with their nodes, and the nodes that each one imports. Imports between a node and its children are
     /// ignored.
-    fn folders(&self) -> BTreeMap<Names, BTreeMap<String, BTreeSet<String>>> {
-        let mut folders: BTreeMap<Names, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    fn folder_graphs(&self) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> {
+        let mut folders: BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
         for module in self.0.keys() {
             if let Some((room, folder)) = module.split_last() {
                 folders.entry(folder.to_vec()).or_default().entry(room.clone()).or_default();
@@ -219,7 +219,7 @@ impl Modules {
         }
         for (module, arrows) in &self.0 {
             for (inside, path) in &arrows.paths {
-                let Some(reached) = self.reached(&[&module[..], inside].concat(), path, 0) else { continue };
+                let Some(reached) = self.resolve(&[&module[..], inside].concat(), path, 0) else { continue };
                 let shared = module.iter().zip(&reached).take_while(|(a, b)| a == b).count();
                 if let (Some(from), Some(to)) = (module.get(shared), reached.get(shared)) {
                     let rooms = folders.get_mut(&module[..shared]).expect("a folder of modules");
@@ -232,9 +232,9 @@ impl Modules {
 }
 
 /// Finds a cycle: each node imports the next, and the last imports the first.
-fn circle(rooms: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
+fn find_cycle(graph: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     // Removes nodes without imports until none is left or the rest form cycles.
-    let mut left = rooms.clone();
+    let mut left = graph.clone();
     while let Some(room) = left.iter().find(|(_, arrows)| arrows.is_empty()).map(|(room, _)| room.clone()) {
         left.remove(&room);
         left.values_mut().for_each(|arrows| {
@@ -257,10 +257,10 @@ fn modules_form_no_cycle() {
     let mut circles = Vec::new();
     // The workspace-hack crate has no modules.
     for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "chumoku-workspace-hack") {
-        let folders = Modules::of(&crates().join(name).join("src")).folders();
+        let folders = ModuleGraph::from_sources(&crates().join(name).join("src")).folder_graphs();
         assert!(folders[&[][..]].len() > 1, "{name}: where have its modules gone?");
         for (folder, rooms) in folders {
-            if let Some(circle) = circle(&rooms) {
+            if let Some(circle) = find_cycle(&rooms) {
                 circles.push(format!("{name}/src/{}: {}", folder.join("/"), circle.join(" → ")));
             }
         }
@@ -273,10 +273,10 @@ fn cycles_and_imports_are_found() {
     let rooms = |arrows: &[(&str, &[&str])]| -> BTreeMap<String, BTreeSet<String>> {
         arrows.iter().map(|(room, to)| ((*room).into(), to.iter().map(|to| (*to).into()).collect())).collect()
     };
-    assert_eq!(circle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
-    assert_eq!(circle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).unwrap(), ["b", "c"]);
+    assert_eq!(find_cycle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &[])])), None);
+    assert_eq!(find_cycle(&rooms(&[("a", &["b"]), ("b", &["c"]), ("c", &["b"])])).unwrap(), ["b", "c"]);
     let read = |source: &str| {
-        let mut arrows = Arrows::default();
+        let mut arrows = ModuleImports::default();
         arrows.visit_file(&syn::parse_file(source).unwrap());
         arrows
     };
@@ -290,9 +290,9 @@ fn cycles_and_imports_are_found() {
         ("one/b", "use super::a::A; use other::one; mod inside { use super::f; }"),
         ("two", "use super::one::{a::A, b};"),
     ];
-    let names = |path: &str| path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect::<Names>();
-    let modules = Modules(modules.iter().map(|(path, source)| (names(path), read(source))).collect());
-    let folders = modules.folders();
+    let names = |path: &str| path.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect::<ModulePath>();
+    let modules = ModuleGraph(modules.iter().map(|(path, source)| (names(path), read(source))).collect());
+    let folders = modules.folder_graphs();
     assert_eq!(folders[&names("")], rooms(&[("one", &["two"]), ("two", &["one"])]));
     assert_eq!(folders[&names("one")], rooms(&[("a", &["b"]), ("b", &["a"])]));
     let manifest = "[package]\nname = \"x\"\n[dependencies]\nchumoku = { workspace = true }\nchumoku-nn.workspace = \

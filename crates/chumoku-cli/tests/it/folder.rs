@@ -1,15 +1,16 @@
 //! The results of training: the model folder, the printed output, and default names.
 
-use crate::common::{Place, csv, reviews, sha256};
+use crate::common::{TestDir, csv, reviews, sha256};
 
 #[test]
 fn the_folder_is_complete_and_eval_agrees_with_it() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows = reviews(200);
     place.write("train.csv", csv(&rows[..140]));
     place.write("test.csv", csv(&rows[140..]));
-    let run =
-        place.run(&["train", "train.csv", "--test", "test.csv", "--out", "deep/model", "--epochs", "3", "--json"]).ok();
+    let run = place
+        .run(&["train", "train.csv", "--test", "test.csv", "--out", "deep/model", "--epochs", "3", "--json"])
+        .assert_success();
     let metrics = run.json();
     assert_eq!(metrics, place.json("deep/model/metrics.json"));
     let names = [
@@ -22,8 +23,8 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
         "tokenizer.json",
         "trained-on.bin",
     ];
-    assert_eq!(place.names("deep/model"), names);
-    assert_eq!(place.names("deep/model/checkpoints").len(), 2);
+    assert_eq!(place.file_names("deep/model"), names);
+    assert_eq!(place.file_names("deep/model/checkpoints").len(), 2);
 
     for name in ["accuracy", "macro_f1"] {
         let value = metrics[name].as_f64().unwrap();
@@ -32,7 +33,7 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
             assert!(metrics["parts"][part][name].is_f64(), "{part} {name}");
         }
     }
-    let eval = place.run(&["eval", "deep/model", "test.csv", "--json"]).ok().json();
+    let eval = place.run(&["eval", "deep/model", "test.csv", "--json"]).assert_success().json();
     assert_eq!(eval["rows"], 60);
     assert_eq!(eval["accuracy"], metrics["accuracy"]);
     assert_eq!(eval["macro_f1"], metrics["macro_f1"]);
@@ -40,7 +41,8 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
     assert_eq!(eval["parts"]["ngrams"]["accuracy"], metrics["parts"]["ngrams"]["accuracy"]);
 
     // The scores match the predictions.
-    let predicted = place.run(&["predict", "deep/model", "--input", "test.csv", "--json"]).ok().json_lines();
+    let predicted =
+        place.run(&["predict", "deep/model", "--input", "test.csv", "--json"]).assert_success().json_lines();
     let right = predicted.iter().filter(|row| row["label"] == row["input"]["label"]).count();
     assert_eq!(right as f64 / 60.0, metrics["accuracy"].as_f64().unwrap());
 
@@ -61,7 +63,7 @@ fn the_folder_is_complete_and_eval_agrees_with_it() {
 
 #[test]
 fn important_information_is_printed_before_and_after() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = place.train_small("model", &[]);
     for word in
         ["rows ", "classes ", "lengths ", "parameters", "expected time", "memory", "baseline", "epoch   2", "done in"]
@@ -75,40 +77,43 @@ fn important_information_is_printed_before_and_after() {
     }
     // Without a terminal, there are no progress bars and no colors.
     assert!(!(run.stdout + &run.stderr).contains(['\u{1b}', '\r']));
-    let eval = place.run(&["eval", "model", "reviews.csv"]).ok();
+    let eval = place.run(&["eval", "model", "reviews.csv"]).assert_success();
     assert!(eval.stdout.contains("100 rows") && eval.stdout.contains("transformer alone"), "{eval:#?}");
 }
 
 #[test]
 fn default_names_are_numbered_and_force_replaces() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(80)));
-    let train = |more: &[&str]| place.run(&[&["train", "reviews.csv", "--epochs", "1"], more].concat()).ok();
+    let train =
+        |more: &[&str]| place.run(&[&["train", "reviews.csv", "--epochs", "1"], more].concat()).assert_success();
     let weights = |out: &str| sha256(&place.path(out).join("model.safetensors"));
     train(&[]);
     let run = train(&["--seed", "2"]);
     assert!(run.stderr.contains("the model is in chumoku-model-2"), "{run:#?}");
-    assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
+    assert_eq!(place.file_names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
     let first = weights("chumoku-model");
     assert_ne!(first, weights("chumoku-model-2"));
     // Replaced on request, and nothing else is left.
     train(&["--seed", "2", "--out", "chumoku-model", "--force"]);
     assert_eq!(weights("chumoku-model"), weights("chumoku-model-2"));
-    assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
+    assert_eq!(place.file_names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
     // Resuming a finished run changes nothing.
     train(&["--seed", "2", "--resume"]);
     assert_eq!(weights("chumoku-model-2"), weights("chumoku-model"));
     // Works from any directory.
-    let inside = place.shell("cd chumoku-model-2 && chumoku train ../reviews.csv --epochs 1 --out . --force").ok();
+    let inside = place
+        .run_shell("cd chumoku-model-2 && chumoku train ../reviews.csv --epochs 1 --out . --force")
+        .assert_success();
     assert!(inside.stderr.contains("the model is in ."), "{inside:#?}");
     assert_eq!(weights("chumoku-model-2"), first);
-    assert_eq!(place.names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
+    assert_eq!(place.file_names("."), ["chumoku-model", "chumoku-model-2", "reviews.csv"]);
 }
 
 #[test]
 fn without_data_the_builtin_reviews_are_used() {
-    let place = Place::new();
-    let run = place.run(&["train", "--epochs", "2"]).ok();
+    let place = TestDir::new();
+    let run = place.run(&["train", "--epochs", "2"]).assert_success();
     assert!(
         run.stderr.contains("built-in reviews") && run.stderr.contains("700 to train on, 100 to validate, 200 to test")
     );
@@ -116,9 +121,9 @@ fn without_data_the_builtin_reviews_are_used() {
     for word in ["chumoku train your-file.csv", "chumoku predict chumoku-model", "chumoku explain chumoku-model"] {
         assert!(run.stdout.contains(word), "“{word}” is missing: {run:#?}");
     }
-    let info = place.run(&["info"]).ok();
+    let info = place.run(&["info"]).assert_success();
     assert!(info.stdout.contains("threads") && info.stdout.contains("instructions"), "{info:#?}");
-    let told = place.run(&["info", "--json"]).ok().json();
+    let told = place.run(&["info", "--json"]).assert_success().json();
     assert!(told["isa"]["active"].is_string());
     // The target triple, which begins with the processor.
     let target = told["target"].as_str().expect("a target");
@@ -133,7 +138,7 @@ fn without_data_the_builtin_reviews_are_used() {
 
 #[test]
 fn foreign_names_keep_their_line_and_order() {
-    let place = Place::new();
+    let place = TestDir::new();
     let harmful =
         |c: char| c.is_control() && c != '\n' || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let labels = ["good\u{202e}\u{1b}[31m\n# A heading", "bad ![x](http://x.example/y) <b>"];
@@ -144,9 +149,9 @@ fn foreign_names_keep_their_line_and_order() {
     place.write("rows.jsonl", (0..120).map(row).collect::<String>());
     let folder = "mo\u{202e}del\u{1b} it's";
     for model in [&["--epochs", "1"][..], &["--model", "ngrams"]] {
-        let run = place.run(&[&["train", "rows.jsonl", "--force", "--out", folder], model].concat()).ok();
-        let eval = place.run(&["eval", folder, "rows.jsonl"]).ok();
-        let info = place.run(&["info", folder]).ok();
+        let run = place.run(&[&["train", "rows.jsonl", "--force", "--out", folder], model].concat()).assert_success();
+        let eval = place.run(&["eval", folder, "rows.jsonl"]).assert_success();
+        let info = place.run(&["info", folder]).assert_success();
         let card = place.read(&format!("{folder}/README.md"));
         for shown in [&run.stdout, &run.stderr, &eval.stdout, &eval.stderr, &info.stdout, &info.stderr, &card] {
             assert!(!shown.contains(harmful), "{shown:?}");

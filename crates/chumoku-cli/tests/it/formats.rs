@@ -1,6 +1,6 @@
 //! Every format of labeled texts trains a model, and the command reports the detected format.
 
-use crate::common::{Place, csv, reviews};
+use crate::common::{TestDir, csv, reviews};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -38,10 +38,11 @@ fn excel(behind: bool) -> Vec<u8> {
 
 /// Trains on the file. Checks that the messages contain all of `words` and that the metrics match the rows.
 #[track_caller]
-fn trains(name: &str, bytes: impl AsRef<[u8]>, more: &[&str], words: &[&str]) -> Value {
-    let place = Place::new();
+fn check_trains(name: &str, bytes: impl AsRef<[u8]>, more: &[&str], words: &[&str]) -> Value {
+    let place = TestDir::new();
     place.write(name, bytes);
-    let run = place.run(&[&["train", name, "--out", "model", "--epochs", "1", "--json"], more].concat()).ok();
+    let run =
+        place.run(&[&["train", name, "--out", "model", "--epochs", "1", "--json"], more].concat()).assert_success();
     for word in [words, &["task      classify"]].concat() {
         assert!(run.stderr.contains(word), "“{word}” is missing: {run:#?}");
     }
@@ -50,7 +51,7 @@ fn trains(name: &str, bytes: impl AsRef<[u8]>, more: &[&str], words: &[&str]) ->
     assert_eq!(rows, ROWS as u64, "{run:#?}");
     assert_eq!(metrics["labels"], json!(["negative", "positive"]));
     // Other commands accept the same file.
-    place.run(&[&["eval", "model", name][..], more].concat()).ok();
+    place.run(&[&["eval", "model", name][..], more].concat()).assert_success();
     metrics["data_sha256"].clone()
 }
 
@@ -63,26 +64,31 @@ fn each_format_is_detected_and_gives_the_same_rows() {
     let semicolons =
         "label;text\n".to_owned() + &lines(|text, label| format!("{label};\"{}\"", text.replace('"', "\"\"")));
     let made = [
-        trains("x.csv", &comma, &[], &["x.csv: CSV with a header, 2 columns", "text = column “text”"]),
-        trains("x.csv.gz", gz(&comma), &[], &["CSV with a header", "gzip"]),
-        trains("y.csv", semicolons, &[], &["CSV (; between fields) with a header"]),
-        trains("x.tsv", format!("label\ttext\n{tabs}"), &[], &["TSV with a header", "label = column “label”"]),
-        trains("bare.tsv", &tabs, &[], &["TSV without a header", "text = column 2", "label = column 1"]),
-        trains("bare.tsv.gz", gz(&tabs), &[], &["TSV without a header", "gzip"]),
-        trains("x.jsonl", &objects, &[], &["JSONL, 3 keys", "text = column “text” (its name)"]),
-        trains("x.jsonl.gz", gz(&objects), &[], &["JSONL", "gzip"]),
-        trains(
+        check_trains("x.csv", &comma, &[], &["x.csv: CSV with a header, 2 columns", "text = column “text”"]),
+        check_trains("x.csv.gz", gz(&comma), &[], &["CSV with a header", "gzip"]),
+        check_trains("y.csv", semicolons, &[], &["CSV (; between fields) with a header"]),
+        check_trains("x.tsv", format!("label\ttext\n{tabs}"), &[], &["TSV with a header", "label = column “label”"]),
+        check_trains("bare.tsv", &tabs, &[], &["TSV without a header", "text = column 2", "label = column 1"]),
+        check_trains("bare.tsv.gz", gz(&tabs), &[], &["TSV without a header", "gzip"]),
+        check_trains("x.jsonl", &objects, &[], &["JSONL, 3 keys", "text = column “text” (its name)"]),
+        check_trains("x.jsonl.gz", gz(&objects), &[], &["JSONL", "gzip"]),
+        check_trains(
             "x.json",
             format!("[{}]", objects.trim_end().replace('\n', ", ")),
             &[],
             &["JSON, an array of objects, 3 keys"],
         ),
-        trains("x.txt", &fast, &[], &["fastText", "the label is in front"]),
-        trains("x.ft.gz", gz(&fast), &[], &["fastText", "gzip"]),
-        trains("x.xlsx", excel(false), &[], &["Excel, sheet “Reviews”, with a header, 3 columns", "not used"]),
-        trains("y.xlsx", excel(true), &["--sheet", "Reviews"], &["sheet “Reviews” (one of 2; choose another with"]),
+        check_trains("x.txt", &fast, &[], &["fastText", "the label is in front"]),
+        check_trains("x.ft.gz", gz(&fast), &[], &["fastText", "gzip"]),
+        check_trains("x.xlsx", excel(false), &[], &["Excel, sheet “Reviews”, with a header, 3 columns", "not used"]),
+        check_trains(
+            "y.xlsx",
+            excel(true),
+            &["--sheet", "Reviews"],
+            &["sheet “Reviews” (one of 2; choose another with"],
+        ),
         // The content decides, not the file name.
-        trains(
+        check_trains(
             "data",
             &tabs,
             &[],
@@ -95,21 +101,21 @@ fn each_format_is_detected_and_gives_the_same_rows() {
 
 #[test]
 fn workbook_rows_are_answered_as_csv_and_json_rows_as_jsonl() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("x.csv", csv(&reviews(ROWS)));
-    place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
+    place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).assert_success();
     place.write("new.xlsx", excel(false));
-    let run = place.run(&["predict", "model", "--input", "new.xlsx"]).ok();
+    let run = place.run(&["predict", "model", "--input", "new.xlsx"]).assert_success();
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines.len(), ROWS + 1, "{run:#?}");
     assert_eq!(lines[0], "number,text,label,predicted_label,probability,error");
     assert!(lines[1].starts_with("0,"), "{run:#?}");
     place.write("texts.json", "{\"data\": [\"Good food\", \"\"]}");
-    let run = place.run(&["predict", "model", "--input", "texts.json"]).ok();
+    let run = place.run(&["predict", "model", "--input", "texts.json"]).assert_success();
     let lines: Vec<Value> = run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines[0]["text"] == "Good food" && lines[0]["probability"].is_number(), "{run:#?}");
     assert!(lines[1]["error"].as_str().unwrap().contains("texts.json, row 2: reading the text"), "{run:#?}");
-    place.refuses(&["predict", "model", "--input", "new.xlsx", "--sheet", "Review"], &["new.xlsx", "“Reviews”"]);
+    place.run_rejected(&["predict", "model", "--input", "new.xlsx", "--sheet", "Review"], &["new.xlsx", "“Reviews”"]);
 }
 
 #[test]
@@ -120,22 +126,22 @@ fn columns_are_found_by_name_by_content_and_by_flag() {
     }
     let words = ["4 columns", "text = column “レビュー”", "label = column “評価”"];
     let asked = ["--text", "レビュー", "--label", "評価"];
-    trains("x.csv", &table, &asked, &[&words[..], &["(as requested)"]].concat());
-    trains("x.csv", &table, &["--text", "3", "--label", "2"], &words);
+    check_trains("x.csv", &table, &asked, &[&words[..], &["(as requested)"]].concat());
+    check_trains("x.csv", &table, &["--text", "3", "--label", "2"], &words);
     let unknown = table.replacen("レビュー", "そのほか", 1).replacen("評価", "よしあし", 1);
-    trains("x.csv", unknown, &["--label", "よしあし"], &["text = column “そのほか” (the longest"]);
+    check_trains("x.csv", unknown, &["--label", "よしあし"], &["text = column “そのほか” (the longest"]);
 }
 
 #[test]
 fn validation_and_test_files_are_used_and_leaks_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows = reviews(120);
     place.write("train.csv", csv(&rows[..80]));
     place.write("valid.jsonl", json!({ "text": "A fine day.", "label": "positive" }).to_string() + "\n");
     // Twenty new rows, and two from the training file.
     place.write("test.csv", csv(&[&rows[80..100], &rows[..2]].concat()));
     let args = ["--valid", "valid.jsonl", "--test", "test.csv", "--out", "model", "--epochs", "1", "--json"];
-    let run = place.run(&[&["train", "train.csv"], &args[..]].concat()).ok();
+    let run = place.run(&[&["train", "train.csv"], &args[..]].concat()).assert_success();
     assert_eq!(run.json()["rows"], json!({ "train": 80, "valid": 1, "test": 22 }));
     assert!(
         run.stderr.contains("warning: 2 of 22 test rows have a text that is also in the training file"),
@@ -146,27 +152,28 @@ fn validation_and_test_files_are_used_and_leaks_are_reported() {
 
 #[test]
 fn unbalanced_and_conflicting_labels_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut rows = reviews(60);
     rows.iter_mut().enumerate().for_each(|(i, row)| row.1 = if i % 10 == 0 { "rare" } else { "common" }.into());
     rows.push((rows[0].0.clone(), "common".into()));
     place.write("x.csv", csv(&rows));
-    let run = place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
+    let run = place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).assert_success();
     assert!(run.stderr.contains("classes are unbalanced"), "{run:#?}");
     assert!(run.stderr.contains("1 text (2 rows) with more than one label"), "{run:#?}");
 }
 
 #[test]
 fn long_texts_are_counted_and_read_in_full() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut rows = reviews(40);
     rows[0].0 = reviews(90).iter().map(|(text, _)| text.as_str()).collect::<Vec<_>>().join(" ");
     rows[1].0 = rows[0].0.replace(' ', "\n");
     place.write("x.csv", csv(&rows));
-    let run = place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).ok();
+    let run = place.run(&["train", "x.csv", "--out", "model", "--epochs", "1"]).assert_success();
     assert!(run.stderr.contains("no text is truncated"), "{run:#?}");
     // The end of a long text matters.
-    let whole = place.run(&["predict", "model", "--json", &rows[0].0]).ok().json();
-    let changed = place.run(&["predict", "model", "--json", &format!("{} Awful, awful!", rows[0].0)]).ok().json();
+    let whole = place.run(&["predict", "model", "--json", &rows[0].0]).assert_success().json();
+    let changed =
+        place.run(&["predict", "model", "--json", &format!("{} Awful, awful!", rows[0].0)]).assert_success().json();
     assert_ne!(whole["probability"], changed["probability"]);
 }

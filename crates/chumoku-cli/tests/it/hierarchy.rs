@@ -1,7 +1,7 @@
 //! Single-label trees: detected, trained, scored at each level, answered down to a confident level, and rejected if
 //! invalid.
 
-use crate::common::{Page, Place, sha256};
+use crate::common::{DocPage, TestDir, sha256};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ const CLASSES: [(&str, &[&str]); 7] = [
 /// A text of each class in turn. Every other text mixes words of two classes below the same top class, so only the top
 /// class can be predicted.
 fn rows(n: usize, state: &mut u64) -> String {
-    let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(state) * count as f64) as usize;
     let mut out = String::from("label,text\n");
     for i in 0..n {
         let class = pick(7);
@@ -37,7 +37,7 @@ fn rows(n: usize, state: &mut u64) -> String {
     out
 }
 
-fn written(place: &Place, train: usize, test: usize) {
+fn write_rows(place: &TestDir, train: usize, test: usize) {
     let mut state = 5;
     place.write("train.csv", rows(train, &mut state));
     place.write("test.csv", rows(test, &mut state));
@@ -58,10 +58,10 @@ fn width(line: &str) -> usize {
 
 #[test]
 fn paths_are_predicted_and_scored_at_each_level() {
-    let place = Place::new();
-    written(&place, 600, 150);
+    let place = TestDir::new();
+    write_rows(&place, 600, 150);
     let args = ["train", "train.csv", "--test", "test.csv", "--epochs", "4", "--out", "model"];
-    let run = place.run(&args).ok();
+    let run = place.run(&args).assert_success();
     assert!(
         run.stderr.contains("labels are paths with / between names: 3 levels of 2, 6, 7 classes; --hierarchy none"),
         "{run:#?}"
@@ -107,12 +107,13 @@ fn paths_are_predicted_and_scored_at_each_level() {
     assert!(of(&metrics["parts"]["majority"])[0] < 0.75);
 
     // The same scores for the file, whose paths have spaces around the names.
-    let eval = place.run(&["eval", "model", "test.csv", "--json"]).ok().json();
+    let eval = place.run(&["eval", "model", "test.csv", "--json"]).assert_success().json();
     assert_eq!(eval["scores"], metrics["scores"]);
-    assert!(place.run(&["eval", "model", "test.csv"]).ok().stdout.contains("accuracy by level"));
+    assert!(place.run(&["eval", "model", "test.csv"]).assert_success().stdout.contains("accuracy by level"));
 
     // Predictions are paths, and each of their nodes has its probability.
-    let predicted = place.run(&["predict", "model", "--input", "test.csv", "--json", "--top", "7"]).ok().json_lines();
+    let predicted =
+        place.run(&["predict", "model", "--input", "test.csv", "--json", "--top", "7"]).assert_success().json_lines();
     let (mut right, mut at_top) = (0, 0);
     for row in &predicted {
         let levels = row["levels"].as_array().unwrap();
@@ -129,12 +130,12 @@ fn paths_are_predicted_and_scored_at_each_level() {
     }
     assert_eq!([right as f64 / 150.0, at_top as f64 / 150.0], [whole[2], whole[0]]);
     let text = "the blade and the knife, today";
-    let plain = place.run(&["predict", "model", text]).ok();
+    let plain = place.run(&["predict", "model", text]).assert_success();
     assert!(plain.stdout.starts_with("home/kitchen/knives\t"), "{plain:#?}");
-    let why = place.run(&["explain", "model", "--json", "-", text]).ok().json();
+    let why = place.run(&["explain", "model", "--json", "-", text]).assert_success().json();
     assert_eq!(why["label"], "home/kitchen/knives");
     assert!(is_nested(why["levels"].as_array().unwrap()), "{}", why["levels"]);
-    let why = place.run(&["explain", "model", text]).ok();
+    let why = place.run(&["explain", "model", text]).assert_success();
     assert!(why.stdout.contains("› home/kitchen/knives"), "{why:#?}");
 
     // The tree changes no weights: with plain names, the model is the same.
@@ -142,7 +143,7 @@ fn paths_are_predicted_and_scored_at_each_level() {
     place.write("tidy.csv", place.read("train.csv").replace(" / ", "/"));
     place.write("tidy-test.csv", place.read("test.csv").replace(" / ", "/"));
     let args = ["train", "tidy.csv", "--test", "tidy-test.csv", "--epochs", "4"];
-    let run = place.run(&[&args[..], &none].concat()).ok();
+    let run = place.run(&[&args[..], &none].concat()).assert_success();
     assert!(!run.stdout.contains("level") && !run.stderr.contains("paths"), "{run:#?}");
     assert_eq!(sha256(&place.path("model/model.safetensors")), sha256(&place.path("none/model.safetensors")));
     let plain = place.json("none/config.json");
@@ -153,20 +154,20 @@ fn paths_are_predicted_and_scored_at_each_level() {
     let mut config = config;
     config["hierarchy"]["nodes"][1]["parent"] = 1.into();
     place.write("model/config.json", config.to_string());
-    place.refuses(&["predict", "model", "a text"], &["config.json", "hierarchy", "tree"]);
+    place.run_rejected(&["predict", "model", "a text"], &["config.json", "hierarchy", "tree"]);
 }
 
 /// With --abstain, a prediction goes down as far as the model is confident, and is right there as often as promised.
 #[test]
 fn answers_go_down_as_far_as_the_model_is_confident() {
-    let place = Place::new();
-    written(&place, 4000, 1000);
+    let place = TestDir::new();
+    write_rows(&place, 4000, 1000);
     let args = ["train", "train.csv", "--test", "test.csv", "--model", "ngrams", "--out", "model", "--lang", "ja"];
-    let run = place.run(&args).ok();
+    let run = place.run(&args).assert_success();
     assert!(run.stdout.contains("段ごとの正解率") && run.stdout.contains("階層 F1"), "{run:#?}");
     assert!(run.stdout.lines().all(|line| width(line) <= 80), "{run:#?}");
-    let all = place.run(&["predict", "model", "--input", "test.csv", "--json"]).ok().json_lines();
-    let run = place.run(&["predict", "model", "--input", "test.csv", "--json", "--abstain", "0.95"]).ok();
+    let all = place.run(&["predict", "model", "--input", "test.csv", "--json"]).assert_success().json_lines();
+    let run = place.run(&["predict", "model", "--input", "test.csv", "--json", "--abstain", "0.95"]).assert_success();
     assert!(run.stderr.contains("whole paths from") && run.stderr.contains("down to level 1 from"), "{run:#?}");
     let sure = run.json_lines();
     let mut ends = [0; 4];
@@ -202,13 +203,13 @@ fn answers_go_down_as_far_as_the_model_is_confident() {
     assert!(valid["right"].as_f64().unwrap() > 0.95 && valid["covers"].as_f64().unwrap() > 0.8, "{promise}");
 
     // Columns and lines agree.
-    let columns = place.run(&["predict", "model", "--input", "test.csv", "--abstain", "0.95"]).ok();
+    let columns = place.run(&["predict", "model", "--input", "test.csv", "--abstain", "0.95"]).assert_success();
     let header = columns.stdout.lines().next().unwrap();
     assert!(header.ends_with("predicted_label,probability,abstained,error"), "{header}");
     let tops = columns.stdout.lines().filter(|line| line.contains("\",home,") || line.contains("\",travel,")).count();
     assert!(tops >= ends[1], "{tops} {ends:?}");
     let texts = ["the lid and the blade, today", "the blade and the knife, today", "quux blorf zzgl"];
-    let shown = place.run(&[&["predict", "model", "--abstain", "0.95"][..], &texts].concat()).ok();
+    let shown = place.run(&[&["predict", "model", "--abstain", "0.95"][..], &texts].concat()).assert_success();
     let said: BTreeSet<&str> = shown.stdout.lines().map(|line| line.split('\t').next().unwrap()).collect();
     assert!(said.contains("home/kitchen/knives") && said.contains("(unlike the training texts)"), "{shown:#?}");
     assert!(said.iter().any(|label| *label == "home" || *label == "home/kitchen"), "{shown:#?}");
@@ -216,68 +217,68 @@ fn answers_go_down_as_far_as_the_model_is_confident() {
 
 #[test]
 fn parents_come_from_a_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     let names = ["Sofa", "Chair", "Boots", "Books"];
     let row = |i: usize| format!("{},\"{} number {i} arrived {}\"\n", names[i % 4], names[i % 4].to_lowercase(), i % 9);
     place.write("orders.csv", format!("label,text\n{}", (0..80).map(row).collect::<String>()));
     place.write("parents.csv", "child,parent\nSofa,Seats\nChair,Seats\nSeats,Furniture\nBoots,Shoes\nBooks,\n");
     let args = ["train", "orders.csv", "--model", "ngrams", "--hierarchy", "parents.csv", "--out", "model"];
-    let run = place.run(&args).ok();
+    let run = place.run(&args).assert_success();
     assert!(run.stderr.contains("3 levels of 3, 3, 4 classes"), "{run:#?}");
-    let found = place.run(&["predict", "model", "--json", "sofa number 3 arrived"]).ok().json();
+    let found = place.run(&["predict", "model", "--json", "sofa number 3 arrived"]).assert_success().json();
     let levels: Vec<&str> = found["levels"].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap()).collect();
     assert_eq!(levels, ["Furniture", "Seats", "Sofa"]);
     assert_eq!(found["label"], "Sofa");
 
     let asks = |file: &'static str| ["train", "orders.csv", "--hierarchy", file, "--out", "x"];
     place.write("circle.csv", "child,parent\nSofa,Seats\nSeats,Chair\nChair,Sofa\nBoots,Shoes\nBooks,\n");
-    place.refuses(
+    place.run_rejected(
         &asks("circle.csv"),
         &["circle.csv:2", "circle", "“Chair” is below “Sofa” (line 4)", "remove one of these rows"],
     );
     place.write("two.csv", "Sofa,Seats\nChair,Seats\nSofa,Beds\n");
-    place.refuses(&asks("two.csv"), &["two.csv:3", "“Seats” on line 1", "“Beds” here", "remove one"]);
+    place.run_rejected(&asks("two.csv"), &["two.csv:3", "“Seats” on line 1", "“Beds” here", "remove one"]);
     place.write("few.csv", "child,parent\nSofas,Seats\nChair,Seats\nBoots,Shoes\nBooks,\n");
-    place.refuses(&asks("few.csv"), &["orders.csv:2", "“Sofa”", "few.csv", "did you mean “Sofas”", "add a row"]);
+    place.run_rejected(&asks("few.csv"), &["orders.csv:2", "“Sofa”", "few.csv", "did you mean “Sofas”", "add a row"]);
     place.write("one.csv", "child\nSofa\nChair\nBoots\nBooks\n");
-    place.refuses(&asks("one.csv"), &["one.csv: reading parents", "expected two columns", "write child,parent"]);
-    place.refuses(&asks("nothing.csv"), &["nothing.csv"]);
-    place.refuses(&asks(""), &["hierarchy: expected"]);
-    place.refuses(&asks("/"), &["hierarchy: expected", "“/”", "4 labels"]);
+    place.run_rejected(&asks("one.csv"), &["one.csv: reading parents", "expected two columns", "write child,parent"]);
+    place.run_rejected(&asks("nothing.csv"), &["nothing.csv"]);
+    place.run_rejected(&asks(""), &["hierarchy: expected"]);
+    place.run_rejected(&asks("/"), &["hierarchy: expected", "“/”", "4 labels"]);
     let japanese = place.run(&[&asks("circle.csv")[..], &["--lang", "ja"]].concat());
     assert!(japanese.code == 2 && japanese.stderr.contains("循環"), "{japanese:#?}");
 }
 
 #[test]
 fn errors_are_reported() {
-    let place = Place::new();
-    written(&place, 80, 10);
+    let place = TestDir::new();
+    write_rows(&place, 80, 10);
     place.write("bad.csv", place.read("train.csv").replacen("home/kitchen/pots", "home//pots", 1));
     let line = place.read("bad.csv").lines().position(|line| line.starts_with("home//pots")).unwrap() + 1;
     let words = [&format!("bad.csv:{line}")[..], "“home//pots”", "--hierarchy none"];
-    place.refuses(&["train", "bad.csv", "--out", "x"], &words);
+    place.run_rejected(&["train", "bad.csv", "--out", "x"], &words);
     place.write("bad-test.csv", "label,text\nhome/,fine\nhome,fine\n");
-    place.refuses(&["train", "train.csv", "--test", "bad-test.csv", "--out", "x"], &["bad-test.csv:2", "“home/”"]);
-    place.refuses(
+    place.run_rejected(&["train", "train.csv", "--test", "bad-test.csv", "--out", "x"], &["bad-test.csv:2", "“home/”"]);
+    place.run_rejected(
         &["train", "train.csv", "--task", "score", "--hierarchy", "/", "--out", "x"],
         &["--hierarchy", "--task classify"],
     );
-    place.refuses(&["train", "--hierarchy", "/", "--out", "x"], &["--hierarchy", "built-in"]);
+    place.run_rejected(&["train", "--hierarchy", "/", "--out", "x"], &["--hierarchy", "built-in"]);
     // On request, another separator; names keep their spaces.
     let other = place.read("train.csv").replace(" / ", "/").replace('/', " :: ");
     place.write("other.csv", other);
     let args = ["train", "other.csv", "--model", "ngrams", "--hierarchy", "::", "--out", "model"];
-    assert!(place.run(&args).ok().stderr.contains("with :: between names: 3 levels"));
+    assert!(place.run(&args).assert_success().stderr.contains("with :: between names: 3 levels"));
     assert_eq!(place.json("model/config.json")["labels"][1], "home::garden");
 }
 
 /// Runs the file and the commands of `docs/hierarchies.md` as given.
 #[test]
 fn the_page_is_true() {
-    let place = Place::new();
-    let page = Page::of("hierarchies.md");
-    place.write("orders.csv", page.block("csv"));
-    assert_eq!(page.follow(&place).len(), 4);
+    let place = TestDir::new();
+    let page = DocPage::read("hierarchies.md");
+    place.write("orders.csv", page.code_block("csv"));
+    assert_eq!(page.run_commands(&place).len(), 4);
     let labels = &place.json("orders/config.json")["labels"];
     assert_eq!(labels.as_array().unwrap().len(), 5, "{labels}");
 }
@@ -285,7 +286,7 @@ fn the_page_is_true() {
 /// Multi-label trees: a label always comes with its parents, in training, predictions and scores.
 #[test]
 fn labels_come_with_their_parents() {
-    let place = Place::new();
+    let place = TestDir::new();
     let words = [
         ("home/garden", "roses"),
         ("home/kitchen/pots", "kettle"),
@@ -295,7 +296,7 @@ fn labels_come_with_their_parents() {
     let mut state = 11;
     let mut rows = |count: usize, closed: bool| -> String {
         let row = |_| {
-            let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+            let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
             let (first, second) = (pick(4), pick(4));
             let chosen: BTreeSet<usize> = [first, second].into_iter().take(1 + pick(2)).collect();
             let mut labels: Vec<String> = chosen.iter().map(|&i| words[i].0.to_owned()).collect();
@@ -314,7 +315,7 @@ fn labels_come_with_their_parents() {
     place.write("train.jsonl", rows(400, false));
     place.write("test.jsonl", rows(100, true));
     let args = ["train", "train.jsonl", "--test", "test.jsonl", "--epochs", "3", "--out"];
-    let run = place.run(&[&args[..], &["model"]].concat()).ok();
+    let run = place.run(&[&args[..], &["model"]].concat()).assert_success();
     assert!(run.stderr.contains("3 levels of 2, 2, 2 labels") && run.stderr.contains("the ancestors"), "{run:#?}");
     assert!(run.stdout.contains("micro-F1 by level") && run.stdout.lines().all(|line| width(line) <= 80), "{run:#?}");
     let metrics = place.json("model/metrics.json");
@@ -324,7 +325,7 @@ fn labels_come_with_their_parents() {
     let counts: Vec<_> = levels.iter().map(|level| level["labels"].as_u64().unwrap()).collect();
     assert_eq!(counts, [2, 2, 2]);
     assert!(levels.iter().all(|level| level["micro_f1"].as_f64().unwrap() > 0.9), "{metrics}");
-    let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).ok().json();
+    let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).assert_success().json();
     assert_eq!(eval["scores"], metrics["scores"], "rows with and without what is above");
     assert!(place.read("model/README.md").contains("tree of 3 levels"));
 
@@ -332,7 +333,7 @@ fn labels_come_with_their_parents() {
     let mut seen = 0;
     for threshold in [&[][..], &["--threshold", "home/kitchen/pots=0.01"]] {
         let args = ["predict", "model", "--input", "test.jsonl", "--json"];
-        for row in place.run(&[&args[..], threshold].concat()).ok().json_lines() {
+        for row in place.run(&[&args[..], threshold].concat()).assert_success().json_lines() {
             let found: Vec<(&str, f64)> = row["labels"]
                 .as_array()
                 .unwrap()
@@ -349,7 +350,7 @@ fn labels_come_with_their_parents() {
         }
     }
     assert!(seen > 100, "{seen}");
-    let top = place.run(&["predict", "model", "a kettle", "--top", "6", "--json"]).ok().json();
+    let top = place.run(&["predict", "model", "a kettle", "--top", "6", "--json"]).assert_success().json();
     let p = |label: &str| {
         top["labels"].as_array().unwrap().iter().find(|l| l["label"] == label).unwrap()["probability"].as_f64()
     };
@@ -362,5 +363,5 @@ fn labels_come_with_their_parents() {
     let plain = place.run(&[&args[..], &["plain", "--hierarchy", "none"]].concat());
     assert!(plain.code == 2 && plain.stderr.contains("“home”"), "{plain:#?}");
     place.write("bad.jsonl", "{\"text\": \"a b\", \"labels\": [\"home//x\", \"work\"]}\n".repeat(40));
-    place.refuses(&["train", "bad.jsonl", "--hierarchy", "/"], &["bad.jsonl:1", "“home//x”", "--hierarchy none"]);
+    place.run_rejected(&["train", "bad.jsonl", "--hierarchy", "/"], &["bad.jsonl:1", "“home//x”", "--hierarchy none"]);
 }

@@ -1,6 +1,6 @@
 //! `info MODEL`: the content of a folder, for every task, as text and as JSON.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::{Value, json};
 
 fn width(line: &str) -> usize {
@@ -8,24 +8,24 @@ fn width(line: &str) -> usize {
 }
 
 /// Returns the text and the JSON for a folder. Checks that both languages contain the same values.
-fn told(place: &Place, folder: &str) -> (String, Value) {
-    let text = place.run(&["info", folder]).ok().stdout;
-    for text in [&text, &place.run(&["info", folder, "--lang", "ja"]).ok().stdout] {
+fn text_and_json(place: &TestDir, folder: &str) -> (String, Value) {
+    let text = place.run(&["info", folder]).assert_success().stdout;
+    for text in [&text, &place.run(&["info", folder, "--lang", "ja"]).assert_success().stdout] {
         assert!(text.lines().all(|line| width(line) <= 80), "{text}");
     }
-    (text, place.run(&["info", folder, "--json"]).ok().json())
+    (text, place.run(&["info", folder, "--json"]).assert_success().json())
 }
 
 #[test]
 fn every_task_is_described_with_its_scores() {
-    let place = Place::new();
+    let place = TestDir::new();
     let row =
         |i: usize| format!("{} no {i},{},{}\n", ["soup", "bill", "cook"][i % 3], ["a/x", "a/y", "b"][i % 3], i % 3);
     place.write("rows.csv", format!("text,label,stars\n{}", (0..90).map(row).collect::<String>()));
-    let train = |args: &[&str]| place.run(&[&["train", "rows.csv"][..], args].concat()).ok();
+    let train = |args: &[&str]| place.run(&[&["train", "rows.csv"][..], args].concat()).assert_success();
 
     train(&["--label", "label", "--epochs", "1", "--out", "classes"]);
-    let (text, about) = told(&place, "classes");
+    let (text, about) = text_and_json(&place, "classes");
     for part in [
         "task          one of 3 classes",
         "labels        a/x, a/y, b",
@@ -48,28 +48,28 @@ fn every_task_is_described_with_its_scores() {
     assert_eq!(about["bytes"]["model.safetensors"], bytes);
 
     train(&["--label", "label", "--model", "ngrams", "--columns", "stars", "--hierarchy", "none", "--out", "ngrams"]);
-    let (text, about) = told(&place, "ngrams");
+    let (text, about) = text_and_json(&place, "ngrams");
     assert!(text.contains("n-grams only") && text.contains("columns “stars” number"), "{text}");
     assert_eq!((&about["columns"], &about["network"]), (&json!(["stars"]), &Value::Null));
     assert_eq!(about["features"], place.json("ngrams/metrics.json")["features"]);
 
     train(&["--label", "stars", "--task", "score", "--epochs", "1", "--out", "score"]);
-    let (text, about) = told(&place, "score");
+    let (text, about) = text_and_json(&place, "score");
     assert!(text.contains("a number for each text, from 0 to 2") && text.contains("mean absolute error"), "{text}");
     assert_eq!((&about["task"], &about["range"]), (&json!("score"), &json!([0.0, 2.0])));
 
     let conll: String = (0..60).map(|i| format!("Ms O\nBell{} B-PER\nleft O\n\n", i % 7)).collect();
     place.write("names.conll", conll);
-    place.run(&["train", "names.conll", "--task", "tag", "--out", "names"]).ok();
-    let (text, about) = told(&place, "names");
+    place.run(&["train", "names.conll", "--task", "tag", "--out", "names"]).assert_success();
+    let (text, about) = text_and_json(&place, "names");
     assert!(text.contains("spans of 1 kind in each text"), "{text}");
     assert!(text.contains("conditional random field") && text.contains("span F1"), "{text}");
     assert_eq!(about["task"], "tag");
 
     // Without the metrics file, only the model's own metadata is shown.
     std::fs::remove_file(place.path("classes/metrics.json")).unwrap();
-    let (text, about) = told(&place, "classes");
+    let (text, about) = text_and_json(&place, "classes");
     assert!(!text.contains("accuracy") && about["training"].is_null() && text.contains("one of 3 classes"), "{text}");
-    place.refuses(&["info", "nothing"], &["nothing"]);
-    place.refuses(&["info", "rows.csv"], &["rows.csv"]);
+    place.run_rejected(&["info", "nothing"], &["nothing"]);
+    place.run_rejected(&["info", "rows.csv"], &["rows.csv"]);
 }

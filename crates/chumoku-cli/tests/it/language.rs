@@ -1,11 +1,11 @@
 //! The language of messages.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use unicode_width::UnicodeWidthStr;
 
 #[test]
 fn the_flag_overrides_the_environment_and_english_is_the_default() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = |args: &[&str], language: Option<&str>| {
         let mut command = place.command(args);
         if let Some(language) = language {
@@ -27,8 +27,8 @@ fn the_flag_overrides_the_environment_and_english_is_the_default() {
 }
 
 /// Returns the command's Japanese error message.
-fn refused(place: &Place, args: &[&str]) -> String {
-    let run = crate::common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
+fn error_message(place: &TestDir, args: &[&str]) -> String {
+    let run = crate::common::Run::from_output(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
     assert_eq!(run.code, 2, "{run:#?}");
     assert!(run.stdout.is_empty() && run.stderr.lines().count() == 1, "{run:#?}");
     assert!(run.stderr.starts_with("エラー: "), "{run:#?}");
@@ -37,9 +37,9 @@ fn refused(place: &Place, args: &[&str]) -> String {
 
 #[test]
 fn command_line_errors_are_in_japanese() {
-    let place = Place::new();
+    let place = TestDir::new();
     let says = |args: &[&str], parts: &[&str]| {
-        let said = refused(&place, args);
+        let said = error_message(&place, args);
         for part in parts {
             assert!(said.contains(part), "{args:?}: expected {part:?} in {said}");
         }
@@ -63,27 +63,27 @@ fn command_line_errors_are_in_japanese() {
 
 #[test]
 fn file_errors_are_in_japanese() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("bytes.csv", b"text,label\nabc,\x82\xa0\n");
     place.write("empty.csv", "");
-    assert!(refused(&place, &["train", "missing.csv"]).contains("その名前のファイルがありません"));
-    assert!(refused(&place, &["train", "empty.csv"]).contains("ファイルが空です"));
-    assert!(refused(&place, &["train", "bytes.csv"]).contains("UTF-8 でないバイト"));
+    assert!(error_message(&place, &["train", "missing.csv"]).contains("その名前のファイルがありません"));
+    assert!(error_message(&place, &["train", "empty.csv"]).contains("ファイルが空です"));
+    assert!(error_message(&place, &["train", "bytes.csv"]).contains("UTF-8 でないバイト"));
 }
 
 #[test]
 fn errors_in_worked_examples_are_in_japanese() {
-    let place = Place::new();
+    let place = TestDir::new();
     let says = |example: &str, part: &str| {
         place.write("example.json", example);
-        let said = refused(&place, &["trace", "--input", "example.json"]);
+        let said = error_message(&place, &["trace", "--input", "example.json"]);
         assert!(said.contains(part), "{example}: expected {part:?} in {said}");
         // Only names stay English.
         for word in ["expected", "found", "known", "no claims", "reading", "tracing"] {
             assert!(!said.contains(word), "{example}: {word:?} in {said}");
         }
     };
-    assert!(refused(&place, &["trace", "--example", "bok"]).contains("bok という計算例はありません"));
+    assert!(error_message(&place, &["trace", "--example", "bok"]).contains("bok という計算例はありません"));
     says(r#"{"input": {}}"#, "不明なキー “input” があります");
     says(r#"{"inputs": {"Z": []}}"#, "inputs に不明なキー “Z” があります");
     says(r#"{"inputs": {"Q": [[1]], "Q": [[1]]}}"#, "inputs にキー “Q” が重複しています");
@@ -103,7 +103,7 @@ fn errors_in_worked_examples_are_in_japanese() {
 
 /// Words that a Japanese text may contain unchanged. They are names of programs, formats and units, values of flags and
 /// commands, and the names of the tests' files, folders and columns.
-const NAMES: &str = "chumoku Chumoku CSV TSV JSONL JSON Parquet fastText UTF UTF-8 UTF-16 gzip zip Excel NUL n-gram MiB nat \
+const ALLOWED_NAMES: &str = "chumoku Chumoku CSV TSV JSONL JSON Parquet fastText UTF UTF-8 UTF-16 gzip zip Excel NUL n-gram MiB nat \
     BLEU euc-jp lm classify translate predict bench iconv jq os error subwords characters label probability text nothing missing \
     reviewed ja en model words book pairs amx scalar ROC";
 
@@ -128,13 +128,14 @@ fn prose(line: &str) -> String {
 
 /// Returns the first line of `said` with an English word that is not a name, or with more columns than a terminal.
 /// Command lines are not prose, and an error message may be one line of any length.
-fn fault(said: &str) -> Option<String> {
+fn japanese_fault(said: &str) -> Option<String> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_./\\".contains(c);
     said.lines().filter(|line| !line.trim_start().starts_with("chumoku ")).find_map(|line| {
         let prose = prose(line);
         let mut words = prose.split(|c| !is_part(c)).map(|word| word.trim_end_matches(['.', '/', '-']));
         let is_word = |word: &&str| word.len() > 1 && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
-        let is_english = |word: &&str| is_word(word) && !word.starts_with('-') && !NAMES.split(' ').any(|n| n == *word);
+        let is_english =
+            |word: &&str| is_word(word) && !word.starts_with('-') && !ALLOWED_NAMES.split(' ').any(|n| n == *word);
         if let Some(word) = words.find(is_english) {
             return Some(format!("“{word}” in: {line}"));
         }
@@ -145,27 +146,30 @@ fn fault(said: &str) -> Option<String> {
 
 #[test]
 fn faults_in_japanese_text_are_found() {
-    assert_eq!(fault("行数      学習 80、検証 10、テスト 10\n"), None);
-    assert_eq!(fault("  chumoku predict model \"some text\"\n"), None);
-    assert_eq!(fault("データ    reviews.csv: CSV、見出し行あり（--task で変更できます）\n"), None);
-    assert_eq!(fault("エラー: --model gru: `chumoku train` が必要です（例: chumoku train x.csv --task lm）"), None);
-    assert!(fault("行数      80 to train on\n").unwrap().contains("“to”"));
-    assert!(fault("エラー: x.csv: expected a file\n").unwrap().contains("expected"));
-    assert!(fault("rows      学習 80\n").unwrap().contains("rows"));
-    assert!(fault(&"あ".repeat(41)).unwrap().contains("82 columns"));
-    assert_eq!(fault(&format!("エラー: {}", "あ".repeat(41))), None);
+    assert_eq!(japanese_fault("行数      学習 80、検証 10、テスト 10\n"), None);
+    assert_eq!(japanese_fault("  chumoku predict model \"some text\"\n"), None);
+    assert_eq!(japanese_fault("データ    reviews.csv: CSV、見出し行あり（--task で変更できます）\n"), None);
+    assert_eq!(
+        japanese_fault("エラー: --model gru: `chumoku train` が必要です（例: chumoku train x.csv --task lm）"),
+        None
+    );
+    assert!(japanese_fault("行数      80 to train on\n").unwrap().contains("“to”"));
+    assert!(japanese_fault("エラー: x.csv: expected a file\n").unwrap().contains("expected"));
+    assert!(japanese_fault("rows      学習 80\n").unwrap().contains("rows"));
+    assert!(japanese_fault(&"あ".repeat(41)).unwrap().contains("82 columns"));
+    assert_eq!(japanese_fault(&format!("エラー: {}", "あ".repeat(41))), None);
 }
 
 /// Ways to request Japanese.
-const ASKING: [(&[&str], Option<&str>); 2] = [(&["--lang", "ja"], None), (&[], Some("ja_JP.UTF-8"))];
+const LANGUAGE_REQUESTS: [(&[&str], Option<&str>); 2] = [(&["--lang", "ja"], None), (&[], Some("ja_JP.UTF-8"))];
 
 /// Returns the output of a command on both streams. The command must succeed.
-fn said(place: &Place, args: &[&str], (flags, language): (&[&str], Option<&str>)) -> String {
+fn said(place: &TestDir, args: &[&str], (flags, language): (&[&str], Option<&str>)) -> String {
     let mut command = place.command(&[args, flags].concat());
     if let Some(language) = language {
         command.env("LANG", language);
     }
-    let run = crate::common::Run::of(command.output().unwrap());
+    let run = crate::common::Run::from_output(command.output().unwrap());
     assert_eq!(run.code, 0, "{args:?}: {run:#?}");
     run.stdout + "\n" + &run.stderr
 }
@@ -184,7 +188,7 @@ fn reviewed(rows: usize) -> String {
 
 #[test]
 fn training_scores_and_answers_are_in_japanese() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviewed.csv", reviewed(120));
     place.write("again.csv", reviewed(20));
     place.write("broken.csv", "本文,評価\n部屋は良かったです。,良い\n  ,悪い\n朝食,良い,余分\n\"風呂は\"ひどい,悪い\n");
@@ -192,11 +196,11 @@ fn training_scores_and_answers_are_in_japanese() {
     place.write("book.txt", book);
     let pairs: String = (0..60).map(|i| format!("{i}番目の日\t{i}日\n")).collect();
     place.write("pairs.tsv", format!("ja\ten\n{pairs}"));
-    for (asking, asked) in ASKING.into_iter().enumerate() {
+    for (asking, asked) in LANGUAGE_REQUESTS.into_iter().enumerate() {
         let out = |name: &str| format!("{name}-{asking}");
         let says = |args: &[&str], parts: &[&str]| {
             let said = said(&place, args, asked);
-            if let Some(fault) = fault(&said.replace(&format!("-{asking}"), "")) {
+            if let Some(fault) = japanese_fault(&said.replace(&format!("-{asking}"), "")) {
                 panic!("{args:?}: {fault}\nin\n{said}");
             }
             for part in parts {
@@ -222,7 +226,7 @@ fn training_scores_and_answers_are_in_japanese() {
         let answers = ["predict", &model, "--input", "broken.csv"];
         let told = said(&place, &answers, asked);
         let talk: String = told.lines().filter(|line| !line.contains(',')).map(|line| line.to_owned() + "\n").collect();
-        assert_eq!(fault(&talk), None, "{told}");
+        assert_eq!(japanese_fault(&talk), None, "{told}");
         assert!(told.contains("broken.csv:3: テキストを読めません。文字が必要ですが、空です"), "{told}");
         assert!(told.contains("未回答") && told.contains("最初の理由: broken.csv:3"), "{told}");
         let skipping = [&answers[..], &["--skip-bad-rows"]].concat();
@@ -245,13 +249,13 @@ fn training_scores_and_answers_are_in_japanese() {
                 card.lines().map(|line| line.split('`').step_by(2).collect::<String>() + "\n").collect();
             // Paragraphs of Markdown are lines of any length.
             let prose = prose.replace('。', "。\n").replace('（', "\n（");
-            assert_eq!(fault(&prose).filter(|fault| fault.starts_with('“')), None, "{card}");
+            assert_eq!(japanese_fault(&prose).filter(|fault| fault.starts_with('“')), None, "{card}");
             assert!(card.contains("## 限界"), "{card}");
         }
         // A Japanese model card is recognized, and a user of either language may replace the model.
         let again = ["train", "reviewed.csv", "--model", "ngrams", "--out"];
         for (name, (flags, language)) in
-            [(&model, asked), (&words, ASKING[1 - asking]), (&book, (&["--lang", "en"][..], None))]
+            [(&model, asked), (&words, LANGUAGE_REQUESTS[1 - asking]), (&book, (&["--lang", "en"][..], None))]
         {
             said(&place, &[&again[..], &[name, "--force"]].concat(), (flags, language));
         }
@@ -260,7 +264,7 @@ fn training_scores_and_answers_are_in_japanese() {
 
 #[test]
 fn errors_are_in_japanese() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviewed.csv", reviewed(40));
     said(&place, &["train", "reviewed.csv", "--model", "ngrams", "--out", "model"], (&[], None));
     place.write("ragged.csv", "text,label\n一,良い\n二\n三,悪い\n");
@@ -334,25 +338,25 @@ fn errors_are_in_japanese() {
     ];
     for args in cases {
         // Messages about the input may come first.
-        let run = crate::common::Run::of(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
+        let run = crate::common::Run::from_output(place.command(args).env("LANG", "ja_JP.UTF-8").output().unwrap());
         let last = run.stderr.lines().last().unwrap_or_default();
         assert!(run.code == 2 && run.stdout.is_empty() && last.starts_with("エラー: "), "{args:?}: {run:#?}");
-        assert_eq!(fault(&run.stderr), None, "{args:?}: {run:#?}");
+        assert_eq!(japanese_fault(&run.stderr), None, "{args:?}: {run:#?}");
     }
 }
 
 #[test]
 fn system_errors_are_reported_once() {
-    let place = Place::new();
+    let place = TestDir::new();
     for args in [&["check", "nowhere.json"][..], &["trace", "--input", "nowhere.json"]] {
-        let said = refused(&place, args);
+        let said = error_message(&place, args);
         assert!(said.contains("nowhere.json") && !said.contains("No such file"), "{said}");
     }
 }
 
 #[test]
 fn without_a_request_there_is_no_japanese() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", crate::common::csv(&crate::common::reviews(60)));
     for (out, language) in [("none", None), ("c", Some("C")), ("english", Some("en_US.UTF-8"))] {
         let asked = (&[][..], language);

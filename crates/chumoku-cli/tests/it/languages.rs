@@ -12,14 +12,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Strings that stay English: the reason, the file or folder, and the strings.
-struct English {
-    why: &'static str,
-    place: &'static str,
+struct EnglishText {
+    reason: &'static str,
+    path: &'static str,
     texts: &'static [&'static str],
 }
 
-const fn english(why: &'static str, place: &'static str, texts: &'static [&'static str]) -> English {
-    English { why, place, texts }
+const fn english(why: &'static str, place: &'static str, texts: &'static [&'static str]) -> EnglishText {
+    EnglishText { reason: why, path: place, texts }
 }
 
 const DOING: &str = "said by `lang::doing`, which has the Japanese of all of them";
@@ -33,7 +33,7 @@ const KEY: &str = "a key, or a command with its flag, before what is wrong with 
 const CAUSE: &str = "ends with a library's own words, which are English; the Japanese leaves them out";
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
-const STAYS_ENGLISH: &[English] = &[
+const STAYS_ENGLISH: &[EnglishText] = &[
     english(
         DOING,
         "chumoku-text/src/",
@@ -261,38 +261,38 @@ fn every_message_exists_in_both_languages() {
             continue;
         }
         for found in faults(&source) {
-            let entry = |english: &English| name.starts_with(english.place) && english.texts.contains(&&*found.text);
+            let entry = |english: &EnglishText| name.starts_with(english.path) && english.texts.contains(&&*found.text);
             match STAYS_ENGLISH.iter().position(entry) {
                 Some(entry) => drop(used.insert((entry, found.text))),
-                None => wrong.push(format!("{name}:{}: {}: {:?}", found.line, said(found.fault), found.text)),
+                None => wrong.push(format!("{name}:{}: {}: {:?}", found.line, describe_fault(found.fault), found.text)),
             }
         }
     }
     for (entry, english) in STAYS_ENGLISH.iter().enumerate() {
         for text in english.texts.iter().filter(|text| !used.contains(&(entry, String::from(**text)))) {
-            wrong.push(format!("{}: {text:?} is no longer there; take it out of this test", english.place));
+            wrong.push(format!("{}: {text:?} is no longer there; take it out of this test", english.path));
         }
-        assert!(!english.why.is_empty());
+        assert!(!english.reason.is_empty());
     }
     assert!(wrong.is_empty(), "{} texts are at fault:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-fn said(fault: Fault) -> &'static str {
+fn describe_fault(fault: Fault) -> &'static str {
     match fault {
-        Fault::Alone => "say it in Japanese too, with tr! or pick",
+        Fault::NoJapanese => "say it in Japanese too, with tr! or pick",
         Fault::NotJapanese => "English where the Japanese belongs",
-        Fault::Values => "the Japanese does not name the same values",
+        Fault::ValuesDiffer => "the Japanese does not name the same values",
     }
 }
 
 /// The untranslated strings of a source.
-fn alone(source: &str) -> Vec<String> {
+fn untranslated(source: &str) -> Vec<String> {
     faults(source).into_iter().map(|found| found.text).collect()
 }
 
 #[test]
 fn untranslated_english_is_found() {
-    let found = |source: &str| assert_eq!(alone(source), ["the text is empty"], "{source}");
+    let found = |source: &str| assert_eq!(untranslated(source), ["the text is empty"], "{source}");
     found(r#"fn f() { Err("the text is empty".into()) }"#);
     found(r##"const A: &str = r#"the text is empty"#;"##);
     found("const A: &str = \"the text \\\n    is empty\";");
@@ -303,14 +303,14 @@ fn untranslated_english_is_found() {
     found(r#"fn f() { say("the text is empty", tr!("a", "空")); }"#);
     found(r#"fn f() { tr!("a {}", "日本 {}", format!("the text is empty")) }"#);
     found(r#"fn f() { lang.pick("テキストが空です", "the text is empty") }"#);
-    assert_eq!(alone(r#"fn f() { println!("wrote {}", path); }"#), ["wrote {}"]);
+    assert_eq!(untranslated(r#"fn f() { println!("wrote {}", path); }"#), ["wrote {}"]);
     found(r#"fn f<'a>(c: char) { if c == '"' || c == '\'' { return "the text is empty"; } }"#);
     found(r#"#[cfg(test)] mod tests { const A: &str = "two words"; } const B: &str = "the text is empty";"#);
 }
 
 #[test]
 fn strings_without_need_of_japanese_are_skipped() {
-    let nothing = |source: &str| assert!(alone(source).is_empty(), "{source}: {:?}", alone(source));
+    let nothing = |source: &str| assert!(untranslated(source).is_empty(), "{source}: {:?}", untranslated(source));
     nothing(r#"fn f() { tr!("the text is empty", "テキストが空です") }"#);
     nothing(r#"fn f() { fault(lang().pick("the text is empty", "テキストが空です")) }"#);
     nothing(r#"fn f() { match lang { Lang::En => "the text is empty", Lang::Ja => "空です" } }"#);
@@ -333,13 +333,13 @@ fn strings_without_need_of_japanese_are_skipped() {
 #[test]
 fn both_languages_use_the_same_values() {
     let found = |source: &str| faults(source).into_iter().map(|found| found.fault).collect::<Vec<_>>();
-    assert_eq!(found(r#"fn f() { tr!("{rows} of {}", "{} の {row}", all) }"#), [Fault::Values]);
+    assert_eq!(found(r#"fn f() { tr!("{rows} of {}", "{} の {row}", all) }"#), [Fault::ValuesDiffer]);
     assert_eq!(found(r#"fn f() { tr!("{} of {}", "{1} の {}", all, b) }"#), []);
-    assert_eq!(found(r#"fn f() { tr!("{} of {}", "{} だけ", all, b) }"#), [Fault::Values]);
+    assert_eq!(found(r#"fn f() { tr!("{} of {}", "{} だけ", all, b) }"#), [Fault::ValuesDiffer]);
     assert_eq!(found(r#"fn f() { tr!("a {{list}} of {x:?}", "{x} の {{}}") }"#), []);
     // A number with its noun may be a plain number in Japanese.
     assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全 {n} 行") }"#), []);
     assert_eq!(found(r#"fn f() { let (a, rows) = (n, count(n, "row")); tr!("all {rows}", "全 {a} 行") }"#), []);
-    assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全行") }"#), [Fault::Values]);
+    assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全行") }"#), [Fault::ValuesDiffer]);
     assert_eq!(found(r#"fn f() { tr!("{}", "{1} バイト", count(bytes, "byte"), bytes) }"#), []);
 }

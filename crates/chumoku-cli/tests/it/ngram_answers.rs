@@ -1,7 +1,7 @@
 //! N-gram models for labels and numbers. They match the n-gram member of an ensemble, work like any other model, and
 //! reject invalid requests.
 
-use crate::common::{Place, sha256};
+use crate::common::{TestDir, sha256};
 use chumoku::NgramClassifier;
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ const TOPICS: [(&str, [&str; 3]); 3] = [
 ];
 
 /// Texts about zero, one or two topics. Every sixth has a label that nothing in the text reveals.
-fn labelled(n: usize) -> String {
+fn labeled_rows(n: usize) -> String {
     let mut state = 7;
-    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
     let mut out = String::new();
     for i in 0..n {
         let mut topics: Vec<usize> = (0..pick(3)).map(|_| pick(3)).collect();
@@ -32,9 +32,9 @@ fn labelled(n: usize) -> String {
 }
 
 /// Texts whose number counts their praise, exactly or nearly.
-fn rated(n: usize, is_measure: bool) -> String {
+fn rated_rows(n: usize, is_measure: bool) -> String {
     let mut state = 9;
-    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
     let mut out = "rating,text\n".to_owned();
     for i in 0..n {
         let words: Vec<&str> =
@@ -51,14 +51,14 @@ fn rated(n: usize, is_measure: bool) -> String {
 
 const NGRAMS: [&str; 2] = ["--model", "ngrams"];
 
-fn trained(place: &Place, file: &str, out: &str, more: &[&str]) -> crate::common::Run {
-    place.run(&[&["train", file, "--out", out], more].concat()).ok()
+fn trained(place: &TestDir, file: &str, out: &str, more: &[&str]) -> crate::common::Run {
+    place.run(&[&["train", file, "--out", out], more].concat()).assert_success()
 }
 
 #[test]
 fn labels_match_the_ngram_member_of_an_ensemble() {
-    let place = Place::new();
-    place.write("rows.jsonl", labelled(600));
+    let place = TestDir::new();
+    place.write("rows.jsonl", labeled_rows(600));
     trained(&place, "rows.jsonl", "whole", &["--epochs", "1"]);
     let run = trained(&place, "rows.jsonl", "model", &NGRAMS);
     for part in ["micro-F1", "baseline: commonest label", "threshold", "this model"] {
@@ -78,13 +78,13 @@ fn labels_match_the_ngram_member_of_an_ensemble() {
     let card = place.read("model/README.md");
     assert!(card.contains("3 labels") && card.contains("no network") && card.contains("| food |"), "{card}");
     assert_eq!(
-        place.names("model"),
+        place.file_names("model"),
         ["README.md", "config.json", "metrics.json", "model.safetensors", "trained-on.bin"]
     );
 
     // It works like any other model.
     let text = "Visit 7: a warm day, the soup and the bill.";
-    let found = place.run(&["predict", "model", "--json", text]).ok().json();
+    let found = place.run(&["predict", "model", "--json", text]).assert_success().json();
     let names = |found: &Value| -> Vec<String> {
         let mut names: Vec<String> =
             found["labels"].as_array().unwrap().iter().map(|l| l["label"].as_str().unwrap().to_owned()).collect();
@@ -92,11 +92,14 @@ fn labels_match_the_ngram_member_of_an_ensemble() {
         names
     };
     assert_eq!(names(&found), ["food", "price"], "{found}");
-    assert_eq!(names(&place.run(&["predict", "model", "--json", "--threshold", "0.999", text]).ok().json()).len(), 0);
-    let eval = place.run(&["eval", "model", "rows.jsonl", "--json"]).ok().json();
+    assert_eq!(
+        names(&place.run(&["predict", "model", "--json", "--threshold", "0.999", text]).assert_success().json()).len(),
+        0
+    );
+    let eval = place.run(&["eval", "model", "rows.jsonl", "--json"]).assert_success().json();
     assert_eq!(eval["rows"], 600);
-    assert!(place.run(&["eval", "model", "rows.jsonl"]).ok().stdout.contains("sample-F1"));
-    let why = place.run(&["explain", "model", text, "--json", "-"]).ok().json();
+    assert!(place.run(&["eval", "model", "rows.jsonl"]).assert_success().stdout.contains("sample-F1"));
+    let why = place.run(&["explain", "model", text, "--json", "-"]).assert_success().json();
     let sum: f64 = why["probabilities"].as_array().unwrap().iter().map(|p| p["probability"].as_f64().unwrap()).sum();
     assert!(sum > 1.3 && why["kind"] == "ngrams", "labels do not share a probability: {why}");
     // The effects of n-grams sum to the log-odds minus the label's bias.
@@ -109,7 +112,7 @@ fn labels_match_the_ngram_member_of_an_ensemble() {
     let offset = config["problem"]["offsets"][label].as_f64().unwrap();
     let expected = (p / (1.0 - p)).ln() - offset - config["problem"]["ngrams"].as_f64().unwrap() * bias;
     assert!((effects - expected).abs() < 1e-3, "{effects} {expected}");
-    let info = place.run(&["info", "model"]).ok().stdout;
+    let info = place.run(&["info", "model"]).assert_success().stdout;
     assert!(info.contains("any of 3 labels for each text, by n-grams alone"), "{info}");
 
     // The same bytes for any number of threads, and saving and loading preserve the model.
@@ -126,8 +129,8 @@ fn labels_match_the_ngram_member_of_an_ensemble() {
 
 #[test]
 fn numbers_match_the_ngram_member_of_an_ensemble() {
-    let place = Place::new();
-    place.write("rows.csv", rated(600, false));
+    let place = TestDir::new();
+    place.write("rows.csv", rated_rows(600, false));
     trained(&place, "rows.csv", "whole", &["--epochs", "1"]);
     let run = trained(&place, "rows.csv", "model", &NGRAMS);
     assert!(run.stdout.contains("always the median") && !run.stdout.contains("transformer"), "{run:#?}");
@@ -142,38 +145,38 @@ fn numbers_match_the_ngram_member_of_an_ensemble() {
     let coverage = own["coverage"].as_f64().unwrap();
     assert!((0.7..=1.0).contains(&coverage), "{own}");
     let [all, none] = ["Room 1: good, kind, clean, quiet.", "Room 1: plain, plain, plain, plain."];
-    let found = place.run(&["predict", "model", "--json", all, none]).ok().json_lines();
+    let found = place.run(&["predict", "model", "--json", all, none]).assert_success().json_lines();
     assert!(found[0]["score"].as_f64().unwrap() > 3.0 && found[1]["score"].as_f64().unwrap() < 1.0, "{found:?}");
     assert!(found[0]["low"].as_f64().unwrap() <= found[0]["score"].as_f64().unwrap());
-    let eval = place.run(&["eval", "model", "rows.csv", "--json", "--svg", "points.svg"]).ok().json();
+    let eval = place.run(&["eval", "model", "rows.csv", "--json", "--svg", "points.svg"]).assert_success().json();
     assert!(eval["mean_absolute_error"].is_number() && place.read("points.svg").contains("<path"));
-    let why = place.run(&["explain", "model", all, "--json", "-"]).ok().json();
+    let why = place.run(&["explain", "model", all, "--json", "-"]).assert_success().json();
     assert!(
         why["number"]["score"].as_f64().unwrap() > 3.0 && why["label"].as_str().unwrap().starts_with("> "),
         "{why}"
     );
-    let rows = place.run(&["explain", "model", "--input", "rows.csv", "--json", "-"]).ok().json_lines();
+    let rows = place.run(&["explain", "model", "--input", "rows.csv", "--json", "-"]).assert_success().json_lines();
     assert!(rows.len() == 600 && rows[0]["number"]["high"].is_number(), "{}", rows[0]);
-    let info = place.run(&["info", "model", "--json"]).ok().json();
+    let info = place.run(&["info", "model", "--json"]).assert_success().json();
     assert_eq!((&info["task"], &info["range"]), (&json!("score"), &json!([0.0, 4.0])));
-    place.refuses(&["predict", "model", "--top", "2", all], &["--top", "a number"]);
-    place.refuses(&["predict", "model", "--threshold", "0.5", all], &["--threshold", "a number"]);
+    place.run_rejected(&["predict", "model", "--top", "2", all], &["--top", "a number"]);
+    place.run_rejected(&["predict", "model", "--threshold", "0.5", all], &["--threshold", "a number"]);
 }
 
 /// With feature columns, pairs, folds and a label tree.
 #[test]
 fn labels_and_numbers_support_all_inputs_of_ngrams() {
-    let place = Place::new();
-    place.write("rows.jsonl", labelled(400));
+    let place = TestDir::new();
+    place.write("rows.jsonl", labeled_rows(400));
     let run = trained(&place, "rows.jsonl", "columns", &["--model", "ngrams", "--columns", "cost", "--folds", "2"]);
     assert!(run.stderr.contains("micro-F1"), "{run:#?}");
     let metrics = place.json("columns/metrics.json");
     assert_eq!((&metrics["folds"]["folds"], &metrics["columns"]["figure"]), (&json!(2), &json!("micro_f1")));
     let text = "Visit 7: a warm day, the soup.";
-    let why = place.run(&["explain", "columns", text, "--set", "cost=12", "--json", "-"]).ok().json();
+    let why = place.run(&["explain", "columns", text, "--set", "cost=12", "--json", "-"]).assert_success().json();
     assert_eq!((&why["columns"][0]["name"], &why["columns"][0]["value"]), (&json!("cost"), &json!("12")));
 
-    let pairs: String = rated(300, false)
+    let pairs: String = rated_rows(300, false)
         .lines()
         .map(|line| {
             line.replace("rating,text", "rating,first,second")
@@ -185,18 +188,19 @@ fn labels_and_numbers_support_all_inputs_of_ngrams() {
         .collect();
     place.write("pairs.csv", &pairs);
     trained(&place, "pairs.csv", "pairs", &["--model", "ngrams", "--text", "first,second", "--task", "score"]);
-    let found = place.run(&["predict", "pairs", "--json", "Room 1: good, kind", "clean, quiet."]).ok().json();
+    let found =
+        place.run(&["predict", "pairs", "--json", "Room 1: good, kind", "clean, quiet."]).assert_success().json();
     assert!(found["score"].is_number() && found["texts"].is_array(), "{found}");
-    place.refuses(&["predict", "pairs", "one text"], &["two"]);
+    place.run_rejected(&["predict", "pairs", "one text"], &["two"]);
 
-    let tree = labelled(400).replace("\"food\"", "\"visit/food\"").replace("\"price\"", "\"visit/price\"");
+    let tree = labeled_rows(400).replace("\"food\"", "\"visit/food\"").replace("\"price\"", "\"visit/price\"");
     place.write("tree.jsonl", tree);
     trained(&place, "tree.jsonl", "tree", &NGRAMS);
     let metrics = place.json("tree/metrics.json");
     assert_eq!(metrics["labels"], json!(["staff", "visit", "visit/food", "visit/price"]));
     assert_eq!(metrics["scores"]["levels"].as_array().unwrap().len(), 2);
     for least in ["0.01", "0.5", "0.9"] {
-        let found = place.run(&["predict", "tree", "--json", "--threshold", least, text]).ok().json();
+        let found = place.run(&["predict", "tree", "--json", "--threshold", least, text]).assert_success().json();
         let labels: Vec<(&str, f64)> = found["labels"]
             .as_array()
             .unwrap()
@@ -208,32 +212,32 @@ fn labels_and_numbers_support_all_inputs_of_ngrams() {
             assert!(above.is_some_and(|above| above.1 >= *p), "{label} {p}: {found}");
         }
     }
-    assert_eq!(place.run(&["eval", "tree", "tree.jsonl", "--json"]).ok().json()["rows"], 400);
+    assert_eq!(place.run(&["eval", "tree", "tree.jsonl", "--json"]).assert_success().json()["rows"], 400);
 }
 
 #[test]
 fn errors_are_reported() {
-    let place = Place::new();
-    place.write("rows.jsonl", labelled(200));
-    place.write("rows.csv", rated(200, false));
+    let place = TestDir::new();
+    place.write("rows.jsonl", labeled_rows(200));
+    place.write("rows.csv", rated_rows(200, false));
     trained(&place, "rows.jsonl", "labels", &NGRAMS);
     trained(&place, "rows.csv", "numbers", &NGRAMS);
     for (file, flags) in
         [("rows.jsonl", ["--epochs", "2"]), ("rows.csv", ["--parts", "2"]), ("rows.csv", ["--tune", "3"])]
     {
-        place.refuses(&[&["train", file, "--out", "x"], &NGRAMS[..], &flags].concat(), &[flags[0]]);
+        place.run_rejected(&[&["train", file, "--out", "x"], &NGRAMS[..], &flags].concat(), &[flags[0]]);
     }
     let lm = ["train", "rows.jsonl", "--task", "lm", "--model", "ngrams", "--out", "x"];
-    place.refuses(&lm, &["--model ngrams", "--task labels"]);
+    place.run_rejected(&lm, &["--model ngrams", "--task labels"]);
     for model in ["labels", "numbers"] {
-        place.refuses(&["export", model, "--out", "x.onnx"], &["n-grams alone", "ONNX"]);
-        place.refuses(
+        place.run_rejected(&["export", model, "--out", "x.onnx"], &["n-grams alone", "ONNX"]);
+        place.run_rejected(
             &["train", "rows.csv", "--task", "classify", "--from", model, "--out", "x"],
             &["--task", "keeps its task"],
         );
-        place.refuses(&["explain", model, "a text", "--without", "1.1"], &["--without", "no attention"]);
+        place.run_rejected(&["explain", model, "a text", "--without", "1.1"], &["--without", "no attention"]);
     }
-    place.refuses(&["eval", "labels", "rows.csv"], &["rows.csv"]);
+    place.run_rejected(&["eval", "labels", "rows.csv"], &["rows.csv"]);
     let sound = place.read("labels/config.json");
     for (pointer, value, part) in [
         ("/problem/attention", json!(0.5), "a network weight of 0"),
@@ -244,6 +248,6 @@ fn errors_are_reported() {
         let mut config: Value = serde_json::from_str(&sound).unwrap();
         *config.pointer_mut(pointer).unwrap() = value;
         place.write("labels/config.json", config.to_string());
-        place.refuses(&["predict", "labels", "a text"], &["config.json", part]);
+        place.run_rejected(&["predict", "labels", "a text"], &["config.json", part]);
     }
 }

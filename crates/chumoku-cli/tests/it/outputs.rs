@@ -1,13 +1,13 @@
 //! Outputs are checked before any work and never replace inputs. A run leaves nothing in other places.
 
-use crate::common::{Hold, Place, Run, csv, reviews};
+use crate::common::{HoldPoint, Run, TestDir, csv, reviews};
 use chumoku::failpoint::VARIABLE;
 use std::fs;
 use std::process::{Command, Stdio};
 
 /// A model with a film, an encoder, tensors, a table, a worked example and a shard: everything that commands read.
-fn place() -> Place {
-    let place = Place::with_bert();
+fn place() -> TestDir {
+    let place = TestDir::with_bert();
     place.train_small("model", &["--epochs", "1", "--watch", "a fine day"]);
     let tensor = || {
         let bytes = [1f32, 0.0, 0.0, 1.0].map(f32::to_le_bytes).concat();
@@ -20,7 +20,7 @@ fn place() -> Place {
     place.write("texts.txt", "a fine day\n");
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked/school.json");
     fs::copy(example, place.path("example.json")).unwrap();
-    let shard = place.run(&["predict", "model", "--input", "table.csv", "--shard", "1/1"]).ok();
+    let shard = place.run(&["predict", "model", "--input", "table.csv", "--shard", "1/1"]).assert_success();
     place.write("shard", shard.stdout);
     place
 }
@@ -70,26 +70,26 @@ fn no_command_overwrites_its_inputs() {
     #[cfg(unix)]
     commands.push(vec!["film", "model", "--svg", "soft.json"]);
     for command in commands {
-        place.refuses(&command, &said);
+        place.run_rejected(&command, &said);
     }
     // A table in the folder of the findings, and one that the shell opens.
     fs::create_dir(place.path("findings")).unwrap();
-    place.copy(&place.path("model"), "other");
+    place.copy_folder(&place.path("model"), "other");
     fs::copy(place.path("table.csv"), place.path("findings/doctor.csv")).unwrap();
-    place.refuses(&["doctor", "findings/doctor.csv", "--out", "findings", "--force"], &said);
+    place.run_rejected(&["doctor", "findings/doctor.csv", "--out", "findings", "--force"], &said);
     #[cfg(target_os = "linux")]
     {
         let before = place.read("table.csv");
-        let run = place.shell("chumoku embed bert --out table.csv < table.csv");
+        let run = place.run_shell("chumoku embed bert --out table.csv < table.csv");
         assert_eq!((run.code, place.read("table.csv")), (2, before));
-        run.has_one_error(&said);
+        run.assert_one_error(&said);
     }
     // Other files may be replaced.
-    place.run(&["position", "--model", "model", "--json", "other/metrics.json"]).ok();
+    place.run(&["position", "--model", "model", "--json", "other/metrics.json"]).assert_success();
     // Two outputs with the same path would overwrite each other.
-    place.refuses(&explain(&["--html", "page", "--json", "./page"]), &["page", "the name of two output files"]);
+    place.run_rejected(&explain(&["--html", "page", "--json", "./page"]), &["page", "the name of two output files"]);
     if cfg!(any(windows, target_os = "macos")) {
-        place.refuses(&explain(&["--html", "page", "--json", "PAGE"]), &["PAGE", "the name of two output files"]);
+        place.run_rejected(&explain(&["--html", "page", "--json", "PAGE"]), &["PAGE", "the name of two output files"]);
     }
 }
 
@@ -98,7 +98,7 @@ fn no_command_overwrites_its_inputs() {
 fn standard_output_must_not_be_an_input() {
     let place = place();
     fs::hard_link(place.path("table.csv"), place.path("hard.csv")).unwrap();
-    let before = place.contents();
+    let before = place.file_hashes();
     for command in [
         "predict model --input table.csv >> table.csv",
         "predict model --input table.csv --json >> hard.csv",
@@ -118,29 +118,29 @@ fn standard_output_must_not_be_an_input() {
         #[cfg(target_os = "linux")]
         "predict model < table.csv >> table.csv",
     ] {
-        let run = place.shell(&format!("chumoku {command}"));
+        let run = place.run_shell(&format!("chumoku {command}"));
         assert_eq!(run.code, 2, "{command}: {run:#?}");
-        run.has_one_error(&["the input file is also the output file"]);
-        assert_eq!(place.contents(), before, "{command}");
+        run.assert_one_error(&["the input file is also the output file"]);
+        assert_eq!(place.file_hashes(), before, "{command}");
     }
     // The shell empties the file before the command starts; the message explains that the input is empty for this
     // reason.
     fs::copy(place.path("table.csv"), place.path("emptied.csv")).unwrap();
-    let run = place.shell("chumoku predict model --input emptied.csv --lang ja > emptied.csv");
-    run.has_one_error(&["emptied.csv", "標準出力"]);
+    let run = place.run_shell("chumoku predict model --input emptied.csv --lang ja > emptied.csv");
+    run.assert_one_error(&["emptied.csv", "標準出力"]);
     // If a command does not read standard input, it may be any file, such as the log that it writes to.
     fs::write(place.path("log.txt"), "started\n").unwrap();
-    place.shell("chumoku info < log.txt >> log.txt").ok();
+    place.run_shell("chumoku info < log.txt >> log.txt").assert_success();
     // Other files may receive the output, also in the model's folder.
     for _ in 0..2 {
-        place.shell("chumoku predict model --input table.csv >> model/answers.csv").ok();
-        place.shell("chumoku eval model table.csv >> scores.txt").ok();
+        place.run_shell("chumoku predict model --input table.csv >> model/answers.csv").assert_success();
+        place.run_shell("chumoku eval model table.csv >> scores.txt").assert_success();
     }
 }
 
 #[test]
 fn outputs_are_checked_before_inputs_are_read() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("file", "mine");
     let commands = [
         "embed none x --out missing/x",
@@ -164,11 +164,11 @@ fn outputs_are_checked_before_inputs_are_read() {
         let args: Vec<&str> = command.split(' ').collect();
         let path = *args.last().unwrap();
         let reason = if path.starts_with("file") { "Not a directory" } else { "No such file or directory" };
-        place.refuses(&args, &[path, reason]);
+        place.run_rejected(&args, &[path, reason]);
     }
     // The same for a run that would be lost.
     place.train_small("model", &[]);
-    place.refuses(&["train", "none.csv", "--out", "model"], &["model", "finished model"]);
+    place.run_rejected(&["train", "none.csv", "--out", "model"], &["model", "finished model"]);
 }
 
 #[test]
@@ -180,12 +180,12 @@ fn a_dash_is_standard_output_or_rejected() {
         (vec!["join", "shard"], "--out"),
     ];
     for (args, flag) in same {
-        let plain = place.run(&args).ok();
-        let dashed = place.run(&[&args[..], &[flag, "-"]].concat()).ok();
+        let plain = place.run(&args).assert_success();
+        let dashed = place.run(&[&args[..], &[flag, "-"]].concat()).assert_success();
         assert_eq!(dashed.stdout, plain.stdout, "{args:?}");
     }
     for args in [&["explain", "model", "fine"][..], &["position"], &["film", "model"]] {
-        place.run(&[args, &["--json", "-"]].concat()).ok().json();
+        place.run(&[args, &["--json", "-"]].concat()).assert_success().json();
     }
     let refused = [
         "explain model fine --html -",
@@ -205,10 +205,10 @@ fn a_dash_is_standard_output_or_rejected() {
         let args: Vec<&str> = command.split(' ').collect();
         let run = place.run(&args);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command}: {run:#?}");
-        run.has_one_error(&["expected the name of a file", "./-"]);
+        run.assert_one_error(&["expected the name of a file", "./-"]);
     }
     assert!(!place.path("-").exists());
-    place.run(&["position", "--json", "./-"]).ok();
+    place.run(&["position", "--json", "./-"]).assert_success();
     assert!(place.path("-").exists());
 }
 
@@ -216,18 +216,18 @@ fn a_dash_is_standard_output_or_rejected() {
 const TEMPORARY: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
 
 /// Runs a command without a usable temporary folder.
-fn without_temporary_folder(place: &Place, args: &[&str]) -> Run {
-    Run::of(place.command(args).envs(TEMPORARY.map(|name| (name, place.path("nowhere")))).output().unwrap())
+fn without_temporary_folder(place: &TestDir, args: &[&str]) -> Run {
+    Run::from_output(place.command(args).envs(TEMPORARY.map(|name| (name, place.path("nowhere")))).output().unwrap())
 }
 
 /// The work folders in a folder.
-fn work_folders(place: &Place, folder: &str) -> Vec<String> {
-    place.names(folder).into_iter().filter(|name| name.starts_with(".chumoku-work-")).collect()
+fn work_folders(place: &TestDir, folder: &str) -> Vec<String> {
+    place.file_names(folder).into_iter().filter(|name| name.starts_with(".chumoku-work-")).collect()
 }
 
 #[test]
 fn temporary_files_of_training_are_beside_the_model() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     place.write("reviews.csv", csv(&reviews(60)));
     let train = ["train", "reviews.csv", "--out"];
     let ways: [(&str, &[&str]); 4] = [
@@ -237,7 +237,7 @@ fn temporary_files_of_training_are_beside_the_model() {
         ("tune", &["--tune", "3", "--model", "ngrams"]),
     ];
     for (out, more) in ways {
-        let run = without_temporary_folder(&place, &[&train[..], &[out], more].concat()).ok();
+        let run = without_temporary_folder(&place, &[&train[..], &[out], more].concat()).assert_success();
         assert!(place.path(out).join("config.json").exists(), "{run:#?}");
         assert_eq!(work_folders(&place, out), [""; 0], "{out}");
     }
@@ -245,22 +245,22 @@ fn temporary_files_of_training_are_beside_the_model() {
 
 #[test]
 fn leftovers_of_a_killed_run_are_removed_by_the_next() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(60)));
     let args = ["train", "reviews.csv", "--epochs", "2", "--folds", "2", "--out"];
-    place.run(&[&args[..], &["whole"]].concat()).ok();
+    place.run(&[&args[..], &["whole"]].concat()).assert_success();
     for again in ["--resume", "--force"] {
         let args = [&args[..], &["killed"]].concat();
         let _ = fs::remove_dir_all(place.path("killed"));
-        assert!(place.is_killed_at("step:2", &args));
+        assert!(place.run_killed_at("step:2", &args));
         assert_eq!(work_folders(&place, "killed").len(), 1);
-        place.run_anew(&[&args[..], &[again]].concat()).ok();
-        assert_eq!(place.names("killed"), place.names("whole"), "{again}");
+        place.run_uncached(&[&args[..], &[again]].concat()).assert_success();
+        assert_eq!(place.file_names("killed"), place.file_names("whole"), "{again}");
         // The same for a run that replaces a model.
-        assert!(place.is_killed_at("step:2", &[&args[..], &["--force"]].concat()));
+        assert!(place.run_killed_at("step:2", &[&args[..], &["--force"]].concat()));
         assert_eq!(work_folders(&place, "killed/.chumoku-next").len(), 1);
-        place.run_anew(&[&args[..], &["--force"]].concat()).ok();
-        assert_eq!(place.names("killed"), place.names("whole"), "{again}");
+        place.run_uncached(&[&args[..], &["--force"]].concat()).assert_success();
+        assert_eq!(place.file_names("killed"), place.file_names("whole"), "{again}");
     }
     // A comparison has a picture but no model.
     fs::create_dir(place.path("pictures")).unwrap();
@@ -268,7 +268,7 @@ fn leftovers_of_a_killed_run_are_removed_by_the_next() {
     for _ in 0..2 {
         let mut command = place.command(&["compare", "reviews.csv", "--svg", "pictures/x.svg", "--epochs", "1"]);
         command.envs(TEMPORARY.map(|name| (name, place.path("nowhere")))).env(VARIABLE, "step:1=abort");
-        assert_eq!(Run::of(command.output().unwrap()).code, -1);
+        assert_eq!(Run::from_output(command.output().unwrap()).code, -1);
         left.extend(work_folders(&place, "pictures"));
     }
     assert_eq!(work_folders(&place, "pictures"), left[1..], "{left:?}");
@@ -277,14 +277,14 @@ fn leftovers_of_a_killed_run_are_removed_by_the_next() {
 #[test]
 #[cfg(unix)]
 fn two_signals_at_once_count_as_one() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "3"];
-    let hold = Hold::at("step:2");
+    let hold = HoldPoint::at("step:2");
     let mut command = place.command(&args);
-    command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.envs([hold.environment()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    assert!(hold.is_reached_by(&mut child));
+    assert!(hold.wait_until_reached_by(&mut child));
     let kill = |name: &str| {
         let id = child.id().to_string();
         assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
@@ -299,48 +299,48 @@ fn two_signals_at_once_count_as_one() {
         }
         hold.release();
         std::io::Read::read_to_string(&mut errors, &mut said).unwrap();
-        Run { stderr: said, ..Run::of(child.wait_with_output().unwrap()) }
+        Run { stderr: said, ..Run::from_output(child.wait_with_output().unwrap()) }
     };
     assert_eq!(run.code, 130, "{run:#?}");
     assert!(run.stderr.contains("continue with") && place.path("model/model.safetensors").exists(), "{run:#?}");
     // The next run names the flag that resumes it.
     let words = ["model", "interrupted", "--resume", "--force"];
-    place.refuses(&args, &words);
-    place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
-    place.refuses(&args, &["holds a finished model"]);
-    assert!(place.is_killed_at("evaluated:2", &[&args[..], &["--force"]].concat()));
-    place.refuses(&args, &["finished model", "unfinished run", "--resume"]);
+    place.run_rejected(&args, &words);
+    place.run_uncached(&[&args[..], &["--resume"]].concat()).assert_success();
+    place.run_rejected(&args, &["holds a finished model"]);
+    assert!(place.run_killed_at("evaluated:2", &[&args[..], &["--force"]].concat()));
+    place.run_rejected(&args, &["finished model", "unfinished run", "--resume"]);
 }
 
 #[test]
 fn a_run_that_cannot_write_its_model_names_the_resume_command() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(60)));
     let args = ["train", "reviews.csv", "--out", "model", "--epochs", "1"];
-    let hold = Hold::at("evaluated:1");
+    let hold = HoldPoint::at("evaluated:1");
     let mut command = place.command(&args);
-    command.envs([hold.variable()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.envs([hold.environment()]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    assert!(hold.is_reached_by(&mut child));
+    assert!(hold.wait_until_reached_by(&mut child));
     // A file occupies the name of the folder that the model is written to.
     place.write("model/.chumoku-staged", "mine");
     hold.release();
-    let run = Run::of(child.wait_with_output().unwrap());
+    let run = Run::from_output(child.wait_with_output().unwrap());
     assert_ne!(run.code, 0);
-    run.has_one_error(&["the training so far is saved", "--resume", ".chumoku-staged"]);
+    run.assert_one_error(&["the training so far is saved", "--resume", ".chumoku-staged"]);
     fs::remove_file(place.path("model/.chumoku-staged")).unwrap();
-    place.run_anew(&[&args[..], &["--resume"]].concat()).ok();
+    place.run_uncached(&[&args[..], &["--resume"]].concat()).assert_success();
 }
 
 #[test]
 fn a_different_run_reports_what_differs() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &["--epochs", "2", "--seed", "5"]);
     place.write("other.csv", csv(&reviews(101)));
     fs::remove_file(place.path("model/model.safetensors")).unwrap();
     let resume = |data: &str, epochs: &str, seed: &str, words: &[&str]| {
         let args = ["train", data, "--out", "model", "--epochs", epochs, "--seed", seed, "--resume"];
-        place.refuses(&args, words);
+        place.run_rejected(&args, words);
     };
     resume("reviews.csv", "3", "5", &["epochs: 2 then, 3 now", "--force"]);
     resume("reviews.csv", "2", "6", &["(seed: 5 then, 6 now)"]);

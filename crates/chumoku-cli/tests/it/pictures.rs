@@ -1,6 +1,6 @@
 //! Pictures: attention views, differences, disabled heads, positions, and films of training.
 
-use crate::common::{Place, has_fonts};
+use crate::common::{TestDir, has_fonts};
 use std::sync::OnceLock;
 
 const TEXT: &str = "The room was not clean at all.";
@@ -8,7 +8,7 @@ const TEXT: &str = "The room was not clean at all.";
 fn model() -> &'static str {
     static MODEL: OnceLock<String> = OnceLock::new();
     MODEL.get_or_init(|| {
-        let place = Place::shared("pictures");
+        let place = TestDir::shared_by_file("pictures");
         place.train_small("model", &["--epochs", "3", "--watch", TEXT]);
         place.path("model").display().to_string()
     })
@@ -16,12 +16,12 @@ fn model() -> &'static str {
 
 #[test]
 fn every_view_shows_the_numbers_of_the_explanation() {
-    let place = Place::new();
-    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let place = TestDir::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).assert_success().json();
     let weight = |layer: usize, head: usize, i: usize, j: usize| {
         value["attention"][layer][head][i][j].as_f64().expect("a weight")
     };
-    let view = |args: &[&str]| place.run(&[&["explain", model(), TEXT][..], args].concat()).ok().stdout;
+    let view = |args: &[&str]| place.run(&[&["explain", model(), TEXT][..], args].concat()).assert_success().stdout;
     // The strongest line has the largest weight of the head.
     let lines = view(&["--view", "lines", "--layer", "1", "--head", "2", "--threshold", "0.05"]);
     let words = value["words"].as_array().unwrap().len();
@@ -50,13 +50,13 @@ fn every_view_shows_the_numbers_of_the_explanation() {
 
 #[test]
 fn disabled_heads_change_the_prediction_as_on_the_page() {
-    let place = Place::new();
-    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let place = TestDir::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).assert_success().json();
     let without = value["without"].as_array().unwrap();
     assert_eq!(without.len(), 8);
     let label = value["label"].as_str().unwrap();
     let percent = |x: &serde_json::Value| format!("{:.1} %", 100.0 * x.as_f64().unwrap());
-    let said = place.run(&["explain", model(), TEXT, "--without", "2.3"]).ok().stdout;
+    let said = place.run(&["explain", model(), TEXT, "--without", "2.3"]).assert_success().stdout;
     // First the transformer alone, which has the heads, then the ensemble.
     let of = |list: &serde_json::Value, label: &str| {
         list.as_array().unwrap().iter().position(|class| class["label"] == label).unwrap()
@@ -74,34 +74,36 @@ fn disabled_heads_change_the_prediction_as_on_the_page() {
     );
     assert!(said.contains(&alone) && said.contains(&whole), "{alone}{whole}: {said}");
     let all = "1.1,1.2,1.3,1.4,2.1,2.2,2.3,2.4";
-    let said = place.run(&["explain", model(), TEXT, "--without", all, "--lang", "ja"]).ok().stdout;
+    let said = place.run(&["explain", model(), TEXT, "--without", all, "--lang", "ja"]).assert_success().stdout;
     assert!(said.contains("1.1、1.2") && said.contains("無効にすると"), "{said}");
-    place.refuses(&["explain", model(), TEXT, "--without", "3.1"], &["layer 3, head 1", "layers 1 to 2"]);
-    place.refuses(&["explain", model(), TEXT, "--without", "3"], &["--without", "2.1"]);
+    place.run_rejected(&["explain", model(), TEXT, "--without", "3.1"], &["layer 3, head 1", "layers 1 to 2"]);
+    place.run_rejected(&["explain", model(), TEXT, "--without", "3"], &["--without", "2.1"]);
 }
 
 #[test]
 fn texts_heads_and_models_are_compared() {
-    let place = Place::new();
-    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let place = TestDir::new();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).assert_success().json();
     let weight = |head: usize, i: usize, j: usize| value["attention"][0][head][i][j].as_f64().unwrap();
     let args = ["explain", model(), TEXT, "--layer", "1", "--head", "1", "--compare-head", "1.4", "--json", "-"];
-    let difference = place.run(&args).ok().json();
+    let difference = place.run(&args).assert_success().json();
     for (i, j) in [(0, 0), (2, 5), (7, 1)] {
         let shown = difference["map"]["values"][i][j].as_f64().unwrap();
         assert!((shown - (weight(3, i, j) - weight(0, i, j))).abs() < 1e-6);
     }
     let other = "The room was clean at all.";
-    let run = place.run(&["explain", model(), TEXT, "--compare-text", other, "--html", "difference.html"]).ok();
+    let run =
+        place.run(&["explain", model(), TEXT, "--compare-text", other, "--html", "difference.html"]).assert_success();
     assert!(run.stdout.contains("only one of the texts (1)"), "{}", run.stdout);
     assert!(place.read("difference.html").contains("Content-Security-Policy"));
     // A model does not differ from itself.
-    let same = place.run(&["explain", model(), TEXT, "--compare-model", model(), "--json", "-"]).ok().json();
+    let same =
+        place.run(&["explain", model(), TEXT, "--compare-model", model(), "--json", "-"]).assert_success().json();
     let rows = same["map"]["values"].as_array().unwrap();
     assert!(rows.iter().flat_map(|row| row.as_array().unwrap()).all(|x| x.as_f64() == Some(0.0)));
-    place.refuses(&["explain", model(), TEXT, "--compare-head", "9.1"], &["layer 9", "layers 1 to 2"]);
-    place.refuses(&["explain", model(), TEXT, "--compare-model", "nowhere"], &["nowhere"]);
-    place.refuses(&["explain", model(), TEXT, "--compare-head", "1.1", "--view", "lines"], &["heatmap"]);
+    place.run_rejected(&["explain", model(), TEXT, "--compare-head", "9.1"], &["layer 9", "layers 1 to 2"]);
+    place.run_rejected(&["explain", model(), TEXT, "--compare-model", "nowhere"], &["nowhere"]);
+    place.run_rejected(&["explain", model(), TEXT, "--compare-head", "1.1", "--view", "lines"], &["heatmap"]);
 }
 
 #[test]
@@ -109,55 +111,55 @@ fn one_or_many_pictures_are_written() {
     if !has_fonts() {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     let files = ["--svg", "a.svg", "--png", "a.png", "--pdf", "a.pdf"];
-    let run = place.run(&[&["explain", model(), TEXT, "--view", "lines"][..], &files].concat()).ok();
+    let run = place.run(&[&["explain", model(), TEXT, "--view", "lines"][..], &files].concat()).assert_success();
     assert_eq!(run.stderr.matches("wrote ").count(), 3, "{}", run.stderr);
     assert!(place.read("a.svg").starts_with("<svg"));
     for (name, start) in [("a.png", &b"\x89PNG"[..]), ("a.pdf", b"%PDF-")] {
         assert!(std::fs::read(place.path(name)).unwrap().starts_with(start), "{name}");
     }
     place.write("texts.txt", "one text\n\nanother </svg> text\n");
-    let run = place.run(&["explain", model(), "--input", "texts.txt", "--png", "pictures"]).ok();
+    let run = place.run(&["explain", model(), "--input", "texts.txt", "--png", "pictures"]).assert_success();
     assert!(run.stderr.contains("wrote 2 pictures"), "{}", run.stderr);
-    assert_eq!(place.names("pictures"), ["001.png", "002.png"]);
-    place.refuses(&["explain", model(), "--input", "texts.txt"], &["--png"]);
+    assert_eq!(place.file_names("pictures"), ["001.png", "002.png"]);
+    place.run_rejected(&["explain", model(), "--input", "texts.txt"], &["--png"]);
     for (view, said) in [("effects", "Effect of each word"), ("curves", "Does the answer rest")] {
         let flags = ["--view", view, "--svg", "b.svg"];
-        place.run(&[&["explain", model(), TEXT][..], &flags].concat()).ok();
+        place.run(&[&["explain", model(), TEXT][..], &flags].concat()).assert_success();
         assert!(place.read("b.svg").contains(said), "{view}");
-        place.run(&["explain", model(), "--input", "texts.txt", "--view", view, "--svg", view]).ok();
-        assert_eq!(place.names(view), ["001.svg", "002.svg"]);
+        place.run(&["explain", model(), "--input", "texts.txt", "--view", view, "--svg", view]).assert_success();
+        assert_eq!(place.file_names(view), ["001.svg", "002.svg"]);
         assert!(place.read(&format!("{view}/002.svg")).contains(said), "{view}");
         for name in [view, "b.svg"] {
             let path = place.path(name);
             if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) }.unwrap();
         }
     }
-    place.refuses(&["explain", model(), "--input", "none.txt", "--png", "p"], &["none.txt"]);
+    place.run_rejected(&["explain", model(), "--input", "none.txt", "--png", "p"], &["none.txt"]);
     place.write("empty.txt", "\n \n");
-    place.refuses(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "expected rows"]);
-    place.refuses(&["explain", model(), TEXT, "--png", "b.png", "--font", "texts.txt"], &["texts.txt", "no font"]);
-    place.refuses(&["explain", model()], &["TEXT"]);
+    place.run_rejected(&["explain", model(), "--input", "empty.txt", "--png", "p"], &["empty.txt", "expected rows"]);
+    place.run_rejected(&["explain", model(), TEXT, "--png", "b.png", "--font", "texts.txt"], &["texts.txt", "no font"]);
+    place.run_rejected(&["explain", model()], &["TEXT"]);
     for (flag, value, view) in [("--sort", "role", "grid"), ("--threshold", "0.5", "lines"), ("--key", "1", "depth")] {
-        place.refuses(&["explain", model(), TEXT, flag, value], &[flag, view]);
+        place.run_rejected(&["explain", model(), TEXT, flag, value], &[flag, view]);
     }
-    place.refuses(&["explain", model(), TEXT, "--view", "lines", "--threshold", "-1"], &["0 to 1"]);
-    place.refuses(&["explain", model(), "--input", "texts.txt", "--png", "a.svg"], &["a.svg"]);
+    place.run_rejected(&["explain", model(), TEXT, "--view", "lines", "--threshold", "-1"], &["0 to 1"]);
+    place.run_rejected(&["explain", model(), "--input", "texts.txt", "--png", "a.svg"], &["a.svg"]);
     // Lines are counted as in editors, including blank ones.
     place.write("private.txt", "one text\n\nanother \u{10fffd}\n");
     let run = place.run(&["explain", model(), "--input", "private.txt", "--png", "p"]);
     assert_ne!(run.code, 0);
-    run.has_one_error(&["line 3 of private.txt", "U+10FFFD"]);
+    run.assert_one_error(&["line 3 of private.txt", "U+10FFFD"]);
     for flag in [["--without", "1.1"], ["--compare-head", "1.1"], ["--compare-text", "x"]] {
         let args = [&["explain", model(), "--input", "texts.txt", "--png", "p"][..], &flag].concat();
-        place.refuses(&args, &[flag[0], "--input"]);
+        place.run_rejected(&args, &[flag[0], "--input"]);
     }
-    place.refuses(&["explain", model(), TEXT, "--without", "1.1", "--compare-head", "1.2"], &["--compare-head"]);
+    place.run_rejected(&["explain", model(), TEXT, "--without", "1.1", "--compare-head", "1.2"], &["--compare-head"]);
 }
 
 /// The size of a PNG from its header.
-fn pixels(place: &Place, name: &str) -> [u32; 2] {
+fn png_size(place: &TestDir, name: &str) -> [u32; 2] {
     let png = std::fs::read(place.path(name)).unwrap();
     [16, 20].map(|at| u32::from_be_bytes(png[at..at + 4].try_into().unwrap()))
 }
@@ -167,19 +169,19 @@ fn a_png_has_twice_the_pixels_of_its_svg() {
     if !has_fonts() {
         return;
     }
-    let place = Place::new();
-    place.run(&["position", "--length", "8", "--d-model", "4", "--svg", "a.svg", "--png", "a.png"]).ok();
+    let place = TestDir::new();
+    place.run(&["position", "--length", "8", "--d-model", "4", "--svg", "a.svg", "--png", "a.png"]).assert_success();
     let svg = place.read("a.svg");
     let size = ["width", "height"].map(|name| -> u32 {
         svg.split_once(&format!(" {name}=\"")).unwrap().1.split('"').next().unwrap().parse().unwrap()
     });
-    assert_eq!(pixels(&place, "a.png"), size.map(|x| 2 * x));
+    assert_eq!(png_size(&place, "a.png"), size.map(|x| 2 * x));
 }
 
 /// All possible files are written, and only the others fail.
 #[test]
 fn a_picture_that_cannot_be_drawn_affects_no_other_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     // A private-use character is in no font. Without any font, no picture can be drawn either.
     let text = "clean \u{10fffd}";
     let fails = |args: &[&str], written: &[&str]| {
@@ -209,7 +211,7 @@ fn a_picture_that_cannot_be_drawn_affects_no_other_file() {
     fails(&[&["film", model()][..], &font].concat(), &["a.html", "a.json"]);
     // An unwritable path is reported before anything is written.
     let run = fails(&["position", "--html", "nowhere/a.html", "--json", "a.json"], &[]);
-    run.has_one_error(&["nowhere"]);
+    run.assert_one_error(&["nowhere"]);
     // A problem shared by several files is reported once.
     let run = fails(&["position", "--font", "no.ttf", "--png", "a.png", "--svg", "a.svg", "--pdf", "a.pdf"], &[]);
     assert!(!run.stderr.contains("also not written"), "{}", run.stderr);
@@ -220,46 +222,48 @@ fn a_picture_that_cannot_be_drawn_affects_no_other_file() {
         // With many texts, the others are drawn.
         place.write("texts.txt", format!("one text\n{text}\nanother text\n"));
         let run = place.run(&["explain", model(), "--input", "texts.txt", "--png", "many"]);
-        run.has_one_error(&["line 2 of texts.txt", "U+10FFFD"]);
+        run.assert_one_error(&["line 2 of texts.txt", "U+10FFFD"]);
         assert!(run.stderr.contains("wrote 2 of 3 pictures into many"), "{}", run.stderr);
-        assert_eq!(place.names("many"), ["001.png", "003.png"]);
+        assert_eq!(place.file_names("many"), ["001.png", "003.png"]);
     }
 }
 
 #[test]
 fn positions_of_encodings_and_models_are_shown() {
-    let place = Place::new();
+    let place = TestDir::new();
     let args = ["position", "--d-model", "8", "--length", "12", "--view", "wavelengths", "--json", "-"];
-    let json = place.run(&args).ok().json();
+    let json = place.run(&args).assert_success().json();
     let shown = json["curves"]["series"][0]["values"].as_array().unwrap();
     for (i, x) in shown.iter().enumerate() {
         let expected = std::f64::consts::TAU * 10f64.powi(i as i32);
         assert!((x.as_f64().unwrap() / expected - 1.0).abs() < 1e-6, "{x} for {expected}");
     }
-    let json = place.run(&["position", "--d-model", "4", "--length", "3", "--json", "-"]).ok().json();
+    let json = place.run(&["position", "--d-model", "4", "--length", "3", "--json", "-"]).assert_success().json();
     assert!((json["map"]["values"][2][2].as_f64().unwrap() - 0.02f64.sin()).abs() < 1e-7);
-    place.run(&["position", "--kind", "rotary", "--base", "500", "--html", "p.html", "--lang", "ja"]).ok();
+    place.run(&["position", "--kind", "rotary", "--base", "500", "--html", "p.html", "--lang", "ja"]).assert_success();
     assert_eq!(place.read("p.html").matches("<svg").count(), 8);
-    let of_model = place.run(&["position", "--model", model()]).ok().stdout;
+    let of_model = place.run(&["position", "--model", model()]).assert_success().stdout;
     assert!(of_model.contains("Sinusoidal encoding, d = 128"), "{of_model}");
-    place.refuses(&["position", "--base", "500"], &["--kind rotary"]);
+    place.run_rejected(&["position", "--base", "500"], &["--kind rotary"]);
     // Pages of several gigabytes, and pictures too large for any program.
     for (size, drawn) in [(["4096", "4096"], "--html"), (["600", "1000"], "--png"), (["1000", "8"], "--html")] {
         let args = ["position", "--length", size[0], "--d-model", size[1], drawn, "large"];
-        place.refuses(&args, &["numbers is too large to show (at most 524288)", "--json"]);
+        place.run_rejected(&args, &["numbers is too large to show (at most 524288)", "--json"]);
     }
     let args = ["position", "--length", "1000", "--d-model", "8", "--view", "similarity", "--svg", "large.svg"];
-    place.refuses(&args, &["1000×1000 = 1000000 numbers"]);
-    place.run(&["position", "--length", "1000", "--d-model", "8", "--view", "curves", "--json", "curves.json"]).ok();
-    place.refuses(&["position", "--kind", "rotary", "--d-model", "5"], &["even", "5"]);
-    place.refuses(&["position", "--length", "100000"], &["--length 100000", "4096"]);
-    place.refuses(&["position", "--model", "nowhere"], &["nowhere"]);
+    place.run_rejected(&args, &["1000×1000 = 1000000 numbers"]);
+    place
+        .run(&["position", "--length", "1000", "--d-model", "8", "--view", "curves", "--json", "curves.json"])
+        .assert_success();
+    place.run_rejected(&["position", "--kind", "rotary", "--d-model", "5"], &["even", "5"]);
+    place.run_rejected(&["position", "--length", "100000"], &["--length 100000", "4096"]);
+    place.run_rejected(&["position", "--model", "nowhere"], &["nowhere"]);
 }
 
 #[test]
 fn a_film_is_recorded_during_training_and_ends_with_the_model() {
-    let place = Place::new();
-    let json = place.run(&["film", model(), "--layer", "2", "--head", "3", "--json", "-"]).ok().json();
+    let place = TestDir::new();
+    let json = place.run(&["film", model(), "--layer", "2", "--head", "3", "--json", "-"]).assert_success().json();
     let strip = json["strip"]["sheet"].as_array().unwrap();
     // Before training, and after each of three epochs.
     assert_eq!(strip.len(), 4);
@@ -273,7 +277,7 @@ fn a_film_is_recorded_during_training_and_ends_with_the_model() {
         }
     }
     // One of the frames shows the weights that were kept.
-    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).ok().json();
+    let value = place.run(&["explain", model(), TEXT, "--json", "-"]).assert_success().json();
     let kept = value["attention"][1][2].as_array().unwrap();
     let is_kept = |map: &serde_json::Value| {
         let shown = map["values"].as_array().unwrap().iter().flat_map(|row| row.as_array().unwrap());
@@ -281,39 +285,46 @@ fn a_film_is_recorded_during_training_and_ends_with_the_model() {
         shown.zip(kept).all(|(a, b)| (a.as_f64().unwrap() - b.as_f64().unwrap()).abs() < 1e-5)
     };
     assert!(strip[1..].iter().any(is_kept) && !is_kept(&strip[0]));
-    let text = place.run(&["film", model(), "--html", "film.html", "--lang", "ja"]).ok().stdout;
+    let text = place.run(&["film", model(), "--html", "film.html", "--lang", "ja"]).assert_success().stdout;
     assert!(text.contains("エポック 3"), "{text}");
     // A strip for each head, the difference and the curves, in two languages.
     assert_eq!(place.read("film.html").matches("<svg").count(), 12);
-    place.refuses(&["film", model(), "--layer", "3"], &["--layer 3", "layers 1 to 2"]);
+    place.run_rejected(&["film", model(), "--layer", "3"], &["--layer 3", "layers 1 to 2"]);
     place.train_small("plain", &["--epochs", "1"]);
-    place.refuses(&["film", "plain"], &["log.jsonl", "--watch TEXT"]);
+    place.run_rejected(&["film", "plain"], &["log.jsonl", "--watch TEXT"]);
     // Recording does not change the model.
     place.train_small("again", &["--epochs", "1", "--watch", TEXT]);
     let weights = |name: &str| crate::common::sha256(&place.path(&format!("{name}/model.safetensors")));
     assert_eq!(weights("plain"), weights("again"));
-    place.refuses(&["train", "--epochs", "1", "--out", "none", "--watch", " "], &["watch is empty"]);
-    place.refuses(&["train", "--task", "translate", "--epochs", "1", "--out", "none", "--watch", "x"], &["tab"]);
+    place.run_rejected(&["train", "--epochs", "1", "--out", "none", "--watch", " "], &["watch is empty"]);
+    place.run_rejected(&["train", "--task", "translate", "--epochs", "1", "--out", "none", "--watch", "x"], &["tab"]);
 }
 
 #[test]
 fn language_models_and_translators_have_pictures() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text: String =
         (0..300).map(|i| format!("the {} saw a {}.\n", ["cat", "dog"][i % 2], ["bird", "fish"][i % 3 % 2])).collect();
     place.write("book.txt", text);
     let watched = ["--watch", "the cat"];
     let train = ["train", "book.txt", "--task", "lm", "--out", "lm", "--epochs", "2"];
-    place.run(&[&train[..], &watched].concat()).ok();
-    let value = place.run(&["explain", "lm", "the cat sa", "--json", "-", "--html", "lm.html"]).ok().json();
+    place.run(&[&train[..], &watched].concat()).assert_success();
+    let value = place.run(&["explain", "lm", "the cat sa", "--json", "-", "--html", "lm.html"]).assert_success().json();
     assert_eq!((&value["kind"], &value["causal"]), (&"language_model".into(), &true.into()));
     // The next token matches what `generate` writes at temperature 0.
-    let next = place.run(&["generate", "lm", "the cat sa", "--max-tokens", "1", "--temperature", "0"]).ok().stdout;
+    let next =
+        place.run(&["generate", "lm", "the cat sa", "--max-tokens", "1", "--temperature", "0"]).assert_success().stdout;
     assert!(next.trim_end().ends_with(value["label"].as_str().unwrap()), "{next} {}", value["label"]);
-    assert!(place.run(&["explain", "lm", "the cat", "--view", "depth"]).ok().stdout.contains("exp(score"));
-    assert!(place.run(&["explain", "lm", "the cat", "--without", "1.1"]).ok().stdout.contains("Without head 1.1"));
-    assert!(place.run(&["film", "lm"]).ok().stdout.contains("epoch 2"));
-    place.refuses(
+    assert!(place.run(&["explain", "lm", "the cat", "--view", "depth"]).assert_success().stdout.contains("exp(score"));
+    assert!(
+        place
+            .run(&["explain", "lm", "the cat", "--without", "1.1"])
+            .assert_success()
+            .stdout
+            .contains("Without head 1.1")
+    );
+    assert!(place.run(&["film", "lm"]).assert_success().stdout.contains("epoch 2"));
+    place.run_rejected(
         &["explain", "lm", "the cat", "--view", "depth", "--query", "2", "--key", "4"],
         &["--key 4", "1 to 2"],
     );
@@ -322,11 +333,14 @@ fn language_models_and_translators_have_pictures() {
         |words: [&str; 3]| -> String { (0..200).map(|i| format!("{} {}\n", words[i % 3], words[i / 3 % 3])).collect() };
     place.write("t.a", lines(["one", "two", "three"]));
     place.write("t.b", lines(["1", "2", "3"]));
-    place.run(&["train", "t.a,t.b", "--out", "tr", "--epochs", "2", "--watch", "one two\t1 2"]).ok();
-    assert!(place.run(&["film", "tr"]).ok().stdout.contains("→ 1 2 [END]"));
-    let run = place.run(&["explain", "tr", "one two", "--view", "grid", "--without", "1.1"]).ok();
+    place.run(&["train", "t.a,t.b", "--out", "tr", "--epochs", "2", "--watch", "one two\t1 2"]).assert_success();
+    assert!(place.run(&["film", "tr"]).assert_success().stdout.contains("→ 1 2 [END]"));
+    let run = place.run(&["explain", "tr", "one two", "--view", "grid", "--without", "1.1"]).assert_success();
     assert!(run.stdout.contains("L1·H1") && run.stdout.contains("the model writes"), "{}", run.stdout);
-    place.refuses(&["explain", "tr", "one", "--view", "grid", "--sort", "effect"], &["--sort", "align"]);
-    place.refuses(&["explain", "tr", "one", "--view", "rollout"], &["heatmap, lines and grid"]);
-    place.refuses(&["explain", "tr", "one", "--compare-text", "two"], &["classifiers, language models and encoders"]);
+    place.run_rejected(&["explain", "tr", "one", "--view", "grid", "--sort", "effect"], &["--sort", "align"]);
+    place.run_rejected(&["explain", "tr", "one", "--view", "rollout"], &["heatmap, lines and grid"]);
+    place.run_rejected(
+        &["explain", "tr", "one", "--compare-text", "two"],
+        &["classifiers, language models and encoders"],
+    );
 }

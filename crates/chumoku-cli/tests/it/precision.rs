@@ -1,41 +1,41 @@
 //! `--precision` from training to prediction: each level is stored with the model, reproducible, and close to the
 //! others.
 
-use crate::common::{Place, csv, reviews, sha256};
+use crate::common::{TestDir, csv, reviews, sha256};
 use serde_json::Value;
 
 const LEVELS: [&str; 3] = ["highest", "high", "medium"];
 
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(150)));
     place
 }
 
-fn train(place: &Place, out: &str, isa: Option<&str>, more: &[&str]) {
+fn train(place: &TestDir, out: &str, isa: Option<&str>, more: &[&str]) {
     let args = [&["train", "reviews.csv", "--epochs", "2", "--out", out], more].concat();
     let run = match isa {
-        Some(isa) => crate::common::Run::of(place.command(&args).env("CHUMOKU_ISA", isa).output().unwrap()),
+        Some(isa) => crate::common::Run::from_output(place.command(&args).env("CHUMOKU_ISA", isa).output().unwrap()),
         None => place.run(&args),
     };
-    run.ok();
+    run.assert_success();
 }
 
-fn weights(place: &Place, out: &str) -> String {
+fn weights(place: &TestDir, out: &str) -> String {
     sha256(&place.path(out).join("model.safetensors"))
 }
 
 /// The loss on validation rows after each epoch.
-fn losses(place: &Place, out: &str) -> Vec<f64> {
+fn losses(place: &TestDir, out: &str) -> Vec<f64> {
     let lines = place.read(&format!("{out}/log.jsonl"));
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter_map(|line| line["valid_loss"].as_f64()).collect()
 }
 
 /// The probability of one of the two labels for a few texts.
-fn predictions(place: &Place, out: &str) -> Vec<f64> {
+fn predictions(place: &TestDir, out: &str) -> Vec<f64> {
     let texts = ["a good film", "a bad film", "so dull that I left", "the best of all"];
-    let rows = place.run(&[&["predict", out, "--json"], &texts[..]].concat()).ok().json_lines();
+    let rows = place.run(&[&["predict", out, "--json"], &texts[..]].concat()).assert_success().json_lines();
     assert_eq!(rows.len(), texts.len());
     let probability = |row: &Value| {
         let p = row["probability"].as_f64().unwrap();
@@ -102,7 +102,7 @@ fn training_uses_medium_by_default() {
 fn a_level_can_be_requested() {
     let place = place();
     train(&place, "model", None, &["--precision", "medium"]);
-    place.copy(&place.path("model"), "exact");
+    place.copy_folder(&place.path("model"), "exact");
     let config = place.read("exact/config.json").replace("\"precision\": \"medium\"", "\"precision\": \"highest\"");
     place.write("exact/config.json", config);
     for command in [
@@ -112,28 +112,29 @@ fn a_level_can_be_requested() {
     ] {
         let run = |model: &str, more: &[&str]| {
             let all = [&[command[0], model], &command[1..], more].concat();
-            place.run(&all).ok().stdout.replace("\"model\":\"exact\"", "\"model\":\"model\"")
+            place.run(&all).assert_success().stdout.replace("\"model\":\"exact\"", "\"model\":\"model\"")
         };
         assert_eq!(run("model", &["--precision", "highest"]), run("exact", &[]), "{command:?}");
         assert_eq!(run("exact", &["--precision", "medium"]), run("model", &[]), "{command:?}");
-        place.refuses(&[&[command[0], "model"], &command[1..], &["--precision", "low"]].concat(), &["--precision"]);
+        place
+            .run_rejected(&[&[command[0], "model"], &command[1..], &["--precision", "low"]].concat(), &["--precision"]);
     }
     let trace = |model: &str, more: &[&str]| {
         let args = ["trace", "--model", model, "--text", "good", "--format", "json"];
-        let trace = place.run(&[&args[..], more].concat()).ok().json();
+        let trace = place.run(&[&args[..], more].concat()).assert_success().json();
         let agreements = trace["agreements"].as_array().unwrap();
         agreements.iter().map(|one| one["precision"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(trace("model", &[]), ["highest", "medium"]);
     assert_eq!(trace("model", &["--precision", "high"]), ["highest", "high"]);
     assert_eq!(trace("model", &["--precision", "highest"]), ["highest"]);
-    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
-    place.refuses(&["predict", "ngrams", "good", "--precision", "high"], &["--precision", "leave it out"]);
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
+    place.run_rejected(&["predict", "ngrams", "good", "--precision", "high"], &["--precision", "leave it out"]);
 
     place.train_translator();
     for command in [&["translate", "turn", "2"][..], &["explain", "turn", "2"], &["eval", "turn", "pairs.a,pairs.b"]] {
-        place.run(&[command, &["--precision", "high"]].concat()).ok();
+        place.run(&[command, &["--precision", "high"]].concat()).assert_success();
     }
-    let bert = Place::with_bert();
-    bert.run(&["explain", "bert", "good", "--precision", "medium"]).ok();
+    let bert = TestDir::with_bert();
+    bert.run(&["explain", "bert", "good", "--precision", "medium"]).assert_success();
 }

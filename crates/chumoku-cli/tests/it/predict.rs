@@ -1,10 +1,10 @@
 //! `predict`: keeps the order, the columns and the format of the input, and answers every text independently.
 
-use crate::common::{Place, Run, csv, model, reviews};
+use crate::common::{Run, TestDir, csv, reviews, shared_model};
 use serde_json::{Value, json};
 
-fn predict(place: &Place, more: &[&str]) -> Run {
-    place.run(&[&["predict", model()], more].concat()).ok()
+fn predict(place: &TestDir, more: &[&str]) -> Run {
+    place.run(&[&["predict", shared_model()], more].concat()).assert_success()
 }
 
 /// A row for each of 700 texts (more than one batch), with columns that the model does not use.
@@ -15,7 +15,7 @@ fn table() -> Vec<[String; 4]> {
 
 #[test]
 fn csv_output_keeps_the_order_and_all_columns() {
-    let place = Place::new();
+    let place = TestDir::new();
     let field = |text: &String| format!("\"{}\"", text.replace('"', "\"\""));
     let rows: String = table().iter().map(|row| row.iter().map(field).collect::<Vec<_>>().join(",") + "\n").collect();
     place.write("x.csv", format!("id,text,label,rest\n{rows}"));
@@ -36,7 +36,7 @@ fn csv_output_keeps_the_order_and_all_columns() {
 
 #[test]
 fn tsv_and_jsonl_keep_their_format() {
-    let place = Place::new();
+    let place = TestDir::new();
     let tabs: String = table().iter().map(|row| format!("{}\t{}\t{}\n", row[0], row[1], row[2])).collect();
     place.write("x.tsv", &tabs);
     let run = predict(&place, &["--input", "x.tsv"]);
@@ -66,12 +66,12 @@ fn answers(rows: &[Value]) -> Vec<(Value, Value)> {
 
 #[test]
 fn an_answer_does_not_depend_on_other_texts_or_their_source() {
-    let place = Place::new();
+    let place = TestDir::new();
     let texts: Vec<String> = reviews(300).into_iter().map(|(text, _)| text).collect();
     let lines = |texts: &[String]| texts.iter().map(|text| format!("{text}\n")).collect::<String>();
     let ask = |input: &[String], more: &[&str]| {
-        let args = [&["predict", model(), "--json"], more].concat();
-        answers(&place.run_on(lines(input).as_bytes(), &args).ok().json_lines())
+        let args = [&["predict", shared_model(), "--json"], more].concat();
+        answers(&place.run_with_input(lines(input).as_bytes(), &args).assert_success().json_lines())
     };
     let all = ask(&texts, &[]);
     assert_eq!(all.len(), 300);
@@ -89,22 +89,27 @@ fn an_answer_does_not_depend_on_other_texts_or_their_source() {
 
 #[test]
 fn standard_input_is_lines_of_text_or_a_file() {
-    let place = Place::new();
-    let run = place.run_on("good, cheap\r\n悪い店\n".as_bytes(), &["predict", model()]).ok();
+    let place = TestDir::new();
+    let run = place.run_with_input("good, cheap\r\n悪い店\n".as_bytes(), &["predict", shared_model()]).assert_success();
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines[0], "text\tlabel\tprobability\terror");
     assert!(lines[1].starts_with("good, cheap\t") && lines[2].starts_with("悪い店\t"), "{run:#?}");
     let input = "{\"text\":\"good\"}\n{\"text\":\"bad\",\"n\":1}\n";
-    let rows = place.run_on(input.as_bytes(), &["predict", model(), "--input", "-"]).ok().json_lines();
+    let rows = place
+        .run_with_input(input.as_bytes(), &["predict", shared_model(), "--input", "-"])
+        .assert_success()
+        .json_lines();
     assert_eq!((rows.len(), &rows[1]["n"]), (2, &json!(1)));
-    let run = place.run_on(csv(&reviews(9)).as_bytes(), &["predict", model(), "--input", "-"]).ok();
+    let run = place
+        .run_with_input(csv(&reviews(9)).as_bytes(), &["predict", shared_model(), "--input", "-"])
+        .assert_success();
     assert!(run.stdout.starts_with("text,label,predicted_label,probability,error\n"), "{run:#?}");
     assert_eq!(run.stdout.lines().count(), 10);
 }
 
 #[test]
 fn texts_as_arguments_and_the_top_classes() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = predict(&place, &["good", "bad\tor\nnot"]);
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert!(lines.len() == 2 && lines[0].ends_with("\tgood") && lines[1].ends_with("\tbad or not"), "{run:#?}");
@@ -129,10 +134,10 @@ fn texts_as_arguments_and_the_top_classes() {
 
 #[test]
 fn memory_does_not_grow_with_the_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     let peak = |copies: usize| {
         place.write("x.csv", csv(&vec![reviews(700); copies].concat()));
-        let run = place.run_watched(&["predict", model(), "--input", "x.csv"]).ok();
+        let run = place.run_with_peak_memory(&["predict", shared_model(), "--input", "x.csv"]).assert_success();
         assert_eq!(run.stdout.lines().count(), 700 * copies + 1);
         run.peak_bytes
     };
@@ -144,7 +149,7 @@ fn memory_does_not_grow_with_the_file() {
 
 #[test]
 fn the_json_schema_does_not_depend_on_the_input() {
-    let place = Place::new();
+    let place = TestDir::new();
     let text = "good, and cheap";
     place.write("plain.txt", format!("{text}\n"));
     place.write("labelled.csv", format!("label,text,probability,top\nx,\"{text}\",1,2\n"));
@@ -179,8 +184,8 @@ fn the_json_schema_does_not_depend_on_the_input() {
 
 #[test]
 fn a_row_without_an_answer_keeps_its_position() {
-    let place = Place::new();
-    let run = place.run_on(b"good\n\nbad\n", &["predict", model()]).ok();
+    let place = TestDir::new();
+    let run = place.run_with_input(b"good\n\nbad\n", &["predict", shared_model()]).assert_success();
     let rows: Vec<Vec<&str>> = run.stdout.lines().map(|line| line.split('\t').collect()).collect();
     assert_eq!(rows[0], ["text", "label", "probability", "error"]);
     assert_eq!(rows.len(), 4, "{run:#?}");
@@ -189,7 +194,10 @@ fn a_row_without_an_answer_keeps_its_position() {
     assert!(run.stderr.contains("1 row has no answer, the first because: standard input:2"), "{run:#?}");
     assert!(!rows[2][3].contains("--skip-bad-rows"), "advice that does not help: {run:#?}");
 
-    let rows = place.run_on(b"good\n\nbad\n", &["predict", model(), "--json", "--top", "2"]).ok().json_lines();
+    let rows = place
+        .run_with_input(b"good\n\nbad\n", &["predict", shared_model(), "--json", "--top", "2"])
+        .assert_success()
+        .json_lines();
     assert_eq!(rows.len(), 3);
     assert_eq!(
         (&rows[1]["text"], &rows[1]["label"], &rows[1]["probability"]),
@@ -232,12 +240,12 @@ fn a_row_without_an_answer_keeps_its_position() {
             let like = predict(&place, &["--input", name]);
             assert_eq!(like.stdout.lines().count(), far + 3 + usize::from(!name.ends_with("jsonl")), "{name}");
             // With --strict the run stops; the answers so far are written.
-            let strict = place.run(&["predict", model(), "--input", name, "--strict"]);
+            let strict = place.run(&["predict", shared_model(), "--input", name, "--strict"]);
             assert_eq!(
                 (strict.code, strict.stdout.lines().count()),
                 (2, far + 1 + usize::from(!name.ends_with("jsonl")))
             );
-            strict.has_one_error(&[name]);
+            strict.assert_one_error(&[name]);
             let skipped = predict(&place, &["--input", name, "--skip-bad-rows"]);
             assert_eq!(skipped.stdout.lines().count() + 1, like.stdout.lines().count());
             assert!(skipped.stderr.contains("1 row left out"), "{skipped:#?}");
@@ -247,7 +255,7 @@ fn a_row_without_an_answer_keeps_its_position() {
 
 #[test]
 fn excel_gets_a_byte_order_mark_on_request() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("x.csv", "\u{feff}本文;数\r\n良い;1\r\n");
     let plain = predict(&place, &["--input", "x.csv"]);
     let marked = predict(&place, &["--input", "x.csv", "--bom"]);
@@ -256,14 +264,14 @@ fn excel_gets_a_byte_order_mark_on_request() {
     // The mark is preserved.
     place.write("again.csv", &marked.stdout);
     assert!(predict(&place, &["--input", "again.csv"]).stdout.starts_with("本文;数;label;probability;error;"));
-    place.refuses(&["predict", model(), "--input", "x.csv", "--bom", "--json"], &["--bom", "--json"]);
+    place.run_rejected(&["predict", shared_model(), "--input", "x.csv", "--bom", "--json"], &["--bom", "--json"]);
     place.write("x.jsonl", "{\"text\":\"good\"}\n");
-    place.refuses(&["predict", model(), "--input", "x.jsonl", "--bom"], &["--bom", "JSON"]);
+    place.run_rejected(&["predict", shared_model(), "--input", "x.jsonl", "--bom"], &["--bom", "JSON"]);
 }
 
 #[test]
 fn unused_columns_are_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("x.csv", "id,text,label,title\n1,a fine day,x,t\n2,a bad day,y,u\n");
     let run = predict(&place, &["--input", "x.csv"]);
     assert!(run.stderr.contains("not used: column “id”, column “title”"), "{run:#?}");
@@ -271,7 +279,7 @@ fn unused_columns_are_named() {
 
 #[test]
 fn a_profile_reports_the_stages_and_changes_no_answer() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows: String = table().iter().map(|row| row[1].replace('\n', " ") + "\n").collect();
     place.write("x.txt", rows);
     let plain = predict(&place, &["--input", "x.txt", "--format", "text"]);

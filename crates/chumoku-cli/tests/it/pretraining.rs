@@ -1,7 +1,7 @@
 //! `train --task mlm` and `train --unlabelled`: an encoder is pretrained on texts without labels, and classifiers start
 //! from it.
 
-use crate::common::{Place, csv, sha256};
+use crate::common::{TestDir, csv, sha256};
 use serde_json::{Value, json};
 use std::process::Command;
 use testkit::exhaustive;
@@ -15,12 +15,12 @@ const VERDICTS: [(&str, &str); 4] = [
 ];
 
 /// Texts without labels, one per row, and rows of two classes.
-fn place() -> Place {
+fn place() -> TestDir {
     place_of(240, 160)
 }
 
-fn place_of(texts: usize, rows: usize) -> Place {
-    let place = Place::new();
+fn place_of(texts: usize, rows: usize) -> TestDir {
+    let place = TestDir::new();
     let text = |i: usize| format!("{} {} on day {}", SUBJECTS[i % 4], VERDICTS[i / 4 % 4].0, i % 7);
     let texts: Vec<String> = (0..texts).map(|i| json!({ "text": text(i) }).to_string()).collect();
     place.write("texts.jsonl", texts.join("\n"));
@@ -28,12 +28,12 @@ fn place_of(texts: usize, rows: usize) -> Place {
     place
 }
 
-fn pretrain(place: &Place, out: &str, epochs: &str, more: &[&str]) -> String {
+fn pretrain(place: &TestDir, out: &str, epochs: &str, more: &[&str]) -> String {
     let args = ["train", "texts.jsonl", "--task", "mlm", "--text", "text", "--out", out, "--epochs", epochs];
-    place.run(&[&args, more].concat()).ok().stdout
+    place.run(&[&args, more].concat()).assert_success().stdout
 }
 
-fn weights(place: &Place, out: &str) -> [String; 3] {
+fn weights(place: &TestDir, out: &str) -> [String; 3] {
     ["model.safetensors", "tokenizer.json", "config.json"].map(|name| sha256(&place.path(out).join(name)))
 }
 
@@ -67,29 +67,29 @@ fn an_encoder_is_pretrained_and_a_classifier_starts_from_it() {
     assert!((metrics["scores"]["accuracy"].as_f64().unwrap() * 100.0 - right).abs() < 0.06);
     assert!(place.read("base/README.md").contains("--from"));
 
-    let counted = place.run(&["count", "--model", "base", "--json"]).ok().stdout;
+    let counted = place.run(&["count", "--model", "base", "--json"]).assert_success().stdout;
     let counted: Value = serde_json::from_str(&counted).unwrap();
     let published = metrics["parameters"].as_u64().unwrap();
     let of_head = 256 * 256 + 256;
     assert_eq!(counted["model"]["parameters"].as_u64(), Some(published - of_head));
     assert_eq!(counted["model"]["kind"], "encoder");
 
-    place.run(&["embed", "base", "the film was great"]).ok();
-    place.run(&["train", "data.csv", "--from", "base", "--out", "model", "--epochs", "3"]).ok();
+    place.run(&["embed", "base", "the film was great"]).assert_success();
+    place.run(&["train", "data.csv", "--from", "base", "--out", "model", "--epochs", "3"]).assert_success();
     assert_eq!(place.json("model/config.json")["architectures"], json!(["ModernBertForSequenceClassification"]));
-    let answer = place.run(&["predict", "model", "this room was an awful mess"]).ok().stdout;
+    let answer = place.run(&["predict", "model", "this room was an awful mess"]).assert_success().stdout;
     assert!(answer.starts_with("neg"), "{answer}");
-    place.run(&["explain", "model", "this room was an awful mess"]).ok();
+    place.run(&["explain", "model", "this room was an awful mess"]).assert_success();
     // The first layer has no norm before its attention, the second has one.
     for layer in ["1", "2"] {
         let shown = place
             .run(&["trace", "--model", "model", "--text", "this room was great", "--layer", layer, "--format", "json"])
-            .ok();
+            .assert_success();
         let trace: Value = serde_json::from_str(&shown.stdout).unwrap();
         let largest = trace["agreements"][0]["largest_differences"]["residual"].as_f64().unwrap();
         assert!(largest < 1e-4, "{largest}");
     }
-    place.refuses(&["predict", "base", "the film"], &["--from", "embed"]);
+    place.run_rejected(&["predict", "base", "the film"], &["--from", "embed"]);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
     pretrain(&place, "a", "2", &["--threads", "1"]);
     pretrain(&place, "c", "2", &["--seed", "7"]);
     assert_ne!(weights(&place, "a")[0], weights(&place, "c")[0]);
-    place.run_in_spite_of_kills(&[
+    place.run_despite_kills(&[
         "train",
         "texts.jsonl",
         "--task",
@@ -121,9 +121,9 @@ fn one_command_runs_both_steps() {
     let place = place_of(24, 32);
     let args = ["train", "data.csv", "--unlabelled", "texts.jsonl", "--epochs", "2", "--out"];
     // The encoder already exists when the run is killed in the second step.
-    assert!(place.is_killed_at("step:101", &[&args[..], &["whole"]].concat()));
+    assert!(place.run_killed_at("step:101", &[&args[..], &["whole"]].concat()));
     assert!(place.path("whole-base/tokenizer.json").is_file());
-    place.run(&[&args[..], &["whole", "--resume"]].concat()).ok();
+    place.run(&[&args[..], &["whole", "--resume"]].concat()).assert_success();
     // The encoder next to the model is its base.
     assert_eq!(place.json("whole-base/config.json")["architectures"], json!(["ModernBertForMaskedLM"]));
     assert_eq!(sha256(&place.path("whole-base/tokenizer.json")), sha256(&place.path("whole/tokenizer.json")));
@@ -131,34 +131,34 @@ fn one_command_runs_both_steps() {
     // The texts without labels except those held out, and the training rows.
     assert!(place.json("whole-base/metrics.json")["documents"]["train"].as_u64().unwrap() > 24);
     if exhaustive("chumoku-cli") {
-        place.run_in_spite_of_kills(&[&args[..], &["killed"]].concat());
+        place.run_despite_kills(&[&args[..], &["killed"]].concat());
         for (one, other) in [("whole", "killed"), ("whole-base", "killed-base")] {
             assert_eq!(weights(&place, one), weights(&place, other), "{one}");
         }
     }
-    place.refuses(
+    place.run_rejected(
         &["train", "data.csv", "--unlabelled", "texts.jsonl", "--from", "whole-base", "--out", "x"],
         &["--unlabelled", "--from"],
     );
-    place.refuses(
+    place.run_rejected(
         &["train", "texts.jsonl", "--task", "lm", "--unlabelled", "texts.jsonl", "--out", "x"],
         &["--unlabelled"],
     );
-    place.refuses(&["train", "data.csv", "--unlabelled", "nowhere.txt", "--out", "x"], &["nowhere.txt"]);
+    place.run_rejected(&["train", "data.csv", "--unlabelled", "nowhere.txt", "--out", "x"], &["nowhere.txt"]);
     // An existing encoder is not replaced, and no empty model folder is left.
     std::fs::rename(place.path("whole-base"), place.path("x-base")).unwrap();
-    place.refuses(&["train", "data.csv", "--unlabelled", "texts.jsonl", "--out", "x"], &["x-base", "--force"]);
+    place.run_rejected(&["train", "data.csv", "--unlabelled", "texts.jsonl", "--out", "x"], &["x-base", "--force"]);
     // For “.”, the encoder is next to the folder, not inside it.
     std::fs::create_dir(place.path("here")).unwrap();
     let pair = |i: usize| format!("{},{} again,{}\n", SUBJECTS[i % 4], SUBJECTS[i / 4 % 4], i % 2);
     place.write("pairs.csv", format!("premise,hypothesis,label\n{}", (0..20).map(pair).collect::<String>()));
     let command = "chumoku train ../pairs.csv --unlabelled ../texts.jsonl --epochs 1 --out .";
-    let run = place.shell(&format!("cd here; (export CHUMOKU_FAILPOINT=step:1=abort; {command}); ls -a .. ."));
+    let run = place.run_shell(&format!("cd here; (export CHUMOKU_FAILPOINT=step:1=abort; {command}); ls -a .. ."));
     assert!(run.stdout.contains("here-base") && !run.stdout.contains("\n-base"), "{run:#?}");
     if !exhaustive("chumoku-cli") {
         return;
     }
-    place.shell(&format!("cd here && {command} --resume && mv ../here-base ../seen")).ok();
+    place.run_shell(&format!("cd here && {command} --resume && mv ../here-base ../seen")).assert_success();
     // For pairs each text separately, with the texts without labels that are not held out.
     let documents =
         |folder: &str| place.json(&format!("{folder}/metrics.json"))["documents"]["train"].as_u64().unwrap();
@@ -170,9 +170,9 @@ fn one_command_runs_both_steps() {
 fn unusable_texts_are_rejected() {
     let place = place();
     place.write("short.txt", "too short");
-    place.refuses(&["train", "short.txt", "--task", "mlm", "--out", "x"], &["short.txt", "1,000"]);
-    place.refuses(&["train", "--task", "mlm", "--out", "x"], &["file"]);
-    place.refuses(
+    place.run_rejected(&["train", "short.txt", "--task", "mlm", "--out", "x"], &["short.txt", "1,000"]);
+    place.run_rejected(&["train", "--task", "mlm", "--out", "x"], &["file"]);
+    place.run_rejected(
         &["train", "texts.jsonl", "--task", "mlm", "--watch", "the film", "--out", "x"],
         &["watch", "pretrained"],
     );

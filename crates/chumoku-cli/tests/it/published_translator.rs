@@ -1,6 +1,6 @@
 //! A published translator (Marian) on the command line: translation, scores, explanation, trace and counts.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -10,8 +10,8 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// A tiny random translator with SentencePiece files and words as tokens: "t7" has id 7.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     std::fs::create_dir(place.path("marian")).unwrap();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/marian");
     for file in ["config.json", "model.safetensors"] {
@@ -37,7 +37,7 @@ fn place() -> Place {
 #[test]
 fn it_translates() {
     let place = place();
-    let run = place.run(&["translate", "marian", "t5 t9 t30", ">>fra<< t5"]).ok();
+    let run = place.run(&["translate", "marian", "t5 t9 t30", ">>fra<< t5"]).assert_success();
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines.len(), 2);
     for line in &lines {
@@ -45,58 +45,59 @@ fn it_translates() {
         assert!(line.split(' ').count() < 16, "{line}");
     }
     let args = ["translate", "marian", "t5 t9 t30", "--json", "--alignment", "--n-best", "2", "--beam", "4"];
-    let answer = place.run(&args).ok().json();
+    let answer = place.run(&args).assert_success().json();
     assert!(answer["score"].as_f64().unwrap() < 0.0);
     assert_eq!(answer["n_best"].as_array().unwrap().len(), 2);
     assert_eq!(answer["alignment"]["source"], json!(["▁t5", "▁t9", "▁t30", "</s>"]));
     assert_eq!(answer["alignment"]["layers"][0].as_array().unwrap().len(), 4);
-    place.run(&["translate", "marian", "t5", "--precision", "medium"]).ok();
-    let piped = place.run_on(b"t5 t9 t30\n\nt2\n", &["translate", "marian"]).ok();
+    place.run(&["translate", "marian", "t5", "--precision", "medium"]).assert_success();
+    let piped = place.run_with_input(b"t5 t9 t30\n\nt2\n", &["translate", "marian"]).assert_success();
     assert_eq!(piped.stdout.lines().count(), 4);
     assert_eq!(piped.stdout.lines().nth(1).unwrap().split('\t').nth(1), Some(lines[0]));
     // Long sources are truncated with a message.
     let long = vec!["t7"; 40].join(" ");
-    let run = place.run(&["translate", "marian", &long]).ok();
+    let run = place.run(&["translate", "marian", &long]).assert_success();
     assert!(run.stderr.contains("19 tokens"), "{}", run.stderr);
 }
 
 #[test]
 fn it_is_scored_explained_traced_and_counted() {
     let place = place();
-    let scores = place.run(&["eval", "marian", "pairs.tsv", "--json"]).ok().json();
+    let scores = place.run(&["eval", "marian", "pairs.tsv", "--json"]).assert_success().json();
     assert_eq!(scores["pairs"], 3);
-    assert!(place.run(&["eval", "marian", "pairs.tsv"]).ok().stdout.contains("BLEU"));
-    place.run(&["explain", "marian", "t5 t9 t30", "--html", "page.html"]).ok();
+    assert!(place.run(&["eval", "marian", "pairs.tsv"]).assert_success().stdout.contains("BLEU"));
+    place.run(&["explain", "marian", "t5 t9 t30", "--html", "page.html"]).assert_success();
     let page = place.read("page.html");
     assert!(page.contains("<html") && page.contains("t30"));
-    let explained = place.run(&["explain", "marian", "t5 t9 t30", "--target", "t7 t8", "--json", "-"]).ok().json();
+    let explained =
+        place.run(&["explain", "marian", "t5 t9 t30", "--target", "t7 t8", "--json", "-"]).assert_success().json();
     let words: Vec<&str> =
         explained["source_words"].as_array().unwrap().iter().map(|word| word["text"].as_str().unwrap()).collect();
     assert_eq!(words, ["t5", "t9", "t30", "[END]"]);
     assert_eq!((explained["layers"].as_u64(), explained["heads"].as_u64()), (Some(1), Some(4)));
     for (part, head) in [("encoder", "2"), ("decoder", "4"), ("cross", "4")] {
         let args = ["trace", "--model", "marian", "--text", "t5 t9", "--part", part, "--layer", "1", "--head", head];
-        assert!(place.run(&args).ok().stdout.contains("W_Q"), "{part}");
+        assert!(place.run(&args).assert_success().stdout.contains("W_Q"), "{part}");
     }
     let args = ["trace", "--model", "marian", "--text", "t5 t9", "--part", "encoder", "--head", "3"];
     assert_eq!(place.run(&args).code, 2);
-    let counted = place.run(&["count", "--model", "marian", "--json"]).ok().json();
+    let counted = place.run(&["count", "--model", "marian", "--json"]).assert_success().json();
     let numbers: usize = crate::common::tensors(&place.path("marian/model.safetensors"))
         .values()
         .map(|(shape, _)| shape.iter().product::<usize>())
         .sum();
     assert!(counted.to_string().contains(&format!(":{numbers},")), "{numbers}: {counted}");
-    place.run(&["position", "--model", "marian", "--json", "-"]).ok();
+    place.run(&["position", "--model", "marian", "--json", "-"]).assert_success();
 }
 
 #[test]
 fn unsupported_commands_are_reported() {
     let place = place();
-    place.refuses(&["generate", "marian", "t5"], &["a translator", "chumoku translate"]);
-    place.refuses(&["embed", "marian", "t5"], &["marian"]);
-    place.refuses(&["train", "pairs.tsv", "--from", "marian", "--out", "new"], &["--from"]);
+    place.run_rejected(&["generate", "marian", "t5"], &["a translator", "chumoku translate"]);
+    place.run_rejected(&["embed", "marian", "t5"], &["marian"]);
+    place.run_rejected(&["train", "pairs.tsv", "--from", "marian", "--out", "new"], &["--from"]);
     std::fs::remove_file(place.path("marian/target.spm")).unwrap();
-    place.refuses(&["translate", "marian", "t5"], &["target.spm", "tokenizer.json"]);
+    place.run_rejected(&["translate", "marian", "t5"], &["target.spm", "tokenizer.json"]);
     let japanese = place.run(&["--lang", "ja", "translate", "marian", "t5"]);
     assert!(japanese.stderr.contains("このファイルがありません"), "{}", japanese.stderr);
 }

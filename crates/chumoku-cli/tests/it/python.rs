@@ -3,7 +3,7 @@
 //!
 //! `CHUMOKU_PYTHON` names a Python with `numpy` and `tokenizers`; without it, these tests are skipped with a message.
 
-use crate::common::{Place, csv, reviews};
+use crate::common::{TestDir, csv, reviews};
 use chumoku::text::TextTokenizer;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
@@ -17,14 +17,14 @@ fn python() -> Option<PathBuf> {
     testkit::python("numpy, tokenizers").map(PathBuf::from)
 }
 
-fn ask(python: &Path, place: &Place, args: &[&str]) -> Vec<Value> {
+fn ask(python: &Path, place: &TestDir, args: &[&str]) -> Vec<Value> {
     let mut command = Command::new(python);
     let output = command.args(args).current_dir(place.path("")).env("PYTHONIOENCODING", "utf-8").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn recomputed(python: &Path, place: &Place, model: &str, texts: &[&str]) -> Vec<Value> {
+fn recompute(python: &Path, place: &TestDir, model: &str, texts: &[&str]) -> Vec<Value> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/recompute.py");
     let found = ask(python, place, &[&[script.to_str().unwrap(), model][..], texts].concat());
     assert_eq!(found.len(), texts.len());
@@ -33,19 +33,19 @@ fn recomputed(python: &Path, place: &Place, model: &str, texts: &[&str]) -> Vec<
 
 /// A small model of every kind and network, and of every kind of token. Matrix products use full precision, as Python's
 /// do.
-fn trained() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+fn trained() -> &'static TestDir {
+    static PLACE: OnceLock<TestDir> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Place::shared("python");
+        let place = TestDir::shared_by_file("python");
         let train = |args: &str| {
             let args: Vec<&str> = args.split(' ').chain(["--precision", "highest", "--epochs", "1"]).collect();
-            place.run(&[&["train"][..], &args[..]].concat()).ok();
+            place.run(&[&["train"][..], &args[..]].concat()).assert_success();
         };
         place.write("reviews.csv", csv(&reviews(160)));
         for network in ["transformer", "rnn", "lstm", "gru"] {
             train(&format!("reviews.csv --out {network} --model {network}"));
         }
-        place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
+        place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).assert_success();
         let three: Vec<(String, String)> =
             reviews(90).into_iter().zip(0..).map(|((text, _), i)| (text, format!("class {}", i % 3))).collect();
         place.write("three.csv", csv(&three));
@@ -60,7 +60,7 @@ fn trained() -> &'static Place {
         place.write("tagged.tsv", format!("text\tlabels\n{}", (0..90).map(tagged).collect::<String>()));
         train("tagged.tsv --separator | --out labels");
         let of_ngrams = "train tagged.tsv --separator | --model ngrams --out labels-by-ngrams";
-        place.run(&of_ngrams.split(' ').collect::<Vec<_>>()).ok();
+        place.run(&of_ngrams.split(' ').collect::<Vec<_>>()).assert_success();
         let book = "the cat saw a dog.\nmy friend, the old man, never met the 12 cats.\n".repeat(60);
         place.write("book.txt", &book);
         for tokens in ["characters", "subwords", "words"] {
@@ -112,7 +112,7 @@ for path in sys.argv[2:]:
 ";
     let mut files = Vec::new();
     let mut regexes = 0;
-    for folder in place.names("").iter().filter(|name| place.path(name).is_dir()) {
+    for folder in place.file_names("").iter().filter(|name| place.path(name).is_dir()) {
         for name in ["tokenizer.json", "source_tokenizer.json"] {
             let file = format!("{folder}/{name}");
             if place.path(&file).exists() {
@@ -144,9 +144,9 @@ for path in sys.argv[2:]:
 }
 
 /// The largest difference between `predict` and the script over some texts.
-fn difference(python: &Path, place: &Place, model: &str, texts: &[&str]) -> f64 {
-    let found = recomputed(python, place, model, texts);
-    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).ok().json_lines();
+fn difference(python: &Path, place: &TestDir, model: &str, texts: &[&str]) -> f64 {
+    let found = recompute(python, place, model, texts);
+    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).assert_success().json_lines();
     assert_eq!(said.len(), found.len());
     let apart = said.iter().zip(&found).map(|(said, found)| {
         let label = said["label"].as_str().unwrap();
@@ -178,10 +178,11 @@ fn labels_are_recomputed() {
     }
 }
 
-fn labels_are_recomputed_of(model: &str, python: &Path, place: &Place, texts: &[&str]) {
-    let found = recomputed(python, place, model, texts);
-    let all = place.run(&[&["predict", model, "--json", "--top", "2"][..], texts].concat()).ok().json_lines();
-    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).ok().json_lines();
+fn labels_are_recomputed_of(model: &str, python: &Path, place: &TestDir, texts: &[&str]) {
+    let found = recompute(python, place, model, texts);
+    let all =
+        place.run(&[&["predict", model, "--json", "--top", "2"][..], texts].concat()).assert_success().json_lines();
+    let said = place.run(&[&["predict", model, "--json"][..], texts].concat()).assert_success().json_lines();
     let named = |labels: &Value| -> Vec<String> {
         let name = |label: &Value| label["label"].as_str().or(label.as_str()).unwrap().to_owned();
         let mut names: Vec<String> = labels.as_array().unwrap().iter().map(name).collect();
@@ -203,9 +204,9 @@ fn labels_are_recomputed_of(model: &str, python: &Path, place: &Place, texts: &[
 type Tensors = BTreeMap<String, (Vec<usize>, Vec<u8>)>;
 
 /// A copy of a model with some settings changed and its tensors edited.
-fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> Place {
-    let place = Place::new();
-    place.copy(&trained().path(model), "model");
+fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> TestDir {
+    let place = TestDir::new();
+    place.copy_folder(&trained().path(model), "model");
     let mut config = place.json("model/config.json");
     config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
     place.write("model/config.json", config.to_string());
@@ -240,8 +241,8 @@ fn variant(model: &str, settings: &Value, edit: impl FnOnce(&mut Tensors)) -> Pl
 fn every_network_setting_matches_the_documentation() {
     let Some(python) = python() else { return };
     let texts = &TEXTS[..4];
-    let probability = |place: &Place, model: &str| {
-        let said = place.run(&["predict", model, "--json", texts[0]]).ok().json();
+    let probability = |place: &TestDir, model: &str| {
+        let said = place.run(&["predict", model, "--json", texts[0]]).assert_success().json();
         said["probability"].as_f64().unwrap()
     };
     // Uses the network alone, so the effect of a setting is visible.
@@ -302,10 +303,12 @@ fn every_network_setting_matches_the_documentation() {
 fn translators_are_recomputed() {
     let Some(python) = python() else { return };
     let sources = ["3 May 1999", "猫は犬を見た。", "先生 2024", "x"];
-    let check = |place: &Place, model: &str| {
-        let found = recomputed(&python, place, model, &sources);
-        let said =
-            place.run(&[&["translate", model, "--beam", "1", "--json"][..], &sources[..]].concat()).ok().json_lines();
+    let check = |place: &TestDir, model: &str| {
+        let found = recompute(&python, place, model, &sources);
+        let said = place
+            .run(&[&["translate", model, "--beam", "1", "--json"][..], &sources[..]].concat())
+            .assert_success()
+            .json_lines();
         for (said, found) in said.iter().zip(&found) {
             assert_eq!(said["translation"], found["translation"], "{model}");
             let apart = said["score"].as_f64().unwrap() - found["score"].as_f64().unwrap();
@@ -335,13 +338,13 @@ fn language_models_are_recomputed() {
     place.write("document.txt", &document);
     for tokens in ["characters", "subwords", "words"] {
         let model = format!("lm-{tokens}");
-        let found = recomputed(&python, place, &model, &[&document, "the cat"]);
-        let said = place.run(&["eval", &model, "document.txt", "--json"]).ok().json();
+        let found = recompute(&python, place, &model, &[&document, "the cat"]);
+        let said = place.run(&["eval", &model, "document.txt", "--json"]).assert_success().json();
         assert_eq!(said["tokens"], found[0]["tokens"]);
         let apart = said["loss"].as_f64().unwrap() - found[0]["loss"].as_f64().unwrap();
         assert!(apart.abs() < 1e-5, "{model}: {apart:e}");
         let args = ["generate", &model, "the cat", "--temperature", "0", "--max-tokens", "20"];
         let continued = format!("the cat{}", found[1]["continued"].as_str().unwrap());
-        assert_eq!(place.run(&args).ok().stdout.trim_end(), continued.trim_end());
+        assert_eq!(place.run(&args).assert_success().stdout.trim_end(), continued.trim_end());
     }
 }

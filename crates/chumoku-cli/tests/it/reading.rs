@@ -1,6 +1,6 @@
 //! Reading of files: the flags shared by all commands, options stored with a model, and several files as one.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::json;
 
 const WORDS: [&str; 6] =
@@ -24,67 +24,73 @@ const NGRAMS: [&str; 4] = ["--model", "ngrams", "--out", "model"];
 
 #[test]
 fn a_model_reads_files_like_its_training_file() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(60);
     let kaggle = table("v1,v2,,,", &all, |[text, label]| format!("{label},{text},,,"));
     place.write("spam.csv", latin(&kaggle));
     let read = ["--text", "v2", "--label", "v1", "--encoding", "latin-1"];
-    place.run(&[&["train", "spam.csv"], &read[..], &NGRAMS[..]].concat()).ok();
-    let predicted = place.run(&["predict", "model", "--input", "spam.csv", "--json"]).ok();
+    place.run(&[&["train", "spam.csv"], &read[..], &NGRAMS[..]].concat()).assert_success();
+    let predicted = place.run(&["predict", "model", "--input", "spam.csv", "--json"]).assert_success();
     let lines = predicted.json_lines();
     assert_eq!(lines.len(), 60, "{predicted:#?}");
     assert!(lines[0]["input"]["v2"].as_str().is_some_and(|text| text.ends_with("für Größe 0")), "{:?}", lines[0]);
-    assert!(place.run(&["eval", "model", "spam.csv"]).ok().stderr.contains("decoded from windows-1252"));
-    let explained = place.run(&["explain", "model", "--input", "spam.csv", "--json", "-"]).ok();
+    assert!(place.run(&["eval", "model", "spam.csv"]).assert_success().stderr.contains("decoded from windows-1252"));
+    let explained = place.run(&["explain", "model", "--input", "spam.csv", "--json", "-"]).assert_success();
     assert_eq!(explained.json_lines().len(), 60);
-    place.run(&["explain", "model", "--errors", "spam.csv"]).ok();
+    place.run(&["explain", "model", "--errors", "spam.csv"]).assert_success();
     // Files in another format are also read, and flags take precedence.
     place.write("other.csv", table("text,label", &all, |[text, label]| format!("{text},{label}")));
-    assert_eq!(place.run(&["predict", "model", "--input", "other.csv", "--json"]).ok().json_lines().len(), 60);
-    place.run(&["eval", "model", "other.csv"]).ok();
-    place.refuses(&["eval", "model", "spam.csv", "--encoding", "utf-8"], &["spam.csv", "expected UTF-8"]);
-    place.refuses(&["eval", "model", "other.csv", "--encoding", "latin-1"], &["other.csv", "found UTF-8"]);
+    assert_eq!(
+        place.run(&["predict", "model", "--input", "other.csv", "--json"]).assert_success().json_lines().len(),
+        60
+    );
+    place.run(&["eval", "model", "other.csv"]).assert_success();
+    place.run_rejected(&["eval", "model", "spam.csv", "--encoding", "utf-8"], &["spam.csv", "expected UTF-8"]);
+    place.run_rejected(&["eval", "model", "other.csv", "--encoding", "latin-1"], &["other.csv", "found UTF-8"]);
     // Rows to predict keep their positions, even if training would skip some.
     place.write("gaps.csv", table("text,label", &all[..4], |[text, label]| format!("{text},{label}")) + ",ham\n");
-    place.run(&["train", "other.csv", "--skip-bad-rows", "--model", "ngrams", "--out", "skipping"]).ok();
-    assert_eq!(place.run(&["predict", "skipping", "--input", "gaps.csv", "--json"]).ok().json_lines().len(), 5);
+    place.run(&["train", "other.csv", "--skip-bad-rows", "--model", "ngrams", "--out", "skipping"]).assert_success();
+    assert_eq!(
+        place.run(&["predict", "skipping", "--input", "gaps.csv", "--json"]).assert_success().json_lines().len(),
+        5
+    );
 }
 
 #[test]
 fn headers_are_reported_and_remembered() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(60);
     place.write("a.tsv", all.iter().map(|[text, label]| format!("{text}\t{label}\n")).collect::<String>());
-    place.run(&[&["train", "a.tsv", "--header", "no"], &NGRAMS[..]].concat()).ok();
+    place.run(&[&["train", "a.tsv", "--header", "no"], &NGRAMS[..]].concat()).assert_success();
     assert_eq!(place.json("model/metrics.json")["files"][0]["header"], json!(false));
     let one = table("Ihre Nachricht\tArt", &[], |_| String::new());
     place.write("b.tsv", one + &place.read("a.tsv"));
-    let with = place.run(&["predict", "model", "--input", "b.tsv", "--header", "yes", "--json"]).ok();
+    let with = place.run(&["predict", "model", "--input", "b.tsv", "--header", "yes", "--json"]).assert_success();
     assert_eq!(with.json_lines().len(), 60);
-    assert_eq!(place.run(&["predict", "model", "--input", "b.tsv", "--json"]).ok().json_lines().len(), 61);
-    place.refuses(&["train", "a.tsv", "--header", "perhaps"], &["--header", "perhaps"]);
+    assert_eq!(place.run(&["predict", "model", "--input", "b.tsv", "--json"]).assert_success().json_lines().len(), 61);
+    place.run_rejected(&["train", "a.tsv", "--header", "perhaps"], &["--header", "perhaps"]);
 }
 
 #[test]
 fn explain_has_the_reading_flags_of_other_commands() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(60);
     place.write("a.csv", table("text,label", &all, |[text, label]| format!("{text},{label}")));
-    place.run(&[&["train", "a.csv"], &NGRAMS[..]].concat()).ok();
+    place.run(&[&["train", "a.csv"], &NGRAMS[..]].concat()).assert_success();
     let odd = table("Nr;Antwort;Nachricht", &all, |[text, label]| format!("7;{label};{text}"));
     place.write("odd.csv", latin(&odd));
     let read =
         ["--text", "Nachricht", "--label", "Antwort", "--encoding", "latin-1", "--delimiter", ";", "--header", "yes"];
     let explain = |more: &[&str]| place.run(&[&["explain", "model"], more, &read[..]].concat());
-    explain(&["--errors", "odd.csv"]).ok();
-    assert_eq!(explain(&["--input", "odd.csv", "--json", "-"]).ok().json_lines().len(), 60);
+    explain(&["--errors", "odd.csv"]).assert_success();
+    assert_eq!(explain(&["--input", "odd.csv", "--json", "-"]).assert_success().json_lines().len(), 60);
     let alone = explain(&["some text"]);
     assert!(alone.code == 2 && alone.stderr.contains("--text is for the file of"), "{alone:#?}");
 }
 
 #[test]
 fn spelling_variants_of_labels_are_named_and_merged() {
-    let place = Place::new();
+    let place = TestDir::new();
     let spelled = |[text, label]: &[String; 2], i: usize| {
         let label = match i % 5 {
             0 => label.to_uppercase(),
@@ -95,35 +101,35 @@ fn spelling_variants_of_labels_are_named_and_merged() {
     };
     let content: String = rows(90).iter().enumerate().map(|(i, row)| spelled(row, i)).collect();
     place.write("a.csv", format!("text,label\n{content}"));
-    let run = place.run(&[&["train", "a.csv"], &NGRAMS[..]].concat()).ok();
+    let run = place.run(&[&["train", "a.csv"], &NGRAMS[..]].concat()).assert_success();
     assert!(run.stderr.contains("6 labels look like 2 ") && run.stderr.contains("--merge-labels"), "{run:#?}");
     let merged = ["train", "a.csv", "--merge-labels", "--model", "ngrams", "--out", "merged"];
-    let run = place.run(&merged).ok();
+    let run = place.run(&merged).assert_success();
     assert!(!run.stderr.contains("look like"), "{run:#?}");
     assert_eq!(place.json("merged/metrics.json")["labels"], json!(["ham", "spam"]));
     // Evaluation reads files in the same way.
-    place.run(&["eval", "merged", "a.csv"]).ok();
+    place.run(&["eval", "merged", "a.csv"]).assert_success();
     // The doctor names the cause before its findings.
-    let said = place.run(&["doctor", "a.csv"]).ok().stdout;
+    let said = place.run(&["doctor", "a.csv"]).assert_success().stdout;
     let cause = said.find("6 labels look like 2").unwrap_or_else(|| panic!("{said}"));
     assert!(
         said.find("abel noise").or(said.find("abels are not checked")).is_some_and(|noise| cause < noise),
         "{said}"
     );
-    assert!(!place.run(&["doctor", "a.csv", "--merge-labels"]).ok().stdout.contains("look like"));
+    assert!(!place.run(&["doctor", "a.csv", "--merge-labels"]).assert_success().stdout.contains("look like"));
 }
 
 #[test]
 fn several_training_files_are_read_in_the_given_order() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(90);
     let of = |rows: &[[String; 2]]| table("text,label", rows, |[text, label]| format!("{text},{label}"));
     place.write("all.csv", of(&all));
     place.write("a.csv", of(&all[..30]));
     place.write("b.csv", of(&all[30..60]));
     place.write("c.csv", table("label,text", &all[60..], |[text, label]| format!("{label},{text}")));
-    place.run(&["train", "a.csv", "b.csv", "c.csv", "--model", "ngrams", "--out", "parts"]).ok();
-    place.run(&["train", "all.csv", "--model", "ngrams", "--out", "whole"]).ok();
+    place.run(&["train", "a.csv", "b.csv", "c.csv", "--model", "ngrams", "--out", "parts"]).assert_success();
+    place.run(&["train", "all.csv", "--model", "ngrams", "--out", "whole"]).assert_success();
     let hash = |model: &str| place.json(&format!("{model}/metrics.json"))["data_sha256"].clone();
     assert_eq!(hash("parts"), hash("whole"));
     assert_eq!(place.json("parts/metrics.json")["files"][0]["also"], json!(["b.csv", "c.csv"]));
@@ -132,24 +138,24 @@ fn several_training_files_are_read_in_the_given_order() {
         "new.csv",
         of(&[["ganz neu und gut".into(), "ham".into()], ["ganz alt und dumm".into(), "spam".into()]]),
     );
-    place.run(&["train", "new.csv", "--from", "parts", "--out", "further"]).ok();
+    place.run(&["train", "new.csv", "--from", "parts", "--out", "further"]).assert_success();
     // They are inputs that no flag names.
     #[cfg(unix)]
     {
-        let before = place.contents();
-        let run = place.shell("chumoku train new.csv --from parts --out again >> b.csv");
+        let before = place.file_hashes();
+        let run = place.run_shell("chumoku train new.csv --from parts --out again >> b.csv");
         assert_eq!(run.code, 2, "{run:#?}");
-        run.has_one_error(&["b.csv: the input file is also the output file"]);
-        assert_eq!(place.contents(), before);
+        run.assert_one_error(&["b.csv: the input file is also the output file"]);
+        assert_eq!(place.file_hashes(), before);
     }
     place.write("d.csv", table("text,kind", &all[..9], |[text, label]| format!("{text},{label}")));
-    place.refuses(&["train", "a.csv", "d.csv"], &["d.csv", "expected the columns of a.csv", "“kind”"]);
-    place.refuses(&["train", "a.csv", "missing.csv"], &["missing.csv"]);
+    place.run_rejected(&["train", "a.csv", "d.csv"], &["d.csv", "expected the columns of a.csv", "“kind”"]);
+    place.run_rejected(&["train", "a.csv", "missing.csv"], &["missing.csv"]);
 }
 
 #[test]
 fn messages_name_the_right_one_of_several_training_files() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(60);
     let of = |rows: &[[String; 2]]| table("text,label", rows, |[text, label]| format!("{text},{label}"));
     place.write("a.csv", of(&all[..30]));
@@ -157,20 +163,20 @@ fn messages_name_the_right_one_of_several_training_files() {
     let with_row = |name: &str, row: &str| place.write(name, of(&all[30..40]) + row + "\n" + &of(&all[40..])[11..]);
     // Line 12 comes after the header and ten rows.
     with_row("empty.csv", "some text,");
-    place.refuses(&["train", "a.csv", "empty.csv", "--out", "x"], &["error: empty.csv:12", "--skip-bad-rows"]);
+    place.run_rejected(&["train", "a.csv", "empty.csv", "--out", "x"], &["error: empty.csv:12", "--skip-bad-rows"]);
     with_row("path.csv", "some text,spam//more");
-    place.refuses(
+    place.run_rejected(
         &["train", "a.csv", "path.csv", "--hierarchy", "/", "--out", "x"],
         &["error: path.csv:12", "spam//more"],
     );
     place.write("tree.csv", "child,parent\nham,mail\nspam,mail\nmail,\n");
     with_row("child.csv", "some text,other");
     let tree = ["train", "a.csv", "child.csv", "--hierarchy", "tree.csv", "--out", "x"];
-    place.refuses(&tree, &["error: child.csv:12", "“other”", "tree.csv"]);
+    place.run_rejected(&tree, &["error: child.csv:12", "“other”", "tree.csv"]);
     // Rows that are also in the test file.
     with_row("b.csv", "some text,ham");
     let files = ["train", "a.csv", "b.csv", "--test", "test.csv"];
-    let run = place.run(&[&files[..], &NGRAMS[..]].concat()).ok();
+    let run = place.run(&[&files[..], &NGRAMS[..]].concat()).assert_success();
     assert!(run.stderr.contains("(b.csv:13 and test.csv:2)"), "{run:#?}");
     // Spans that end inside a word.
     let spans = |word: &str, end: usize| {
@@ -179,13 +185,13 @@ fn messages_name_the_right_one_of_several_training_files() {
     };
     place.write("one.jsonl", spans("whole", 5));
     place.write("two.jsonl", spans("whole", 4));
-    let run = place.run(&["train", "one.jsonl", "two.jsonl", "--task", "tag", "--out", "tags"]).ok();
+    let run = place.run(&["train", "one.jsonl", "two.jsonl", "--task", "tag", "--out", "tags"]).assert_success();
     assert!(run.stderr.contains("“whol” (two.jsonl:1, 0 to 4)"), "{run:#?}");
 }
 
 #[test]
 fn an_ambiguity_stops_with_the_flags_that_decide() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(60);
     let flags = table("text,urgent,billing,refund,queue", &all, |[text, label]| {
         let n = text.len() + text.bytes().map(usize::from).sum::<usize>();
@@ -197,12 +203,12 @@ fn an_ambiguity_stops_with_the_flags_that_decide() {
         format!("{text},{label},{}.{:02}", n % 97, n % 89)
     });
     place.write("goods.csv", goods);
-    place.refuses(&["train", "goods.csv"], &["goods.csv: choosing the label", "“product”", "“price”", "--label"]);
-    place.refuses(&["doctor", "goods.csv"], &["“product”", "“price”", "--label"]);
-    place.run(&["train", "goods.csv", "--label", "product", "--model", "ngrams", "--out", "product"]).ok();
+    place.run_rejected(&["train", "goods.csv"], &["goods.csv: choosing the label", "“product”", "“price”", "--label"]);
+    place.run_rejected(&["doctor", "goods.csv"], &["“product”", "“price”", "--label"]);
+    place.run(&["train", "goods.csv", "--label", "product", "--model", "ngrams", "--out", "product"]).assert_success();
     let words = ["a.csv: choosing what to predict", "--label queue", "--labels urgent,billing,refund"];
-    place.refuses(&["train", "a.csv"], &words);
-    place.run(&[&["train", "a.csv", "--label", "queue"], &NGRAMS[..]].concat()).ok();
+    place.run_rejected(&["train", "a.csv"], &words);
+    place.run(&[&["train", "a.csv", "--label", "queue"], &NGRAMS[..]].concat()).assert_success();
     place.write(
         "b.csv",
         table("ticket_id,channel,category", &all, |[text, label]| {
@@ -210,7 +216,7 @@ fn an_ambiguity_stops_with_the_flags_that_decide() {
             format!("TKT-{number:0>6},{},{label}", ["Chat", "Mail"][text.len() % 2])
         }),
     );
-    place.refuses(&["train", "b.csv"], &["b.csv: choosing the text column", "--text"]);
+    place.run_rejected(&["train", "b.csv"], &["b.csv: choosing the text column", "--text"]);
     let said = place.run(&["train", "https://example.org/train.csv"]);
     assert!(said.code == 2 && said.stderr.contains("download it first"), "{said:#?}");
 }

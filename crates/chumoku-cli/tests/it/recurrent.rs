@@ -1,6 +1,6 @@
 //! Recurrent models: trained, used and explained like transformers, and compared with them.
 
-use crate::common::{Place, csv, reviews};
+use crate::common::{TestDir, csv, reviews};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -9,10 +9,11 @@ const TEXT: &str = "The room was not clean, 部屋は汚かったです。";
 
 #[test]
 fn a_recurrent_model_works_like_any_other() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
     for (model, noun) in [("rnn", "RNN"), ("lstm", "LSTM"), ("gru", "GRU")] {
-        let run = place.run(&["train", "reviews.csv", "--out", model, "--model", model, "--epochs", "2"]).ok();
+        let run =
+            place.run(&["train", "reviews.csv", "--out", model, "--model", model, "--epochs", "2"]).assert_success();
         assert!(run.stderr.contains(&format!("model     {noun}, 1 layer, width")), "{run:#?}");
         assert!(run.stdout.contains(&format!("its {noun} alone")), "{run:#?}");
         assert!(!run.stdout.contains("transformer"), "{run:#?}");
@@ -23,52 +24,54 @@ fn a_recurrent_model_works_like_any_other() {
         let card = place.read(&format!("{model}/README.md"));
         assert!(card.contains(noun) && !card.contains("ransformer") && !card.contains("attention"), "{card}");
 
-        let predicted = place.run(&["predict", model, "--json", TEXT]).ok().json();
+        let predicted = place.run(&["predict", model, "--json", TEXT]).assert_success().json();
         assert!(["positive", "negative"].contains(&predicted["label"].as_str().unwrap()));
-        let scored = place.run(&["eval", model, "reviews.csv"]).ok();
+        let scored = place.run(&["eval", model, "reviews.csv"]).assert_success();
         assert!(scored.stdout.contains(&format!("{noun} alone")), "{scored:#?}");
 
-        let shown = place.run(&["explain", model, TEXT]).ok();
+        let shown = place.run(&["explain", model, TEXT]).assert_success();
         assert!(shown.stderr.contains(&format!("a recurrent network, {noun} (1 layer")), "{shown:#?}");
         for words in ["there is no attention to show", "clean", "leave-one-out", "network"] {
             assert!(shown.stdout.contains(words), "{words}: {shown:#?}");
         }
-        let value = place.run(&["explain", model, TEXT, "--json", "-"]).ok().json();
+        let value = place.run(&["explain", model, TEXT, "--json", "-"]).assert_success().json();
         assert_eq!((&value["layers"], &value["attention"]), (&0.into(), &Value::Array(vec![])));
         let scores = value["attribution"]["scores"].as_array().unwrap();
         assert_eq!(scores.len(), value["words"].as_array().unwrap().len());
         assert!(scores.iter().any(|score| score.as_f64().unwrap() != 0.0), "{scores:?}");
     }
-    let japanese = place.run(&["explain", "gru", TEXT, "--lang", "ja"]).ok();
+    let japanese = place.run(&["explain", "gru", TEXT, "--lang", "ja"]).assert_success();
     let unwrapped = japanese.stdout.replace("\n  ", "");
     assert!(unwrapped.contains("アテンションはありません"), "{japanese:#?}");
-    let shown = place.run(&["explain", "lstm", TEXT, "--view", "effects", "--html", "why.html"]).ok();
+    let shown = place.run(&["explain", "lstm", TEXT, "--view", "effects", "--html", "why.html"]).assert_success();
     assert!(shown.stdout.contains("Effect of each word on") && !shown.stderr.contains("recurrent"), "{shown:#?}");
     assert!(place.read("why.html").contains("id=\"curves\""));
-    let shown = place.run(&["explain", "gru", TEXT, "--view", "curves"]).ok().stdout;
+    let shown = place.run(&["explain", "gru", TEXT, "--view", "curves"]).assert_success().stdout;
     assert!(shown.contains("Insertion") && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     for flag in [&["--layer", "1"][..], &["--head", "1"], &["--view", "lines"]] {
         let args = [&["explain", "lstm", TEXT][..], flag].concat();
-        place.refuses(&args, &[flag[0], "recurrent network", "LSTM", "no attention"]);
+        place.run_rejected(&args, &[flag[0], "recurrent network", "LSTM", "no attention"]);
     }
 }
 
 #[test]
 fn a_run_resumes_only_with_its_own_network() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
-    place.run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2"]).ok();
+    place.run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2"]).assert_success();
     std::fs::remove_file(place.path("model/model.safetensors")).unwrap();
     for other in ["transformer", "gru"] {
         let args = ["train", "reviews.csv", "--out", "model", "--model", other, "--epochs", "2", "--resume"];
-        place.refuses(&args, &["other data, settings or seed", "--force"]);
+        place.run_rejected(&args, &["other data, settings or seed", "--force"]);
     }
-    place.run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2", "--resume"]).ok();
+    place
+        .run(&["train", "reviews.csv", "--out", "model", "--model", "lstm", "--epochs", "2", "--resume"])
+        .assert_success();
 }
 
 #[test]
 fn configurations_of_recurrent_models_are_checked() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &["--model", "gru"]);
     let config = place.json("model/config.json");
     type Edit = fn(&mut Value);
@@ -84,18 +87,18 @@ fn configurations_of_recurrent_models_are_checked() {
         let mut edited = config.clone();
         edit(&mut edited);
         place.write("model/config.json", edited.to_string());
-        place.refuses(&["predict", "model", "fine"], &["config.json", words]);
+        place.run_rejected(&["predict", "model", "fine"], &["config.json", words]);
     }
     // Sizes that do not match the weights.
     let mut edited = config.clone();
     edited["bidirectional"] = false.into();
     place.write("model/config.json", edited.to_string());
-    place.refuses(&["predict", "model", "fine"], &["model.safetensors", "head.weight"]);
+    place.run_rejected(&["predict", "model", "fine"], &["model.safetensors", "head.weight"]);
 }
 
 #[test]
 fn comparing_trains_every_model_and_then_measures_all() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
     let mut command = place.command(&["compare", "reviews.csv", "--epochs", "1"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -118,9 +121,9 @@ fn comparing_shows_every_model_with_consistent_numbers() {
     if !testkit::exhaustive("chumoku-cli") {
         return;
     }
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("reviews.csv", csv(&reviews(100)));
-    let run = place.run(&["compare", "reviews.csv", "--epochs", "1", "--json", "--svg", "time.svg"]).ok();
+    let run = place.run(&["compare", "reviews.csv", "--epochs", "1", "--json", "--svg", "time.svg"]).assert_success();
     let found = run.json();
     let models = found["models"].as_array().unwrap();
     let names: Vec<_> =
@@ -164,7 +167,7 @@ fn comparing_shows_every_model_with_consistent_numbers() {
         assert_eq!(shown.len(), 3, "{said}");
     }
     // Nothing else is left.
-    assert_eq!(place.names("."), ["reviews.csv", "time.svg"]);
-    place.refuses(&["compare", "missing.csv"], &["missing.csv"]);
-    place.refuses(&["compare", "reviews.csv", "--svg", "no/such/time.svg"], &["no/such"]);
+    assert_eq!(place.file_names("."), ["reviews.csv", "time.svg"]);
+    place.run_rejected(&["compare", "missing.csv"], &["missing.csv"]);
+    place.run_rejected(&["compare", "reviews.csv", "--svg", "no/such/time.svg"], &["no/such"]);
 }

@@ -1,12 +1,12 @@
 //! Reports: their length, additional figures, cross-validation, and class words.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use unicode_width::UnicodeWidthStr;
 
 fn rows(n: usize) -> String {
     let words = [["soup", "bread", "dinner"], ["train", "ticket", "station"]];
     let mut state = 5;
-    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
     let mut out = String::from("label\ttext\n");
     for i in 0..n {
         let class = pick(2);
@@ -22,9 +22,9 @@ fn rows(n: usize) -> String {
 
 #[test]
 fn each_fold_is_judged_by_a_model_of_the_others() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("rows.tsv", rows(400));
-    let train = |more: &[&str]| place.run(&[&["train", "rows.tsv"][..], more].concat()).ok();
+    let train = |more: &[&str]| place.run(&[&["train", "rows.tsv"][..], more].concat()).assert_success();
     let run = train(&["--model", "ngrams", "--folds", "4", "--out", "model"]);
     assert!(run.stdout.contains("4-fold cross-validation of the 360 training and validation rows"), "{run:#?}");
     assert!(run.stdout.lines().all(|line| line.chars().count() <= 80 || line.starts_with("Advice")), "{run:#?}");
@@ -50,10 +50,10 @@ fn each_fold_is_judged_by_a_model_of_the_others() {
 
 #[test]
 fn the_words_that_support_a_class_are_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("rows.tsv", rows(300));
     for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("transformer", &["--epochs", "1"])] {
-        place.run(&[&["train", "rows.tsv", "--out", model], more].concat()).ok();
+        place.run(&[&["train", "rows.tsv", "--out", model], more].concat()).assert_success();
         let strongest = place.json(&format!("{model}/metrics.json"))["strongest_ngrams"].clone();
         let card = std::fs::read_to_string(place.path(&format!("{model}/README.md"))).unwrap();
         for (class, words, others) in [
@@ -79,7 +79,7 @@ fn the_words_that_support_a_class_are_named() {
 
 #[test]
 fn networks_labels_and_numbers_support_folds() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows = rows(90);
     place.write("classes.tsv", &rows);
     let lines = rows.lines().skip(1).map(|line| line.split_once('\t').unwrap());
@@ -97,7 +97,7 @@ fn networks_labels_and_numbers_support_folds() {
     ] {
         let args = ["train", file, "--task", task, "--folds", "2", "--epochs", "1", "--out", task];
         let more: &[&str] = if task == "labels" { &["--separator", ","] } else { &[] };
-        let run = place.run(&[&args[..], more].concat()).ok();
+        let run = place.run(&[&args[..], more].concat()).assert_success();
         assert!(run.stdout.contains("2-fold cross-validation of the "), "{run:#?}");
         let folds = place.json(&format!("{task}/metrics.json"))["folds"].clone();
         for name in names {
@@ -109,7 +109,7 @@ fn networks_labels_and_numbers_support_folds() {
 
 #[test]
 fn invalid_folds_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("rows.tsv", rows(40));
     for (flags, expected) in [
         (&["--folds", "1"][..], "expected a whole number from 2 to 100, found 1"),
@@ -129,7 +129,7 @@ fn lines_on_screen(text: &str) -> usize {
 /// The report and the line that names the folder fit on one screen in both languages. One command shows the rest.
 #[test]
 fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
-    let place = Place::new();
+    let place = TestDir::new();
     let classes = |n: usize, rows: usize| {
         let row = |i: usize| {
             format!("class {},word{} in room {}\n", i % n, (i + usize::from((i / 3).is_multiple_of(5))) % n, i % 11)
@@ -150,7 +150,7 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
     ] {
         let epochs = if name == "alone" { &[][..] } else { &["--epochs", "1"] };
         for lang in ["en", "ja"] {
-            let run = place.run(&[&["train", "--lang", lang, "--force"][..], args, epochs].concat()).ok();
+            let run = place.run(&[&["train", "--lang", lang, "--force"][..], args, epochs].concat()).assert_success();
             // A blank line precedes the line that names the folder.
             let (_, done) = run.stderr.trim_end().rsplit_once("\n\n").unwrap();
             assert!(done.contains(name), "{run:#?}");
@@ -166,7 +166,7 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
             );
             assert!(!run.stdout.contains("One of them, explained"), "{run:#?}");
         }
-        let rest = place.run(&["info", name, "--report"]).ok().stdout;
+        let rest = place.run(&["info", name, "--report"]).assert_success().stdout;
         let parts: &[&str] = match name {
             "labels" => &["this model", "threshold", "most probable label is correct"],
             "stars" => &["this model", "nearest", "The 90 % intervals contain"],
@@ -180,20 +180,20 @@ fn the_report_fits_a_screen_and_names_the_command_for_the_rest() {
         assert!(rest.lines().all(|line| line.width() <= 80 || is_one(line)), "{rest}");
         assert_eq!(rest.contains("true ↓"), ["chumoku-model", "few"].contains(&name), "{rest}");
     }
-    let run = place.run(&["train", "many.csv", "--out", "many", "--epochs", "1", "--force"]).ok();
+    let run = place.run(&["train", "many.csv", "--out", "many", "--epochs", "1", "--force"]).assert_success();
     assert!(run.stdout.contains("worst of 40 classes"), "{run:#?}");
     // A missing or damaged report file is an error.
     std::fs::remove_file(place.path("few/metrics.json")).unwrap();
-    place.refuses(&["info", "few", "--report"], &["few/metrics.json", "train again"]);
+    place.run_rejected(&["info", "few", "--report"], &["few/metrics.json", "train again"]);
     place.write("few/metrics.json", "{\"scores\": {}}");
-    place.refuses(&["info", "few", "--report"], &["few/metrics.json"]);
-    place.refuses(&["info", "--report"], &["MODEL"]);
+    place.run_rejected(&["info", "few", "--report"], &["few/metrics.json"]);
+    place.run_rejected(&["info", "--report"], &["MODEL"]);
 }
 
 /// Test rows that also occur in training are left out of a second score, for every task.
 #[test]
 fn the_score_without_leaked_test_rows_is_also_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(700);
     let lines: Vec<&str> = all.lines().skip(1).collect();
     let number = |line: &str| format!("{}\t{line}", 1 + line.len() % 2 + 3 * usize::from(line.starts_with("food")));
@@ -216,12 +216,13 @@ fn the_score_without_leaked_test_rows_is_also_reported() {
         let how: &[&str] = if task == "labels" { &["--separator", "|"] } else { &[] };
         for model in [&["--model", "ngrams"][..], &["--epochs", "1"]] {
             let files = ["train", "train.tsv", "--test", "test.tsv", "--out", "model", "--force"];
-            let run = place.run(&[&files[..], &["--task", task, "--label", label], how, model].concat()).ok();
+            let run =
+                place.run(&[&files[..], &["--task", task, "--label", label], how, model].concat()).assert_success();
             let metrics = place.json("model/metrics.json");
             assert!(run.stderr.contains("50 of 200 test rows"), "{run:#?}");
             assert!(run.stdout.contains("  without 50 leaked rows"), "{run:#?}");
             let eval = [&["eval", "model", "unseen.tsv", "--label", label, "--json"], how].concat();
-            let eval = place.run(&eval).ok().json();
+            let eval = place.run(&eval).assert_success().json();
             assert_eq!((&metrics["unseen"]["rows"], &eval["rows"]), (&150.into(), &150.into()));
             assert_eq!(metrics["unseen"][key], eval["scores"][key], "{task}");
             assert!(place.read("model/README.md").contains("The texts of 50 test rows are also in the training data"));
@@ -229,14 +230,14 @@ fn the_score_without_leaked_test_rows_is_also_reported() {
     }
     place
         .run(&["train", "train.tsv", "--test", "unseen.tsv", "--label", "label", "--model", "ngrams", "--out", "clean"])
-        .ok();
+        .assert_success();
     assert!(place.json("clean/metrics.json")["unseen"].is_null());
 }
 
 /// If the test rows break a promise of `--abstain`, the report says so next to the figure.
 #[test]
 fn promises_broken_by_the_test_rows_are_named() {
-    let place = Place::new();
+    let place = TestDir::new();
     let all = rows(4000);
     let lines: Vec<&str> = all.lines().skip(1).collect();
     let text = |lines: &[&str]| format!("label\ttext\n{}\n", lines.join("\n"));
@@ -254,10 +255,11 @@ fn promises_broken_by_the_test_rows_are_named() {
     place.write("unlike.tsv", text(&swapped.iter().map(String::as_str).collect::<Vec<_>>()));
     let report = |test: &str| {
         let model = test.replace(".tsv", "");
-        let run = place.run(&["train", "train.tsv", "--test", test, "--model", "ngrams", "--out", &model]).ok();
+        let run =
+            place.run(&["train", "train.tsv", "--test", test, "--model", "ngrams", "--out", &model]).assert_success();
         let promises = place.json(&format!("{model}/metrics.json"))["abstain"].as_array().unwrap().clone();
         assert!(!promises.is_empty(), "{run:#?}");
-        let full = place.run(&["info", &model, "--report"]).ok().stdout;
+        let full = place.run(&["info", &model, "--report"]).assert_success().stdout;
         (run.stdout, full, promises)
     };
     let (short, full, promises) = report("unlike.tsv");
@@ -274,18 +276,18 @@ fn promises_broken_by_the_test_rows_are_named() {
 /// Near the ceiling, and if half of the rows give the same score, the run suggests n-grams only.
 #[test]
 fn a_run_suggests_ngrams_if_a_transformer_adds_little() {
-    let place = Place::new();
+    let place = TestDir::new();
     let clear =
         |i: usize| format!("{}\tthe {} in room {}\n", ["food", "travel"][i % 2], ["soup", "train"][i % 2], i / 2);
     place.write("clear.tsv", format!("label\ttext\n{}", (0..2400).map(clear).collect::<String>()));
-    let run = place.run(&["train", "clear.tsv", "--epochs", "1", "--out", "clear"]).ok();
+    let run = place.run(&["train", "clear.tsv", "--epochs", "1", "--out", "clear"]).assert_success();
     let offer = run.stderr.lines().find(|line| line.starts_with("offer ")).unwrap_or_else(|| panic!("{run:#?}"));
     for part in ["right in 100.0 % of the validation rows", "Ctrl-C, then use --model ngrams", "--from FOLDER"] {
         assert!(offer.contains(part), "{offer}");
     }
     // A quarter of the labels is noise, and a few words reveal the rest: more rows do not help.
     let mut state = 4;
-    let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
     let mut flat = String::from("label\ttext\n");
     for _ in 0..6000 {
         let class = pick(2);
@@ -294,10 +296,10 @@ fn a_run_suggests_ngrams_if_a_transformer_adds_little() {
         flat += &format!("{label}\tthe {word} by the place{} and the place{}\n", pick(30), pick(30));
     }
     place.write("flat.tsv", flat);
-    let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).ok();
+    let run = place.run(&["train", "flat.tsv", "--epochs", "1", "--out", "flat"]).assert_success();
     assert!(run.stderr.contains("n-grams learn as much from half of the rows as from all"), "{run:#?}");
     // Two hundred rows with many words are too few for either.
-    let run = place.run(&["train", "--epochs", "1", "--out", "reviews"]).ok();
+    let run = place.run(&["train", "--epochs", "1", "--out", "reviews"]).assert_success();
     assert!(!run.stderr.contains("offer "), "{run:#?}");
     assert!(run.stdout.lines().last().unwrap().contains("A pretrained encoder (multilingual-e5-small)"), "{run:#?}");
 }
@@ -305,7 +307,7 @@ fn a_run_suggests_ngrams_if_a_transformer_adds_little() {
 /// Rows of a frequent class and a rare one, which is never the most probable.
 fn rare(n: usize, seed: u64) -> String {
     let mut state = seed;
-    let mut random = || crate::common::random(&mut state);
+    let mut random = || crate::common::next_random(&mut state);
     let row = |i: usize| {
         let word = (10.0 * random()) as usize;
         let chance = word as f64 / 9.0 * 0.4;
@@ -319,12 +321,12 @@ fn rare(n: usize, seed: u64) -> String {
 /// effect.
 #[test]
 fn answers_can_be_optimized_for_macro_f1() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.tsv", rare(2500, 3));
     place.write("test.tsv", rare(1000, 9));
     for (name, model) in [("ngrams", &["--model", "ngrams"][..]), ("both", &["--epochs", "1"])] {
         let args = ["train", "train.tsv", "--test", "test.tsv", "--out", name];
-        let plain = place.run(&[&args[..], model].concat()).ok();
+        let plain = place.run(&[&args[..], model].concat()).assert_success();
         let before = place.json(&format!("{name}/metrics.json"));
         let wrong = || {
             let steps = place.json(&format!("{name}/config.json"))["caution"]["steps"].as_array().unwrap().clone();
@@ -333,7 +335,7 @@ fn answers_can_be_optimized_for_macro_f1() {
         let wrong_before = wrong();
         assert!(plain.stdout.contains("  with --optimize macro-f1 "), "{plain:#?}");
         assert!(place.json(&format!("{name}/config.json"))["decision"].is_null());
-        let chosen = place.run(&[&args[..], model, &["--optimize", "macro-f1", "--force"]].concat()).ok();
+        let chosen = place.run(&[&args[..], model, &["--optimize", "macro-f1", "--force"]].concat()).assert_success();
         let after = place.json(&format!("{name}/metrics.json"));
         assert!(chosen.stdout.contains("  without --optimize macro-f1 "), "{chosen:#?}");
         // Each report has the other's scores.
@@ -350,11 +352,11 @@ fn answers_can_be_optimized_for_macro_f1() {
         // The folder stores it; eval and predict choose the largest product of probability and factor.
         let factors = place.json(&format!("{name}/config.json"))["decision"]["factors"].clone();
         let factor = |class: usize| factors[class].as_f64().unwrap();
-        let eval = place.run(&["eval", name, "test.tsv", "--json"]).ok().json();
+        let eval = place.run(&["eval", name, "test.tsv", "--json"]).assert_success().json();
         assert_eq!(eval["scores"]["confusion"], after["scores"]["confusion"]);
         let predict = ["predict", name, "--input", "test.tsv", "--json"];
-        let answered = place.run(&predict).ok().json_lines();
-        let each = place.run(&[&predict[..], &["--top", "2"]].concat()).ok().json_lines();
+        let answered = place.run(&predict).assert_success().json_lines();
+        let each = place.run(&[&predict[..], &["--top", "2"]].concat()).assert_success().json_lines();
         let mut rare = 0;
         for (answered, each) in answered.iter().zip(&each) {
             let classes = each["top"].as_array().unwrap();
@@ -368,7 +370,7 @@ fn answers_can_be_optimized_for_macro_f1() {
         }
         assert!(rare > 50, "{rare}");
         // The user's threshold takes precedence.
-        let asked = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).ok().json_lines();
+        let asked = place.run(&[&predict[..], &["--threshold", "rare=0.99"]].concat()).assert_success().json_lines();
         assert!(asked.iter().all(|row| row["label"] == "common"));
         // Promises apply to these predictions. Fewer of them are right.
         let last =
@@ -382,10 +384,13 @@ fn answers_can_be_optimized_for_macro_f1() {
     let mut config = place.json("ngrams/config.json");
     config["decision"]["factors"] = serde_json::json!([1.0]);
     place.write("ngrams/config.json", config.to_string());
-    place.refuses(&["predict", "ngrams", "a text"], &["config.json", "decision", "2 factors"]);
+    place.run_rejected(&["predict", "ngrams", "a text"], &["config.json", "decision", "2 factors"]);
     place.write("paths.tsv", rare(300, 3).replace("rare\t", "a/b\t").replace("common\t", "a/c\t"));
     let paths = ["train", "paths.tsv", "--hierarchy", "/", "--optimize", "macro-f1"];
-    place.refuses(&paths, &["--optimize", "--hierarchy none"]);
-    place.refuses(&["train", "train.tsv", "--optimize", "macro-f1", "--task", "labels"], &["--optimize", "one class"]);
+    place.run_rejected(&paths, &["--optimize", "--hierarchy none"]);
+    place.run_rejected(
+        &["train", "train.tsv", "--optimize", "macro-f1", "--task", "labels"],
+        &["--optimize", "one class"],
+    );
     assert!(!place.path("chumoku-model").exists());
 }

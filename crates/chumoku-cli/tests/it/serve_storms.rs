@@ -3,8 +3,8 @@
 
 #![cfg(unix)]
 
-use crate::common::{Place, csv, random, reviews, wait_until};
-use crate::service::{PATIENCE, Reply, Server, read, request};
+use crate::common::{TestDir, csv, next_random, reviews, wait_until};
+use crate::service::{Reply, Server, TIMEOUT, read_reply, request};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 use testkit::exhaustive;
 
 /// A folder with one model that is quick to train.
-fn place() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+fn place() -> &'static TestDir {
+    static PLACE: OnceLock<TestDir> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Place::shared("serve-storms");
+        let place = TestDir::shared_by_file("serve-storms");
         place.write("reviews.csv", csv(&reviews(100)));
-        place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).ok();
+        place.run(&["train", "reviews.csv", "--out", "ngrams", "--model", "ngrams"]).assert_success();
         place
     })
 }
@@ -33,7 +33,9 @@ fn body() -> Vec<u8> {
 
 fn expected() -> &'static str {
     static EXPECTED: OnceLock<String> = OnceLock::new();
-    EXPECTED.get_or_init(|| place().run(&["predict", "ngrams", TEXT, "--json"]).ok().stdout.trim_end().to_owned())
+    EXPECTED.get_or_init(|| {
+        place().run(&["predict", "ngrams", TEXT, "--json"]).assert_success().stdout.trim_end().to_owned()
+    })
 }
 
 /// The maximum number of open files of this process and its children.
@@ -54,17 +56,17 @@ fn thousands_of_connections_may_be_idle() {
     for (count, room) in [(most, most + 100), (most / 10, most / 20)] {
         let most = room.to_string();
         let server = Server::start(place(), &["ngrams", "--max-connections", &most]);
-        let before = server.resident();
+        let before = server.resident_bytes();
         let stay = count.min(room);
         let is_full = stay < count;
         let connect = |number: usize| {
             let mut stream = server.connect();
             // Not faster than the service accepts: the system queues a thousand, and delays the next for a second.
             if number >= stay {
-                read(&mut stream).expect("an answer").is(503, "Overloaded");
+                read_reply(&mut stream).expect("an answer").assert_error(503, "Overloaded");
             } else if number % 500 == 499 {
                 stream.write_all(&body()).unwrap();
-                assert_eq!(read(&mut stream).expect("an answer").body, expected());
+                assert_eq!(read_reply(&mut stream).expect("an answer").body, expected());
             }
             stream
         };
@@ -72,20 +74,20 @@ fn thousands_of_connections_may_be_idle() {
         // Each of those that stay can send a request.
         for stream in idle[..stay].iter_mut().step_by(97) {
             stream.write_all(&body()).unwrap();
-            assert_eq!(read(stream).expect("an answer").body, expected());
+            assert_eq!(read_reply(stream).expect("an answer").body, expected());
         }
         if is_full {
-            server.sends(&body()).is(503, "Overloaded");
+            server.send(&body()).assert_error(503, "Overloaded");
         } else {
-            assert_eq!(server.counts("chumoku_connections"), count as u64 + 1);
+            assert_eq!(server.metric("chumoku_connections"), count as u64 + 1);
         }
-        if let (Some(before), Some(after)) = (before, server.resident()) {
+        if let (Some(before), Some(after)) = (before, server.resident_bytes()) {
             let each = after.saturating_sub(before) / stay as u64;
             assert!(each < 32 << 10, "{each} bytes for each of {stay} connections");
         }
         drop(idle);
-        server.has_room_again();
-        server.comes_to("chumoku_connections", 1);
+        server.wait_until_free();
+        server.wait_for_metric("chumoku_connections", 1);
     }
 }
 
@@ -95,7 +97,7 @@ fn the_service_survives_more_connections_than_files() {
     let line = "ulimit -n 60 && exec \"$CHUMOKU\" serve ngrams --port 0 --threads 1";
     let mut command = Command::new("sh");
     command.args(["-c", line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku")).env_remove("CHUMOKU_API_KEY");
-    let server = Server::of(command.current_dir(place.path("")));
+    let server = Server::spawn(command.current_dir(place.path("")));
     let held: Vec<TcpStream> = (0..150).map(|_| server.connect()).collect();
     // It accepts as many as possible, if the system reports it.
     let files = format!("/proc/{}/fd", server.id());
@@ -103,7 +105,7 @@ fn the_service_survives_more_connections_than_files() {
         wait_until("no more files", || std::fs::read_dir(&files).unwrap().count() >= 60);
     }
     drop(held);
-    let reply = server.sends(&body());
+    let reply = server.send(&body());
     assert_eq!((reply.status, &*reply.body), (200, expected()));
 }
 
@@ -127,7 +129,7 @@ fn check(reply: &Reply, sent: &[u8]) {
 
 /// A valid request for one of some paths, with bytes changed, deleted, doubled, or cut off.
 fn changed(body: &str, paths: &[&str], state: &mut u64) -> Vec<u8> {
-    let below = |state: &mut u64, n: usize| (random(state) * n as f64) as usize;
+    let below = |state: &mut u64, n: usize| (next_random(state) * n as f64) as usize;
     let path = paths[below(state, paths.len())];
     let mut bytes = request(path, body.as_bytes());
     if below(state, 3) == 0 {
@@ -139,7 +141,7 @@ fn changed(body: &str, paths: &[&str], state: &mut u64) -> Vec<u8> {
     for _ in 0..1 + below(state, 3) {
         let at = below(state, bytes.len());
         match below(state, 4) {
-            0 => bytes[at] = (random(state) * 256.0) as u8,
+            0 => bytes[at] = (next_random(state) * 256.0) as u8,
             1 => drop(bytes.remove(at)),
             2 => {
                 let part = bytes[at..(at + 20).min(bytes.len())].to_vec();
@@ -157,8 +159,8 @@ fn is_answered(server: &Server, bytes: &[u8]) -> bool {
     // It may refuse before everything is sent.
     let _ = stream.write_all(bytes);
     let begun = Instant::now();
-    let reply = read(&mut stream);
-    assert!(begun.elapsed() < PATIENCE, "it hangs: {}", String::from_utf8_lossy(bytes));
+    let reply = read_reply(&mut stream);
+    assert!(begun.elapsed() < TIMEOUT, "it hangs: {}", String::from_utf8_lossy(bytes));
     reply.iter().for_each(|reply| check(reply, bytes));
     reply.is_some()
 }
@@ -196,7 +198,7 @@ fn nonsense_is_rejected_and_blocks_nobody() {
     ];
     for path in paths {
         for body in &bodies {
-            let reply = server.sends(&request(path, body));
+            let reply = server.send(&request(path, body));
             // A NUL character is valid, and for a duplicate field the last value counts.
             assert!(reply.status >= 400 || body.ends_with(b"\"a\"}") || body.len() < 50, "{reply:?}");
             check(&reply, body);
@@ -229,7 +231,7 @@ fn nonsense_is_rejected_and_blocks_nobody() {
     wait_until("an answer as before", || {
         let mut stream = server.connect();
         let _ = stream.write_all(&body());
-        read(&mut stream).is_some_and(|reply| reply.body == expected())
+        read_reply(&mut stream).is_some_and(|reply| reply.body == expected())
     });
 }
 
@@ -251,39 +253,39 @@ fn clients_that_send_or_read_byte_by_byte_are_dropped() {
                     // Longer than the total timeout.
                     std::thread::sleep(Duration::from_millis(200));
                 }
-                read(&mut stream).into_iter().for_each(|reply| drop(reply.is(408, "Timeout")));
+                read_reply(&mut stream).into_iter().for_each(|reply| drop(reply.assert_error(408, "Timeout")));
             });
         }
         // Answers that the client does not read.
         let mut taker = server.connect();
-        taker.set_write_timeout(Some(PATIENCE)).unwrap();
+        taker.set_write_timeout(Some(TIMEOUT)).unwrap();
         let ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
         let size = server.get("/openapi.json").body.len();
         assert!(40 * 100 * size > 50 << 20, "answers of {size} bytes could fit into buffers of the system");
         (0..40).take_while(|_| taker.write_all(&ask).is_ok()).for_each(drop);
-        server.comes_to("chumoku_connections", 1);
+        server.wait_for_metric("chumoku_connections", 1);
     });
-    assert_eq!(server.sends(&whole).body, expected());
+    assert_eq!(server.send(&whole).body, expected());
 }
 
 #[test]
 fn a_folder_that_changes_or_vanishes_changes_no_answer() {
-    let place = Place::new();
-    place.copy(&self::place().path("ngrams"), "ngrams");
+    let place = TestDir::new();
+    place.copy_folder(&self::place().path("ngrams"), "ngrams");
     let server = Server::start(&place, &["ngrams"]);
-    assert_eq!(server.sends(&body()).body, expected());
+    assert_eq!(server.send(&body()).body, expected());
     for entry in std::fs::read_dir(place.path("ngrams")).unwrap().map(Result::unwrap) {
         // In place, as a careless copy does, and shorter than before.
         std::fs::write(entry.path(), b"?").unwrap();
     }
-    assert_eq!(server.sends(&body()).body, expected());
-    server.signal("HUP");
-    server.hears("keeping the old model");
+    assert_eq!(server.send(&body()).body, expected());
+    server.send_signal("HUP");
+    server.wait_for_line("keeping the old model");
     std::fs::remove_dir_all(place.path("ngrams")).unwrap();
-    assert_eq!(server.sends(&body()).body, expected());
-    server.signal("HUP");
-    server.comes_to("chumoku_reloads_total{result=\"kept_old\"}", 2);
-    assert_eq!(server.sends(&body()).body, expected());
+    assert_eq!(server.send(&body()).body, expected());
+    server.send_signal("HUP");
+    server.wait_for_metric("chumoku_reloads_total{result=\"kept_old\"}", 2);
+    assert_eq!(server.send(&body()).body, expected());
 }
 
 #[test]
@@ -298,7 +300,7 @@ fn shutdown_under_load_answers_all_accepted_requests() {
                 // One connection per request until the service stops. A connection that was not accepted ends without a
                 // byte.
                 while let Ok(mut stream) = TcpStream::connect(&address) {
-                    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
                     let last = String::from_utf8(body()).unwrap().replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
                     if stream.write_all(last.as_bytes()).is_err() {
                         continue;
@@ -318,15 +320,15 @@ fn shutdown_under_load_answers_all_accepted_requests() {
         })
         .collect();
     wait_until("some answers", || all.load(Relaxed) > 50);
-    server.signal("TERM");
+    server.send_signal("TERM");
     clients.into_iter().for_each(|client| client.join().unwrap());
-    assert_eq!(server.ends(), 0, "{:#?}", server.said());
+    assert_eq!(server.wait_for_exit(), 0, "{:#?}", server.output_lines());
 }
 
 #[test]
 fn a_killed_service_is_restarted() {
-    let place = Place::new();
-    place.copy(&self::place().path("ngrams"), "ngrams");
+    let place = TestDir::new();
+    place.copy_folder(&self::place().path("ngrams"), "ngrams");
     // A free port outside the range that the system assigns.
     let first = std::process::id() as u16 % 10_000;
     let mut ports = (0..10_000).map(|i| 20_000 + (first + i) % 10_000);
@@ -344,9 +346,9 @@ fn a_killed_service_is_restarted() {
     };
     let asks = || {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.write_all(&body()).ok()?;
-        read(&mut stream)
+        read_reply(&mut stream)
     };
     let comes_back = || {
         wait_until("an answer", || {

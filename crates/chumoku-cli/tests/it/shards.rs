@@ -1,32 +1,32 @@
 //! Shards: `predict --shard` with `join` gives the same bytes as one `predict`. Missing, duplicate and foreign shards
 //! are named.
 
-use crate::common::{Place, csv, reviews};
+use crate::common::{TestDir, csv, reviews};
 use serde_json::json;
 use std::fs;
 use std::sync::OnceLock;
 
 /// Models of all kinds, and files of rows for each.
-fn place() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+fn place() -> &'static TestDir {
+    static PLACE: OnceLock<TestDir> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Place::shared("shards");
+        let place = TestDir::shared_by_file("shards");
         place.write("reviews.csv", csv(&reviews(120)));
-        place.run(&["train", "reviews.csv", "--out", "classes", "--model", "ngrams"]).ok();
+        place.run(&["train", "reviews.csv", "--out", "classes", "--model", "ngrams"]).assert_success();
         let words = ["soup", "bill", "soup and bill"];
         let row = |i: usize| format!("{} number {i}\t{}\n", words[i % 3], ["food", "price", "food|price"][i % 3]);
         place.write("labels.tsv", format!("text\tlabels\n{}", (0..90).map(row).collect::<String>()));
-        place.run(&["train", "labels.tsv", "--separator", "|", "--epochs", "1", "--out", "labels"]).ok();
+        place.run(&["train", "labels.tsv", "--separator", "|", "--epochs", "1", "--out", "labels"]).assert_success();
         let row = |i: usize| format!("{} night {i},{}.{}\n", ["bad", "fair", "good"][i % 3], 1 + 2 * (i % 3), i % 7);
         place.write("scores.csv", format!("text,score\n{}", (0..90).map(row).collect::<String>()));
-        place.run(&["train", "scores.csv", "--task", "score", "--epochs", "1", "--out", "numbers"]).ok();
+        place.run(&["train", "scores.csv", "--task", "score", "--epochs", "1", "--out", "numbers"]).assert_success();
         let row = |i: usize| format!("{} B-person\nwaits O\n\n", ["Anna", "Ben", "Clara"][i % 3]);
         place.write("names.conll", (0..60).map(row).collect::<String>());
-        place.run(&["train", "names.conll", "--out", "spans"]).ok();
+        place.run(&["train", "names.conll", "--out", "spans"]).assert_success();
         let row =
             |i: usize| format!("A dog runs on day {i}.,A dog {}.,{}\n", ["runs", "eats"][i % 2], ["yes", "no"][i % 2]);
         place.write("train-pairs.csv", format!("premise,hypothesis,label\n{}", (0..120).map(row).collect::<String>()));
-        place.run(&["train", "train-pairs.csv", "--out", "pairs", "--model", "ngrams"]).ok();
+        place.run(&["train", "train-pairs.csv", "--out", "pairs", "--model", "ngrams"]).assert_success();
 
         // Files with difficult rows: line breaks in fields, byte order marks, rows without a text.
         let texts: Vec<(String, String)> = reviews(40);
@@ -66,18 +66,18 @@ fn place() -> &'static Place {
 }
 
 /// Writes shard `index` of `count` to a file of this name.
-fn shard(place: &Place, args: &[&str], at: usize, of: usize, name: &str) {
-    let piece = format!("{at}/{of}");
-    let run = place.run(&[&["predict"], args, &["--shard", &piece]].concat()).ok();
+fn shard(place: &TestDir, args: &[&str], index: usize, count: usize, name: &str) {
+    let piece = format!("{index}/{count}");
+    let run = place.run(&[&["predict"], args, &["--shard", &piece]].concat()).assert_success();
     place.write(name, run.stdout);
 }
 
 #[track_caller]
-fn is_whole(args: &[&str], counts: &[usize]) {
+fn check_joined(args: &[&str], counts: &[usize]) {
     let place = place();
-    let whole = place.run(&[&["predict"], args].concat()).ok();
+    let whole = place.run(&[&["predict"], args].concat()).assert_success();
     assert!(!whole.stdout.is_empty());
-    let own = Place::new();
+    let own = TestDir::new();
     for &of in counts {
         let names: Vec<String> = (1..=of).map(|at| own.path(&format!("{at}")).display().to_string()).collect();
         for at in 1..=of {
@@ -88,52 +88,59 @@ fn is_whole(args: &[&str], counts: &[usize]) {
         let middle = given.len() / 2;
         given.swap(0, middle);
         let out = own.path("out").display().to_string();
-        let joined = place.run(&[&["join"], &given[..], &["--out", &out]].concat()).ok();
+        let joined = place.run(&[&["join"], &given[..], &["--out", &out]].concat()).assert_success();
         assert_eq!(own.read("out"), whole.stdout, "{args:?} in {of}");
         assert!(joined.stdout.is_empty() && joined.stderr.contains(&format!("{of} shard")), "{joined:#?}");
-        assert_eq!(place.run(&[&["join"], &given[..]].concat()).ok().stdout, whole.stdout, "{args:?} in {of}");
+        assert_eq!(
+            place.run(&[&["join"], &given[..]].concat()).assert_success().stdout,
+            whole.stdout,
+            "{args:?} in {of}"
+        );
     }
 }
 
 #[test]
 fn joined_shards_equal_the_whole_in_every_format() {
-    is_whole(&["classes", "--input", "rows.csv"], &[1, 2, 3, 7, 41]);
-    is_whole(&["classes", "--input", "rows.csv", "--bom"], &[1, 3]);
-    is_whole(&["classes", "--input", "bare.csv"], &[2, 3]);
-    is_whole(&["classes", "--input", "bare.csv", "--bom"], &[2]);
-    is_whole(&["classes", "--input", "rows.tsv"], &[1, 2, 5]);
-    is_whole(&["classes", "--input", "rows.jsonl"], &[2, 3]);
-    is_whole(&["classes", "--input", "rows.json"], &[3]);
-    is_whole(&["classes", "--input", "rows.txt"], &[2]);
-    is_whole(&["classes", "--input", "few.csv"], &[1, 2, 3, 7]);
-    is_whole(&["classes", "--input", "rows.jsonl", "--skip-bad-rows"], &[3]);
+    check_joined(&["classes", "--input", "rows.csv"], &[1, 2, 3, 7, 41]);
+    check_joined(&["classes", "--input", "rows.csv", "--bom"], &[1, 3]);
+    check_joined(&["classes", "--input", "bare.csv"], &[2, 3]);
+    check_joined(&["classes", "--input", "bare.csv", "--bom"], &[2]);
+    check_joined(&["classes", "--input", "rows.tsv"], &[1, 2, 5]);
+    check_joined(&["classes", "--input", "rows.jsonl"], &[2, 3]);
+    check_joined(&["classes", "--input", "rows.json"], &[3]);
+    check_joined(&["classes", "--input", "rows.txt"], &[2]);
+    check_joined(&["classes", "--input", "few.csv"], &[1, 2, 3, 7]);
+    check_joined(&["classes", "--input", "rows.jsonl", "--skip-bad-rows"], &[3]);
 }
 
 #[test]
 fn joined_shards_equal_the_whole_for_every_kind_of_answer() {
     for json in [&[][..], &["--json"]] {
-        is_whole(&[&["classes", "--input", "rows.csv", "--top", "2"], json].concat(), &[3]);
-        is_whole(&[&["labels", "--input", "rows.csv"], json].concat(), &[1, 2, 3, 7]);
-        is_whole(&[&["numbers", "--input", "rows.csv"], json].concat(), &[1, 2, 3, 7]);
-        is_whole(&[&["spans", "--input", "names.txt"], json].concat(), &[1, 2, 3, 7]);
-        is_whole(&[&["pairs", "--input", "pairs.csv"], json].concat(), &[2, 7]);
+        check_joined(&[&["classes", "--input", "rows.csv", "--top", "2"], json].concat(), &[3]);
+        check_joined(&[&["labels", "--input", "rows.csv"], json].concat(), &[1, 2, 3, 7]);
+        check_joined(&[&["numbers", "--input", "rows.csv"], json].concat(), &[1, 2, 3, 7]);
+        check_joined(&[&["spans", "--input", "names.txt"], json].concat(), &[1, 2, 3, 7]);
+        check_joined(&[&["pairs", "--input", "pairs.csv"], json].concat(), &[2, 7]);
     }
 }
 
 #[test]
 fn rows_may_come_through_a_pipe() {
-    let (place, own) = (place(), Place::new());
+    let (place, own) = (place(), TestDir::new());
     let rows = fs::read(place.path("rows.csv")).unwrap();
-    let whole = place.run_on(&rows, &["predict", "classes"]).ok();
+    let whole = place.run_with_input(&rows, &["predict", "classes"]).assert_success();
     for at in ["1", "2"] {
-        own.write(at, place.run_on(&rows, &["predict", "classes", "--shard", &format!("{at}/2")]).ok().stdout);
+        own.write(
+            at,
+            place.run_with_input(&rows, &["predict", "classes", "--shard", &format!("{at}/2")]).assert_success().stdout,
+        );
     }
-    assert_eq!(own.run(&["join", "1", "2"]).ok().stdout, whole.stdout);
+    assert_eq!(own.run(&["join", "1", "2"]).assert_success().stdout, whole.stdout);
 }
 
 /// A folder with shards 1 to 3 of 3.
-fn three() -> Place {
-    let own = Place::new();
+fn three_shards() -> TestDir {
+    let own = TestDir::new();
     for at in 1..=3 {
         shard(place(), &["classes", "--input", "rows.csv"], at, 3, &own.path(&at.to_string()).display().to_string());
     }
@@ -142,104 +149,104 @@ fn three() -> Place {
 
 #[test]
 fn missing_and_duplicate_shards_are_named() {
-    let own = three();
-    own.refuses(&["join", "1", "3"], &["missing: 2/3", "--shard 2/3"]);
-    own.refuses(&["join", "2", "--out", "out"], &["missing: 1/3, 3/3"]);
+    let own = three_shards();
+    own.run_rejected(&["join", "1", "3"], &["missing: 2/3", "--shard 2/3"]);
+    own.run_rejected(&["join", "2", "--out", "out"], &["missing: 1/3, 3/3"]);
     fs::copy(own.path("2"), own.path("again")).unwrap();
-    own.refuses(&["join", "1", "2", "again", "3"], &["duplicate: 2/3", "again", "leave one"]);
-    own.refuses(&["join", "1", "2", "again"], &["missing: 3/3", "duplicate: 2/3"]);
+    own.run_rejected(&["join", "1", "2", "again", "3"], &["duplicate: 2/3", "again", "leave one"]);
+    own.run_rejected(&["join", "1", "2", "again"], &["missing: 3/3", "duplicate: 2/3"]);
     let run = own.run(&["join", "1", "3", "--lang", "ja"]);
-    assert!(run.code == 2 && run.has_one_error(&["足りない分割: 2/3"]).starts_with("エラー"), "{run:#?}");
+    assert!(run.code == 2 && run.assert_one_error(&["足りない分割: 2/3"]).starts_with("エラー"), "{run:#?}");
     shard(place(), &["classes", "--input", "rows.csv"], 1, 2, &own.path("half").display().to_string());
-    own.refuses(&["join", "half", "1", "2", "3"], &["1/3", "1/2", "one run"]);
+    own.run_rejected(&["join", "half", "1", "2", "3"], &["1/3", "1/2", "one run"]);
 }
 
 #[test]
 fn shards_of_other_runs_are_rejected() {
-    let (place, own) = (place(), three());
+    let (place, own) = (place(), three_shards());
     let other = |name: &str, args: &[&str]| shard(place, args, 2, 3, &own.path(name).display().to_string());
     other("model", &["pairs", "--input", "pairs.csv"]);
-    own.refuses(&["join", "1", "model", "3"], &["from different runs", "model folders differ", "--shard 2/3"]);
+    own.run_rejected(&["join", "1", "model", "3"], &["from different runs", "model folders differ", "--shard 2/3"]);
     other("flags", &["classes", "--input", "rows.csv", "--top", "1"]);
-    own.refuses(&["join", "1", "flags", "3"], &["from different runs", "flags: none and --top 1"]);
+    own.run_rejected(&["join", "1", "flags", "3"], &["from different runs", "flags: none and --top 1"]);
     other("fewer", &["classes", "--input", "few.csv"]);
-    own.refuses(&["join", "1", "fewer", "3"], &["from different runs", "40 and 2 rows"]);
+    own.run_rejected(&["join", "1", "fewer", "3"], &["from different runs", "40 and 2 rows"]);
     let rows = place.read("rows.csv").replacen("0,\"", "0,\"x", 1);
     own.write("rows.csv", rows);
     let changed = own.path("rows.csv").display().to_string();
     other("changed", &["classes", "--input", &changed]);
-    own.refuses(&["join", "1", "changed", "3"], &["from different runs", "input rows differ"]);
+    own.run_rejected(&["join", "1", "changed", "3"], &["from different runs", "input rows differ"]);
     other("ja", &["classes", "--input", "rows.csv", "--lang", "ja"]);
-    own.refuses(&["join", "1", "ja", "3"], &["from different runs", "language en and ja"]);
+    own.run_rejected(&["join", "1", "ja", "3"], &["from different runs", "language en and ja"]);
     // The same data under another name, and with other threads, is the same run.
     fs::copy(place.path("rows.csv"), own.path("copy.csv")).unwrap();
     let copy = own.path("copy.csv").display().to_string();
     other("copy", &["classes", "--input", &copy, "--threads", "1"]);
-    own.run(&["join", "1", "copy", "3"]).ok();
+    own.run(&["join", "1", "copy", "3"]).assert_success();
 }
 
 #[test]
 fn incomplete_shards_are_rejected() {
-    let own = three();
+    let own = three_shards();
     let whole = own.read("2");
     // Cut off anywhere: after the first line, in a row, before the last line, in the last line.
     let lines: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at + 1).collect();
     let last = lines[lines.len() - 2];
     for end in [lines[0], lines[1] + 5, last, last + 10, whole.len() - 1] {
         own.write("cut", &whole[..end]);
-        own.refuses(&["join", "1", "cut", "3"], &["cut", "shard 2/3 is incomplete", "--shard 2/3"]);
+        own.run_rejected(&["join", "1", "cut", "3"], &["cut", "shard 2/3 is incomplete", "--shard 2/3"]);
     }
     own.write("damaged", whole.replacen("positive", "negative", 1));
     own.write("longer", format!("{whole}more"));
     assert_ne!(own.read("damaged"), whole);
-    own.refuses(&["join", "1", "damaged", "3", "--out", "out"], &["damaged", "shard 2/3"]);
-    own.refuses(&["join", "1", "longer", "3"], &["longer", "is incomplete"]);
+    own.run_rejected(&["join", "1", "damaged", "3", "--out", "out"], &["damaged", "shard 2/3"]);
+    own.run_rejected(&["join", "1", "longer", "3"], &["longer", "is incomplete"]);
     // Altered in transit with other lengths, but complete.
     own.write("longer-words", whole.replacen("positive", "very positive", 1));
     own.write("windows", whole.replace('\n', "\r\n"));
     for changed in ["longer-words", "windows"] {
-        own.refuses(&["join", "1", changed, "3"], &[changed, "shard 2/3 is damaged"]);
+        own.run_rejected(&["join", "1", changed, "3"], &[changed, "shard 2/3 is damaged"]);
     }
     own.write("other", "text,label\n");
-    own.refuses(&["join", "1", "other", "3"], &["other", "chumoku predict", "--shard I/N"]);
+    own.run_rejected(&["join", "1", "other", "3"], &["other", "chumoku predict", "--shard I/N"]);
     own.write("new", whole.replacen("\"shard\":2", "\"part\":2", 1));
-    own.refuses(&["join", "new"], &["new", "form", "version"]);
-    own.refuses(&["join", "nowhere"], &["nowhere"]);
-    own.refuses(&["join", "1", "2", "3", "--out", "2"], &["--out", "2"]);
+    own.run_rejected(&["join", "new"], &["new", "form", "version"]);
+    own.run_rejected(&["join", "nowhere"], &["nowhere"]);
+    own.run_rejected(&["join", "1", "2", "3", "--out", "2"], &["--out", "2"]);
 }
 
 #[test]
 fn flags_are_checked() {
     let place = place();
     for wrong in ["0/3", "4/3", "3", "a/b", "1/0", "1/1000000"] {
-        place.refuses(&["predict", "classes", "--input", "rows.csv", "--shard", wrong], &["--shard", "I/N"]);
+        place.run_rejected(&["predict", "classes", "--input", "rows.csv", "--shard", wrong], &["--shard", "I/N"]);
     }
-    place.refuses(&["predict", "classes", "a text", "--shard", "1/2"], &["--shard"]);
-    place.refuses(&["predict", "spans", "--input", "names.conll", "--shard", "1/2"], &["names.conll", "CoNLL"]);
+    place.run_rejected(&["predict", "classes", "a text", "--shard", "1/2"], &["--shard"]);
+    place.run_rejected(&["predict", "spans", "--input", "names.conll", "--shard", "1/2"], &["names.conll", "CoNLL"]);
 }
 
 #[test]
 fn with_strict_an_invalid_row_ends_every_shard() {
-    let (place, own) = (place(), Place::new());
+    let (place, own) = (place(), TestDir::new());
     for at in 1..=3 {
         let run = place.run(&["predict", "classes", "--input", "rows.csv", "--strict", "--shard", &format!("{at}/3")]);
         assert_eq!(run.code, 2, "{run:#?}");
-        run.has_one_error(&["rows.csv", "empty"]);
+        run.assert_one_error(&["rows.csv", "empty"]);
         own.write(&at.to_string(), run.stdout);
     }
-    own.refuses(&["join", "1", "2", "3"], &["is incomplete"]);
+    own.run_rejected(&["join", "1", "2", "3"], &["is incomplete"]);
 }
 
 #[test]
 fn memory_does_not_grow_with_the_rows() {
-    let (place, own) = (place(), Place::new());
+    let (place, own) = (place(), TestDir::new());
     let rows = reviews(100);
     let line = |i: usize| format!("\"{} {}\",{i}\n", rows[i % 100].0.replace('"', "'"), "and so on ".repeat(30));
     own.write("small.csv", format!("text,id\n{}", (0..3_000).map(line).collect::<String>()));
     own.write("large.csv", format!("text,id\n{}", (0..60_000).map(line).collect::<String>()));
     let model = place.path("classes").display().to_string();
     let peak = |input: &str| {
-        let run = own.run_watched(&["predict", &model, "--input", input, "--shard", "1/2"]);
+        let run = own.run_with_peak_memory(&["predict", &model, "--input", input, "--shard", "1/2"]);
         assert_eq!(run.code, 0);
         run.peak_bytes
     };

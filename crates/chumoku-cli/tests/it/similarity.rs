@@ -1,7 +1,7 @@
 //! `explain` with an encoder: the effect of each word on the similarity of two texts, in every format and both
 //! languages.
 
-use crate::common::{Place, has_fonts};
+use crate::common::{TestDir, has_fonts};
 use serde_json::Value;
 
 const TEXT: &str = "The foods was good, 映画";
@@ -12,8 +12,8 @@ fn numbers(value: &Value) -> Vec<f64> {
 }
 
 /// The vector of a text, of length 1.
-fn vector(place: &Place, text: &str) -> Vec<f64> {
-    numbers(&place.run(&["embed", "bert", text]).ok().json()["embedding"])
+fn vector(place: &TestDir, text: &str) -> Vec<f64> {
+    numbers(&place.run(&["embed", "bert", text]).assert_success().json()["embedding"])
 }
 
 fn cosine(a: &[f64], b: &[f64]) -> f64 {
@@ -22,11 +22,11 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
 
 #[test]
 fn a_words_score_is_its_leave_one_out_effect_on_the_cosine() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     let whole = vector(&place, TEXT);
     for target in [Some(OTHER), None] {
         let flags: Vec<&str> = target.into_iter().flat_map(|target| ["--target", target]).collect();
-        let e = place.run(&[&["explain", "bert", TEXT, "--json", "-"], &flags[..]].concat()).ok().json();
+        let e = place.run(&[&["explain", "bert", TEXT, "--json", "-"], &flags[..]].concat()).assert_success().json();
         assert_eq!((&e["kind"], &e["label"]), (&"encoder".into(), &target.unwrap_or(TEXT).into()));
         let other = target.map_or(whole.clone(), |target| vector(&place, target));
         let with = cosine(&whole, &other);
@@ -52,37 +52,37 @@ fn a_words_score_is_its_leave_one_out_effect_on_the_cosine() {
 
 #[test]
 fn a_disabled_head_changes_the_cosine_as_reported() {
-    let place = Place::with_bert();
-    let json = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--json", "-"]).ok().json();
+    let place = TestDir::with_bert();
+    let json = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--json", "-"]).assert_success().json();
     let without = json["without"].as_array().unwrap();
     assert_eq!(without.len() as u64, json["layers"].as_u64().unwrap() * json["heads"].as_u64().unwrap());
     let changed = without.iter().filter(|head| head["similarity"] != json["similarity"]).count();
     assert_eq!(changed, without.len(), "{json}");
     let of = |layer: u64, head: u64| without.iter().find(|w| w["layer"] == layer && w["head"] == head).unwrap();
     let [before, now] = [&json["similarity"], &of(1, 0)["similarity"]].map(|x| format!("{:.4}", x.as_f64().unwrap()));
-    let run = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--without", "2.1"]).ok();
+    let run = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--without", "2.1"]).assert_success();
     let expected = format!("Without head 2.1: the cosine similarity goes from {before} to {now}.");
     assert!(run.stdout.contains(&expected), "{}", run.stdout);
-    let itself = place.run(&["explain", "bert", TEXT, "--without", "2.1", "--lang", "ja"]).ok();
+    let itself = place.run(&["explain", "bert", TEXT, "--without", "2.1", "--lang", "ja"]).assert_success();
     assert!(itself.stdout.contains("元のベクトルとのコサインは"), "{}", itself.stdout);
 }
 
 #[test]
 fn every_format_shows_both_texts_in_both_languages() {
-    let place = Place::with_bert();
-    let english = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--html", "x.html"]).ok().stdout;
+    let place = TestDir::with_bert();
+    let english = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--html", "x.html"]).assert_success().stdout;
     let said = ["Cosine similarity: ", TEXT, "↔ \"bad film\"", "Effect of each word on the similarity", "foods"];
     for said in said {
         assert!(english.contains(said), "“{said}” is missing: {english}");
     }
     assert!(!english.contains("##") && !english.contains("Prediction"), "{english}");
-    let japanese = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--lang", "ja"]).ok().stdout;
+    let japanese = place.run(&["explain", "bert", TEXT, "--target", OTHER, "--lang", "ja"]).assert_success().stdout;
     assert!(japanese.contains("コサイン類似度: ") && japanese.contains("遠ざける語"), "{japanese}");
-    let itself = place.run(&["explain", "bert", TEXT]).ok().stdout;
+    let itself = place.run(&["explain", "bert", TEXT]).assert_success().stdout;
     assert!(itself.starts_with("Vector of the text\n"), "{itself}");
     let page = std::fs::read_to_string(place.path("x.html")).unwrap();
     assert!(page.contains("\"kind\":\"encoder\"") && page.contains(OTHER));
-    let compared = place.run(&["explain", "bert", TEXT, "--compare-text", "The film was bad, 映画"]).ok();
+    let compared = place.run(&["explain", "bert", TEXT, "--compare-text", "The film was bad, 映画"]).assert_success();
     assert!(compared.stdout.contains("foods/film"), "{}", compared.stdout);
 }
 
@@ -92,21 +92,21 @@ fn pictures_show_both_texts() {
     if !has_fonts() {
         return;
     }
-    let (place, text) = (Place::with_bert(), "The foods was good");
+    let (place, text) = (TestDir::with_bert(), "The foods was good");
     place
         .run(&["explain", "bert", text, "--target", OTHER, "--svg", "x.svg", "--view", "grid", "--sort", "effect"])
-        .ok();
+        .assert_success();
     assert!(std::fs::read_to_string(place.path("x.svg")).unwrap().contains("cosine"));
     place.write("texts.txt", format!("{text}\n{OTHER}\n"));
-    place.run(&["explain", "bert", "--input", "texts.txt", "--svg", "pictures"]).ok();
+    place.run(&["explain", "bert", "--input", "texts.txt", "--svg", "pictures"]).assert_success();
     assert!(place.path("pictures/002.svg").exists());
 }
 
 #[test]
 fn the_beginning_of_a_long_text_is_explained() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     let long = "good ".repeat(30) + "bad";
-    let run = place.run(&["explain", "bert", &long, "--target", OTHER, "--json", "-"]).ok();
+    let run = place.run(&["explain", "bert", &long, "--target", OTHER, "--json", "-"]).assert_success();
     assert!(run.stderr.contains("longer than the 20 tokens"), "{}", run.stderr);
     let json = run.json();
     assert_eq!(json["cut"], serde_json::json!({ "read": 18, "tokens": 31, "is_end": false }));
@@ -122,19 +122,19 @@ fn the_beginning_of_a_long_text_is_explained() {
 
 #[test]
 fn an_encoder_in_a_subfolder_is_found() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     std::fs::create_dir(place.path("st")).unwrap();
     std::fs::rename(place.path("bert"), place.path("st/0_Transformer")).unwrap();
     let module =
         r#"[{ "idx": 0, "name": "0", "path": "0_Transformer", "type": "sentence_transformers.models.Transformer" }]"#;
     place.write("st/modules.json", module);
-    place.run(&["explain", "st", TEXT, "--target", OTHER]).ok();
-    place.run(&["count", "--model", "st"]).ok();
+    place.run(&["explain", "st", TEXT, "--target", OTHER]).assert_success();
+    place.run(&["count", "--model", "st"]).assert_success();
 }
 
 #[test]
 fn invalid_comparisons_are_rejected_in_one_line() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     place.train_small("model", &[]);
     for (flags, said) in [
         (&["explain", "model", TEXT, "--target", OTHER][..], "--target"),

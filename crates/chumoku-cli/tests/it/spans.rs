@@ -1,6 +1,6 @@
 //! Explanations of a tagger's spans: effects of words, features that add up, requested spans, and invalid requests.
 
-use crate::common::{Place, has_fonts};
+use crate::common::{TestDir, has_fonts};
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
@@ -17,7 +17,7 @@ fn spans(row: &Value) -> &Vec<Value> {
 /// Sentences with names in CoNLL format; the same for the same seed.
 fn conll(n: usize, seed: u64) -> String {
     let mut state = seed;
-    let mut pick = |list: &[&'static str]| list[(crate::common::random(&mut state) * list.len() as f64) as usize];
+    let mut pick = |list: &[&'static str]| list[(crate::common::next_random(&mut state) * list.len() as f64) as usize];
     let mut out = String::new();
     for i in 0..n {
         let (first, last) = (pick(&["Anna", "Ben", "Clara", "Greta", "Hugo"]), pick(&["Brown", "Keller", "Moore"]));
@@ -55,8 +55,8 @@ fn check_sums(span: &Value, blend: &Value) {
 }
 
 /// Checks that the explained spans equal the answer of `predict`.
-fn check_answers(place: &Place, model: &str, text: &str, found: &Value) {
-    let predicted = place.run(&["predict", model, "--json", text]).ok().json();
+fn check_answers(place: &TestDir, model: &str, text: &str, found: &Value) {
+    let predicted = place.run(&["predict", model, "--json", text]).assert_success().json();
     assert_eq!(spans(found).len(), spans(&predicted).len());
     for (span, answer) in spans(found).iter().zip(spans(&predicted)) {
         for key in ["start", "end", "label", "text"] {
@@ -74,10 +74,11 @@ fn effect(span: &Value, word: &str) -> f64 {
 
 #[test]
 fn a_random_field_is_explained() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.conll", conll(120, 1));
-    place.run(&["train", "train.conll", "--out", "model"]).ok();
-    let explained = |more: &[&str]| place.run(&[&["explain", "model", TEXT, "--json", "-"], more].concat()).ok().json();
+    place.run(&["train", "train.conll", "--out", "model"]).assert_success();
+    let explained =
+        |more: &[&str]| place.run(&[&["explain", "model", TEXT, "--json", "-"], more].concat()).assert_success().json();
     let found = explained(&[]);
     assert_eq!((&found["text"], &found["method"]), (&json!(TEXT), &json!("leave-one-out")));
     assert!(found.get("blend").is_none() && found.get("hidden_by").is_none(), "{found}");
@@ -124,7 +125,7 @@ fn a_random_field_is_explained() {
         ("0", &["--span", "0:4:person"]),
         ("a:b", &["--span", "0:4:person"]),
     ] {
-        place.refuses(&["explain", "model", TEXT, "--span", span], words);
+        place.run_rejected(&["explain", "model", TEXT, "--span", span], words);
     }
 
     // On a terminal.
@@ -132,35 +133,40 @@ fn a_random_field_is_explained() {
         ("en", ["Why model marks these 2 spans", "2. \"Oslo\" place", "previous word \"in\""]),
         ("ja", ["model が 2 個のスパンを検出する理由", "2. 「Oslo」 place", "前の語「in」"]),
     ] {
-        let shown = place.run(&["--lang", lang, "explain", "model", TEXT]).ok().stdout;
+        let shown = place.run(&["--lang", lang, "explain", "model", TEXT]).assert_success().stdout;
         assert!(words.iter().all(|word| shown.contains(word)), "{shown}");
         assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
     }
-    let nothing = place.run(&["explain", "model", "Nobody waits now."]).ok().stdout;
+    let nothing = place.run(&["explain", "model", "Nobody waits now."]).assert_success().stdout;
     assert!(nothing.contains("marks nothing") && nothing.contains("--span"), "{nothing}");
-    assert_eq!(spans(&place.run(&["explain", "model", "Nobody waits now.", "--json", "-"]).ok().json()).len(), 0);
+    assert_eq!(
+        spans(&place.run(&["explain", "model", "Nobody waits now.", "--json", "-"]).assert_success().json()).len(),
+        0
+    );
 
     // A page, and pictures.
-    place.run(&["explain", "model", TEXT, "--html", "why.html", "--json", "why.json"]).ok();
+    place.run(&["explain", "model", TEXT, "--html", "why.html", "--json", "why.json"]).assert_success();
     let page = place.read("why.html");
     assert!(page.contains("<u>Oslo</u>") && page.contains("id=\"tagged\"") && page.contains("default-src 'none'"));
     assert_eq!(place.json("why.json"), found);
-    place.refuses(&["explain", "model", "  "], &["empty"]);
+    place.run_rejected(&["explain", "model", "  "], &["empty"]);
 
     // Row by row.
     place.write("rows.jsonl", format!("{}\n{}\n", json!({ "text": TEXT }), json!({ "text": "" })));
-    let rows = place.run(&["explain", "model", "--input", "rows.jsonl", "--json", "-"]).ok().json_lines();
+    let rows = place.run(&["explain", "model", "--input", "rows.jsonl", "--json", "-"]).assert_success().json_lines();
     assert_eq!(rows[0]["spans"][1]["words"], oslo["words"]);
     assert_eq!(rows[0]["spans"][1]["against"]["features"].as_array().unwrap().len(), 20);
     assert!(rows[1]["spans"].is_null() && rows[1]["error"].is_string(), "{}", rows[1]);
     place.write("test.conll", conll(3, 5));
-    let rows = place.run(&["explain", "model", "--input", "test.conll", "--json", "-"]).ok().json_lines();
+    let rows = place.run(&["explain", "model", "--input", "test.conll", "--json", "-"]).assert_success().json_lines();
     assert_eq!((rows.len(), spans(&rows[0]).len()), (3, 2));
     place.write("lines.txt", format!("{TEXT}\nNobody waits now.\n"));
     if has_fonts() {
-        place.run(&["explain", "model", "--input", "lines.txt", "--svg", "pictures"]).ok();
-        assert_eq!(place.names("pictures"), ["001.svg", "002.svg"]);
-        place.run(&["explain", "model", TEXT, "--span", "21:25", "--view", "effects", "--png", "one.png"]).ok();
+        place.run(&["explain", "model", "--input", "lines.txt", "--svg", "pictures"]).assert_success();
+        assert_eq!(place.file_names("pictures"), ["001.svg", "002.svg"]);
+        place
+            .run(&["explain", "model", TEXT, "--span", "21:25", "--view", "effects", "--png", "one.png"])
+            .assert_success();
     }
 
     // Requests that taggers do not support.
@@ -174,10 +180,10 @@ fn a_random_field_is_explained() {
         &["--method", "integrated-gradients"],
         &["--precision", "high"],
     ] {
-        place.refuses(&[&["explain", "model", TEXT], flags].concat(), &[flags[0]]);
+        place.run_rejected(&[&["explain", "model", TEXT], flags].concat(), &[flags[0]]);
     }
     for mode in ["--errors", "--faithfulness"] {
-        place.refuses(&["explain", "model", mode, "rows.jsonl"], &["a tagger", "explain"]);
+        place.run_rejected(&["explain", "model", mode, "rows.jsonl"], &["a tagger", "explain"]);
     }
     for (lang, words) in [("en", ["a tagger", "`explain`"]), ("ja", ["単語にラベルを付けるモデル", "`explain`"])]
     {
@@ -187,20 +193,20 @@ fn a_random_field_is_explained() {
         }
     }
     place.write("table.csv", "text,label\n".to_owned() + &"good,pos\nbad,neg\nso good,pos\nso bad,neg\n".repeat(10));
-    place.run(&["train", "table.csv", "--model", "ngrams", "--out", "classes"]).ok();
-    place.refuses(&["explain", "classes", "good", "--span", "0:4"], &["--span", "tagger", "leave it out"]);
+    place.run(&["train", "table.csv", "--model", "ngrams", "--out", "classes"]).assert_success();
+    place.run_rejected(&["explain", "classes", "good", "--span", "0:4"], &["--span", "tagger", "leave it out"]);
 }
 
 /// With a network, both ensemble members are shown, and texts with many windows are read as in `predict`.
 #[test]
 fn a_network_with_a_random_field_is_explained() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     let words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\nanna\nben\nclara\ngreta\nhugo\nbrown\nkeller\nmoore\nlondon\noslo\nrome\nlima\n\
                  lives\nworks\nwaits\nin\nit\nrains\nnow\nnobody\n";
     place.write("bert/vocab.txt", words);
     place.write("train.conll", conll(120, 1));
-    place.run(&["train", "train.conll", "--from", "bert", "--out", "model", "--epochs", "40"]).ok();
-    let explained = |text: &str| place.run(&["explain", "model", text, "--json", "-"]).ok().json();
+    place.run(&["train", "train.conll", "--from", "bert", "--out", "model", "--epochs", "40"]).assert_success();
+    let explained = |text: &str| place.run(&["explain", "model", text, "--json", "-"]).assert_success().json();
     let found = explained(TEXT);
     assert_eq!(found["hidden_by"], "[MASK]");
     assert_eq!(found["blend"], place.json("model/config.json")["network"]["blend"]);
@@ -220,7 +226,7 @@ fn a_network_with_a_random_field_is_explained() {
     // The random field alone matches its own explanation: words outside its reach have no effect.
     let oslo = &found["spans"][1];
     assert!(number(&oslo["network"]["effects"][0]).abs() > 0.0, "the network reads the whole text: {oslo}");
-    let shown = place.run(&["explain", "model", TEXT]).ok().stdout;
+    let shown = place.run(&["explain", "model", TEXT]).assert_success().stdout;
     assert!(shown.contains("Network alone") && shown.contains("[MASK]") && shown.contains(", network "), "{shown}");
     assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
 
@@ -232,40 +238,40 @@ fn a_network_with_a_random_field_is_explained() {
     check_sums(last, &of_long["blend"]);
     let effects = last["network"]["effects"].as_array().unwrap();
     assert!(number(&effects[0]) == 0.0 && number(&effects[effects.len() - 3]) != 0.0, "{effects:?}");
-    place.run(&["explain", "model", TEXT, "--precision", "highest", "--html", "why.html"]).ok();
+    place.run(&["explain", "model", TEXT, "--precision", "highest", "--html", "why.html"]).assert_success();
     assert!(place.read("why.html").contains("(NN "));
     // The page and pictures have the attention of the network.
     let page = place.read("why.html");
     assert!(page.matches("<svg").count() >= 6 && page.contains("[CLS]"), "{}", page.len());
     for view in ["heatmap", "lines", "grid", "values", "rollout", "depth"] {
-        let shown = place.run(&["explain", "model", TEXT, "--view", view, "--layer", "1"]).ok().stdout;
+        let shown = place.run(&["explain", "model", TEXT, "--view", view, "--layer", "1"]).assert_success().stdout;
         assert!(shown.contains("[CLS]") || view == "grid" || view == "depth", "{view}: {shown}");
     }
-    place.refuses(&["explain", "model", TEXT, "--layer", "9"], &["--layer 9", "layers 1 to"]);
-    place.refuses(&["explain", "model", TEXT, "--without", "1.1"], &["--without", "leave it out"]);
+    place.run_rejected(&["explain", "model", TEXT, "--layer", "9"], &["--layer 9", "layers 1 to"]);
+    place.run_rejected(&["explain", "model", TEXT, "--without", "1.1"], &["--without", "leave it out"]);
 }
 
 /// For parts of speech, each word is a span; for Japanese, words are segmented.
 #[test]
 fn parts_of_speech_and_japanese_are_explained() {
-    let place = Place::new();
+    let place = TestDir::new();
     let nouns = ["dog", "cat", "man"];
     let rows = |i: usize| format!("the DET\n{} NOUN\n{} VERB\n. PUNCT\n\n", nouns[i % 3], ["runs", "eats"][i % 2]);
     place.write("pos.conll", (0..60).map(rows).collect::<String>());
-    place.run(&["train", "pos.conll", "--out", "pos"]).ok();
-    let found = place.run(&["explain", "pos", "the cat runs.", "--json", "-"]).ok().json();
+    place.run(&["train", "pos.conll", "--out", "pos"]).assert_success();
+    let found = place.run(&["explain", "pos", "the cat runs.", "--json", "-"]).assert_success().json();
     check_answers(&place, "pos", "the cat runs.", &found);
     spans(&found).iter().for_each(|span| check_sums(span, &Value::Null));
-    place.refuses(&["explain", "pos", "the cat runs.", "--span", "0:7"], &["one word"]);
+    place.run_rejected(&["explain", "pos", "the cat runs.", "--span", "0:7"], &["one word"]);
 
     let row = |i: usize| {
         let (who, town) = (["田中", "佐藤", "高橋", "山本"][i % 4], ["東京", "大阪", "札幌"][i % 3]);
         json!({ "text": format!("{who}さんは{town}に住んでいる。"), "spans": [[0, 2, "人名"], [5, 7, "地名"]] })
     };
     place.write("train.jsonl", (0..48).map(|i| format!("{}\n", row(i))).collect::<String>());
-    place.run(&["train", "train.jsonl", "--out", "ja"]).ok();
+    place.run(&["train", "train.jsonl", "--out", "ja"]).assert_success();
     let text = "佐藤さんは大阪に住んでいる。";
-    let found = place.run(&["explain", "ja", text, "--json", "-"]).ok().json();
+    let found = place.run(&["explain", "ja", text, "--json", "-"]).assert_success().json();
     check_answers(&place, "ja", text, &found);
     spans(&found).iter().for_each(|span| check_sums(span, &Value::Null));
     let words: Vec<&str> =

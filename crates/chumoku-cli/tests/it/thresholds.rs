@@ -1,12 +1,12 @@
 //! Unequal error costs: the probability threshold of a class, and the weight of its rows.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::Value;
 
 /// Texts of three classes; every fourth has a word of another class.
 fn rows(n: usize, state: &mut u64) -> String {
     let words = [["soup", "bread", "dinner"], ["train", "ticket", "station"], ["goal", "team", "match"]];
-    let mut pick = |count: usize| (crate::common::random(state) * count as f64) as usize;
+    let mut pick = |count: usize| (crate::common::next_random(state) * count as f64) as usize;
     let mut out = String::new();
     for i in 0..n {
         let class = pick(3);
@@ -18,11 +18,11 @@ fn rows(n: usize, state: &mut u64) -> String {
     out
 }
 
-fn trained(place: &Place, more: &[&str]) {
+fn trained(place: &TestDir, more: &[&str]) {
     let mut state = 5;
     place.write("train.tsv", format!("label\ttext\n{}", rows(2000, &mut state)));
     place.write("test.tsv", format!("label\ttext\n{}", rows(600, &mut state)));
-    place.run(&[&["train", "train.tsv", "--test", "test.tsv", "--out", "model"][..], more].concat()).ok();
+    place.run(&[&["train", "train.tsv", "--test", "test.tsv", "--out", "model"][..], more].concat()).assert_success();
 }
 
 fn probability(row: &Value, class: &str) -> f64 {
@@ -44,13 +44,13 @@ fn figures(rows: &[Value], class: &str) -> [f64; 2] {
 
 #[test]
 fn a_class_is_predicted_exactly_above_its_threshold() {
-    let place = Place::new();
+    let place = TestDir::new();
     trained(&place, &["--model", "ngrams"]);
     let predict = ["predict", "model", "--input", "test.tsv", "--json", "--top", "3"];
-    let usual = place.run(&predict).ok().json_lines();
+    let usual = place.run(&predict).assert_success().json_lines();
     for threshold in [0.05, 0.9] {
         let flag = format!("travel={threshold}");
-        let rows = place.run(&[&predict[..], &["--threshold", &flag]].concat()).ok().json_lines();
+        let rows = place.run(&[&predict[..], &["--threshold", &flag]].concat()).assert_success().json_lines();
         let mut changed = 0;
         for (before, row) in usual.iter().zip(&rows) {
             assert_eq!(before["top"], row["top"]);
@@ -68,10 +68,10 @@ fn a_class_is_predicted_exactly_above_its_threshold() {
         }
         assert!(changed >= 10, "{threshold}: {changed}");
         // Columns and scores have the same predictions.
-        let columns = place.run(&["predict", "model", "--input", "test.tsv", "--threshold", &flag]).ok();
+        let columns = place.run(&["predict", "model", "--input", "test.tsv", "--threshold", &flag]).assert_success();
         let labels: Vec<&str> = columns.stdout.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap()).collect();
         assert_eq!(labels, rows.iter().map(|row| row["label"].as_str().unwrap()).collect::<Vec<_>>());
-        let run = place.run(&["eval", "model", "test.tsv", "--json", "--threshold", &flag]).ok();
+        let run = place.run(&["eval", "model", "test.tsv", "--json", "--threshold", &flag]).assert_success();
         let scores: Value = serde_json::from_str(&run.stdout).unwrap();
         let classes = scores["scores"]["classes"].as_array().unwrap();
         let of = classes.iter().find(|of| of["label"] == "travel").unwrap();
@@ -83,11 +83,11 @@ fn a_class_is_predicted_exactly_above_its_threshold() {
 
 #[test]
 fn a_requested_precision_is_reached() {
-    let place = Place::new();
+    let place = TestDir::new();
     trained(&place, &["--epochs", "2"]);
     let predict = ["predict", "model", "--input", "test.tsv", "--json"];
-    let before = figures(&place.run(&predict).ok().json_lines(), "sport");
-    let run = place.run(&[&predict[..], &["--precision-at-least", "sport=0.93"]].concat()).ok();
+    let before = figures(&place.run(&predict).assert_success().json_lines(), "sport");
+    let run = place.run(&[&predict[..], &["--precision-at-least", "sport=0.93"]].concat()).assert_success();
     assert!(run.stderr.contains("“sport” at a probability of"), "{run:#?}");
     let after = figures(&run.json_lines(), "sport");
     assert!(before[0] < 0.93 && after[0] >= 0.93 && after[1] > 0.3, "{before:?} {after:?}");
@@ -101,11 +101,11 @@ fn a_requested_precision_is_reached() {
 
 #[test]
 fn labels_have_their_own_thresholds() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut state = 9;
     let mut rows = String::from("text\tlabels\n");
     for i in 0..900 {
-        let mut pick = |count: usize| (crate::common::random(&mut state) * count as f64) as usize;
+        let mut pick = |count: usize| (crate::common::next_random(&mut state) * count as f64) as usize;
         let [a, b, doubt] = [pick(2), pick(2), pick(5)];
         let says = |holds: usize, word: &'static str| if holds == usize::from(doubt > 0) { word } else { "nothing" };
         let labels = [(a, "loud"), (b, "late")].map(|(holds, label)| (holds == 1).then_some(label));
@@ -113,10 +113,12 @@ fn labels_have_their_own_thresholds() {
         rows += &format!("{} and {} in room {}\t{}\n", says(a, "noise"), says(b, "delay"), i % 7, labels.join(","));
     }
     place.write("rows.tsv", rows);
-    place.run(&["train", "rows.tsv", "--task", "labels", "--separator", ",", "--out", "model", "--epochs", "2"]).ok();
+    place
+        .run(&["train", "rows.tsv", "--task", "labels", "--separator", ",", "--out", "model", "--epochs", "2"])
+        .assert_success();
     let labels = |more: &[&str]| {
         let text = ["predict", "model", "noise and delay in room 3", "--json"];
-        let run = place.run(&[&text[..], more].concat()).ok();
+        let run = place.run(&[&text[..], more].concat()).assert_success();
         let found = run.json_lines()[0]["labels"].as_array().unwrap().clone();
         (found.iter().map(|of| of["label"].as_str().unwrap().to_owned()).collect::<Vec<_>>(), run.stderr)
     };
@@ -129,7 +131,7 @@ fn labels_have_their_own_thresholds() {
 
 #[test]
 fn invalid_thresholds_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     trained(&place, &["--model", "ngrams"]);
     let said = |more: &[&str]| {
         let run = place.run(&[&["predict", "model", "a text"][..], more].concat());
@@ -160,11 +162,11 @@ fn invalid_thresholds_are_rejected() {
 #[test]
 fn classes_with_more_weight_are_predicted_more_often() {
     for (model, more) in [("ngrams", &["--model", "ngrams"][..]), ("transformer", &["--epochs", "2"])] {
-        let place = Place::new();
+        let place = TestDir::new();
         let mut recalls = Vec::new();
         for weights in ["sport=0.2", "equal", "sport=20"] {
             trained(&place, &[more, &["--class-weights", weights, "--force"]].concat());
-            let rows = place.run(&["predict", "model", "--input", "test.tsv", "--json"]).ok().json_lines();
+            let rows = place.run(&["predict", "model", "--input", "test.tsv", "--json"]).assert_success().json_lines();
             recalls.push(figures(&rows, "sport")[1]);
             // The weights in the losses of the network and of the n-grams.
             let metrics = place.json("model/metrics.json");
@@ -179,7 +181,7 @@ fn classes_with_more_weight_are_predicted_more_often() {
 
 #[test]
 fn invalid_weights_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut state = 5;
     place.write("train.tsv", format!("label\ttext\n{}", rows(100, &mut state)));
     for (weights, expected) in [

@@ -1,6 +1,6 @@
 //! The commands `check` and `trace`.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use serde_json::Value;
 
 const RIGHT: &str = r#"{"title": "t", "inputs": {"Q": [[1, 0], [0, 2]], "K": [[1, 0], [0, 1], [1, 1]],
@@ -9,11 +9,11 @@ const RIGHT: &str = r#"{"title": "t", "inputs": {"Q": [[1, 0], [0, 2]], "K": [[1
 
 #[test]
 fn check_reports_each_claim_and_sets_the_exit_code() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("right.json", RIGHT);
     place.write("wrong.json", RIGHT.replace("[0, 2, 2]", "[0, 2, 3]"));
     place.write("broken.json", "{");
-    let right = place.run(&["check", "right.json", "--json"]).ok();
+    let right = place.run(&["check", "right.json", "--json"]).assert_success();
     let json: Value = serde_json::from_str(&right.stdout).unwrap();
     assert_eq!(json["file"], "right.json");
     assert_eq!(json["ok"], true);
@@ -42,7 +42,7 @@ fn check_reports_each_claim_and_sets_the_exit_code() {
     {
         assert!(all.stderr.contains(said), "{said}: {}", all.stderr);
     }
-    place.refuses(&["check"], &["<FILE>"]);
+    place.run_rejected(&["check"], &["<FILE>"]);
 }
 
 /// 1.156 · 3 = 3.468, but 1.16 · 3 = 3.48: continuing from the printed value is not an error.
@@ -53,9 +53,9 @@ const ROUNDED: &str = r#"{"title": "A title of many words that would run far bey
 
 #[test]
 fn results_from_rounded_numbers_are_not_errors() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("rounded.json", ROUNDED);
-    let text = place.run(&["check", "rounded.json"]).ok().stdout;
+    let text = place.run(&["check", "rounded.json"]).assert_success().stdout;
     for said in [
         "  scaled        rounded     1 of 1 number\n",
         "row 1 (猫), column 1 (猫): claimed 3.48, true 3.4680\n",
@@ -64,13 +64,13 @@ fn results_from_rounded_numbers_are_not_errors() {
     ] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    let japanese = place.run(&["check", "rounded.json", "--lang", "ja"]).ok().stdout;
+    let japanese = place.run(&["check", "rounded.json", "--lang", "ja"]).assert_success().stdout;
     for said in ["丸め", "1 行目（猫）、1 列目（猫）: 記載 3.48、正しくは 3.4680", "1 件は丸めによる"]
     {
         assert!(japanese.contains(said), "{said}: {japanese}");
     }
     assert!(!japanese.contains("claim") && !japanese.contains("rounded:"), "{japanese}");
-    let json = place.run(&["check", "rounded.json", "--json", "--lang", "ja"]).ok().json();
+    let json = place.run(&["check", "rounded.json", "--json", "--lang", "ja"]).assert_success().json();
     assert_eq!(json["ok"], true);
     let step = &json["steps"][1];
     assert_eq!((&step["verdict"], &step["wrong"], &step["rounded"]), (&"rounded".into(), &0.into(), &1.into()));
@@ -82,7 +82,7 @@ fn results_from_rounded_numbers_are_not_errors() {
 
 #[test]
 fn no_report_line_is_wider_than_a_terminal() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("rounded.json", ROUNDED);
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../chumoku-view/worked");
     let files = std::fs::read_dir(root).unwrap().map(|file| file.unwrap().path().to_str().unwrap().to_owned());
@@ -104,7 +104,7 @@ fn no_report_line_is_wider_than_a_terminal() {
 
 #[test]
 fn weights_that_do_not_sum_to_one_are_noted() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = r#"{"inputs": {"scaled": [[0, 0]]}, "claims": {"weights": [["0.50", "0.60"]]}}"#;
     place.write("weights.json", file);
     let run = place.run(&["check", "weights.json"]);
@@ -119,7 +119,7 @@ fn weights_that_do_not_sum_to_one_are_noted() {
 
 #[test]
 fn steps_that_exceed_memory_are_rejected_before_they_are_computed() {
-    let place = Place::new();
+    let place = TestDir::new();
     let rows = |n: usize| format!("[{}]", vec!["[1]"; n].join(","));
     // A quarter of a million scores for each of as many queries.
     let n = 250_000;
@@ -129,14 +129,14 @@ fn steps_that_exceed_memory_are_rejected_before_they_are_computed() {
     );
     for command in [["trace", "--input"].as_slice(), &["check"]] {
         let said = ["long.json: scores would be 250000×250000, which takes 4.0 TB of memory", "give smaller matrices"];
-        place.refuses(&[command, &["long.json"]].concat(), &said);
+        place.run_rejected(&[command, &["long.json"]].concat(), &said);
     }
 }
 
 /// Errors in a file name the step, the place, the expected and actual values, and a suggestion.
 #[test]
 fn every_error_in_a_file_is_named_with_its_place() {
-    let place = Place::new();
+    let place = TestDir::new();
     let claims = |claims: &str| RIGHT.replace(r#""claims": {"#, &format!(r#""claims": {{{claims}, "#));
     let options = |options: &str| RIGHT.replace(r#""claims""#, &format!(r#""options": {{{options}}}, "claims""#));
     let cases: Vec<(String, &str, &[&str])> = vec![
@@ -295,30 +295,31 @@ fn every_error_in_a_file_is_named_with_its_place() {
         place.write("mine.json", &file);
         let start = format!("error: {doing} mine.json: ");
         let said: Vec<&str> = [&[start.as_str()], said].concat();
-        place.refuses(&["check", "mine.json"], &said);
+        place.run_rejected(&["check", "mine.json"], &said);
     }
     place.write("latin.json", b"{\"title\": \"\xe9\"}");
-    place.refuses(
+    place.run_rejected(
         &["check", "latin.json"],
         &["error: reading latin.json: expected UTF-8", "offset 11", "save the file as UTF-8"],
     );
-    place.refuses(
+    place.run_rejected(
         &["check", "none.json"],
         &["error: none.json: opening the data: expected a file, found nothing of that name; "],
     );
-    place.refuses(&["check", "."], &["error: .: opening the data: expected a file, found a folder"]);
+    place.run_rejected(&["check", "."], &["error: .: opening the data: expected a file, found a folder"]);
 }
 
 #[test]
 fn count_shows_every_step_and_its_cost() {
-    let place = Place::new();
-    let text = place.run(&["count", "--network", "attention", "--d-model", "512", "--heads", "8"]).ok().stdout;
+    let place = TestDir::new();
+    let text =
+        place.run(&["count", "--network", "attention", "--d-model", "512", "--heads", "8"]).assert_success().stdout;
     for said in ["W_Q", "262,656", "1,050,624", "From length 1024 on", "n²·d", "lstm"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let args = ["count", "--vocab", "10000", "--classes", "2", "--layers", "1", "--json"];
-    let json = place.run(&args).ok().json();
+    let json = place.run(&args).assert_success().json();
     assert_eq!(json["count"]["parameters"], 3_350_274);
     let steps = json["count"]["steps"].as_array().unwrap();
     let sum: u64 = steps.iter().map(|s| s["parameters"].as_u64().unwrap() * s["times"].as_u64().unwrap()).sum();
@@ -326,19 +327,19 @@ fn count_shows_every_step_and_its_cost() {
     let names: Vec<&str> =
         json["side_by_side"].as_array().unwrap().iter().map(|n| n["network"].as_str().unwrap()).collect();
     assert_eq!(names, ["transformer", "rnn", "lstm", "gru"]);
-    place.refuses(&["count", "--heads", "3"], &["multiple of num_heads"]);
-    place.refuses(&["count", "--kv-heads", "3"], &["kv-heads: expected a divisor of the 8 heads, got 3"]);
-    place.refuses(&["count", "--length", "0"], &["a whole number from 1, found 0"]);
+    place.run_rejected(&["count", "--heads", "3"], &["multiple of num_heads"]);
+    place.run_rejected(&["count", "--kv-heads", "3"], &["kv-heads: expected a divisor of the 8 heads, got 3"]);
+    place.run_rejected(&["count", "--length", "0"], &["a whole number from 1, found 0"]);
 }
 
 #[test]
 fn counts_are_checked_too() {
-    let place = Place::new();
+    let place = TestDir::new();
     let file = |claims: &str| {
         format!(r#"{{"count": {{"network": "attention", "d_model": 512, "heads": 8}}, "claims": {claims}}}"#)
     };
     place.write("a.json", file(r#"{"W_Q": 262656, "parameters": "1050624"}"#));
-    place.run(&["check", "a.json"]).ok();
+    place.run(&["check", "a.json"]).assert_success();
     place.write("b.json", file(r#"{"parameters": 1048576}"#));
     let found = place.run(&["check", "b.json", "--json"]);
     assert_eq!(found.code, 1);
@@ -347,51 +348,53 @@ fn counts_are_checked_too() {
     // Three layers have three of each, with their biases.
     let layers = r#"{"count": {"d_model": 8, "heads": 2, "layers": 3}, "claims": {"W_Q": NUMBER}}"#;
     place.write("layers.json", layers.replace("NUMBER", "216"));
-    place.run(&["check", "layers.json"]).ok();
+    place.run(&["check", "layers.json"]).assert_success();
     place.write("layers.json", layers.replace("NUMBER", "72"));
     assert_eq!(place.run(&["check", "layers.json"]).code, 1);
     place.write("c.json", file(r#"{"W_q": 1}"#));
-    place.refuses(&["check", "c.json"], &["unknown key “W_q” in claims; did you mean “W_Q”?"]);
+    place.run_rejected(&["check", "c.json"], &["unknown key “W_q” in claims; did you mean “W_Q”?"]);
     place.write("d.json", r#"{"positions": {"d_model": 512}, "claims": {"wavelength_256": "62832"}}"#);
-    place.refuses(&["check", "d.json"], &["unknown key “wavelength_256”", "wavelength_0 to wavelength_255"]);
+    place.run_rejected(&["check", "d.json"], &["unknown key “wavelength_256”", "wavelength_0 to wavelength_255"]);
     place.write("e.json", r#"{"positions": {"d_model": 4}, "inputs": {}, "claims": {}}"#);
-    place.refuses(&["check", "e.json"], &["found several"]);
+    place.run_rejected(&["check", "e.json"], &["found several"]);
     place.write("f.json", file("{}"));
-    place.refuses(&["check", "f.json"], &["no claims"]);
-    place.refuses(&["trace", "--input", "a.json"], &["about sizes"]);
+    place.run_rejected(&["check", "f.json"], &["no claims"]);
+    place.run_rejected(&["trace", "--input", "a.json"], &["about sizes"]);
 }
 
 #[test]
 fn trace_shows_an_example_in_every_format() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("right.json", RIGHT);
-    let text = place.run(&["trace", "--input", "right.json"]).ok().stdout;
+    let text = place.run(&["trace", "--input", "right.json"]).assert_success().stdout;
     for said in ["4. Scores", "S = Q Kᵀ", "S(2,2) = 0·0 + 2·1 = 2", "n × m = 2 × 3", "each row sums to 1"] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    let japanese = place.run(&["trace", "--example", "book", "--lang", "ja"]).ok().stdout;
+    let japanese = place.run(&["trace", "--example", "book", "--lang", "ja"]).assert_success().stdout;
     assert!(japanese.starts_with("注目するトークン\n") && japanese.contains("（記事 3）、例 3"), "{japanese}");
     assert!(japanese.contains("彼が最もよく見ているのは本を"), "{japanese}");
-    let shapes = place.run(&["trace", "--example", "heads", "--depth", "shapes"]).ok().stdout;
+    let shapes = place.run(&["trace", "--example", "heads", "--depth", "shapes"]).assert_success().stdout;
     assert!(shapes.contains("h·d_k = 3 × 4") && !shapes.contains("2.4000"), "{shapes}");
     for (format, said) in [("md", "# t\n"), ("html", "<!doctype html>"), ("latex", "\\begin{document}"), ("json", "{")]
     {
-        let shown = place.run(&["trace", "--input", "right.json", "--format", format]).ok().stdout;
+        let shown = place.run(&["trace", "--input", "right.json", "--format", format]).assert_success().stdout;
         assert!(shown.starts_with(said) || shown.contains(said), "{format}: {shown}");
-        place.run(&["trace", "--input", "right.json", "--format", format, "--out", "shown"]).ok();
+        place.run(&["trace", "--input", "right.json", "--format", format, "--out", "shown"]).assert_success();
         assert_eq!(place.read("shown"), shown);
     }
-    let backward = place.run(&["trace", "--example", "review-loss", "--backward", "--depth", "steps"]).ok().stdout;
+    let backward =
+        place.run(&["trace", "--example", "review-loss", "--backward", "--depth", "steps"]).assert_success().stdout;
     assert!(backward.contains("dX = dQ W_Qᵀ + dK W_Kᵀ + dV W_Vᵀ + dR"), "{backward}");
-    let step = place.run(&["trace", "--example", "training-step", "--backward", "--depth", "steps"]).ok().stdout;
+    let step =
+        place.run(&["trace", "--example", "training-step", "--backward", "--depth", "steps"]).assert_success().stdout;
     assert!(step.contains("W_C⁺ = (1 − 0.1 · 0.01) · W_C − Δ(W_C)") && step.contains("ℒ⁺ = "), "{step}");
-    place.run(&["trace", "--example", "book", "--format", "xlsx", "--out", "book.xlsx"]).ok();
+    place.run(&["trace", "--example", "book", "--format", "xlsx", "--out", "book.xlsx"]).assert_success();
     assert!(std::fs::read(place.path("book.xlsx")).unwrap().starts_with(b"PK"));
 }
 
 #[test]
 fn color_is_used_on_terminals_and_on_request() {
-    let place = Place::new();
+    let place = TestDir::new();
     let run = |vars: &[(&str, &str)], more: &[&str]| {
         let mut command = place.command(&[&["trace", "--example", "causal"], more].concat());
         command.envs(vars.iter().copied()).env("TERM", "xterm-256color");
@@ -422,30 +425,33 @@ fn color_is_used_on_terminals_and_on_request() {
 
 #[test]
 fn impossible_traces_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("right.json", RIGHT);
-    place.refuses(&["trace"], &["--example", "--input", "--model"]);
-    place.refuses(&["trace", "--example", "bok"], &["no example is called bok", "did you mean “book”", "two-tokens"]);
+    place.run_rejected(&["trace"], &["--example", "--input", "--model"]);
+    place.run_rejected(
+        &["trace", "--example", "bok"],
+        &["no example is called bok", "did you mean “book”", "two-tokens"],
+    );
     // A name without a similar one still gets the full list.
-    place.refuses(
+    place.run_rejected(
         &["trace", "--example", "zzzzzz"],
         &["no example is called zzzzzz; there are two-tokens, ", ", waves"],
     );
-    place.refuses(&["trace", "--example", "waves"], &["tracing waves: this example is about sizes, not matrices"]);
-    place.refuses(&["trace", "--example", "book", "--layer", "0", "--model", "x"], &["--layer"]);
-    place.refuses(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
-    place.refuses(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected at most 1"]);
-    place.refuses(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
-    place.refuses(&["trace", "--example", "book", "--backward"], &["tracing book: gradients: expected a loss"]);
-    place.refuses(&["trace", "--example", "waves", "--backward"], &["this example is about sizes, not matrices"]);
-    place.refuses(
+    place.run_rejected(&["trace", "--example", "waves"], &["tracing waves: this example is about sizes, not matrices"]);
+    place.run_rejected(&["trace", "--example", "book", "--layer", "0", "--model", "x"], &["--layer"]);
+    place.run_rejected(&["trace", "--example", "book", "--digits", "16"], &["--digits", "whole number from 1 to 15"]);
+    place.run_rejected(&["trace", "--example", "book", "--head", "2"], &["tracing book: head 2: expected at most 1"]);
+    place.run_rejected(&["trace", "--example", "book", "--layer", "2"], &["--model"]);
+    place.run_rejected(&["trace", "--example", "book", "--backward"], &["tracing book: gradients: expected a loss"]);
+    place.run_rejected(&["trace", "--example", "waves", "--backward"], &["this example is about sizes, not matrices"]);
+    place.run_rejected(
         &["trace", "--input", "none.json"],
         &["none.json: opening the data: expected a file, found nothing of that name; "],
     );
-    place.refuses(&["trace", "--model", "none"], &["--text"]);
-    place.refuses(&["trace", "--model", "none", "--text", "x"], &["none"]);
+    place.run_rejected(&["trace", "--model", "none"], &["--text"]);
+    place.run_rejected(&["trace", "--model", "none", "--text", "x"], &["none"]);
     place.write("misfit.json", r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}}"#);
-    place.refuses(
+    place.run_rejected(
         &["trace", "--input", "misfit.json"],
         &["tracing misfit.json: Q is 1×2 and K 1×1: expected the same number of columns"],
     );
@@ -453,42 +459,42 @@ fn impossible_traces_are_reported() {
 
 #[test]
 fn merges_end_with_the_tokens_of_an_attention_trace() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_small("model", &["--epochs", "1", "--tokens", "subwords"]);
     let text = "The staff was wonderful";
     let args = ["trace", "--model", "model", "--tokens", "--text", text];
-    let found = place.run(&[&args[..], &["--format", "json"]].concat()).ok().json();
+    let found = place.run(&[&args[..], &["--format", "json"]].concat()).assert_success().json();
     let words = found["words"].as_array().unwrap();
     let tokens: Vec<&str> =
         words.iter().flat_map(|word| word["tokens"].as_array().unwrap()).map(|token| token.as_str().unwrap()).collect();
-    let whole = place.run(&["trace", "--model", "model", "--text", text, "--format", "json"]).ok().json();
+    let whole = place.run(&["trace", "--model", "model", "--text", text, "--format", "json"]).assert_success().json();
     let own: Vec<&str> = whole["tokens"].as_array().unwrap().iter().map(|token| token.as_str().unwrap()).collect();
     assert_eq!(own[1..], tokens, "after [CLS]");
-    let shown = place.run(&args).ok().stdout;
+    let shown = place.run(&args).assert_success().stdout;
     assert!(shown.contains("4 words, ") && shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).ok();
+    place.run(&["train", "reviews.csv", "--model", "ngrams", "--out", "ngrams"]).assert_success();
     let run = place.run(&["trace", "--model", "ngrams", "--tokens", "--text", text]);
     assert!(run.code == 2 && run.stderr.contains("tokenizer.json"), "{run:?}");
-    place.refuses(&[&args[..], &["--format", "xlsx"]].concat(), &["--format"]);
+    place.run_rejected(&[&args[..], &["--format", "xlsx"]].concat(), &["--format"]);
 }
 
 #[cfg(unix)]
 #[test]
 fn output_files_keep_their_kind() {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    let place = Place::new();
+    let place = TestDir::new();
     let args = |out: &'static str| ["trace", "--example", "by-hand", "--depth", "steps", "--out", out];
     place.write("real", "old");
     std::fs::set_permissions(place.path("real"), std::fs::Permissions::from_mode(0o600)).unwrap();
     symlink("real", place.path("link")).unwrap();
-    place.run(&args("link")).ok();
+    place.run(&args("link")).assert_success();
     assert!(std::fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
     assert!(place.read("real").contains("S = Q Kᵀ"));
     assert_eq!(std::fs::metadata(place.path("real")).unwrap().permissions().mode() & 0o777, 0o600);
-    let shown = place.run(&args("/dev/stdout")).ok();
+    let shown = place.run(&args("/dev/stdout")).assert_success();
     assert!(shown.stdout.contains("S = Q Kᵀ"), "{shown:?}");
     place.write("mine.json", RIGHT);
-    place.refuses(
+    place.run_rejected(
         &["trace", "--input", "mine.json", "--out", "mine.json"],
         &["mine.json", "a file that is read", "name another"],
     );
@@ -506,14 +512,15 @@ fn difference(trace: &Value) -> f64 {
 
 #[test]
 fn a_trace_of_a_model_is_consistent() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut rows = String::from("text,label\n");
     for i in 0..60 {
         rows.push_str(&format!("good film number {i},pos\nbad film number {i},neg\n"));
     }
     place.write("films.csv", rows);
-    place.run(&["train", "films.csv", "--epochs", "1", "--out", "films"]).ok();
-    let trace = place.run(&["trace", "--model", "films", "--text", "a good film", "--format", "json"]).ok().json();
+    place.run(&["train", "films.csv", "--epochs", "1", "--out", "films"]).assert_success();
+    let trace =
+        place.run(&["trace", "--model", "films", "--text", "a good film", "--format", "json"]).assert_success().json();
     assert!(difference(&trace) < 1e-5, "{}", trace["agreements"]);
     let step = trace["steps"].as_array().unwrap().iter().find(|step| step["name"] == "weights").unwrap();
     let tokens = trace["tokens"].as_array().unwrap().len();
@@ -522,7 +529,7 @@ fn a_trace_of_a_model_is_consistent() {
     assert_eq!(trace["classes"], serde_json::json!(["neg", "pos"]));
     let steps = |trace: &Value| trace["steps"].as_array().unwrap().iter().rev().take(5).cloned().collect::<Vec<_>>();
     let first = ["trace", "--model", "films", "--text", "a good film", "--format", "json", "--layer", "1"];
-    let first = place.run(&first).ok().json();
+    let first = place.run(&first).assert_success().json();
     assert!(difference(&first) < 1e-5, "{}", first["agreements"]);
     let names = ["probabilities", "class_sums", "class_exponentials", "class_max", "logits"];
     for (trace, k) in [&trace, &first].into_iter().flat_map(|trace| (0..5).map(move |k| (trace, k))) {
@@ -530,11 +537,11 @@ fn a_trace_of_a_model_is_consistent() {
     }
     let p = |trace: &Value, k: usize| steps(trace)[0]["matrix"][0][k].as_f64().unwrap();
     assert!((0..2).all(|k| (p(&trace, k) - p(&first, k)).abs() < 1e-5), "{trace}");
-    place.refuses(
+    place.run_rejected(
         &["trace", "--model", "films", "--text", "x", "--layer", "9"],
         &["layer 9: this model has layers 1 to"],
     );
-    place.refuses(
+    place.run_rejected(
         &["trace", "--model", "films", "--text", "x", "--head", "99"],
         &["head 99: this model has heads 1 to"],
     );
@@ -542,34 +549,41 @@ fn a_trace_of_a_model_is_consistent() {
     for flag in ["--layer", "--head"] {
         let said = place.run(&["trace", "--model", "films", "--text", "x", flag, "99"]).stderr;
         let count: usize = said.trim().rsplit(' ').next().unwrap().parse().unwrap();
-        place.run(&["trace", "--model", "films", "--text", "x", flag, &count.to_string(), "--depth", "steps"]).ok();
+        place
+            .run(&["trace", "--model", "films", "--text", "x", flag, &count.to_string(), "--depth", "steps"])
+            .assert_success();
         let name = flag.trim_start_matches('-');
         let said = format!("{name} {}: this model has {name}s 1 to {count}", count + 1);
-        place.refuses(&["trace", "--model", "films", "--text", "x", flag, &(count + 1).to_string()], &[&said]);
+        place.run_rejected(&["trace", "--model", "films", "--text", "x", flag, &(count + 1).to_string()], &[&said]);
     }
-    place.refuses(&["trace", "--model", "films", "--text", " "], &["empty"]);
+    place.run_rejected(&["trace", "--model", "films", "--text", " "], &["empty"]);
     assert_eq!(trace["title"], format!("films: self-attention, layer {}, head 1", trace["model"]["layer"]));
     let long = "a good film ".repeat(1000);
-    let cut =
-        place.run(&["trace", "--model", "films", "--text", &long, "--depth", "shapes", "--lang", "ja"]).ok().stdout;
+    let cut = place
+        .run(&["trace", "--model", "films", "--text", &long, "--depth", "shapes", "--lang", "ja"])
+        .assert_success()
+        .stdout;
     assert!(cut.contains(" トークンのうち最初の "), "{cut}");
-    place.refuses(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
+    place.run_rejected(&["trace", "--model", "films", "--text", "x", "--part", "cross"], &["--part", "classifier"]);
 
     // Several independent answers have no shares.
     let rows: String = (0..60).map(|i| format!("good film number {i},4.{i}\nbad film number {i},1.{i}\n")).collect();
     place.write("ratings.csv", format!("text,rating\n{rows}"));
-    place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).ok();
-    let trace = place.run(&["trace", "--model", "ratings", "--text", "a good film", "--format", "json"]).ok().json();
+    place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).assert_success();
+    let trace = place
+        .run(&["trace", "--model", "ratings", "--text", "a good film", "--format", "json"])
+        .assert_success()
+        .json();
     assert_eq!(trace["steps"].as_array().unwrap().last().unwrap()["name"], "residual_2");
     assert_eq!(trace["classes"], serde_json::json!([]));
 
-    place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).ok();
-    place.refuses(&["trace", "--model", "gru", "--text", "x"], &["recurrent network"]);
+    place.run(&["train", "films.csv", "--epochs", "1", "--out", "gru", "--model", "gru"]).assert_success();
+    place.run_rejected(&["trace", "--model", "gru", "--text", "x"], &["recurrent network"]);
 
     place.train_translator();
     for part in ["encoder", "decoder", "cross"] {
         let args = ["trace", "--model", "turn", "--text", "123", "--target", "32", "--part", part, "--format", "json"];
-        let trace = place.run(&args).ok().json();
+        let trace = place.run(&args).assert_success().json();
         assert_eq!(trace["model"]["attention"], part);
         let said = ["self-attention of the encoder", "self-attention of the decoder", "cross-attention"];
         assert!(
@@ -593,19 +607,22 @@ fn a_trace_of_a_model_is_consistent() {
     }
 
     let long = "12".repeat(2000);
-    place.refuses(
+    place.run_rejected(
         &["trace", "--model", "turn", "--text", "123", "--target", &long],
         &["the translation has ", " tokens: expected at most ", "the model's limit; give a shorter translation"],
     );
-    let cut =
-        place.run(&["trace", "--model", "turn", "--text", &long, "--target", "32", "--depth", "steps"]).ok().stdout;
+    let cut = place
+        .run(&["trace", "--model", "turn", "--text", &long, "--target", "32", "--depth", "steps"])
+        .assert_success()
+        .stdout;
     assert!(cut.contains("The text is longer than the model reads: the first "), "{cut}");
 
     place.train_language_model();
-    let trace = place.run(&["trace", "--model", "lm", "--text", "to be or", "--format", "json"]).ok().json();
+    let trace =
+        place.run(&["trace", "--model", "lm", "--text", "to be or", "--format", "json"]).assert_success().json();
     assert!(difference(&trace) < 1e-5, "{}", trace["agreements"]);
     let long = "to be or not to be ".repeat(40);
-    let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--depth", "steps"]).ok().stdout;
+    let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--depth", "steps"]).assert_success().stdout;
     assert!(cut.contains("the last 64 of 7"), "{cut}");
     // The heading contains only the beginning of a long text.
     assert!(cut.lines().position(|line| line.contains("given")).unwrap() < 10, "{cut}");
@@ -614,7 +631,10 @@ fn a_trace_of_a_model_is_consistent() {
         trace["model"],
         serde_json::json!({"name": "lm", "attention": "causal", "layer": trace["model"]["layer"], "head": 1})
     );
-    let cut = place.run(&["trace", "--model", "lm", "--text", &long, "--format", "json", "--lang", "ja"]).ok().json();
+    let cut = place
+        .run(&["trace", "--model", "lm", "--text", &long, "--format", "json", "--lang", "ja"])
+        .assert_success()
+        .json();
     assert_eq!((&cut["cut"]["read"], &cut["cut"]["part"]), (&64.into(), &"last".into()));
     assert!(cut["title"].as_str().unwrap().starts_with("lm: 因果的セルフアテンション、第 "), "{}", cut["title"]);
     // No query sees later keys.
@@ -626,14 +646,14 @@ fn a_trace_of_a_model_is_consistent() {
 
 #[test]
 fn an_encoder_trace_ends_at_the_vector_of_embed() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     let text = "The foods was good";
     let trace = |flags: &[&str]| {
         let args = ["trace", "--model", "bert", "--text", text, "--format", "json"];
-        place.run(&[&args[..], flags].concat()).ok().json()
+        place.run(&[&args[..], flags].concat()).assert_success().json()
     };
     let embedding = |flags: &[&str]| -> Vec<f64> {
-        let found = place.run(&[&["embed", "bert", text], flags].concat()).ok().json();
+        let found = place.run(&[&["embed", "bert", text], flags].concat()).assert_success().json();
         found["embedding"].as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
     };
     let last = |trace: &Value, name: &str| -> Vec<f64> {
@@ -679,14 +699,14 @@ fn an_encoder_trace_ends_at_the_vector_of_embed() {
     let found = trace(&[]);
     assert!(difference(&found) < 1e-5, "{}", found["agreements"]);
     near(&last(&found, "dense_tanh"), &embedding(&[]));
-    let shown = place.run(&["trace", "--model", "bert", "--text", text, "--lang", "ja"]).ok().stdout;
+    let shown = place.run(&["trace", "--model", "bert", "--text", text, "--lang", "ja"]).assert_success().stdout;
     for said in ["プーリング", "最後の層を出たベクトル", "p = [maxᵢ L; Σᵢ L / n]", "D′ = tanh(D)"]
     {
         assert!(shown.contains(said), "“{said}” is missing: {shown}");
     }
     for (form, name) in [("xlsx", "x.xlsx"), ("html", "x.html"), ("latex", "x.tex"), ("md", "x.md")] {
-        place.run(&["trace", "--model", "bert", "--text", text, "--format", form, "--out", name]).ok();
+        place.run(&["trace", "--model", "bert", "--text", text, "--format", form, "--out", name]).assert_success();
     }
-    place.refuses(&["trace", "--model", "bert", "--text", "x", "--layer", "9"], &["layers 1 to"]);
-    place.refuses(&["trace", "--model", "bert", "--text", " "], &["empty"]);
+    place.run_rejected(&["trace", "--model", "bert", "--text", "x", "--layer", "9"], &["layers 1 to"]);
+    place.run_rejected(&["trace", "--model", "bert", "--text", " "], &["empty"]);
 }

@@ -1,6 +1,6 @@
 //! `trace --backward --model`: the displayed gradients equal those of training, and finite differences of the loss.
 
-use crate::common::Place;
+use crate::common::TestDir;
 use chumoku::models::{Classifier, LanguageModel, TranslationBatch, Translator};
 use chumoku::nn::{Mode, Offsets};
 use chumoku::params::{ParamLayout, Params};
@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The tolerance between a gradient and the model's own, relative to its largest element.
-const NEAR: f64 = 1e-5;
+const TOLERANCE: f64 = 1e-5;
 
 /// The parameters of a model in double precision.
-fn exactly(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
+fn to_f64(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
     let mut exact = Params::zeros(layout);
     assert_eq!(exact.values().len(), params.values().len());
     exact.values_mut().iter_mut().zip(params.values()).for_each(|(to, x)| *to = f64::from(*x));
@@ -23,7 +23,7 @@ fn exactly(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
 }
 
 /// The ids of a trace's tokens.
-fn ids(place: &Place, file: &str, tokens: &Value) -> Vec<u32> {
+fn ids(place: &TestDir, file: &str, tokens: &Value) -> Vec<u32> {
     let tokenizer = TextTokenizer::from_json(&place.read(file)).unwrap();
     let known: HashMap<String, u32> = (0..tokenizer.vocab_size() as u32).map(|id| (tokenizer.token(id), id)).collect();
     tokens.as_array().unwrap().iter().map(|token| known[token.as_str().unwrap()]).collect()
@@ -41,17 +41,17 @@ fn matrix(step: &Value) -> Vec<Vec<f64>> {
 }
 
 /// A model under comparison.
-struct Model<'a> {
+struct GradientCheck<'a> {
     layout: &'a Arc<ParamLayout>,
     params: Params<f64>,
     /// Computes the loss, and adds its gradient to the second argument, as in training.
     loss: &'a dyn Fn(&Params<f64>, &mut Params<f64>) -> f64,
 }
 
-impl Model<'_> {
+impl GradientCheck<'_> {
     /// Compares each gradient of a trace with the model's own and with finite differences of its loss. Each quantity
     /// has its name, its parameter, and the parameter's first row.
-    fn compare(&self, trace: &Value, quantities: &[(&str, String, usize)]) {
+    fn compare_gradients(&self, trace: &Value, quantities: &[(&str, String, usize)]) {
         let mut grads = Params::zeros(self.layout);
         let loss = (self.loss)(&self.params, &mut grads);
         let said = trace["loss"]["value"].as_f64().unwrap();
@@ -68,7 +68,10 @@ impl Model<'_> {
             assert!(largest > 0.0, "{name}");
             for (i, j) in places() {
                 let (own, found) = (grads.values()[place(i, j)], shown[i][j]);
-                assert!((own - found).abs() <= NEAR * largest, "{name}[{i}, {j}]: shown {found}, {own}; {largest}");
+                assert!(
+                    (own - found).abs() <= TOLERANCE * largest,
+                    "{name}[{i}, {j}]: shown {found}, {own}; {largest}"
+                );
             }
             // The largest of them, and some others.
             let (_, best) = places()
@@ -82,19 +85,19 @@ impl Model<'_> {
                 };
                 let difference = (at(1e-5) - at(-1e-5)) / 2e-5;
                 let off = (difference - shown[i][j]).abs();
-                assert!(off <= NEAR * largest + 1e-9, "{name}[{i}, {j}]: shown {}, {difference}", shown[i][j]);
+                assert!(off <= TOLERANCE * largest + 1e-9, "{name}[{i}, {j}]: shown {}, {difference}", shown[i][j]);
             }
         }
         // And as reported by the model itself.
         for agreement in trace["agreements"].as_array().unwrap().iter().filter(|own| own["precision"] == "highest") {
             let off = agreement["largest_gradient_differences"].as_object().unwrap();
-            assert!(off.len() > 4 && off.values().all(|x| x.as_f64().unwrap() < NEAR), "{off:?}");
+            assert!(off.len() > 4 && off.values().all(|x| x.as_f64().unwrap() < TOLERANCE), "{off:?}");
         }
     }
 }
 
 /// The quantities of one layer. The attention is identified by the names of its scope and of its norm.
-fn of_layer(layer: &str, attention: &str, norm: &str, width: usize) -> Vec<(&'static str, String, usize)> {
+fn layer_quantities(layer: &str, attention: &str, norm: &str, width: usize) -> Vec<(&'static str, String, usize)> {
     let own = |name: &str| format!("{layer}.{attention}.{name}");
     vec![
         ("W_Q", own("in_proj_weight"), 0),
@@ -110,7 +113,7 @@ fn of_layer(layer: &str, attention: &str, norm: &str, width: usize) -> Vec<(&'st
 }
 
 /// The quantities of its feed-forward network.
-fn of_network(layer: &str, norm: &str) -> Vec<(&'static str, String, usize)> {
+fn network_quantities(layer: &str, norm: &str) -> Vec<(&'static str, String, usize)> {
     let all = [
         ("W_1", "linear1.weight"),
         ("b_1", "linear1.bias"),
@@ -122,12 +125,14 @@ fn of_network(layer: &str, norm: &str) -> Vec<(&'static str, String, usize)> {
     all.map(|(name, own)| (name, format!("{layer}.{own}"), 0)).to_vec()
 }
 
-fn films() -> Place {
-    let place = Place::new();
+fn films() -> TestDir {
+    let place = TestDir::new();
     let rows: String =
         (0..60).map(|i| format!("good film number {i},pos\nbad film number {i},neg\nso so {i},mixed\n")).collect();
     place.write("films.csv", format!("text,label\n{rows}"));
-    place.run(&["train", "films.csv", "--epochs", "1", "--out", "films", "--settings", "layers=2,width=32"]).ok();
+    place
+        .run(&["train", "films.csv", "--epochs", "1", "--out", "films", "--settings", "layers=2,width=32"])
+        .assert_success();
     place
 }
 
@@ -140,9 +145,9 @@ fn gradients_of_a_classifier_equal_those_of_training() {
     let trace = |layer: usize, more: &[&str]| {
         let layer = layer.to_string();
         let args = ["trace", "--model", "films", "--text", text, "--backward", "--format", "json", "--layer", &layer];
-        place.run(&[&args[..], more].concat()).ok().json()
+        place.run(&[&args[..], more].concat()).assert_success().json()
     };
-    let width = network.config().body.d_model();
+    let width = network.config().backbone.d_model();
     for (layer, class) in [(1, 1), (2, 0), (2, 2)] {
         let name = &model.labels()[class];
         let trace = trace(layer, &["--target", name]);
@@ -153,14 +158,16 @@ fn gradients_of_a_classifier_equal_those_of_training() {
             let options = CrossEntropy { label_smoothing: 0.0, class_weights: None, row_weights: None };
             network.loss(p, (&ids, &offsets), &[class as u32], &options, Mode::Eval, grads).unwrap()
         };
-        let own = Model { layout: network.layout(), params: exactly(model.params(), network.layout()), loss: &loss };
+        let own =
+            GradientCheck { layout: network.layout(), params: to_f64(model.params(), network.layout()), loss: &loss };
         let scope = format!("encoder.layers.{}", layer - 1);
-        let mut all = [of_layer(&scope, "self_attn", "norm1", width), of_network(&scope, "norm2")].concat();
+        let mut all =
+            [layer_quantities(&scope, "self_attn", "norm1", width), network_quantities(&scope, "norm2")].concat();
         all.extend([("W_class", "head.weight".into(), 0), ("b_class", "head.bias".into(), 0)]);
         if layer == 2 {
             all.push(("gamma_last", "encoder.norm.weight".into(), 0));
         }
-        own.compare(&trace, &all);
+        own.compare_gradients(&trace, &all);
         // A gradient that arrives from untraced layers is marked as given.
         assert_eq!(trace["loss"]["arriving"].is_string(), layer == 1, "{}", trace["loss"]);
         assert_eq!(step(&trace, "gradient", "residual_2")["formula"].is_null(), layer == 1);
@@ -177,7 +184,7 @@ fn gradients_of_a_classifier_equal_those_of_training() {
 fn the_step_is_the_first_step_of_training_with_defaults() {
     let place = films();
     let args = ["trace", "--model", "films", "--text", "a bad film", "--backward", "--format", "json", "--layer", "1"];
-    let trace = place.run(&args).ok().json();
+    let trace = place.run(&args).assert_success().json();
     let said = &trace["loss"]["step"];
     // The settings that training recorded.
     let plan = place.read("films/metrics.json");
@@ -211,12 +218,12 @@ fn the_step_is_the_first_step_of_training_with_defaults() {
 /// A pretrained model uses a smaller learning rate and other settings.
 #[test]
 fn the_step_of_a_fine_tuned_classifier_equals_that_of_fine_tuning() {
-    let place = Place::with_bert();
+    let place = TestDir::with_bert();
     let rows: String = (0..40).map(|i| format!("good film {i},pos\nbad film {i},neg\n")).collect();
     place.write("films.csv", format!("text,label\n{rows}"));
-    place.run(&["train", "films.csv", "--from", "bert", "--epochs", "1", "--out", "films"]).ok();
+    place.run(&["train", "films.csv", "--from", "bert", "--epochs", "1", "--out", "films"]).assert_success();
     let args = ["trace", "--model", "films", "--text", "a bad film", "--backward", "--format", "json"];
-    let trace = place.run(&args).ok().json();
+    let trace = place.run(&args).assert_success().json();
     let metrics: Value = serde_json::from_str(&place.read("films/metrics.json")).unwrap();
     for key in ["learning_rate", "weight_decay", "beta2"] {
         let (said, plan) = (&trace["loss"]["step"][key], &metrics["plan"][key]);
@@ -226,13 +233,13 @@ fn the_step_of_a_fine_tuned_classifier_equals_that_of_fine_tuning() {
     let agreements = trace["agreements"].as_array().unwrap();
     for agreement in agreements.iter().filter(|own| own["precision"] == "highest") {
         let off = agreement["largest_gradient_differences"].as_object().unwrap();
-        assert!(off.contains_key("W_class") && off.values().all(|x| x.as_f64().unwrap() < NEAR), "{off:?}");
+        assert!(off.contains_key("W_class") && off.values().all(|x| x.as_f64().unwrap() < TOLERANCE), "{off:?}");
     }
 }
 
 #[test]
 fn gradients_of_a_language_model_equal_those_of_training() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_language_model();
     let model = TextGenerator::load(&place.path("lm")).unwrap();
     let network = LanguageModel::new(model.config().model.clone()).unwrap();
@@ -241,7 +248,7 @@ fn gradients_of_a_language_model_equal_those_of_training() {
         let number = layer.to_string();
         let args =
             ["trace", "--model", "lm", "--text", "to be or", "--backward", "--format", "json", "--layer", &number];
-        let trace = place.run(&args).ok().json();
+        let trace = place.run(&args).assert_success().json();
         assert_eq!(trace["loss"]["of"], "next_tokens");
         let ids = ids(&place, "lm/tokenizer.json", &trace["tokens"]);
         let (known, next) = (&ids[..ids.len() - 1], &ids[1..]);
@@ -249,21 +256,24 @@ fn gradients_of_a_language_model_equal_those_of_training() {
         let loss = |p: &Params<f64>, grads: &mut Params<f64>| {
             network.loss(p, [known, next], &offsets, Mode::Eval, Some(grads)).unwrap()
         };
-        let own = Model { layout: network.layout(), params: exactly(model.params(), network.layout()), loss: &loss };
+        let own =
+            GradientCheck { layout: network.layout(), params: to_f64(model.params(), network.layout()), loss: &loss };
         let scope = format!("encoder.layers.{}", layer - 1);
-        own.compare(
+        own.compare_gradients(
             &trace,
-            &[of_layer(&scope, "self_attn", "norm1", encoder.d_model), of_network(&scope, "norm2")].concat(),
+            &[layer_quantities(&scope, "self_attn", "norm1", encoder.d_model), network_quantities(&scope, "norm2")]
+                .concat(),
         );
         assert!(trace["loss"]["arriving"].is_string());
     }
     // With one token before the predicted one, attention has no choice: the gradient of its queries is 0 or close to
     // it.
-    let trace = place.run(&["trace", "--model", "lm", "--text", "t", "--backward", "--format", "json"]).ok().json();
+    let trace =
+        place.run(&["trace", "--model", "lm", "--text", "t", "--backward", "--format", "json"]).assert_success().json();
     let largest = matrix(step(&trace, "gradient", "W_Q")).concat().iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     let off = trace["agreements"][0]["largest_gradient_differences"]["W_Q"].as_f64();
     assert!(largest < 1e-12 && off.is_some_and(|off| off < 1e-5), "{largest} {}", trace["agreements"]);
-    place.refuses(
+    place.run_rejected(
         &["trace", "--model", "lm", "--text", "to", "--target", "x", "--backward"],
         &["--target", "translators"],
     );
@@ -271,27 +281,30 @@ fn gradients_of_a_language_model_equal_those_of_training() {
 
 #[test]
 fn gradients_of_a_translator_equal_those_of_training() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_translator();
     let model = TextTranslator::load(&place.path("turn")).unwrap();
     let network = Translator::new(model.config().model.clone()).unwrap();
     let trace = |part: &str| {
         let args = ["trace", "--model", "turn", "--text", "123", "--target", "32", "--part", part, "--layer", "1"];
-        place.run(&[&args[..], &["--backward", "--format", "json"]].concat()).ok().json()
+        place.run(&[&args[..], &["--backward", "--format", "json"]].concat()).assert_success().json()
     };
     let source = ids(&place, "turn/tokenizer.json", &trace("encoder")["tokens"]);
     let target = ids(&place, "turn/tokenizer.json", &trace("decoder")["tokens"]);
     let mut pair = TranslationBatch::default();
     pair.push(&source, &target[1..], target[0]);
     let loss = |p: &Params<f64>, grads: &mut Params<f64>| network.loss(p, &pair, 0.0, Mode::Eval, Some(grads)).unwrap();
-    let own = Model { layout: network.layout(), params: exactly(model.params(), network.layout()), loss: &loss };
+    let own = GradientCheck { layout: network.layout(), params: to_f64(model.params(), network.layout()), loss: &loss };
     let width = network.config().encoder.d_model;
     let [encoder, decoder] = ["encoder.layers.0", "decoder.layers.0"];
-    let all = [of_layer(encoder, "self_attn", "norm1", width), of_network(encoder, "norm2")].concat();
-    own.compare(&trace("encoder"), &all);
-    own.compare(&trace("decoder"), &of_layer(decoder, "self_attn", "norm1", width));
+    let all = [layer_quantities(encoder, "self_attn", "norm1", width), network_quantities(encoder, "norm2")].concat();
+    own.compare_gradients(&trace("encoder"), &all);
+    own.compare_gradients(&trace("decoder"), &layer_quantities(decoder, "self_attn", "norm1", width));
     let cross = trace("cross");
-    own.compare(&cross, &[of_layer(decoder, "multihead_attn", "norm2", width), of_network(decoder, "norm3")].concat());
+    own.compare_gradients(
+        &cross,
+        &[layer_quantities(decoder, "multihead_attn", "norm2", width), network_quantities(decoder, "norm3")].concat(),
+    );
     assert_eq!(cross["loss"]["partial"], "dX_KV");
     assert_eq!(cross["loss"]["of"], "translation");
 }
@@ -302,7 +315,7 @@ fn every_format_has_the_gradients_and_names_the_loss() {
     let run = |more: &[&str]| {
         let args =
             ["trace", "--model", "films", "--text", "a good film", "--layer", "1", "--target", "pos", "--backward"];
-        place.run(&[&args[..], more].concat()).ok().stdout
+        place.run(&[&args[..], more].concat()).assert_success().stdout
     };
     for (format, formula) in [
         ("text", "dW_Q = Nᵀ dQ"),
@@ -340,20 +353,20 @@ fn models_without_gradients_are_rejected() {
     let place = films();
     let args = ["trace", "--model", "films", "--text", "a good film"];
     let with = |more: &[&'static str]| [&args[..], more].concat();
-    place.refuses(&with(&["--backward", "--target", "poss"]), &["no class “poss”", "did you mean “pos”?", "neg"]);
-    place.refuses(&with(&["--target", "pos"]), &["--target", "add --backward"]);
-    place.refuses(&with(&["--backward", "--part", "cross"]), &["--part: only for translators"]);
-    place.refuses(&with(&["--backward", "--tokens"]), &["--backward", "--tokens"]);
-    place.refuses(&with(&["--backward", "--beam", "2"]), &["--backward", "--beam"]);
+    place.run_rejected(&with(&["--backward", "--target", "poss"]), &["no class “poss”", "did you mean “pos”?", "neg"]);
+    place.run_rejected(&with(&["--target", "pos"]), &["--target", "add --backward"]);
+    place.run_rejected(&with(&["--backward", "--part", "cross"]), &["--part: only for translators"]);
+    place.run_rejected(&with(&["--backward", "--tokens"]), &["--backward", "--tokens"]);
+    place.run_rejected(&with(&["--backward", "--beam", "2"]), &["--backward", "--beam"]);
     let rows: String = (0..60).map(|i| format!("good film number {i},4.{i}\nbad film number {i},1.{i}\n")).collect();
     place.write("ratings.csv", format!("text,rating\n{rows}"));
-    place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).ok();
-    place.refuses(
+    place.run(&["train", "ratings.csv", "--task", "score", "--epochs", "1", "--out", "ratings"]).assert_success();
+    place.run_rejected(
         &["trace", "--model", "ratings", "--text", "a good film", "--backward"],
         &["gradients: expected a model of mutually exclusive classes"],
     );
-    let place = Place::with_bert();
-    place.refuses(
+    let place = TestDir::with_bert();
+    place.run_rejected(
         &["trace", "--model", "bert", "--text", "x", "--backward"],
         &["--backward: expected a model with a loss", "a pretrained encoder"],
     );

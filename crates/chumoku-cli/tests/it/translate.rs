@@ -1,10 +1,10 @@
 //! Translators on the command line: trained on pairs, exact, used, and rejected for other tasks.
 
-use crate::common::{Place, sha256};
+use crate::common::{TestDir, sha256};
 use std::fs;
 
 /// Lines of numbers as words, and the same in digits.
-fn parallel(place: &Place, lines: usize) {
+fn write_parallel_lines(place: &TestDir, lines: usize) {
     const WORDS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
     let digits = |i: usize| [i / 100 % 10, i / 10 % 10, i % 10];
     let numbers = || (0..lines).map(|i| digits(i * 37 + 11));
@@ -18,9 +18,9 @@ const TRAIN: [&str; 2] = ["train", "train.words,train.digits"];
 
 #[test]
 fn parallel_files_are_detected_learned_and_translated() {
-    let place = Place::new();
-    parallel(&place, 900);
-    let run = place.run(&[&TRAIN[..], &["--out", "model", "--epochs", "25"]].concat()).ok();
+    let place = TestDir::new();
+    write_parallel_lines(&place, 900);
+    let run = place.run(&[&TRAIN[..], &["--out", "model", "--epochs", "25"]].concat()).assert_success();
     assert!(run.stderr.contains("translate: two parallel files"), "{}", run.stderr);
     for part in ["BLEU", "tok:13a", "chrF2", "exact", "chumoku translate"] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
@@ -31,7 +31,7 @@ fn parallel_files_are_detected_learned_and_translated() {
 
     // The search tree ends with the printed translation.
     let tree = place.run(&["trace", "--model", "model", "--beam", "3", "--text", "four two nine", "--format", "json"]);
-    let tree = tree.ok().json();
+    let tree = tree.assert_success().json();
     assert_eq!(tree["found"][0]["text"], "429", "{tree}");
     let nodes = tree["nodes"].as_array().unwrap();
     let number = |node: &serde_json::Value, key: &str| node[key].as_f64().unwrap();
@@ -45,38 +45,39 @@ fn parallel_files_are_detected_learned_and_translated() {
         assert!(own().count() <= 6 && own().filter(|node| node["fate"] == "followed").count() <= 3, "{step}: {tree}");
     }
     let args = ["trace", "--model", "model", "--beam", "2", "--text", "four two nine", "--lang", "ja"];
-    let shown = place.run(&args).ok().stdout;
+    let shown = place.run(&args).assert_success().stdout;
     assert!(shown.contains("★ [END]") && shown.contains("ビーム幅 2") && shown.contains("1. 429"), "{shown}");
-    place.refuses(&[&args[..], &["--steps", "3"]].concat(), &["--steps"]);
-    place.refuses(&[&args[..], &["--format", "latex"]].concat(), &["--format"]);
+    place.run_rejected(&[&args[..], &["--steps", "3"]].concat(), &["--steps"]);
+    place.run_rejected(&[&args[..], &["--format", "latex"]].concat(), &["--format"]);
     if crate::common::has_fonts() {
-        place.run(&[&args[..5], &["--text", "one", "--svg", "tree.svg"]].concat()).ok();
+        place.run(&[&args[..5], &["--text", "one", "--svg", "tree.svg"]].concat()).assert_success();
         assert!(place.read("tree.svg").contains("beam search with 2"));
     }
     // From arguments, a file and a pipe: the same translations in order.
-    let run = place.run(&["translate", "model", "four two nine", "one one one"]).ok();
+    let run = place.run(&["translate", "model", "four two nine", "one one one"]).assert_success();
     assert_eq!(run.stdout, "429\n111\n");
     place.write("new.txt", "four two nine\none one one\n");
-    let run = place.run(&["translate", "model", "--input", "new.txt"]).ok();
+    let run = place.run(&["translate", "model", "--input", "new.txt"]).assert_success();
     let second = |line: &str| line.split('\t').nth(1).unwrap().to_owned();
     assert_eq!(run.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "111"]);
-    let piped = place.run_on(b"four two nine\none one one\n", &["translate", "model"]).ok();
+    let piped = place.run_with_input(b"four two nine\none one one\n", &["translate", "model"]).assert_success();
     assert_eq!(piped.stdout, run.stdout);
     // A row that cannot be translated keeps its position; the JSON schema is that of a text argument.
-    let piped = place.run_on(b"four two nine\n\none one one\n", &["translate", "model"]).ok();
+    let piped = place.run_with_input(b"four two nine\n\none one one\n", &["translate", "model"]).assert_success();
     assert_eq!(piped.stdout.lines().map(second).collect::<Vec<_>>(), ["translation", "429", "", "111"]);
     assert!(piped.stdout.lines().nth(2).unwrap().contains("empty text"), "{piped:#?}");
-    let strict = place.run_on(b"four two nine\n\none one one\n", &["translate", "model", "--strict"]);
+    let strict = place.run_with_input(b"four two nine\n\none one one\n", &["translate", "model", "--strict"]);
     assert_eq!((strict.code, strict.stdout.lines().count()), (2, 2), "{strict:#?}");
     place.write("new.csv", "id,source\n7,four two nine\n");
-    let given = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "2"]).ok().json();
+    let given = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "2"]).assert_success().json();
     let args = ["translate", "model", "--input", "new.csv", "--text", "source", "--json", "--n-best", "2"];
-    let mut row = place.run(&args).ok().json();
+    let mut row = place.run(&args).assert_success().json();
     let input = row.as_object_mut().unwrap().remove("input");
     assert_eq!(input, Some(serde_json::json!({ "id": "7", "source": "four two nine" })));
     assert_eq!(row, given);
 
-    let json = place.run(&["translate", "model", "four two nine", "--json", "--n-best", "3", "--alignment"]).ok();
+    let json =
+        place.run(&["translate", "model", "four two nine", "--json", "--n-best", "3", "--alignment"]).assert_success();
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((&value["text"], &value["translation"]), (&"four two nine".into(), &"429".into()));
     let n_best = value["n_best"].as_array().unwrap();
@@ -94,7 +95,8 @@ fn parallel_files_are_detected_learned_and_translated() {
         }
     }
     // Digits by word: each digit needs its word, and some head attends to it.
-    let shown = place.run(&["explain", "model", "four two nine", "--html", "page.html", "--json", "all.json"]).ok();
+    let shown =
+        place.run(&["explain", "model", "four two nine", "--html", "page.html", "--json", "all.json"]).assert_success();
     assert!(shown.stdout.contains("Translation: 429"), "{}", shown.stdout);
     assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{}", shown.stdout);
     let all = place.json("all.json");
@@ -118,57 +120,61 @@ fn parallel_files_are_detected_learned_and_translated() {
     let at = |row: usize| words[..most(row)].concat().len();
     assert!((0..4).contains(&at(0)) && (4..7).contains(&at(1)) && (7..11).contains(&at(2)), "{all}");
     assert!(place.read("page.html").contains("data-name=\"weights\""));
-    let given = place.run(&["explain", "model", "four two nine", "--target", "428", "--json", "-"]).ok().json();
+    let given =
+        place.run(&["explain", "model", "four two nine", "--target", "428", "--json", "-"]).assert_success().json();
     assert!(given["is_given"] == true && given["target"] == "428");
     assert!(given["log_probabilities"][2].as_f64() < all["log_probabilities"][2].as_f64());
-    let japanese =
-        place.run(&["explain", "model", "four two nine", "--lang", "ja", "--layer", "1", "--head", "2"]).ok();
+    let japanese = place
+        .run(&["explain", "model", "four two nine", "--lang", "ja", "--layer", "1", "--head", "2"])
+        .assert_success();
     assert!(japanese.stdout.contains("第 1 層") && japanese.stdout.contains("ヘッド 2"), "{}", japanese.stdout);
     // A long text is truncated with a message. The rest does not move up when a word is removed.
-    let long = place.run(&["explain", "model", &"nine ".repeat(300), "--target", "9", "--json", "-"]).ok();
+    let long = place.run(&["explain", "model", &"nine ".repeat(300), "--target", "9", "--json", "-"]).assert_success();
     assert!(long.stderr.contains("longer than the"), "{}", long.stderr);
     let long = long.json();
     let words = long["source_words"].as_array().unwrap().len();
     assert!(long["is_cut"] == true && (2..300).contains(&words) && all["is_cut"] == false);
-    let short = place.run(&["explain", "model", "9", "--target", "9", "--json", "-"]).ok().json();
+    let short = place.run(&["explain", "model", "9", "--target", "9", "--json", "-"]).assert_success().json();
     assert!(short["effects"][0][0].is_number() && short["effects"][0][1].is_null(), "{short}");
-    place.refuses(&["explain", "model", "four", "--head", "99"], &["--head 99", "heads 1 to"]);
-    place.refuses(&["explain", "model", " "], &["empty"]);
+    place.run_rejected(&["explain", "model", "four", "--head", "99"], &["--head 99", "heads 1 to"]);
+    place.run_rejected(&["explain", "model", " "], &["empty"]);
 
     // Scores of a file.
     place.write("test.words", "four two nine\none one one\n");
     place.write("test.digits", "429\n112\n");
-    let scores = place.run(&["eval", "model", "test.words,test.digits", "--json"]).ok().json();
+    let scores = place.run(&["eval", "model", "test.words,test.digits", "--json"]).assert_success().json();
     assert_eq!((&scores["pairs"], &scores["exact"]), (&2.into(), &0.5.into()));
-    assert!(place.run(&["eval", "model", "test.words,test.digits"]).ok().stdout.contains("exact     50.0 %"));
+    assert!(
+        place.run(&["eval", "model", "test.words,test.digits"]).assert_success().stdout.contains("exact     50.0 %")
+    );
     let card = place.read("model/README.md");
     for part in ["# Translator: words to digits", "| BLEU |", "SHA-256", "chumoku translate"] {
         assert!(card.contains(part), "{part}: {card}");
     }
 
     // Greedy search gives the same result for confident translations.
-    let greedy = place.run(&["translate", "model", "four two nine", "--beam", "1"]).ok();
+    let greedy = place.run(&["translate", "model", "four two nine", "--beam", "1"]).assert_success();
     assert_eq!(greedy.stdout, "429\n");
 }
 
 #[test]
 fn a_killed_run_ends_with_the_same_bytes_on_any_number_of_threads() {
-    let place = Place::new();
-    parallel(&place, 300);
+    let place = TestDir::new();
+    write_parallel_lines(&place, 300);
     let args = |more: &[&'static str]| [&TRAIN[..], &["--epochs", "4"], more].concat();
-    place.run(&args(&["--out", "whole", "--threads", "1"])).ok();
-    place.run_in_spite_of_kills(&args(&["--out", "killed", "--threads", "2"]));
+    place.run(&args(&["--out", "whole", "--threads", "1"])).assert_success();
+    place.run_despite_kills(&args(&["--out", "killed", "--threads", "2"]));
     let [whole, killed] = ["whole", "killed"].map(|out| sha256(&place.path(out).join("model.safetensors")));
     assert_eq!(whole, killed);
 }
 
 #[test]
 fn invalid_requests_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.train_translator();
     fs::rename(place.path("turn"), place.path("model")).unwrap();
     place.train_small("classifier", &[]);
-    let refuses = |args: &[&str], words: &[&str]| drop(place.refuses(args, words));
+    let refuses = |args: &[&str], words: &[&str]| drop(place.run_rejected(args, words));
     refuses(&["translate", "classifier", "x"], &["config.json", "expected a translator", "text classifier", "predict"]);
     refuses(&["predict", "model", "x"], &["config.json", "expected a text classifier", "translator", "translate"]);
     refuses(&["generate", "model", "x"], &["expected a language model", "chumoku translate"]);
@@ -187,7 +193,7 @@ fn invalid_requests_are_rejected() {
 
     // A source longer than the model reads is truncated with a message.
     let long = "123 ".repeat(1000);
-    let run = place.run(&["translate", "model", &long, "--beam", "1"]).ok();
+    let run = place.run(&["translate", "model", &long, "--beam", "1"]).assert_success();
     assert!(run.stderr.contains("cut       source texts truncated: 1"), "{}", run.stderr);
     // A damaged configuration.
     let mut config = place.json("model/config.json");

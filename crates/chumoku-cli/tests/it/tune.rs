@@ -1,14 +1,14 @@
 //! Tuning: its trials and report, the same result again by number, after kills and with `--settings`. The test rows are
 //! never used, and invalid requests are rejected.
 
-use crate::common::{Page, Place, csv, random, sha256};
+use crate::common::{DocPage, TestDir, csv, next_random, sha256};
 use serde_json::Value;
 
 /// Texts whose class depends on the ending of a made-up word: character n-grams inside words are informative, longer
 /// ones more so.
 fn rows(n: usize, seed: u64) -> Vec<(String, String)> {
     let mut state = seed;
-    let mut pick = |count: usize| (random(&mut state) * count as f64) as usize;
+    let mut pick = |count: usize| (next_random(&mut state) * count as f64) as usize;
     let sounds = ["ka", "ne", "mi", "so", "ru", "ti", "po", "la", "ve", "du"];
     let mut word = |end: &str| {
         let stem: String = (0..3).map(|_| sounds[pick(sounds.len())]).collect();
@@ -24,7 +24,7 @@ fn rows(n: usize, seed: u64) -> Vec<(String, String)> {
         .collect()
 }
 
-fn data(place: &Place) {
+fn data(place: &TestDir) {
     place.write("train.csv", csv(&rows(260, 1)));
     place.write("valid.csv", csv(&rows(120, 2)));
     place.write("test.csv", csv(&rows(100, 3)));
@@ -32,12 +32,12 @@ fn data(place: &Place) {
 
 const DATA: [&str; 6] = ["train", "train.csv", "--valid", "valid.csv", "--test", "test.csv"];
 
-fn train(place: &Place, out: &str, more: &[&str]) -> crate::common::Run {
-    place.run(&[&DATA[..], &["--out", out], more].concat()).ok()
+fn train(place: &TestDir, out: &str, more: &[&str]) -> crate::common::Run {
+    place.run(&[&DATA[..], &["--out", out], more].concat()).assert_success()
 }
 
 /// The files that depend on data, seed and settings.
-fn bytes(place: &Place, out: &str) -> Vec<String> {
+fn bytes(place: &TestDir, out: &str) -> Vec<String> {
     ["model.safetensors", "config.json"].map(|name| sha256(&place.path(out).join(name))).to_vec()
 }
 
@@ -46,7 +46,7 @@ const TRIALS: &str = "14";
 
 #[test]
 fn settings_are_found_and_can_be_given() {
-    let place = Place::new();
+    let place = TestDir::new();
     data(&place);
     let run = train(&place, "tuned", &["--tune", TRIALS, "--epochs", "2"]);
     let trials: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("trial ")).collect();
@@ -88,19 +88,19 @@ fn settings_are_found_and_can_be_given() {
     assert_ne!(bytes(&place, "plain")[0], bytes(&place, "given")[0]);
     assert_eq!(place.json("plain/metrics.json")["accuracy"], gain["defaults"]["accuracy"]);
     assert_eq!(place.read("tuned/tune.jsonl").lines().count(), 15);
-    let more: Vec<String> = place.names("tuned").into_iter().filter(|name| name != "tune.jsonl").collect();
-    assert_eq!(more, place.names("given"));
+    let more: Vec<String> = place.file_names("tuned").into_iter().filter(|name| name != "tune.jsonl").collect();
+    assert_eq!(more, place.file_names("given"));
 }
 
 /// All tunable n-gram settings, so that n-grams cannot use made-up words; and a small network that reads characters.
-const LETTERS: &str = "words=1,inside-words=none,relevance=0.5,c=4,min-texts=2,tokens=characters,layers=1,pooling=max,\
+const CHARACTER_SETTINGS: &str = "words=1,inside-words=none,relevance=0.5,c=4,min-texts=2,tokens=characters,layers=1,pooling=max,\
                        token-dropout=0,width=32,positions=none,min-count=2,dropout=0.1";
 
 #[test]
 fn a_network_is_reproduced_by_its_settings_and_after_kills() {
-    let place = Place::new();
+    let place = TestDir::new();
     data(&place);
-    let options = ["--tune", "4", "--epochs", "6", "--settings", LETTERS];
+    let options = ["--tune", "4", "--epochs", "6", "--settings", CHARACTER_SETTINGS];
     train(&place, "tuned", &options);
     let metrics = place.json("tuned/metrics.json");
     let tuning = &metrics["tuning"];
@@ -111,42 +111,42 @@ fn a_network_is_reproduced_by_its_settings_and_after_kills() {
     assert_eq!(bytes(&place, "tuned"), bytes(&place, "given"));
 
     let args = [&DATA[..], &["--out", "killed"], &options].concat();
-    place.run_in_spite_of_kills(&args);
+    place.run_despite_kills(&args);
     assert_eq!(bytes(&place, "killed"), bytes(&place, "tuned"));
     assert_eq!(place.json("killed/metrics.json"), metrics);
-    assert_eq!(place.names("killed"), place.names("tuned"));
+    assert_eq!(place.file_names("killed"), place.file_names("tuned"));
     // A larger number of trials continues from the known ones.
     let more = [&DATA[..], &["--out", "killed", "--tune", "5", "--resume"], &options[2..]].concat();
-    let run = place.run(&more).ok();
+    let run = place.run(&more).assert_success();
     assert!(run.stderr.contains("4 trials already finished"), "{run:#?}");
     // Trials of another search are not continued.
     let other = [&more[..], &["--seed", "7"]].concat();
-    place.refuses(&other, &["tune.jsonl", "other data, settings or seed (seed: 42 then, 7 now)", "--force"]);
+    place.run_rejected(&other, &["tune.jsonl", "other data, settings or seed (seed: 42 then, 7 now)", "--force"]);
     // Fewer trials than are known: the network of a later trial is not used.
-    place.run(&[&DATA[..], &["--out", "killed", "--tune", "2", "--resume"], &options[2..]].concat()).ok();
-    place.run(&more).ok();
-    let tried = |out: &str| choice(&place, out)[0].as_array().unwrap().clone();
+    place.run(&[&DATA[..], &["--out", "killed", "--tune", "2", "--resume"], &options[2..]].concat()).assert_success();
+    place.run(&more).assert_success();
+    let tried = |out: &str| chosen_settings(&place, out)[0].as_array().unwrap().clone();
     assert_eq!((tried("killed").len(), &tried("killed")[..4]), (5, &tried("tuned")[..]));
 }
 
 /// The trials and the chosen settings.
-fn choice(place: &Place, out: &str) -> [Value; 2] {
+fn chosen_settings(place: &TestDir, out: &str) -> [Value; 2] {
     let metrics = place.json(&format!("{out}/metrics.json"));
     ["tried", "set"].map(|key| metrics["tuning"][key].clone())
 }
 
 #[test]
 fn a_time_budget_is_a_number_of_trials_and_test_rows_decide_nothing() {
-    let place = Place::new();
+    let place = TestDir::new();
     data(&place);
     // Time for more than one trial, even on a slow machine.
     let tried = |time: &str| {
         train(&place, "timed", &["--model", "ngrams", "--force", "--tune", time]);
-        choice(&place, "timed")[0].as_array().unwrap().len()
+        chosen_settings(&place, "timed")[0].as_array().unwrap().len()
     };
     let number = ["2s", "20s", "200s"].into_iter().map(tried).find(|&tried| tried > 1).unwrap().to_string();
     train(&place, "counted", &["--model", "ngrams", "--tune", &number]);
-    assert_eq!(choice(&place, "timed"), choice(&place, "counted"));
+    assert_eq!(chosen_settings(&place, "timed"), chosen_settings(&place, "counted"));
     assert_eq!(bytes(&place, "timed"), bytes(&place, "counted"));
 
     // All test labels are swapped.
@@ -156,14 +156,14 @@ fn a_time_budget_is_a_number_of_trials_and_test_rows_decide_nothing() {
         .collect();
     place.write("test.csv", csv(&turned));
     train(&place, "turned", &["--model", "ngrams", "--tune", &number]);
-    assert_eq!(choice(&place, "turned"), choice(&place, "counted"));
+    assert_eq!(chosen_settings(&place, "turned"), chosen_settings(&place, "counted"));
     assert_eq!(bytes(&place, "turned")[0], bytes(&place, "counted")[0]);
     let accuracy = |out: &str| place.json(&format!("{out}/metrics.json"))["accuracy"].as_f64().unwrap();
     assert!((accuracy("turned") + accuracy("counted") - 1.0).abs() < 1e-9);
 
     let mut japanese =
         place.command(&[&DATA[..], &["--out", "ja", "--model", "ngrams", "--tune", "4", "--lang", "ja"]].concat());
-    let run = crate::common::Run::of(japanese.output().unwrap()).ok();
+    let run = crate::common::Run::from_output(japanese.output().unwrap()).assert_success();
     for part in ["試行", "対数損失", "改善", "試した設定: 4 通り"] {
         assert!((run.stderr.clone() + &run.stdout).contains(part), "{part}: {run:#?}");
     }
@@ -171,9 +171,9 @@ fn a_time_budget_is_a_number_of_trials_and_test_rows_decide_nothing() {
 
 #[test]
 fn invalid_tuning_requests_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     data(&place);
-    let refuses = |more: &[&str], words: &[&str]| place.refuses(&[&["train", "train.csv"], more].concat(), words);
+    let refuses = |more: &[&str], words: &[&str]| place.run_rejected(&[&["train", "train.csv"], more].concat(), words);
     for bad in ["10x", "0", "0m", "m", "-5m", "1.5h"] {
         refuses(&[&format!("--tune={bad}")], &["30s, 10m or 2h", bad]);
     }
@@ -181,7 +181,7 @@ fn invalid_tuning_requests_are_rejected() {
     refuses(&["--tune", "3", "--watch", "a word"], &["--tune", "--watch", "--settings"]);
     refuses(&["--tune", "3", "--task", "labels"], &["--tune", "one class"]);
     place.write("tiny.csv", "text,label\nabc,a\nabd,a\nxyz,b\nxyy,b\n");
-    place.refuses(&["train", "tiny.csv", "--tune", "3"], &["--tune", "expected validation rows", "--valid"]);
+    place.run_rejected(&["train", "tiny.csv", "--tune", "3"], &["--tune", "expected validation rows", "--valid"]);
     refuses(&["--settings", "depth=3"], &["depth", "dropout", "inside-words"]);
     refuses(&["--settings", "dropout=3"], &["dropout", "from 0 to 0.9", "3"]);
     refuses(&["--settings", "width=64", "--model", "ngrams"], &["--settings width", "no network"]);
@@ -192,13 +192,13 @@ fn invalid_tuning_requests_are_rejected() {
 /// A single validation row has no standard error, and incompatible settings do not end a search.
 #[test]
 fn searches_continue_despite_unusual_data_and_settings() {
-    let place = Place::new();
+    let place = TestDir::new();
     data(&place);
     let one = rows(1, 5);
     place.write("one.csv", csv(&one));
     let args = ["train", "train.csv", "--valid", "one.csv", "--test", "test.csv", "--epochs", "1", "--out", "one"];
-    place.run(&[&args[..], &["--tune", "3"]].concat()).ok();
-    let run = place.run(&[&args[..], &["--tune", "4", "--resume"]].concat()).ok();
+    place.run(&[&args[..], &["--tune", "3"]].concat()).assert_success();
+    let run = place.run(&[&args[..], &["--tune", "4", "--resume"]].concat()).assert_success();
     assert!(run.stderr.contains("3 trials already finished"), "{run:#?}");
 
     let run = place.run(&[&DATA[..], &["--out", "three", "--epochs", "1", "--settings", "heads=3"]].concat());
@@ -207,17 +207,17 @@ fn searches_continue_despite_unusual_data_and_settings() {
         "{run:#?}"
     );
     // Rotary positions need heads of an even width, which half of this width is not.
-    let odd = LETTERS.replace("width=32,positions=none", "width=18,heads=2");
+    let odd = CHARACTER_SETTINGS.replace("width=32,positions=none", "width=18,heads=2");
     let run = train(&place, "odd", &["--epochs", "1", "--settings", &odd, "--tune", "20"]);
     let unfit =
         |trial: &Value| trial["log_loss"].is_null() && trial["changed"].as_str().unwrap().contains("positions=");
-    let tried = choice(&place, "odd")[0].as_array().unwrap().clone();
+    let tried = chosen_settings(&place, "odd")[0].as_array().unwrap().clone();
     let at = tried.iter().position(unfit).unwrap_or_else(|| panic!("{run:#?}"));
     assert!(at + 1 < tried.len() && run.stderr.contains("the settings do not fit each other"), "{run:#?}");
 }
 
 #[test]
 fn the_page_works_as_described() {
-    let place = Place::new();
-    Page::of("tune.md").follow(&place);
+    let place = TestDir::new();
+    DocPage::read("tune.md").run_commands(&place);
 }

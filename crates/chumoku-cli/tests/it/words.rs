@@ -1,12 +1,12 @@
 //! Tagging: files are detected, a tagger is trained, used and scored, and invalid input is rejected.
 
-use crate::common::{Page, Place, random, sha256, tensors};
+use crate::common::{DocPage, TestDir, next_random, sha256, tensors};
 use serde_json::{Value, json};
 
 /// Sentences with names of people and places: words, and their tags.
 fn sentences(n: usize, seed: u64) -> Vec<Vec<(&'static str, &'static str)>> {
     let mut state = seed;
-    let mut pick = |list: &[&'static str]| list[(random(&mut state) * list.len() as f64) as usize];
+    let mut pick = |list: &[&'static str]| list[(next_random(&mut state) * list.len() as f64) as usize];
     let first = ["Anna", "Ben", "Clara", "David", "Emma", "Felix", "Greta", "Hugo"];
     let last = ["Brown", "Fischer", "Keller", "Moore", "Rossi"];
     let places = ["London", "Oslo", "Rome", "Kyoto", "Lima", "Cairo"];
@@ -56,8 +56,8 @@ fn objects(n: usize, seed: u64) -> String {
     sentences(n, seed).into_iter().map(row).collect()
 }
 
-fn trained(place: &Place, file: &str, out: &str, more: &[&str]) -> crate::common::Run {
-    place.run(&[&["train", file, "--out", out][..], more].concat()).ok()
+fn trained(place: &TestDir, file: &str, out: &str, more: &[&str]) -> crate::common::Run {
+    place.run(&[&["train", file, "--out", out][..], more].concat()).assert_success()
 }
 
 /// Start, end, label and text of each span.
@@ -70,7 +70,7 @@ fn spans(row: &Value) -> Vec<(u64, u64, &str, &str)> {
 
 #[test]
 fn a_tagger_is_trained_and_used() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.conll", conll(160, 1));
     place.write("test.txt", conll(60, 2));
     let run = trained(&place, "train.conll", "model", &["--test", "test.txt"]);
@@ -84,38 +84,39 @@ fn a_tagger_is_trained_and_used() {
 
     // From the command line.
     let text = "Greta Moore works in Oslo now.";
-    let found = place.run(&["predict", "model", "--json", text]).ok().json();
+    let found = place.run(&["predict", "model", "--json", text]).assert_success().json();
     assert_eq!(found["text"], text);
     assert_eq!(spans(&found), [(0, 11, "person", "Greta Moore"), (21, 25, "place", "Oslo")]);
     let probabilities = found["spans"].as_array().unwrap().iter().map(|span| span["probability"].as_f64().unwrap());
     assert!(probabilities.into_iter().all(|p| p > 0.5 && p <= 1.0), "{found}");
-    let shown = place.run(&["predict", "model", text, "Nobody waits now."]).ok();
+    let shown = place.run(&["predict", "model", text, "Nobody waits now."]).assert_success();
     assert_eq!(shown.stdout, "[Greta Moore](person) works in [Oslo](place) now.\nNobody waits now.\n");
 
     // From files: tagged words, objects, columns, lines; all with the same answers.
-    let rows = place.run(&["predict", "model", "--json", "--input", "test.txt"]).ok().json_lines();
+    let rows = place.run(&["predict", "model", "--json", "--input", "test.txt"]).assert_success().json_lines();
     assert_eq!(rows.len(), 60);
     assert!(rows[0]["text"].as_str().unwrap().ends_with(" ."), "{}", rows[0]);
     place.write("new.jsonl", format!("{}\n{}\n", json!({ "text": text }), json!({ "text": "" })));
-    let rows = place.run(&["predict", "model", "--json", "--input", "new.jsonl"]).ok().json_lines();
+    let rows = place.run(&["predict", "model", "--json", "--input", "new.jsonl"]).assert_success().json_lines();
     assert_eq!(rows[0]["spans"], found["spans"]);
     assert!(rows[1]["spans"].is_null() && rows[1]["error"].is_string(), "{}", rows[1]);
     place.write("new.csv", format!("id,text\n7,{text}\n"));
-    let rows = place.run(&["predict", "model", "--input", "new.csv", "--json"]).ok().json_lines();
+    let rows = place.run(&["predict", "model", "--input", "new.csv", "--json"]).assert_success().json_lines();
     assert_eq!(rows[0]["spans"], found["spans"]);
-    let table = place.run(&["predict", "model", "--input", "new.csv"]).ok();
+    let table = place.run(&["predict", "model", "--input", "new.csv"]).assert_success();
     assert!(table.stdout.contains("spans") && table.stdout.contains("Greta Moore"), "{table:#?}");
     place.write("lines.txt", format!("{text}\n"));
-    let rows = place.run(&["predict", "model", "--input", "lines.txt", "--json"]).ok().json_lines();
+    let rows = place.run(&["predict", "model", "--input", "lines.txt", "--json"]).assert_success().json_lines();
     assert_eq!(rows[0]["spans"], found["spans"]);
 
     for piped in ["-", "/dev/stdin"] {
-        let run = place.shell(&format!("cat lines.txt | chumoku predict model --input {piped} --json")).ok();
+        let run =
+            place.run_shell(&format!("cat lines.txt | chumoku predict model --input {piped} --json")).assert_success();
         assert_eq!(run.json()["spans"], found["spans"], "{piped}");
     }
 
     // As a page.
-    place.run(&["predict", "model", "<b>Anna & Ben</b>", text, "--html", "page.html"]).ok();
+    place.run(&["predict", "model", "<b>Anna & Ben</b>", text, "--html", "page.html"]).assert_success();
     let page = place.read("page.html");
     let span = page.split("<mark").find(|part| part.contains("Greta Moore")).unwrap_or_else(|| panic!("{page}"));
     assert!(
@@ -124,25 +125,31 @@ fn a_tagger_is_trained_and_used() {
     );
     assert!(page.contains("&lt;") && page.contains("&amp;") && !page.contains("<b>"), "{page}");
     assert!(page.contains("default-src 'none'") && !page.contains("<script"), "{page}");
-    place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).ok();
+    place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).assert_success();
     assert!(place.read("table.html").contains("<small>place</small>"));
     for out in ["new.csv", "model/config.json"] {
-        place.refuses(&["predict", "model", "--input", "new.csv", "--html", out], &["--html", out, "is read"]);
+        place.run_rejected(&["predict", "model", "--input", "new.csv", "--html", out], &["--html", out, "is read"]);
     }
-    assert!(place.run(&["predict", "model", "--input", "test.txt", "--html", "words.html"]).ok().stdout.contains("]("));
+    assert!(
+        place
+            .run(&["predict", "model", "--input", "test.txt", "--html", "words.html"])
+            .assert_success()
+            .stdout
+            .contains("](")
+    );
     assert_eq!(place.read("words.html").matches("<li dir").count(), 60);
 
-    let scores = place.run(&["eval", "model", "test.txt", "--json"]).ok().json();
+    let scores = place.run(&["eval", "model", "test.txt", "--json"]).assert_success().json();
     assert_eq!(scores["span_f1"], metrics["span_f1"]);
     assert_eq!(scores["rows"], 60);
-    let shown = place.run(&["eval", "model", "test.txt"]).ok();
+    let shown = place.run(&["eval", "model", "test.txt"]).assert_success();
     assert!(shown.stdout.contains("95 % interval of F1") && shown.stdout.contains("place"), "{shown:#?}");
     assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{shown:#?}");
 }
 
 #[test]
 fn objects_with_spans_train_the_same_model() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.jsonl", objects(160, 1));
     place.write("test.jsonl", objects(60, 2));
     let run = trained(&place, "train.jsonl", "model", &["--test", "test.jsonl", "--json"]);
@@ -170,12 +177,12 @@ fn objects_with_spans_train_the_same_model() {
     // Without any known key, the message lists the existing ones.
     place.write("other.jsonl", objects(10, 1).replace("\"spans\"", "\"names\""));
     let asked = ["train", "other.jsonl", "--task", "tag", "--out", "x"];
-    place.refuses(&asked, &["other.jsonl:1", "no spans among", "“names”", "--label"]);
+    place.run_rejected(&asked, &["other.jsonl:1", "no spans among", "“names”", "--label"]);
 }
 
 #[test]
 fn spans_that_cut_words_are_reported() {
-    let place = Place::new();
+    let place = TestDir::new();
     let row = |i: usize| {
         let [start, end] = if i.is_multiple_of(4) { [1, 5] } else { [0, 7] };
         format!("{}\n", json!({ "text": format!("Annabel waits {i}"), "spans": [[start, end, "person"]] }))
@@ -194,7 +201,7 @@ fn spans_that_cut_words_are_reported() {
 /// Texts without spaces are read and counted by characters.
 #[test]
 fn japanese_is_tagged_by_characters() {
-    let place = Place::new();
+    let place = TestDir::new();
     let (people, places) = (["田中", "佐藤", "高橋", "山本"], ["東京", "大阪", "札幌", "京都", "神戸"]);
     let row = |i: usize| {
         let (who, town) = (people[i % 4], places[i % 5]);
@@ -204,18 +211,18 @@ fn japanese_is_tagged_by_characters() {
     place.write("train.jsonl", (0..60).map(|i| format!("{}\n", row(i))).collect::<String>());
     let run = trained(&place, "train.jsonl", "model", &[]);
     assert!(run.stderr.contains("by characters"), "{run:#?}");
-    let found = place.run(&["predict", "model", "--json", "佐藤さんは神戸に住んでいる。"]).ok().json();
+    let found = place.run(&["predict", "model", "--json", "佐藤さんは神戸に住んでいる。"]).assert_success().json();
     assert_eq!(spans(&found), [(0, 2, "人名", "佐藤"), (5, 7, "地名", "神戸")]);
-    let shown = place.run(&["--lang", "ja", "predict", "model", "佐藤さんは神戸に住んでいる。"]).ok();
+    let shown = place.run(&["--lang", "ja", "predict", "model", "佐藤さんは神戸に住んでいる。"]).assert_success();
     assert_eq!(shown.stdout, "[佐藤](人名)さんは[神戸](地名)に住んでいる。\n");
 }
 
 /// A label for each word: parts of speech.
 #[test]
 fn each_word_may_have_a_label() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut state = 5;
-    let mut pick = |list: &[&'static str]| list[(random(&mut state) * list.len() as f64) as usize];
+    let mut pick = |list: &[&'static str]| list[(next_random(&mut state) * list.len() as f64) as usize];
     let mut rows = String::new();
     for _ in 0..80 {
         let (noun, verb) = (pick(&["dog", "cat", "man", "bird"]), pick(&["runs", "sleeps", "eats"]));
@@ -224,7 +231,7 @@ fn each_word_may_have_a_label() {
     place.write("pos.conll", &rows);
     let run = trained(&place, "pos.conll", "model", &[]);
     assert!(run.stderr.contains("a label for each word"), "{run:#?}");
-    let found = place.run(&["predict", "model", "--json", "the red cat sleeps."]).ok().json();
+    let found = place.run(&["predict", "model", "--json", "the red cat sleeps."]).assert_success().json();
     let labels: Vec<&str> = spans(&found).iter().map(|span| span.2).collect();
     assert_eq!(labels, ["DET", "ADJ", "NOUN", "VERB", "PUNCT"]);
 }
@@ -232,9 +239,9 @@ fn each_word_may_have_a_label() {
 /// For texts without spaces, segmentation is learned together with parts of speech.
 #[test]
 fn japanese_words_are_segmented_and_labeled() {
-    let place = Place::new();
+    let place = TestDir::new();
     let mut state = 5;
-    let mut pick = |list: &[&'static str]| list[(random(&mut state) * list.len() as f64) as usize];
+    let mut pick = |list: &[&'static str]| list[(next_random(&mut state) * list.len() as f64) as usize];
     let mut rows = String::new();
     for _ in 0..80 {
         let (who, what) = (pick(&["私", "先生", "学生"]), pick(&["本", "手紙", "新聞"]));
@@ -243,7 +250,7 @@ fn japanese_words_are_segmented_and_labeled() {
     place.write("pos.conll", &rows);
     let run = trained(&place, "pos.conll", "model", &[]);
     assert!(run.stderr.contains("by characters"), "{run:#?}");
-    let found = place.run(&["predict", "model", "--json", "学生は手紙を読む"]).ok().json();
+    let found = place.run(&["predict", "model", "--json", "学生は手紙を読む"]).assert_success().json();
     let words: Vec<(&str, &str)> = spans(&found).iter().map(|span| (span.3, span.2)).collect();
     let expected = [("学生", "名詞"), ("は", "助詞"), ("手紙", "名詞"), ("を", "助詞"), ("読む", "動詞")];
     assert_eq!(words, expected);
@@ -251,7 +258,7 @@ fn japanese_words_are_segmented_and_labeled() {
 
 #[test]
 fn the_same_bytes_for_any_number_of_threads() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.conll", conll(160, 1));
     for threads in ["1", "2"] {
         trained(&place, "train.conll", threads, &["--threads", threads]);
@@ -266,11 +273,12 @@ fn the_same_bytes_for_any_number_of_threads() {
 
 #[test]
 fn invalid_files_are_rejected_with_their_position() {
-    let place = Place::new();
+    let place = TestDir::new();
     let good = objects(20, 1);
     let refuse = |row: &str, words: &[&str]| {
         place.write("bad.jsonl", format!("{good}{row}\n"));
-        place.refuses(&["train", "bad.jsonl", "--task", "tag", "--out", "x"], &[&["bad.jsonl:21"], words].concat());
+        place
+            .run_rejected(&["train", "bad.jsonl", "--task", "tag", "--out", "x"], &[&["bad.jsonl:21"], words].concat());
     };
     refuse(r#"{"text": "Anna Brown", "spans": [[0, 4, "a"], [2, 6, "b"]]}"#, &["overlap"]);
     refuse(r#"{"text": "Anna", "spans": [[0, 9, "person"]]}"#, &["inside the text", "0 to 9 of 4"]);
@@ -286,26 +294,26 @@ fn invalid_files_are_rejected_with_their_position() {
     let refuse = |lines: &str, at: usize, words: &[&str]| {
         place.write("bad.conll", format!("{good}{lines}\n"));
         let place_of = format!("bad.conll:{}", last + at);
-        place.refuses(&["train", "bad.conll", "--out", "x"], &[&[place_of.as_str()], words].concat());
+        place.run_rejected(&["train", "bad.conll", "--out", "x"], &[&[place_of.as_str()], words].concat());
     };
     refuse("Anna\tB-person\nwaits", 1, &["give each word its tag"]);
     refuse("Anna\tNOUN", 0, &["NOUN", "B- or I-"]);
     refuse("Anna\t", 0, &["a word and its tag"]);
-    let run = place.run(&["train", "bad.conll", "--skip-bad-rows", "--out", "x"]).ok();
+    let run = place.run(&["train", "bad.conll", "--skip-bad-rows", "--out", "x"]).assert_success();
     assert!(run.stderr.contains("skipped") && run.stderr.contains("a word and its tag"), "{run:#?}");
 
     place.write("few.conll", conll(3, 1));
-    place.refuses(&["train", "few.conll", "--out", "y"], &["few.conll", "3"]);
+    place.run_rejected(&["train", "few.conll", "--out", "y"], &["few.conll", "3"]);
     place.write("none.conll", "Nobody\tO\nwaits\tO\n\n".repeat(20));
-    place.refuses(&["train", "none.conll", "--task", "tag", "--out", "y"], &["none.conll"]);
+    place.run_rejected(&["train", "none.conll", "--task", "tag", "--out", "y"], &["none.conll"]);
     place.write("table.csv", "text,label\ngood,pos\nbad,neg\n");
-    place.refuses(&["train", "table.csv", "--task", "tag", "--out", "y"], &["table.csv"]);
-    place.refuses(&["train", "--task", "tag", "--out", "y"], &["names.conll"]);
+    place.run_rejected(&["train", "table.csv", "--task", "tag", "--out", "y"], &["table.csv"]);
+    place.run_rejected(&["train", "--task", "tag", "--out", "y"], &["names.conll"]);
 }
 
 #[test]
 fn unsupported_requests_to_taggers_are_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.conll", conll(40, 1));
     trained(&place, "train.conll", "model", &[]);
     for flags in [
@@ -316,10 +324,10 @@ fn unsupported_requests_to_taggers_are_rejected() {
         &["--tokens", "words"],
         &["--sheet", "names"],
     ] {
-        place.refuses(&[&["train", "train.conll", "--out", "x"], flags].concat(), &[flags[0], "leave it out"]);
+        place.run_rejected(&[&["train", "train.conll", "--out", "x"], flags].concat(), &[flags[0], "leave it out"]);
     }
     for flags in [["--precision", "high"], ["--top", "2"], ["--abstain", "0.9"]] {
-        place.refuses(&[&["predict", "model", "Anna"], &flags[..]].concat(), &[flags[0], "leave it out"]);
+        place.run_rejected(&[&["predict", "model", "Anna"], &flags[..]].concat(), &[flags[0], "leave it out"]);
     }
     for args in [
         &["trace", "--model", "model", "--text", "Anna"][..],
@@ -328,18 +336,18 @@ fn unsupported_requests_to_taggers_are_rejected() {
         &["generate", "model", "Anna"],
         &["translate", "model", "Anna"],
     ] {
-        place.refuses(args, &["a tagger"]);
+        place.run_rejected(args, &["a tagger"]);
     }
-    place.refuses(&["embed", "model", "Anna"], &["chumoku_tagger"]);
+    place.run_rejected(&["embed", "model", "Anna"], &["chumoku_tagger"]);
     place.write("other.conll", conll(20, 1).replace("place", "planet"));
-    place.refuses(&["eval", "model", "other.conll"], &["other.conll:1", "planet", "place"]);
-    place.refuses(&["train", "train.conll", "--test", "other.conll", "--out", "x"], &["other.conll:1", "planet"]);
+    place.run_rejected(&["eval", "model", "other.conll"], &["other.conll:1", "planet", "place"]);
+    place.run_rejected(&["train", "train.conll", "--test", "other.conll", "--out", "x"], &["other.conll:1", "planet"]);
 }
 
 /// Creates a folder with `bert`: a tiny random encoder that knows the words of `sentences`, and reads 20 tokens at a
 /// time.
-fn with_encoder() -> Place {
-    let place = Place::with_bert();
+fn with_encoder() -> TestDir {
+    let place = TestDir::with_bert();
     let mut words: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "."].map(str::to_owned).to_vec();
     for (word, _) in sentences(200, 3).concat() {
         let word = word.to_lowercase();
@@ -380,16 +388,16 @@ fn a_pretrained_encoder_is_combined_with_the_random_field() {
     assert!(before.keys().all(|key| !key.starts_with("crf.")));
 
     // The model in the folder is the one that was scored.
-    let scores = place.run(&["eval", "model", "test.conll", "--json"]).ok().json();
+    let scores = place.run(&["eval", "model", "test.conll", "--json"]).assert_success().json();
     assert_eq!(scores["span_f1"], metrics["span_f1"]);
     let text = "Greta Moore works in Oslo now.";
-    let found = place.run(&["predict", "model", "--json", text]).ok().json();
+    let found = place.run(&["predict", "model", "--json", text]).assert_success().json();
     assert_eq!(spans(&found), [(0, 11, "person", "Greta Moore"), (21, 25, "place", "Oslo")]);
-    place.run(&["predict", "model", "--precision", "highest", text]).ok();
+    place.run(&["predict", "model", "--precision", "highest", text]).assert_success();
 
     // A text with many windows is read completely, and no answer depends on other texts.
     let long = [text; 12].join(" ");
-    let of_long = place.run(&["predict", "model", "--json", &long, text, "\u{301}"]).ok().json_lines();
+    let of_long = place.run(&["predict", "model", "--json", &long, text, "\u{301}"]).assert_success().json_lines();
     let names: Vec<&str> = spans(&of_long[0]).iter().map(|span| span.3).collect();
     assert_eq!(names, ["Greta Moore", "Oslo"].repeat(12));
     assert_eq!(of_long[1]["spans"], found["spans"]);
@@ -400,7 +408,7 @@ fn a_pretrained_encoder_is_combined_with_the_random_field() {
         config["network"][key] = value;
         place.write("model/config.json", config.to_string());
     };
-    let refuse = |words: &[&str]| place.refuses(&["predict", "model", "Anna waits."], words);
+    let refuse = |words: &[&str]| place.run_rejected(&["predict", "model", "Anna waits."], words);
     with("num_tags", json!(4));
     refuse(&["config.json", "num_tags"]);
     with("blend", json!({ "network": -1.0, "crf": 1.0 }));
@@ -426,7 +434,7 @@ fn threads_and_kills_change_nothing_with_a_network() {
     let files = |out: &str| ["model.safetensors", "config.json"].map(|name| sha256(&place.path(out).join(name)));
     trained(&place, "train.conll", "one", &[&FROM[..], &["20", "--threads", "1"]].concat());
     let on_two = [&["train", "train.conll", "--out", "killed", "--threads", "2"], &FROM[..], &["20"]].concat();
-    place.run_in_spite_of_kills(&on_two);
+    place.run_despite_kills(&on_two);
     assert_eq!(files("one"), files("killed"));
     trained(&place, "train.conll", "other", &[&FROM[..], &["2", "--seed", "7"]].concat());
     trained(&place, "train.conll", "frozen", &[&FROM[..], &["2", "--freeze", "all"]].concat());
@@ -437,9 +445,9 @@ fn threads_and_kills_change_nothing_with_a_network() {
     let published = of("bert");
     assert_eq!(frozen[name], published["encoder.layer.0.intermediate.dense.weight"]);
     for flags in [&["--watch", "Anna"][..], &["--tokens", "words"], &["--model", "lstm"]] {
-        place.refuses(&[&["train", "train.conll", "--out", "x", "--from", "bert"], flags].concat(), &[flags[0]]);
+        place.run_rejected(&[&["train", "train.conll", "--out", "x", "--from", "bert"], flags].concat(), &[flags[0]]);
     }
-    place.refuses(&["train", "train.conll", "--out", "x", "--from", "nowhere"], &["nowhere", "no such folder"]);
+    place.run_rejected(&["train", "train.conll", "--out", "x", "--from", "nowhere"], &["nowhere", "no such folder"]);
 }
 
 /// Characters inside one token are distinguished.
@@ -457,13 +465,13 @@ fn japanese_is_tagged_with_an_encoder() {
     trained(&place, "ja.jsonl", "model", &["--from", "bert", "--epochs", "60"]);
     let metrics = place.json("model/metrics.json");
     assert!(metrics["parts"]["network"]["f1"].as_f64().unwrap() > 0.9, "{metrics}");
-    let found = place.run(&["predict", "model", "--json", "田中さんは東京がいる"]).ok().json();
+    let found = place.run(&["predict", "model", "--json", "田中さんは東京がいる"]).assert_success().json();
     assert_eq!(spans(&found), [(0, 3, "人", "田中さ"), (5, 7, "町", "東京")]);
 }
 
 #[test]
 fn a_damaged_folder_is_rejected() {
-    let place = Place::new();
+    let place = TestDir::new();
     place.write("train.conll", conll(40, 1));
     trained(&place, "train.conll", "model", &[]);
     let config = place.json("model/config.json");
@@ -472,7 +480,7 @@ fn a_damaged_folder_is_rejected() {
         config[key] = value;
         place.write("model/config.json", config.to_string());
     };
-    let refuse = |words: &[&str]| place.refuses(&["predict", "model", "Anna waits."], words);
+    let refuse = |words: &[&str]| place.run_rejected(&["predict", "model", "Anna waits."], words);
     with("labels", json!(["person"]));
     refuse(&["model.safetensors", "crf.weights", "expected"]);
     with("labels", json!(["person", "person"]));
@@ -499,8 +507,8 @@ fn a_damaged_folder_is_rejected() {
 /// Runs the file and the commands of `docs/words.md` as given.
 #[test]
 fn the_page_is_true() {
-    let place = Place::new();
-    let page = Page::of("words.md");
-    place.write("names.jsonl", page.block("jsonl"));
-    assert_eq!(page.follow(&place).len(), 5);
+    let place = TestDir::new();
+    let page = DocPage::read("words.md");
+    place.write("names.jsonl", page.code_block("jsonl"));
+    assert_eq!(page.run_commands(&place).len(), 5);
 }

@@ -509,7 +509,7 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
         ]);
         let (slopes, staged) = (slopes.into_f32(), staged.into_f32());
         slopes.fill(1.0);
-        let keep = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
+        let dropout_mask = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
         ChunkBackward {
             engine,
             args,
@@ -517,7 +517,7 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
             span: rows,
             groups,
             transform: ScoreTransform::new(args),
-            dropout_mask: keep,
+            dropout_mask,
             queries: PackedLhs::new(queries, dim),
             d_outputs: PackedLhs::new(d_outputs, value_dim),
             queries_transposed: PackedLhsTransposed::new(queries_gathered, dim),
@@ -531,7 +531,7 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
             d_key: KeyAccumulator::new(d_key),
             d_value: KeyAccumulator::new(d_value),
             slopes,
-            dropout_bits: vec![0u16; if keep.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }],
+            dropout_bits: vec![0u16; if dropout_mask.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }],
             staged,
         }
     }

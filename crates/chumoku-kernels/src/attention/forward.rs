@@ -200,8 +200,8 @@ impl<'a, E: Engine> UnitForward<'a, E> {
         states.resize(rows, OnlineSoftmaxState::INITIAL);
         is_bad.clear();
         is_bad.resize(rows, false);
-        let keep = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
-        kept.resize(if keep.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
+        let dropout_mask = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
+        kept.resize(if dropout_mask.is_some() { E::QUERY_BLOCK * KEY_BLOCK / 16 } else { 0 }, 0);
         let transform = ScoreTransform::new(args);
         let seen = unit.visible_keys(blocks);
         // If every query sees every key, a non-finite value affects all results and is visible there. For a few blocks,
@@ -210,7 +210,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
             && blocks.len() <= MAX_UNCHECKED_BLOCKS
             && dim.max(value_dim) <= MAX_UNCHECKED_WIDTH
             && transform.is_none()
-            && keep.is_none()
+            && dropout_mask.is_none()
             && blocks
                 .iter()
                 .all(|block| block.visible_keys_of(0) == seen && block.visible_keys_of(block.count - 1) == seen);
@@ -225,7 +225,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 args,
                 unit,
                 transform,
-                dropout_mask: keep,
+                dropout_mask,
                 scale_log2,
                 is_unchecked: is_open,
                 states,
@@ -311,17 +311,8 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     /// Attends from all queries to the packed block of keys: scores, softmax and value product, in the schedule above.
     #[inline(always)]
     fn attend(&mut self, keys: &Range<usize>, longest: f32) {
-        let UnitForward {
-            engine,
-            blocks,
-            softmax,
-            queries,
-            keys: packed_keys,
-            values,
-            tiles: [a, b],
-            output: sums,
-            ..
-        } = self;
+        let UnitForward { engine, blocks, softmax, queries, keys: packed_keys, values, tiles: [a, b], output, .. } =
+            self;
         let (engine, packed_keys, values, queries) = (*engine, &*packed_keys, &*values, &*queries);
         // The tile of the current block, and the tile of the previous and the next block.
         let (mut tile, mut other_tile) = (a, b);
@@ -343,7 +334,7 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 let next = blocks.get(b + 1).and_then(|block| Some((block.count, block.columns(keys)?)));
                 is_ready = next.is_some();
                 let scores = next.map(|(rows, columns)| ScoreProduct { block: (b + 1, rows), columns });
-                let between = InterleavedProducts::new(
+                let interleaved = InterleavedProducts::new(
                     engine,
                     pending.take(),
                     scores,
@@ -351,15 +342,15 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                     packed_keys,
                     values,
                     &mut *other_tile,
-                    &mut *sums,
+                    &mut *output,
                 );
                 let states = &mut softmax.states[b * E::QUERY_BLOCK..][..block.count];
-                softmax_bounded_block(engine, tile, span, softmax.scale_log2, states, between);
+                softmax_bounded_block(engine, tile, span, softmax.scale_log2, states, interleaved);
                 pending = Some(value_product);
             } else {
                 is_ready = false;
                 if let Some(previous) = pending.take() {
-                    previous.run(engine, other_tile, values, sums);
+                    previous.run(engine, other_tile, values, output);
                 }
                 let first_key = keys.start;
                 engine.run(SoftmaxRowsTask {
@@ -370,15 +361,15 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                     first_key,
                     columns,
                     longest,
-                    output: sums,
+                    output,
                     value_product,
                 });
-                value_product.run(engine, tile, values, sums);
+                value_product.run(engine, tile, values, output);
             }
             std::mem::swap(&mut tile, &mut other_tile);
         }
         if let Some(last) = pending {
-            last.run(engine, other_tile, values, sums);
+            last.run(engine, other_tile, values, output);
         }
     }
 
@@ -389,8 +380,8 @@ impl<'a, E: Engine> UnitForward<'a, E> {
     #[inline(always)]
     fn finish(&mut self, results: &ForwardResults) {
         let (simd, value_dim, cols) = (self.engine.simd(), self.args.value.dim(), self.output.cols());
-        let UnitSoftmax { states, is_nonfinite: is_bad, dropout_mask: keep, .. } = &self.softmax;
-        let dropout_factor = keep.map_or(1.0, |keep| keep.factor());
+        let UnitSoftmax { states, is_nonfinite: is_bad, dropout_mask, .. } = &self.softmax;
+        let dropout_factor = dropout_mask.map_or(1.0, |keep| keep.factor());
         for (b, block) in self.blocks.iter().enumerate() {
             for first in (0..block.count).step_by(16) {
                 let at = b * E::QUERY_BLOCK + first;
@@ -488,7 +479,7 @@ impl UnitSoftmax<'_> {
         b: usize,
         block: &QueryBlock,
         i: usize,
-        room: &mut ScoreTile<'_, E>,
+        tile: &mut ScoreTile<'_, E>,
         first_key: usize,
         columns: KeyColumns,
         longest: f32,
@@ -502,9 +493,9 @@ impl UnitSoftmax<'_> {
             && !span.is_empty()
         {
             let place = (self.unit.sequence, block.head, block.first + i);
-            transform.apply(engine.simd(), self.args, place, first_key, span, room.scores.row_mut(i));
+            transform.apply(engine.simd(), self.args, place, first_key, span, tile.scores.row_mut(i));
         }
-        let mut row = SoftmaxRow { engine, scores: room.row(i), span, scale_log2, dropout_bits: kept };
+        let mut row = SoftmaxRow { engine, scores: tile.row(i), span, scale_log2, dropout_bits: kept };
         if span.is_empty() {
             row.clear();
             return 1.0;
@@ -546,21 +537,12 @@ struct SoftmaxRowsTask<'a, 'b, E> {
 impl<E: Engine> EngineTask<E> for SoftmaxRowsTask<'_, '_, E> {
     #[inline(always)]
     fn eval(self, engine: E) {
-        let SoftmaxRowsTask {
-            softmax,
-            b,
-            block,
-            tile: room,
-            first_key,
-            columns,
-            longest,
-            output: sums,
-            value_product: weigh,
-        } = self;
+        let SoftmaxRowsTask { softmax, b, block, tile, first_key, columns, longest, output, value_product: weigh } =
+            self;
         for i in 0..block.count {
-            let rescale = softmax.row(engine, b, block, i, room, first_key, columns, longest);
+            let rescale = softmax.row(engine, b, block, i, tile, first_key, columns, longest);
             if rescale != 1.0 && weigh.accumulate {
-                scale_in_place(engine.simd(), rescale, sums.row_mut(b * E::QUERY_BLOCK + i));
+                scale_in_place(engine.simd(), rescale, output.row_mut(b * E::QUERY_BLOCK + i));
             }
         }
     }

@@ -107,9 +107,9 @@ impl EngineOp for MaskGradientTask<'_> {
         }
         let Some(transform) = ScoreTransform::new(args) else { return };
         let scale_log2 = simd.splat(ScoreUnit::new(args).scale_log2);
-        let keep = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
-        let dropout_factor = simd.splat(keep.map_or(1.0, |keep| keep.factor()));
-        let mut kept = vec![0xFFFFu16; E::QUERY_BLOCK * KEY_BLOCK / 16];
+        let dropout_mask = args.dropout.map(|dropout| DropoutMask::new(dropout.rate, dropout.random));
+        let dropout_factor = simd.splat(dropout_mask.map_or(1.0, |keep| keep.factor()));
+        let mut dropout_bits = vec![0xFFFFu16; E::QUERY_BLOCK * KEY_BLOCK / 16];
         let seen = unit.visible_keys(&blocks);
         for first_key in (seen.start / KEY_BLOCK * KEY_BLOCK..seen.end).step_by(KEY_BLOCK) {
             let of_block = first_key..seen.end.min(first_key + KEY_BLOCK);
@@ -123,8 +123,8 @@ impl EngineOp for MaskGradientTask<'_> {
                 let Some(columns) = block.columns(&of_block) else { continue };
                 scores.qk_matmul(engine, &queries, (b, block.count), &keys, columns);
                 d_weights.qk_matmul(engine, &d_outputs, (b, block.count), &values, columns);
-                if let Some(keep) = &keep {
-                    block.draw_dropout_bits((simd, keep), args, unit.sequence, first_key, columns, &mut kept);
+                if let Some(keep) = &dropout_mask {
+                    block.draw_dropout_bits((simd, keep), args, unit.sequence, first_key, columns, &mut dropout_bits);
                 }
                 for i in 0..block.count {
                     let (span, at) = (block.span(i, first_key, columns), (unit.sequence, block.head, block.first + i));
@@ -140,7 +140,7 @@ impl EngineOp for MaskGradientTask<'_> {
                         let score = simd.load(&line[col..]);
                         let weight = exp2_clamped::<E>(simd, simd.mul_add(score, scale_log2, minus_shift));
                         let weight = simd.select_lt(score, simd.splat(MASKED_BELOW), zero, weight);
-                        let bits = kept[i * (KEY_BLOCK / 16) + col / 16] >> (col % 16);
+                        let bits = dropout_bits[i * (KEY_BLOCK / 16) + col / 16] >> (col % 16);
                         let d_weight = simd.select_bits(bits, simd.mul(simd.load(&d_weights[col..]), dropout_factor));
                         simd.store(&mut line[col..], simd.mul(weight, simd.sub(d_weight, delta)));
                     }

@@ -31,9 +31,9 @@ pub struct PartialAttention<'a, T: Element> {
 /// Source: Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018), section 3.1.
 ///
 /// ```
-/// use chumoku_kernels::{Heads, HeadsMut, Partial, merge_attention};
+/// use chumoku_kernels::{Heads, HeadsMut, PartialAttention, merge_attention};
 ///
-/// let part = |output, log_sum_exp| Ok(Partial { output: Heads::bhld(output, [1, 1, 1, 1])?, log_sum_exp });
+/// let part = |output, log_sum_exp| Ok(PartialAttention { output: Heads::bhld(output, [1, 1, 1, 1])?, log_sum_exp });
 /// // Three keys of equal score with mean value 2, and one key of the same score with value 6.
 /// let (three, one) = (f32::ln(3.0), 0.0);
 /// let parts = [part(&[2.0], std::slice::from_ref(&three))?, part(&[6.0], std::slice::from_ref(&one))?];

@@ -62,13 +62,13 @@ pub fn attention_row<T: Element>(args: &Attention<T>, s: usize, h: usize, i: usi
     let log_sum_exp = if total == 0.0 { f64::NEG_INFINITY } else { largest + total.ln() };
     let share = |weight: f64| if total == 0.0 { 0.0 } else { weight / total };
     weights.iter_mut().for_each(|weight| *weight = share(*weight));
-    let keep = dropout_factors(&args.params, s, h, i, keys);
+    let dropout_factors = dropout_factors(&args.params, s, h, i, keys);
     let mut output = vec![0.0; args.value.dim()];
     for j in (0..keys).filter(|&j| scores[j].is_some()) {
         let value = args.value.row(s, args.params.key_head(h), j);
-        output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * keep[j] * v.to_f64());
+        output.iter_mut().zip(value).for_each(|(y, &v)| *y += weights[j] * dropout_factors[j] * v.to_f64());
     }
-    AttentionRow { scores, weights, sink: share(sink), dropout_factors: keep, output, log_sum_exp }
+    AttentionRow { scores, weights, sink: share(sink), dropout_factors, output, log_sum_exp }
 }
 
 /// Computes Σ q·k.
@@ -146,7 +146,7 @@ pub fn attention_row_backward<T: Element>(
     h: usize,
     i: usize,
 ) -> RowGradients {
-    let AttentionRow { scores, weights, sink, dropout_factors: keep, output, .. } = attention_row(args, s, h, i);
+    let AttentionRow { scores, weights, sink, dropout_factors, output, .. } = attention_row(args, s, h, i);
     let (query, d_output) = (args.query.row(s, h, i), saved.d_output.row(s, h, i));
     let kv_head = args.params.key_head(h);
     // o = Σ_j p_j keep_j v_j, lse = ln Σ exp(score)  →  d score_j = p_j (keep_j dO·v_j − dO·o + d lse)
@@ -155,7 +155,7 @@ pub fn attention_row_backward<T: Element>(
     let d_scores: Vec<Option<f64>> = (0..weights.len())
         .map(|j| {
             scores[j]?;
-            Some(weights[j] * (keep[j] * dot(d_output, args.value.row(s, kv_head, j)) - delta + d_lse))
+            Some(weights[j] * (dropout_factors[j] * dot(d_output, args.value.row(s, kv_head, j)) - delta + d_lse))
         })
         .collect();
     let mut d_query = vec![0.0; query.len()];
@@ -170,7 +170,7 @@ pub fn attention_row_backward<T: Element>(
     }
     // The sink is a key whose value is 0.
     let d_sink = if args.params.sinks.is_some() { sink * (d_lse - delta) } else { 0.0 };
-    let dropped = weights.iter().zip(&keep).map(|(p, keep)| p * keep).collect();
+    let dropped = weights.iter().zip(&dropout_factors).map(|(p, keep)| p * keep).collect();
     RowGradients { d_scores, d_products, dropped_weights: dropped, d_query, d_sink }
 }
 

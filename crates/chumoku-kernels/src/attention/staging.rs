@@ -33,12 +33,12 @@ impl<'a> SourceRows<'a> {
         checks: bool,
         buffer: &'b mut [f32],
         squares: &mut [f32],
-        is_bad: &mut dyn FnMut(usize),
+        on_nonfinite: &mut dyn FnMut(usize),
     ) -> SourceMatrix<'b>
     where
         'a: 'b,
     {
-        let (simd, staging) = (engine.simd(), StagingArgs { checks, buffer, squares, is_bad });
+        let (simd, staging) = (engine.simd(), StagingArgs { checks, buffer, squares, on_nonfinite });
         match self.from.data {
             DtypeSlice::F32(data) => simd.run(StageRows { rows: self, data, in_place: true, staging }),
             DtypeSlice::Bf16(data) => simd.run(StageRows { rows: self, data, in_place: E::READS_BF16, staging }),
@@ -61,7 +61,7 @@ struct StagingArgs<'a, 'b> {
     checks: bool,
     buffer: &'b mut [f32],
     squares: &'a mut [f32],
-    is_bad: &'a mut dyn FnMut(usize),
+    on_nonfinite: &'a mut dyn FnMut(usize),
 }
 
 impl<'b, T: F32Compute> SimdOp for StageRows<'_, 'b, T> {
@@ -73,7 +73,7 @@ impl<'b, T: F32Compute> SimdOp for StageRows<'_, 'b, T> {
             rows: SourceRows { from, sequence, head, first, count },
             data,
             in_place,
-            staging: StagingArgs { checks, buffer, squares, is_bad },
+            staging: StagingArgs { checks, buffer, squares, on_nonfinite: is_bad },
         } = self;
         let from = Heads { data, layout: from.layout };
         let (width, squares) = (from.dim(), &mut squares[..*count]);

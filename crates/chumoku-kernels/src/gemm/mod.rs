@@ -191,10 +191,10 @@ fn gemm_f32(a: MatRef<f32>, b: MatRef<f32>, start: OutputInit<f32>, c: MatMut<f3
 
 /// Computes the f32 product like [`gemm_f32`], with an RHS that may be packed.
 pub(crate) fn gemm_packed(a: MatRef<f32>, b: Rhs<f32>, start: OutputInit<f32>, c: MatMut<f32>, precision: Precision) {
-    let (c, c_stride, finish) = (SharedMut::new(c.data), c.row_stride, BlockEpilogue::new(start, b.matrix.cols));
+    let (c, c_stride, epilogue) = (SharedMut::new(c.data), c.row_stride, BlockEpilogue::new(start, b.matrix.cols));
     // SAFETY: `c` is exclusively borrowed for the whole call, has the checked shape of the product, and is initialized.
     // Nothing else is written.
-    unsafe { run(a, b, c, c_stride, &finish, precision) };
+    unsafe { run(a, b, c, c_stride, &epilogue, precision) };
 }
 
 /// The fast f32 product into new memory. The caller has checked the shapes.
@@ -229,7 +229,7 @@ unsafe fn run(
     b: Rhs<f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    finish: &BlockEpilogue,
+    epilogue: &BlockEpilogue,
     precision: Precision,
 ) {
     if a.rows == 0 || b.matrix.cols == 0 {
@@ -240,11 +240,11 @@ unsafe fn run(
         match select_kernel(b.matrix.cols, a.cols, precision) {
             #[cfg(target_arch = "x86_64")]
             Kernel::Bf16Blocks(bf16, precision) => match precision {
-                Precision::Medium => tiles::run::<1>(bf16, a, b, c, c_stride, finish),
-                Precision::High => tiles::run::<2>(bf16, a, b, c, c_stride, finish),
-                Precision::Highest => tiles::run::<3>(bf16, a, b, c, c_stride, finish),
+                Precision::Medium => tiles::run::<1>(bf16, a, b, c, c_stride, epilogue),
+                Precision::High => tiles::run::<2>(bf16, a, b, c, c_stride, epilogue),
+                Precision::Highest => tiles::run::<3>(bf16, a, b, c, c_stride, epilogue),
             },
-            Kernel::Vectors { .. } => vectors::run(a, b, c, c_stride, finish),
+            Kernel::Vectors { .. } => vectors::run(a, b, c, c_stride, epilogue),
         }
     }
 }

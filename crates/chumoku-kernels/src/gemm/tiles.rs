@@ -201,11 +201,11 @@ pub(super) unsafe fn run<const TERMS: usize>(
     b: Rhs<f32>,
     c: SharedMut<f32>,
     c_stride: usize,
-    finish: &BlockEpilogue,
+    epilogue: &BlockEpilogue,
 ) {
     if a.row_stride == 1 && a.col_stride > 1 && a.cols > SPLIT_K_DEPTH {
         // SAFETY: it requires what the caller promises here.
-        return unsafe { split_k::<TERMS>(bf16, a, b.matrix, c, c_stride, finish) };
+        return unsafe { split_k::<TERMS>(bf16, a, b.matrix, c, c_stride, epilogue) };
     }
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let precision = [Precision::Medium, Precision::High, Precision::Highest][TERMS - 1];
@@ -223,7 +223,7 @@ pub(super) unsafe fn run<const TERMS: usize>(
         let cols = across * cols..n.min((across + 1) * cols);
         // SAFETY: the caller promises C and the memory that `epilogue` writes, and only this task accesses this part of
         // them.
-        unsafe { CellTask::<TERMS> { bf16, a, packed_b, c, c_stride, epilogue: finish }.run(rows, cols) };
+        unsafe { CellTask::<TERMS> { bf16, a, packed_b, c, c_stride, epilogue }.run(rows, cols) };
     });
     PACKED_B.set(scratch);
 }

@@ -179,7 +179,7 @@ pub(super) fn pack_b_with_dtype(form: StorageDtype, b: MatRef<f32>, out: &mut Al
 /// # Safety
 /// The same as for `run` of the parent module: `c` must hold the rows of C, `c_stride` apart, initialized if the
 /// previous contents are kept. No other code may access them or the memory that `epilogue` writes.
-pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_stride: usize, finish: &BlockEpilogue) {
+pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_stride: usize, epilogue: &BlockEpilogue) {
     let (m, n, k) = (a.rows, b.matrix.cols, a.cols);
     let (height, width) = tile_size();
     let mut scratch = PACKED_B.take();
@@ -197,7 +197,7 @@ pub(super) unsafe fn run(a: MatRef<f32>, b: Rhs<f32>, c: SharedMut<f32>, c_strid
         let (down, across) = (block / blocks_across, block % blocks_across);
         let rows = down * block_rows..m.min((down + 1) * block_rows);
         let cols = across * block_cols..n.min((across + 1) * block_cols);
-        isa::dispatch(GemmBlock { a, packed_b, dtype: form, epilogue: finish, c, c_stride, rows, cols });
+        isa::dispatch(GemmBlock { a, packed_b, dtype: form, epilogue, c, c_stride, rows, cols });
     });
     PACKED_B.set(scratch);
 }

@@ -11,7 +11,7 @@ use testkit::{Random, Tolerance, compare};
 const CLOSE: Tolerance = Tolerance { relative: 3e-6, absolute: 1e-6 };
 
 /// Data for attention with the options in the bits of `options`.
-struct Case<T> {
+struct ScoreCase<T> {
     data: [Vec<T>; 3],
     shape: [usize; 7],
     lengths: Vec<usize>,
@@ -21,7 +21,7 @@ struct Case<T> {
     options: u64,
 }
 
-impl<T: Element> Case<T> {
+impl<T: Element> ScoreCase<T> {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let sizes = [0, 1, 2, 7, 16, 33, 70, 130];
@@ -37,7 +37,7 @@ impl<T: Element> Case<T> {
             numbers(batch * key_heads * keys * value_dim),
         ];
         let heads = key_heads * group;
-        Case {
+        ScoreCase {
             data,
             shape,
             lengths: (0..batch).map(|_| random.below(keys + 1)).collect(),
@@ -112,7 +112,7 @@ fn scores<T: Element>(args: &Attention<T>, stage: ScoreStage, s: usize, h: usize
 
 fn against_reference<T: Element>(seeds: std::ops::Range<u64>, tolerance: Tolerance) {
     for seed in seeds {
-        let case = Case::<T>::new(seed);
+        let case = ScoreCase::<T>::new(seed);
         let [batch, heads, _, _, _, _, _] = case.shape;
         case.check(&case.additive(), |args| {
             for (s, h) in (0..batch).flat_map(|s| (0..heads).map(move |h| (s, h))) {
@@ -139,17 +139,17 @@ fn against_reference<T: Element>(seeds: std::ops::Range<u64>, tolerance: Toleran
     }
 }
 
-fn args_query<T: Element>(case: &Case<T>) -> Heads<'_, T> {
+fn args_query<T: Element>(case: &ScoreCase<T>) -> Heads<'_, T> {
     let [batch, heads, _, queries, _, dim, _] = case.shape;
     Heads::bhld(&case.data[0], [batch, heads, queries, dim]).unwrap()
 }
 
-fn args_key<T: Element>(case: &Case<T>) -> Heads<'_, T> {
+fn args_key<T: Element>(case: &ScoreCase<T>) -> Heads<'_, T> {
     let [batch, _, heads, _, keys, dim, _] = case.shape;
     Heads::bhld(&case.data[1], [batch, heads, keys, dim]).unwrap()
 }
 
-fn args_value<T: Element>(case: &Case<T>) -> Heads<'_, T> {
+fn args_value<T: Element>(case: &ScoreCase<T>) -> Heads<'_, T> {
     let [batch, _, heads, _, keys, _, dim] = case.shape;
     Heads::bhld(&case.data[2], [batch, heads, keys, dim]).unwrap()
 }
@@ -165,7 +165,7 @@ fn every_stage_matches_the_reference() {
 }
 
 /// Computes statistics from the weights of the reference implementation.
-fn expected<T: Element>(args: &Attention<T>, case: &Case<T>, count: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
+fn expected<T: Element>(args: &Attention<T>, case: &ScoreCase<T>, count: usize) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
     let [batch, heads, _, queries, keys, _, _] = case.shape;
     let (mut mass, mut entropy, mut top) = (Vec::new(), Vec::new(), Vec::new());
     for (s, h) in (0..batch).flat_map(|s| (0..heads).map(move |h| (s, h))) {
@@ -192,7 +192,7 @@ fn statistics_match_the_reference() {
 
 fn check_statistics() {
     for seed in 500..600 {
-        let case = Case::<f32>::new(seed);
+        let case = ScoreCase::<f32>::new(seed);
         let [batch, heads, _, queries, keys, _, _] = case.shape;
         let count = [0, 1, 3, 50][seed as usize % 4];
         case.check(&case.additive(), |args| {

@@ -274,25 +274,25 @@ fn packed_products_are_bit_identical() {
 
 /// The epilogue of a product.
 #[derive(Clone, Copy, Debug)]
-enum After {
-    Nothing,
-    Add,
+enum EpilogueKind {
+    Identity,
+    AddResidual,
     Activate(Activation),
     Multiply,
 }
 
-impl After {
-    fn of<'a, T: Real>(
+impl EpilogueKind {
+    fn epilogue<'a, T: Real>(
         self,
         dropout: Option<Dropout>,
         other: &'a [T],
         slope: Option<&'a mut Vec<T>>,
     ) -> Epilogue<'a, T> {
         match self {
-            After::Nothing => Epilogue::Identity,
-            After::Add => Epilogue::AddResidual { dropout, residual: other },
-            After::Activate(activation) => Epilogue::Activate { activation, dropout, slope },
-            After::Multiply => Epilogue::Multiply { factors: other },
+            EpilogueKind::Identity => Epilogue::Identity,
+            EpilogueKind::AddResidual => Epilogue::AddResidual { dropout, residual: other },
+            EpilogueKind::Activate(activation) => Epilogue::Activate { activation, dropout, slope },
+            EpilogueKind::Multiply => Epilogue::Multiply { factors: other },
         }
     }
 }
@@ -302,10 +302,10 @@ fn fused_epilogues_match_the_reference() {
     let drop = Dropout { rate: 0.3, random: Philox::new(7, 8) };
     let mut all = Vec::new();
     for biased in [true, false] {
-        all.extend([(biased, None, After::Nothing), (biased, None, After::Multiply)]);
+        all.extend([(biased, None, EpilogueKind::Identity), (biased, None, EpilogueKind::Multiply)]);
         for dropout in [None, Some(drop)] {
-            all.push((biased, dropout, After::Add));
-            all.extend(ACTIVATIONS.map(|activation| (biased, dropout, After::Activate(activation))));
+            all.push((biased, dropout, EpilogueKind::AddResidual));
+            all.extend(ACTIVATIONS.map(|activation| (biased, dropout, EpilogueKind::Activate(activation))));
         }
     }
     let sizes = [(1, 1, 1), (0, 5, 20), (7, 20, 0), (33, 40, 70), (130, 300, 40), (200, 129, 17)];
@@ -315,9 +315,9 @@ fn fused_epilogues_match_the_reference() {
         let other: Vec<f32> = random.numbers(m * n).iter().map(|x| 3.0 * x).collect();
         let [a64, b64, bias64, other64] = [&a, &b, &bias, &other].map(|x| to_f64(x));
         let (a64, b64) = (MatRef::new(&a64, m, k).unwrap(), MatRef::new(&b64, k, n).unwrap());
-        let plain = |&(biased, dropout, after): &(bool, Option<Dropout>, After)| {
+        let plain = |&(biased, dropout, after): &(bool, Option<Dropout>, EpilogueKind)| {
             let mut slope = vec![];
-            let (bias, then) = (biased.then_some(&bias64[..]), after.of(dropout, &other64, Some(&mut slope)));
+            let (bias, then) = (biased.then_some(&bias64[..]), after.epilogue(dropout, &other64, Some(&mut slope)));
             let y = FusedGemm { a: a64, b: b64.into(), bias, epilogue: then, precision: Precision::Highest }
                 .compute()
                 .unwrap();
@@ -342,9 +342,9 @@ fn fused_epilogues_match_the_reference() {
                             FusedGemm { a, b, bias, epilogue: then, precision }.compute().unwrap()
                         };
                         let mut slope = vec![f32::NAN; 3];
-                        let y = with(after.of(dropout, other, Some(&mut slope)));
+                        let y = with(after.epilogue(dropout, other, Some(&mut slope)));
                         same(&format!("{after:?}"), &y, y64);
-                        let After::Activate(activation) = after else { continue };
+                        let EpilogueKind::Activate(activation) = after else { continue };
                         if activation != Activation::Relu {
                             same("slope", &slope, slope64);
                         } else {
@@ -353,7 +353,7 @@ fn fused_epilogues_match_the_reference() {
                             let steps: Vec<f32> = y.iter().map(|&y| if y > 0.0 { factor } else { 0.0 }).collect();
                             assert_eq!(slope, steps);
                         }
-                        assert_eq!(with(after.of(dropout, other, None)), y);
+                        assert_eq!(with(after.epilogue(dropout, other, None)), y);
                     }
                 }
             }
@@ -605,7 +605,7 @@ fn sample() -> Vec<f32> {
 }
 
 /// An elementwise function, its inputs, and the expected results in double precision.
-struct Tried<'a> {
+struct FunctionCase<'a> {
     name: &'a str,
     function: fn(&[f32], &mut [f32]) -> Result<()>,
     x: &'a [f32],
@@ -614,7 +614,7 @@ struct Tried<'a> {
     limit: f64,
 }
 
-impl<'a> Tried<'a> {
+impl<'a> FunctionCase<'a> {
     fn new(
         name: &'a str,
         function: fn(&[f32], &mut [f32]) -> Result<()>,
@@ -622,7 +622,7 @@ impl<'a> Tried<'a> {
         truth: fn(f64) -> f64,
         limit: f64,
     ) -> Self {
-        Tried { name, function, x, truth: x.iter().map(|&x| truth(f64::from(x))).collect(), limit }
+        FunctionCase { name, function, x, truth: x.iter().map(|&x| truth(f64::from(x))).collect(), limit }
     }
 
     fn check(&self, isa: Isa) {
@@ -652,10 +652,10 @@ fn elementary_functions_are_within_two_ulp() {
     let inside: Vec<f32> = x.iter().copied().filter(|x| (-87.33..=88.3).contains(x)).collect();
     let above: Vec<f32> = x.iter().copied().filter(|x| *x >= -87.3).collect();
     let all = [
-        Tried::new("exp", exp_each, &inside, f64::exp, 2.0),
-        Tried::new("erf", erf_each, &x, reference::erf_f64, 2.0),
-        Tried::new("tanh", tanh_each, &x, f64::tanh, 2.0),
-        Tried::new("sigmoid", sigmoid_each, &above, |x| 1.0 / (1.0 + (-x).exp()), 3.0),
+        FunctionCase::new("exp", exp_each, &inside, f64::exp, 2.0),
+        FunctionCase::new("erf", erf_each, &x, reference::erf_f64, 2.0),
+        FunctionCase::new("tanh", tanh_each, &x, f64::tanh, 2.0),
+        FunctionCase::new("sigmoid", sigmoid_each, &above, |x| 1.0 / (1.0 + (-x).exp()), 3.0),
     ];
     each_isa(|isa| {
         all.iter().for_each(|tried| tried.check(isa));

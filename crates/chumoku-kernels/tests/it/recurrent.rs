@@ -26,7 +26,7 @@ fn offsets_of(lengths: &[usize]) -> Vec<usize> {
 }
 
 /// The inputs of one layer.
-struct Layer {
+struct LayerInputs {
     cell: RecurrentCell,
     hidden: usize,
     weight: Vec<f32>,
@@ -35,14 +35,21 @@ struct Layer {
     dy: Vec<f32>,
 }
 
-impl Layer {
-    fn new(cell: RecurrentCell, hidden: usize, tokens: usize) -> Layer {
+impl LayerInputs {
+    fn new(cell: RecurrentCell, hidden: usize, tokens: usize) -> LayerInputs {
         let mut random = Random::new((cell.gates() * 1000 + hidden * 10 + tokens) as u64);
         let width = cell.gates() * hidden;
         let share = 1.5 / (hidden as f32).sqrt();
         let weight = random.numbers(width * hidden).iter().map(|x| x * share).collect();
         let projections = random.numbers(tokens * width).iter().map(|x| 2.0 * x).collect();
-        Layer { cell, hidden, weight, bias: random.numbers(width), projections, dy: random.numbers(tokens * hidden) }
+        LayerInputs {
+            cell,
+            hidden,
+            weight,
+            bias: random.numbers(width),
+            projections,
+            dy: random.numbers(tokens * hidden),
+        }
     }
 
     fn recurrence<'a>(&self, offsets: &'a [usize], is_reversed: bool, precision: Precision) -> Recurrence<'a> {
@@ -73,7 +80,7 @@ fn run<T: Real>(
 
 const NAMES: [&str; 6] = ["gates", "state", "previous", "y", "d input", "d hidden"];
 
-fn run_f32(layer: &Layer, r: &Recurrence<'_>) -> [Vec<f32>; 6] {
+fn run_f32(layer: &LayerInputs, r: &Recurrence<'_>) -> [Vec<f32>; 6] {
     let tokens = *r.offsets.last().unwrap();
     let mut y = GuardedBuffer::new(tokens * (layer.hidden + GAP));
     let found = run(r, [&layer.weight, &layer.bias, &layer.projections, &layer.dy], y.as_mut_slice(), GAP);
@@ -92,7 +99,7 @@ fn cells_match_the_reference_for_every_width_and_length() {
             for hidden in [1, 5, 16, 33, 70] {
                 for lengths in LENGTHS {
                     let offsets = offsets_of(lengths);
-                    let layer = Layer::new(cell, hidden, *offsets.last().unwrap());
+                    let layer = LayerInputs::new(cell, hidden, *offsets.last().unwrap());
                     let inputs = [&layer.weight, &layer.bias, &layer.projections, &layer.dy].map(|x| to_f64(x));
                     for is_reversed in [false, true] {
                         let r = layer.recurrence(&offsets, is_reversed, Precision::Highest);
@@ -120,7 +127,7 @@ fn results_do_not_depend_on_threads_or_other_sequences() {
     let offsets = offsets_of(&lengths);
     each_isa(|isa| {
         for cell in RecurrentCell::ALL {
-            let layer = Layer::new(cell, 48, *offsets.last().unwrap());
+            let layer = LayerInputs::new(cell, 48, *offsets.last().unwrap());
             for (precision, _) in PRECISIONS {
                 for is_reversed in [false, true] {
                     let r = layer.recurrence(&offsets, is_reversed, precision);
@@ -134,7 +141,7 @@ fn results_do_not_depend_on_threads_or_other_sequences() {
                     let width = cell.gates() * layer.hidden;
                     for (s, &length) in lengths.iter().enumerate() {
                         let part = |x: &[f32], width: usize| x[offsets[s] * width..offsets[s + 1] * width].to_vec();
-                        let alone = Layer {
+                        let alone = LayerInputs {
                             projections: part(&layer.projections, width),
                             dy: part(&layer.dy, layer.hidden),
                             weight: layer.weight.clone(),
@@ -159,7 +166,7 @@ fn non_finite_values_stay_in_their_sequence() {
     let offsets = offsets_of(&[4, 6, 5]);
     each_isa(|isa| {
         for cell in RecurrentCell::ALL {
-            let mut layer = Layer::new(cell, 20, 15);
+            let mut layer = LayerInputs::new(cell, 20, 15);
             let width = cell.gates() * 20;
             let r = layer.recurrence(&offsets, false, Precision::Highest);
             let clean = run_f32(&layer, &r);
@@ -179,7 +186,7 @@ fn non_finite_values_stay_in_their_sequence() {
 #[test]
 fn invalid_arguments_are_rejected() {
     let offsets = [0, 2, 5];
-    let layer = Layer::new(RecurrentCell::Gru, 4, 5);
+    let layer = LayerInputs::new(RecurrentCell::Gru, 4, 5);
     let r = layer.recurrence(&offsets, false, Precision::Highest);
     let weight = MatRef::new(&layer.weight, 12, 4).unwrap();
     let forward = |r: &Recurrence<'_>, weight: MatRef<'_, f32>, bias: &[f32], projections: &[f32], rows: usize| {

@@ -2,16 +2,16 @@ use super::*;
 use chumoku_text::feature_columns::{FeatureRequest, join};
 use proptest::prelude::*;
 
-fn asked(name: &str) -> FeatureRequest {
+fn request(name: &str) -> FeatureRequest {
     FeatureRequest { name: name.to_owned(), ..FeatureRequest::default() }
 }
 
 fn of_kind(kind: &str) -> FeatureRequest {
-    FeatureRequest { kind: Some(kind.to_owned()), ..asked("x") }
+    FeatureRequest { kind: Some(kind.to_owned()), ..request("x") }
 }
 
-fn learnt(cells: &[&str]) -> FeatureColumn {
-    fit_column(&asked("x"), cells).unwrap().column.unwrap()
+fn fitted_column(cells: &[&str]) -> FeatureColumn {
+    fit_column(&request("x"), cells).unwrap().column.unwrap()
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn kinds_are_detected_from_values() {
         (&["A-1", "A-1", "B-2"], "category"),
     ];
     for (cells, kind) in kinds {
-        assert_eq!(learnt(cells).kind_name(), kind, "{cells:?}");
+        assert_eq!(fitted_column(cells).kind_name(), kind, "{cells:?}");
     }
     let few = fit_column(&of_kind("category"), &["1", "1", "2"]).unwrap().column.unwrap();
     assert_eq!(few.kind, FeatureColumnKind::Category { values: vec!["1".into()] });
@@ -47,14 +47,14 @@ fn kinds_are_detected_from_values() {
 fn unclear_columns_are_errors_with_the_value_and_advice() {
     let wrong = |cells: &[&str], wanted: FeatureRequest| fit_column(&wanted, cells).unwrap_err();
     for cells in [["¥1,200", "¥900"], ["1,200円", "900円"], ["$12", "15"], ["50%", "60%"]] {
-        let unclear = wrong(&cells, asked("x"));
+        let unclear = wrong(&cells, request("x"));
         assert_eq!(unclear.cell, cells[0]);
         assert!(unclear.problem.contains("x:category") && unclear.problem.contains("1200"), "{}", unclear.problem);
     }
     // A comma has one meaning within a column.
-    let mixed = wrong(&["12,50", "1,200.75"], asked("x"));
+    let mixed = wrong(&["12,50", "1,200.75"], request("x"));
     assert!(mixed.cell == "1,200.75", "{}", mixed.problem);
-    let half = wrong(&["1", "2", "call us", "3", "ask"], asked("x"));
+    let half = wrong(&["1", "2", "call us", "3", "ask"], request("x"));
     assert!(half.cell == "call us" && half.problem.contains("3 of 5"), "{}", half.problem);
     let no_dates = wrong(&["2024-01-31", "soon"], of_kind("date"));
     assert!(no_dates.cell == "soon" && no_dates.problem.contains("a date"), "{}", no_dates.problem);
@@ -63,12 +63,12 @@ fn unclear_columns_are_errors_with_the_value_and_advice() {
 #[test]
 fn columns_without_information_are_left_out_with_a_note() {
     for cells in [["", ""], ["7", "7"], ["a", "b"], ["a", "a"], ["2024-01-01", "2024-01-01"]] {
-        let found = fit_column(&asked("x"), &cells).unwrap();
+        let found = fit_column(&request("x"), &cells).unwrap();
         assert!(found.column.is_none() && found.notes[0].contains("“x”"), "{cells:?} {:?}", found.notes);
     }
     let mut cells = vec!["5"; 20];
     cells.extend(["6", "none of your business"]);
-    let found = fit_column(&asked("x"), &cells).unwrap();
+    let found = fit_column(&request("x"), &cells).unwrap();
     assert!(found.column.is_some() && found.notes[0].contains("1 of 22"), "{:?}", found.notes);
 }
 
@@ -81,46 +81,48 @@ fn features(column: &FeatureColumn, cell: &str) -> Vec<(usize, f32)> {
 #[test]
 fn features_follow_the_formulas() {
     // Mean 2, deviation 1. Neither value starts a step, because there are too few rows.
-    let number = learnt(&["1", "3"]);
+    let number = fitted_column(&["1", "3"]);
     assert_eq!(features(&number, "4"), [(0, 2.0), (1, 1.0)]);
     assert_eq!(features(&number, "1e9")[0], (0, 3.0), "an outlier counts at most three deviations");
     assert_eq!(features(&number, "n/a"), [(2, 1.0)]);
     let cells: Vec<String> = (1..=100).map(|i| i.to_string()).collect();
-    let steps = learnt(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    let steps = fitted_column(&cells.iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!([features(&steps, "0")[1].0, features(&steps, "11")[1].0, features(&steps, "100")[1].0], [1, 2, 10]);
 
-    let shop = learnt(&["Ueno", "Ginza", "Ginza", "Ueno", "Kanda"]);
+    let shop = fitted_column(&["Ueno", "Ginza", "Ginza", "Ueno", "Kanda"]);
     assert_eq!(shop.num_features(), 4);
     let of = |cell: &str| features(&shop, cell);
     assert_eq!([of(" Ginza"), of("Ueno"), of("Kanda"), of("")], [0, 1, 2, 3].map(|f| vec![(f, 1.0)]));
 
-    let date = learnt(&["2023-01-01", "2024-01-01"]);
+    let date = fitted_column(&["2023-01-01", "2024-01-01"]);
     // A Wednesday in January.
     let found = features(&date, "2024-01-31");
     assert_eq!((found[1], found[2], found.len()), ((1, 1.0), (1 + 12 + 3, 1.0), 3));
-    let times = learnt(&["2023-01-01 09:30", "2024-01-01 18:00"]);
+    let times = fitted_column(&["2023-01-01 09:30", "2024-01-01 18:00"]);
     assert_eq!(features(&times, "2024-01-31 6:05 PM")[3], (1 + 12 + 7 + 18, 1.0));
     assert_eq!(features(&times, "soon"), [(times.num_features() - 1, 1.0)]);
 }
 
 #[test]
 fn day_first_dates_are_detected_from_the_rows() {
-    let column = learnt(&["31/12/2023", "01/02/2024"]);
+    let column = fitted_column(&["31/12/2023", "01/02/2024"]);
     let ColumnValue::Date(moment) = column.parse("05/03/2024") else { panic!("no date") };
     assert_eq!((moment.date.month, moment.date.day), (3, 5));
-    let open = fit_column(&asked("x"), &["05/03/2024", "06/03/2024"]).unwrap();
+    let open = fit_column(&request("x"), &["05/03/2024", "06/03/2024"]).unwrap();
     assert!(open.notes[0].contains("month/day/year"), "{:?}", open.notes);
 }
 
 #[test]
 fn numbers_with_separators_are_parsed() {
-    let column = learnt(&["1,200", "900", "3,000"]);
+    let column = fitted_column(&["1,200", "900", "3,000"]);
     let FeatureColumnKind::Number { mean, .. } = &column.kind else { panic!("no number") };
     assert_eq!(*mean, 1700.0);
     assert_eq!(column.parse("12,345"), ColumnValue::Number(12345.0));
     assert_eq!(column.parse("12345"), ColumnValue::Number(12345.0));
     // Two-digit years are read as in POSIX.
-    let ColumnValue::Date(moment) = learnt(&["30-Jul-18", "1-Aug-18"]).parse("15-Mar-71") else { panic!("no date") };
+    let ColumnValue::Date(moment) = fitted_column(&["30-Jul-18", "1-Aug-18"]).parse("15-Mar-71") else {
+        panic!("no date")
+    };
     assert_eq!(moment.date.to_string(), "1971-03-15");
 }
 
@@ -148,7 +150,7 @@ fn only_valid_dates_are_parsed() {
 
 #[test]
 fn absent_values_of_a_row_are_missing() {
-    let columns = [learnt(&["1", "3"]), learnt(&["a", "a", "b"])];
+    let columns = [fitted_column(&["1", "3"]), fitted_column(&["a", "a", "b"])];
     let (mut indices, mut values) = (Vec::new(), Vec::new());
     push_features(&columns, 0.5, "a text", &mut indices, &mut values);
     assert_eq!(indices, [2, 5]);
@@ -158,7 +160,7 @@ fn absent_values_of_a_row_are_missing() {
 
 #[test]
 fn invalid_columns_are_rejected() {
-    let sound = learnt(&["1", "3"]);
+    let sound = fitted_column(&["1", "3"]);
     assert!(sound.check().is_ok());
     let number = |deviation: f64, steps: Vec<f64>| FeatureColumn {
         name: "x".into(),
@@ -179,7 +181,7 @@ proptest! {
     #[test]
     fn any_values_can_be_fitted_and_read(cells in proptest::collection::vec("\\PC{0,12}|[0-9/.: -]{0,16}|[0-9]{1,4}年[0-9]{1,3}月[0-9]{1,2}日", 1..20), other in "\\PC{0,20}") {
         let cells: Vec<&str> = cells.iter().map(String::as_str).collect();
-        for wanted in [asked("x"), of_kind("number"), of_kind("category"), of_kind("date")] {
+        for wanted in [request("x"), of_kind("number"), of_kind("category"), of_kind("date")] {
             let Ok(found) = fit_column(&wanted, &cells) else { continue };
             let Some(column) = found.column else { continue };
             prop_assert!(column.check().is_ok());

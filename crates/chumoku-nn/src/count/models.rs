@@ -19,7 +19,7 @@ impl CountConfig {
             dense_head: model.head_dense,
             ..CountConfig::default()
         };
-        match &model.body {
+        match &model.backbone {
             BackboneConfig::Transformer(encoder) => {
                 CountConfig { network: NetworkKind::Transformer, ..base.with_encoder(encoder) }
             }

@@ -79,7 +79,7 @@ impl DecoderLayer {
         let options = AttentionOptions { window: None, position: PositionKind::None, ..config.attention };
         let across = MultiHeadAttentionConfig {
             dropout: config.attention_dropout,
-            site: site + 1,
+            dropout_site: site + 1,
             ..MultiHeadAttentionConfig::self_attention(config.d_model, config.num_heads, options)?
         };
         Ok(DecoderLayer {
@@ -108,13 +108,13 @@ impl DecoderLayer {
         // The caller's array may have any memory layout.
         let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         let (x, self_attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
-            self.self_attention.forward_then(p, &AttentionInput::self_attention(x, offsets), then, mode)
+            self.self_attention.forward_with_epilogue(p, &AttentionInput::self_attention(x, offsets), then, mode)
         })?;
         let (x, cross_attention) = self.sublayers[1].forward(p, x, mode, |x, then| {
-            self.cross_attention.forward_then(p, &cross_attention_input(&x, offsets, &memory), then, mode)
+            self.cross_attention.forward_with_epilogue(p, &cross_attention_input(&x, offsets, &memory), then, mode)
         })?;
-        let (y, feed_forward) =
-            self.sublayers[2].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        let (y, feed_forward) = self.sublayers[2]
+            .forward(p, x, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok((y, DecoderLayerCache { self_attention, cross_attention, feed_forward }))
     }
 
@@ -148,14 +148,14 @@ impl DecoderLayer {
         dy: Array2<T>,
         mode: Mode,
         DecoderGradients { params: grads, memory: d_memory }: DecoderGradients<'_, T>,
-        watch: &mut dyn FnMut(usize, &Array2<T>),
+        observe: &mut dyn FnMut(usize, &Array2<T>),
     ) -> Result<Array2<T>> {
-        watch(3, &dy);
+        observe(3, &dy);
         let part = &cache.feed_forward;
         let d = self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
             self.feed_forward.backward(p, part.input.view(), &part.inner, d, mode, grads)
         })?;
-        watch(2, &d);
+        observe(2, &d);
         let part = &cache.cross_attention;
         let d = self.sublayers[1].backward(p, part, d, mode, grads, |d, grads| {
             let x = part.input.view();
@@ -165,13 +165,13 @@ impl DecoderLayer {
             of_memory.iter().flatten().for_each(|d| add_assign(d_memory, d.view()));
             Ok(dx)
         })?;
-        watch(1, &d);
+        observe(1, &d);
         let part = &cache.self_attention;
         let d = self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
             let input = AttentionInput::self_attention(part.input.view(), offsets);
             Ok(self.self_attention.backward(p, &input, &part.inner, d, mode, grads)?.0)
         })?;
-        watch(0, &d);
+        observe(0, &d);
         Ok(d)
     }
 
@@ -228,12 +228,13 @@ impl DecoderLayer {
         let DecoderLayerState { key_value_cache: keys_and_values, memory } = state;
         let mode = Mode::Eval;
         let x = self.sublayers[0].forward(p, x, mode, |x, then| {
-            Ok((self.self_attention.step_then(p, x, offsets, keys_and_values, then)?, ()))
+            Ok((self.self_attention.step_with_epilogue(p, x, offsets, keys_and_values, then)?, ()))
         })?;
         let x = self.sublayers[1].forward(p, x.0, mode, |x, then| {
-            Ok((self.cross_attention.step_cross_attention_then(p, x, sources, memory, then)?, ()))
+            Ok((self.cross_attention.step_cross_attention_with_epilogue(p, x, sources, memory, then)?, ()))
         })?;
-        let y = self.sublayers[2].forward(p, x.0, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        let y = self.sublayers[2]
+            .forward(p, x.0, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok(y.0)
     }
 

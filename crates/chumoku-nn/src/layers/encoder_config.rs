@@ -149,7 +149,12 @@ impl EncoderConfig {
             (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
         }
         let attention = MultiHeadAttentionConfig::self_attention(self.d_model, self.num_heads, options)?;
-        Ok(MultiHeadAttentionConfig { dropout: self.attention_dropout, causal: self.causal, site, ..attention })
+        Ok(MultiHeadAttentionConfig {
+            dropout: self.attention_dropout,
+            causal: self.causal,
+            dropout_site: site,
+            ..attention
+        })
     }
 
     /// Returns the activation with the configured name.

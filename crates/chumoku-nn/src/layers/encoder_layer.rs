@@ -17,7 +17,7 @@ pub struct EncoderLayer {
     attention: MultiHeadAttention,
     feed_forward: FeedForward,
     sublayers: [Sublayer; 2],
-    end: ParamMark,
+    params_end: ParamMark,
 }
 
 /// The cache of an [`EncoderLayer`]'s forward pass.
@@ -43,12 +43,12 @@ impl EncoderLayer {
             false => Sublayer::new(builder, "norm1", config, site + 2),
         };
         let sublayers = [first, Sublayer::new(builder, "norm2", config, site + 3)];
-        Ok(EncoderLayer { attention, feed_forward, sublayers, end: builder.mark() })
+        Ok(EncoderLayer { attention, feed_forward, sublayers, params_end: builder.mark() })
     }
 
     /// The end of the layer's parameters among those of the model.
     pub(super) fn params_end(&self) -> ParamMark {
-        self.end
+        self.params_end
     }
 
     /// Runs self-attention and feed-forward, each with its residual connection and norm. Returns the output and the
@@ -69,10 +69,10 @@ impl EncoderLayer {
         // The caller's array may have any memory layout.
         let x = if x.is_standard_layout() { x } else { x.as_standard_layout().into_owned() };
         let (x, attention) = self.sublayers[0].forward(p, x, mode, |x, then| {
-            self.attention.forward_then(p, &AttentionInput::self_attention(x, offsets), then, mode)
+            self.attention.forward_with_epilogue(p, &AttentionInput::self_attention(x, offsets), then, mode)
         })?;
-        let (y, feed_forward) =
-            self.sublayers[1].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+        let (y, feed_forward) = self.sublayers[1]
+            .forward(p, x, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok((y, EncoderLayerCache { attention, feed_forward }))
     }
 
@@ -129,9 +129,9 @@ impl EncoderLayer {
     ) -> Result<Array2<T>> {
         let mode = Mode::Eval;
         let (x, _) = self.sublayers[0]
-            .forward(p, x, mode, |x, then| Ok((self.attention.step_then(p, x, offsets, cache, then)?, ())))?;
-        let (y, _) =
-            self.sublayers[1].forward(p, x, mode, |x, then| self.feed_forward.forward_then(p, x, then, mode))?;
+            .forward(p, x, mode, |x, then| Ok((self.attention.step_with_epilogue(p, x, offsets, cache, then)?, ())))?;
+        let (y, _) = self.sublayers[1]
+            .forward(p, x, mode, |x, then| self.feed_forward.forward_with_epilogue(p, x, then, mode))?;
         Ok(y)
     }
 

@@ -20,7 +20,7 @@ pub struct FeedForward {
     is_gated: bool,
     d_ff: usize,
     dropout: f32,
-    site: u32,
+    dropout_site: u32,
 }
 
 /// The cache of a [`FeedForward`] network's forward pass.
@@ -56,7 +56,7 @@ impl FeedForward {
             is_gated: false,
             d_ff,
             dropout,
-            site,
+            dropout_site: site,
         }
     }
 
@@ -76,7 +76,7 @@ impl FeedForward {
             is_gated: true,
             d_ff,
             dropout,
-            site,
+            dropout_site: site,
         }
     }
 
@@ -93,29 +93,29 @@ impl FeedForward {
         x: ArrayView2<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
-        self.forward_then(p, x, Epilogue::Identity, mode)
+        self.forward_with_epilogue(p, x, Epilogue::Identity, mode)
     }
 
     /// Like [`FeedForward::forward`], with an epilogue applied to y.
-    pub(crate) fn forward_then<T: Real>(
+    pub(crate) fn forward_with_epilogue<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        then: Epilogue<'_, T>,
+        epilogue: Epilogue<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, FeedForwardCache<T>)> {
         let (before, after) = if self.is_gated {
             let before = self.linear1.forward(p, x)?;
             let mut after = zeros((x.nrows(), self.d_ff));
             gated_forward(self.activation, numbers(&before.view()), self.d_ff, numbers_mut(&mut after))?;
-            mode.apply_dropout(&mut after, self.dropout, self.site)?;
+            mode.apply_dropout(&mut after, self.dropout, self.dropout_site)?;
             (ActivationInput::Gated(before), after)
         } else {
             let mut slope = mode.is_training().then(Vec::new);
             let after = self.hidden(p, x, slope.as_mut(), mode)?;
             (ActivationInput::Plain(slope), after)
         };
-        let y = self.linear2.forward_then(p, after.view(), then)?;
+        let y = self.linear2.forward_with_epilogue(p, after.view(), epilogue)?;
         Ok((y, FeedForwardCache { activation_input: before, hidden: after }))
     }
 
@@ -127,8 +127,8 @@ impl FeedForward {
         slope: Option<&mut Vec<T>>,
         mode: Mode,
     ) -> Result<Array2<T>> {
-        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.site));
-        self.linear1.forward_then(p, x, Epilogue::Activate { activation, dropout, slope })
+        let (activation, dropout) = (self.activation, mode.dropout(self.dropout, self.dropout_site));
+        self.linear1.forward_with_epilogue(p, x, Epilogue::Activate { activation, dropout, slope })
     }
 
     /// Returns the gradient of x and adds the parameter gradients to `grads`.
@@ -159,8 +159,13 @@ impl FeedForward {
             }
         };
         // y = linear2(after), after = dropout(f(before))
-        let d_before =
-            self.linear2.backward_then(p, cache.hidden.view(), dy, Epilogue::Multiply { factors: slope }, grads)?;
+        let d_before = self.linear2.backward_with_epilogue(
+            p,
+            cache.hidden.view(),
+            dy,
+            Epilogue::Multiply { factors: slope },
+            grads,
+        )?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
     }
@@ -176,7 +181,7 @@ impl FeedForward {
     ) -> Result<Array2<T>> {
         // y = linear2(after), after = dropout(f(W x) ∘ V x)
         let mut d_after = self.linear2.backward(p, after.view(), dy, grads)?;
-        mode.apply_dropout(&mut d_after, self.dropout, self.site)?;
+        mode.apply_dropout(&mut d_after, self.dropout, self.dropout_site)?;
         let mut d_before = zeros(before.dim());
         let (before, d_after) = (before.view(), d_after.view());
         gated_backward(self.activation, numbers(&before), self.d_ff, numbers(&d_after), numbers_mut(&mut d_before))?;

@@ -78,7 +78,7 @@ pub struct ClassifierHead {
     dense: Option<DenseLayer>,
     out: Linear,
     dropout: f32,
-    site: u32,
+    dropout_site: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -129,7 +129,12 @@ impl ClassifierHead {
             });
             DenseLayer { linear, activation, norm }
         });
-        ClassifierHead { dense, out: Linear::with_init(builder, width, classes, true, init), dropout, site }
+        ClassifierHead {
+            dense,
+            out: Linear::with_init(builder, width, classes, true, init),
+            dropout,
+            dropout_site: site,
+        }
     }
 
     /// Returns the logits and the cache for `backward`.
@@ -146,7 +151,7 @@ impl ClassifierHead {
         mode: Mode,
     ) -> Result<(Array2<T>, ClassifierHeadCache<T>)> {
         let (mut dropped, dense) = self.forward_dense(p, x)?;
-        mode.apply_dropout(&mut dropped, self.dropout, self.site)?;
+        mode.apply_dropout(&mut dropped, self.dropout, self.dropout_site)?;
         let logits = self.out.forward(p, dropped.view())?;
         Ok((logits, ClassifierHeadCache { dense, last_input: dropped }))
     }
@@ -193,7 +198,7 @@ impl ClassifierHead {
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
         let mut d = self.out.backward(p, cache.last_input.view(), dy, grads)?;
-        mode.apply_dropout(&mut d, self.dropout, self.site)?;
+        mode.apply_dropout(&mut d, self.dropout, self.dropout_site)?;
         let (Some(DenseLayer { linear, activation, norm }), Some(([x, h, a], of_norm))) = (&self.dense, &cache.dense)
         else {
             return Ok(d);

@@ -70,7 +70,7 @@ pub struct InputEmbeddings {
     token_type: Option<TokenTypes>,
     norm: Option<Norm>,
     dropout: f32,
-    end: ParamMark,
+    params_end: ParamMark,
 }
 
 /// The embedding of token types.
@@ -149,7 +149,7 @@ impl InputEmbeddings {
         let norm = options
             .norm_epsilon
             .map(|epsilon| builder.scope("input_norm", |b| Norm::new(b, options.norm, d_model, epsilon)));
-        InputEmbeddings { embedding, position, token_type, norm, dropout: config.dropout, end: builder.mark() }
+        InputEmbeddings { embedding, position, token_type, norm, dropout: config.dropout, params_end: builder.mark() }
     }
 
     /// The table of token embeddings.
@@ -235,7 +235,7 @@ impl InputEmbeddings {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<()> {
-        if !grads.has_trained_before(self.end) {
+        if !grads.has_trained_before(self.params_end) {
             return Ok(());
         }
         let dx = self.backward_embedded(p, cache, dy, mode, grads)?;

@@ -44,15 +44,15 @@ impl Linear {
     /// # Errors
     /// If `x` has another width.
     pub fn forward<T: Real>(&self, p: &Params<T>, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
-        self.forward_then(p, x, Epilogue::Identity)
+        self.forward_with_epilogue(p, x, Epilogue::Identity)
     }
 
     /// Returns `y = epilogue(x Wᵀ + b)`.
-    pub(crate) fn forward_then<T: Real>(
+    pub(crate) fn forward_with_epilogue<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
-        then: Epilogue<'_, T>,
+        epilogue: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
         let x = contiguous(x);
         let bias = self.bias.map(|bias| p.slice(bias));
@@ -61,7 +61,7 @@ impl Linear {
             a: mat_ref(&x)?,
             b: p.transposed_operand(self.weight),
             bias,
-            epilogue: then,
+            epilogue,
             precision: p.precision(),
         };
         array((x.nrows(), self.outputs), product.compute()?)
@@ -113,22 +113,22 @@ impl Linear {
         dy: ArrayView2<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        self.backward_then(p, x, dy, Epilogue::Identity, grads)
+        self.backward_with_epilogue(p, x, dy, Epilogue::Identity, grads)
     }
 
     /// Like [`Linear::backward`], with an epilogue applied to dx.
-    pub(crate) fn backward_then<T: Real>(
+    pub(crate) fn backward_with_epilogue<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
         dy: ArrayView2<'_, T>,
-        then: Epilogue<'_, T>,
+        epilogue: Epilogue<'_, T>,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
         let (x, dy) = (contiguous(x), contiguous(dy));
         let (dy, precision) = (dy.view(), p.precision());
         // y = x Wᵀ  →  dx = dy W, dW = dyᵀ x
-        let product = FusedGemm { a: mat_ref(&dy)?, b: p.operand(self.weight), bias: None, epilogue: then, precision };
+        let product = FusedGemm { a: mat_ref(&dy)?, b: p.operand(self.weight), bias: None, epilogue, precision };
         let dx = array(x.dim(), product.compute()?)?;
         grads.add_weight_gradient(p, self.weight, 0..self.outputs, mat_ref(&dy)?, mat_ref(&x.view())?)?;
         // y = … + b  →  db = Σ_tokens dy

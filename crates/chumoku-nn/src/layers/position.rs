@@ -77,9 +77,9 @@ fn add_rows<T: Real, U: Real>(
 pub struct PositionEncoding {
     kind: PositionKind,
     weight: Option<ParamId>,
-    length: usize,
+    max_length: usize,
     /// The row of a learned encoding for the first token of a sequence.
-    first: usize,
+    first_row: usize,
     width: usize,
     /// The sinusoidal encoding of the positions needed so far.
     table: Arc<RwLock<Arc<Array2<f64>>>>,
@@ -102,7 +102,7 @@ impl PositionEncoding {
     ) -> Self {
         let learned = kind == PositionKind::Learned;
         let weight = learned.then(|| builder.add("weight", &[first + length, d_model], Init::Normal(0.02)));
-        PositionEncoding { kind, weight, length, first, width: d_model, table: Arc::default() }
+        PositionEncoding { kind, weight, max_length: length, first_row: first, width: d_model, table: Arc::default() }
     }
 
     /// Adds the encoding to `x` (tokens, d_model), in place.
@@ -134,10 +134,10 @@ impl PositionEncoding {
             (PositionKind::Sinusoidal | PositionKind::SinusoidalHalves, _) => {
                 add_rows(x, offsets, starts(), self.sinusoidal(longest).view());
             }
-            (PositionKind::Learned, Some(weight)) if longest <= self.length => {
-                add_rows(x, offsets, starts().map(|start| self.first + start), p.view(weight));
+            (PositionKind::Learned, Some(weight)) if longest <= self.max_length => {
+                add_rows(x, offsets, starts().map(|start| self.first_row + start), p.view(weight));
             }
-            _ => return Err(Error::TooLong { limit: self.length, found: longest }),
+            _ => return Err(Error::TooLong { limit: self.max_length, found: longest }),
         }
         Ok(())
     }
@@ -165,7 +165,7 @@ impl PositionEncoding {
         let table = grads.slice_mut(weight);
         for range in offsets.ranges() {
             for (position, token) in range.enumerate() {
-                let row = &mut table[(self.first + position) * self.width..][..self.width];
+                let row = &mut table[(self.first_row + position) * self.width..][..self.width];
                 row.iter_mut().zip(dy.row(token)).for_each(|(d, &g)| *d += g);
             }
         }

@@ -14,7 +14,7 @@ pub(super) struct Sublayer {
     order: NormOrder,
     norm: Norm,
     dropout: f32,
-    site: u32,
+    dropout_site: u32,
 }
 
 /// The cache of a [`Sublayer`]'s forward pass, including that of the inner function.
@@ -32,12 +32,12 @@ impl Sublayer {
     /// Adds the normalization `name` to the model; `site` is the dropout site.
     pub(super) fn new(builder: &mut Builder, name: &str, config: &EncoderConfig, site: u32) -> Self {
         let norm = builder.scope(name, |b| config.new_norm(b));
-        Sublayer { order: config.norm_order, norm, dropout: config.dropout, site }
+        Sublayer { order: config.norm_order, norm, dropout: config.dropout, dropout_site: site }
     }
 
     /// Builds a sublayer without a normalization.
     pub(super) fn without_norm(config: &EncoderConfig, site: u32) -> Self {
-        Sublayer { order: config.norm_order, norm: Norm::Identity, dropout: config.dropout, site }
+        Sublayer { order: config.norm_order, norm: Norm::Identity, dropout: config.dropout, dropout_site: site }
     }
 
     /// Runs the sublayer. `part(x, epilogue)` computes `epilogue(f(x))` and its cache.
@@ -48,7 +48,7 @@ impl Sublayer {
         mode: Mode,
         part: impl FnOnce(ArrayView2<'_, T>, Epilogue<'_, T>) -> Result<(Array2<T>, C)>,
     ) -> Result<(Array2<T>, SublayerCache<T, C>)> {
-        let dropout = mode.dropout(self.dropout, self.site);
+        let dropout = mode.dropout(self.dropout, self.dropout_site);
         match self.order {
             NormOrder::Pre => {
                 let (input, norm) = self.norm.forward(p, x.view())?;
@@ -82,7 +82,7 @@ impl Sublayer {
         cache: &SublayerCache<T, FeedForwardCache<T>>,
     ) -> Result<FeedForwardTrace> {
         let (x, mode) = (cache.sublayer_input(self.order).clone(), Mode::Eval);
-        let (output, _) = self.forward(p, x, mode, |x, then| network.forward_then(p, x, then, mode))?;
+        let (output, _) = self.forward(p, x, mode, |x, then| network.forward_with_epilogue(p, x, then, mode))?;
         Ok(FeedForwardTrace {
             order: self.order,
             norm: self.norm.parameters(p),
@@ -104,13 +104,13 @@ impl Sublayer {
         let norm_input = cache.norm_input.view();
         match self.order {
             NormOrder::Pre => {
-                let d = mode.dropout_copy(&dy, self.dropout, self.site)?;
+                let d = mode.dropout_copy(&dy, self.dropout, self.dropout_site)?;
                 let d = part(d.view(), grads)?;
                 self.norm.backward(p, norm_input, &cache.norm, d.view(), Some(dy.view()), grads)
             }
             NormOrder::Post => {
                 let d_sum = self.norm.backward(p, norm_input, &cache.norm, dy.view(), None, grads)?;
-                let d = mode.dropout_copy(&d_sum, self.dropout, self.site)?;
+                let d = mode.dropout_copy(&d_sum, self.dropout, self.dropout_site)?;
                 let mut dx = part(d.view(), grads)?;
                 add_assign(&mut dx, d_sum.view());
                 Ok(dx)

@@ -27,7 +27,7 @@ pub struct ClassifierConfig {
     pub num_classes: usize,
     /// The backbone.
     #[serde(flatten)]
-    pub body: BackboneConfig,
+    pub backbone: BackboneConfig,
     /// Positional encoding.
     pub position: PositionKind,
     /// The longest sequence, in tokens.
@@ -49,8 +49,8 @@ pub struct ClassifierConfig {
 impl ClassifierConfig {
     /// Returns the multiply–adds of one forward pass over a sequence of `tokens` tokens.
     pub fn multiply_adds(&self, tokens: f64) -> f64 {
-        let (per_token, per_pair) = self.body.multiply_adds();
-        tokens * (per_token + per_pair * tokens) + (self.body.d_model() * self.num_classes) as f64
+        let (per_token, per_pair) = self.backbone.multiply_adds();
+        tokens * (per_token + per_pair * tokens) + (self.backbone.d_model() * self.num_classes) as f64
     }
 
     /// Returns a recurrent classifier of the same size: one bidirectional layer, with the width that matches the number
@@ -62,9 +62,9 @@ impl ClassifierConfig {
     /// If this configuration is invalid.
     pub fn with_cell(&self, cell: RecurrentCell) -> Result<ClassifierConfig> {
         let wide = |hidden_size: usize| {
-            let d_model = self.body.d_model();
+            let d_model = self.backbone.d_model();
             let body = RecurrentConfig { cell, num_layers: 1, d_model, hidden_size, bidirectional: true, dropout: 0.0 };
-            ClassifierConfig { body: body.into(), position: PositionKind::None, ..self.clone() }
+            ClassifierConfig { backbone: body.into(), position: PositionKind::None, ..self.clone() }
         };
         let size = |config: ClassifierConfig| -> Result<usize> { Ok(Classifier::new(config)?.layout().len()) };
         let target = size(self.clone())?;
@@ -107,19 +107,19 @@ impl Classifier {
         let mut builder = Builder::new();
         let input = InputEmbeddingsConfig {
             vocab_size: config.vocab_size,
-            d_model: config.body.d_model(),
+            d_model: config.backbone.d_model(),
             position: config.position,
             max_length: config.max_length,
             dropout: config.embedding_dropout,
             options: config.embeddings,
         };
         let input = InputEmbeddings::new(&mut builder, &input);
-        let mut body = config.body.clone();
+        let mut body = config.backbone.clone();
         if let BackboneConfig::Transformer(encoder) = &mut body {
             encoder.attention.position = config.position;
         }
         let body = Backbone::new(&mut builder, &body)?;
-        let sizes = [config.body.width(), config.num_classes];
+        let sizes = [config.backbone.width(), config.num_classes];
         let head =
             |b: &mut Builder| ClassifierHead::new(b, sizes, config.head_dense, config.head_dropout, HEAD_DROPOUT_SITE);
         let head = builder.scope("head", head);
@@ -182,7 +182,7 @@ impl Classifier {
     /// # Errors
     /// If an id or a length exceeds the model's limits.
     pub fn vectors<T: Real>(&self, p: &Params<T>, ids: &[u32], offsets: &Offsets) -> Result<Array2<T>> {
-        self.map_groups(ids, offsets, self.config.body.width(), |ids, offsets| {
+        self.map_groups(ids, offsets, self.config.backbone.width(), |ids, offsets| {
             self.head.last_layer_input(p, self.pooled_vectors(p, ids, offsets)?)
         })
     }
@@ -337,7 +337,7 @@ impl Classifier {
         x: Array2<T>,
         (ids, offsets): (&[u32], &Offsets),
     ) -> Result<(Array2<T>, ClassifierCache<T>)> {
-        let expected = ids.len() * self.config.body.d_model();
+        let expected = ids.len() * self.config.backbone.d_model();
         if x.len() != expected {
             let (what, found) = ("classifier: embeddings", x.len());
             return Err(KernelError::Length { what, expected, found }.into());

@@ -49,7 +49,7 @@ pub struct TokenTagger {
     config: TokenTaggerConfig,
     layout: Arc<ParamLayout>,
     encoder: TextEncoder,
-    places: Embedding,
+    position_embedding: Embedding,
     head: ClassifierHead,
 }
 
@@ -84,7 +84,7 @@ impl TokenTagger {
                 ),
             )
         });
-        Ok(TokenTagger { layout: builder.finish(), config, encoder, places, head })
+        Ok(TokenTagger { layout: builder.finish(), config, encoder, position_embedding: places, head })
     }
 
     /// The configuration.
@@ -120,7 +120,7 @@ impl TokenTagger {
         places: &[u32],
     ) -> Result<Array2<T>> {
         let mut at = x.select(Axis(0), units.tokens);
-        at.zip_mut_with(&self.places.forward(p, places)?, |x, &e| *x += e);
+        at.zip_mut_with(&self.position_embedding.forward(p, places)?, |x, &e| *x += e);
         Ok(at)
     }
 
@@ -218,7 +218,7 @@ impl TokenTagger {
         in_pool(|| {
             let d_at = self.head.backward(p, &cache.head, d_logits, mode, grads)?;
             // at = x[token] + e[place]
-            self.places.backward(&places, d_at.view(), grads)?;
+            self.position_embedding.backward(&places, d_at.view(), grads)?;
             let mut dx: Array2<T> = zeros((tokens.ids.len(), self.config.encoder.encoder.d_model));
             for (&token, d) in units.tokens.iter().zip(d_at.rows()) {
                 dx.row_mut(token).zip_mut_with(&d, |dx, &d| *dx += d);

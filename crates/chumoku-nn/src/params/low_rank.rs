@@ -94,7 +94,7 @@ impl<T: Real> Params<T> {
     /// Merges the updates into their matrices now, on all threads, instead of on first use.
     pub fn merge_low_rank(&self) {
         if self.has_low_rank() {
-            self.sums.get_or_init(|| self.compute_merged_weights());
+            self.merged_weights.get_or_init(|| self.compute_merged_weights());
         }
     }
 
@@ -150,7 +150,8 @@ impl<T: Real> Params<T> {
 
     /// Returns the merged matrix of an entry with an update.
     pub(super) fn merged_weight(&self, entry: &ParamEntry, update: &LowRankUpdate) -> &[T] {
-        &self.sums.get_or_init(|| self.compute_merged_weights())[update.offset..update.offset + entry.range.len()]
+        &self.merged_weights.get_or_init(|| self.compute_merged_weights())
+            [update.offset..update.offset + entry.range.len()]
     }
 
     /// Adds the gradient `dyᵀ x` of some rows of a matrix W, after `y = x Wᵀ` was computed from `p`. For a low-rank
@@ -217,8 +218,8 @@ impl ParamLayout {
         let names: HashMap<String, usize> =
             entries.iter().enumerate().map(|(place, entry)| (entry.name.clone(), place)).collect();
         join(&mut entries, &names);
-        let places = self.places.iter().map(|&place| names[&self.entries[place].name]).collect();
-        ParamLayout { entries, places, len }
+        let places = self.entry_indices.iter().map(|&place| names[&self.entries[place].name]).collect();
+        ParamLayout { entries, entry_indices: places, len }
     }
 }
 

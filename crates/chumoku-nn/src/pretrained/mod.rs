@@ -156,7 +156,7 @@ impl PretrainedEncoder {
         ClassifierConfig {
             vocab_size,
             num_classes,
-            body: encoder.into(),
+            backbone: encoder.into(),
             position,
             max_length,
             pooling: self.head.pooling,

@@ -11,7 +11,7 @@ use ndarray::Array2;
 
 /// Returns the mutable encoder configuration.
 fn encoder(config: &mut ClassifierConfig) -> &mut EncoderConfig {
-    match &mut config.body {
+    match &mut config.backbone {
         BackboneConfig::Transformer(encoder) => encoder,
         other => panic!("{other:?} is not a transformer"),
     }
@@ -21,7 +21,7 @@ fn model() -> Classifier {
     Classifier::new(ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
-        body: EncoderConfig {
+        backbone: EncoderConfig {
             num_layers: 2,
             d_model: 64,
             num_heads: 4,
@@ -61,10 +61,10 @@ fn recurrent_models_match_the_size_of_the_transformer() {
     }
     // They are no larger than necessary if even the smallest exceeds the transformer.
     let tiny = ClassifierConfig { vocab_size: 1, ..model().config().clone() };
-    let mut body = tiny.body.transformer().unwrap().clone();
+    let mut body = tiny.backbone.transformer().unwrap().clone();
     (body.num_layers, body.d_model, body.num_heads, body.d_ff) = (1, 2, 1, 1);
-    let tiny = ClassifierConfig { body: body.into(), ..tiny }.with_cell(RecurrentCell::Lstm).unwrap();
-    assert_eq!(tiny.body.width(), 2 * 4);
+    let tiny = ClassifierConfig { backbone: body.into(), ..tiny }.with_cell(RecurrentCell::Lstm).unwrap();
+    assert_eq!(tiny.backbone.width(), 2 * 4);
 }
 
 fn in_threads<R: Send>(threads: usize, run: impl FnOnce() -> R + Send) -> R {

@@ -31,7 +31,7 @@ fn classifier(body: impl Into<chumoku_nn::layers::BackboneConfig>, position: Pos
     ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
-        body: body.into(),
+        backbone: body.into(),
         position,
         max_length: 40,
         pooling: Pooling::Mean,

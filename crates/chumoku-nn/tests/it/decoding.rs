@@ -56,21 +56,21 @@ fn assert_close<T: Number>(what: &str, found: &Array2<T>, expected: &Array2<T>) 
 /// Growing sequences: all tokens of each, and how many are in the cache.
 struct GrowingSequences<T> {
     sequences: Vec<Array2<T>>,
-    given: Vec<usize>,
+    cached: Vec<usize>,
 }
 
 impl<T: Number> GrowingSequences<T> {
     fn new(lengths: &[usize], width: usize) -> Self {
         let sequences = lengths.iter().enumerate().map(|(s, &length)| array(length, width, 7 + s as u64)).collect();
-        GrowingSequences { sequences, given: vec![0; lengths.len()] }
+        GrowingSequences { sequences, cached: vec![0; lengths.len()] }
     }
 
     /// Returns up to `counts` next tokens of each sequence, and their start positions.
     fn next(&mut self, counts: &[usize]) -> (Array2<T>, Offsets, Vec<usize>) {
-        let starts = self.given.clone();
+        let starts = self.cached.clone();
         let mut rows = Vec::new();
         let mut lengths = Vec::new();
-        for ((x, given), count) in self.sequences.iter().zip(&mut self.given).zip(counts.iter().cycle()) {
+        for ((x, given), count) in self.sequences.iter().zip(&mut self.cached).zip(counts.iter().cycle()) {
             let end = x.nrows().min(*given + count);
             rows.push(rows_of(x, *given..end));
             lengths.push(end - *given);
@@ -81,7 +81,7 @@ impl<T: Number> GrowingSequences<T> {
 
     /// Returns the rows of the outputs over all tokens that belong to the new tokens.
     fn expected(&self, starts: &[usize], forward: impl Fn(&Array2<T>) -> Array2<T>) -> Array2<T> {
-        let rows: Vec<_> = (self.sequences.iter().zip(starts).zip(&self.given))
+        let rows: Vec<_> = (self.sequences.iter().zip(starts).zip(&self.cached))
             .map(|((x, &start), &end)| rows_of(&forward(x), start..end).to_owned())
             .collect();
         concatenate(Axis(0), &rows.iter().map(|x| x.view()).collect::<Vec<_>>()).unwrap()
@@ -89,7 +89,7 @@ impl<T: Number> GrowingSequences<T> {
 
     fn select(&mut self, sequences: &[usize]) {
         self.sequences = sequences.iter().map(|&s| self.sequences[s].clone()).collect();
-        self.given = sequences.iter().map(|&s| self.given[s]).collect();
+        self.cached = sequences.iter().map(|&s| self.cached[s]).collect();
     }
 }
 
@@ -126,7 +126,7 @@ fn self_attention<T: Number>(config: MultiHeadAttentionConfig) {
             layer.forward(&p, &AttentionInput::self_attention(x.view(), &offsets), Mode::Eval).unwrap().0
         });
         assert_close("step", &y, &expected);
-        assert_eq!(cache.positions(), growing.given);
+        assert_eq!(cache.positions(), growing.cached);
     }
 }
 

@@ -601,7 +601,7 @@ fn classifier_training<T: Number>() {
     let classifier = Classifier::new(ClassifierConfig {
         vocab_size: 50,
         num_classes: 3,
-        body: config(2, NormOrder::Pre, "gelu", 2).into(),
+        backbone: config(2, NormOrder::Pre, "gelu", 2).into(),
         position: PositionKind::Sinusoidal,
         max_length: 64,
         pooling: Pooling::Mean,

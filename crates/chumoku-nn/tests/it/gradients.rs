@@ -594,7 +594,7 @@ fn gradients_of_a_classifier_with_its_loss() {
         let classifier = Classifier::new(ClassifierConfig {
             vocab_size: 9,
             num_classes: 3,
-            body,
+            backbone: body,
             position: PositionKind::Learned,
             max_length: 4,
             pooling,

@@ -42,7 +42,7 @@ fn pieces_per_operation(shape: StepShape) -> BTreeMap<String, u64> {
     let model = Classifier::new(ClassifierConfig {
         vocab_size: 1000,
         num_classes: 2,
-        body: encoder.into(),
+        backbone: encoder.into(),
         position: PositionKind::Sinusoidal,
         max_length: length,
         pooling: Pooling::Mean,

@@ -17,7 +17,7 @@ fn classifier(position: PositionKind, pooling: Pooling) -> (Classifier, Params<f
     let classifier = Classifier::new(ClassifierConfig {
         vocab_size: 40,
         num_classes: 3,
-        body: EncoderConfig {
+        backbone: EncoderConfig {
             num_layers: 2,
             d_model: 24,
             num_heads: 3,
@@ -101,7 +101,7 @@ fn encode(x: &Array2<f32>, kind: PositionKind) -> Array2<f32> {
     let mut builder = Builder::new();
     let position = PositionEncoding::new(&mut builder, kind, 64, 24);
     let (model, _) = classifier(kind, Pooling::Mean);
-    let encoder = Encoder::new(&mut builder, model.config().body.transformer().unwrap()).unwrap();
+    let encoder = Encoder::new(&mut builder, model.config().backbone.transformer().unwrap()).unwrap();
     let params = Params::init(&builder.finish(), 1);
     let offsets = Offsets::from_lengths([x.nrows()]);
     let mut x = x.clone();
@@ -188,7 +188,7 @@ fn alibi_slopes_match_the_paper() {
 fn dropout_keeps_the_expectation_and_depends_on_the_step() {
     let (model, params) = classifier(PositionKind::Sinusoidal, Pooling::Mean);
     let mut config = model.config().clone();
-    let BackboneConfig::Transformer(encoder) = &mut config.body else { panic!("a transformer") };
+    let BackboneConfig::Transformer(encoder) = &mut config.backbone else { panic!("a transformer") };
     (encoder.dropout, encoder.attention_dropout, config.embedding_dropout, config.head_dropout) = (0.0, 0.0, 0.0, 0.4);
     let model = Classifier::new(config).unwrap();
     let ids: Vec<u32> = (0..30).collect();

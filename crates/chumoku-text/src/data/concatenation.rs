@@ -19,7 +19,7 @@ use crate::tr;
 /// Rows of a file to which those of other files can be appended.
 pub trait Append: Sized {
     /// Appends the rows of the next file.
-    fn join(&mut self, next: Self);
+    fn append(&mut self, next: Self);
 }
 
 /// The path of several files, for messages.
@@ -49,10 +49,10 @@ fn concat_weights(weights: [Option<Vec<f32>>; 2], rows: [usize; 2]) -> Option<Ve
     Some(filled.concat())
 }
 
-macro_rules! joined {
+macro_rules! append {
     ($($rows:ident),*) => {
         $(impl Append for $rows {
-            fn join(&mut self, next: Self) {
+            fn append(&mut self, next: Self) {
                 self.path = joined_path(&self.path, &next.path);
                 let rows = [self.examples.len(), next.examples.len()];
                 self.weights = concat_weights([self.weights.take(), next.weights], rows);
@@ -64,7 +64,7 @@ macro_rules! joined {
     };
 }
 
-joined!(Dataset, MultiLabelDataset, ScoreDataset);
+append!(Dataset, MultiLabelDataset, ScoreDataset);
 
 macro_rules! with_path {
     ($($rows:ident),*) => {
@@ -83,7 +83,7 @@ macro_rules! with_path {
 with_path!(Dataset, MultiLabelDataset, ScoreDataset, SpanDataset);
 
 impl Append for SpanDataset {
-    fn join(&mut self, next: Self) {
+    fn append(&mut self, next: Self) {
         self.path = joined_path(&self.path, &next.path);
         self.files.append(self.examples.len(), next.files);
         self.examples.extend(next.examples);
@@ -93,7 +93,7 @@ impl Append for SpanDataset {
 }
 
 impl Append for Documents {
-    fn join(&mut self, next: Self) {
+    fn append(&mut self, next: Self) {
         self.path = joined_path(&self.path, &next.path);
         self.texts.extend(next.texts);
         self.skipped.append(next.skipped);
@@ -101,7 +101,7 @@ impl Append for Documents {
 }
 
 impl Append for PairDataset {
-    fn join(&mut self, next: Self) {
+    fn append(&mut self, next: Self) {
         self.origins.append(self.pairs.len(), next.origins);
         self.pairs.extend(next.pairs);
         self.skipped.append(next.skipped);

@@ -8,7 +8,7 @@ use super::format::{Format, ReadOptions};
 use super::label_variants::merge_labels;
 use super::record::{Record, SkippedRows, TableLayout};
 use super::row_origins::RowOrigins;
-use super::schema_inference::columns::{ColumnChoice, no_column};
+use super::schema_inference::columns::{ColumnChoice, no_column_error};
 use super::schema_inference::label_kind::{LabelKind, quote_some_labels};
 use super::schema_inference::reasons::label_description;
 use super::source::{Records, RowSource};
@@ -100,7 +100,7 @@ impl RowSource {
         let (is_label_asked, could_be_labels) = (self.is_label_requested(), self.label_candidates());
         let Some(label_column) = columns.label else {
             let columns = layout.column_title(columns.text);
-            return Err(no_column(&layout, ColumnRole::Label, label_description(), columns));
+            return Err(no_column_error(&layout, ColumnRole::Label, label_description(), columns));
         };
         let mut records = self.records();
         let (mut examples, mut classes) = (Vec::new(), HashSet::new());

@@ -284,12 +284,12 @@ fn detect_table(head: &str, whole: bool, delimiter: char) -> Option<DetectedForm
         return Some(DetectedFormat { format, why, is_certain: true });
     }
     let is_even = shape.widths.len() > 1 && shape.widths.iter().all(|&width| width == shape.first.len());
-    let is_prose = shape.spaced * 2 > shape.widths.len();
+    let is_prose = shape.spaced_rows * 2 > shape.widths.len();
     if !is_even || shape.first.len() < 2 || is_prose {
         return None;
     }
     let why = lang().pick("each line has the same number of fields", "各行のフィールドの数が等しい");
-    Some(DetectedFormat { format, why, is_certain: shape.quoted * 2 >= shape.widths.len() })
+    Some(DetectedFormat { format, why, is_certain: shape.quoted_rows * 2 >= shape.widths.len() })
 }
 
 /// Detects a table of one column: the first line is the name of a text column, followed by texts without empty lines.
@@ -314,14 +314,14 @@ struct TableShape<'a> {
     /// The number of fields of each row.
     widths: Vec<usize>,
     /// Rows in which a space follows a delimiter, outside quotes.
-    spaced: usize,
+    spaced_rows: usize,
     /// Rows with a quoted field.
-    quoted: usize,
+    quoted_rows: usize,
 }
 
 impl<'a> TableShape<'a> {
     fn from_head(head: &'a str, whole: bool, delimiter: char) -> Self {
-        let mut shape = TableShape { first: Vec::new(), widths: Vec::new(), spaced: 0, quoted: 0 };
+        let mut shape = TableShape { first: Vec::new(), widths: Vec::new(), spaced_rows: 0, quoted_rows: 0 };
         let mut rest = head;
         while !rest.is_empty() && shape.widths.len() < MAX_LINES {
             let Some((row, behind)) = RawRow::split_first(rest, whole, delimiter) else { break };
@@ -330,8 +330,8 @@ impl<'a> TableShape<'a> {
                 continue;
             }
             shape.widths.push(row.fields.len());
-            shape.spaced += usize::from(row.fields.iter().skip(1).any(|field| field.starts_with(' ')));
-            shape.quoted += usize::from(row.has_quotes);
+            shape.spaced_rows += usize::from(row.fields.iter().skip(1).any(|field| field.starts_with(' ')));
+            shape.quoted_rows += usize::from(row.has_quotes);
             if shape.first.is_empty() {
                 shape.first = row.fields;
             }
@@ -349,7 +349,7 @@ impl<'a> TableShape<'a> {
     /// known column names, the other rows are errors to report.
     fn is_mostly_regular(&self) -> bool {
         let fitting = self.widths.iter().filter(|&&width| width == self.first.len()).count();
-        self.spaced == 0 && self.widths.len() > 1 && fitting * 2 >= self.widths.len()
+        self.spaced_rows == 0 && self.widths.len() > 1 && fitting * 2 >= self.widths.len()
     }
 
     fn names(&self) -> impl Iterator<Item = &'a str> {
@@ -366,7 +366,7 @@ impl<'a> TableShape<'a> {
     /// Returns whether only the first row has been received, and it names a text column.
     fn is_header_alone(&self) -> bool {
         self.widths.len() == 1
-            && self.spaced == 0
+            && self.spaced_rows == 0
             && self.names().any(|name| role_of_name(name) == Some(ColumnRole::Text))
     }
 }

@@ -67,9 +67,9 @@ enum ArrayPosition {
 /// Reads the elements of an array.
 pub(crate) struct JsonArrayReader {
     lines: LineReader,
-    at: ArrayPosition,
+    position: ArrayPosition,
     /// The key that holds the array, if an object surrounds it.
-    wrapped: Option<String>,
+    key: Option<String>,
     /// The type of the first element. All others must have the same.
     pub(crate) elements: Option<ElementKind>,
     /// Number of elements started so far.
@@ -81,8 +81,8 @@ impl JsonArrayReader {
     pub(crate) fn new(lines: LineReader) -> Self {
         JsonArrayReader {
             lines,
-            at: ArrayPosition::BeforeArray,
-            wrapped: None,
+            position: ArrayPosition::BeforeArray,
+            key: None,
             elements: None,
             element: 0,
             width: RowWidth::default(),
@@ -96,22 +96,22 @@ impl JsonArrayReader {
 
     /// Returns the next element as a row. Reading may continue after a row error, but not after any other error.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
-        if self.at == ArrayPosition::End {
+        if self.position == ArrayPosition::End {
             return Ok(None);
         }
         let result = self.read_element();
         if !matches!(&result, Ok(Some(_))) && !result.as_ref().is_err_and(DataError::is_row_error) {
-            self.at = ArrayPosition::End;
+            self.position = ArrayPosition::End;
         }
         result
     }
 
     fn read_element(&mut self) -> Result<Option<Record>, DataError> {
-        if self.at == ArrayPosition::BeforeArray {
+        if self.position == ArrayPosition::BeforeArray {
             self.open_array()?;
         }
         let first = self.lines.peek_non_space()?;
-        match (self.at, first) {
+        match (self.position, first) {
             (_, Some(b']')) => return self.close_array().map(|()| None),
             (ArrayPosition::AfterElement, Some(b',')) => {
                 self.lines.skip_byte();
@@ -123,7 +123,7 @@ impl JsonArrayReader {
             }
             _ => {}
         }
-        self.at = ArrayPosition::AfterElement;
+        self.position = ArrayPosition::AfterElement;
         self.element += 1;
         let (line, column, offset) = self.lines.position();
         let text = self.read_value()?;
@@ -138,18 +138,18 @@ impl JsonArrayReader {
             let place = place.at_column(before + characters_before(&text, error.line(), error.column()));
             DataError::BadElement { place, element: self.element, detail: error_detail(&error) }
         })?;
-        self.to_record(value).map(Some)
+        self.record_from(value).map(Some)
     }
 
     /// Skips everything before the first element. In an object, these are keys whose values are not rows, such as a
     /// version.
     fn open_array(&mut self) -> Result<(), DataError> {
-        self.at = ArrayPosition::BeforeFirst;
+        self.position = ArrayPosition::BeforeFirst;
         let rows = lang().pick("an array of rows ([…])", "行の配列（[…]）");
         if self.lines.peek_non_space()? == Some(b'{') {
             self.lines.skip_byte();
             loop {
-                self.wrapped = Some(self.read_key()?);
+                self.key = Some(self.read_key()?);
                 match self.lines.peek_non_space()? {
                     Some(b'[') => break,
                     Some(b'{') => return Err(self.broken_array(rows, Some(b'{'))),
@@ -174,7 +174,7 @@ impl JsonArrayReader {
     /// Checks that no other rows follow the array.
     fn close_array(&mut self) -> Result<(), DataError> {
         self.lines.skip_byte();
-        if let Some(first) = self.wrapped.clone() {
+        if let Some(first) = self.key.clone() {
             while self.lines.peek_non_space()? == Some(b',') {
                 self.lines.skip_byte();
                 let key = self.read_key()?;
@@ -248,7 +248,7 @@ impl JsonArrayReader {
         Ok(text)
     }
 
-    fn to_record(&mut self, value: Value) -> Result<Record, DataError> {
+    fn record_from(&mut self, value: Value) -> Result<Record, DataError> {
         let number = self.element;
         let place = SourceLocation::row(self.lines.path(), number);
         let found = ElementKind::of_value(&value);

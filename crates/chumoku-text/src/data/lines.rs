@@ -46,7 +46,7 @@ pub(crate) struct LineReader {
     /// Most bytes of a line.
     limit: u64,
     /// The subject of the limit, for the message.
-    limited: &'static str,
+    limit_subject: &'static str,
     terminator: u8,
     /// Number of lines started so far.
     number: u64,
@@ -55,7 +55,7 @@ pub(crate) struct LineReader {
     /// Number of characters consumed in the current line, when reading byte by byte.
     column: u64,
     /// True after the end, or after an error that ends reading.
-    broken: bool,
+    is_finished: bool,
     /// Lines that were read ahead and given back.
     pending: VecDeque<TextLine>,
 }
@@ -66,19 +66,19 @@ impl LineReader {
             input: BufReader::with_capacity(1 << 16, input),
             path: path.to_owned(),
             limit: MAX_ROW_BYTES,
-            limited: lang().pick("a line", "行"),
+            limit_subject: lang().pick("a line", "行"),
             terminator: if carriage_returns { b'\r' } else { b'\n' },
             number: 0,
             offset,
             column: 0,
-            broken: false,
+            is_finished: false,
             pending: VecDeque::new(),
         }
     }
 
     /// Sets a lower limit, for lines that are one text each.
     pub(crate) fn with_limit(self, limit: u64, limited: &'static str) -> Self {
-        LineReader { limit, limited, ..self }
+        LineReader { limit, limit_subject: limited, ..self }
     }
 
     /// Number of lines started so far, including those given back.
@@ -95,11 +95,11 @@ impl LineReader {
         if let Some(line) = self.pending.pop_front() {
             return Ok(Some(line));
         }
-        if self.broken {
+        if self.is_finished {
             return Ok(None);
         }
         let result = self.read_line();
-        self.broken = matches!(&result, Err(error) if !error.is_row_error()) || matches!(result, Ok(None));
+        self.is_finished = matches!(&result, Err(error) if !error.is_row_error()) || matches!(result, Ok(None));
         result
     }
 
@@ -196,7 +196,7 @@ impl LineReader {
         }
         let place = self.location(self.number);
         if length > self.limit {
-            return Err(DataError::TooLong { place, what: self.limited, limit: self.limit, bytes: length });
+            return Err(DataError::TooLong { place, what: self.limit_subject, limit: self.limit, bytes: length });
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();

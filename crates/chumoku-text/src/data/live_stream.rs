@@ -26,7 +26,7 @@ pub(crate) struct LiveStream {
     piece: Vec<u8>,
     at: usize,
     has_begun: bool,
-    looking: DetectionPhase,
+    detection: DetectionPhase,
 }
 
 /// A flag shared with the stream: true during format detection.
@@ -63,14 +63,14 @@ impl LiveStream {
             }
         });
         let looking = DetectionPhase(Arc::new(AtomicBool::new(true)));
-        (LiveStream { pieces, piece: Vec::new(), at: 0, has_begun: false, looking: looking.clone() }, looking)
+        (LiveStream { pieces, piece: Vec::new(), at: 0, has_begun: false, detection: looking.clone() }, looking)
     }
 }
 
 impl Read for LiveStream {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         while self.at == self.piece.len() {
-            let is_looked_at = self.has_begun && self.looking.0.load(Ordering::Relaxed);
+            let is_looked_at = self.has_begun && self.detection.0.load(Ordering::Relaxed);
             let next = match is_looked_at {
                 true => self.pieces.recv_timeout(IDLE_TIMEOUT),
                 false => self.pieces.recv().map_err(|_| RecvTimeoutError::Disconnected),

@@ -166,7 +166,7 @@ pub(crate) fn open_reader(
             raw
         }
     };
-    let head = &text.head[text.start..];
+    let head = &text.head[text.position..];
     if text.is_complete && text.error.is_none() && head.iter().all(u8::is_ascii_whitespace) {
         return Err(DataError::Empty { path: path.to_owned() });
     }
@@ -185,7 +185,7 @@ pub(crate) fn open_reader(
 /// A stream with its first bytes in memory. An error met while reading them is returned when the reader gets there.
 struct PeekedReader {
     head: Vec<u8>,
-    start: usize,
+    position: usize,
     /// True if the stream ended within `head`.
     is_complete: bool,
     error: Option<io::Error>,
@@ -214,23 +214,23 @@ impl PeekedReader {
             }
         }
         head.truncate(filled);
-        PeekedReader { head, start: 0, is_complete: whole, error, rest }
+        PeekedReader { head, position: 0, is_complete: whole, error, rest }
     }
 
     /// Skips the first `n` bytes of the head.
     fn skip(&mut self, n: usize) -> u64 {
-        self.start = n.min(self.head.len());
-        self.start as u64
+        self.position = n.min(self.head.len());
+        self.position as u64
     }
 }
 
 impl Read for PeekedReader {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let ready = &self.head[self.start..];
+        let ready = &self.head[self.position..];
         if !ready.is_empty() {
             let n = ready.len().min(out.len());
             out[..n].copy_from_slice(&ready[..n]);
-            self.start += n;
+            self.position += n;
             return Ok(n);
         }
         match self.error.take() {

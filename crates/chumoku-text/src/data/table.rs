@@ -43,11 +43,11 @@ pub(crate) struct DataTable {
     /// it.
     faults: VecDeque<(usize, DataError)>,
     /// Number of sample rows returned so far.
-    given: usize,
+    sample_rows_read: usize,
     origin: FormatOrigin,
     reader: FormatReader,
     /// The key of an unpacked object, whose keys became columns.
-    unpacked: Option<String>,
+    unpacked_key: Option<String>,
 }
 
 /// How the format was detected, for the description.
@@ -145,10 +145,10 @@ impl DataTable {
             skipped,
             sample,
             faults,
-            given: 0,
+            sample_rows_read: 0,
             origin,
             reader,
-            unpacked: None,
+            unpacked_key: None,
         })
     }
 
@@ -175,7 +175,7 @@ impl DataTable {
         self.sample.iter_mut().for_each(|row| unpack_object(row, &key));
         self.layout.columns = all_keys(&self.sample);
         self.sample.iter_mut().for_each(|row| row.set_fields(&self.layout.columns));
-        self.unpacked = Some(key);
+        self.unpacked_key = Some(key);
         true
     }
 
@@ -291,19 +291,19 @@ impl DataTable {
     /// Returns the next row, starting with the sample. Reading may continue after a row error, but not after any other
     /// error.
     pub(crate) fn next_row(&mut self) -> Result<Option<Record>, DataError> {
-        let is_next = |(before, _): &(usize, DataError)| *before == self.given;
+        let is_next = |(before, _): &(usize, DataError)| *before == self.sample_rows_read;
         if let Some((_, fault)) = if self.faults.front().is_some_and(is_next) { self.faults.pop_front() } else { None }
         {
             return Err(fault);
         }
         if let Some(row) = self.sample.pop_front() {
-            self.given += 1;
+            self.sample_rows_read += 1;
             return Ok(Some(row));
         }
         let Some(mut row) = self.reader.next_row()? else {
             return Ok(None);
         };
-        if let Some(key) = &self.unpacked {
+        if let Some(key) = &self.unpacked_key {
             unpack_object(&mut row, key);
         }
         row.set_fields(&self.layout.columns);

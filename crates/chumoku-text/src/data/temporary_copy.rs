@@ -15,7 +15,7 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug)]
 struct CopyLimits {
     /// Bytes of the whole stream.
-    all: u64,
+    total: u64,
     /// Bytes of one line.
     line: u64,
 }
@@ -60,7 +60,7 @@ impl<R: Read> Read for BoundedReader<R> {
                 *bytes = 0;
             }
         }
-        if self.total > self.limits.all {
+        if self.total > self.limits.total {
             return Err(io::Error::other(UnboundedInput::Stream));
         }
         Ok(n)
@@ -73,7 +73,7 @@ impl<R: Read> Read for BoundedReader<R> {
 /// If the stream cannot be read, is larger than free memory, or has an endless line. If the disk has no space for the
 /// copy.
 pub(super) fn to_temporary_file(path: &Path, input: impl Read) -> Result<File, DataError> {
-    copy(path, input, CopyLimits { all: memory::available_bytes(), line: MAX_LINE_SCAN })
+    copy(path, input, CopyLimits { total: memory::available_bytes(), line: MAX_LINE_SCAN })
 }
 
 fn copy(path: &Path, input: impl Read, limits: CopyLimits) -> Result<File, DataError> {
@@ -93,7 +93,7 @@ fn copy(path: &Path, input: impl Read, limits: CopyLimits) -> Result<File, DataE
             Some(&UnboundedInput::Line(line)) => {
                 DataError::EndlessLine { place: SourceLocation::line(path, line), bytes: limits.line }
             }
-            Some(UnboundedInput::Stream) => DataError::EndlessStream { path: path.to_owned(), bytes: limits.all },
+            Some(UnboundedInput::Stream) => DataError::EndlessStream { path: path.to_owned(), bytes: limits.total },
             None => DataError::Copy { path: path.to_owned(), source },
         }
     })
@@ -103,7 +103,7 @@ fn copy(path: &Path, input: impl Read, limits: CopyLimits) -> Result<File, DataE
 mod tests {
     use super::*;
 
-    const LIMITS: CopyLimits = CopyLimits { all: 1 << 20, line: 1 << 16 };
+    const LIMITS: CopyLimits = CopyLimits { total: 1 << 20, line: 1 << 16 };
 
     #[test]
     fn endless_streams_are_refused() {

@@ -33,7 +33,7 @@ pub struct RecordWriter<W: Write> {
     keys: Vec<String>,
     added: Vec<String>,
     /// Number of rows written, without the header.
-    written: u64,
+    row_number: u64,
 }
 
 enum RowSink<W: Write> {
@@ -80,7 +80,7 @@ impl<W: Write> RecordWriter<W> {
                 (RowSink::Tsv { out: BomWriter::new(out, form)?, begun: false }, true)
             }
         };
-        let mut writer = RecordWriter { rows, keys: layout.keys(), added: names, written: 0 };
+        let mut writer = RecordWriter { rows, keys: layout.keys(), added: names, row_number: 0 };
         if header {
             let names: Vec<String> = layout.columns.iter().chain(&writer.added).cloned().collect();
             writer.write_fields(&names)?;
@@ -97,15 +97,15 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// The next row is written as if those rows were before it.
     pub fn skip_rows(&mut self, rows: u64) {
-        self.written += rows;
+        self.row_number += rows;
         if rows > 0 {
             match &mut self.rows {
                 RowSink::Json(_) => {}
                 RowSink::Tsv { out, begun } => {
-                    out.begun.set(true);
+                    out.has_started.set(true);
                     *begun = true;
                 }
-                RowSink::Csv(writer) => writer.get_ref().begun.set(true),
+                RowSink::Csv(writer) => writer.get_ref().has_started.set(true),
             }
         }
     }
@@ -118,7 +118,7 @@ impl<W: Write> RecordWriter<W> {
     ///
     /// If the output cannot be written, or if a field with a line break would not read back from TSV.
     pub fn write(&mut self, record: &Record, values: &[Value]) -> Result<(), DataError> {
-        self.written += 1;
+        self.row_number += 1;
         if let RowSink::Json(out) = &mut self.rows {
             let mut object = record.to_object(&self.keys);
             for (name, value) in self.added.iter().zip(values).filter(|(_, value)| !value.is_null()) {
@@ -146,7 +146,7 @@ impl<W: Write> RecordWriter<W> {
             RowSink::Tsv { out, begun } => {
                 let row = tsv_row(fields);
                 if row.contains('\n') && !(*begun && reads_back(&row, fields)) {
-                    return Err(DataError::UnwritableRow { row: self.written });
+                    return Err(DataError::UnwritableRow { row: self.row_number });
                 }
                 *begun = true;
                 out.write_all(format!("{row}\n").as_bytes()).map_err(|source| DataError::Write { source })
@@ -221,7 +221,7 @@ const BOM: &[u8] = "\u{feff}".as_bytes();
 /// first.
 struct BomWriter<W> {
     out: W,
-    begun: Cell<bool>,
+    has_started: Cell<bool>,
 }
 
 impl<W: Write> BomWriter<W> {
@@ -230,16 +230,16 @@ impl<W: Write> BomWriter<W> {
         if begun {
             out.write_all(BOM).map_err(|source| DataError::Write { source })?;
         }
-        Ok(BomWriter { out, begun: Cell::new(begun) })
+        Ok(BomWriter { out, has_started: Cell::new(begun) })
     }
 }
 
 impl<W: Write> Write for BomWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.begun.get() && bytes.starts_with(BOM) {
+        if !self.has_started.get() && bytes.starts_with(BOM) {
             self.out.write_all(BOM)?;
         }
-        self.begun.set(self.begun.get() || !bytes.is_empty());
+        self.has_started.set(self.has_started.get() || !bytes.is_empty());
         self.out.write(bytes)
     }
 

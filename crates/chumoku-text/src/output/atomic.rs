@@ -25,7 +25,7 @@ pub struct AtomicOutput {
     path: PathBuf,
     /// The file to replace, with symbolic links resolved.
     destination: PathBuf,
-    file: OutputTarget,
+    target: OutputTarget,
 }
 
 /// The file or stream that receives the bytes.
@@ -53,7 +53,7 @@ impl AtomicOutput {
         if there.as_ref().is_some_and(|there| !there.is_file()) {
             let file = File::options().write(true).open(path).map_err(|source| write_error(path, source))?;
             let [path, place] = [path.to_owned(), PathBuf::new()];
-            return Ok(AtomicOutput { path, destination: place, file: OutputTarget::Stream(BufWriter::new(file)) });
+            return Ok(AtomicOutput { path, destination: place, target: OutputTarget::Stream(BufWriter::new(file)) });
         }
         if cfg!(windows) && there.as_ref().is_some_and(|there| there.permissions().readonly()) {
             return Err(write_error(path, io::ErrorKind::PermissionDenied.into()));
@@ -75,7 +75,7 @@ impl AtomicOutput {
         Ok(AtomicOutput {
             path: path.to_owned(),
             destination: place,
-            file: OutputTarget::Temporary(BufWriter::new(file)),
+            target: OutputTarget::Temporary(BufWriter::new(file)),
         })
     }
 
@@ -114,7 +114,7 @@ impl AtomicOutput {
     ///
     /// If it cannot be written or renamed. The old file stays in that case.
     pub fn commit(self) -> Result<(), DataError> {
-        let AtomicOutput { path, destination: place, file } = self;
+        let AtomicOutput { path, destination: place, target: file } = self;
         let finish = || -> io::Result<()> {
             let file = match file {
                 OutputTarget::Temporary(file) => file,
@@ -169,14 +169,14 @@ fn without_path(source: io::Error) -> io::Error {
 
 impl Write for AtomicOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.file {
+        match &mut self.target {
             OutputTarget::Temporary(file) => file.write(bytes),
             OutputTarget::Stream(file) => file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.file {
+        match &mut self.target {
             OutputTarget::Temporary(file) => file.flush(),
             OutputTarget::Stream(file) => file.flush(),
         }

@@ -43,8 +43,8 @@ struct BpeModel {
     suffix: String,
     unknown: Option<String>,
     /// True if a word that is in the vocabulary becomes one token without merges.
-    ignores_merges: bool,
-    has_bytes: bool,
+    ignore_merges: bool,
+    byte_fallback: bool,
 }
 
 impl BpeModel {
@@ -65,8 +65,8 @@ impl BpeModel {
             prefix: text("continuing_subword_prefix").unwrap_or_default(),
             suffix: text("end_of_word_suffix").unwrap_or_default(),
             unknown: text("unk_token"),
-            ignores_merges: model["ignore_merges"] == true,
-            has_bytes: model["byte_fallback"] == true,
+            ignore_merges: model["ignore_merges"] == true,
+            byte_fallback: model["byte_fallback"] == true,
         })
     }
 
@@ -84,7 +84,7 @@ impl BpeModel {
             }
             let bytes: Vec<String> = symbol.bytes().map(|b| format!("<{b:#04X}>")).collect();
             match &self.unknown {
-                _ if self.has_bytes && bytes.iter().all(|byte| self.vocabulary.contains_key(byte)) => {
+                _ if self.byte_fallback && bytes.iter().all(|byte| self.vocabulary.contains_key(byte)) => {
                     found.extend(bytes)
                 }
                 Some(unknown) => found.push(unknown.clone()),
@@ -95,7 +95,7 @@ impl BpeModel {
     }
 
     fn merge_word(&self, text: &str) -> MergedWord {
-        if self.ignores_merges && self.vocabulary.contains_key(text) {
+        if self.ignore_merges && self.vocabulary.contains_key(text) {
             let whole = vec![text.to_owned()];
             return MergedWord { text: text.into(), symbols: whole.clone(), merges: Vec::new(), tokens: whole };
         }

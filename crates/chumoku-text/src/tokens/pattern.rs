@@ -18,7 +18,7 @@ const MAX_DEGREE: f64 = 2.0;
 #[derive(Clone, Copy)]
 struct PatternCost {
     /// The least number of characters that it matches.
-    least: f64,
+    min_length: f64,
     /// Number of single characters with every `{n}` expanded.
     leaves: f64,
     /// Ways to match at one position, apart from those that grow with the text.
@@ -26,64 +26,64 @@ struct PatternCost {
     /// Number of consecutive unbounded repetitions. The ways grow with this power of the text length.
     degree: f64,
     /// True if it needs backtracking.
-    is_hard: bool,
+    needs_backtracking: bool,
     /// True if an unbounded repetition contains something that can match in several ways.
-    is_explosive: bool,
+    is_exponential: bool,
 }
 
 impl PatternCost {
     fn leaf(characters: f64) -> PatternCost {
         PatternCost {
-            least: characters,
+            min_length: characters,
             leaves: characters,
             ways: 1.0,
             degree: 0.0,
-            is_hard: false,
-            is_explosive: false,
+            needs_backtracking: false,
+            is_exponential: false,
         }
     }
 
     /// The cost of this part followed by another.
     fn concat(self, next: PatternCost) -> PatternCost {
         PatternCost {
-            least: self.least + next.least,
+            min_length: self.min_length + next.min_length,
             leaves: self.leaves + next.leaves,
             ways: self.ways * next.ways,
             degree: self.degree + next.degree,
-            is_hard: self.is_hard || next.is_hard,
-            is_explosive: self.is_explosive || next.is_explosive,
+            needs_backtracking: self.needs_backtracking || next.needs_backtracking,
+            is_exponential: self.is_exponential || next.is_exponential,
         }
     }
 
     /// The cost of this part or another.
     fn alternate(self, other: PatternCost) -> PatternCost {
         PatternCost {
-            least: self.least.min(other.least),
+            min_length: self.min_length.min(other.min_length),
             leaves: self.leaves + other.leaves,
             ways: self.ways + other.ways,
             degree: self.degree.max(other.degree),
-            is_hard: self.is_hard || other.is_hard,
-            is_explosive: self.is_explosive || other.is_explosive,
+            needs_backtracking: self.needs_backtracking || other.needs_backtracking,
+            is_exponential: self.is_exponential || other.is_exponential,
         }
     }
 
     fn repeat(self, lo: usize, hi: usize) -> PatternCost {
-        let least = self.least * lo as f64;
+        let least = self.min_length * lo as f64;
         if hi == usize::MAX {
-            let has_choice = self.ways > 1.0 || self.degree > 0.0 || self.least == 0.0;
+            let has_choice = self.ways > 1.0 || self.degree > 0.0 || self.min_length == 0.0;
             let leaves = self.leaves * lo.max(1) as f64;
             return PatternCost {
-                least,
+                min_length: least,
                 leaves,
                 ways: 1.0,
                 degree: 1.0,
-                is_explosive: self.is_explosive || has_choice,
+                is_exponential: self.is_exponential || has_choice,
                 ..self
             };
         }
         let times = hi as f64;
         let ways = (1.0 + times - lo as f64) * self.ways.powf(times);
-        PatternCost { least, leaves: self.leaves * times, ways, degree: self.degree * times, ..self }
+        PatternCost { min_length: least, leaves: self.leaves * times, ways, degree: self.degree * times, ..self }
     }
 }
 
@@ -93,7 +93,7 @@ fn pattern_cost(expression: &Expr) -> Option<PatternCost> {
         Expr::Empty | Expr::Assertion(_) => nothing,
         Expr::Any { .. } => PatternCost::leaf(1.0),
         Expr::Literal { val, .. } => PatternCost::leaf(val.chars().count() as f64),
-        Expr::Delegate { size, .. } => PatternCost { least: *size as f64, ..PatternCost::leaf(1.0) },
+        Expr::Delegate { size, .. } => PatternCost { min_length: *size as f64, ..PatternCost::leaf(1.0) },
         Expr::Concat(parts) => parts.iter().try_fold(nothing, |all, part| Some(all.concat(pattern_cost(part)?)))?,
         Expr::Alt(parts) => {
             let mut judged = parts.iter().map(pattern_cost);
@@ -101,8 +101,8 @@ fn pattern_cost(expression: &Expr) -> Option<PatternCost> {
             judged.try_fold(first, |all, part| Some(all.alternate(part?)))?
         }
         Expr::Group(child) => pattern_cost(child)?,
-        Expr::AtomicGroup(child) => PatternCost { is_hard: true, ..pattern_cost(child)? },
-        Expr::LookAround(child, _) => PatternCost { least: 0.0, is_hard: true, ..pattern_cost(child)? },
+        Expr::AtomicGroup(child) => PatternCost { needs_backtracking: true, ..pattern_cost(child)? },
+        Expr::LookAround(child, _) => PatternCost { min_length: 0.0, needs_backtracking: true, ..pattern_cost(child)? },
         Expr::Repeat { child, lo, hi, .. } => pattern_cost(child)?.repeat(*lo, *hi),
         // References, conditions and calls: tokenizers do not need them, and their cost is unknown.
         _ => return None,
@@ -125,7 +125,8 @@ pub(super) fn check_pattern(pattern: &str, is_known: bool) -> Result<usize, Stri
         ));
     };
     let is_large = judged.leaves > MAX_LEAVES;
-    let is_slow = judged.is_hard && (judged.is_explosive || judged.ways > MAX_WAYS || judged.degree > MAX_DEGREE);
+    let is_slow =
+        judged.needs_backtracking && (judged.is_exponential || judged.ways > MAX_WAYS || judged.degree > MAX_DEGREE);
     if !is_known && (is_large || is_slow) {
         return Err(tr!(
             "expected a regular expression that is fast on every text; this one may match in too many ways",
@@ -136,7 +137,7 @@ pub(super) fn check_pattern(pattern: &str, is_known: bool) -> Result<usize, Stri
         // A pattern that parses may still be invalid, such as a range that ends before it begins.
         Regex::new(pattern).map_err(no_regex)?;
     }
-    Ok(judged.least as usize)
+    Ok(judged.min_length as usize)
 }
 
 #[cfg(test)]

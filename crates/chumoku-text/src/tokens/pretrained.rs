@@ -57,7 +57,7 @@ impl SpecialTokens {
 /// A tokenizer that was trained elsewhere.
 #[derive(Clone, Debug)]
 pub struct PretrainedTokenizer {
-    guarded: ValidatedTokenizer,
+    tokenizer: ValidatedTokenizer,
 }
 
 /// The options for reading `vocab.txt`.
@@ -86,7 +86,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If it is not a tokenizer, or could use all memory or run forever.
     pub fn from_json(json: &str) -> Result<Self, Error> {
-        Ok(PretrainedTokenizer { guarded: ValidatedTokenizer::from_json(json)? })
+        Ok(PretrainedTokenizer { tokenizer: ValidatedTokenizer::from_json(json)? })
     }
 
     /// Reads and validates a `tokenizer.json`.
@@ -94,7 +94,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the file cannot be read, or as for [`PretrainedTokenizer::from_json`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        ValidatedTokenizer::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.guarded))
+        ValidatedTokenizer::read(path, PretrainedTokenizer::from_json, |found| Some(&mut found.tokenizer))
     }
 
     /// Reads a `vocab.txt`: BERT's word pieces, one per line, with ids from 0.
@@ -105,7 +105,7 @@ impl PretrainedTokenizer {
         ValidatedTokenizer::read(
             path,
             |text| PretrainedTokenizer::from_word_pieces(text, options),
-            |found| Some(&mut found.guarded),
+            |found| Some(&mut found.tokenizer),
         )
     }
 
@@ -144,20 +144,20 @@ impl PretrainedTokenizer {
             "model": { "type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
                        "max_input_chars_per_word": 100, "vocab": vocab }
         });
-        Ok(PretrainedTokenizer { guarded: ValidatedTokenizer::from_json_value(file)? })
+        Ok(PretrainedTokenizer { tokenizer: ValidatedTokenizer::from_json_value(file)? })
     }
 
     /// Parses special tokens that occur in texts, as transformers does for language models.
     #[must_use]
     pub fn parsing_special_tokens(mut self) -> Self {
-        self.guarded.inner.set_encode_special_tokens(false);
+        self.tokenizer.inner.set_encode_special_tokens(false);
         self
     }
 
     /// Removes the special tokens around texts.
     #[must_use]
     pub fn without_special_tokens(mut self) -> Self {
-        self.guarded.inner.with_post_processor(None::<PostProcessorWrapper>);
+        self.tokenizer.inner.with_post_processor(None::<PostProcessorWrapper>);
         self
     }
 
@@ -166,28 +166,28 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If it cannot be written as JSON.
     pub fn to_json(&self) -> Result<String, Error> {
-        self.guarded.inner.to_string(true).map_err(library_error("writing"))
+        self.tokenizer.inner.to_string(true).map_err(library_error("writing"))
     }
 
     /// One more than the largest token id.
     pub fn id_bound(&self) -> usize {
-        self.guarded.id_bound()
+        self.tokenizer.id_bound()
     }
 
     /// Returns the id of a token, spelled as in the vocabulary.
     pub fn id(&self, token: &str) -> Option<u32> {
-        self.guarded.inner.token_to_id(token)
+        self.tokenizer.inner.token_to_id(token)
     }
 
     /// Returns the token of an id, spelled as in the vocabulary.
     pub fn token(&self, id: u32) -> String {
-        self.guarded.inner.id_to_token(id).unwrap_or_default()
+        self.tokenizer.inner.id_to_token(id).unwrap_or_default()
     }
 
     /// Returns a token for display. A byte-level token is decoded if its bytes are whole characters. Other tokens are
     /// shown as in the vocabulary.
     pub fn display_token(&self, id: u32) -> String {
-        self.guarded.display_token(id, self.guarded.is_byte_level())
+        self.tokenizer.display_token(id, self.tokenizer.is_byte_level())
     }
 
     /// Encodes a text with its special tokens and truncates it to at most `max_tokens` tokens. Special tokens are kept.
@@ -195,7 +195,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the tokenizer cannot encode the text.
     pub fn encode(&self, text: &str, max_tokens: usize) -> Result<Encoding, Error> {
-        let whole = self.guarded.encode(text, true)?;
+        let whole = self.tokenizer.encode(text, true)?;
         let special: Vec<bool> = whole.get_special_tokens_mask().iter().map(|&mask| mask == 1).collect();
         let cut = special.len().saturating_sub(max_tokens);
         // The special tokens before and after the text are kept.
@@ -228,7 +228,7 @@ impl PretrainedTokenizer {
     }
 
     pub(super) fn into_validated(self) -> ValidatedTokenizer {
-        self.guarded
+        self.tokenizer
     }
 
     /// Encodes many texts, on all threads.
@@ -244,7 +244,7 @@ impl PretrainedTokenizer {
     /// # Errors
     /// If the tokenizer cannot decode them.
     pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
-        self.guarded.decode(ids)
+        self.tokenizer.decode(ids)
     }
 }
 

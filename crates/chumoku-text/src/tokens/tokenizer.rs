@@ -24,15 +24,15 @@ use tokenizers::models::ModelWrapper;
 pub struct TextTokenizer {
     engine: TokenizerEngine,
     special_tokens: SpecialTokens,
-    is_by_character: bool,
+    is_character_level: bool,
     /// True if the vocabulary writes bytes as letters, such as `Ġ` for a space.
-    spells_bytes: bool,
+    is_byte_level: bool,
     /// The cache for encoding by words, if the tokenizer allows it.
-    by_word: Option<Arc<WordCache>>,
+    word_cache: Option<Arc<WordCache>>,
     /// The token between the two texts of a pair. `None` if only single texts are read.
-    between: Option<u32>,
+    pair_separator: Option<u32>,
     /// True if feature columns are left out.
-    skips_beside: bool,
+    ignores_features: bool,
 }
 
 /// The implementation behind a tokenizer.
@@ -70,7 +70,7 @@ impl TokenizerEngine {
 impl TextTokenizer {
     /// The unit of the tokens, for a tokenizer that was trained here.
     pub fn unit(&self) -> TokenizationUnit {
-        match (self.is_by_character, self.unknown_id()) {
+        match (self.is_character_level, self.unknown_id()) {
             (true, _) => TokenizationUnit::Characters,
             (false, Some(_)) => TokenizationUnit::Words,
             (false, None) => TokenizationUnit::Subwords,
@@ -102,11 +102,11 @@ impl TextTokenizer {
         Ok(TextTokenizer {
             engine,
             special_tokens: frame,
-            is_by_character,
-            spells_bytes: false,
-            by_word,
-            between: None,
-            skips_beside: false,
+            is_character_level: is_by_character,
+            is_byte_level: false,
+            word_cache: by_word,
+            pair_separator: None,
+            ignores_features: false,
         })
     }
 
@@ -122,11 +122,11 @@ impl TextTokenizer {
         Ok(TextTokenizer {
             engine,
             special_tokens: frame,
-            is_by_character: false,
-            spells_bytes,
-            by_word: None,
-            between: None,
-            skips_beside: false,
+            is_character_level: false,
+            is_byte_level: spells_bytes,
+            word_cache: None,
+            pair_separator: None,
+            ignores_features: false,
         })
     }
 
@@ -141,11 +141,11 @@ impl TextTokenizer {
         Ok(TextTokenizer {
             engine,
             special_tokens: frame,
-            is_by_character: false,
-            spells_bytes: false,
-            by_word: None,
-            between: None,
-            skips_beside: false,
+            is_character_level: false,
+            is_byte_level: false,
+            word_cache: None,
+            pair_separator: None,
+            ignores_features: false,
         })
     }
 
@@ -243,19 +243,19 @@ impl TextTokenizer {
     /// which then starts both.
     pub fn with_pair_separator(mut self) -> Self {
         let behind = self.special_tokens.suffix.first().copied();
-        self.between = behind.or_else(|| self.id(SEP)).or_else(|| self.special_tokens.prefix.first().copied());
+        self.pair_separator = behind.or_else(|| self.id(SEP)).or_else(|| self.special_tokens.prefix.first().copied());
         self
     }
 
     /// Returns the tokenizer for rows with [feature columns](crate::feature_columns), which it ignores.
     pub fn ignoring_features(mut self) -> Self {
-        self.skips_beside = true;
+        self.ignores_features = true;
         self
     }
 
     /// The token between the two texts of a pair, if the tokenizer reads pairs.
     pub fn pair_separator(&self) -> Option<u32> {
-        self.between
+        self.pair_separator
     }
 
     /// Encodes a text, or both texts of a pair with the separator token between them.
@@ -263,8 +263,8 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot encode the text. A tokenizer that was trained here never fails.
     pub fn encode(&self, text: &str) -> Result<TokenSequence, Error> {
-        let text = if self.skips_beside { feature_columns::text_of(text) } else { text };
-        let (Some(between), Some((first, second))) = (self.between, pair::split(text)) else {
+        let text = if self.ignores_features { feature_columns::text_of(text) } else { text };
+        let (Some(between), Some((first, second))) = (self.pair_separator, pair::split(text)) else {
             return self.encode_one(text);
         };
         let (mut tokens, second) = (self.encode_one(first)?, self.encode_one(second)?);
@@ -288,7 +288,7 @@ impl TextTokenizer {
             ids: encoding.get_ids().to_vec(),
             spans: token_spans(&encoding, text),
             word_ids: encoding.get_word_ids().iter().map(|unit| unit.unwrap_or(0)).collect(),
-            is_character_level: self.is_by_character,
+            is_character_level: self.is_character_level,
         })
     }
 
@@ -298,8 +298,8 @@ impl TextTokenizer {
     /// As for [`TextTokenizer::encode`].
     pub fn encode_all(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
         let encode = |text: &str| Ok(self.encode(text)?.ids);
-        match self.by_word.as_ref().filter(|_| self.between.is_none()) {
-            Some(by_word) if self.skips_beside => {
+        match self.word_cache.as_ref().filter(|_| self.pair_separator.is_none()) {
+            Some(by_word) if self.ignores_features => {
                 let texts: Vec<&str> = texts.iter().map(|text| feature_columns::text_of(text)).collect();
                 by_word.encode_all(&texts, encode)
             }
@@ -311,7 +311,7 @@ impl TextTokenizer {
     /// Returns whether many texts are encoded by words.
     #[cfg(test)]
     pub(super) fn has_word_cache(&self) -> bool {
-        self.by_word.is_some()
+        self.word_cache.is_some()
     }
 
     /// Decodes token ids.
@@ -331,7 +331,7 @@ impl TextTokenizer {
     /// shown as in the vocabulary.
     pub fn token(&self, id: u32) -> String {
         match &self.engine {
-            TokenizerEngine::Library(guarded) => guarded.display_token(id, self.spells_bytes),
+            TokenizerEngine::Library(guarded) => guarded.display_token(id, self.is_byte_level),
             TokenizerEngine::SentencePiece(pieces) => pieces.token(id),
         }
     }

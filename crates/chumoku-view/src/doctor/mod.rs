@@ -3,7 +3,7 @@
 
 use crate::figure::{Content, Figure, Heatmap, PageWidget, figures_page};
 use crate::html::escape_script_json;
-use chumoku::doctor::{Checkup, Finding, Given, Kind, Part};
+use chumoku::doctor::{DoctorInput, DoctorReport, Finding, FindingFile, FindingKind};
 use chumoku::lang::{Lang, show_controls_in_text};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const MAX_CHARACTERS: usize = 2_000;
 ///
 /// A link may end in `#kind=duplicate&find=soup`.
 #[must_use]
-pub fn doctor_to_html(given: &Given, checkup: &Checkup, lang: Lang) -> String {
+pub fn doctor_to_html(given: &DoctorInput, checkup: &DoctorReport, lang: Lang) -> String {
     let name = given.dataset.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let title = |lang: Lang| match lang {
         Lang::En => format!("Problems found in {name}"),
@@ -36,9 +36,9 @@ pub fn doctor_to_html(given: &Given, checkup: &Checkup, lang: Lang) -> String {
 }
 
 /// Returns the data for the page's script.
-fn page_data(given: &Given, checkup: &Checkup) -> Value {
+fn page_data(given: &DoctorInput, checkup: &DoctorReport) -> Value {
     let both = [Lang::En, Lang::Ja].map(|lang| checkup.findings(given, lang));
-    let mut counts: BTreeMap<Kind, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<FindingKind, usize> = BTreeMap::new();
     let mut findings = Vec::new();
     for (en, ja) in both[0].iter().zip(&both[1]) {
         let count = counts.entry(en.kind).or_default();
@@ -51,14 +51,14 @@ fn page_data(given: &Given, checkup: &Checkup) -> Value {
         json!({ "key": kind.key(), "count": count, "en": kind.title(Lang::En), "ja": kind.title(Lang::Ja) })
     });
     json!({
-        "rows": given.dataset.examples.len() + given.gaps.len(),
+        "rows": given.dataset.examples.len() + given.incomplete.len(),
         "labels": checkup.labels.len(),
         "noise": {
-            "informed": checkup.noise.informed,
-            "rows": checkup.noise.rows.round(),
+            "informed": checkup.noise.is_informed,
+            "rows": checkup.noise.wrong_rows.round(),
             "share": checkup.noise.share(),
             "weak": checkup.noise.is_weak,
-            "doubted": checkup.noise.doubted,
+            "doubted": checkup.noise.num_flagged,
             "alarms": checkup.noise.false_alarms.round(),
             "listed": checkup.noise.listed_false_alarms.round(),
         },
@@ -74,7 +74,7 @@ fn finding_json(en: &Finding, ja: &Finding) -> Value {
     let both = |[en, ja]: [&str; 2]| json!({ "en": show_controls_in_text(en), "ja": show_controls_in_text(ja) });
     json!({
         "kind": en.kind.key(),
-        "part": match en.part { Part::Data => "data", Part::Test => "test", Part::Unlabelled => "unlabelled" },
+        "part": match en.file { FindingFile::Data => "data", FindingFile::Test => "test", FindingFile::Unlabeled => "unlabelled" },
         "line": en.line,
         "text": text,
         "label": show_controls_in_text(&en.label),
@@ -86,7 +86,7 @@ fn finding_json(en: &Finding, ja: &Finding) -> Value {
 
 /// The confusion map of the labels with the most noise: the share of each given label's rows that probably have another
 /// label.
-fn label_noise_figure(checkup: &Checkup, title: String, lang: Lang) -> Figure {
+fn label_noise_figure(checkup: &DoctorReport, title: String, lang: Lang) -> Figure {
     let mut of_label: BTreeMap<u32, f64> = (0..).take(checkup.labels.len()).map(|label| (label, 0.0)).collect();
     for pair in &checkup.noise.pairs {
         for label in [pair.given, pair.likely] {

@@ -25,7 +25,7 @@ const MAX_PAIRS: usize = 3;
 pub fn render_errors(errors: &ErrorAnalysis, options: &TerminalOptions) -> String {
     let lang = options.lang;
     let width = options.width.max(40);
-    let paint = Painter::new(options.colour);
+    let paint = Painter::new(options.color);
     let mut lines = vec![paint.strong(&truncate(&accuracy_sentence(errors, lang), width))];
     label_error_lines(errors, [width, MAX_CONFUSIONS], paint, lang, &mut lines);
     if !errors.confusions.is_empty() {

@@ -142,7 +142,7 @@ impl ColoredText {
     }
 
     /// Returns lines for a terminal: the text, with numbers after strong words.
-    pub(super) fn lines(&self, width: usize, paint: TerminalPaint) -> Vec<String> {
+    pub(super) fn terminal_lines(&self, width: usize, paint: TerminalPaint) -> Vec<String> {
         let pieces =
             styled_words(&self.words, |i| self.relative_effect(&self.words[i]).abs() >= 0.25, (width - 2, paint));
         let all: Vec<usize> = (0..pieces.len()).collect();

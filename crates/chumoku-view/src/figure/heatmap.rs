@@ -169,11 +169,11 @@ impl Heatmap {
         let soft = |at: [f64; 2], text: &str| SceneText::new(at, text, 12.0, Paint::SecondaryText);
         canvas.text(soft([left + width / 2.0, y0 + 4.0], &self.columns.name).with_anchor(TextAnchor::Middle));
         let side = soft([x0 - 4.0, top + height / 2.0], &self.rows.name).with_anchor(TextAnchor::Middle);
-        canvas.text(SceneText { turned: -90.0, ..side });
+        canvas.text(SceneText { rotation: -90.0, ..side });
         for j in (0..m).step_by(every) {
             let at = [left + (j as f64 + 0.5) * cell + label_size * 0.3, top - 8.0];
             canvas.text(SceneText {
-                turned: -55.0,
+                rotation: -55.0,
                 ..SceneText::new(at, name(&self.columns, j), label_size, Paint::Text)
             });
         }
@@ -253,7 +253,7 @@ impl Heatmap {
     }
 
     /// Returns lines for a terminal: percentages, or signed hundredths.
-    pub(super) fn lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
+    pub(super) fn terminal_lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
         let paint = TerminalPaint::new(depth);
         // Unnumbered rows and columns are numbered from 0.
         let words = [&self.rows, &self.columns].map(|axis| {

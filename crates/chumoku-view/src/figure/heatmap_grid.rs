@@ -90,7 +90,7 @@ impl HeatmapGrid {
     }
 
     /// Returns lines of small shaded or colored heatmaps, as many side by side as fit.
-    pub(super) fn lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
+    pub(super) fn terminal_lines(&self, width: usize, depth: ColorDepth, lang: Lang) -> Vec<String> {
         let paint = Colour::new(depth);
         let most = ((width - 2) / 2).min(MAX_TERMINAL_CELLS);
         let side = self.maps.iter().map(|map| map.columns.labels.len()).max().unwrap_or(1).min(most);

@@ -172,21 +172,21 @@ impl Figure {
     #[must_use]
     pub fn to_text(&self, options: &TerminalOptions) -> String {
         let width = options.width.max(40);
-        let paint = TerminalPaint::new(options.colour);
+        let paint = TerminalPaint::new(options.color);
         let mut lines = vec![paint.strong(&truncate(&show_controls_in_text(&self.title), width))];
         lines.extend(
             wrap(&show_controls_in_text(&self.subtitle), width - 2).into_iter().take(3).map(|line| format!("  {line}")),
         );
         lines.push(String::new());
         lines.extend(match &self.content {
-            Content::Heatmap(map) => map.lines(width, options.colour, self.lang),
-            Content::HeatmapGrid(sheet) => sheet.lines(width, options.colour, self.lang),
-            Content::Scatter(scatter) => scatter.lines(width, self.lang),
-            Content::ColoredText(effects) => effects.lines(width, paint),
-            Content::SearchTree(tree) => tree.lines(width, paint, self.lang),
+            Content::Heatmap(map) => map.terminal_lines(width, options.color, self.lang),
+            Content::HeatmapGrid(sheet) => sheet.terminal_lines(width, options.color, self.lang),
+            Content::Scatter(scatter) => scatter.terminal_lines(width, self.lang),
+            Content::ColoredText(effects) => effects.terminal_lines(width, paint),
+            Content::SearchTree(tree) => tree.terminal_lines(width, paint, self.lang),
             Content::Lines(_) | Content::Curves(_) | Content::ScoreBreakdown(_) | Content::Panels(_) => {
                 let tables = self.tables();
-                tables.iter().flat_map(|table| table.lines(width, paint, self.lang)).collect()
+                tables.iter().flat_map(|table| table.terminal_lines(width, paint, self.lang)).collect()
             }
         });
         lines.push(String::new());

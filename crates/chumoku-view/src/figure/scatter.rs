@@ -93,7 +93,7 @@ impl Scatter {
     }
 
     /// Returns lines for a terminal; darker cells hold more points.
-    pub(super) fn lines(&self, width: usize, lang: Lang) -> Vec<String> {
+    pub(super) fn terminal_lines(&self, width: usize, lang: Lang) -> Vec<String> {
         const SHADES: [char; 6] = ['·', '░', '▒', '▓', '█', '█'];
         let [low, high, by] = self.axis_range();
         let [rows, columns] = [GRID[0], GRID[1].min(width.saturating_sub(14)).max(8)];

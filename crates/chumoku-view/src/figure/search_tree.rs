@@ -142,7 +142,7 @@ impl SearchTree {
     }
 
     /// Returns lines for a terminal: the tree from its root, each node below its predecessor.
-    pub(super) fn lines(&self, width: usize, paint: TerminalPaint, lang: Lang) -> Vec<String> {
+    pub(super) fn terminal_lines(&self, width: usize, paint: TerminalPaint, lang: Lang) -> Vec<String> {
         let mut children: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         let mut roots = Vec::new();
         for (i, node) in self.nodes.iter().enumerate() {

@@ -21,7 +21,7 @@ const MAX_NAME_WIDTH: usize = 18;
 
 impl FigureTable {
     /// Returns lines for a terminal. Columns that do not fit are left out and counted.
-    pub(super) fn lines(&self, width: usize, paint: Painter, lang: Lang) -> Vec<String> {
+    pub(super) fn terminal_lines(&self, width: usize, paint: Painter, lang: Lang) -> Vec<String> {
         let name = |text: &str| truncate(&show_controls(text), MAX_NAME_WIDTH);
         let names = self.rows.iter().map(|(name, _)| name.as_str()).chain(self.head.first().map(String::as_str));
         let first = names.map(|text| display_width(&name(text))).max().unwrap_or(0);

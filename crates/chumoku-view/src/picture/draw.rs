@@ -126,11 +126,7 @@ impl Fonts {
                 SceneItem::Line { ends, stroke, width, .. } => shapes.extend(lines([*ends], *stroke, *width)),
                 SceneItem::Text(text) => {
                     let path = outlines.next().flatten();
-                    shapes.extend(path.map(|path| PathShape {
-                        path,
-                        colour: text.fill.rgb(Theme::Light),
-                        width: None,
-                    }));
+                    shapes.extend(path.map(|path| PathShape { path, color: text.fill.rgb(Theme::Light), width: None }));
                 }
             }
         }
@@ -143,7 +139,7 @@ impl Fonts {
     /// If no font has a glyph for a letter; the error names the letters.
     pub fn svg(&self, scene: &Scene) -> Result<String> {
         let mut svg = scene.svg_start("");
-        for PathShape { path, colour, width } in self.shapes(scene)? {
+        for PathShape { path, color: colour, width } in self.shapes(scene)? {
             let (colour, data) = (hex(colour), path_data(&path));
             let _ = match width {
                 None => writeln!(svg, "<path fill=\"{colour}\" d=\"{data}\"/>"),
@@ -182,7 +178,7 @@ impl Fonts {
         }
         let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(fault)?;
         let transform = Transform::from_scale(scale as f32, scale as f32);
-        for PathShape { path, colour: [red, green, blue], width } in &shapes {
+        for PathShape { path, color: [red, green, blue], width } in &shapes {
             let mut paint = tiny_skia::Paint { anti_alias: true, ..tiny_skia::Paint::default() };
             paint.set_color_rgba8(*red, *green, *blue, 255);
             match width {
@@ -205,7 +201,7 @@ fn visible_text(text: &SceneText) -> SceneText {
 /// Returns a filled rectangle from left, top, width and height; `None` if it has no area.
 fn rectangle([x, y, w, h]: [f64; 4], fill: Paint) -> Option<PathShape> {
     let area = tiny_skia::Rect::from_xywh(x as f32, y as f32, w as f32, h as f32)?;
-    Some(PathShape { path: PathBuilder::from_rect(area), colour: fill.rgb(Theme::Light), width: None })
+    Some(PathShape { path: PathBuilder::from_rect(area), color: fill.rgb(Theme::Light), width: None })
 }
 
 /// Returns straight lines of one width; each element of `ends` is x, y of the start and of the end.
@@ -215,7 +211,7 @@ fn lines(ends: impl IntoIterator<Item = [f64; 4]>, stroke: Paint, width: f64) ->
         path.move_to(x1, y1);
         path.line_to(x2, y2);
     }
-    Some(PathShape { path: path.finish()?, colour: stroke.rgb(Theme::Light), width: Some(width as f32) })
+    Some(PathShape { path: path.finish()?, color: stroke.rgb(Theme::Light), width: Some(width as f32) })
 }
 
 /// Returns the attribute `d` of an SVG `path`, rounded to hundredths.

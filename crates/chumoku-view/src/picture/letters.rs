@@ -136,8 +136,8 @@ fn text_outline(
         TextAnchor::Middle => -line.width / 2.0,
         TextAnchor::End => -line.width,
     };
-    let [x, y] = text.at.map(|x| x as f32);
-    let place = Transform::from_translate(x, y).pre_rotate(text.turned as f32).pre_translate(shift, 0.0);
+    let [x, y] = text.position.map(|x| x as f32);
+    let place = Transform::from_translate(x, y).pre_rotate(text.rotation as f32).pre_translate(shift, 0.0);
     line.path.finish()?.transform(place)
 }
 

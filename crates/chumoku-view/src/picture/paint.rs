@@ -97,8 +97,8 @@ fn interpolate(colours: &[Rgb], share: f32) -> Rgb {
 }
 
 /// Relative luminance of a color, 0 to 1 (WCAG 2).
-fn luminance(colour: Rgb) -> f32 {
-    let [r, g, b] = colour.map(|x| {
+fn luminance(color: Rgb) -> f32 {
+    let [r, g, b] = color.map(|x| {
         let x = f32::from(x) / 255.0;
         if x <= 0.04045 { x / 12.92 } else { ((x + 0.055) / 1.055).powf(2.4) }
     });
@@ -106,11 +106,11 @@ fn luminance(colour: Rgb) -> f32 {
 }
 
 /// Returns black or white, whichever has more contrast.
-fn readable_on(colour: Rgb) -> Rgb {
+fn readable_on(color: Rgb) -> Rgb {
     // One of black and white has a contrast of at least 4.5 with every color.
     let [dark, light] = [[0; 3], [0xff; 3]];
     let against = |other: Rgb| {
-        let [a, b] = [luminance(colour), luminance(other)];
+        let [a, b] = [luminance(color), luminance(other)];
         (a.max(b) + 0.05) / (a.min(b) + 0.05)
     };
     if against(dark) >= against(light) { dark } else { light }

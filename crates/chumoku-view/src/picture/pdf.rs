@@ -8,7 +8,7 @@ use std::io::Write;
 use tiny_skia::{Path, PathSegment};
 
 fn draw_shapes(shapes: &[PathShape], content: &mut Content) {
-    for PathShape { path, colour, width } in shapes {
+    for PathShape { path, color: colour, width } in shapes {
         let [r, g, b] = colour.map(|x| f32::from(x) / 255.0);
         draw_path(path, content);
         match width {

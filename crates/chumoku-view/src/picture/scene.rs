@@ -49,7 +49,7 @@ pub enum SceneItem {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SceneText {
     /// Position on the baseline.
-    pub at: [f64; 2],
+    pub position: [f64; 2],
     /// The characters.
     pub text: String,
     /// Font size.
@@ -59,7 +59,7 @@ pub struct SceneText {
     /// Horizontal alignment.
     pub anchor: TextAnchor,
     /// Rotation in degrees, clockwise.
-    pub turned: f64,
+    pub rotation: f64,
     /// True for bold text.
     pub is_bold: bool,
 }
@@ -68,7 +68,15 @@ impl SceneText {
     /// Creates ordinary text that starts at a position.
     #[must_use]
     pub fn new(at: [f64; 2], text: impl Into<String>, size: f64, fill: Paint) -> SceneText {
-        SceneText { at, text: text.into(), size, fill, anchor: TextAnchor::Start, turned: 0.0, is_bold: false }
+        SceneText {
+            position: at,
+            text: text.into(),
+            size,
+            fill,
+            anchor: TextAnchor::Start,
+            rotation: 0.0,
+            is_bold: false,
+        }
     }
 
     /// Returns the text with another alignment.
@@ -213,7 +221,7 @@ impl SceneItem {
                      stroke-width=\"{width:.2}\">{title}</line>"
                 )
             }
-            SceneItem::Text(SceneText { at: [x, y], text, size, fill, anchor, turned, is_bold }) => {
+            SceneItem::Text(SceneText { position: [x, y], text, size, fill, anchor, rotation: turned, is_bold }) => {
                 let anchor = match anchor {
                     TextAnchor::Start => "start",
                     TextAnchor::Middle => "middle",

@@ -6,6 +6,6 @@ use tiny_skia::Path;
 /// A path of one color, filled or stroked with a width.
 pub(super) struct PathShape {
     pub(super) path: Path,
-    pub(super) colour: Rgb,
+    pub(super) color: Rgb,
     pub(super) width: Option<f32>,
 }

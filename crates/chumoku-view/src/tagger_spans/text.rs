@@ -29,7 +29,7 @@ const MAX_LABEL_LINES: usize = 3;
 pub fn render_tagged(tagged: &TaggedText, options: &TerminalOptions) -> String {
     let lang = options.lang;
     let width = options.width.max(40);
-    let paint = Painter::new(options.colour);
+    let paint = Painter::new(options.color);
     let mut lines = vec![paint.strong(&truncate(&heading(tagged, lang), width))];
     if tagged.spans.is_empty() {
         lines.extend(

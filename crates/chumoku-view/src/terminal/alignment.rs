@@ -26,7 +26,7 @@ const MAX_HEADS: usize = 8;
 #[must_use]
 pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, options: &TerminalOptions) -> String {
     let (a, lang, width) = (alignment, options.lang, options.width.max(MIN_WIDTH));
-    let paint = Painter::new(options.colour);
+    let paint = Painter::new(options.color);
     let mut out = String::new();
     let mut line = |text: &str| {
         out.push_str(text.trim_end());
@@ -106,7 +106,7 @@ pub fn render_alignment(alignment: &Alignment, place: Option<[usize; 2]>, option
         panel.lines(paint).iter().for_each(|text| line(text));
     }
     line("");
-    let (scale, more) = legend(lang, options.colour, [width, cell], [top, most]);
+    let (scale, more) = legend(lang, options.color, [width, cell], [top, most]);
     scale.iter().for_each(|text| line(text));
     more.iter().for_each(|text| note(&mut line, text));
     note(&mut line, &phrases::joining_note(lang, &a.joining));

@@ -50,8 +50,8 @@ pub fn render(explanation: &Explanation, layer: usize, head: usize, options: &Te
         words: explanation.words.iter().map(|word| show_controls(&word.text)).collect(),
         width: options.width.max(MIN_WIDTH),
         lang: options.lang,
-        color: options.colour,
-        paint: Painter::new(options.colour),
+        color: options.color,
+        paint: Painter::new(options.color),
         out: String::new(),
     };
     page.write_prediction();

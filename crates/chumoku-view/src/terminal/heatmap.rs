@@ -106,11 +106,11 @@ impl HeatmapPanel<'_> {
 /// on the line.
 pub(crate) fn legend(
     lang: Lang,
-    colour: ColorDepth,
+    color_depth: ColorDepth,
     [width, cell]: [usize; 2],
-    [top, most]: [f32; 2],
+    [top, largest]: [f32; 2],
 ) -> (Option<String>, Option<String>) {
-    let (paint, shades) = (Painter::new(colour), colour == ColorDepth::None);
+    let (paint, shades) = (Painter::new(color_depth), color_depth == ColorDepth::None);
     let word = phrases::colour_word(lang, shades);
     let bar: String = if shades {
         "[ ░▒▓█]".to_owned()
@@ -119,15 +119,15 @@ pub(crate) fn legend(
         (0..steps).map(|i| paint.cell(i as f32 / (steps - 1) as f32, " ")).collect()
     };
     let scale = format!("  {word}  0 {bar} {:.0} %", top * 100.0);
-    let mut largest = phrases::largest_weight_note(lang, most * 100.0);
-    if shades && percent(most).len() >= cell {
-        largest += &phrases::full_sign_note(lang, FULL_SIGN);
+    let mut note = phrases::largest_weight_note(lang, largest * 100.0);
+    if shades && percent(largest).len() >= cell {
+        note += &phrases::full_sign_note(lang, FULL_SIGN);
     }
     // The colored bar is 20 columns wide, less than the length of its text.
     let used = 2 + display_width(word) + 4 + if shades { 7 } else { 20 } + 6;
-    if used + 1 + display_width(&largest) <= width {
-        (Some(format!("{scale} {largest}")), None)
+    if used + 1 + display_width(&note) <= width {
+        (Some(format!("{scale} {note}")), None)
     } else {
-        (Some(scale), Some(largest))
+        (Some(scale), Some(note))
     }
 }

@@ -30,13 +30,13 @@ pub struct TerminalOptions {
     /// Width of the terminal in columns; the minimum is 40.
     pub width: usize,
     /// Color depth of the terminal.
-    pub colour: ColorDepth,
+    pub color: ColorDepth,
     /// Language of the output.
     pub lang: Lang,
 }
 
 impl Default for TerminalOptions {
     fn default() -> Self {
-        Self { width: 80, colour: ColorDepth::None, lang: Lang::En }
+        Self { width: 80, color: ColorDepth::None, lang: Lang::En }
     }
 }

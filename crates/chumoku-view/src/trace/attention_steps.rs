@@ -194,8 +194,8 @@ impl ProgramBuilder<'_> {
     /// Adds the attention weights of a head.
     fn add_weights(&mut self, head: Option<usize>, pair: Option<(StepId, StepId)>) -> Result<Option<StepId>, String> {
         use Quantity::{
-            BiasedScores, Largest, MaskedScores, NormalizedK, NormalizedQ, RotatedK, RotatedQ, ScaledScores,
-            ScoreExponentials, ScoreSums, Scores, Weights,
+            BiasedScores, MaskedScores, NormalizedK, NormalizedQ, RotatedK, RotatedQ, ScaledScores, ScoreExponentials,
+            ScoreMax, ScoreSums, Scores, Weights,
         };
         if let Some(weights) = self.head_input(Weights, head)? {
             self.program.add_computed(ScoreSums, head, Operation::RowSums(weights))?;
@@ -261,11 +261,11 @@ impl ProgramBuilder<'_> {
         if let Some(seen) = self.visible_keys(shape)? {
             last = self.program.add_computed(MaskedScores, head, Operation::Mask { of: last, seen })?;
         }
-        if options.hard {
+        if options.hard_attention {
             return Ok(Some(self.program.add_computed(Weights, head, Operation::OneHot(last))?));
         }
         let largest = match options.subtract_max {
-            true => Some(self.program.add_computed(Largest, head, Operation::RowMax(last))?),
+            true => Some(self.program.add_computed(ScoreMax, head, Operation::RowMax(last))?),
             false => None,
         };
         let exponentials = self.program.add_computed(ScoreExponentials, head, Operation::Exp { of: last, largest })?;
@@ -293,7 +293,8 @@ impl ProgramBuilder<'_> {
 
     /// Returns the angles by which one position rotates each pair of a head, for rotary positions.
     fn rotary_angles(&mut self, width: usize) -> Result<Option<RotaryAngles>, String> {
-        let (base, has_speeds) = (self.example.options.rotary, self.example.inputs.contains_key(&Quantity::Speeds));
+        let (base, has_speeds) =
+            (self.example.options.rotary_base, self.example.inputs.contains_key(&Quantity::RotarySpeeds));
         if base.is_none() && !has_speeds {
             return Ok(None);
         }
@@ -320,9 +321,9 @@ impl ProgramBuilder<'_> {
             return Ok(Some(RotaryAngles::Base(base)));
         }
         let name = tr!("a head's pairs", "ヘッドの組");
-        let speeds = match self.program.find(Quantity::Speeds, None) {
+        let speeds = match self.program.find(Quantity::RotarySpeeds, None) {
             found @ Some(_) => found,
-            None => self.row_input(Quantity::Speeds, width / 2, &name)?,
+            None => self.row_input(Quantity::RotarySpeeds, width / 2, &name)?,
         };
         Ok(speeds.map(RotaryAngles::Given))
     }
@@ -335,7 +336,7 @@ impl ProgramBuilder<'_> {
             check_mask_shape(mask.dim(), shape)?;
             sum = Some(mask.clone());
         }
-        if let Some(slopes) = &options.alibi {
+        if let Some(slopes) = &options.alibi_slopes {
             let count = self.heads[0];
             let Some(slope) = slopes.get(head.unwrap_or(0)).filter(|_| slopes.len() == count) else {
                 let found = slopes.len();

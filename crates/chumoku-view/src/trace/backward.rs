@@ -3,7 +3,7 @@
 use super::operation::{EntrywiseFunction, NormGradient, Operation, StepId};
 use super::program::{Program, ProgramStep};
 use super::quantity::Quantity;
-use super::recurrence::RecurrenceGradient;
+use super::recurrence::StateGradient;
 use super::step_kind::StepKind;
 use chumoku::nn::Pooling;
 use chumoku::tr;
@@ -84,9 +84,9 @@ impl Program {
         above: &mut Option<StepId>,
     ) -> Result<Vec<(StepId, GradientTerm)>, String> {
         let ProgramStep { quantity, kind: StepKind::Value, .. } = *self.step(id) else { return Ok(parts) };
-        let is_it = |step: &ProgramStep| matches!(&step.operation, Operation::Recurrence(before) if before.source_quantity() == quantity);
+        let is_it = |step: &ProgramStep| matches!(&step.operation, Operation::StateRecurrence(before) if before.source_quantity() == quantity);
         let Some(by) = self.steps().iter().position(is_it) else { return Ok(parts) };
-        let Operation::Recurrence(before) = self.step(by).operation.clone() else { return Ok(parts) };
+        let Operation::StateRecurrence(before) = self.step(by).operation.clone() else { return Ok(parts) };
         if !before.is_state {
             let through = parts.first().map_or_else(String::new, |(through, _)| self.step(*through).symbol());
             let operation = self.sum_terms(id, parts)?;
@@ -98,10 +98,7 @@ impl Program {
         let Some(gradient) = *above else { return Err(self.no_rule_error(id)) };
         parts.insert(
             0,
-            (
-                by,
-                GradientTerm::Other(Operation::RecurrenceGradient(RecurrenceGradient { recurrence: before, gradient })),
-            ),
+            (by, GradientTerm::Other(Operation::StateGradient(StateGradient { recurrence: before, gradient }))),
         );
         Ok(parts)
     }
@@ -214,7 +211,7 @@ impl Program {
             // Y = σ(A + B) or tanh(A + B), over a range of columns of both.
             Operation::Gate { terms, width, is_tanh } => {
                 let inside = Operation::GateGradient { gate: id, gradient: g, is_tanh: *is_tanh };
-                let inside = self.add_derived(id, StepKind::Inside, "", inside)?;
+                let inside = self.add_derived(id, StepKind::GateInputGradient, "", inside)?;
                 let part = |(of, from): (StepId, usize)| match self.value(of).ncols() == *width {
                     true => (of, Same(inside)),
                     false => (of, GradientTerm::Columns(from, inside)),
@@ -234,7 +231,7 @@ impl Program {
                 parts.map(|(of, other)| (of, Other(Operation::Hadamard([g, other])))).collect()
             }
             // Row t of H′ is row t − 1 of H, whose gradient is already complete; the first row is h_0.
-            Operation::Recurrence(before) => {
+            Operation::StateRecurrence(before) => {
                 let first = Operation::Pool { of: g, ways: vec![Pooling::First] };
                 before.first[usize::from(before.is_state)].iter().map(|id| (*id, Other(first.clone()))).collect()
             }
@@ -279,7 +276,7 @@ impl Program {
     ) -> Result<Vec<(StepId, GradientTerm)>, String> {
         let plain = match self.step(id).operation == bare {
             true => id,
-            false => self.add_derived(id, StepKind::Plain, "", bare)?,
+            false => self.add_derived(id, StepKind::BeforeAffine, "", bare)?,
         };
         let g = made.gradient;
         let of_beta = beta.map(|beta| (beta, GradientTerm::Other(Operation::ColumnSums(g))));

@@ -6,8 +6,8 @@
 //! arithmetic, which is never too narrow (`implications.rs`).
 
 use super::example::WorkedExample;
-use super::implications::{ClaimMatrix, Implications, Verdict};
-use super::matrices::Claim;
+use super::implications::{ClaimMatrix, ClaimVerdict, Implications};
+use super::matrices::ClaimedMatrices;
 use super::operation::{Operation, StepId};
 use super::printed_number::{PrintedNumber, Scalar};
 use super::program::Program;
@@ -39,7 +39,7 @@ pub struct ClaimResult {
     /// Name of the claim.
     pub name: String,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: ClaimVerdict,
     /// Number of claimed numbers.
     pub claimed: usize,
     /// Number of wrong or inherited numbers.
@@ -128,7 +128,7 @@ impl WorkedExample {
 
 impl CheckReport {
     fn new(steps: Vec<ClaimResult>) -> CheckReport {
-        CheckReport { ok: steps.iter().all(|step| step.verdict <= Verdict::Rounded), steps }
+        CheckReport { ok: steps.iter().all(|step| step.verdict <= ClaimVerdict::Rounded), steps }
     }
 }
 
@@ -141,7 +141,7 @@ impl WorkedExample {
                 WorstNumber { index: Vec::new(), claimed: claim.text.clone(), truth: *truth, from_claims: None };
             ClaimResult {
                 name: name.clone(),
-                verdict: if holds { Verdict::Holds } else { Verdict::Wrong },
+                verdict: if holds { ClaimVerdict::Holds } else { ClaimVerdict::Wrong },
                 claimed: 1,
                 wrong: usize::from(!holds),
                 rounded: 0,
@@ -179,7 +179,7 @@ impl WorkedExample {
         program: &Program,
         kind: StepKind,
         quantity: Quantity,
-        claim: &Claim,
+        claim: &ClaimedMatrices,
     ) -> Result<Vec<StepId>, String> {
         let name = claim_name(kind, quantity);
         let find = |quantity, head| program.find_kind(kind, quantity, head);
@@ -267,14 +267,14 @@ fn check_claim(
     let name = claim_name(kind, quantity);
     let mut found = ClaimResult {
         name,
-        verdict: Verdict::Holds,
+        verdict: ClaimVerdict::Holds,
         claimed: 0,
         wrong: 0,
         rounded: 0,
         worst: None,
         row_sums: Vec::new(),
     };
-    let mut largest = (Verdict::Holds, f64::NEG_INFINITY);
+    let mut largest = (ClaimVerdict::Holds, f64::NEG_INFINITY);
     for (head, &id) in ids.iter().enumerate() {
         let Some(claim) = claims[id] else { continue };
         let (value, follows) = (program.value(id), &implications.implied[id]);
@@ -283,10 +283,10 @@ fn check_claim(
             let (Some(printed), Some(verdict)) = (printed, implications.verdicts[id][[i, j]]) else { continue };
             let (truth, implied) = (value[[i, j]], follows[[i, j]]);
             found.claimed += 1;
-            found.wrong += usize::from(verdict > Verdict::Rounded);
-            found.rounded += usize::from(verdict == Verdict::Rounded);
+            found.wrong += usize::from(verdict > ClaimVerdict::Rounded);
+            found.rounded += usize::from(verdict == ClaimVerdict::Rounded);
             found.verdict = found.verdict.max(verdict);
-            if verdict == Verdict::Holds {
+            if verdict == ClaimVerdict::Holds {
                 continue;
             }
             // Wrong numbers take precedence over inherited ones, and these over rounded ones.
@@ -294,14 +294,14 @@ fn check_claim(
             let rank = (verdict, if distance.is_nan() { f64::INFINITY } else { distance });
             if found.worst.is_none() || rank > largest {
                 largest = rank;
-                let other = implied.middle();
+                let other = implied.midpoint();
                 let is_other = !printed.agrees_with(other) && other != truth;
-                let from_claims = (implied.is_misled && is_other).then_some(other);
+                let from_claims = (implied.follows_error && is_other).then_some(other);
                 found.worst =
                     Some(WorstNumber { index: place(&[i, j]), claimed: printed.text.clone(), truth, from_claims });
             }
         }
-        if quantity == Quantity::Weights && matches!(kind, StepKind::Value | StepKind::After) {
+        if quantity == Quantity::Weights && matches!(kind, StepKind::Value | StepKind::AfterStep) {
             let rows = claim.rows().into_iter().enumerate();
             let sums = rows.filter_map(|(i, row)| Some((i, unexpected_sum(&row.to_vec())?)));
             found.row_sums.extend(sums.map(|(i, sum)| RowSum { index: place(&[i]), sum }));
@@ -329,7 +329,7 @@ mod tests {
         WorkedExample::parse(text).unwrap().check().unwrap()
     }
 
-    fn verdicts(checked: &CheckReport) -> Vec<(&str, Verdict)> {
+    fn verdicts(checked: &CheckReport) -> Vec<(&str, ClaimVerdict)> {
         checked.steps.iter().map(|step| (step.name.as_str(), step.verdict)).collect()
     }
 
@@ -341,7 +341,7 @@ mod tests {
                 "claims": {"Q": [[1, 2], [3, 5]], "scores": [[1, 2], [3, 5]],
                            "scaled": [["0.71", "1.41"], ["2.12", "3.53"]], "sums": [["1.49"], ["1.49"]]}}"#,
         );
-        use Verdict::{Holds, Inherited, Wrong};
+        use ClaimVerdict::{Holds, Inherited, Wrong};
         assert_eq!(verdicts(&checked), [("Q", Wrong), ("scores", Inherited), ("scaled", Wrong), ("sums", Holds)]);
         let worst = checked.steps[2].worst.as_ref().unwrap();
         assert_eq!((&worst.index[..], worst.claimed.as_str()), (&[1, 1][..], "3.53"));
@@ -357,7 +357,7 @@ mod tests {
                 "claims": {"scores": [[3, null], [null, null]], "scaled": [["2.12", 0], [0, "1.41"]],
                            "output": [[null, null, null], [null, null, "5.41"]]}}"#,
         );
-        use Verdict::{Holds, Inherited, Wrong};
+        use ClaimVerdict::{Holds, Inherited, Wrong};
         assert_eq!(verdicts(&checked), [("scores", Wrong), ("scaled", Inherited), ("output", Holds)]);
         assert_eq!((checked.steps[1].claimed, checked.steps[1].wrong), (4, 1));
     }

@@ -11,7 +11,7 @@ impl ProgramBuilder<'_> {
     /// the text's single row or the row of each token.
     pub(super) fn add_classes(&mut self, of: Option<StepId>) -> Result<(), String> {
         use Quantity::{
-            ClassB, ClassExponentials, ClassLargest, ClassSums, ClassW, LogProbabilities, Logits, Loss, Probabilities,
+            ClassB, ClassExponentials, ClassMax, ClassSums, ClassW, LogProbabilities, Logits, Loss, Probabilities,
             Target,
         };
         let has = |quantity| self.example.inputs.contains_key(&quantity);
@@ -50,7 +50,7 @@ impl ProgramBuilder<'_> {
             }
             _ => return Ok(()),
         };
-        let largest = self.program.add_computed(ClassLargest, None, Operation::RowMax(logits))?;
+        let largest = self.program.add_computed(ClassMax, None, Operation::RowMax(logits))?;
         let of = Operation::Exp { of: logits, largest: Some(largest) };
         let exponentials = self.program.add_computed(ClassExponentials, None, of)?;
         let sums = self.program.add_computed(ClassSums, None, Operation::RowSums(exponentials))?;

@@ -1,7 +1,7 @@
 //! Worked examples from files: inputs and claims.
 
 use super::caption::Caption;
-use super::matrices::{Claim, orient_list, read_numbers, require_complete};
+use super::matrices::{ClaimedMatrices, orient_list, read_numbers, require_complete};
 use super::object::JsonObject;
 use super::optimizer::AdamWSettings;
 use super::options::ExampleOptions;
@@ -32,7 +32,7 @@ pub struct WorkedExample {
     pub(crate) inputs: HashMap<Quantity, Vec<Array2<f64>>>,
     pub(crate) options: ExampleOptions,
     /// Kind, quantity and numbers of each claim, in the order of a trace.
-    pub(crate) claims: Vec<(StepKind, Quantity, Claim)>,
+    pub(crate) claims: Vec<(StepKind, Quantity, ClaimedMatrices)>,
     /// The settings of the optimizer step, if there is one.
     pub(crate) optimizer: Option<AdamWSettings>,
     /// The claims of an example about sizes.

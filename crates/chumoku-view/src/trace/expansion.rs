@@ -145,8 +145,8 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
         | Operation::Columns { .. }
         | Operation::Concat(_)
         | Operation::OneHot(_)
-        | Operation::Recurrence(_)
-        | Operation::RecurrenceGradient(_) => return None,
+        | Operation::StateRecurrence(_)
+        | Operation::StateGradient(_) => return None,
         Operation::Mask { .. } => return None,
         Operation::Sum([a, b]) => ExpansionForm::Terms(vec![of(*a)[at], of(*b)[at]]),
         Operation::Hadamard([a, b]) => ExpansionForm::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
@@ -533,7 +533,7 @@ impl Expansion {
             ExpansionForm::SoftmaxGradient([a, g, mean]) => a * (g - mean),
             ExpansionForm::GateGradient { of: [g, y], is_tanh: true } => g * (1.0 - y * y),
             ExpansionForm::GateGradient { of: [g, y], is_tanh: false } => g * y * (1.0 - y),
-            ExpansionForm::Activation(activation, a) => a.activated(*activation),
+            ExpansionForm::Activation(activation, a) => a.activate(*activation),
             ExpansionForm::OverSqrt(a, n) => a / (*n as f64).sqrt(),
             ExpansionForm::Quotient(a, b) => {
                 if *b == 0.0 {
@@ -553,7 +553,7 @@ impl Expansion {
             }
             ExpansionForm::IsPositive(a) => f64::from(*a > 0.0),
             ExpansionForm::TanhDerivative(a) => 1.0 - a.tanh() * a.tanh(),
-            ExpansionForm::GeluDerivative(a) => a.slope(Activation::Gelu),
+            ExpansionForm::GeluDerivative(a) => a.activation_derivative(Activation::Gelu),
             ExpansionForm::SiluDerivative(a) => {
                 let share = 1.0 / (1.0 + (-a).exp());
                 share * (1.0 + a * (1.0 - share))

@@ -211,7 +211,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
         }
         Operation::Activation { of, activation } => fill_templates(&own, &[name(of)], activation_formula(*activation)),
         Operation::Tanh(of) => fill_templates(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
-        Operation::Recurrence(before) => {
+        Operation::StateRecurrence(before) => {
             let first = before.first[usize::from(before.is_state)].map_or("0".to_owned(), |id| name(&id));
             let letters = [first, step.kind.symbol(before.source_quantity().symbol(), "")];
             fill_templates(
@@ -250,7 +250,7 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 false => fill_templates(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
             }
         }
-        Operation::RecurrenceGradient(later) => {
+        Operation::StateGradient(later) => {
             let letter = StepKind::Gradient.symbol(later.recurrence.result_quantity().symbol(), "");
             fill_templates(&own, &[letter], ["[{0}(2…n, :); 0]", "[\\,\\left({0}\\right)_{2\\ldots n,:};\\ 0\\,]"])
         }

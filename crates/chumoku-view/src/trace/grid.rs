@@ -13,7 +13,7 @@ pub(super) struct NumberGrid {
     /// The numbers that are shown.
     pub(super) cells: Vec<Vec<String>>,
     /// True where rows or columns are left out.
-    pub(super) is_cut: [bool; 2],
+    pub(super) is_truncated: [bool; 2],
     /// Rows and columns of the whole matrix.
     pub(super) size: [usize; 2],
 }
@@ -29,7 +29,7 @@ impl NumberGrid {
             rows: labels(0),
             columns: labels(1),
             cells: (0..shown[0]).map(|i| (0..shown[1]).map(|j| write(step.value[[i, j]])).collect()).collect(),
-            is_cut: [shown[0] < size[0], shown[1] < size[1]],
+            is_truncated: [shown[0] < size[0], shown[1] < size[1]],
             size,
         }
     }

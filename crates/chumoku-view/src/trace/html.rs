@@ -4,7 +4,7 @@
 use super::caption::Caption;
 use super::grid::NumberGrid;
 use super::step_kind::StepKind;
-use super::text::{TraceDepth, TraceOptions};
+use super::text::{TraceDetail, TraceOptions};
 use super::trace_steps::{Trace, TraceStep};
 use super::words;
 use crate::{Lang, escape_markup, hash};
@@ -111,7 +111,7 @@ impl Trace {
             checked(Lang::En),
             checked(Lang::Ja),
         );
-        if let Some(cut) = self.cut {
+        if let Some(cut) = self.truncation {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", bilingual_html(|lang| cut.describe(lang)));
         }
         if let Some(loss) = &self.loss {
@@ -163,7 +163,7 @@ impl Trace {
     }
 
     fn step_to_html(&self, index: usize, step: &TraceStep, options: &TraceOptions, out: &mut String) {
-        let open = if options.depth == TraceDepth::All { " open" } else { "" };
+        let open = if options.depth == TraceDetail::All { " open" } else { "" };
         let _ = write!(
             out,
             "<details{open} id=\"{}\"><summary><span class=\"shape\">{}</span><h2 id=\"{}-title\">{}. {}</h2></summary>\n<p \
@@ -180,7 +180,7 @@ impl Trace {
         );
         let grid = NumberGrid::new(self, step, [options.size; 2], options.digits);
         let largest = step.value.iter().filter(|x| x.is_finite()).fold(0.0f64, |most, x| most.max(x.abs()));
-        let more = if grid.is_cut[1] { "<td class=\"more\">…</td>" } else { "" };
+        let more = if grid.is_truncated[1] { "<td class=\"more\">…</td>" } else { "" };
         // Wide tables can be scrolled with the keyboard; they are labeled by the title of their step.
         let _ = writeln!(
             out,
@@ -213,12 +213,12 @@ impl Trace {
             }
             let _ = writeln!(out, "{more}</tr>");
         }
-        if grid.is_cut[0] {
+        if grid.is_truncated[0] {
             let dots = "<td class=\"more\">⋮</td>".repeat(grid.columns.len());
             let _ = writeln!(out, "<tr><th>⋮</th>{dots}</tr>");
         }
         out.push_str("</tbody></table></div>\n");
-        if grid.is_cut != [false; 2] {
+        if grid.is_truncated != [false; 2] {
             let shown = [grid.rows.len(), grid.columns.len()];
             let _ = writeln!(
                 out,

@@ -15,23 +15,23 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ImpliedNumber {
     pub(super) range: Interval,
-    pub(super) is_misled: bool,
+    pub(super) follows_error: bool,
 }
 
 impl ImpliedNumber {
     fn combine(range: Interval, a: ImpliedNumber, b: ImpliedNumber) -> ImpliedNumber {
-        ImpliedNumber { range, is_misled: a.is_misled || b.is_misled }
+        ImpliedNumber { range, follows_error: a.follows_error || b.follows_error }
     }
 
     /// Returns whether the number is 0 and depends on no error.
     fn is_sound_zero(self) -> bool {
-        self.range.is_zero() && !self.is_misled
+        self.range.is_zero() && !self.follows_error
     }
 }
 
 impl Scalar for ImpliedNumber {
-    fn of(x: f64) -> ImpliedNumber {
-        ImpliedNumber { range: Interval::of(x), is_misled: false }
+    fn from_f64(x: f64) -> ImpliedNumber {
+        ImpliedNumber { range: Interval::from_f64(x), follows_error: false }
     }
     fn add(self, other: ImpliedNumber) -> ImpliedNumber {
         ImpliedNumber::combine(self.range.add(other.range), self, other)
@@ -41,8 +41,9 @@ impl Scalar for ImpliedNumber {
     }
     fn mul(self, other: ImpliedNumber) -> ImpliedNumber {
         // A factor of 0 makes a wrong number irrelevant.
-        let is_misled = (self.is_misled && !other.is_sound_zero()) || (other.is_misled && !self.is_sound_zero());
-        ImpliedNumber { range: self.range.mul(other.range), is_misled }
+        let is_misled =
+            (self.follows_error && !other.is_sound_zero()) || (other.follows_error && !self.is_sound_zero());
+        ImpliedNumber { range: self.range.mul(other.range), follows_error: is_misled }
     }
     fn div(self, other: ImpliedNumber) -> ImpliedNumber {
         ImpliedNumber::combine(self.range.div(other.range), self, other)
@@ -59,11 +60,11 @@ impl Scalar for ImpliedNumber {
     fn ln(self) -> ImpliedNumber {
         ImpliedNumber { range: self.range.ln(), ..self }
     }
-    fn activated(self, activation: Activation) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.activated(activation), ..self }
+    fn activate(self, activation: Activation) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.activate(activation), ..self }
     }
-    fn slope(self, activation: Activation) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.slope(activation), ..self }
+    fn activation_derivative(self, activation: Activation) -> ImpliedNumber {
+        ImpliedNumber { range: self.range.activation_derivative(activation), ..self }
     }
     fn max(self, other: ImpliedNumber) -> ImpliedNumber {
         ImpliedNumber::combine(Scalar::max(self.range, other.range), self, other)
@@ -75,26 +76,26 @@ impl Scalar for ImpliedNumber {
         // A claimed share of 0 excludes the value.
         if self.range.is_zero() { self } else { self.mul(value) }
     }
-    fn is_first_largest(row: &[ImpliedNumber], j: usize) -> ImpliedNumber {
+    fn is_argmax(row: &[ImpliedNumber], j: usize) -> ImpliedNumber {
         let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
-        let is_misled = row.iter().any(|belief| belief.is_misled);
-        ImpliedNumber { range: Interval::is_first_largest(&ranges, j), is_misled }
+        let is_misled = row.iter().any(|belief| belief.follows_error);
+        ImpliedNumber { range: Interval::is_argmax(&ranges, j), follows_error: is_misled }
     }
-    fn is_nothing(self) -> bool {
-        self.range.is_nothing()
+    fn is_negative_infinity(self) -> bool {
+        self.range.is_negative_infinity()
     }
     fn is_zero(self) -> bool {
         self.range.is_zero()
     }
-    fn middle(self) -> f64 {
-        self.range.middle()
+    fn midpoint(self) -> f64 {
+        self.range.midpoint()
     }
 }
 
 /// Verdict on the claimed numbers of a step, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum ClaimVerdict {
     /// All numbers are true.
     Holds,
     /// The numbers follow from the previous steps as printed, which were rounded: nobody made an error.
@@ -113,17 +114,17 @@ pub(super) struct Implications {
     /// The value of each step that the claims before it imply.
     pub(super) implied: Vec<Array2<ImpliedNumber>>,
     /// The verdict on each claimed number.
-    pub(super) verdicts: Vec<Array2<Option<Verdict>>>,
+    pub(super) verdicts: Vec<Array2<Option<ClaimVerdict>>>,
 }
 
 impl Implications {
     pub(super) fn compute(program: &Program, claims: &[ClaimMatrix<'_>]) -> Implications {
         // Each token of a recurrent network depends on the previous one, whose row belongs to a later step. Each pass
         // carries the claims one token further.
-        let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::Recurrence(_)));
+        let tokens = program.steps().iter().filter(|step| matches!(step.operation, Operation::StateRecurrence(_)));
         let mut passes = tokens.map(|step| step.value.nrows()).max().unwrap_or(1);
         // Gradients flow from the last token to the first, once their operands are known.
-        if program.steps().iter().any(|step| matches!(step.operation, Operation::RecurrenceGradient(_))) {
+        if program.steps().iter().any(|step| matches!(step.operation, Operation::StateGradient(_))) {
             passes *= 2;
         }
         let (mut found, mut believed) = Implications::pass(program, claims, None);
@@ -142,7 +143,7 @@ impl Implications {
         let (mut follows, mut verdicts) = (Vec::new(), Vec::new());
         for (id, (step, claim)) in program.steps().iter().zip(claims).enumerate() {
             let mut result = implied_matrix(program, id, &believed, claims);
-            if let (Operation::Recurrence(before), Some(last)) = (&step.operation, last)
+            if let (Operation::StateRecurrence(before), Some(last)) = (&step.operation, last)
                 && let Some(of) = program.find_kind(step.kind, before.source_quantity(), None)
             {
                 result
@@ -152,7 +153,7 @@ impl Implications {
                     .zip(last[of].rows())
                     .for_each(|(mut row, before)| row.assign(&before));
             }
-            if let (Operation::RecurrenceGradient(later), Some(last)) = (&step.operation, last)
+            if let (Operation::StateGradient(later), Some(last)) = (&step.operation, last)
                 && let Some(of) = program.find_kind(StepKind::Gradient, later.recurrence.result_quantity(), None)
             {
                 let after = last[of].rows().into_iter().skip(1);
@@ -165,13 +166,13 @@ impl Implications {
                 let (truth, implied) = (step.value[at], result[at]);
                 let found = judge(printed, truth, implied);
                 let source = match found {
-                    Verdict::Wrong => Interval::of(printed.value),
-                    Verdict::Holds => implied.range.extended_to(truth),
-                    Verdict::Rounded | Verdict::Inherited => implied.range,
+                    ClaimVerdict::Wrong => Interval::from_f64(printed.value),
+                    ClaimVerdict::Holds => implied.range.extended_to(truth),
+                    ClaimVerdict::Rounded | ClaimVerdict::Inherited => implied.range,
                 };
                 // After rounding, a consequence of a wrong number may look true, but it still depends on an error.
-                let is_misled = implied.is_misled || found == Verdict::Wrong;
-                belief[at] = ImpliedNumber { range: printed.range(source), is_misled };
+                let is_misled = implied.follows_error || found == ClaimVerdict::Wrong;
+                belief[at] = ImpliedNumber { range: printed.range(source), follows_error: is_misled };
                 verdict[at] = Some(found);
             }
             believed.push(belief);
@@ -183,12 +184,12 @@ impl Implications {
 }
 
 /// Returns the verdict on a printed number.
-fn judge(printed: &PrintedNumber, truth: f64, implied: ImpliedNumber) -> Verdict {
+fn judge(printed: &PrintedNumber, truth: f64, implied: ImpliedNumber) -> ClaimVerdict {
     match implied.range.can_round_to(printed) {
-        _ if printed.agrees_with(truth) => Verdict::Holds,
-        false => Verdict::Wrong,
-        true if implied.is_misled => Verdict::Inherited,
-        true => Verdict::Rounded,
+        _ if printed.agrees_with(truth) => ClaimVerdict::Holds,
+        false => ClaimVerdict::Wrong,
+        true if implied.follows_error => ClaimVerdict::Inherited,
+        true => ClaimVerdict::Rounded,
     }
 }
 
@@ -206,7 +207,7 @@ fn implied_matrix(
     let operation = |id: StepId| &program.step(id).operation;
     let is_silent = |id: &StepId| claims[*id].is_none();
     match &step.operation {
-        Operation::Given => step.value.mapv(ImpliedNumber::of),
+        Operation::Given => step.value.mapv(ImpliedNumber::from_f64),
         Operation::Exp { of, largest: Some(largest) } if is_silent(largest) => {
             map_rows(&believed[*of], row_exponentials)
         }
@@ -229,14 +230,14 @@ fn map_rows(of: &Array2<ImpliedNumber>, compute: impl Fn(&[Interval]) -> Vec<Int
     let mut found = of.clone();
     for mut row in found.rows_mut() {
         let ranges: Vec<Interval> = row.iter().map(|belief| belief.range).collect();
-        let is_misled = row.iter().any(|belief| belief.is_misled);
+        let is_misled = row.iter().any(|belief| belief.follows_error);
         let is_odd = ranges.iter().any(|x| x.low.is_nan() || x.high.is_nan() || x.high == f64::INFINITY);
-        let computed = if is_odd { vec![Interval::of(f64::NAN); ranges.len()] } else { compute(&ranges) };
+        let computed = if is_odd { vec![Interval::from_f64(f64::NAN); ranges.len()] } else { compute(&ranges) };
         for (belief, range) in row.iter_mut().zip(computed) {
-            *belief = match belief.is_nothing() {
+            *belief = match belief.is_negative_infinity() {
                 // A masked key has the weight 0, whatever the other numbers are.
-                true => ImpliedNumber { range: Interval::of(0.0), ..*belief },
-                false => ImpliedNumber { range, is_misled },
+                true => ImpliedNumber { range: Interval::from_f64(0.0), ..*belief },
+                false => ImpliedNumber { range, follows_error: is_misled },
             };
         }
     }
@@ -321,11 +322,11 @@ mod tests {
 
     #[test]
     fn masked_keys_have_weight_zero_and_nan_spreads() {
-        let belief = |range| ImpliedNumber { range, is_misled: false };
-        let nothing = Interval::of(f64::NEG_INFINITY);
+        let belief = |range| ImpliedNumber { range, follows_error: false };
+        let nothing = Interval::from_f64(f64::NEG_INFINITY);
         let row = ndarray::array![
-            [belief(nothing), belief(Interval::of(1.0))],
-            [belief(Interval::of(f64::NAN)), belief(Interval::of(1.0))],
+            [belief(nothing), belief(Interval::from_f64(1.0))],
+            [belief(Interval::from_f64(f64::NAN)), belief(Interval::from_f64(1.0))],
             [belief(nothing), belief(nothing)],
         ];
         let ends = map_rows(&row, row_softmax).mapv(|belief| [belief.range.low, belief.range.high]);

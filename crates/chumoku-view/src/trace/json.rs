@@ -46,7 +46,7 @@ impl Trace {
             let [layer, head] = [place.layer + 1, place.head + 1];
             json!({ "name": self.title.text, "attention": place.attention.name(), "layer": layer, "head": head })
         });
-        let cut = self.cut.map(|cut| {
+        let cut = self.truncation.map(|cut| {
             let part = if cut.is_end { "last" } else { "first" };
             json!({ "read": cut.read, "tokens": cut.tokens, "part": part, "text": cut.describe(lang) })
         });

@@ -2,7 +2,7 @@
 
 use super::formula::{latex_number, latex_symbol};
 use super::grid::NumberGrid;
-use super::text::{TraceDepth, TraceOptions};
+use super::text::{TraceDetail, TraceOptions};
 use super::trace_steps::Trace;
 use super::words;
 use chumoku::lang::show_controls_in_text;
@@ -56,7 +56,7 @@ impl Trace {
         if !self.source.is_empty() {
             let _ = writeln!(body, "{}\n", escape_latex(self.source.in_lang(lang)));
         }
-        if let Some(cut) = self.cut {
+        if let Some(cut) = self.truncation {
             let _ = writeln!(body, "{}\n", escape_latex(&cut.describe(lang)));
         }
         if let Some(loss) = &self.loss {
@@ -82,12 +82,12 @@ impl Trace {
             let shape = format!("${} \\times {} = {rows} \\times {columns}$", letters[0], letters[1]);
             let title = escape_latex(&step.title(lang));
             let _ = writeln!(body, "\\subsection*{{{}. {title}}}\n${formula}${given}, {shape}", i + 1);
-            if depth != TraceDepth::All {
+            if depth != TraceDetail::All {
                 continue;
             }
             let grid = NumberGrid::new(self, step, [size, size], digits);
-            let more = if grid.is_cut[1] { " & \\cdots" } else { "" };
-            let spec = format!("r|{}", "r".repeat(grid.columns.len() + usize::from(grid.is_cut[1])));
+            let more = if grid.is_truncated[1] { " & \\cdots" } else { "" };
+            let spec = format!("r|{}", "r".repeat(grid.columns.len() + usize::from(grid.is_truncated[1])));
             let _ = writeln!(body, "\\[\\fitted{{\\begin{{array}}{{{spec}}}");
             let names: String =
                 grid.columns.iter().map(|name| format!(" & \\text{{{}}}", escape_latex(name))).collect();
@@ -96,11 +96,11 @@ impl Trace {
                 let cells: String = row.iter().map(|cell| format!(" & {}", latex_number(cell))).collect();
                 let _ = writeln!(body, "\\text{{{}}}{cells}{more} \\\\", escape_latex(label));
             }
-            if grid.is_cut[0] {
+            if grid.is_truncated[0] {
                 let _ = writeln!(body, "\\vdots{} \\\\", " & \\vdots".repeat(grid.columns.len()));
             }
             body.push_str("\\end{array}}\\]\n");
-            if grid.is_cut != [false; 2] {
+            if grid.is_truncated != [false; 2] {
                 let _ = writeln!(
                     body,
                     "{}\n",
@@ -117,7 +117,7 @@ impl Trace {
                 let _ = writeln!(body, "{}\\par", escape_latex(&sentence));
             }
         }
-        if depth == TraceDepth::All {
+        if depth == TraceDetail::All {
             let _ = writeln!(body, "\n{}\\par", escape_latex(&words::rounding_note(lang, digits)));
         }
         for agreement in &self.agreements {

@@ -1,7 +1,7 @@
 //! Traces as Markdown, with formulas in the syntax of GitHub and most other viewers.
 
 use super::grid::NumberGrid;
-use super::text::{TraceDepth, TraceOptions};
+use super::text::{TraceDetail, TraceOptions};
 use super::trace_steps::Trace;
 use super::words;
 use crate::escape_char;
@@ -39,13 +39,13 @@ impl Trace {
         if !self.source.is_empty() {
             let _ = writeln!(out, "{}\n", escape_markdown(self.source.in_lang(lang)));
         }
-        if let Some(cut) = self.cut {
+        if let Some(cut) = self.truncation {
             let _ = writeln!(out, "{}\n", cut.describe(lang));
         }
         if let Some(loss) = &self.loss {
             let _ = writeln!(out, "{}\n", escape_markdown(&loss.to_text(lang)));
         }
-        if depth != TraceDepth::All {
+        if depth != TraceDetail::All {
             let [step, formula, shape] = match lang {
                 crate::Lang::En => ["step", "formula", "shape"],
                 crate::Lang::Ja => ["手順", "式", "形状"],
@@ -57,24 +57,24 @@ impl Trace {
                 Some(formula) => format!("${}$", formula.latex),
                 None => format!("${}$ {}", super::formula::latex_symbol(&step.symbol), step.given_text(lang)),
             };
-            if depth != TraceDepth::All {
+            if depth != TraceDetail::All {
                 let _ = writeln!(out, "| {} | {} | {formula} | {} |", i + 1, step.title(lang), step.shape());
                 continue;
             }
             let _ = writeln!(out, "## {}. {}\n\n{formula}, {}\n", i + 1, step.title(lang), step.shape());
             let grid = NumberGrid::new(self, step, [size, size], digits);
-            let more = if grid.is_cut[1] { " … |" } else { "" };
+            let more = if grid.is_truncated[1] { " … |" } else { "" };
             let header: String = grid.columns.iter().map(|name| format!(" {} |", escape_markdown(name))).collect();
-            let rule = "---:|".repeat(grid.columns.len()) + if grid.is_cut[1] { "---|" } else { "" };
+            let rule = "---:|".repeat(grid.columns.len()) + if grid.is_truncated[1] { "---|" } else { "" };
             let _ = writeln!(out, "| |{header}{more}\n|---|{rule}");
             for (label, row) in grid.rows.iter().zip(&grid.cells) {
                 let cells: String = row.iter().map(|cell| format!(" {cell} |")).collect();
                 let _ = writeln!(out, "| {} |{cells}{more}", escape_markdown(label));
             }
-            if grid.is_cut[0] {
+            if grid.is_truncated[0] {
                 let _ = writeln!(out, "| … |{}{more}", " … |".repeat(grid.columns.len()));
             }
-            if grid.is_cut != [false; 2] {
+            if grid.is_truncated != [false; 2] {
                 let _ = writeln!(
                     out,
                     "\n{}",
@@ -96,7 +96,7 @@ impl Trace {
                 out.push('\n');
             }
         }
-        if depth == TraceDepth::All {
+        if depth == TraceDetail::All {
             let _ = writeln!(out, "{}", words::rounding_note(lang, digits));
         }
         for agreement in &self.agreements {

@@ -9,7 +9,7 @@ use ndarray::Array2;
 use serde_json::value::RawValue;
 
 /// The claimed numbers of a quantity, one matrix for each head; `None` for numbers without a claim.
-pub(crate) type Claim = Vec<Array2<Option<PrintedNumber>>>;
+pub(crate) type ClaimedMatrices = Vec<Array2<Option<PrintedNumber>>>;
 
 /// Nested lists of one, two or three levels.
 pub(super) struct NestedMatrices<T> {
@@ -116,9 +116,9 @@ pub(super) fn read_numbers(text: &str, place: &str) -> Result<NestedMatrices<Opt
 }
 
 /// Turns a single list into a column for quantities with one number a row, and into a row for all others.
-pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<PrintedNumber>>) -> Claim {
+pub(super) fn orient_list(quantity: Quantity, numbers: NestedMatrices<Option<PrintedNumber>>) -> ClaimedMatrices {
     match numbers.is_list
-        && matches!(quantity, Quantity::ScoreSums | Quantity::Largest | Quantity::ClassSums | Quantity::ClassLargest)
+        && matches!(quantity, Quantity::ScoreSums | Quantity::ScoreMax | Quantity::ClassSums | Quantity::ClassMax)
     {
         true => numbers.matrices.into_iter().map(|m| m.reversed_axes()).collect(),
         false => numbers.matrices,

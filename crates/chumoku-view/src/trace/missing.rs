@@ -36,14 +36,14 @@ impl WorkedExample {
     /// Returns the missing inputs of a quantity, each with its alternatives.
     fn missing_inputs(&self, quantity: Quantity) -> Vec<String> {
         use Quantity::{
-            Activated, BiasedScores, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassLargest,
+            Activated, BiasedScores, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassMax,
             ClassSums, ClassW, Concat, Dense, DenseActivated, DenseNorm, DenseTanh, DenseW, Embeddings, FeedForward,
             FinalNorm, FinalNorm2, ForgetGate, Gate, Gated, HeadOutput, Hidden, HiddenSums, HiddenW, Inner, InputGate,
-            InputSums, InputW, K, Largest, LastNorm, LogProbabilities, Logits, Loss, MaskedScores, Memory, NewContent,
-            Norm, Norm2, NormalizedK, NormalizedQ, Output, OutputGate, Pooled, Positions, Previous, PreviousState,
+            InputSums, InputW, K, LastNorm, LogProbabilities, Logits, Loss, MaskedScores, Memory, NewContent, Norm,
+            Norm2, NormalizedK, NormalizedQ, Output, OutputGate, Pooled, Positions, PreviousOutput, PreviousState,
             Probabilities, Q, ResetGate, ResetSums, Residual, Residual2, RotatedK, RotatedQ, ScaledScores,
-            ScoreExponentials, ScoreSums, Scores, StepOutput, Target, UpdateGate, V, Vector, W1, W2, WGate, WK, WQ, WV,
-            Weights, X,
+            ScoreExponentials, ScoreMax, ScoreSums, Scores, StepOutput, Target, UpdateGate, V, Vector, W1, W2, WGate,
+            WK, WQ, WV, Weights, X,
         };
         if self.has_input(quantity) {
             return Vec::new();
@@ -85,7 +85,7 @@ impl WorkedExample {
             }
             RotatedQ | RotatedK => {
                 let of = if quantity == RotatedQ { Q } else { K };
-                let is_turned = options.rotary.is_some() || self.has_input(Quantity::Speeds);
+                let is_turned = options.rotary_base.is_some() || self.has_input(Quantity::RotarySpeeds);
                 [self.missing_inputs(of), option(is_turned, "options.rotary_base")].concat()
             }
             Pooled => {
@@ -105,7 +105,7 @@ impl WorkedExample {
                 [self.missing_inputs(Output), option(options.last_norm.is_some(), "options.last_norm")].concat()
             }
             Vector => [self.missing_inputs(Pooled), option(options.unit_length, "options.unit_length")].concat(),
-            Logits | ClassLargest | ClassExponentials | ClassSums | Probabilities => {
+            Logits | ClassMax | ClassExponentials | ClassSums | Probabilities => {
                 option(self.has_input(ClassW), "W_class")
             }
             LogProbabilities | Loss => {
@@ -117,11 +117,11 @@ impl WorkedExample {
                 option(options.scale.or(options.beta).is_some() || options.head_dim.is_some(), "options.d_k")
             }
             ScaledScores => self.missing_inputs(Scores),
-            BiasedScores | MaskedScores | Largest | ScoreExponentials if self.has_input(Weights) => {
+            BiasedScores | MaskedScores | ScoreMax | ScoreExponentials if self.has_input(Weights) => {
                 vec![tr!("scores or scaled instead of weights", "weights の代わりに scores か scaled")]
             }
             BiasedScores => {
-                let is_added = options.alibi.is_some() || matches!(options.mask, Some(MaskOption::Additive(_)));
+                let is_added = options.alibi_slopes.is_some() || matches!(options.mask, Some(MaskOption::Additive(_)));
                 [
                     self.missing_inputs(ScaledScores),
                     option(is_added, &tr!("options.mask of numbers", "数値の options.mask")),
@@ -138,11 +138,11 @@ impl WorkedExample {
                 );
                 [self.missing_inputs(ScaledScores), option(is_masked, &wanted)].concat()
             }
-            Largest | ScoreExponentials | ScoreSums if options.hard => {
+            ScoreMax | ScoreExponentials | ScoreSums if options.hard_attention => {
                 [self.missing_inputs(ScaledScores), vec![tr!("options.hard as false", "options.hard に false ")]]
                     .concat()
             }
-            Largest => {
+            ScoreMax => {
                 let wanted = tr!("options.subtract_max as true", "options.subtract_max に true ");
                 [self.missing_inputs(ScaledScores), option(options.subtract_max, &wanted)].concat()
             }
@@ -174,8 +174,9 @@ impl WorkedExample {
                     _ => [x, self.missing_inputs(Output)].concat(),
                 }
             }
-            Previous | HiddenSums | InputSums | InputGate | ForgetGate | NewContent | OutputGate | PreviousState
-            | CellState | CellTanh | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate | StepOutput => {
+            PreviousOutput | HiddenSums | InputSums | InputGate | ForgetGate | NewContent | OutputGate
+            | PreviousState | CellState | CellTanh | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate
+            | StepOutput => {
                 let x = if has_x || self.has_input(InputSums) { Vec::new() } else { vec!["X".to_owned()] };
                 let weights =
                     [InputW, HiddenW].iter().flat_map(|weight| option(self.has_input(*weight), weight.name()));

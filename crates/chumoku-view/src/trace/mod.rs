@@ -103,9 +103,9 @@ pub use chumoku::explain::{AttentionKind, HeadLocation, HeadSelection, LossTarge
 pub use example::WorkedExample;
 pub use expansion::{Expansion, ExpansionForm};
 pub use formula::Formula;
-pub use implications::Verdict;
+pub use implications::ClaimVerdict;
 pub use printed_number::PrintedNumber;
 pub use step_kind::StepKind;
-pub use text::{TraceDepth, TraceOptions};
+pub use text::{TraceDetail, TraceOptions};
 pub use trace_steps::{Agreement, CheckKind, Trace, TraceCheck, TraceStep};
 pub use traced_loss::TracedLoss;

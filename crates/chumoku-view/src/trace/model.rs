@@ -75,7 +75,7 @@ impl ToWorkedExample for ForwardTrace {
         // Scaled angles follow from no single base.
         let speeds = m.rotary_speeds.as_ref().filter(|_| m.options.rotary_scaling.is_some());
         if let Some(speeds) = speeds {
-            give(Quantity::Speeds, &row(speeds));
+            give(Quantity::RotarySpeeds, &row(speeds));
         }
         let vector = self.vector.as_ref();
         if let Some(vector) = vector {
@@ -94,7 +94,7 @@ impl ToWorkedExample for ForwardTrace {
             head_factors: m.betas.clone(),
             causal: m.causal.then_some(CausalAlignment::TopLeft),
             window: m.options.window,
-            hard: m.options.hard_attention,
+            hard_attention: m.options.hard_attention,
             num_heads: m.num_heads,
             num_key_heads: Some(m.num_key_heads),
             norm: of.norm.as_ref().map(|_| of.order),
@@ -105,8 +105,8 @@ impl ToWorkedExample for ForwardTrace {
             norm_2: norm_2.map(|(order, _)| order),
             rms_norm_2: norm_2.is_some_and(|(_, norm)| norm.beta.is_none()),
             epsilon_2: norm_2.map(|(_, norm)| norm.epsilon),
-            rotary: m.rotary_base.filter(|_| speeds.is_none()),
-            alibi: m.slopes.clone(),
+            rotary_base: m.rotary_base.filter(|_| speeds.is_none()),
+            alibi_slopes: m.slopes.clone(),
             head_norm_epsilon: m.head_norms.as_ref().map(|(_, epsilon)| *epsilon),
             pooling: vector.map_or_else(Vec::new, |vector| vector.pooling.clone()),
             dense_tanh: vector.and_then(|vector| vector.dense.as_ref()).is_some_and(|dense| dense.is_tanh),
@@ -250,7 +250,7 @@ impl Trace {
             Some(loss) => example.trace_with(place.head, |program| add_step(program, &exact, loss)),
         };
         let mut trace = trace.map_err(fault)?;
-        (trace.place, trace.cut) = (Some(place), cut);
+        (trace.place, trace.truncation) = (Some(place), cut);
         trace.loss = exact.loss.as_ref().map(|loss| traced_loss(&trace, loss));
         trace.agreements.push(exact.agreement(Precision::Highest).map_err(fault)?);
         if let Some((precision, own)) = own {

@@ -1,7 +1,7 @@
 //! Operands of operations.
 
 use super::operation::{NormGradient, Operation, RotaryAngles, StepId};
-use super::recurrence::{Recurrence, RecurrenceGradient};
+use super::recurrence::{StateGradient, StateRecurrence};
 
 impl Operation {
     /// Returns the same operation with other operands.
@@ -58,8 +58,8 @@ impl Operation {
             Operation::NormGradient(NormGradient { of, plain, gamma, gradient, .. }) => {
                 [of, plain, gradient].into_iter().chain(gamma).collect()
             }
-            Operation::Recurrence(before) => recurrence_operands(before),
-            Operation::RecurrenceGradient(RecurrenceGradient { recurrence: before, gradient }) => {
+            Operation::StateRecurrence(before) => recurrence_operands(before),
+            Operation::StateGradient(StateGradient { recurrence: before, gradient }) => {
                 [gradient].into_iter().chain(recurrence_operands(before)).collect()
             }
             Operation::DifferenceProduct { gradient, of: [a, b] } => vec![gradient, a, b],
@@ -71,6 +71,6 @@ impl Operation {
     }
 }
 
-fn recurrence_operands(Recurrence { sums, weight, bias, first, .. }: &mut Recurrence) -> Vec<&mut StepId> {
+fn recurrence_operands(StateRecurrence { sums, weight, bias, first, .. }: &mut StateRecurrence) -> Vec<&mut StepId> {
     [sums, weight].into_iter().chain(bias).chain(first.iter_mut().flatten()).collect()
 }

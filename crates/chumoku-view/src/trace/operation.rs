@@ -1,7 +1,7 @@
 //! The operations of a worked example, each defined once for numbers and intervals.
 
 use super::printed_number::Scalar;
-use super::recurrence::{Recurrence, RecurrenceGradient, logistic};
+use super::recurrence::{StateGradient, StateRecurrence, logistic};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
 use ndarray::{Array2, ArrayView2, Axis, concatenate};
@@ -80,13 +80,13 @@ pub(crate) enum Operation {
     /// `tanh(A)`.
     Tanh(StepId),
     /// The state that each token receives from the previous one.
-    Recurrence(Recurrence),
+    StateRecurrence(StateRecurrence),
     /// `σ(A + B)` or `tanh(A + B)`, for `width` columns of each, from the given index on.
     Gate { terms: [(StepId, usize); 2], width: usize, is_tanh: bool },
     /// `A ∘ B + C ∘ D`, or `(1 − A) ∘ B + C ∘ D`.
     GatedSum { pairs: [[StepId; 2]; 2], is_complement: bool },
     /// The gradient that each token receives from the next one.
-    RecurrenceGradient(RecurrenceGradient),
+    StateGradient(StateGradient),
     /// `G ∘ Y ∘ (1 − Y)`, or `G ∘ (1 − Y²)`: the gradient at the input of a gate Y, σ or tanh, with the gradient G.
     GateGradient { gate: StepId, gradient: StepId, is_tanh: bool },
     /// `(1 − A) ∘ G`.
@@ -172,7 +172,7 @@ impl Operation {
             | Operation::ComplementProduct([a, _])
             | Operation::DifferenceProduct { gradient: a, .. }
             | Operation::GateGradient { gate: a, .. }
-            | Operation::RecurrenceGradient(RecurrenceGradient { gradient: a, .. })
+            | Operation::StateGradient(StateGradient { gradient: a, .. })
             | Operation::AdamUpdate { moments: [a, _], .. }
             | Operation::AdamWStep { of: a, .. } => of(*a),
             Operation::Product { factors: [a, b], .. } | Operation::WeightedSum([a, b]) => (of(*a).0, of(*b).1),
@@ -191,7 +191,7 @@ impl Operation {
             Operation::CrossEntropy { .. } => (1, 1),
             Operation::Pool { of: a, ways } => (1, ways.len() * of(*a).1),
             Operation::RowMax(a) | Operation::RowSums(a) => (of(*a).0, 1),
-            Operation::Recurrence(before) => (of(before.sums).0, of(before.weight).0),
+            Operation::StateRecurrence(before) => (of(before.sums).0, of(before.weight).0),
             Operation::Gate { terms: [(a, _), _], width, .. } => (of(*a).0, *width),
             Operation::GatedSum { pairs: [[_, b], _], .. } => of(*b),
             Operation::Concat(parts) => {
@@ -220,27 +220,27 @@ impl Operation {
                 let products = pairs.iter().map(|[a, b]| product(value(*a), value(*b).reversed_axes()));
                 let all = products.chain(added.iter().map(|a| value(*a).to_owned()));
                 let sum = all.reduce(|sum, next| map_entries(sum.view(), |at, x| x.add(next[at])));
-                sum.unwrap_or_else(|| Array2::from_elem((0, 0), S::of(0.0)))
+                sum.unwrap_or_else(|| Array2::from_elem((0, 0), S::from_f64(0.0)))
             }
             Operation::Difference { of: [a, b], over } => {
-                map_entries(value(*a), |at, x| x.sub(value(*b)[at]).div(S::of(*over)))
+                map_entries(value(*a), |at, x| x.sub(value(*b)[at]).div(S::from_f64(*over)))
             }
             Operation::SoftmaxGradient { shares, gradient } => {
                 let (shares, gradient) = (value(*shares), value(*gradient));
                 map_entries(shares, |(i, j), share| {
                     let terms = shares.row(i).into_iter().zip(gradient.row(i));
-                    let mean = terms.fold(S::of(0.0), |sum, (share, g)| sum.add(share.mul_share(*g)));
+                    let mean = terms.fold(S::from_f64(0.0), |sum, (share, g)| sum.add(share.mul_share(*g)));
                     share.mul_share(gradient[[i, j]].sub(mean))
                 })
             }
             Operation::BroadcastRow { of, rows, over } => {
                 let a = value(*of);
-                Array2::from_shape_fn((*rows, a.ncols()), |(_, j)| a[[0, j]].div(S::of(*over)))
+                Array2::from_shape_fn((*rows, a.ncols()), |(_, j)| a[[0, j]].div(S::from_f64(*over)))
             }
             Operation::ColumnSums(of) => {
                 let a = value(*of);
                 Array2::from_shape_fn((1, a.ncols()), |(_, j)| {
-                    a.column(j).iter().fold(S::of(0.0), |sum, x| sum.add(*x))
+                    a.column(j).iter().fold(S::from_f64(0.0), |sum, x| sum.add(*x))
                 })
             }
             Operation::Columns { of, range } => {
@@ -252,27 +252,27 @@ impl Operation {
                 let sign = if *is_back { -1.0 } else { 1.0 };
                 let speed = |i: usize| match angles {
                     RotaryAngles::Base(base) => base.powf(-2.0 * i as f64 / a.ncols() as f64),
-                    RotaryAngles::Given(speeds) => value(*speeds)[[0, i]].middle(),
+                    RotaryAngles::Given(speeds) => value(*speeds)[[0, i]].midpoint(),
                 };
                 rotate_pairs(a, |i| sign * speed(i))
             }
-            Operation::Scale { of, factor } => map_entries(value(*of), |_, x| x.mul(S::of(*factor))),
-            Operation::AddBias { of, bias } => map_entries(value(*of), |at, x| x.add(S::of(bias[at]))),
+            Operation::Scale { of, factor } => map_entries(value(*of), |_, x| x.mul(S::from_f64(*factor))),
+            Operation::AddBias { of, bias } => map_entries(value(*of), |at, x| x.add(S::from_f64(bias[at]))),
             Operation::Mask { of, seen } => {
-                map_entries(value(*of), |at, x| if seen[at] { x } else { S::of(f64::NEG_INFINITY) })
+                map_entries(value(*of), |at, x| if seen[at] { x } else { S::from_f64(f64::NEG_INFINITY) })
             }
-            Operation::RowMax(of) => fold_rows(value(*of), S::of(f64::NEG_INFINITY), S::max),
+            Operation::RowMax(of) => fold_rows(value(*of), S::from_f64(f64::NEG_INFINITY), S::max),
             Operation::Exp { of, largest } => map_entries(value(*of), |(i, _), x| match largest {
                 Some(largest) => {
                     let largest = value(*largest)[[i, 0]];
-                    if largest.is_nothing() { S::of(0.0) } else { x.sub(largest).exp() }
+                    if largest.is_negative_infinity() { S::from_f64(0.0) } else { x.sub(largest).exp() }
                 }
                 None => x.exp(),
             }),
-            Operation::RowSums(of) => fold_rows(value(*of), S::of(0.0), S::add),
+            Operation::RowSums(of) => fold_rows(value(*of), S::from_f64(0.0), S::add),
             Operation::DivideByRowSums { of, sums } => map_entries(value(*of), |(i, _), x| {
                 let sum = value(*sums)[[i, 0]];
-                if sum.is_zero() { S::of(0.0) } else { x.div(sum) }
+                if sum.is_zero() { S::from_f64(0.0) } else { x.div(sum) }
             }),
             Operation::OneHot(of) => one_hot(value(*of)),
             Operation::Concat(parts) => {
@@ -283,11 +283,11 @@ impl Operation {
                 let a = value(*of);
                 let mut y = a.to_owned();
                 for mut row in y.rows_mut() {
-                    let n = S::of(row.len() as f64);
-                    let mean = row.iter().fold(S::of(0.0), |sum, x| sum.add(*x)).div(n);
+                    let n = S::from_f64(row.len() as f64);
+                    let mean = row.iter().fold(S::from_f64(0.0), |sum, x| sum.add(*x)).div(n);
                     row.mapv_inplace(|x| x.sub(mean));
-                    let variance = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.square())).div(n);
-                    let deviation = variance.add(S::of(*epsilon)).sqrt();
+                    let variance = row.iter().fold(S::from_f64(0.0), |sum, x| sum.add(x.square())).div(n);
+                    let deviation = variance.add(S::from_f64(*epsilon)).sqrt();
                     row.mapv_inplace(|x| x.div(deviation));
                 }
                 let y = gamma.map_or(y.clone(), |gamma| map_entries(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])));
@@ -296,8 +296,8 @@ impl Operation {
             Operation::RmsNorm { of, gamma, epsilon } => {
                 let mut y = value(*of).to_owned();
                 for mut row in y.rows_mut() {
-                    let squares = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.square()));
-                    let root = squares.div(S::of(row.len() as f64)).add(S::of(*epsilon)).sqrt();
+                    let squares = row.iter().fold(S::from_f64(0.0), |sum, x| sum.add(x.square()));
+                    let root = squares.div(S::from_f64(row.len() as f64)).add(S::from_f64(*epsilon)).sqrt();
                     row.mapv_inplace(|x| x.div(root));
                 }
                 gamma.map_or(y.clone(), |gamma| map_entries(y.view(), |(_, j), x| x.mul(value(gamma)[[0, j]])))
@@ -308,10 +308,10 @@ impl Operation {
                 let rows: Vec<ArrayView2<'_, S>> = rows.iter().map(|row| row.view()).collect();
                 concatenate(Axis(1), &rows).expect("each is one row")
             }
-            Operation::Activation { of, activation } => map_entries(value(*of), |_, x| x.activated(*activation)),
+            Operation::Activation { of, activation } => map_entries(value(*of), |_, x| x.activate(*activation)),
             Operation::Tanh(of) => map_entries(value(*of), |_, x| x.tanh()),
             Operation::Log(of) => map_entries(value(*of), |_, x| x.ln()),
-            Operation::Recurrence(before) => before.apply(value),
+            Operation::StateRecurrence(before) => before.apply(value),
             Operation::Gate { terms: [(a, from), (b, other)], width, is_tanh } => {
                 let (a, b) = (value(*a), value(*b));
                 Array2::from_shape_fn((a.nrows(), *width), |(i, j)| {
@@ -321,16 +321,16 @@ impl Operation {
             }
             Operation::GatedSum { pairs: [[a, b], [c, d]], is_complement } => map_entries(value(*b), |at, x| {
                 let a = value(*a)[at];
-                let first = if *is_complement { S::of(1.0).sub(a) } else { a };
+                let first = if *is_complement { S::from_f64(1.0).sub(a) } else { a };
                 first.mul(x).add(value(*c)[at].mul(value(*d)[at]))
             }),
-            Operation::RecurrenceGradient(later) => later.apply(value),
+            Operation::StateGradient(later) => later.apply(value),
             Operation::GateGradient { gate, gradient, is_tanh } => map_entries(value(*gate), |at, y| {
-                let (g, one) = (value(*gradient)[at], S::of(1.0));
+                let (g, one) = (value(*gradient)[at], S::from_f64(1.0));
                 if *is_tanh { g.mul(one.sub(y.square())) } else { g.mul(y).mul(one.sub(y)) }
             }),
             Operation::ComplementProduct([a, g]) => {
-                map_entries(value(*a), |at, x| S::of(1.0).sub(x).mul(value(*g)[at]))
+                map_entries(value(*a), |at, x| S::from_f64(1.0).sub(x).mul(value(*g)[at]))
             }
             Operation::DifferenceProduct { gradient, of: [a, b] } => {
                 map_entries(value(*gradient), |at, g| g.mul(value(*a)[at].sub(value(*b)[at])))
@@ -338,20 +338,20 @@ impl Operation {
             Operation::CrossEntropy { target, logarithms } => {
                 let (target, logarithms) = (value(*target), value(*logarithms));
                 let terms = target.iter().zip(&logarithms);
-                let sum = terms.fold(S::of(0.0), |sum, (share, x)| sum.sub(share.mul_share(*x)));
-                Array2::from_elem((1, 1), sum.div(S::of(target.nrows() as f64)))
+                let sum = terms.fold(S::from_f64(0.0), |sum, (share, x)| sum.sub(share.mul_share(*x)));
+                Array2::from_elem((1, 1), sum.div(S::from_f64(target.nrows() as f64)))
             }
             Operation::UnitLength(of) => {
                 let mut y = value(*of).to_owned();
                 for mut row in y.rows_mut() {
-                    let length = row.iter().fold(S::of(0.0), |sum, x| sum.add(x.square())).sqrt();
-                    row.mapv_inplace(|x| if length.is_zero() { S::of(0.0) } else { x.div(length) });
+                    let length = row.iter().fold(S::from_f64(0.0), |sum, x| sum.add(x.square())).sqrt();
+                    row.mapv_inplace(|x| if length.is_zero() { S::from_f64(0.0) } else { x.div(length) });
                 }
                 y
             }
             Operation::ActivationDerivative { of, curve } => map_entries(value(*of), |_, x| match curve {
-                EntrywiseFunction::Activation(activation) => x.slope(*activation),
-                EntrywiseFunction::Tanh => S::of(1.0).sub(x.tanh().square()),
+                EntrywiseFunction::Activation(activation) => x.activation_derivative(*activation),
+                EntrywiseFunction::Tanh => S::from_f64(1.0).sub(x.tanh().square()),
             }),
             Operation::NormGradient(NormGradient { of, plain, gamma, gradient, epsilon, is_rms }) => {
                 let (of, plain, gradient) = (value(*of), value(*plain), value(*gradient));
@@ -359,16 +359,16 @@ impl Operation {
                 let scaled = map_entries(gradient, |(_, j), g| gamma.map_or(g, |gamma| g.mul(gamma[[0, j]])));
                 let mut found = scaled.clone();
                 for (i, mut row) in found.rows_mut().into_iter().enumerate() {
-                    let n = S::of(row.len() as f64);
-                    let mean = |terms: &mut dyn Iterator<Item = S>| terms.fold(S::of(0.0), S::add).div(n);
+                    let n = S::from_f64(row.len() as f64);
+                    let mean = |terms: &mut dyn Iterator<Item = S>| terms.fold(S::from_f64(0.0), S::add).div(n);
                     let own = scaled.row(i);
                     let [centre, middle] = match is_rms {
-                        true => [S::of(0.0); 2],
+                        true => [S::from_f64(0.0); 2],
                         false => [mean(&mut own.iter().copied()), mean(&mut of.row(i).iter().copied())],
                     };
                     let along = mean(&mut own.iter().zip(plain.row(i)).map(|(g, x)| g.mul(*x)));
                     let spread = mean(&mut of.row(i).iter().map(|x| x.sub(middle).square()));
-                    let deviation = spread.add(S::of(*epsilon)).sqrt();
+                    let deviation = spread.add(S::from_f64(*epsilon)).sqrt();
                     for (g, x) in row.iter_mut().zip(plain.row(i)) {
                         *g = g.sub(centre).sub(x.mul(along)).div(deviation);
                     }
@@ -378,49 +378,49 @@ impl Operation {
             Operation::ColumnDotProducts([a, b]) => {
                 let (a, b) = (value(*a), value(*b));
                 Array2::from_shape_fn((1, a.ncols()), |(_, j)| {
-                    a.column(j).iter().zip(b.column(j)).fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
+                    a.column(j).iter().zip(b.column(j)).fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
                 })
             }
             Operation::PoolingGradient { of, gradient, way } => {
                 let (of, gradient) = (value(*of), value(*gradient));
                 let last = of.nrows().saturating_sub(1);
                 map_entries(of, |(i, j), _| match way {
-                    Pooling::First => S::of(f64::from(i == 0)).mul_share(gradient[[0, j]]),
-                    Pooling::Last => S::of(f64::from(i == last)).mul_share(gradient[[0, j]]),
-                    _ => S::is_first_largest(&of.column(j).to_vec(), i).mul_share(gradient[[0, j]]),
+                    Pooling::First => S::from_f64(f64::from(i == 0)).mul_share(gradient[[0, j]]),
+                    Pooling::Last => S::from_f64(f64::from(i == last)).mul_share(gradient[[0, j]]),
+                    _ => S::is_argmax(&of.column(j).to_vec(), i).mul_share(gradient[[0, j]]),
                 })
             }
             Operation::UnitGradient { of, unit, gradient } => {
                 let (of, unit, gradient) = (value(*of), value(*unit), value(*gradient));
                 map_entries(of, |(i, j), _| {
-                    let length = of.row(i).iter().fold(S::of(0.0), |sum, x| sum.add(x.square())).sqrt();
+                    let length = of.row(i).iter().fold(S::from_f64(0.0), |sum, x| sum.add(x.square())).sqrt();
                     let terms = unit.row(i).into_iter().zip(gradient.row(i));
-                    let along = terms.fold(S::of(0.0), |sum, (u, g)| sum.add(u.mul(*g)));
+                    let along = terms.fold(S::from_f64(0.0), |sum, (u, g)| sum.add(u.mul(*g)));
                     let across = gradient[[i, j]].sub(unit[[i, j]].mul(along));
-                    if length.is_zero() { S::of(0.0) } else { across.div(length) }
+                    if length.is_zero() { S::from_f64(0.0) } else { across.div(length) }
                 })
             }
             Operation::SoftmaxJacobian { shares, row } => {
                 let shares = value(*shares);
                 let own = shares.row(*row);
                 Array2::from_shape_fn((own.len(), own.len()), |(j, k)| match j == k {
-                    true => own[j].mul(S::of(1.0).sub(own[j])),
-                    false => S::of(0.0).sub(own[j].mul(own[k])),
+                    true => own[j].mul(S::from_f64(1.0).sub(own[j])),
+                    false => S::from_f64(0.0).sub(own[j].mul(own[k])),
                 })
             }
             Operation::Moment { before, gradient, keep, is_square } => map_entries(value(*gradient), |at, g| {
-                let new = S::of(1.0 - keep).mul(if *is_square { g.square() } else { g });
-                before.map_or(new, |before| S::of(*keep).mul(value(before)[at]).add(new))
+                let new = S::from_f64(1.0 - keep).mul(if *is_square { g.square() } else { g });
+                before.map_or(new, |before| S::from_f64(*keep).mul(value(before)[at]).add(new))
             }),
             Operation::BiasCorrection { of, keep, step } => {
-                let left = S::of(1.0 - keep.powf(f64::from(*step)));
+                let left = S::from_f64(1.0 - keep.powf(f64::from(*step)));
                 map_entries(value(*of), |_, x| x.div(left))
             }
-            Operation::AdamUpdate { moments: [m, v], rate, epsilon } => {
-                map_entries(value(*m), |at, x| S::of(*rate).mul(x).div(value(*v)[at].sqrt().add(S::of(*epsilon))))
-            }
+            Operation::AdamUpdate { moments: [m, v], rate, epsilon } => map_entries(value(*m), |at, x| {
+                S::from_f64(*rate).mul(x).div(value(*v)[at].sqrt().add(S::from_f64(*epsilon)))
+            }),
             Operation::AdamWStep { of, update, rate, weight_decay } => {
-                let kept = S::of(1.0 - rate * weight_decay);
+                let kept = S::from_f64(1.0 - rate * weight_decay);
                 map_entries(value(*of), |at, x| kept.mul(x).sub(value(*update)[at]))
             }
         }
@@ -438,7 +438,7 @@ fn fold_rows<S: Scalar>(a: ArrayView2<'_, S>, first: S, f: impl Fn(S, S) -> S) -
 
 fn product<S: Scalar>(a: ArrayView2<'_, S>, b: ArrayView2<'_, S>) -> Array2<S> {
     Array2::from_shape_fn((a.nrows(), b.ncols()), |(i, j)| {
-        a.row(i).iter().zip(b.column(j)).fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
+        a.row(i).iter().zip(b.column(j)).fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul(*y)))
     })
 }
 
@@ -446,7 +446,7 @@ fn product<S: Scalar>(a: ArrayView2<'_, S>, b: ArrayView2<'_, S>) -> Array2<S> {
 fn weighted_sum<S: Scalar>(shares: ArrayView2<'_, S>, values: ArrayView2<'_, S>) -> Array2<S> {
     Array2::from_shape_fn((shares.nrows(), values.ncols()), |(i, j)| {
         let terms = shares.row(i).into_iter().zip(values.column(j));
-        terms.fold(S::of(0.0), |sum, (x, y)| sum.add(x.mul_share(*y)))
+        terms.fold(S::from_f64(0.0), |sum, (x, y)| sum.add(x.mul_share(*y)))
     })
 }
 
@@ -455,7 +455,7 @@ fn rotate_pairs<S: Scalar>(a: ArrayView2<'_, S>, speed: impl Fn(usize) -> f64) -
     Array2::from_shape_fn(a.dim(), |(position, j)| {
         let i = j % half.max(1);
         let angle = position as f64 * speed(i);
-        let [cos, sin] = [angle.cos(), angle.sin()].map(S::of);
+        let [cos, sin] = [angle.cos(), angle.sin()].map(S::from_f64);
         match j < half {
             true => a[[position, j]].mul(cos).sub(a[[position, j + half]].mul(sin)),
             false => a[[position, j]].mul(cos).add(a[[position, i]].mul(sin)),
@@ -466,25 +466,26 @@ fn rotate_pairs<S: Scalar>(a: ArrayView2<'_, S>, speed: impl Fn(usize) -> f64) -
 /// Pools all rows to one; without rows it is 0.
 fn pool_rows<S: Scalar>(a: ArrayView2<'_, S>, way: Pooling) -> Array2<S> {
     let count = a.nrows() as f64;
-    let over = |count: f64| move |column: Vec<S>| column.into_iter().fold(S::of(0.0), S::add).div(S::of(count));
+    let over =
+        |count: f64| move |column: Vec<S>| column.into_iter().fold(S::from_f64(0.0), S::add).div(S::from_f64(count));
     let each = |one: &dyn Fn(Vec<S>) -> S| {
-        let column = |j: usize| if a.nrows() == 0 { S::of(0.0) } else { one(a.column(j).to_vec()) };
+        let column = |j: usize| if a.nrows() == 0 { S::from_f64(0.0) } else { one(a.column(j).to_vec()) };
         Array2::from_shape_fn((1, a.ncols()), |(_, j)| column(j))
     };
     match way {
         Pooling::First => each(&|column| column[0]),
         Pooling::Last => each(&|column| column[column.len() - 1]),
-        Pooling::Max => each(&|column| column.into_iter().fold(S::of(f64::NEG_INFINITY), S::max)),
+        Pooling::Max => each(&|column| column.into_iter().fold(S::from_f64(f64::NEG_INFINITY), S::max)),
         Pooling::MeanSqrtLength => each(&over(count.sqrt())),
         _ => each(&over(count)),
     }
 }
 
 fn one_hot<S: Scalar>(a: ArrayView2<'_, S>) -> Array2<S> {
-    let mut y = Array2::from_elem(a.dim(), S::of(0.0));
+    let mut y = Array2::from_elem(a.dim(), S::from_f64(0.0));
     for (from, mut to) in a.rows().into_iter().zip(y.rows_mut()) {
         let row: Vec<S> = from.to_vec();
-        to.iter_mut().enumerate().for_each(|(j, x)| *x = S::is_first_largest(&row, j));
+        to.iter_mut().enumerate().for_each(|(j, x)| *x = S::is_argmax(&row, j));
     }
     y
 }

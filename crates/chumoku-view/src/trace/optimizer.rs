@@ -16,15 +16,15 @@ use std::collections::HashMap;
 pub(crate) struct AdamWSettings {
     learning_rate: f64,
     /// Decay rates of the two moments.
-    keep: [f64; 2],
+    decay_rates: [f64; 2],
     epsilon: f64,
     weight_decay: f64,
     /// Number of the step, from 1.
     step: u32,
     /// The moments before the step, if they are not 0.
-    before: HashMap<(StepKind, Quantity), Array2<f64>>,
+    moments_before: HashMap<(StepKind, Quantity), Array2<f64>>,
     /// The only parameter that is updated, if not all are; the loss after the step is then not computed.
-    only: Option<Quantity>,
+    only_parameter: Option<Quantity>,
 }
 
 /// A condition on a setting, with its descriptions in English and Japanese.
@@ -86,12 +86,12 @@ impl AdamWSettings {
         }
         Ok(AdamWSettings {
             learning_rate: number("learning_rate", 1e-3, positive)?,
-            keep: [number("beta1", 0.9, share)?, number("beta2", 0.999, share)?],
+            decay_rates: [number("beta1", 0.9, share)?, number("beta2", 0.999, share)?],
             epsilon: number("epsilon", 1e-8, natural)?,
             weight_decay: number("weight_decay", 0.01, natural)?,
             step,
-            before,
-            only: None,
+            moments_before: before,
+            only_parameter: None,
         })
     }
 
@@ -99,12 +99,12 @@ impl AdamWSettings {
     pub(super) fn for_parameter(step: &AdamW, only: Quantity) -> AdamWSettings {
         AdamWSettings {
             learning_rate: step.learning_rate,
-            keep: [step.beta1, step.beta2],
+            decay_rates: [step.beta1, step.beta2],
             epsilon: step.epsilon,
             weight_decay: step.weight_decay,
             step: u32::try_from(step.step).unwrap_or(u32::MAX),
-            before: HashMap::new(),
-            only: Some(only),
+            moments_before: HashMap::new(),
+            only_parameter: Some(only),
         }
     }
 }
@@ -125,14 +125,14 @@ impl Program {
         let mut after = HashMap::new();
         for id in parameters {
             let quantity = self.step(id).quantity;
-            if optimizer.only.is_some_and(|only| only != quantity) {
+            if optimizer.only_parameter.is_some_and(|only| only != quantity) {
                 continue;
             }
             let Some(gradient) = self.find_kind(StepKind::Gradient, quantity, None) else { continue };
             after.insert(id, self.add_adamw_step(optimizer, id, gradient)?);
         }
         if let Some((kind, quantity)) =
-            optimizer.before.keys().find(|(kind, of)| self.find_kind(*kind, *of, None).is_none())
+            optimizer.moments_before.keys().find(|(kind, of)| self.find_kind(*kind, *of, None).is_none())
         {
             let (key, name) = (if *kind == StepKind::FirstMomentBefore { "m" } else { "v" }, quantity.name());
             return Err(tr!(
@@ -140,13 +140,15 @@ impl Program {
                 "optimizer.{key}.{name}: inputs.{name} と、そこから導かれる損失が必要です"
             ));
         }
-        let Some(loss) = self.find(Quantity::Loss, None).filter(|_| optimizer.only.is_none()) else { return Ok(()) };
+        let Some(loss) = self.find(Quantity::Loss, None).filter(|_| optimizer.only_parameter.is_none()) else {
+            return Ok(());
+        };
         for id in 0..=loss {
             let mut operation = self.step(id).operation.clone();
             let is_changed = operation.operands_mut().into_iter().any(|of| after.contains_key(of));
             if is_changed {
                 let operation = operation.map_operands(|of| after.get(&of).copied().unwrap_or(of));
-                after.insert(id, self.add_derived(id, StepKind::After, "", operation)?);
+                after.insert(id, self.add_derived(id, StepKind::AfterStep, "", operation)?);
             }
         }
         Ok(())
@@ -154,10 +156,10 @@ impl Program {
 
     /// Adds the step of one parameter.
     fn add_adamw_step(&mut self, optimizer: &AdamWSettings, id: StepId, gradient: StepId) -> Result<StepId, String> {
-        let AdamWSettings { learning_rate: rate, keep, epsilon, weight_decay, step, .. } = *optimizer;
+        let AdamWSettings { learning_rate: rate, decay_rates: keep, epsilon, weight_decay, step, .. } = *optimizer;
         let quantity = self.step(id).quantity;
         let mut moments = [StepKind::FirstMomentBefore, StepKind::SecondMomentBefore].into_iter().map(|kind| {
-            let Some(matrix) = optimizer.before.get(&(kind, quantity)) else { return Ok(None) };
+            let Some(matrix) = optimizer.moments_before.get(&(kind, quantity)) else { return Ok(None) };
             let (expected, found) = (self.value(id).dim(), matrix.dim());
             if expected != found {
                 let (key, name) = (if kind == StepKind::FirstMomentBefore { "m" } else { "v" }, quantity.name());
@@ -186,6 +188,6 @@ impl Program {
         let update = Operation::AdamUpdate { moments: corrected, rate, epsilon };
         let update = self.add_derived(id, StepKind::Update, "", update)?;
         let weight_decay = if quantity.is_matrix() { weight_decay } else { 0.0 };
-        self.add_derived(id, StepKind::After, "", Operation::AdamWStep { of: id, update, rate, weight_decay })
+        self.add_derived(id, StepKind::AfterStep, "", Operation::AdamWStep { of: id, update, rate, weight_decay })
     }
 }

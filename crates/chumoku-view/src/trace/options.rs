@@ -38,7 +38,7 @@ pub(crate) struct ExampleOptions {
     pub(crate) mask: Option<MaskOption>,
     /// Maximum distance of the keys that a query sees.
     pub(crate) window: Option<usize>,
-    pub(crate) hard: bool,
+    pub(crate) hard_attention: bool,
     pub(crate) num_heads: usize,
     pub(crate) num_key_heads: Option<usize>,
     pub(crate) head_dim: Option<usize>,
@@ -62,9 +62,9 @@ pub(crate) struct ExampleOptions {
     pub(crate) last_norm: Option<NormKind>,
     pub(crate) epsilon_last: Option<f64>,
     /// Base of rotary positions.
-    pub(crate) rotary: Option<f64>,
+    pub(crate) rotary_base: Option<f64>,
     /// ALiBi's distance penalty: one slope for each head.
-    pub(crate) alibi: Option<Vec<f64>>,
+    pub(crate) alibi_slopes: Option<Vec<f64>>,
     /// ε of the RMS normalization of each head's queries and keys, if there is one.
     pub(crate) head_norm_epsilon: Option<f64>,
     /// The cell of a recurrent network, which replaces attention.
@@ -91,7 +91,7 @@ impl Default for ExampleOptions {
             causal: None,
             mask: None,
             window: None,
-            hard: false,
+            hard_attention: false,
             num_heads: 1,
             num_key_heads: None,
             head_dim: None,
@@ -106,8 +106,8 @@ impl Default for ExampleOptions {
             epsilon_2: None,
             last_norm: None,
             epsilon_last: None,
-            rotary: None,
-            alibi: None,
+            rotary_base: None,
+            alibi_slopes: None,
             head_norm_epsilon: None,
             cell: None,
             pooling: Vec::new(),
@@ -295,7 +295,7 @@ impl ExampleOptions {
             causal,
             mask,
             window: file.value("window", "options.", ["a whole number", "0 以上の整数"])?,
-            hard: truth("hard")?.unwrap_or(false),
+            hard_attention: truth("hard")?.unwrap_or(false),
             num_heads: file.count("num_heads")?.unwrap_or(1),
             num_key_heads: file.count("num_key_heads")?,
             head_dim: file.count("d_k")?,
@@ -310,8 +310,8 @@ impl ExampleOptions {
             epsilon_2: small("epsilon_2")?,
             last_norm: file.value("last_norm", "options.", kinds)?,
             epsilon_last: small("epsilon_last")?,
-            rotary: finite("rotary_base")?,
-            alibi: file.value(
+            rotary_base: finite("rotary_base")?,
+            alibi_slopes: file.value(
                 "alibi_slopes",
                 "options.",
                 ["a list of numbers, one for each head", "ヘッドごとの数値の配列"],

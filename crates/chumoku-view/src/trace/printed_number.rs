@@ -5,7 +5,7 @@ use std::fmt;
 
 /// A number type of computations: f64 or [`Interval`].
 pub(crate) trait Scalar: Copy {
-    fn of(x: f64) -> Self;
+    fn from_f64(x: f64) -> Self;
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
     fn mul(self, other: Self) -> Self;
@@ -16,9 +16,9 @@ pub(crate) trait Scalar: Copy {
     /// The natural logarithm: −∞ for 0.
     fn ln(self) -> Self;
     /// Applies an activation.
-    fn activated(self, activation: Activation) -> Self;
+    fn activate(self, activation: Activation) -> Self;
     /// The derivative of an activation.
-    fn slope(self, activation: Activation) -> Self;
+    fn activation_derivative(self, activation: Activation) -> Self;
     /// The maximum; NaN if either number is.
     fn max(self, other: Self) -> Self;
     /// The square.
@@ -27,24 +27,24 @@ pub(crate) trait Scalar: Copy {
     }
     /// A share times a value: 0 for the share 0, whatever the value is.
     fn mul_share(self, value: Self) -> Self {
-        if self.is_zero() { Self::of(0.0) } else { self.mul(value) }
+        if self.is_zero() { Self::from_f64(0.0) } else { self.mul(value) }
     }
     /// Returns 1 if the number at `j` is the first maximum of a row and not −∞, otherwise 0.
-    fn is_first_largest(row: &[Self], j: usize) -> Self {
-        let seen = (0..row.len()).filter(|&j| !row[j].is_nothing());
-        let best = seen.reduce(|best, j| if row[j].middle() > row[best].middle() { j } else { best });
-        Self::of(if best == Some(j) { 1.0 } else { 0.0 })
+    fn is_argmax(row: &[Self], j: usize) -> Self {
+        let seen = (0..row.len()).filter(|&j| !row[j].is_negative_infinity());
+        let best = seen.reduce(|best, j| if row[j].midpoint() > row[best].midpoint() { j } else { best });
+        Self::from_f64(if best == Some(j) { 1.0 } else { 0.0 })
     }
     /// Returns whether the number is certainly −∞.
-    fn is_nothing(self) -> bool;
+    fn is_negative_infinity(self) -> bool;
     /// Returns whether the number is certainly 0.
     fn is_zero(self) -> bool;
     /// The number itself, or the midpoint of an interval.
-    fn middle(self) -> f64;
+    fn midpoint(self) -> f64;
 }
 
 impl Scalar for f64 {
-    fn of(x: f64) -> f64 {
+    fn from_f64(x: f64) -> f64 {
         x
     }
     fn add(self, other: f64) -> f64 {
@@ -71,12 +71,12 @@ impl Scalar for f64 {
     fn ln(self) -> f64 {
         f64::ln(self)
     }
-    fn activated(self, activation: Activation) -> f64 {
+    fn activate(self, activation: Activation) -> f64 {
         let mut y = [f64::NAN];
         activation_forward(activation, &[self], &mut y).expect("one number becomes one");
         y[0]
     }
-    fn slope(self, activation: Activation) -> f64 {
+    fn activation_derivative(self, activation: Activation) -> f64 {
         let mut slope = [f64::NAN];
         activation_backward(activation, &[self], &[1.0], &mut slope).expect("one number has one slope");
         slope[0]
@@ -84,13 +84,13 @@ impl Scalar for f64 {
     fn max(self, other: f64) -> f64 {
         if self.is_nan() || self > other { self } else { other }
     }
-    fn is_nothing(self) -> bool {
+    fn is_negative_infinity(self) -> bool {
         self == f64::NEG_INFINITY
     }
     fn is_zero(self) -> bool {
         self == 0.0
     }
-    fn middle(self) -> f64 {
+    fn midpoint(self) -> f64 {
         self
     }
 }
@@ -130,7 +130,7 @@ fn rounding_error(x: f64) -> f64 {
 }
 
 impl Scalar for Interval {
-    fn of(x: f64) -> Interval {
+    fn from_f64(x: f64) -> Interval {
         Interval { low: x, high: x }
     }
     fn add(self, other: Interval) -> Interval {
@@ -162,17 +162,18 @@ impl Scalar for Interval {
         // Rounding may have moved an end below 0, which no probability can be.
         Interval { low: f64::max(self.low, 0.0).ln(), high: self.high.ln() }
     }
-    fn activated(self, activation: Activation) -> Interval {
+    fn activate(self, activation: Activation) -> Interval {
         // The activation falls to its minimum and rises from there.
-        let [low, high] = [self.low, self.high].map(|x| x.activated(activation));
+        let [low, high] = [self.low, self.high].map(|x| x.activate(activation));
         let lowest = minimum_point(activation).filter(|x| (self.low..=self.high).contains(x));
-        hull([low, high, lowest.map_or(low, |x| x.activated(activation)), high])
+        hull([low, high, lowest.map_or(low, |x| x.activate(activation)), high])
     }
-    fn slope(self, activation: Activation) -> Interval {
+    fn activation_derivative(self, activation: Activation) -> Interval {
         // The derivative is monotonic between its minimum and its maximum.
-        let [low, high] = [self.low, self.high].map(|x| x.slope(activation));
+        let [low, high] = [self.low, self.high].map(|x| x.activation_derivative(activation));
         let turns = max_derivative_point(activation).map_or([f64::NAN; 2], |x| [-x, x]);
-        let inner = turns.map(|x| if (self.low..=self.high).contains(&x) { x.slope(activation) } else { low });
+        let inner =
+            turns.map(|x| if (self.low..=self.high).contains(&x) { x.activation_derivative(activation) } else { low });
         hull([low, high, inner[0], inner[1]])
     }
     fn max(self, other: Interval) -> Interval {
@@ -183,26 +184,27 @@ impl Scalar for Interval {
         // Both factors are the same number, so the product is never below 0.
         Interval { low: if square.low < 0.0 { 0.0 } else { square.low }, high: square.high }
     }
-    fn is_first_largest(row: &[Interval], j: usize) -> Interval {
+    fn is_argmax(row: &[Interval], j: usize) -> Interval {
         // Considers whether the number may be the first maximum, for all possible values of the others.
         let may = |j: usize| {
             let beats = |k: usize| if k < j { row[j].high > row[k].low } else { row[j].high >= row[k].low };
-            !row[j].is_nothing() && (0..row.len()).filter(|&k| k != j && !row[k].is_nothing()).all(beats)
+            !row[j].is_negative_infinity()
+                && (0..row.len()).filter(|&k| k != j && !row[k].is_negative_infinity()).all(beats)
         };
         let others = (0..row.len()).filter(|&k| k != j && may(k)).count();
         match (may(j), others) {
-            (false, _) => Interval::of(0.0),
-            (true, 0) => Interval::of(1.0),
+            (false, _) => Interval::from_f64(0.0),
+            (true, 0) => Interval::from_f64(1.0),
             (true, _) => Interval { low: 0.0, high: 1.0 },
         }
     }
-    fn is_nothing(self) -> bool {
+    fn is_negative_infinity(self) -> bool {
         self.high == f64::NEG_INFINITY
     }
     fn is_zero(self) -> bool {
         self.low == 0.0 && self.high == 0.0
     }
-    fn middle(self) -> f64 {
+    fn midpoint(self) -> f64 {
         (self.low + self.high) / 2.0
     }
 }
@@ -236,7 +238,7 @@ fn max_derivative_point(activation: Activation) -> Option<f64> {
 
 fn hull(ends: [f64; 4]) -> Interval {
     if ends.iter().any(|x| x.is_nan()) {
-        return Interval::of(f64::NAN);
+        return Interval::from_f64(f64::NAN);
     }
     Interval {
         low: ends.into_iter().fold(f64::INFINITY, f64::min),
@@ -301,7 +303,7 @@ impl PrintedNumber {
     /// number itself and the part of `source`, its expected value, that rounds to it.
     pub(crate) fn range(&self, source: Interval) -> Interval {
         if !self.value.is_finite() {
-            return Interval::of(self.value);
+            return Interval::from_f64(self.value);
         }
         let rounded = Interval::around(self.value, self.tolerance());
         if self.unit < 1.0 {
@@ -310,7 +312,7 @@ impl PrintedNumber {
         let (low, high) = (source.low.max(rounded.low), source.high.min(rounded.high));
         match low <= high {
             true => Interval { low: low.min(self.value), high: high.max(self.value) },
-            false => Interval::of(self.value),
+            false => Interval::from_f64(self.value),
         }
     }
 }
@@ -371,33 +373,40 @@ mod tests {
             (Activation::Silu, -0.278_464_542_76, 0.731_058_578_63),
         ];
         for (activation, low, high) in cases {
-            let found = wide.activated(activation);
+            let found = wide.activate(activation);
             assert!((found.low - low).abs() < 1e-10 && (found.high - high).abs() < 1e-10, "{activation:?}: {found:?}");
             // On one side of the minimum, the ends of the interval map to the ends of the result.
             for side in [Interval { low: -3.0, high: -2.0 }, Interval { low: 0.5, high: 1.0 }] {
-                let found = side.activated(activation);
-                let mut ends = [side.low, side.high].map(|x| x.activated(activation));
+                let found = side.activate(activation);
+                let mut ends = [side.low, side.high].map(|x| x.activate(activation));
                 ends.sort_by(f64::total_cmp);
                 assert_eq!([found.low, found.high], ends, "{activation:?}");
             }
-            let open = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY }.activated(activation);
+            let open = Interval { low: f64::NEG_INFINITY, high: f64::INFINITY }.activate(activation);
             assert!((open.low - low).abs() < 1e-10 && open.high == f64::INFINITY, "{activation:?}: {open:?}");
-            assert!(Interval::of(f64::NAN).activated(activation).low.is_nan());
+            assert!(Interval::from_f64(f64::NAN).activate(activation).low.is_nan());
         }
     }
 
     #[test]
     fn derivatives_of_intervals_reach_their_extremes() {
         for activation in [Activation::Gelu, Activation::GeluTanh, Activation::Silu] {
-            let found = Interval { low: -6.0, high: 5.0 }.slope(activation);
-            let all = (-60_000..=50_000).map(|i| (f64::from(i) / 10_000.0).slope(activation));
+            let found = Interval { low: -6.0, high: 5.0 }.activation_derivative(activation);
+            let all = (-60_000..=50_000).map(|i| (f64::from(i) / 10_000.0).activation_derivative(activation));
             let [low, high] = all.fold([0.0, 0.0], |[low, high]: [f64; 2], x| [low.min(x), high.max(x)]);
             assert!(found.low <= low && low - found.low < 1e-8, "{activation:?}: {found:?} {low}");
             assert!(found.high >= high && found.high - high < 1e-8, "{activation:?}: {found:?} {high}");
-            let part = Interval { low: -1.0, high: 1.0 }.slope(activation);
-            assert_eq!([part.low, part.high], [-1.0, 1.0].map(|x: f64| x.slope(activation)), "{activation:?}");
+            let part = Interval { low: -1.0, high: 1.0 }.activation_derivative(activation);
+            assert_eq!(
+                [part.low, part.high],
+                [-1.0, 1.0].map(|x: f64| x.activation_derivative(activation)),
+                "{activation:?}"
+            );
         }
-        assert_eq!(Interval { low: -1.0, high: 1.0 }.slope(Activation::Relu), Interval { low: 0.0, high: 1.0 });
+        assert_eq!(
+            Interval { low: -1.0, high: 1.0 }.activation_derivative(Activation::Relu),
+            Interval { low: 0.0, high: 1.0 }
+        );
     }
 
     #[test]
@@ -420,16 +429,16 @@ mod tests {
                 (a.exp(), p.exp()),
                 (a.tanh(), p.tanh()),
                 (a.exp().ln(), p),
-                (a.activated(Activation::Relu), p.max(0.0)),
-                (a.activated(Activation::Gelu), p * (1.0 + erf(p / 2f64.sqrt())) / 2.0),
-                (a.activated(Activation::GeluTanh), {
+                (a.activate(Activation::Relu), p.max(0.0)),
+                (a.activate(Activation::Gelu), p * (1.0 + erf(p / 2f64.sqrt())) / 2.0),
+                (a.activate(Activation::GeluTanh), {
                     p / 2.0 * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (p + 0.044715 * p * p * p)).tanh())
                 }),
-                (a.activated(Activation::Silu), p / (1.0 + (-p).exp())),
-                (a.slope(Activation::Relu), f64::from(p > 0.0)),
-                (a.slope(Activation::Gelu), p.slope(Activation::Gelu)),
-                (a.slope(Activation::GeluTanh), p.slope(Activation::GeluTanh)),
-                (a.slope(Activation::Silu), p.slope(Activation::Silu)),
+                (a.activate(Activation::Silu), p / (1.0 + (-p).exp())),
+                (a.activation_derivative(Activation::Relu), f64::from(p > 0.0)),
+                (a.activation_derivative(Activation::Gelu), p.activation_derivative(Activation::Gelu)),
+                (a.activation_derivative(Activation::GeluTanh), p.activation_derivative(Activation::GeluTanh)),
+                (a.activation_derivative(Activation::Silu), p.activation_derivative(Activation::Silu)),
                 (Scalar::max(a, b), p.max(q)),
             ];
             for (k, (interval, inner)) in all.into_iter().enumerate() {
@@ -442,22 +451,22 @@ mod tests {
         let row = [
             Interval::around(1.0, 0.1),
             Interval::around(1.1, 0.1),
-            Interval::of(0.5),
-            Interval::of(f64::NEG_INFINITY),
+            Interval::from_f64(0.5),
+            Interval::from_f64(f64::NEG_INFINITY),
         ];
-        let largest: Vec<Interval> = (0..4).map(|j| Interval::is_first_largest(&row, j)).collect();
+        let largest: Vec<Interval> = (0..4).map(|j| Interval::is_argmax(&row, j)).collect();
         let maybe = Interval { low: 0.0, high: 1.0 };
-        assert_eq!(largest, [maybe, maybe, Interval::of(0.0), Interval::of(0.0)]);
-        let equal = [Interval::of(1.0); 2];
-        assert_eq!([0, 1].map(|j| Interval::is_first_largest(&equal, j)), [1.0, 0.0].map(Interval::of));
+        assert_eq!(largest, [maybe, maybe, Interval::from_f64(0.0), Interval::from_f64(0.0)]);
+        let equal = [Interval::from_f64(1.0); 2];
+        assert_eq!([0, 1].map(|j| Interval::is_argmax(&equal, j)), [1.0, 0.0].map(Interval::from_f64));
         assert!(Interval { low: 0.4, high: 0.6 }.can_round_to(&PrintedNumber::parse("1").unwrap()));
         assert!(!Interval { low: 0.4, high: 0.49 }.can_round_to(&PrintedNumber::parse("1").unwrap()));
     }
 
     #[test]
     fn whole_numbers_are_treated_as_exact() {
-        let range = |text: &str, truth| PrintedNumber::parse(text).unwrap().range(Interval::of(truth));
-        assert_eq!(range("2", 5.0), Interval::of(2.0));
+        let range = |text: &str, truth| PrintedNumber::parse(text).unwrap().range(Interval::from_f64(truth));
+        assert_eq!(range("2", 5.0), Interval::from_f64(2.0));
         assert_eq!(range("2", 2.25), Interval { low: 2.0, high: 2.25 });
         let of_interval = PrintedNumber::parse("2").unwrap().range(Interval { low: 2.25, high: 2.375 });
         assert_eq!(of_interval, Interval { low: 2.0, high: 2.375 });

@@ -15,7 +15,7 @@ pub(crate) enum Quantity {
     HiddenB,
     FirstHidden,
     FirstState,
-    Previous,
+    PreviousOutput,
     HiddenSums,
     InputGate,
     ForgetGate,
@@ -47,14 +47,14 @@ pub(crate) enum Quantity {
     GammaK,
     NormalizedQ,
     NormalizedK,
-    Speeds,
+    RotarySpeeds,
     RotatedQ,
     RotatedK,
     Scores,
     ScaledScores,
     BiasedScores,
     MaskedScores,
-    Largest,
+    ScoreMax,
     ScoreExponentials,
     ScoreSums,
     Weights,
@@ -98,7 +98,7 @@ pub(crate) enum Quantity {
     ClassW,
     ClassB,
     Logits,
-    ClassLargest,
+    ClassMax,
     ClassExponentials,
     ClassSums,
     Probabilities,
@@ -121,7 +121,7 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (HiddenB, "b_h", "b_h", ("Bias of the previous output", "一つ前の出力のバイアス")),
     (FirstHidden, "h_0", "h_0", ("Output before the first token", "最初のトークンの前の出力")),
     (FirstState, "c_0", "c_0", ("Cell state before the first token", "最初のトークンの前のセル状態")),
-    (Previous, "h_previous", "H′", ("Output of the previous token", "一つ前のトークンの出力")),
+    (PreviousOutput, "h_previous", "H′", ("Output of the previous token", "一つ前のトークンの出力")),
     (
         HiddenSums,
         "h_sums",
@@ -163,14 +163,14 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (GammaK, "gamma_K", "γ_K", ("Factors of the normalization of keys", "キーの正規化のスケール（γ）")),
     (NormalizedQ, "normalised_Q", "Q_n", ("Queries, normalized", "正規化したクエリ")),
     (NormalizedK, "normalised_K", "K_n", ("Keys, normalized", "正規化したキー")),
-    (Speeds, "rotary_speeds", "ω", ("Angles of one step of position", "位置 1 つ分の回転角")),
+    (RotarySpeeds, "rotary_speeds", "ω", ("Angles of one step of position", "位置 1 つ分の回転角")),
     (RotatedQ, "rotated_Q", "Q′", ("Queries, rotated by position", "位置で回転したクエリ")),
     (RotatedK, "rotated_K", "K′", ("Keys, rotated by position", "位置で回転したキー")),
     (Scores, "scores", "S", ("Scores", "スコア")),
     (ScaledScores, "scaled", "S_scaled", ("Scaled scores", "スケーリングしたスコア")),
     (BiasedScores, "biased", "S_biased", ("Scores with biases", "バイアスを加えたスコア")),
     (MaskedScores, "masked", "S_masked", ("Masked scores", "マスクしたスコア")),
-    (Largest, "max", "m", ("Largest score of each row", "各行の最大値")),
+    (ScoreMax, "max", "m", ("Largest score of each row", "各行の最大値")),
     (ScoreExponentials, "exponentials", "E", ("Exponentials", "指数関数値")),
     (ScoreSums, "sums", "z", ("Sums of the exponentials", "指数関数値の和")),
     (Weights, "weights", "A", ("Attention weights", "アテンションの重み")),
@@ -224,7 +224,7 @@ const QUANTITIES: [(Quantity, &str, &str, (&str, &str)); 100] = [
     (ClassW, "W_class", "W_C", ("Weights of the classes", "クラスの重み行列")),
     (ClassB, "b_class", "b_C", ("Bias of the classes", "クラスのバイアス")),
     (Logits, "logits", "Z", ("Logits", "ロジット")),
-    (ClassLargest, "class_max", "m_C", ("Largest logit", "ロジットの最大値")),
+    (ClassMax, "class_max", "m_C", ("Largest logit", "ロジットの最大値")),
     (ClassExponentials, "class_exponentials", "E_C", ("Exponentials of the logits", "ロジットの指数関数値")),
     (ClassSums, "class_sums", "z_C", ("Sum of the exponentials of the logits", "ロジットの指数関数値の和")),
     (Probabilities, "probabilities", "P_C", ("Probabilities of the classes", "クラスの確率")),
@@ -349,8 +349,8 @@ impl Quantity {
             InputB | HiddenB => [MatrixAxis::One, MatrixAxis::Gates],
             FirstHidden | FirstState => [MatrixAxis::One, MatrixAxis::State],
             InputSums | HiddenSums => [MatrixAxis::Queries, MatrixAxis::Gates],
-            Previous | InputGate | ForgetGate | NewContent | OutputGate | PreviousState | CellState | CellTanh
-            | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate | StepOutput => {
+            PreviousOutput | InputGate | ForgetGate | NewContent | OutputGate | PreviousState | CellState
+            | CellTanh | ResetGate | UpdateGate | CandidateSums | ResetSums | Candidate | StepOutput => {
                 [MatrixAxis::Queries, MatrixAxis::State]
             }
             Memory => [MatrixAxis::Keys, MatrixAxis::Memory],
@@ -363,14 +363,14 @@ impl Quantity {
             BQ | BK => [MatrixAxis::One, MatrixAxis::KeyWidth],
             BV => [MatrixAxis::One, MatrixAxis::ValueWidth],
             GammaQ | GammaK => [MatrixAxis::One, MatrixAxis::HeadWidth],
-            Speeds => [MatrixAxis::One, MatrixAxis::Pairs],
+            RotarySpeeds => [MatrixAxis::One, MatrixAxis::Pairs],
             Q | NormalizedQ | RotatedQ => [MatrixAxis::Queries, MatrixAxis::KeyWidth],
             K | NormalizedK | RotatedK => [MatrixAxis::Keys, MatrixAxis::KeyWidth],
             V => [MatrixAxis::Keys, MatrixAxis::ValueWidth],
             Scores | ScaledScores | BiasedScores | MaskedScores | ScoreExponentials | Weights => {
                 [MatrixAxis::Queries, MatrixAxis::Keys]
             }
-            Largest | ScoreSums => [MatrixAxis::Queries, MatrixAxis::One],
+            ScoreMax | ScoreSums => [MatrixAxis::Queries, MatrixAxis::One],
             HeadOutput | Concat => [MatrixAxis::Queries, MatrixAxis::ValueWidth],
             WO => [MatrixAxis::ValueWidth, MatrixAxis::Model],
             W1 | WGate => [MatrixAxis::Model, MatrixAxis::Inner],
@@ -387,7 +387,7 @@ impl Quantity {
             Logits | ClassExponentials | Probabilities | Target | LogProbabilities => {
                 [MatrixAxis::Answers, MatrixAxis::Classes]
             }
-            ClassLargest | ClassSums => [MatrixAxis::Answers, MatrixAxis::One],
+            ClassMax | ClassSums => [MatrixAxis::Answers, MatrixAxis::One],
             Loss => [MatrixAxis::One, MatrixAxis::One],
         }
     }

@@ -4,7 +4,7 @@ use super::formula::inverse_sqrt_of;
 use super::json::{json_matrix, json_number};
 use super::operation::{EntrywiseFunction, NormGradient, Operation, RotaryAngles, StepId};
 use super::quantity::Quantity;
-use super::recurrence::{Recurrence, RecurrenceGradient};
+use super::recurrence::{StateGradient, StateRecurrence};
 use super::trace_steps::{Trace, TraceStep};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
@@ -18,7 +18,7 @@ impl Trace {
     /// recomputing this count of numbers would slow the page down.
     pub(super) fn program_json(&self, digits: usize, terms: usize) -> Option<Value> {
         let mut steps: Vec<(&TraceStep, bool)> = self.steps.iter().map(|step| (step, true)).collect();
-        steps.extend(self.others.iter().map(|step| (step, false)));
+        steps.extend(self.hidden_steps.iter().map(|step| (step, false)));
         if steps.iter().map(|(step, _)| step.value.len()).sum::<usize>() > MAX_NUMBERS {
             return None;
         }
@@ -149,11 +149,11 @@ fn operation_json(operation: &Operation, columns: usize) -> Option<NamedOperatio
         Operation::Moment { before, gradient, keep, is_square } => {
             ("Moment", vec![Some(*gradient), *before], json!({ "keep": keep, "square": is_square }))
         }
-        Operation::Recurrence(before) => {
+        Operation::StateRecurrence(before) => {
             let (of, settings) = recurrence_json(before);
             ("Before", of, settings)
         }
-        Operation::RecurrenceGradient(RecurrenceGradient { recurrence: before, gradient }) => {
+        Operation::StateGradient(StateGradient { recurrence: before, gradient }) => {
             let (mut of, settings) = recurrence_json(before);
             of.push(Some(*gradient));
             ("Later", of, settings)
@@ -185,7 +185,7 @@ fn operation_json(operation: &Operation, columns: usize) -> Option<NamedOperatio
 
 /// Returns the operands of a recurrence and its other settings.
 fn recurrence_json(
-    Recurrence { cell, sums, weight, bias, first: [h, c], is_state }: &Recurrence,
+    StateRecurrence { cell, sums, weight, bias, first: [h, c], is_state }: &StateRecurrence,
 ) -> (Vec<Option<StepId>>, Value) {
     (vec![Some(*sums), Some(*weight), *bias, *h, *c], json!({ "cell": cell.name(), "state": is_state }))
 }

@@ -8,7 +8,7 @@ use ndarray::{Array2, ArrayView2};
 
 /// The state that each token receives from the previous one; fields hold step numbers.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Recurrence {
+pub(crate) struct StateRecurrence {
     pub(crate) cell: RecurrentCell,
     /// The sums of the inputs by gate: X W_x + b_x.
     pub(crate) sums: usize,
@@ -23,11 +23,11 @@ pub(crate) struct Recurrence {
 
 /// `1 / (1 + exp(−x))`.
 pub(super) fn logistic<S: Scalar>(x: S) -> S {
-    let one = S::of(1.0);
-    one.div(one.add(S::of(0.0).sub(x).exp()))
+    let one = S::from_f64(1.0);
+    one.div(one.add(S::from_f64(0.0).sub(x).exp()))
 }
 
-impl Recurrence {
+impl StateRecurrence {
     /// Returns the quantity whose rows are shifted by one token.
     pub(super) fn source_quantity(&self) -> Quantity {
         if self.is_state { Quantity::CellState } else { Quantity::StepOutput }
@@ -35,14 +35,14 @@ impl Recurrence {
 
     /// Returns the quantity of the result: H′ or C′.
     pub(super) fn result_quantity(&self) -> Quantity {
-        if self.is_state { Quantity::PreviousState } else { Quantity::Previous }
+        if self.is_state { Quantity::PreviousState } else { Quantity::PreviousOutput }
     }
 
     /// Computes the state that each token receives.
     pub(super) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Array2<S> {
         let which = usize::from(self.is_state);
         let hidden = value(self.weight).nrows();
-        rows(self.tokens(value).iter().map(|token| &token.before[which]), hidden)
+        rows(self.tokens(value).iter().map(|token| &token.previous[which]), hidden)
     }
 
     /// Runs the recurrence that `chumoku_kernels::Cell` describes.
@@ -51,13 +51,13 @@ impl Recurrence {
         let hidden = weight.nrows();
         let first = |which: usize| match self.first[which] {
             Some(id) => value(id).row(0).to_vec(),
-            None => vec![S::of(0.0); hidden],
+            None => vec![S::from_f64(0.0); hidden],
         };
         let mut before = [first(0), first(1)];
         let mut found = Vec::with_capacity(sums.nrows());
         for t in 0..sums.nrows() {
             let of_state = |column: usize| {
-                let bias = self.bias.map_or(S::of(0.0), |bias| value(bias)[[0, column]]);
+                let bias = self.bias.map_or(S::from_f64(0.0), |bias| value(bias)[[0, column]]);
                 before[0].iter().zip(weight.column(column)).fold(bias, |sum, (h, w)| sum.add(h.mul(*w)))
             };
             let own: Vec<S> = (0..weight.ncols()).map(of_state).collect();
@@ -85,12 +85,12 @@ impl Recurrence {
                         let [x, s] = terms(2, j);
                         x.add(r[j].mul(s)).tanh()
                     });
-                    let h = all(&|j| S::of(1.0).sub(z[j]).mul(n[j]).add(z[j].mul(before[0][j])));
+                    let h = all(&|j| S::from_f64(1.0).sub(z[j]).mul(n[j]).add(z[j].mul(before[0][j])));
                     (vec![r, z, n], [h, before[1].clone()])
                 }
             };
             found.push(TokenState {
-                before: std::mem::replace(&mut before, after.clone()),
+                previous: std::mem::replace(&mut before, after.clone()),
                 recurrent_sums: own,
                 gates,
                 next: after,
@@ -103,7 +103,7 @@ impl Recurrence {
 /// The computation of a recurrent network at one token.
 struct TokenState<S> {
     /// h and c of the previous token.
-    before: [Vec<S>; 2],
+    previous: [Vec<S>; 2],
     /// The contribution of h to each gate: h W_h + b_h.
     recurrent_sums: Vec<S>,
     /// The gates, in PyTorch's order.
@@ -117,19 +117,19 @@ impl<S: Scalar> TokenState<S> {
     /// come through h.
     fn backward(&self, cell: RecurrentCell, weight: ArrayView2<'_, S>, dh: &[S], later: &[S]) -> [Vec<S>; 2] {
         let hidden = dh.len();
-        let one = S::of(1.0);
+        let one = S::from_f64(1.0);
         let of_tanh = |y: S, d: S| d.mul(one.sub(y.square()));
         let of_logistic = |y: S, d: S| d.mul(y).mul(one.sub(y));
         // The gradients at the inputs of the gates, split by their origin in h and elsewhere.
-        let mut inside = vec![S::of(0.0); weight.ncols()];
-        let [mut straight, mut of_state] = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
+        let mut inside = vec![S::from_f64(0.0); weight.ncols()];
+        let [mut straight, mut of_state] = [vec![S::from_f64(0.0); hidden], vec![S::from_f64(0.0); hidden]];
         for (j, &d) in dh.iter().enumerate() {
             match (cell, &self.gates[..]) {
                 (RecurrentCell::Lstm, [i, f, g, o]) => {
                     let tanh = self.next[1][j].tanh();
                     let dc = of_tanh(tanh, d.mul(o[j])).add(later[j]);
                     inside[j] = of_logistic(i[j], dc.mul(g[j]));
-                    inside[hidden + j] = of_logistic(f[j], dc.mul(self.before[1][j]));
+                    inside[hidden + j] = of_logistic(f[j], dc.mul(self.previous[1][j]));
                     inside[2 * hidden + j] = of_tanh(g[j], dc.mul(i[j]));
                     inside[3 * hidden + j] = of_logistic(o[j], d.mul(tanh));
                     of_state[j] = dc.mul(f[j]);
@@ -137,7 +137,7 @@ impl<S: Scalar> TokenState<S> {
                 (RecurrentCell::Gru, [r, z, n]) => {
                     let new = of_tanh(n[j], d.mul(one.sub(z[j])));
                     inside[j] = of_logistic(r[j], new.mul(self.recurrent_sums[2 * hidden + j]));
-                    inside[hidden + j] = of_logistic(z[j], d.mul(self.before[0][j].sub(n[j])));
+                    inside[hidden + j] = of_logistic(z[j], d.mul(self.previous[0][j].sub(n[j])));
                     inside[2 * hidden + j] = new.mul(r[j]);
                     straight[j] = d.mul(z[j]);
                 }
@@ -155,19 +155,19 @@ impl<S: Scalar> TokenState<S> {
 
 /// The gradient of each token's H or C that comes from the next token; 0 for the last token.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RecurrenceGradient {
+pub(crate) struct StateGradient {
     /// The recurrence that passed H or C on.
-    pub(crate) recurrence: Recurrence,
+    pub(crate) recurrence: StateRecurrence,
     /// The gradient of H without the contribution of later tokens.
     pub(crate) gradient: usize,
 }
 
-impl RecurrenceGradient {
+impl StateGradient {
     /// Backpropagation through time (Werbos 1990), from the last token to the first.
     pub(super) fn apply<'a, S: Scalar + 'a>(&self, value: impl Fn(usize) -> ArrayView2<'a, S>) -> Array2<S> {
         let (given, weight) = (value(self.gradient), value(self.recurrence.weight));
         let hidden = weight.nrows();
-        let mut handed = [vec![S::of(0.0); hidden], vec![S::of(0.0); hidden]];
+        let mut handed = [vec![S::from_f64(0.0); hidden], vec![S::from_f64(0.0); hidden]];
         let mut found = Vec::new();
         for (t, token) in self.recurrence.tokens(&value).iter().enumerate().rev() {
             let dh: Vec<S> = given.row(t).iter().zip(&handed[0]).map(|(own, later)| own.add(*later)).collect();
@@ -180,7 +180,7 @@ impl RecurrenceGradient {
 
 /// Returns a matrix with these rows.
 fn rows<'a, S: Scalar + 'a>(rows: impl ExactSizeIterator<Item = &'a Vec<S>>, width: usize) -> Array2<S> {
-    let mut found = Array2::from_elem((rows.len(), width), S::of(0.0));
+    let mut found = Array2::from_elem((rows.len(), width), S::from_f64(0.0));
     found
         .rows_mut()
         .into_iter()

@@ -8,7 +8,7 @@ use super::feed_forward::ATTENTION_INPUTS;
 use super::operation::{Operation, StepId};
 use super::program_builder::{ProgramBuilder, shape_error};
 use super::quantity::Quantity;
-use super::recurrence::Recurrence;
+use super::recurrence::StateRecurrence;
 use chumoku::tr;
 use chumoku_kernels::RecurrentCell;
 
@@ -16,7 +16,9 @@ impl ProgramBuilder<'_> {
     /// Adds a recurrent network over the tokens, if the example has one. Returns the step of its outputs (Elman 1990;
     /// Hochreiter and Schmidhuber 1997; Cho et al. 2014).
     pub(super) fn add_recurrent(&mut self, x: Option<StepId>) -> Result<Option<StepId>, String> {
-        use Quantity::{FirstHidden, FirstState, HiddenB, HiddenSums, HiddenW, InputB, InputSums, InputW, Previous};
+        use Quantity::{
+            FirstHidden, FirstState, HiddenB, HiddenSums, HiddenW, InputB, InputSums, InputW, PreviousOutput,
+        };
         let has = |quantity: &Quantity| self.example.inputs.contains_key(quantity);
         let Some(cell) = self.example.options.cell else {
             let own = [InputW, InputB, InputSums, HiddenW, HiddenB, FirstHidden, FirstState];
@@ -82,8 +84,8 @@ impl ProgramBuilder<'_> {
         }
         let bias = self.row_input(HiddenB, width, HiddenW.name())?;
         let first = [self.row_input(FirstHidden, hidden, "h")?, self.row_input(FirstState, hidden, "c")?];
-        let before = Recurrence { cell, sums, weight, bias, first, is_state: false };
-        let previous = self.program.add_computed(Previous, None, Operation::Recurrence(before.clone()))?;
+        let before = StateRecurrence { cell, sums, weight, bias, first, is_state: false };
+        let previous = self.program.add_computed(PreviousOutput, None, Operation::StateRecurrence(before.clone()))?;
         let product = Operation::Product { factors: [previous, weight], bias };
         let of_state = self.program.add_computed(HiddenSums, None, product)?;
         let both = |gate: usize| [(sums, gate * hidden), (of_state, gate * hidden)];
@@ -97,7 +99,7 @@ impl ProgramBuilder<'_> {
     }
 
     /// Adds the gates of an LSTM, its cell state and its output.
-    fn add_lstm(&mut self, before: Recurrence, gate: impl Fn(usize, bool) -> Operation) -> Result<StepId, String> {
+    fn add_lstm(&mut self, before: StateRecurrence, gate: impl Fn(usize, bool) -> Operation) -> Result<StepId, String> {
         use Quantity::{CellState, CellTanh, ForgetGate, InputGate, NewContent, OutputGate, PreviousState, StepOutput};
         let input = self.program.add_computed(InputGate, None, gate(0, false))?;
         let forget = self.program.add_computed(ForgetGate, None, gate(1, false))?;
@@ -106,7 +108,7 @@ impl ProgramBuilder<'_> {
         let previous = self.program.add_computed(
             PreviousState,
             None,
-            Operation::Recurrence(Recurrence { is_state: true, ..before }),
+            Operation::StateRecurrence(StateRecurrence { is_state: true, ..before }),
         )?;
         let pairs = [[forget, previous], [input, content]];
         let state = self.program.add_computed(CellState, None, Operation::GatedSum { pairs, is_complement: false })?;

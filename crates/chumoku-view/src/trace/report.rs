@@ -2,7 +2,7 @@
 
 use super::check::{CheckReport, ClaimResult, RowSum, WorstNumber};
 use super::example::WorkedExample;
-use super::implications::Verdict;
+use super::implications::ClaimVerdict;
 use super::printed_number::PrintedNumber;
 use super::quantity::{MatrixAxis, Quantity};
 use super::step_kind::StepKind;
@@ -19,7 +19,7 @@ impl CheckReport {
     /// Returns the first claim that is wrong by itself.
     #[must_use]
     pub fn first_wrong(&self) -> Option<&ClaimResult> {
-        self.steps.iter().find(|step| step.verdict == Verdict::Wrong)
+        self.steps.iter().find(|step| step.verdict == ClaimVerdict::Wrong)
     }
 
     /// Returns a report in the language of the process: one or two lines for each claim, at most 80 columns wide.
@@ -61,7 +61,7 @@ impl CheckReport {
     /// Returns the number of claims by verdict, and the meanings of the verdicts.
     fn summary(&self) -> Vec<String> {
         let count = |verdict| self.steps.iter().filter(|step| step.verdict == verdict).count();
-        let (all, holding, rounded) = (self.steps.len(), count(Verdict::Holds), count(Verdict::Rounded));
+        let (all, holding, rounded) = (self.steps.len(), count(ClaimVerdict::Holds), count(ClaimVerdict::Rounded));
         let claims = if all == 1 { tr!("1 claim", "記載 1 件") } else { tr!("{all} claims", "記載 {all} 件") };
         let mut said = match (holding == all, rounded) {
             (true, _) => tr!("{claims}: all hold", "{claims}: すべて正しい"),
@@ -86,7 +86,7 @@ impl CheckReport {
                 "丸め: 前の段の丸められた値からは正しく計算されている（誤りではない）"
             ));
         }
-        if count(Verdict::Inherited) > 0 {
+        if count(ClaimVerdict::Inherited) > 0 {
             lines.push(tr!(
                 "inherited: follows from earlier steps as claimed, which were wrong",
                 "引き継ぎ: 前の段の誤った値からは正しく計算されている"
@@ -103,14 +103,14 @@ fn wrap_lines(out: &mut String, indent: usize, text: &str) {
     }
 }
 
-impl Verdict {
+impl ClaimVerdict {
     /// Returns the verdict in a word or two.
     fn word(self, lang: Lang) -> &'static str {
         match self {
-            Verdict::Holds => lang.pick("holds", "正しい"),
-            Verdict::Rounded => lang.pick("rounded", "丸め"),
-            Verdict::Inherited => lang.pick("inherited", "引き継ぎ"),
-            Verdict::Wrong => lang.pick("wrong here", "ここで誤り"),
+            ClaimVerdict::Holds => lang.pick("holds", "正しい"),
+            ClaimVerdict::Rounded => lang.pick("rounded", "丸め"),
+            ClaimVerdict::Inherited => lang.pick("inherited", "引き継ぎ"),
+            ClaimVerdict::Wrong => lang.pick("wrong here", "ここで誤り"),
         }
     }
 }

@@ -294,17 +294,20 @@ impl SheetLayout<'_> {
             }
             Operation::Tanh(of) => format!("TANH({})", block(of)?.qualified_cell(i, j)),
             // The previous row of its source, which is a step further down.
-            Operation::Recurrence(before) => match (i.checked_sub(1), before.first[usize::from(before.is_state)]) {
-                (None, None) => number_literal(0.0),
-                (None, Some(id)) => block(&id)?.qualified_cell(0, j),
-                (Some(row), _) => {
-                    let is_it = |own: &&&TraceStep| own.kind == step.kind && own.quantity == before.source_quantity();
-                    block(&self.steps.values().find(is_it)?.id)?.qualified_cell(row, j)
+            Operation::StateRecurrence(before) => {
+                match (i.checked_sub(1), before.first[usize::from(before.is_state)]) {
+                    (None, None) => number_literal(0.0),
+                    (None, Some(id)) => block(&id)?.qualified_cell(0, j),
+                    (Some(row), _) => {
+                        let is_it =
+                            |own: &&&TraceStep| own.kind == step.kind && own.quantity == before.source_quantity();
+                        block(&self.steps.values().find(is_it)?.id)?.qualified_cell(row, j)
+                    }
                 }
-            },
+            }
             // The next row, likewise.
-            Operation::RecurrenceGradient(_) if i + 1 == step.value.nrows() => number_literal(0.0),
-            Operation::RecurrenceGradient(later) => {
+            Operation::StateGradient(_) if i + 1 == step.value.nrows() => number_literal(0.0),
+            Operation::StateGradient(later) => {
                 let by = later.recurrence.result_quantity();
                 let is_it = |own: &&&TraceStep| own.kind == StepKind::Gradient && own.quantity == by;
                 block(&self.steps.values().find(is_it)?.id)?.qualified_cell(i + 1, j)
@@ -516,8 +519,8 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
         | Operation::Columns { .. }
         | Operation::Mask { .. }
         | Operation::Concat(_)
-        | Operation::Recurrence(_)
-        | Operation::RecurrenceGradient(_) => Vec::new(),
+        | Operation::StateRecurrence(_)
+        | Operation::StateGradient(_) => Vec::new(),
         Operation::GateGradient { gate: a, gradient: b, .. } | Operation::ComplementProduct([a, b]) => {
             [a, b].map(|id| numbers(id, row, column)).to_vec()
         }

@@ -13,11 +13,11 @@ pub enum StepKind {
     /// A term of that gradient: the part that comes through one of the steps that read the quantity.
     GradientPart,
     /// A normalized quantity before γ and β.
-    Plain,
+    BeforeAffine,
     /// The derivative of an activation at each of its inputs.
     Derivative,
     /// The gradient at the input of a gate: the sum before σ or tanh.
-    Inside,
+    GateInputGradient,
     /// The derivatives of one row of a softmax with respect to each of its inputs.
     Jacobian,
     /// The first moment of a parameter's gradients before a step of AdamW.
@@ -35,7 +35,7 @@ pub enum StepKind {
     /// The update of a parameter without weight decay.
     Update,
     /// The quantity after the step.
-    After,
+    AfterStep,
 }
 
 use StepKind::*;
@@ -45,9 +45,9 @@ const STEP_KINDS: [(StepKind, &str, (&str, &str)); 15] = [
     (Value, "value", ("", "")),
     (Gradient, "gradient", ("Gradient: ", "勾配：")),
     (GradientPart, "gradient_part", ("Part of the gradient: ", "勾配の一部：")),
-    (Plain, "before_gamma_and_beta", ("Before γ and β: ", "γ と β の前：")),
+    (BeforeAffine, "before_gamma_and_beta", ("Before γ and β: ", "γ と β の前：")),
     (Derivative, "derivative", ("Derivative: ", "導関数：")),
-    (Inside, "gradient_inside", ("Gradient inside the gate: ", "ゲートの中の勾配：")),
+    (GateInputGradient, "gradient_inside", ("Gradient inside the gate: ", "ゲートの中の勾配：")),
     (Jacobian, "jacobian", ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列：")),
     (FirstMomentBefore, "first_moment_before", ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント：")),
     (SecondMomentBefore, "second_moment_before", ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント：")),
@@ -64,7 +64,7 @@ const STEP_KINDS: [(StepKind, &str, (&str, &str)); 15] = [
         ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント："),
     ),
     (Update, "update", ("AdamW, update: ", "AdamW、更新量：")),
-    (After, "after", ("After the step: ", "更新後：")),
+    (AfterStep, "after", ("After the step: ", "更新後：")),
 ];
 
 // The index of a kind in the table is its discriminant.
@@ -92,35 +92,35 @@ impl StepKind {
         Some(match self {
             Value => "",
             Gradient => "d",
-            Inside => "ds_",
+            GateInputGradient => "ds_",
             FirstMoment => "m_",
             SecondMoment => "v_",
             CorrectedFirst => "m_hat_",
             CorrectedSecond => "v_hat_",
             Update => "update_",
-            After => "new_",
+            AfterStep => "new_",
             _ => return None,
         })
     }
 
     /// Returns whether the kind belongs to a step of AdamW.
     pub(super) fn is_of_optimizer(self) -> bool {
-        matches!(self, FirstMoment | SecondMoment | CorrectedFirst | CorrectedSecond | Update | After)
+        matches!(self, FirstMoment | SecondMoment | CorrectedFirst | CorrectedSecond | Update | AfterStep)
     }
 
     /// Returns the symbol of this kind for the symbol of a quantity; `qualifier` is added to it.
-    pub(super) fn symbol(self, letter: &str, through: &str) -> String {
+    pub(super) fn symbol(self, letter: &str, qualifier: &str) -> String {
         match self {
             Value => letter.to_owned(),
             Gradient => format!("d{letter}"),
-            GradientPart => format!("d{letter}|{through}"),
-            Plain => {
+            GradientPart => format!("d{letter}|{qualifier}"),
+            BeforeAffine => {
                 let first = letter.chars().next().map_or(0, char::len_utf8);
                 format!("{}\u{302}{}", &letter[..first], &letter[first..])
             }
-            Derivative => format!("f′({through})"),
-            Inside => format!("ds({letter})"),
-            Jacobian => format!("J_{through}({letter})"),
+            Derivative => format!("f′({qualifier})"),
+            GateInputGradient => format!("ds({letter})"),
+            Jacobian => format!("J_{qualifier}({letter})"),
             FirstMomentBefore => format!("m₀({letter})"),
             SecondMomentBefore => format!("v₀({letter})"),
             FirstMoment => format!("m({letter})"),
@@ -128,7 +128,7 @@ impl StepKind {
             CorrectedFirst => format!("m\u{302}({letter})"),
             CorrectedSecond => format!("v\u{302}({letter})"),
             Update => format!("Δ({letter})"),
-            After => format!("{letter}⁺"),
+            AfterStep => format!("{letter}⁺"),
         }
     }
 

@@ -12,7 +12,7 @@ use chumoku::lang::show_controls_in_text;
 /// Amount of detail of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TraceDepth {
+pub enum TraceDetail {
     /// Formulas and shapes.
     Shapes,
     /// A line for each step.
@@ -26,7 +26,7 @@ pub enum TraceDepth {
 #[non_exhaustive]
 pub struct TraceOptions {
     /// Amount of detail.
-    pub depth: TraceDepth,
+    pub depth: TraceDetail,
     /// Language of the texts.
     pub lang: Lang,
     /// Number of decimals.
@@ -36,18 +36,18 @@ pub struct TraceOptions {
     /// Width of the terminal in columns.
     pub width: usize,
     /// Color depth of the terminal.
-    pub colour: ColorDepth,
+    pub color: ColorDepth,
 }
 
 impl Default for TraceOptions {
     fn default() -> Self {
         TraceOptions {
-            depth: TraceDepth::All,
+            depth: TraceDetail::All,
             lang: Lang::En,
             digits: 4,
             size: 12,
             width: 80,
-            colour: ColorDepth::None,
+            color: ColorDepth::None,
         }
     }
 }
@@ -103,7 +103,7 @@ impl Trace {
     /// Without color the text has no escape sequence, and color changes nothing else.
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
-        let TraceOptions { lang, colour, .. } = *options;
+        let TraceOptions { lang, color: colour, .. } = *options;
         let mut out = LineWriter { text: String::new(), width: options.width.max(40), paint: Painter::new(colour) };
         out.wrapped(0, &show_controls_in_text(&self.heading(lang)), Painter::strong);
         if !self.source.is_empty() {
@@ -113,14 +113,14 @@ impl Trace {
                 out.wrapped(INDENT, "…", Painter::quiet);
             }
         }
-        if let Some(cut) = self.cut {
+        if let Some(cut) = self.truncation {
             out.wrapped(INDENT, &cut.describe(lang), Painter::negative);
         }
         if let Some(loss) = &self.loss {
             out.wrapped(INDENT, &loss.to_text(lang), uncolored);
         }
         match options.depth {
-            TraceDepth::All => {
+            TraceDetail::All => {
                 for (i, step) in self.steps.iter().enumerate() {
                     self.write_step(i, step, options, &mut out);
                 }
@@ -194,7 +194,7 @@ impl Trace {
             used <= room
         });
         let count = fitting.count().max(1).min(widths.len());
-        let is_cut = [grid.is_cut[0], grid.is_cut[1] || count < widths.len()];
+        let is_cut = [grid.is_truncated[0], grid.is_truncated[1] || count < widths.len()];
         let mut print = |label: &str, cells: String, more: &str| {
             let mut line = " ".repeat(INDENT) + &paint.quiet(label) + &" ".repeat(label_width - display_width(label));
             line.push_str(&cells);
@@ -223,11 +223,11 @@ impl Trace {
     }
 
     /// Writes all steps, one line each.
-    fn write_overview(&self, depth: TraceDepth, options: &TraceOptions, out: &mut LineWriter) {
+    fn write_overview(&self, depth: TraceDetail, options: &TraceOptions, out: &mut LineWriter) {
         let (lang, paint) = (options.lang, out.paint);
         out.line("");
         let tails = match depth {
-            TraceDepth::Shapes => align_columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
+            TraceDetail::Shapes => align_columns(self.steps.iter().map(TraceStep::shape_parts).collect(), " = "),
             _ => {
                 let parts = |step: &TraceStep| {
                     let size = format!("{} × {}", step.value.nrows(), step.value.ncols());
@@ -325,9 +325,9 @@ impl LineWriter {
         self.text.push('\n');
     }
 
-    fn wrapped(&mut self, indent: usize, text: &str, colour: impl Fn(Painter, &str) -> String) {
+    fn wrapped(&mut self, indent: usize, text: &str, style: impl Fn(Painter, &str) -> String) {
         for line in wrap(text, self.width - indent) {
-            self.line(&(" ".repeat(indent) + &colour(self.paint, &line)));
+            self.line(&(" ".repeat(indent) + &style(self.paint, &line)));
         }
     }
 
@@ -336,16 +336,16 @@ impl LineWriter {
         &mut self,
         mark: &str,
         text: &str,
-        of_mark: impl Fn(Painter, &str) -> String,
-        colour: impl Fn(Painter, &str) -> String,
+        mark_style: impl Fn(Painter, &str) -> String,
+        style: impl Fn(Painter, &str) -> String,
     ) {
         let indent = INDENT + display_width(mark) + 1;
         for (i, line) in wrap(text, self.width - indent).iter().enumerate() {
             let before = match i {
-                0 => format!("{}{} ", " ".repeat(INDENT), of_mark(self.paint, mark)),
+                0 => format!("{}{} ", " ".repeat(INDENT), mark_style(self.paint, mark)),
                 _ => " ".repeat(indent),
             };
-            self.line(&(before + &colour(self.paint, line)));
+            self.line(&(before + &style(self.paint, line)));
         }
     }
 }

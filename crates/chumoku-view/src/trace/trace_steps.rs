@@ -35,11 +35,11 @@ pub struct Trace {
     pub steps: Vec<TraceStep>,
     /// The steps of the other heads and the hidden steps after a training step, in order. Spreadsheets and pages need
     /// them for their computations.
-    pub others: Vec<TraceStep>,
+    pub hidden_steps: Vec<TraceStep>,
     /// Differences between a model's own numbers and these, by precision.
     pub agreements: Vec<Agreement>,
     /// The part of a long text that the model read.
-    pub cut: Option<Truncation>,
+    pub truncation: Option<Truncation>,
     /// Description of the gradients of a model's trace, if it has them.
     pub loss: Option<TracedLoss>,
 }
@@ -208,7 +208,7 @@ impl WorkedExample {
         let of_keys = |quantity| matches!(quantity, Quantity::K | Quantity::V);
         let is_shown = |step: &ProgramStep| match step.head {
             // Only the results of the steps that are repeated after a training step are shown.
-            _ if step.kind == StepKind::After && !step.quantity.is_shown_after() => false,
+            _ if step.kind == StepKind::AfterStep && !step.quantity.is_shown_after() => false,
             // Rotated keys have the number of the first head that reads them.
             Some(own) if step.quantity == Quantity::RotatedK => own / group == head / group,
             Some(own) if of_keys(step.quantity) => own == head / group,
@@ -226,9 +226,9 @@ impl WorkedExample {
             key_tokens,
             classes: self.classes.clone(),
             steps: shown.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
-            others: others.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
+            hidden_steps: others.into_iter().map(|id| trace_step(&program, id, heads)).collect(),
             agreements: Vec::new(),
-            cut: None,
+            truncation: None,
             loss: None,
         })
     }
@@ -258,7 +258,7 @@ fn trace_step(program: &Program, id: StepId, heads: usize) -> TraceStep {
     let of_all = head.is_none() && heads > 1;
     let is_many = |step: &ProgramStep| matches!(&step.operation, Operation::Pool { ways, .. } if ways.len() > 1);
     let cell = program.steps().iter().find_map(|step| match &step.operation {
-        Operation::Recurrence(before) => Some(before.cell),
+        Operation::StateRecurrence(before) => Some(before.cell),
         _ => None,
     });
     let gates = match cell.map_or(1, RecurrentCell::gates) {

@@ -28,7 +28,7 @@ const MAX_CELLS_WITH_WEIGHTS: usize = 4_000_000;
 
 /// Returns the names of the sheet of the displayed head, and of the sheet of the other heads or hidden steps.
 fn sheet_names(lang: Lang, others: &[TraceStep]) -> [&'static str; 2] {
-    let rest = match others.iter().any(|step| step.kind == StepKind::After) {
+    let rest = match others.iter().any(|step| step.kind == StepKind::AfterStep) {
         true => lang.pick("Other steps", "ほかの手順"),
         false => lang.pick("Other heads", "ほかのヘッド"),
     };
@@ -47,7 +47,7 @@ impl Trace {
     /// If there are more numbers than a sheet, or a spreadsheet program, can hold.
     pub fn to_xlsx(&self, options: &TraceOptions) -> Result<Vec<u8>> {
         let is_there = self.included_steps();
-        for steps in [&self.steps, &self.others] {
+        for steps in [&self.steps, &self.hidden_steps] {
             let there = || steps.iter().filter(|step| is_there(step));
             let rows =
                 FIRST_STEP_ROW as usize + 4 * steps.len() + there().map(|step| step.value.nrows()).sum::<usize>();
@@ -59,11 +59,14 @@ impl Trace {
                 )));
             }
         }
-        let all = self.steps.iter().chain(&self.others);
+        let all = self.steps.iter().chain(&self.hidden_steps);
         let cells: usize = all.filter(|step| is_there(step)).map(|step| step.value.len()).sum();
         if cells > MAX_CELLS {
-            let heads =
-                if self.others.is_empty() { String::new() } else { chumoku::tr!(" of all heads", "全ヘッドの") };
+            let heads = if self.hidden_steps.is_empty() {
+                String::new()
+            } else {
+                chumoku::tr!(" of all heads", "全ヘッドの")
+            };
             return Err(Error::Setting(chumoku::tr!(
                 "a spreadsheet of the {cells} numbers{heads} is larger than programs open (at most {MAX_CELLS}); give a shorter \
                  text, or use --format json",
@@ -78,7 +81,7 @@ impl Trace {
 
     /// Returns which steps the spreadsheet includes.
     fn included_steps(&self) -> impl Fn(&TraceStep) -> bool + use<> {
-        let all: usize = self.steps.iter().chain(&self.others).map(|step| step.value.len()).sum();
+        let all: usize = self.steps.iter().chain(&self.hidden_steps).map(|step| step.value.len()).sum();
         move |step| {
             let is_weight = matches!(step.quantity, Quantity::W1 | Quantity::WGate | Quantity::W2);
             all <= MAX_CELLS_WITH_WEIGHTS || !is_weight
@@ -87,11 +90,11 @@ impl Trace {
 
     fn workbook(&self, options: &TraceOptions) -> Result<Vec<u8>, XlsxError> {
         let lang = options.lang;
-        let names = sheet_names(lang, &self.others);
+        let names = sheet_names(lang, &self.hidden_steps);
         let mut layout = SheetLayout { steps: HashMap::new(), blocks: HashMap::new(), names, sheet: 0 };
         let is_there = self.included_steps();
         let mut tops = HashMap::new();
-        for (sheet, steps) in [&self.steps, &self.others].into_iter().enumerate() {
+        for (sheet, steps) in [&self.steps, &self.hidden_steps].into_iter().enumerate() {
             let mut row = FIRST_STEP_ROW;
             for step in steps {
                 tops.insert(step.id, row);
@@ -107,7 +110,7 @@ impl Trace {
         let quiet = Format::new().set_font_color("#666666");
         let strong = Format::new().set_bold();
         let mut workbook = Workbook::new();
-        for (index, steps) in [&self.steps, &self.others].into_iter().enumerate() {
+        for (index, steps) in [&self.steps, &self.hidden_steps].into_iter().enumerate() {
             if index > 0 && steps.is_empty() {
                 continue;
             }
@@ -141,14 +144,14 @@ impl Trace {
 
     /// Returns the note at the top of a sheet.
     fn sheet_note(&self, lang: Lang, sheet: usize) -> String {
-        let cut = self.cut.map_or(String::new(), |cut| cut.describe(lang) + " ");
+        let cut = self.truncation.map_or(String::new(), |cut| cut.describe(lang) + " ");
         let given = lang.pick(
             "Yellow cells are inputs: change one, and everything that follows from it changes.",
             "黄色のセルは入力。書き換えると、そこから先の値がすべて変わる。",
         );
-        let is_of_heads = self.others.iter().all(|step| step.kind != StepKind::After);
-        let [shown, others] = sheet_names(lang, &self.others);
-        let other = match (sheet, self.others.is_empty()) {
+        let is_of_heads = self.hidden_steps.iter().all(|step| step.kind != StepKind::AfterStep);
+        let [shown, others] = sheet_names(lang, &self.hidden_steps);
+        let other = match (sheet, self.hidden_steps.is_empty()) {
             (_, true) => String::new(),
             (0, _) if !is_of_heads => match lang {
                 Lang::En => format!(" The rest of the steps is on the sheet “{others}”."),

@@ -3,7 +3,7 @@
 use crate::common::layers::{layers, recurrents, stepped};
 use chumoku_kernels::{AdamW, adamw_step};
 use chumoku_view::Lang;
-use chumoku_view::trace::{StepKind, Trace, TraceOptions, TraceStep, Verdict, WorkedExample};
+use chumoku_view::trace::{ClaimVerdict, StepKind, Trace, TraceOptions, TraceStep, WorkedExample};
 use serde_json::{Value, json};
 
 fn trace(file: &Value, head: usize) -> Trace {
@@ -220,7 +220,7 @@ fn adamw_step_matches_the_kernels_and_reduces_the_loss() {
         adamw_step(&options, &mut param[..], &gradient[..], [&mut m[..], &mut v[..]]).unwrap();
         let [first, second] = moments;
         for (kind, expected) in
-            [(StepKind::FirstMoment, first), (StepKind::SecondMoment, second), (StepKind::After, param)]
+            [(StepKind::FirstMoment, first), (StepKind::SecondMoment, second), (StepKind::AfterStep, param)]
         {
             let found = flat(of(kind, name).unwrap());
             let off = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
@@ -232,12 +232,12 @@ fn adamw_step_matches_the_kernels_and_reduces_the_loss() {
     // The loss after the step is that of the new parameters.
     let mut new = file.clone();
     for (name, own) in new["inputs"].as_object_mut().unwrap() {
-        if let Some(step) = of(StepKind::After, name) {
+        if let Some(step) = of(StepKind::AfterStep, name) {
             let rows: Vec<Vec<f64>> = step.value.rows().into_iter().map(|row| row.to_vec()).collect();
             *own = json!(rows);
         }
     }
-    let [before, after] = [StepKind::Value, StepKind::After].map(|kind| of(kind, "loss").unwrap().value[[0, 0]]);
+    let [before, after] = [StepKind::Value, StepKind::AfterStep].map(|kind| of(kind, "loss").unwrap().value[[0, 0]]);
     assert!((loss(&new) - after).abs() < 1e-14 && after < before, "{} {before} {after}", loss(&new));
     assert_eq!(trace.steps.last().unwrap().symbol, "ℒ⁺");
     let all: Vec<&str> = trace.steps.iter().filter_map(|s| s.formula.as_ref().map(|f| &f.text[..])).collect();
@@ -292,7 +292,7 @@ fn claims_about_gradients_and_steps_are_checked() {
         (StepKind::CorrectedFirst, "m_hat_"),
         (StepKind::CorrectedSecond, "v_hat_"),
         (StepKind::Update, "update_"),
-        (StepKind::After, "new_"),
+        (StepKind::AfterStep, "new_"),
     ];
     let mut claimed = 0;
     for (kind, prefix) in names {
@@ -314,10 +314,10 @@ fn claims_about_gradients_and_steps_are_checked() {
                 assert_eq!(checked.steps[0].name, name);
                 (checked.ok, checked.steps[0].verdict)
             };
-            assert_eq!(verdict(&rows), (true, Verdict::Holds), "{name}");
+            assert_eq!(verdict(&rows), (true, ClaimVerdict::Holds), "{name}");
             let mut wrong = rows.clone();
             wrong[0][0] = printed(step.value[[0, 0]] + 0.001);
-            assert_eq!(verdict(&wrong), (false, Verdict::Wrong), "{name}");
+            assert_eq!(verdict(&wrong), (false, ClaimVerdict::Wrong), "{name}");
             claimed += 1;
         }
     }
@@ -329,7 +329,7 @@ fn wrong_and_rounded_gradients_affect_later_verdicts() {
     let mut file = review();
     file["optimizer"] = json!({ "learning_rate": 0.1, "weight_decay": 0 });
     // P_C − T is (0.22427, −0.22427), and pᵀ multiplies it by 0.8302 and 1.8395: 0.18618, 0.41255.
-    let verdicts = |claims: Value| -> Vec<(String, Verdict)> {
+    let verdicts = |claims: Value| -> Vec<(String, ClaimVerdict)> {
         let mut file = file.clone();
         file["claims"] = claims;
         let checked = WorkedExample::parse(&file.to_string()).and_then(|e| e.check()).unwrap();
@@ -339,17 +339,17 @@ fn wrong_and_rounded_gradients_affect_later_verdicts() {
         let rows = json!([["0.186", "-0.186"], [second, format!("-{second}")]]);
         verdicts(json!({ "dlogits": [["0.22", "-0.22"]], "dW_class": rows }))
     };
-    let named = |a: Verdict, b: Verdict| vec![("dlogits".to_owned(), a), ("dW_class".to_owned(), b)];
-    assert_eq!(of("0.413"), named(Verdict::Holds, Verdict::Holds));
+    let named = |a: ClaimVerdict, b: ClaimVerdict| vec![("dlogits".to_owned(), a), ("dW_class".to_owned(), b)];
+    assert_eq!(of("0.413"), named(ClaimVerdict::Holds, ClaimVerdict::Holds));
     // 1.8395 · 0.22 is 0.4047.
-    assert_eq!(of("0.405"), named(Verdict::Holds, Verdict::Rounded));
-    assert_eq!(of("0.505"), named(Verdict::Holds, Verdict::Wrong));
+    assert_eq!(of("0.405"), named(ClaimVerdict::Holds, ClaimVerdict::Rounded));
+    assert_eq!(of("0.505"), named(ClaimVerdict::Holds, ClaimVerdict::Wrong));
     // The wrong sign, and its consequences.
     let inherited =
         verdicts(json!({ "dlogits": [["-0.22", "0.22"]], "dW_class": [["-0.183", "0.183"], ["-0.405", "0.405"]],
         "new_W_class": [["-0.9", "0.9"], ["0.6", "-0.1"]] }));
-    let found: Vec<Verdict> = inherited.into_iter().map(|(_, verdict)| verdict).collect();
-    assert_eq!(found, [Verdict::Wrong, Verdict::Inherited, Verdict::Inherited]);
+    let found: Vec<ClaimVerdict> = inherited.into_iter().map(|(_, verdict)| verdict).collect();
+    assert_eq!(found, [ClaimVerdict::Wrong, ClaimVerdict::Inherited, ClaimVerdict::Inherited]);
     let said = |claims: Value, optimizer: bool| {
         let mut file = file.clone();
         file["claims"] = claims;
@@ -435,11 +435,11 @@ fn recurrent_gradient_formulas_use_standard_notation() {
     let of = |kind: StepKind, name: &str| after.steps.iter().find(|s| s.kind == kind && s.name() == name).unwrap();
     let mut new = all[3].clone();
     for (name, own) in new["inputs"].as_object_mut().unwrap() {
-        if let Some(step) = after.steps.iter().find(|s| s.kind == StepKind::After && s.name() == name) {
+        if let Some(step) = after.steps.iter().find(|s| s.kind == StepKind::AfterStep && s.name() == name) {
             *own = json!(step.value.rows().into_iter().map(|row| row.to_vec()).collect::<Vec<_>>());
         }
     }
-    let [before, found] = [StepKind::Value, StepKind::After].map(|kind| of(kind, "loss").value[[0, 0]]);
+    let [before, found] = [StepKind::Value, StepKind::AfterStep].map(|kind| of(kind, "loss").value[[0, 0]]);
     assert!((loss(&new) - found).abs() < 1e-14 && found < before, "{} {before} {found}", loss(&new));
     let latex = trace(&all[2], 0).to_latex(&TraceOptions::default());
     for said in [
@@ -492,7 +492,7 @@ fn claims_about_recurrent_gradients_are_checked() {
             .filter_map(|step| {
                 let prefix = match step.kind {
                     StepKind::Gradient => "d",
-                    StepKind::Inside => "ds_",
+                    StepKind::GateInputGradient => "ds_",
                     _ => return None,
                 };
                 Some((format!("{prefix}{}", step.name()), step))
@@ -517,7 +517,7 @@ fn claims_about_recurrent_gradients_are_checked() {
             let mut wrong = rows(&step.value);
             wrong[0][0] = format!("{:.6}", step.value[[0, 0]] + 0.01);
             let (ok, found) = verdicts(json!({ name: wrong }));
-            assert!(!ok && found == [(name.to_owned(), Verdict::Wrong)], "{found:?}");
+            assert!(!ok && found == [(name.to_owned(), ClaimVerdict::Wrong)], "{found:?}");
         }
     }
     assert!(claimed > 60, "{claimed}");

@@ -2,7 +2,7 @@
 //! raise no error, and an error must be found in its step.
 
 use chumoku_kernels::Philox;
-use chumoku_view::trace::{CheckReport, ClaimResult, Verdict, WorkedExample};
+use chumoku_view::trace::{CheckReport, ClaimResult, ClaimVerdict, WorkedExample};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -267,7 +267,7 @@ fn check(example: &Example, claims: &[Option<Vec<Vec<String>>>]) -> (CheckReport
 }
 
 fn wrong(checked: &CheckReport) -> Vec<&str> {
-    checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
+    checked.steps.iter().filter(|step| step.verdict == ClaimVerdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 
 #[test]
@@ -285,10 +285,10 @@ fn rounding_is_not_called_an_error() {
             };
             let (checked, file) = check(&example, &hand.work(&example, None));
             let blamed: Vec<&ClaimResult> =
-                checked.steps.iter().filter(|step| step.verdict > Verdict::Rounded).collect();
+                checked.steps.iter().filter(|step| step.verdict > ClaimVerdict::Rounded).collect();
             assert!(checked.ok && blamed.is_empty(), "trial {trial}, {decimals} decimals: {blamed:?}: {file}");
             assert!(checked.steps.iter().all(|step| step.wrong == 0));
-            rounded += usize::from(checked.steps.iter().any(|step| step.verdict == Verdict::Rounded));
+            rounded += usize::from(checked.steps.iter().any(|step| step.verdict == ClaimVerdict::Rounded));
         }
     }
     // Without a verdict of its own, all of these would be called wrong.
@@ -332,7 +332,7 @@ fn thousand_hand_errors_are_found_in_their_steps() {
         assert_eq!(found.worst.as_ref().unwrap().index, at, "trial {trial}: {file}");
         assert!(!checked.ok);
         for before in checked.steps.iter().take_while(|step| step.name != name) {
-            assert!(before.verdict <= Verdict::Rounded, "trial {trial}: {before:?}: {file}");
+            assert!(before.verdict <= ClaimVerdict::Rounded, "trial {trial}: {before:?}: {file}");
         }
         *steps.entry(name).or_default() += 1;
     }
@@ -345,11 +345,11 @@ fn of(file: &str) -> CheckReport {
     WorkedExample::parse(file).unwrap().check().unwrap()
 }
 
-fn verdicts(checked: &CheckReport) -> Vec<(&str, Verdict)> {
+fn verdicts(checked: &CheckReport) -> Vec<(&str, ClaimVerdict)> {
     checked.steps.iter().map(|step| (step.name.as_str(), step.verdict)).collect()
 }
 
-use Verdict::{Holds, Inherited, Rounded, Wrong};
+use ClaimVerdict::{Holds, Inherited, Rounded, Wrong};
 
 #[test]
 fn consequences_of_rounding_are_not_errors() {

@@ -1,7 +1,7 @@
 //! Classifiers after a layer: logits, probabilities and loss, compared with the cross-entropy of the kernels.
 
 use chumoku_kernels::{CrossEntropy, cross_entropy};
-use chumoku_view::trace::{Trace, Verdict, WorkedExample, builtin};
+use chumoku_view::trace::{ClaimVerdict, Trace, WorkedExample, builtin};
 use ndarray::Array2;
 
 fn example(text: &str) -> Result<WorkedExample, String> {
@@ -46,9 +46,9 @@ fn wrong_losses_are_found_and_rounded_ones_are_not_wrong() {
         example(&text).unwrap().check().unwrap().steps[1].verdict
     };
     // −ln 0.7311 = 0.3133, and −ln 0.73 = 0.3147.
-    assert_eq!(verdict("0.3133"), Verdict::Holds);
-    assert_eq!(verdict("0.3147"), Verdict::Rounded);
-    assert_eq!(verdict("0.4133"), Verdict::Wrong);
+    assert_eq!(verdict("0.3133"), ClaimVerdict::Holds);
+    assert_eq!(verdict("0.3147"), ClaimVerdict::Rounded);
+    assert_eq!(verdict("0.4133"), ClaimVerdict::Wrong);
 }
 
 #[test]
@@ -66,13 +66,13 @@ fn classifier_head_matches_hand_computed_numbers() {
         "dense_activated": [["1.6971", "0.0000"]], "dense_norm": [["1.4142", "0.0000"]], "logits": [["1.4142", "0.0000"]],
         "probabilities": [["0.8044", "0.1956"]]"#;
     let checked = example(&file(claims)).unwrap().check().unwrap();
-    assert!(checked.steps.iter().all(|step| step.verdict == Verdict::Holds), "{checked:?}");
+    assert!(checked.steps.iter().all(|step| step.verdict == ClaimVerdict::Holds), "{checked:?}");
     assert_eq!(checked.steps.len(), 6);
     let checked =
         example(&file(&claims.replace("1.4142\", \"0.0000\"]], \"logits", "1.5142\", \"0.0000\"]], \"logits")))
             .unwrap();
     let checked = checked.check().unwrap();
-    let wrong = checked.steps.iter().find(|step| step.verdict == Verdict::Wrong).unwrap();
+    let wrong = checked.steps.iter().find(|step| step.verdict == ClaimVerdict::Wrong).unwrap();
     assert_eq!(wrong.name, "dense_norm");
 }
 

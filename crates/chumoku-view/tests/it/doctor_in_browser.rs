@@ -5,7 +5,7 @@
 
 use crate::common::browser::{open, visit};
 use chumoku::data::ReadOptions;
-use chumoku::doctor::{Given, Options, examine};
+use chumoku::doctor::{DoctorInput, DoctorOptions, examine};
 use chumoku_view::{Lang, doctor_to_html};
 use std::path::Path;
 
@@ -24,8 +24,8 @@ fn page(lang: Lang) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("<visits>.csv");
     std::fs::write(&path, ROWS).expect("a file");
-    let given = Given::read(&path, &ReadOptions::default()).expect("rows");
-    let checkup = examine(&given, &Options::default(), &|_| ()).expect("a checkup");
+    let given = DoctorInput::read(&path, &ReadOptions::default()).expect("rows");
+    let checkup = examine(&given, &DoctorOptions::default(), &|_| ()).expect("a checkup");
     doctor_to_html(&given, &checkup, lang)
 }
 

@@ -1,7 +1,7 @@
 //! Compares `docs/errata.md` with the checker's findings in `crates/chumoku-view/worked`. `CHUMOKU_UPDATE=1` rewrites
 //! the page.
 
-use chumoku_view::trace::{Verdict, builtin, builtin_names};
+use chumoku_view::trace::{ClaimVerdict, builtin, builtin_names};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn page() -> String {
             "{}\n",
             match checked.first_wrong() {
                 Some(first) => format!("The first error is in **{}**.", first.name),
-                None if checked.steps.iter().any(|step| step.verdict == Verdict::Rounded) =>
+                None if checked.steps.iter().any(|step| step.verdict == ClaimVerdict::Rounded) =>
                     "Every number holds, or follows from rounded numbers before it.".into(),
                 None => "Every number holds.".into(),
             }
@@ -29,10 +29,10 @@ fn page() -> String {
         let _ = writeln!(page, "| step | verdict | numbers | wrong | largest error |\n|---|---|---:|---:|---|");
         for step in &checked.steps {
             let verdict = match step.verdict {
-                Verdict::Holds => "holds",
-                Verdict::Rounded => "rounded",
-                Verdict::Inherited => "inherited",
-                Verdict::Wrong => "**wrong**",
+                ClaimVerdict::Holds => "holds",
+                ClaimVerdict::Rounded => "rounded",
+                ClaimVerdict::Inherited => "inherited",
+                ClaimVerdict::Wrong => "**wrong**",
             };
             let worst = step.worst.as_ref().map_or(String::new(), |worst| example.describe_worst(&step.name, worst));
             let _ = writeln!(page, "| {} | {verdict} | {} | {} | {worst} |", step.name, step.claimed, step.wrong);

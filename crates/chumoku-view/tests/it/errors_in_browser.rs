@@ -161,7 +161,7 @@ fn terminal_shows_each_error_within_its_width() {
             assert!(text.contains(expected), "{expected}: {text}");
         }
         assert!(!text.contains("word100") && !text.contains("word0 "), "{text}");
-        options.colour = ColorDepth::Ansi16;
+        options.color = ColorDepth::Ansi16;
         assert!(render_errors(&errors(), &options).contains("\u{1b}[94mnot(+2.00)\u{1b}[0m"));
     }
     let english = render_errors(&errors(), &chumoku_view::TerminalOptions::default());

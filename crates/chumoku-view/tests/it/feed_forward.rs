@@ -3,7 +3,7 @@
 
 use chumoku::{TextClassifier, TextGenerator};
 use chumoku_kernels::{Activation, activation_forward, gated_forward};
-use chumoku_view::trace::{CheckReport, HeadSelection, Trace, TraceStep, Verdict, WorkedExample};
+use chumoku_view::trace::{CheckReport, ClaimVerdict, HeadSelection, Trace, TraceStep, WorkedExample};
 use ndarray::{Array2, Axis};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -16,7 +16,7 @@ fn check(file: &Value) -> CheckReport {
 }
 
 fn wrong(checked: &CheckReport) -> Vec<&str> {
-    checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
+    checked.steps.iter().filter(|step| step.verdict == ClaimVerdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 
 /// Two tokens through a gated network with every bias, a residual connection and an RMS norm after it.
@@ -48,7 +48,7 @@ fn by_hand() -> Value {
 #[test]
 fn feed_forward_matches_hand_computed_numbers() {
     let right = check(&by_hand());
-    assert!(right.ok && right.steps.iter().all(|step| step.verdict == Verdict::Holds), "{right:?}");
+    assert!(right.ok && right.steps.iter().all(|step| step.verdict == ClaimVerdict::Holds), "{right:?}");
     let names: Vec<&str> = right.steps.iter().map(|step| step.name.as_str()).collect();
     assert_eq!(names, ["inner", "activated", "gate", "gated", "feed_forward", "residual_2", "final_norm_2"]);
     // An error is found in its step and in no other.
@@ -72,11 +72,11 @@ fn feed_forward_matches_hand_computed_numbers() {
     let gelu = json!({ "inputs": { "X": [[1]], "W_1": [[1]] }, "options": { "activation": "gelu" },
         "claims": { "inner": [["-0.75"]], "activated": [["-0.17"]] } });
     let checked = check(&gelu);
-    assert_eq!((wrong(&checked), checked.steps[1].verdict), (vec!["inner"], Verdict::Inherited));
+    assert_eq!((wrong(&checked), checked.steps[1].verdict), (vec!["inner"], ClaimVerdict::Inherited));
     // 1.156 printed as 1.2 may be any number for which max(0, x) W_2 rounds to 3.6.
     let rounded = json!({ "inputs": { "X": [["1.156"]], "W_1": [[1]], "W_2": [[3]] }, "options": { "activation": "relu" },
         "claims": { "inner": [["1.2"]], "feed_forward": [["3.6"]] } });
-    assert_eq!(check(&rounded).steps[1].verdict, Verdict::Rounded);
+    assert_eq!(check(&rounded).steps[1].verdict, ClaimVerdict::Rounded);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn activations_match_their_names() {
     ] {
         let file = json!({ "inputs": { "X": [[-2, -1, 0, 1]], "W_1": [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]] },
             "options": { "activation": name }, "claims": { "activated": [expected] } });
-        assert!(check(&file).steps[0].verdict == Verdict::Holds, "{name}");
+        assert!(check(&file).steps[0].verdict == ClaimVerdict::Holds, "{name}");
     }
 }
 
@@ -104,7 +104,7 @@ fn feed_forward_after_attention_has_its_own_norm() {
         let mut file = file(options);
         file["claims"] = claims;
         let checked = check(&file);
-        assert!(checked.steps.iter().all(|step| step.verdict == Verdict::Holds), "{checked:?}");
+        assert!(checked.steps.iter().all(|step| step.verdict == ClaimVerdict::Holds), "{checked:?}");
     };
     with(
         json!({ "residual": true, "norm_2": "pre", "rms_norm_2": true, "epsilon_2": 0, "activation": "relu" }),

@@ -84,7 +84,7 @@ fn bitmap_fonts_are_ignored() {
 
 /// A scene of one rectangle and a vertical text from (50, 150) upwards.
 fn scene() -> Scene {
-    let upright = SceneText { turned: -90.0, ..SceneText::new([50.0, 150.0], "HHHH", 20.0, Paint::Text) };
+    let upright = SceneText { rotation: -90.0, ..SceneText::new([50.0, 150.0], "HHHH", 20.0, Paint::Text) };
     let area = [10.0, 20.0, 30.0, 40.0];
     Scene {
         width: 100.0,

@@ -261,7 +261,7 @@ fn texts(figure: &Figure) -> Vec<(String, [f64; 2])> {
     scene
         .items
         .into_iter()
-        .filter_map(|item| if let SceneItem::Text(t) = item { Some((t.text, t.at)) } else { None })
+        .filter_map(|item| if let SceneItem::Text(t) = item { Some((t.text, t.position)) } else { None })
         .collect()
 }
 
@@ -322,7 +322,7 @@ fn nothing_is_drawn_outside_a_scene() {
                         vec![[*x, *y], [x + w, y + h]]
                     }
                     SceneItem::Line { ends: [a, b, c, d], .. } => vec![[*a, *b], [*c, *d]],
-                    SceneItem::Text(text) => vec![text.at],
+                    SceneItem::Text(text) => vec![text.position],
                     other => panic!("nothing here knows where {other:?} lies"),
                 };
                 for [x, y] in points {
@@ -781,8 +781,8 @@ fn texts_of_score_breakdowns_do_not_overlap() {
                 .filter_map(|item| if let SceneItem::Text(text) = item { Some(text) } else { None })
                 .map(|text| {
                     let width = text.text.width() as f64 * text.size * 0.55;
-                    let from = text.at[0] - if text.anchor == TextAnchor::End { width } else { 0.0 };
-                    ([from, from + width, text.at[1]], &*text.text)
+                    let from = text.position[0] - if text.anchor == TextAnchor::End { width } else { 0.0 };
+                    ([from, from + width, text.position[1]], &*text.text)
                 })
                 .collect();
             for (i, ([from, to, y], text)) in extents.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! Recurrent networks in numbers, compared with the kernels.
 
 use chumoku_kernels::{MatMut, MatRef, Precision, Recurrence, RecurrentCell};
-use chumoku_view::trace::{Trace, TraceOptions, Verdict, WorkedExample, builtin};
+use chumoku_view::trace::{ClaimVerdict, Trace, TraceOptions, WorkedExample, builtin};
 use ndarray::Array2;
 
 fn value<'a>(trace: &'a Trace, name: &str) -> &'a Array2<f64> {
@@ -106,21 +106,21 @@ fn wrong_gates_are_found() {
     let checked = WorkedExample::parse(&wrong).unwrap().check().unwrap();
     assert_eq!(checked.first_wrong().unwrap().name, "f");
     // The following numbers were printed correctly.
-    assert_eq!(checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).count(), 1);
+    assert_eq!(checked.steps.iter().filter(|step| step.verdict == ClaimVerdict::Wrong).count(), 1);
 }
 
 /// A token follows from the claims about the previous one: neither their rounding nor their errors are errors here.
 #[test]
 fn tokens_follow_from_claims_about_previous_tokens() {
-    let verdicts = |text: &str| -> Vec<Verdict> {
+    let verdicts = |text: &str| -> Vec<ClaimVerdict> {
         let checked = WorkedExample::parse(text).unwrap().check().unwrap();
         checked.steps.iter().map(|step| step.verdict).collect()
     };
     // By hand, rounded to two digits after each token.
     let rounded = r#"{"inputs": {"X": [[0.1], [0.1], [0.1], [-0.3]], "W_x": [[1]], "W_h": [[1.9]]},
         "options": {"cell": "rnn"}, "claims": {"h": [["0.10"], ["0.28"], ["0.56"], ["0.64"]]}}"#;
-    assert_eq!(verdicts(rounded), [Verdict::Rounded]);
-    assert_eq!(verdicts(&rounded.replace("0.64", "0.46")), [Verdict::Wrong]);
+    assert_eq!(verdicts(rounded), [ClaimVerdict::Rounded]);
+    assert_eq!(verdicts(&rounded.replace("0.64", "0.46")), [ClaimVerdict::Wrong]);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/worked/lstm-steps.json");
     let mut example: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     // One gate of the first token is wrong, and all following numbers are computed with it.
@@ -132,8 +132,8 @@ fn tokens_follow_from_claims_about_previous_tokens() {
         "c": [["0.0964", "0.0000"], ["-0.3069", "0.5568"]],
         "h": [["0.0598", "0.0000"], ["-0.1488", "0.3726"]],
     });
-    let inherited = [Verdict::Inherited; 5];
-    assert_eq!(verdicts(&example.to_string()), [&[Verdict::Wrong][..], &inherited].concat());
+    let inherited = [ClaimVerdict::Inherited; 5];
+    assert_eq!(verdicts(&example.to_string()), [&[ClaimVerdict::Wrong][..], &inherited].concat());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! `tests/snapshots`; review the difference. The files write an escape character as `␛`.
 
 use crate::common::{strip, terminal, with};
-use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, builtin};
+use chumoku_view::trace::{Trace, TraceDetail, TraceOptions, builtin};
 use chumoku_view::{ColorDepth, Lang, TerminalOptions, render, render_alignment};
 use std::path::Path;
 use unicode_width::UnicodeWidthStr;
@@ -48,36 +48,36 @@ fn assert_snapshot(name: &str, text: &str) {
 
 const BOTH: [Lang; 2] = [Lang::En, Lang::Ja];
 
-fn assert_trace(name: &str, trace: &Trace, depth: TraceDepth) {
-    assert_snapshots(name, &BOTH, |&TerminalOptions { width, colour, lang, .. }| {
+fn assert_trace(name: &str, trace: &Trace, depth: TraceDetail) {
+    assert_snapshots(name, &BOTH, |&TerminalOptions { width, color: colour, lang, .. }| {
         trace.to_text(&with(TraceOptions::default(), |o| {
-            (o.depth, o.lang, o.width, o.colour) = (depth, lang, width, colour)
+            (o.depth, o.lang, o.width, o.color) = (depth, lang, width, colour)
         }))
     });
 }
 
 #[test]
 fn trace_of_an_example() {
-    assert_trace("trace", &builtin("causal").unwrap().trace(0).unwrap(), TraceDepth::All);
+    assert_trace("trace", &builtin("causal").unwrap().trace(0).unwrap(), TraceDetail::All);
 }
 
 #[test]
 fn trace_with_nan_and_infinities() {
-    assert_trace("trace-odd", &crate::common::traces::odd(), TraceDepth::All);
+    assert_trace("trace-odd", &crate::common::traces::odd(), TraceDetail::All);
 }
 
 #[test]
 fn trace_of_one_token() {
-    assert_trace("trace-one", &crate::common::traces::one_token(), TraceDepth::All);
+    assert_trace("trace-one", &crate::common::traces::one_token(), TraceDetail::All);
 }
 
 #[test]
 fn trace_of_a_model_wider_than_the_terminal() {
     let mut trace = crate::common::traces::wide();
-    assert_trace("trace-steps", &trace, TraceDepth::Steps);
+    assert_trace("trace-steps", &trace, TraceDetail::Steps);
     // The weights, and the widest matrices.
     trace.steps.retain(|step| ["X", "masked", "weights"].contains(&step.name()));
-    assert_trace("trace-wide", &trace, TraceDepth::All);
+    assert_trace("trace-wide", &trace, TraceDetail::All);
 }
 
 #[test]

@@ -187,7 +187,7 @@ fn classifier() -> &'static TextClassifier {
         let folder = tempfile::tempdir().unwrap();
         let mut training = Training::new(folder.path());
         training.options.epochs = Some(1);
-        training.options.set = "layers=2,width=32,heads=4".parse().unwrap();
+        training.options.overrides = "layers=2,width=32,heads=4".parse().unwrap();
         train(&reviews, training).unwrap();
         TextClassifier::load(folder.path()).unwrap()
     })
@@ -202,7 +202,7 @@ fn model() -> &'static (Trace, Case) {
             "reviews-model",
         )
         .unwrap();
-        let heads = 1 + trace.steps.iter().chain(&trace.others).filter_map(|step| step.head).max().unwrap();
+        let heads = 1 + trace.steps.iter().chain(&trace.hidden_steps).filter_map(|step| step.head).max().unwrap();
         assert!(heads > 2, "{heads}");
         let mut inputs = serde_json::Map::new();
         for step in trace.steps.iter().filter(|step| step.formula.is_none()) {
@@ -231,7 +231,7 @@ fn model() -> &'static (Trace, Case) {
 /// are on the second.
 fn blocks(trace: &Trace) -> Vec<(&TraceStep, Place)> {
     let mut found = Vec::new();
-    for (sheet, steps) in [&trace.steps, &trace.others].into_iter().enumerate() {
+    for (sheet, steps) in [&trace.steps, &trace.hidden_steps].into_iter().enumerate() {
         let mut row = 4;
         for step in steps {
             found.push((step, (sheet, row + 3, 1)));
@@ -302,7 +302,7 @@ fn computed_cells_have_formulas_and_results() {
     let odds = [("odd", odd()), ("one", one_token()), ("infinite", infinite())].map(|(name, t)| (name.to_owned(), t));
     for (name, trace) in traces.chain(odds).chain([("model".to_owned(), model().0.clone())]) {
         let book = Book::read(&trace.to_xlsx(&OPTIONS).unwrap());
-        assert_eq!(book.sheets.len(), if trace.others.is_empty() { 1 } else { 2 });
+        assert_eq!(book.sheets.len(), if trace.hidden_steps.is_empty() { 1 } else { 2 });
         let mut numbers = 0;
         for (step, (sheet, row, column)) in blocks(&trace) {
             for ((i, j), &truth) in step.value.indexed_iter() {
@@ -337,7 +337,7 @@ fn formulas_recalculate_after_every_change() {
     let (own, of_model) = model();
     let again = of_model.trace();
     assert_eq!(own.steps.len(), again.steps.len(), "the file is the model's");
-    for (a, b) in own.steps.iter().chain(&own.others).zip(again.steps.iter().chain(&again.others)) {
+    for (a, b) in own.steps.iter().chain(&own.hidden_steps).zip(again.steps.iter().chain(&again.hidden_steps)) {
         assert_eq!((a.name(), &a.value), (b.name(), &b.value));
     }
     for case in cases().iter().chain([of_model]) {
@@ -587,9 +587,9 @@ fn libreoffice_recalculates_the_same_numbers() {
     let names: Vec<String> = expected.iter().map(|(name, _)| name.clone()).collect();
     let read = by_libreoffice(folder.path(), &names);
     for (name, trace) in expected {
-        let is_after = trace.others.iter().any(|step| step.kind == StepKind::After);
+        let is_after = trace.hidden_steps.iter().any(|step| step.kind == StepKind::AfterStep);
         let rest = if is_after { "Other steps" } else { "Other heads" };
-        let other = if trace.others.is_empty() { Vec::new() } else { read(&name, rest) };
+        let other = if trace.hidden_steps.is_empty() { Vec::new() } else { read(&name, rest) };
         let sheets = [read(&name, "Trace"), other];
         assert_comes_to(&name, &trace, |(sheet, row, column)| number(&sheets[sheet][row][column]));
     }

@@ -144,7 +144,7 @@ fn terminal_shows_each_span_within_its_width() {
             let figure = tagged_figure(&tagged(count), lang).to_text(&options);
             assert!(figure.lines().all(|line| line.width() <= width), "{figure}");
         }
-        options.colour = ColorDepth::Ansi16;
+        options.color = ColorDepth::Ansi16;
         assert!(render_tagged(&tagged(1), &options).contains("\u{1b}[94mOslo(+2.00)\u{1b}[0m"));
     }
     let text = render_tagged(&tagged(12), &chumoku_view::TerminalOptions::default());

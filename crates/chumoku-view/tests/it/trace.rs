@@ -2,7 +2,7 @@
 
 use crate::common::traces::{infinite, number, odd, one_token, wide};
 use crate::common::{strip, with};
-use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
+use chumoku_view::trace::{Trace, TraceDetail, TraceOptions, TraceStep, WorkedExample, builtin, builtin_names};
 use chumoku_view::{ColorDepth, Lang};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -81,7 +81,7 @@ fn lines_fit_and_color_changes_nothing_else() {
     const DEPTHS: [ColorDepth; 3] = [ColorDepth::Ansi16, ColorDepth::Ansi256, ColorDepth::TrueColor];
     for trace in traces().iter().chain(&odds()).chain([&wide()]) {
         for (width, lang) in [(80, Lang::En), (80, Lang::Ja), (120, Lang::En), (48, Lang::En), (40, Lang::Ja)] {
-            for depth in [TraceDepth::Shapes, TraceDepth::Steps, TraceDepth::All] {
+            for depth in [TraceDetail::Shapes, TraceDetail::Steps, TraceDetail::All] {
                 let options = with(*OPTIONS, |o| (o.depth, o.lang, o.width) = (depth, lang, width));
                 let text = trace.to_text(&options);
                 for line in text.lines() {
@@ -90,14 +90,14 @@ fn lines_fit_and_color_changes_nothing_else() {
                     assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
                 }
                 for colour in DEPTHS {
-                    let coloured = trace.to_text(&with(options, |o| o.colour = colour));
+                    let coloured = trace.to_text(&with(options, |o| o.color = colour));
                     assert_eq!(strip(&coloured), text);
                     assert_ne!(coloured, text);
                 }
             }
         }
         // No space may be left for the formula on a line.
-        let steps = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.digits, o.width) = (TraceDepth::Steps, 15, 40)));
+        let steps = trace.to_text(&with(*OPTIONS, |o| (o.depth, o.digits, o.width) = (TraceDetail::Steps, 15, 40)));
         assert!(steps.lines().all(|line| unicode_width(line) <= 40), "{steps}");
         // Numbers are complete, however narrow the terminal and however many digits.
         let options = with(*OPTIONS, |o| (o.digits, o.width) = (15, 40));
@@ -114,7 +114,7 @@ fn lines_fit_and_color_changes_nothing_else() {
 
 #[test]
 fn color_highlights_what_matters() {
-    let options = with(TraceOptions::default(), |o| o.colour = ColorDepth::Ansi16);
+    let options = with(TraceOptions::default(), |o| o.color = ColorDepth::Ansi16);
     let wide = wide().to_text(&options);
     let lines: Vec<&str> = wide.lines().collect();
     // The title and each heading, the truncation note, and the note on omitted numbers.

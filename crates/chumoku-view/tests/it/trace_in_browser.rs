@@ -8,7 +8,7 @@ use crate::common::layers::{layers, stepped};
 use crate::common::traces::{number, odd, one_token, wide};
 use crate::common::with;
 use chumoku_view::Lang;
-use chumoku_view::trace::{Trace, TraceDepth, TraceOptions, TraceStep, WorkedExample, builtin};
+use chumoku_view::trace::{Trace, TraceDetail, TraceOptions, TraceStep, WorkedExample, builtin};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -313,7 +313,7 @@ fn print_shows_open_and_closed_steps() {
     };
     let trace = builtin("causal").unwrap().trace(0).unwrap();
     let open_steps = trace.to_html(&options(Lang::En));
-    let closed_steps = trace.to_html(&with(options(Lang::Ja), |o| o.depth = TraceDepth::Steps));
+    let closed_steps = trace.to_html(&with(options(Lang::Ja), |o| o.depth = TraceDetail::Steps));
     assert!(open_steps.contains("<details open") && !closed_steps.contains("<details open"));
     let Some(count) = pages(&open_steps) else { return };
     assert!((3..=10).contains(&count), "{count} pages");

@@ -1,7 +1,7 @@
 //! Checks generated worked examples, whose true numbers are computed again here in plain loops.
 
 use chumoku_kernels::Philox;
-use chumoku_view::trace::{CheckReport, Verdict, WorkedExample};
+use chumoku_view::trace::{CheckReport, ClaimVerdict, WorkedExample};
 use std::fmt::Write;
 
 type Matrix = Vec<Vec<f64>>;
@@ -113,7 +113,7 @@ impl Example {
 }
 
 fn wrong(checked: &CheckReport) -> Vec<&str> {
-    checked.steps.iter().filter(|step| step.verdict == Verdict::Wrong).map(|step| step.name.as_str()).collect()
+    checked.steps.iter().filter(|step| step.verdict == ClaimVerdict::Wrong).map(|step| step.name.as_str()).collect()
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn thousand_altered_numbers_are_found_in_their_steps() {
         let checked = example.check(&claims);
         assert_eq!(wrong(&checked), [STEPS[step]], "trial {trial}: {checked:?}");
         for found in &checked.steps {
-            let expected = if found.name == STEPS[step] { Verdict::Wrong } else { Verdict::Holds };
+            let expected = if found.name == STEPS[step] { ClaimVerdict::Wrong } else { ClaimVerdict::Holds };
             assert_eq!(found.verdict, expected, "trial {trial}: {found:?}");
         }
         let found = &checked.steps[step];
@@ -180,7 +180,7 @@ fn consequences_of_altered_numbers_are_inherited() {
         let checked = example.check(&example.printed(decimals));
         assert_eq!(wrong(&checked), [STEPS[step]], "trial {trial}: {checked:?}");
         for (found, truth) in checked.steps.iter().zip(truth).skip(step + 1) {
-            inherited += usize::from(found.verdict == Verdict::Inherited);
+            inherited += usize::from(found.verdict == ClaimVerdict::Inherited);
             assert_eq!(found.claimed, truth.len() * truth[0].len());
         }
     }
@@ -378,7 +378,7 @@ fn rows_without_visible_keys_have_zero_weights() {
     let seen = file.replace("[[true, false], [false, false]]", "[[true, true], [false, false]]");
     let checked = WorkedExample::parse(&seen).unwrap().check().unwrap();
     let output = checked.steps.last().unwrap();
-    assert_eq!(output.verdict, Verdict::Inherited, "the weights were claimed to be 0");
+    assert_eq!(output.verdict, ClaimVerdict::Inherited, "the weights were claimed to be 0");
     assert!(output.worst.as_ref().unwrap().truth.is_nan());
 }
 
@@ -433,7 +433,7 @@ fn queries_and_keys_are_normalized_and_rotated() {
     assert!(checked.ok, "{checked:?}");
     // Heads that share keys share the steps of the keys.
     let trace = WorkedExample::parse(of_two_heads).unwrap().trace(1).unwrap();
-    let steps = trace.steps.iter().chain(&trace.others);
+    let steps = trace.steps.iter().chain(&trace.hidden_steps);
     assert_eq!(steps.filter(|step| step.name() == "normalised_K").count(), 1);
 }
 

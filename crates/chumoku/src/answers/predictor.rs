@@ -135,10 +135,10 @@ impl<'m> Predictor<'m> {
     }
 
     /// Returns the nodes on the path to the predicted class, down to the last answered level. Empty without a tree.
-    pub fn levels(self, prediction: &Prediction, verdict: Option<AnswerDecision>) -> Vec<(&'m str, f32)> {
+    pub fn levels(self, prediction: &Prediction, decision: Option<AnswerDecision>) -> Vec<(&'m str, f32)> {
         let Some(tree) = self.hierarchy() else { return Vec::new() };
         let mut levels = tree.levels(&prediction.probabilities, prediction.class());
-        match verdict {
+        match decision {
             Some(AnswerDecision::UpToLevel(level)) => levels.truncate(level),
             Some(AnswerDecision::Abstain(_)) => levels.clear(),
             Some(AnswerDecision::Full) | None => {}

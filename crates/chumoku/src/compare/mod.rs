@@ -14,14 +14,14 @@
 
 mod article;
 mod claims;
-mod spread;
-mod time;
+mod median_interval;
+mod step_time;
 
-pub use crate::scoring::Difference;
-pub use article::Article;
-pub use claims::{Claim, Said, Verdict};
-pub use spread::Spread;
-pub use time::{Growth, StepTime};
+pub use crate::scoring::AccuracyDifference;
+pub use article::ArticleResults;
+pub use claims::{Claim, LocalizedText, Verdict};
+pub use median_interval::MedianInterval;
+pub use step_time::{StepTime, TimeGrowth};
 
 use crate::count::CountConfig;
 use crate::lang::Lang;
@@ -45,10 +45,10 @@ pub const BATCH: usize = 32;
 
 /// Shortest length, in tokens, for fitting the growth of a recurrent network's time. The fixed cost of a step distorts
 /// shorter ones.
-const SHORTEST: usize = 128;
+const MIN_RECURRENT_LENGTH: usize = 128;
 
 /// The compared networks, in the order of the report.
-const SUBJECTS: [(BackboneKind, PositionKind); 5] = [
+const COMPARED_NETWORKS: [(BackboneKind, PositionKind); 5] = [
     (BackboneKind::Transformer, PositionKind::Sinusoidal),
     (BackboneKind::Transformer, PositionKind::Learned),
     (BackboneKind::Recurrent(RecurrentCell::Rnn), PositionKind::None),
@@ -58,13 +58,13 @@ const SUBJECTS: [(BackboneKind, PositionKind); 5] = [
 
 /// A compared network and its figures.
 #[derive(Clone, Debug, Serialize)]
-pub struct Compared {
+pub struct ComparedNetwork {
     /// The network.
     pub network: BackboneKind,
     /// Its positional encoding.
     pub position: PositionKind,
     /// A short description of its sizes.
-    pub sizes: Said,
+    pub sizes: LocalizedText,
     /// Width of the embeddings.
     pub width: usize,
     /// Number of trainable parameters.
@@ -83,13 +83,13 @@ pub struct Compared {
     pub steps: Vec<StepTime>,
     /// Fitted growth of the step time: from its width on for a transformer, from 128 tokens on for a recurrent network.
     /// `None` for fewer than three such lengths.
-    pub growth: Option<Growth>,
+    pub growth: Option<TimeGrowth>,
     /// For each scored row, whether the network alone predicts it correctly.
     #[serde(skip)]
-    pub right: Vec<bool>,
+    pub is_right: Vec<bool>,
 }
 
-impl Compared {
+impl ComparedNetwork {
     /// Returns the name for tables, in the language of the process.
     pub fn name(&self) -> String {
         match self.position {
@@ -106,9 +106,9 @@ impl Compared {
 
 /// The results of a comparison.
 #[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
+pub struct NetworkComparison {
     /// The models.
-    pub models: Vec<Compared>,
+    pub models: Vec<ComparedNetwork>,
     /// Sequences in a timed step.
     pub batch: usize,
     /// Number of scored rows.
@@ -124,7 +124,7 @@ pub struct Comparison {
     /// Number of threads.
     pub threads: usize,
     /// Results for the article's own two models.
-    pub article: Article,
+    pub article: ArticleResults,
     /// Claims about self-attention and recurrent networks, checked against these figures.
     pub claims: Vec<Claim>,
 }
@@ -132,7 +132,7 @@ pub struct Comparison {
 /// Progress events of a comparison.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Stage<'a> {
+pub enum CompareEvent<'a> {
     /// A model's training begins.
     Training(String),
     /// An event of that training run.
@@ -151,18 +151,18 @@ pub enum Stage<'a> {
 pub fn compare(
     data: &TrainingData,
     options: &TrainOptions,
-    place: &Path,
-    observe: &mut dyn FnMut(Stage<'_>),
-) -> Result<Comparison> {
+    parent: &Path,
+    observe: &mut dyn FnMut(CompareEvent<'_>),
+) -> Result<NetworkComparison> {
     let (mut models, mut configs) = (Vec::new(), Vec::new());
     let (mut rows, mut scored_on) = (0, String::new());
-    for (network, position) in SUBJECTS {
+    for (network, position) in COMPARED_NETWORKS {
         let options = TrainOptions { network, position, resume: false, ..options.clone() };
-        let folder = WorkFolder::create(place).map_err(crate::Error::write("creating a folder in", place))?;
-        let subject = Compared {
+        let folder = WorkFolder::create(parent).map_err(crate::Error::write("creating a folder in", parent))?;
+        let subject = ComparedNetwork {
             network,
             position,
-            sizes: Said::default(),
+            sizes: LocalizedText::default(),
             width: 0,
             parameters: 0,
             accuracy: 0.0,
@@ -172,25 +172,28 @@ pub fn compare(
             training_seconds: 0.0,
             steps: Vec::new(),
             growth: None,
-            right: Vec::new(),
+            is_right: Vec::new(),
         };
-        observe(Stage::Training(subject.name()));
+        observe(CompareEvent::Training(subject.name()));
         let start = Instant::now();
         let outcome = train(
             data,
             Training {
                 options,
-                observe: Box::new(|event| observe(Stage::Event(event))),
+                observe: Box::new(|event| observe(CompareEvent::Event(event))),
                 ..Training::new(folder.path())
             },
         )?;
         let config: ClassifierConfig = outcome.model.config().model.clone();
         let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.members[0].clone();
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
-        models.push(Compared {
-            sizes: Said { en: network_sizes(&config.body, Lang::En), ja: network_sizes(&config.body, Lang::Ja) },
-            width: config.body.d_model(),
-            right: network_correctness(&outcome.model, data)?,
+        models.push(ComparedNetwork {
+            sizes: LocalizedText {
+                en: network_sizes(&config.backbone, Lang::En),
+                ja: network_sizes(&config.backbone, Lang::Ja),
+            },
+            width: config.backbone.d_model(),
+            is_right: network_correctness(&outcome.model, data)?,
             parameters: outcome.model.num_parameters(),
             accuracy,
             macro_f1,
@@ -201,15 +204,15 @@ pub fn compare(
         });
         configs.push(config);
     }
-    let steps = time::steps(&configs, options, &LENGTHS, &mut |sweep| observe(Stage::Timing(sweep)))?;
+    let steps = step_time::time_steps(&configs, options, &LENGTHS, &mut |sweep| observe(CompareEvent::Timing(sweep)))?;
     for ((model, config), steps) in models.iter_mut().zip(&configs).zip(steps) {
-        let shortest = if model.network == BackboneKind::Transformer { model.width } else { SHORTEST };
-        model.growth = Growth::of(&steps, &CountConfig::for_classifier(config), shortest)?;
+        let shortest = if model.network == BackboneKind::Transformer { model.width } else { MIN_RECURRENT_LENGTH };
+        model.growth = TimeGrowth::fit(&steps, &CountConfig::for_classifier(config), shortest)?;
         model.steps = steps;
     }
-    let article = article::measure(options.precision)?;
-    Ok(Comparison {
-        claims: claims::judge(&models, &article, &scored_on),
+    let article = article::measure_article(options.precision)?;
+    Ok(NetworkComparison {
+        claims: claims::judge_claims(&models, &article, &scored_on),
         models,
         article,
         batch: BATCH,

@@ -33,7 +33,7 @@ struct RawFeature<'a> {
     template: &'a str,
     parts: &'a [&'a str],
     /// The units that the feature depends on.
-    reach: Range<usize>,
+    units: Range<usize>,
 }
 
 /// A description of a feature.
@@ -47,7 +47,7 @@ pub(crate) struct FeatureDescription {
     /// The value of the feature.
     pub(crate) value: String,
     /// The units that the feature depends on.
-    pub(crate) reach: Range<usize>,
+    pub(crate) units: Range<usize>,
 }
 
 impl FeatureDescription {
@@ -66,7 +66,7 @@ impl FeatureDescription {
             (name, parts) => (name, None, parts.join(" ")),
         };
         let value = value.replace(BORDER, "<border>");
-        FeatureDescription { hash: look.hash, feature: feature.to_owned(), at, value, reach: look.reach.clone() }
+        FeatureDescription { hash: look.hash, feature: feature.to_owned(), at, value, units: look.units.clone() }
     }
 }
 
@@ -86,7 +86,7 @@ impl<T, F: Fn(RawFeature<'_>) -> T> FeatureCollector<T, F> {
             let _ = write!(self.buffer, "\u{1f}{part}");
         }
         let hash = finalize(fnv1a(self.buffer.as_bytes()));
-        self.found.push((self.convert)(RawFeature { hash, template, parts, reach }));
+        self.found.push((self.convert)(RawFeature { hash, template, parts, units: reach }));
     }
 }
 
@@ -287,11 +287,11 @@ mod tests {
                 let changed = format!("{}{other}{}", &text[..hidden.start], &text[hidden.end..]);
                 let changed = seen(&changed, unit);
                 for (of_unit, changed) in found.iter().zip(&changed) {
-                    for told in of_unit.iter().filter(|told| !told.reach.contains(&at)) {
+                    for told in of_unit.iter().filter(|told| !told.units.contains(&at)) {
                         assert!(changed.contains(&told.hash), "{told:?} does not look at unit {at} of {text}");
                     }
                     // Features that depend only on the changed unit are gone.
-                    let alone = of_unit.iter().filter(|told| told.reach == (at..at + 1));
+                    let alone = of_unit.iter().filter(|told| told.units == (at..at + 1));
                     let gone = alone.clone().filter(|told| !changed.contains(&told.hash)).count();
                     assert!(2 * gone >= alone.count(), "unit {at} of {text}");
                 }
@@ -301,6 +301,6 @@ mod tests {
         let find = |feature: &str, at| of_anna.iter().find(|told| told.feature == feature && told.at == at).unwrap();
         assert_eq!(find("lower", Some([1, 1])).value, "met");
         assert_eq!(find("lower", Some([-1, -1])).value, "<border>");
-        assert_eq!((find("word", None).value.as_str(), &find("word", None).reach), ("Anna", &(0..1)));
+        assert_eq!((find("word", None).value.as_str(), &find("word", None).units), ("Anna", &(0..1)));
     }
 }

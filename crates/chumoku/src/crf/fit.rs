@@ -41,7 +41,7 @@ pub(crate) struct Corpus {
     /// In strictly ascending order. The position of a hash is the index of its feature.
     hashes: Vec<u64>,
     /// The feature indices by sentence and unit.
-    known: Vec<Vec<Vec<u32>>>,
+    features: Vec<Vec<Vec<u32>>>,
     labels: Vec<Vec<usize>>,
 }
 
@@ -61,9 +61,9 @@ impl Corpus {
         }
         let mut hashes: Vec<u64> = counts.into_keys().collect();
         hashes.sort_unstable();
-        let mut corpus = Corpus { tags, hashes, known: Vec::new(), labels: Vec::new() };
+        let mut corpus = Corpus { tags, hashes, features: Vec::new(), labels: Vec::new() };
         for sentence in sentences {
-            corpus.known.push(corpus.feature_numbers(&sentence.features));
+            corpus.features.push(corpus.feature_numbers(&sentence.features));
             corpus.labels.push(sentence.labels);
         }
         corpus
@@ -99,7 +99,7 @@ pub(crate) struct CrfTrainer<'a> {
     /// The sums of squared gradients.
     squares: Vec<f32>,
     /// The step at which each feature last occurred.
-    touched: Vec<u32>,
+    last_seen: Vec<u32>,
     transitions: Transitions,
     transition_squares: Vec<f64>,
 }
@@ -110,13 +110,13 @@ impl<'a> CrfTrainer<'a> {
         CrfTrainer {
             corpus,
             rate: settings.rate,
-            penalty: settings.penalty / corpus.known.len().max(1) as f32,
+            penalty: settings.penalty / corpus.features.len().max(1) as f32,
             seed,
             epoch: 0,
             step: 0,
             weights: vec![0.0; features * labels],
             squares: vec![INITIAL_SQUARE; features * labels],
-            touched: vec![0; features],
+            last_seen: vec![0; features],
             transitions: corpus.tags.transitions(&vec![0.0; (labels + 1) * labels]),
             transition_squares: vec![f64::from(INITIAL_SQUARE); (labels + 1) * labels],
         }
@@ -126,10 +126,10 @@ impl<'a> CrfTrainer<'a> {
     /// finite.
     pub(crate) fn train_epoch(&mut self) -> Option<f64> {
         self.epoch += 1;
-        let n = self.corpus.known.len();
+        let n = self.corpus.features.len();
         let mut loss = 0.0;
         for at in Philox::new(self.seed, 0x6372_6600 + self.epoch).permutation(n) {
-            let (known, labels) = (&self.corpus.known[at], &self.corpus.labels[at]);
+            let (known, labels) = (&self.corpus.features[at], &self.corpus.labels[at]);
             if !known.is_empty() {
                 loss += self.train_step(known, labels)?;
             }
@@ -179,9 +179,9 @@ impl<'a> CrfTrainer<'a> {
         let labels = self.corpus.tags.count();
         for &feature in known.iter().flatten() {
             let feature = feature as usize;
-            let since = self.step - self.touched[feature];
+            let since = self.step - self.last_seen[feature];
             if since > 0 {
-                self.touched[feature] = self.step;
+                self.last_seen[feature] = self.step;
                 let row = feature * labels..(feature + 1) * labels;
                 let all = self.weights[row.clone()].iter_mut().zip(&self.squares[row]);
                 all.for_each(|(w, square)| *w /= 1.0 + self.rate * self.penalty * since as f32 / square.sqrt());
@@ -251,6 +251,6 @@ mod tests {
         let sentence = |i: u64| CrfSentence { features: vec![vec![9, 100 + i]], labels: vec![0] };
         let corpus = Corpus::with_max_weights((0..20).map(sentence).collect(), TAGS, 20 * TAGS.count());
         assert_eq!(corpus.hashes, [9]);
-        assert_eq!(corpus.known[3], [[0]]);
+        assert_eq!(corpus.features[3], [[0]]);
     }
 }

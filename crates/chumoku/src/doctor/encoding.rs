@@ -2,73 +2,75 @@
 
 /// An encoding fault of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum EncodingFault {
     /// U+FFFD in place of undecodable bytes.
-    Replaced,
+    ReplacementCharacter,
     /// UTF-8 decoded as Latin letters: “Ã©” for “é”.
-    Latin {
+    Utf8AsLatin {
         /// The characters in the text.
         found: String,
         /// The original character.
         was: String,
     },
     /// UTF-8 decoded as Shift_JIS (縺 for the kana), or Shift_JIS decoded as Latin letters.
-    Japanese(String),
+    JapaneseMojibake(String),
     /// A Windows-1252 character decoded as Latin-1, which has a control character there: the control character and the
     /// original.
-    Windows([char; 2]),
+    Windows1252AsLatin1([char; 2]),
     /// An HTML entity: `&amp;`.
-    Entity(String),
+    HtmlEntity(String),
     /// A Unicode escape sequence: `\u3042`.
-    Escape(String),
+    UnicodeEscape(String),
     /// A control character.
-    Control(char),
+    ControlCharacter(char),
 }
 
-impl Broken {
+impl EncodingFault {
     /// Returns the first fault in a text. The most certain kinds are tried first.
-    pub(super) fn find(text: &str) -> Option<Broken> {
-        let replaced = || text.contains('\u{FFFD}').then_some(Broken::Replaced);
-        let latin = || misread(text).map(|(found, was)| Broken::Latin { found, was });
+    pub(super) fn detect(text: &str) -> Option<EncodingFault> {
+        let replaced = || text.contains('\u{FFFD}').then_some(EncodingFault::ReplacementCharacter);
+        let latin = || find_misread(text).map(|(found, was)| EncodingFault::Utf8AsLatin { found, was });
         let control = |c: &char| c.is_control() && !['\t', '\n', '\r'].contains(c);
-        let windows = || text.chars().find_map(|c| Some([c, of_windows(c)?]));
+        let windows = || text.chars().find_map(|c| Some([c, windows_1252_char(c)?]));
         replaced()
             .or_else(latin)
-            .or_else(|| japanese(text).map(Broken::Japanese))
-            .or_else(|| windows().map(Broken::Windows))
-            .or_else(|| between(text, "&", ";", is_entity).map(Broken::Entity))
-            .or_else(|| escape(text).map(Broken::Escape))
-            .or_else(|| text.chars().find(control).map(Broken::Control))
+            .or_else(|| find_japanese_mojibake(text).map(EncodingFault::JapaneseMojibake))
+            .or_else(|| windows().map(EncodingFault::Windows1252AsLatin1))
+            .or_else(|| find_between(text, "&", ";", is_entity).map(EncodingFault::HtmlEntity))
+            .or_else(|| find_escape(text).map(EncodingFault::UnicodeEscape))
+            .or_else(|| text.chars().find(control).map(EncodingFault::ControlCharacter))
     }
 
     /// Returns the probable original text, if the fault can be undone.
-    pub(super) fn repaired(&self, text: &str) -> Option<String> {
+    pub(super) fn repair(&self, text: &str) -> Option<String> {
         match self {
-            Broken::Latin { .. } => Some(undone(text)),
-            Broken::Windows(_) => Some(text.chars().map(|c| of_windows(c).unwrap_or(c)).collect()),
-            Broken::Entity(_) => Some(without_entities(text)).filter(|repaired| repaired != text),
+            EncodingFault::Utf8AsLatin { .. } => Some(repair_misread(text)),
+            EncodingFault::Windows1252AsLatin1(_) => {
+                Some(text.chars().map(|c| windows_1252_char(c).unwrap_or(c)).collect())
+            }
+            EncodingFault::HtmlEntity(_) => Some(decode_entities(text)).filter(|repaired| repaired != text),
             _ => None,
         }
     }
 }
 
 /// The Windows-1252 characters of the bytes 0x80 to 0x9F, where it differs from Latin-1; 0 for unassigned bytes.
-const WINDOWS: [u16; 32] = [
+const WINDOWS_1252: [u16; 32] = [
     0x20AC, 0, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017D, 0, 0,
     0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0, 0x017E, 0x0178,
 ];
 
 /// Returns the Windows-1252 character at the position of a control character of Latin-1.
-fn of_windows(c: char) -> Option<char> {
+fn windows_1252_char(c: char) -> Option<char> {
     let at = u32::from(c).checked_sub(0x80)?;
-    let known = *WINDOWS.get(at as usize)?;
+    let known = *WINDOWS_1252.get(at as usize)?;
     if known == 0 { None } else { char::from_u32(known.into()) }
 }
 
 /// Returns the byte that Windows-1252 (or Latin-1) decodes as this character.
-fn byte(c: char) -> Option<u8> {
+fn windows_1252_byte(c: char) -> Option<u8> {
     u8::try_from(u32::from(c)).ok().or_else(|| {
-        let at = WINDOWS.iter().position(|&known| known != 0 && u32::from(known) == u32::from(c))?;
+        let at = WINDOWS_1252.iter().position(|&known| known != 0 && u32::from(known) == u32::from(c))?;
         u8::try_from(0x80 + at).ok()
     })
 }
@@ -76,41 +78,41 @@ fn byte(c: char) -> Option<u8> {
 /// Decodes the character whose UTF-8 bytes, misread as Windows-1252, begin here. Returns it with the number of misread
 /// characters. Outside English, some of these bytes are letters and signs that may stand side by side (`você…”`).
 /// `is_strict` rejects such sequences.
-fn character(characters: &[char], is_sure: bool) -> Option<(char, usize)> {
-    let first = byte(*characters.first()?)?;
+fn decode_misread(characters: &[char], is_strict: bool) -> Option<(char, usize)> {
+    let first = windows_1252_byte(*characters.first()?)?;
     let length = match first {
         0xC2..=0xDF => 2,
         0xE0..=0xEF => 3,
         0xF0..=0xF4 => 4,
         _ => return None,
     };
-    let bytes: Vec<u8> = characters.get(..length)?.iter().map_while(|&c| byte(c)).collect();
+    let bytes: Vec<u8> = characters.get(..length)?.iter().map_while(|&c| windows_1252_byte(c)).collect();
     let was = std::str::from_utf8(&bytes).ok()?.chars().next().filter(|_| bytes.len() == length)?;
     let is_telling =
         matches!((first, bytes[1]), (0xC2 | 0xC3, _) | (0xE2, 0x80..=0x84) | (0xE3, 0x80..=0x83) | (0xF0, 0x9F));
     // Two misread characters in a row are no accident.
-    let is_telling = is_telling || !is_sure || length > 2 && character(&characters[length..], false).is_some();
+    let is_telling = is_telling || !is_strict || length > 2 && decode_misread(&characters[length..], false).is_some();
     is_telling.then_some((was, length))
 }
 
 /// Returns the first misread character: as found, and as it was.
-fn misread(text: &str) -> Option<(String, String)> {
+fn find_misread(text: &str) -> Option<(String, String)> {
     if text.is_ascii() {
         return None;
     }
     let characters: Vec<char> = text.chars().collect();
     (0..characters.len()).find_map(|at| {
-        let (was, length) = character(&characters[at..], true)?;
+        let (was, length) = decode_misread(&characters[at..], true)?;
         Some((characters[at..at + length].iter().collect(), was.to_string()))
     })
 }
 
 /// Restores all misread characters of the text.
-fn undone(text: &str) -> String {
+fn repair_misread(text: &str) -> String {
     let characters: Vec<char> = text.chars().collect();
     let (mut out, mut at) = (String::with_capacity(text.len()), 0);
     while at < characters.len() {
-        let (c, length) = character(&characters[at..], false).unwrap_or((characters[at], 1));
+        let (c, length) = decode_misread(&characters[at..], false).unwrap_or((characters[at], 1));
         out.push(c);
         at += length;
     }
@@ -124,7 +126,7 @@ const KANA_AS_SHIFT_JIS: [char; 3] = ['縺', '繧', '繝'];
 /// quotation mark, which usually precedes a word; the second is the florin sign.
 const SHIFT_JIS_AS_LATIN: [char; 2] = ['\u{201A}', '\u{0192}'];
 
-fn japanese(text: &str) -> Option<String> {
+fn find_japanese_mojibake(text: &str) -> Option<String> {
     let characters: Vec<char> = text.chars().collect();
     let places = |signs: &[char]| (0..characters.len()).filter(|&at| signs.contains(&characters[at])).collect();
     let shown = |at: usize| characters[at..characters.len().min(at + 6)].iter().collect();
@@ -139,11 +141,11 @@ fn japanese(text: &str) -> Option<String> {
 }
 
 /// Returns the first substring from `start` to `end` whose content `accepts` returns `true` for.
-fn between(text: &str, start: &str, end: &str, is_one: fn(&str) -> bool) -> Option<String> {
+fn find_between(text: &str, start: &str, end: &str, accepts: fn(&str) -> bool) -> Option<String> {
     text.match_indices(start).find_map(|(at, _)| {
         let inside = &text[at + start.len()..];
         let inside = &inside[..inside.find(end)?];
-        is_one(inside).then(|| format!("{start}{inside}{end}"))
+        accepts(inside).then(|| format!("{start}{inside}{end}"))
     })
 }
 
@@ -166,7 +168,7 @@ const ENTITIES: [(&str, char); 14] = [
 ];
 
 /// Decodes an entity, given the text between `&` and `;`.
-fn entity(inside: &str) -> Option<char> {
+fn decode_entity(inside: &str) -> Option<char> {
     let number = match inside.strip_prefix('#') {
         None => return ENTITIES.iter().find(|(name, _)| *name == inside).map(|(_, c)| *c),
         Some(number) => match number.strip_prefix(['x', 'X']) {
@@ -178,14 +180,14 @@ fn entity(inside: &str) -> Option<char> {
 }
 
 fn is_entity(inside: &str) -> bool {
-    entity(inside).is_some()
+    decode_entity(inside).is_some()
 }
 
-fn without_entities(text: &str) -> String {
+fn decode_entities(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, behind)) = rest.split_once('&') {
         out.push_str(before);
-        match behind.split_once(';').and_then(|(inside, behind)| Some((entity(inside)?, behind))) {
+        match behind.split_once(';').and_then(|(inside, behind)| Some((decode_entity(inside)?, behind))) {
             Some((c, behind)) => {
                 out.push(c);
                 rest = behind;
@@ -200,7 +202,7 @@ fn without_entities(text: &str) -> String {
 }
 
 /// Finds `\u` followed by four hexadecimal digits.
-fn escape(text: &str) -> Option<String> {
+fn find_escape(text: &str) -> Option<String> {
     text.match_indices("\\u").find_map(|(at, _)| {
         let digits = text.get(at + 2..at + 6)?;
         digits.bytes().all(|byte| byte.is_ascii_hexdigit()).then(|| text[at..at + 6].to_owned())
@@ -220,34 +222,34 @@ mod tests {
             ("ã\u{81}‚ã\u{81}„", "あい"),
             ("so good ðŸ˜€", "so good 😀"),
         ] {
-            let found = Broken::find(broken).unwrap();
-            assert!(matches!(found, Broken::Latin { .. }), "{broken}: {found:?}");
-            assert_eq!(found.repaired(broken).unwrap(), whole);
+            let found = EncodingFault::detect(broken).unwrap();
+            assert!(matches!(found, EncodingFault::Utf8AsLatin { .. }), "{broken}: {found:?}");
+            assert_eq!(found.repair(broken).unwrap(), whole);
         }
-        let found = Broken::find("cafÃ©");
-        assert_eq!(found, Some(Broken::Latin { found: "Ã©".into(), was: "é".into() }));
+        let found = EncodingFault::detect("cafÃ©");
+        assert_eq!(found, Some(EncodingFault::Utf8AsLatin { found: "Ã©".into(), was: "é".into() }));
     }
 
     #[test]
     fn other_encoding_faults_are_found() {
-        let found = |text: &str| Broken::find(text);
-        assert_eq!(found("a \u{FFFD} b"), Some(Broken::Replaced));
-        assert_eq!(found("譌･譛ｬ隱槭〒縺吶ゅ▲縺ｦ"), Some(Broken::Japanese("縺吶ゅ▲縺ｦ".into())));
+        let found = |text: &str| EncodingFault::detect(text);
+        assert_eq!(found("a \u{FFFD} b"), Some(EncodingFault::ReplacementCharacter));
+        assert_eq!(found("譌･譛ｬ隱槭〒縺吶ゅ▲縺ｦ"), Some(EncodingFault::JapaneseMojibake("縺吶ゅ▲縺ｦ".into())));
         assert_eq!(
             found("\u{201A}±\u{201A}ñ\u{201A}É\u{201A}¿"),
-            Some(Broken::Japanese("\u{201A}±\u{201A}ñ\u{201A}É".into()))
+            Some(EncodingFault::JapaneseMojibake("\u{201A}±\u{201A}ñ\u{201A}É".into()))
         );
         let dash = found("one \u{96} two");
-        assert_eq!(dash, Some(Broken::Windows(['\u{96}', '–'])));
-        assert_eq!(dash.and_then(|dash| dash.repaired("one \u{96} two\u{85}")).as_deref(), Some("one – two…"));
-        assert_eq!(found("fish &amp; chips"), Some(Broken::Entity("&amp;".into())));
-        assert_eq!(found("it&#39;s"), Some(Broken::Entity("&#39;".into())));
+        assert_eq!(dash, Some(EncodingFault::Windows1252AsLatin1(['\u{96}', '–'])));
+        assert_eq!(dash.and_then(|dash| dash.repair("one \u{96} two\u{85}")).as_deref(), Some("one – two…"));
+        assert_eq!(found("fish &amp; chips"), Some(EncodingFault::HtmlEntity("&amp;".into())));
+        assert_eq!(found("it&#39;s"), Some(EncodingFault::HtmlEntity("&#39;".into())));
         assert_eq!(
-            found("it&#x27;s").and_then(|broken| broken.repaired("it&#x27;s & so;")).as_deref(),
+            found("it&#x27;s").and_then(|broken| broken.repair("it&#x27;s & so;")).as_deref(),
             Some("it's & so;")
         );
-        assert_eq!(found("\\u3042\\u3044"), Some(Broken::Escape("\\u3042".into())));
-        assert_eq!(found("a\u{1b}[0m"), Some(Broken::Control('\u{1b}')));
+        assert_eq!(found("\\u3042\\u3044"), Some(EncodingFault::UnicodeEscape("\\u3042".into())));
+        assert_eq!(found("a\u{1b}[0m"), Some(EncodingFault::ControlCharacter('\u{1b}')));
     }
 
     #[test]
@@ -264,7 +266,7 @@ mod tests {
             "a\tb\nc",
             "😀 “quoted” – and…",
         ] {
-            assert_eq!(Broken::find(text), None, "{text}");
+            assert_eq!(EncodingFault::detect(text), None, "{text}");
         }
     }
 }

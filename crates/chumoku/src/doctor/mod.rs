@@ -28,37 +28,37 @@
 //! - `scripts`: unusual scripts
 //! - `shingles`: near-duplicate search
 
-mod alarms;
-mod confident;
+mod annotation;
+mod confident_learning;
 mod duplicates;
 mod encoding;
+mod false_alarms;
 mod findings;
-mod given;
+mod input;
 mod json;
+mod label_issues;
 mod lengths;
-mod names;
-mod next;
+mod odd_labels;
 mod out_of_fold;
 mod scripts;
 mod shingles;
-mod wrong;
 
-pub use duplicates::{Group, Leak};
-pub use findings::{Finding, Kind, Part};
-pub use given::{Given, Texts};
-pub use names::OddLabel;
-pub use next::Next;
-pub use wrong::{Doubt, Noise, PairNoise};
+pub use annotation::AnnotationCandidate;
+pub use duplicates::{DuplicateGroup, TestLeak};
+pub use findings::{Finding, FindingFile, FindingKind};
+pub use input::{DoctorInput, DoctorTexts};
+pub use label_issues::{LabelIssue, LabelNoise, PairNoise};
+pub use odd_labels::OddLabel;
 
 use crate::data::{Example, label_key};
 use crate::{Result, pair, sorting, tr};
-use out_of_fold::OutOfFold;
+use out_of_fold::OutOfFoldModels;
 use shingles::{Shingling, near_pairs};
 
 /// Options of an examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Options {
+pub struct DoctorOptions {
     /// Number of folds; a model trained on all other folds checks each fold. At least 2.
     pub folds: usize,
     /// How often the rows are divided into folds. A row's log-probabilities are the mean over all rounds, since a
@@ -67,12 +67,12 @@ pub struct Options {
     /// Seed of the folds.
     pub seed: u64,
     /// Maximum number of unlabeled texts to select.
-    pub next: usize,
+    pub num_candidates: usize,
 }
 
-impl Default for Options {
+impl Default for DoctorOptions {
     fn default() -> Self {
-        Options { folds: 5, rounds: 3, seed: 42, next: 100 }
+        DoctorOptions { folds: 5, rounds: 3, seed: 42, num_candidates: 100 }
     }
 }
 
@@ -81,92 +81,107 @@ impl Default for Options {
 pub struct TextFault {
     /// The row, from 0.
     pub row: usize,
-    what: Fault,
+    kind: TextFaultKind,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Fault {
-    Script(scripts::Oddity),
-    Encoding(encoding::Broken),
-    Length(lengths::Length),
+enum TextFaultKind {
+    Script(scripts::ScriptFault),
+    Encoding(encoding::EncodingFault),
+    Length(lengths::LengthFault),
 }
 
 /// The results of an examination. Rows are numbered from 0, in the order of their file.
 #[derive(Clone, Debug)]
-pub struct Checkup {
+pub struct DoctorReport {
     /// The classes; labels are indices into this list.
     pub labels: Vec<String>,
     /// The label of each row.
-    pub given: Vec<u32>,
+    pub row_labels: Vec<u32>,
     /// Labels that are likely wrong, the most suspicious first; empty if models are [too weak](LabelNoise::is_weak).
-    pub doubts: Vec<Doubt>,
+    pub label_issues: Vec<LabelIssue>,
     /// All rows whose label could be checked, the most suspicious first.
     pub ranking: Vec<usize>,
     /// The estimated label noise.
-    pub noise: Noise,
+    pub noise: LabelNoise,
     /// Labels with a single text, and labels that nearly match another label.
     pub odd_labels: Vec<OddLabel>,
     /// Groups of equal and nearly equal texts, ordered by their first rows.
-    pub groups: Vec<Group>,
+    pub duplicate_groups: Vec<DuplicateGroup>,
     /// Rows of the test file whose text is also in the training file, in the order of the test file.
-    pub leaks: Vec<Leak>,
+    pub leaks: Vec<TestLeak>,
     /// Faults of texts, in the order of the rows.
-    pub faults: Vec<TextFault>,
+    pub text_faults: Vec<TextFault>,
     /// Texts to label next, the most informative first.
-    pub next: Vec<Next>,
+    pub candidates: Vec<AnnotationCandidate>,
 }
 
 /// Examines labeled texts. `observe` receives a description of each step.
 ///
 /// # Errors
 /// If there are too few rows or classes, if the label column does not hold classes, or if memory does not suffice.
-pub fn examine(given: &Given, options: &Options, observe: &dyn Fn(&str)) -> Result<Checkup> {
+pub fn examine(given: &DoctorInput, options: &DoctorOptions, observe: &dyn Fn(&str)) -> Result<DoctorReport> {
     given.dataset.check_trainable()?;
     let labels = given.dataset.labels();
     let of = |example: &Example| labels.binary_search(&example.label).unwrap_or(0) as u32;
     let answers: Vec<u32> = given.dataset.examples.iter().map(of).collect();
-    let texts = texts_of(&given.dataset.examples);
+    let texts = row_texts(&given.dataset.examples);
     observe(&tr!("equal and nearly equal texts", "同じテキストと、よく似たテキスト"));
-    let shingling = Shingling::of(&texts);
-    let test = given.test.as_ref().map(|test| texts_of(&test.rows)).unwrap_or_default();
+    let shingling = Shingling::for_texts(&texts);
+    let test = given.test.as_ref().map(|test| row_texts(&test.rows)).unwrap_or_default();
     let all = [&texts[..], &test].concat();
     // Sentence pairs that share one text are half equal but may ask something else. Only equal pairs count.
     let are_pairs = texts.first().is_some_and(|text| pair::split(text).is_some());
     let near = if are_pairs { Vec::new() } else { near_pairs(&all, shingling) };
-    let groups = duplicates::groups(&all, &answers, &near);
-    let leaks = duplicates::leaks(&all, texts.len(), &near);
-    let by_others = OutOfFold::fit(&texts, &answers, labels.len(), options, observe)?;
-    let odd_labels = names::odd(&labels, &answers, &texts);
-    let wrong::Judged { mut doubts, ranking, noise } = wrong::judge(&by_others, &texts, &answers, &near, &odd_labels);
+    let groups = duplicates::find_groups(&all, &answers, &near);
+    let leaks = duplicates::find_leaks(&all, texts.len(), &near);
+    let by_others = OutOfFoldModels::fit(&texts, &answers, labels.len(), options, observe)?;
+    let odd_labels = odd_labels::find_odd_labels(&labels, &answers, &texts);
+    let label_issues::LabelReview { issues: mut doubts, ranking, noise } =
+        label_issues::review_labels(&by_others, &texts, &answers, &near, &odd_labels);
     // Another spelling is not another label: it is reported as an odd label.
     let keys: Vec<String> = labels.iter().map(|label| label_key(label)).collect();
     doubts.retain(|doubt| keys[doubt.label as usize] != keys[doubt.likely as usize]);
-    let next = match &given.unlabelled {
+    let next = match &given.unlabeled {
         None => Vec::new(),
         Some(unlabelled) => {
             observe(&tr!("texts to label next", "次にラベルを付けるテキスト"));
-            let unlabelled = texts_of(&unlabelled.rows);
-            let probabilities = by_others.of_new(&unlabelled);
-            next::choose(&unlabelled, &probabilities, &texts, shingling, options.next)
+            let unlabelled = row_texts(&unlabelled.rows);
+            let probabilities = by_others.predict(&unlabelled);
+            annotation::select(&unlabelled, &probabilities, &texts, shingling, options.num_candidates)
         }
     };
-    let faults = faults(&texts);
-    Ok(Checkup { given: answers, doubts, ranking, noise, odd_labels, groups, leaks, faults, next, labels })
+    let faults = find_text_faults(&texts);
+    Ok(DoctorReport {
+        row_labels: answers,
+        label_issues: doubts,
+        ranking,
+        noise,
+        odd_labels,
+        duplicate_groups: groups,
+        leaks,
+        text_faults: faults,
+        candidates: next,
+        labels,
+    })
 }
 
-fn texts_of(examples: &[Example]) -> Vec<&str> {
+fn row_texts(examples: &[Example]) -> Vec<&str> {
     examples.iter().map(|example| example.text.as_str()).collect()
 }
 
 /// Finds faults of encoding, script and length.
-fn faults(texts: &[&str]) -> Vec<TextFault> {
-    let broken = texts.iter().enumerate().filter_map(|(row, text)| Some((row, encoding::Broken::find(text)?)));
-    let mut faults: Vec<TextFault> = broken.map(|(row, what)| TextFault { row, what: Fault::Encoding(what) }).collect();
+fn find_text_faults(texts: &[&str]) -> Vec<TextFault> {
+    let broken = texts.iter().enumerate().filter_map(|(row, text)| Some((row, encoding::EncodingFault::detect(text)?)));
+    let mut faults: Vec<TextFault> =
+        broken.map(|(row, what)| TextFault { row, kind: TextFaultKind::Encoding(what) }).collect();
     let broken: Vec<usize> = faults.iter().map(|fault| fault.row).collect();
     // Broken encodings produce letters of arbitrary scripts.
-    let odd = scripts::odd(texts).into_iter().filter(|(row, _)| broken.binary_search(row).is_err());
-    faults.extend(odd.map(|(row, what)| TextFault { row, what: Fault::Script(what) }));
-    faults.extend(lengths::odd(texts).into_iter().map(|(row, what)| TextFault { row, what: Fault::Length(what) }));
+    let odd = scripts::odd_scripts(texts).into_iter().filter(|(row, _)| broken.binary_search(row).is_err());
+    faults.extend(odd.map(|(row, what)| TextFault { row, kind: TextFaultKind::Script(what) }));
+    faults.extend(
+        lengths::odd_lengths(texts).into_iter().map(|(row, what)| TextFault { row, kind: TextFaultKind::Length(what) }),
+    );
     sorting::sort_by_key(&mut faults, |fault| fault.row);
     faults
 }

@@ -1,6 +1,6 @@
 //! Out-of-fold probabilities: each row is predicted by n-gram models that have not seen its text.
 
-use super::Options;
+use super::DoctorOptions;
 use crate::blend::Blend;
 use crate::folds::assign_folds;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
@@ -9,7 +9,7 @@ use chumoku_nn::probability::log_softmax;
 use std::sync::atomic::AtomicBool;
 
 /// Models and out-of-fold probabilities of all rows.
-pub(super) struct OutOfFold {
+pub(super) struct OutOfFoldModels {
     /// For each fold of the first round, a model trained on the other folds.
     pub(super) models: Vec<NgramModel>,
     /// The fold of each row in the first round.
@@ -22,23 +22,23 @@ pub(super) struct OutOfFold {
 }
 
 /// Values of C to try, ascending, beginning with the second. Wrong labels need a stronger penalty than right ones.
-const C: [f32; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
+const C_GRID: [f32; 5] = [0.25, 1.0, 4.0, 16.0, 64.0];
 
-impl OutOfFold {
+impl OutOfFoldModels {
     /// Divides the rows into folds several times, and fits a model for each fold on all others. The penalty is chosen
     /// once, on the first fold.
     pub(super) fn fit(
         texts: &[&str],
         labels: &[u32],
         classes: usize,
-        options: &Options,
+        options: &DoctorOptions,
         observe: &dyn Fn(&str),
-    ) -> Result<OutOfFold> {
+    ) -> Result<OutOfFoldModels> {
         let folds = options.folds.clamp(2, texts.len().max(2));
         let rounds = options.rounds.max(1);
         let are_pairs = texts.iter().all(|text| crate::pair::split(text).is_some());
-        let mut fitting = Fitting { texts, labels, classes, config: NgramConfig::default_for(are_pairs) };
-        fitting.config.c_grid = C.to_vec();
+        let mut fitting = FoldTrainer { texts, labels, classes, config: NgramConfig::default_for(are_pairs) };
+        fitting.config.c_grid = C_GRID.to_vec();
         let mut log_p = vec![vec![0.0; classes]; texts.len()];
         let (mut models, mut first_deal) = (Vec::with_capacity(folds), Vec::new());
         for round in 0..rounds {
@@ -52,7 +52,7 @@ impl OutOfFold {
                     break;
                 }
                 let others: Vec<usize> = (0..texts.len()).filter(|&row| fold_of[row] != fold).collect();
-                let model = fitting.model(&rows, &others)?;
+                let model = fitting.train(&rows, &others)?;
                 let own: Vec<&str> = rows.iter().map(|&row| texts[row]).collect();
                 for (&row, logits) in rows.iter().zip(model.logits_batch(&own).chunks_exact(classes)) {
                     let mean = log_p[row].iter_mut().zip(log_softmax(logits));
@@ -67,22 +67,22 @@ impl OutOfFold {
             }
         }
         let scale = Blend::fit(&log_p, &[], labels, None).attention.max(0.0);
-        let probabilities = log_p.iter().flat_map(|log_p| scaled(log_p, scale)).collect();
-        Ok(OutOfFold { models, fold_of: first_deal, scale, probabilities, classes })
+        let probabilities = log_p.iter().flat_map(|log_p| scaled_probabilities(log_p, scale)).collect();
+        Ok(OutOfFoldModels { models, fold_of: first_deal, scale, probabilities, classes })
     }
 
     /// Returns the class probabilities of a row.
-    pub(super) fn of(&self, row: usize) -> &[f32] {
+    pub(super) fn row(&self, row: usize) -> &[f32] {
         &self.probabilities[row * self.classes..][..self.classes]
     }
 
     /// Predicts texts that no model has seen, as the mean over the models. (texts, classes)
-    pub(super) fn of_new(&self, texts: &[&str]) -> Vec<f32> {
+    pub(super) fn predict(&self, texts: &[&str]) -> Vec<f32> {
         let mut sums = vec![0.0; texts.len() * self.classes];
         for model in &self.models {
             let logits = model.logits_batch(texts);
             for (sums, logits) in sums.chunks_exact_mut(self.classes).zip(logits.chunks_exact(self.classes)) {
-                let found = scaled(&log_softmax(logits), self.scale);
+                let found = scaled_probabilities(&log_softmax(logits), self.scale);
                 sums.iter_mut().zip(found).for_each(|(sum, p)| *sum += p / self.models.len() as f32);
             }
         }
@@ -91,7 +91,7 @@ impl OutOfFold {
 
     /// Returns the contribution of each n-gram of a row to the log-odds of class `one` against class `other`, the
     /// largest first.
-    pub(super) fn effects(&self, row: usize, text: &str, [one, other]: [u32; 2]) -> Vec<(String, f32)> {
+    pub(super) fn ngram_effects(&self, row: usize, text: &str, [one, other]: [u32; 2]) -> Vec<(String, f32)> {
         let model = &self.models[self.fold_of[row]];
         let [for_one, for_other] = [one, other].map(|class| model.contributions(text, class as usize));
         // A contribution is relative to the mean of the other n − 1 classes, so a difference of two is n / (n − 1)
@@ -105,16 +105,16 @@ impl OutOfFold {
 }
 
 /// Trains the models of all folds.
-struct Fitting<'a> {
+struct FoldTrainer<'a> {
     texts: &'a [&'a str],
     labels: &'a [u32],
     classes: usize,
     config: NgramConfig,
 }
 
-impl Fitting<'_> {
+impl FoldTrainer<'_> {
     /// Trains the model of all rows except one fold. The first call chooses the penalty on that fold and keeps it.
-    fn model(&mut self, fold: &[usize], others: &[usize]) -> Result<NgramModel> {
+    fn train(&mut self, fold: &[usize], others: &[usize]) -> Result<NgramModel> {
         let part = |rows: &[usize]| -> (Vec<&str>, Vec<u32>) {
             rows.iter().map(|&row| (self.texts[row], self.labels[row])).unzip()
         };
@@ -138,7 +138,7 @@ impl Fitting<'_> {
     }
 }
 
-fn scaled(log_p: &[f32], scale: f32) -> Vec<f32> {
+fn scaled_probabilities(log_p: &[f32], scale: f32) -> Vec<f32> {
     let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
     log_softmax(&scaled).iter().map(|x| x.exp()).collect()
 }

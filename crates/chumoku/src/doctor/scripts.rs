@@ -75,22 +75,22 @@ impl Script {
 
 /// The scripts of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Written {
+pub(super) struct TextScripts {
     /// The most frequent script; the first in a tie.
-    pub(super) most: Option<Script>,
+    pub(super) dominant: Option<Script>,
     /// Number of letters of the most frequent script.
-    pub(super) letters: usize,
+    pub(super) dominant_letters: usize,
     /// A second script, if at least a fifth of the letters belong to it.
     pub(super) second: Option<Script>,
     /// A word that mixes look-alike letters of two scripts.
-    pub(super) disguised: Option<String>,
+    pub(super) lookalike_word: Option<String>,
 }
 
 /// Scripts with look-alike letters. (Greek letters are common next to Latin ones: µm, β-test.)
-const ALIKE: [Script; 2] = [Script::Latin, Script::Cyrillic];
+const LOOKALIKE_SCRIPTS: [Script; 2] = [Script::Latin, Script::Cyrillic];
 
-impl Written {
-    pub(super) fn of(text: &str) -> Written {
+impl TextScripts {
+    pub(super) fn detect(text: &str) -> TextScripts {
         let mut counts: BTreeMap<Script, usize> = BTreeMap::new();
         text.chars().filter_map(Script::of).for_each(|script| *counts.entry(script).or_default() += 1);
         let letters: usize = counts.values().sum();
@@ -98,40 +98,43 @@ impl Written {
         sorting::sort_by_key(&mut order, |&(script, count)| (std::cmp::Reverse(count), script));
         let is_seen = |(script, count): &&(Script, usize)| {
             // Names and units are Latin in texts of any script.
-            *script != Script::Latin && *count >= LEAST_LETTERS && count * 5 >= letters
+            *script != Script::Latin && *count >= MIN_LETTERS && count * 5 >= letters
         };
         let second = order.get(1).filter(is_seen);
-        Written {
-            most: order.first().map(|(script, _)| *script),
-            letters: order.first().map_or(0, |(_, count)| *count),
+        TextScripts {
+            dominant: order.first().map(|(script, _)| *script),
+            dominant_letters: order.first().map_or(0, |(_, count)| *count),
             second: second.map(|(script, _)| *script),
-            disguised: text.split(|c: char| !c.is_alphanumeric()).find(|word| is_disguised(word)).map(str::to_owned),
+            lookalike_word: text
+                .split(|c: char| !c.is_alphanumeric())
+                .find(|word| mixes_lookalikes(word))
+                .map(str::to_owned),
         }
     }
 }
 
 /// Returns whether a word mixes scripts with look-alike letters.
-fn is_disguised(word: &str) -> bool {
+fn mixes_lookalikes(word: &str) -> bool {
     let count = |script: Script| word.chars().filter(|&c| Script::of(c) == Some(script)).count();
-    let [latin, cyrillic] = ALIKE.map(count);
+    let [latin, cyrillic] = LOOKALIKE_SCRIPTS.map(count);
     latin > 0 && cyrillic > 0 && latin + cyrillic > 3
 }
 
 /// Fewest letters to consider; fewer are an abbreviation or an emoticon: m(_ _)m.
-const LEAST_LETTERS: usize = 4;
+const MIN_LETTERS: usize = 4;
 /// Share of the texts below which a script, or a mixture of two, is rare.
-const RARE: f64 = 0.02;
+const RARE_SHARE: f64 = 0.02;
 /// Fewest texts for deciding what is rare.
-const LEAST: usize = 10;
+const MIN_TEXTS: usize = 10;
 
 /// Finds texts with a rare script, a rare mixture of scripts, or look-alike letters.
-pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
-    let written: Vec<Written> = texts.iter().map(|text| Written::of(text)).collect();
-    let lettered = written.iter().filter(|written| written.most.is_some()).count();
+pub(super) fn odd_scripts(texts: &[&str]) -> Vec<(usize, ScriptFault)> {
+    let written: Vec<TextScripts> = texts.iter().map(|text| TextScripts::detect(text)).collect();
+    let lettered = written.iter().filter(|written| written.dominant.is_some()).count();
     let mut counts: BTreeMap<[Option<Script>; 2], usize> = BTreeMap::new();
-    let key = |written: &Written| [written.most, written.second];
+    let key = |written: &TextScripts| [written.dominant, written.second];
     for written in &written {
-        *counts.entry([written.most, None]).or_default() += 1;
+        *counts.entry([written.dominant, None]).or_default() += 1;
         if written.second.is_some() {
             let mut both = key(written);
             both.sort();
@@ -140,20 +143,20 @@ pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
     }
     let usual = counts.iter().filter(|(key, _)| key[0].is_some() && key[1].is_none());
     let usual = usual.max_by_key(|(_, count)| **count).and_then(|(key, _)| key[0]);
-    let is_rare = |count: usize| lettered >= LEAST && (count as f64) < (RARE * lettered as f64).max(2.0);
-    let oddity = |written: &Written, text: &str| {
-        if let Some(word) = &written.disguised {
-            return Some(Oddity::Disguised(word.clone()));
+    let is_rare = |count: usize| lettered >= MIN_TEXTS && (count as f64) < (RARE_SHARE * lettered as f64).max(2.0);
+    let oddity = |written: &TextScripts, text: &str| {
+        if let Some(word) = &written.lookalike_word {
+            return Some(ScriptFault::Lookalikes(word.clone()));
         }
-        let (most, usual) = (written.most?, usual?);
-        let is_other = written.letters >= LEAST_LETTERS && !text.chars().any(|c| Script::of(c) == Some(usual));
+        let (most, usual) = (written.dominant?, usual?);
+        let is_other = written.dominant_letters >= MIN_LETTERS && !text.chars().any(|c| Script::of(c) == Some(usual));
         if most != usual && is_other && is_rare(counts[&[Some(most), None]]) {
-            return Some(Oddity::Script { found: most, usual });
+            return Some(ScriptFault::RareScript { found: most, usual });
         }
         let mut both = key(written);
         both.sort();
         let second = written.second?;
-        is_rare(counts[&both]).then_some(Oddity::Mixed([most, second]))
+        is_rare(counts[&both]).then_some(ScriptFault::RareMixture([most, second]))
     };
     let rows = written.iter().zip(texts).enumerate();
     rows.filter_map(|(row, (written, text))| Some((row, oddity(written, text)?))).collect()
@@ -161,13 +164,13 @@ pub(super) fn odd(texts: &[&str]) -> Vec<(usize, Oddity)> {
 
 /// A script fault of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Oddity {
+pub(super) enum ScriptFault {
     /// A rare script, which most texts do not use.
-    Script { found: Script, usual: Script },
+    RareScript { found: Script, usual: Script },
     /// A rare mixture of two scripts.
-    Mixed([Script; 2]),
+    RareMixture([Script; 2]),
     /// A word with letters that only look like those of its script.
-    Disguised(String),
+    Lookalikes(String),
 }
 
 #[cfg(test)]
@@ -179,23 +182,26 @@ mod tests {
         let mut texts = vec!["部屋は広い"; 60];
         texts.extend(["WiFi が速い WiFi"; 10]);
         texts.extend(["Номер был хорошим", "방이 넓고 좋았습니다 very good", "…", "pаypal の支払い", "m(_ _)mb"]);
-        let found = odd(&texts);
-        let script = |found| Oddity::Script { found, usual: Script::Japanese };
-        let expected =
-            [(70, script(Script::Cyrillic)), (71, script(Script::Hangul)), (73, Oddity::Disguised("pаypal".into()))];
+        let found = odd_scripts(&texts);
+        let script = |found| ScriptFault::RareScript { found, usual: Script::Japanese };
+        let expected = [
+            (70, script(Script::Cyrillic)),
+            (71, script(Script::Hangul)),
+            (73, ScriptFault::Lookalikes("pаypal".into())),
+        ];
         assert_eq!(found, expected);
         // A file in two languages has no rare script.
         let texts: Vec<&str> = ["good food", "良い食事"].into_iter().cycle().take(20).collect();
-        assert_eq!(odd(&texts), []);
+        assert_eq!(odd_scripts(&texts), []);
         let mut texts = vec!["all is well here"; 60];
         texts.push("one 二つの言葉 two");
-        assert_eq!(odd(&texts), [(60, Oddity::Mixed([Script::Latin, Script::Japanese]))]);
+        assert_eq!(odd_scripts(&texts), [(60, ScriptFault::RareMixture([Script::Latin, Script::Japanese]))]);
     }
 
     #[test]
     fn units_and_greek_letters_are_not_lookalikes() {
         for word in ["µm", "βtest", "αβγ", "naïve", "Ａ級", "mañana", "вода", "pаypal"] {
-            assert_eq!(is_disguised(word), word == "pаypal", "{word}");
+            assert_eq!(mixes_lookalikes(word), word == "pаypal", "{word}");
         }
         assert_eq!(Script::of('1'), None);
         assert_eq!(Script::of('ー'), Some(Script::Japanese));

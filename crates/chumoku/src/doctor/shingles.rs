@@ -8,7 +8,7 @@ use chumoku_kernels::parallel;
 use rayon::slice::ParallelSliceMut;
 
 /// Smallest Jaccard similarity of nearly equal texts.
-pub(super) const NEAR: f32 = 0.8;
+pub(super) const MIN_SIMILARITY: f32 = 0.8;
 
 /// Number of bands. Two texts of similarity s agree in a band with probability sᴿ, and in any of B bands with 1 − (1 −
 /// sᴿ)ᴮ. That is 0.9993 for s = 0.8, 0.68 for 0.6, and 0.09 for 0.4.
@@ -16,8 +16,8 @@ const BANDS: usize = 24;
 const ROWS: usize = 6;
 /// Texts of a bucket that each text is compared with: the first ones and those just before it. The texts in between are
 /// similar to these.
-const FIRST: usize = 8;
-const BEFORE: usize = 16;
+const BUCKET_HEAD: usize = 8;
+const BUCKET_RECENT: usize = 16;
 
 /// The length of shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,15 +29,15 @@ pub(super) struct Shingling {
 impl Shingling {
     /// Chooses the length for these texts. It is shorter for scripts without spaces, whose characters carry more
     /// information.
-    pub(super) fn of(texts: &[&str]) -> Shingling {
+    pub(super) fn for_texts(texts: &[&str]) -> Shingling {
         Shingling { length: if unspaced_fraction(texts.iter().copied()) > 0.3 { 3 } else { 5 } }
     }
 
     /// Returns the distinct shingles of a text as ascending hashes. Only letters and digits count, in lower case, with
     /// one space for anything between them. If a text has none, all characters count. A text shorter than a shingle is
     /// one shingle.
-    pub(super) fn read(self, text: &str) -> Vec<u64> {
-        let folded = fold(text);
+    pub(super) fn hashes(self, text: &str) -> Vec<u64> {
+        let folded = fold_text(text);
         let mut hashes: Vec<u64> = match folded.len() <= self.length {
             true if folded.is_empty() => Vec::new(),
             true => vec![hash(&folded)],
@@ -49,7 +49,7 @@ impl Shingling {
     }
 }
 
-fn fold(text: &str) -> Vec<char> {
+fn fold_text(text: &str) -> Vec<char> {
     let mut folded: Vec<char> = Vec::with_capacity(text.len());
     for c in text.chars() {
         match c.is_alphanumeric() {
@@ -67,10 +67,10 @@ fn fold(text: &str) -> Vec<char> {
 /// FNV-1a of the characters, then the finalizer of MurmurHash3.
 fn hash(shingle: &[char]) -> u64 {
     let step = |h: u64, c: &char| (h ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3);
-    mixed(shingle.iter().fold(0xcbf2_9ce4_8422_2325, step))
+    mix(shingle.iter().fold(0xcbf2_9ce4_8422_2325, step))
 }
 
-fn mixed(mut h: u64) -> u64 {
+fn mix(mut h: u64) -> u64 {
     h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     h ^ (h >> 33)
@@ -100,13 +100,13 @@ fn bands(shingles: &[u64]) -> [u64; BANDS] {
             *least = (*least).min((shingle ^ key).wrapping_mul(key.rotate_left(31) | 1));
         }
     }
-    let of_band = |rows: &[u64]| rows.iter().fold(1, |h, &least| mixed(h ^ least));
+    let of_band = |rows: &[u64]| rows.iter().fold(1, |h, &least| mix(h ^ least));
     std::array::from_fn(|band| of_band(&least[band * ROWS..(band + 1) * ROWS]))
 }
 
 /// A pair of nearly equal texts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Near {
+pub(super) struct NearPair {
     /// The earlier and the later text.
     pub(super) texts: [usize; 2],
     /// Their Jaccard similarity.
@@ -115,18 +115,18 @@ pub(super) struct Near {
 
 /// Returns pairs of nearly equal texts, in order. Among many similar texts not every pair is listed, but each text is
 /// paired with some earlier one. Empty texts match nothing.
-pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
+pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<NearPair> {
     let halting = CancelFlag::current();
     let bands: Vec<Option<[u64; BANDS]>> = parallel::map(texts, |text| {
         halting.check();
-        Some(shingling.read(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles))
+        Some(shingling.hashes(text)).filter(|shingles| !shingles.is_empty()).map(|shingles| bands(&shingles))
     });
     let of_band = |band: usize| {
         let known = (0..).zip(&bands).filter_map(|(text, bands)| bands.map(|bands| (bands[band], text)));
         let mut places: Vec<(u64, u32)> = known.collect();
         places.sort_unstable();
         let buckets = places.chunk_by(|a, b| a.0 == b.0);
-        buckets.flat_map(compared).collect::<Vec<[u32; 2]>>()
+        buckets.flat_map(bucket_pairs).collect::<Vec<[u32; 2]>>()
     };
     let mut candidates: Vec<[u32; 2]> = parallel::map_indices(BANDS, of_band).concat();
     candidates.par_sort_unstable();
@@ -134,17 +134,17 @@ pub(super) fn near_pairs(texts: &[&str], shingling: Shingling) -> Vec<Near> {
     let verified = |pair: &[u32; 2]| {
         halting.check();
         let pair = pair.map(|text| text as usize);
-        let [first, second] = pair.map(|text| shingling.read(texts[text]));
+        let [first, second] = pair.map(|text| shingling.hashes(texts[text]));
         let similarity = jaccard(&first, &second);
-        (similarity >= NEAR).then_some(Near { texts: pair, similarity })
+        (similarity >= MIN_SIMILARITY).then_some(NearPair { texts: pair, similarity })
     };
     parallel::map(&candidates, verified).into_iter().flatten().collect()
 }
 
 /// Returns the pairs of a bucket that are compared.
-fn compared(bucket: &[(u64, u32)]) -> Vec<[u32; 2]> {
+fn bucket_pairs(bucket: &[(u64, u32)]) -> Vec<[u32; 2]> {
     let with = |later: usize| {
-        let before = (0..later.min(FIRST)).chain(later.saturating_sub(BEFORE).max(FIRST)..later);
+        let before = (0..later.min(BUCKET_HEAD)).chain(later.saturating_sub(BUCKET_RECENT).max(BUCKET_HEAD)..later);
         before.map(move |earlier| [bucket[earlier].1, bucket[later].1])
     };
     (1..bucket.len()).flat_map(with).collect()
@@ -159,15 +159,15 @@ mod tests {
     #[test]
     fn similarity_is_the_jaccard_index_of_the_shingles() {
         let shingling = Shingling { length: 3 };
-        let [a, b] = ["abcd", "bcde"].map(|text| shingling.read(text));
+        let [a, b] = ["abcd", "bcde"].map(|text| shingling.hashes(text));
         // abc, bcd; bcd, cde
         assert_eq!(jaccard(&a, &b), 1.0 / 3.0);
         assert_eq!(jaccard(&a, &a), 1.0);
         // Punctuation and case are ignored, unless there is nothing else.
-        assert_eq!(shingling.read("A fine  day!"), shingling.read("a FINE day"));
-        assert_ne!(shingling.read(":-)"), shingling.read(":-("));
-        assert!(shingling.read(" \n").is_empty());
-        assert_eq!(shingling.read("ab").len(), 1);
+        assert_eq!(shingling.hashes("A fine  day!"), shingling.hashes("a FINE day"));
+        assert_ne!(shingling.hashes(":-)"), shingling.hashes(":-("));
+        assert!(shingling.hashes(" \n").is_empty());
+        assert_eq!(shingling.hashes("ab").len(), 1);
     }
 
     #[test]
@@ -178,27 +178,27 @@ mod tests {
         texts[250] = SENTENCE.replace("cold", "bold") + "!";
         texts[280] = SENTENCE.to_uppercase();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let found = near_pairs(&texts, Shingling::of(&texts));
+        let found = near_pairs(&texts, Shingling::for_texts(&texts));
         assert_eq!(found.iter().map(|near| near.texts).collect::<Vec<_>>(), [[20, 250], [20, 280], [250, 280]]);
         assert_eq!(found[1].similarity, 1.0);
         // Five of the five-character shingles differ.
-        let all = Shingling::of(&texts).read(SENTENCE).len() as f32;
+        let all = Shingling::for_texts(&texts).hashes(SENTENCE).len() as f32;
         assert!((found[0].similarity - (all - 5.0) / (all + 5.0)).abs() < 1e-6, "{found:?} {all}");
     }
 
     #[test]
     fn japanese_texts_use_shorter_shingles() {
         let texts = ["部屋がとても広くて快適でした。", "部屋がとても広くて快適でした", "朝食は普通でした。"];
-        assert_eq!(Shingling::of(&texts), Shingling { length: 3 });
-        assert_eq!(near_pairs(&texts, Shingling::of(&texts)), [Near { texts: [0, 1], similarity: 1.0 }]);
+        assert_eq!(Shingling::for_texts(&texts), Shingling { length: 3 });
+        assert_eq!(near_pairs(&texts, Shingling::for_texts(&texts)), [NearPair { texts: [0, 1], similarity: 1.0 }]);
     }
 
     /// Each of a thousand equal texts is compared with few others, and all are linked.
     #[test]
     fn many_equal_texts_take_few_comparisons() {
         let texts = vec![SENTENCE; 1000];
-        let found = near_pairs(&texts, Shingling::of(&texts));
-        assert!(found.len() <= 1000 * (FIRST + BEFORE), "{}", found.len());
+        let found = near_pairs(&texts, Shingling::for_texts(&texts));
+        assert!(found.len() <= 1000 * (BUCKET_HEAD + BUCKET_RECENT), "{}", found.len());
         for later in 1..1000 {
             assert!(found.iter().any(|near| near.texts == [0, later]), "{later}");
         }

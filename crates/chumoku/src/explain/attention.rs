@@ -133,7 +133,7 @@ pub struct RecordedAttention {
 }
 
 /// Calls `record` at the highest precision and, if it is lower, at the model's own precision.
-fn recorded(
+fn record_at_both_precisions(
     params: &Params<f32>,
     own: Precision,
     read: RecordedInput,
@@ -199,7 +199,7 @@ impl TextClassifier {
         class: Option<Option<u32>>,
     ) -> Result<RecordedAttention> {
         check_not_empty(text)?;
-        let Some(encoder) = self.config.model.body.transformer() else {
+        let Some(encoder) = self.config.model.backbone.transformer() else {
             return Err(Error::Setting(tr!(
                 "this model is a recurrent network, which has no attention to trace",
                 "このモデルは再帰型ネットワークで、トレースするアテンションがありません"
@@ -220,7 +220,7 @@ impl TextClassifier {
         };
         // The most probable class of the first run is used at both precisions.
         let chosen = Cell::new(class.flatten());
-        recorded(&self.params, self.config.precision, label, |params| {
+        record_at_both_precisions(&self.params, self.config.precision, label, |params| {
             let found = match class {
                 None => self.model.trace(params, &ids, layer)?.map(|(attention, record)| (attention, record, None)),
                 Some(_) => {
@@ -288,7 +288,7 @@ impl TextGenerator {
                 "勾配: モデルが次のトークンを予測できるよう、2 トークン以上のテキストが必要ですが、1 トークンです"
             )));
         }
-        recorded(&self.params, self.config.precision, label, |params| {
+        record_at_both_precisions(&self.params, self.config.precision, label, |params| {
             if !with_loss {
                 return Ok(self.model.trace(params, &ids, layer)?.into());
             }
@@ -325,7 +325,7 @@ impl TextEmbedder {
             key_tokens: Vec::new(),
             truncation: Truncation::of(encoding.ids.len(), encoding.ids.len() + encoding.truncated, false),
         };
-        recorded(self.params(), self.params().precision(), label, |params| {
+        record_at_both_precisions(self.params(), self.params().precision(), label, |params| {
             ForwardTrace::from_encoder(self, params, &encoding, layer)
         })
     }
@@ -409,7 +409,7 @@ impl TextTranslator {
             key_tokens,
             truncation: cut,
         };
-        recorded(&self.params, self.config.precision, label, |params| {
+        record_at_both_precisions(&self.params, self.config.precision, label, |params| {
             if !with_loss {
                 return Ok(self.model.trace(params, &pair, part, layer)?.into());
             }

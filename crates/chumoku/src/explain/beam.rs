@@ -75,7 +75,7 @@ impl BeamTreeBuilder<'_> {
         let step = self.live.iter().flatten().next().map_or(1, |&node| self.nodes[node].step + 1);
         let mut live = Vec::new();
         for one in considered {
-            let parent = self.live.get(one.hypothesis).copied().flatten();
+            let parent = self.live.get(one.parent).copied().flatten();
             if one.fate == CandidateFate::Followed {
                 live.push(Some(self.nodes.len()));
             }
@@ -127,7 +127,7 @@ impl BeamTreeBuilder<'_> {
 }
 
 /// Builds the tree of a search for one text.
-fn tree(
+fn build_tree(
     search: &BeamSearch,
     tokenizer: &TextTokenizer,
     limit: usize,
@@ -149,7 +149,7 @@ impl TextTranslator {
     pub fn beam_tree(&self, text: &str, name: &str, options: &TranslateOptions) -> Result<BeamTree> {
         let (ids, _) = self.encode_source(text)?;
         let search = self.beam_search(options);
-        tree(&search, &self.tokenizers.target, self.max_target_tokens(ids.len()), (name, text), |limits, told| {
+        build_tree(&search, &self.tokenizers.target, self.max_target_tokens(ids.len()), (name, text), |limits, told| {
             let offsets = Offsets::from_lengths([ids.len()]);
             self.search_observed(&self.params, (&ids[..], &offsets), limits, options, told).map(|_| ())
         })
@@ -207,7 +207,7 @@ impl TextGenerator {
         let prompt = self.encode_prompt(text)?;
         let bounds = [self.start_token(), self.end_token()];
         let search = BeamSearch { beam: options.beam, length_penalty: options.length_penalty, boundary_tokens: bounds };
-        tree(&search, &self.tokenizer, steps, (name, text), |limits, told| {
+        build_tree(&search, &self.tokenizer, steps, (name, text), |limits, told| {
             let mut model =
                 ContinuationModel { generator: self, prompt: &prompt, sequences: vec![Vec::new()], has_begun: false };
             search.search_observed(&mut model, limits, &mut |_, considered| told(considered))?;

@@ -166,7 +166,7 @@ impl TextClassifier {
         });
 
         // A recurrent network has no attention.
-        let [layers, heads] = self.config.model.body.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
+        let [layers, heads] = self.config.model.backbone.transformer().map_or([0; 2], |c| [c.num_layers, c.num_heads]);
         let mut look = AttentionCollector::new(&tokens);
         self.model.trace_layers(&self.params, &ids, &mut |record| look.add(record))?;
         let AttentionCollector { attention, derived, depth, .. } = look;
@@ -186,12 +186,12 @@ impl TextClassifier {
             probabilities.iter().filter_map(|shown| labels.iter().position(|label| *label == shown.label)).collect();
         // The threshold of a number and a requested label stay the same without the head.
         let stays = self.config.target.number().is_some() || asked.is_some();
-        let told = |most: usize| if stays { class } else { most };
+        let predicted = |most: usize| if stays { class } else { most };
         let without = (0..layers * heads).map(|index| {
             let [layer, head] = [index / heads, index % heads];
             let prediction = self.predict_without_heads(&[text], &[[layer, head]])?.remove(0);
             let of_whole = EnsembleHeadAblation {
-                label: labels[told(prediction.class())].clone(),
+                label: labels[predicted(prediction.class())].clone(),
                 probabilities: order.iter().map(|&class| prediction.probabilities[class]).collect(),
             };
             Ok(match has_halves {
@@ -202,7 +202,7 @@ impl TextClassifier {
                 true => HeadAblation {
                     layer,
                     head,
-                    label: labels[told(prediction.network_class())].clone(),
+                    label: labels[predicted(prediction.network_class())].clone(),
                     probabilities: order.iter().map(|&class| prediction.attention[class].exp()).collect(),
                     whole: Some(of_whole),
                     similarity: None,
@@ -229,7 +229,7 @@ impl TextClassifier {
             layers,
             heads,
             attention,
-            causal: self.config.model.body.transformer().is_some_and(|c| c.causal),
+            causal: self.config.model.backbone.transformer().is_some_and(|c| c.causal),
             joining: JOINING.into(),
             derived,
             depth: depth.filter(|_| layers > 0),

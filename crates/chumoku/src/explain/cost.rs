@@ -56,7 +56,7 @@ impl TextClassifier {
         let longest =
             windows.iter().map(|window| window.len()).max().unwrap_or(0) + self.tokenizer.special_tokens().len();
         let [layers, heads, width] =
-            self.config.model.body.transformer().map_or([0; 3], |c| [c.num_layers, c.num_heads, c.d_model]);
+            self.config.model.backbone.transformer().map_or([0; 3], |c| [c.num_layers, c.num_heads, c.d_model]);
         let of_words = match method {
             AttributionMethod::LeaveOneOut => words + windows.len(),
             AttributionMethod::IntegratedGradients => INTEGRATED_GRADIENT_PASSES * windows.len(),

@@ -125,7 +125,7 @@ impl TextClassifier {
             (AttributionMethod::LeaveOneOut.name(), left_out.collect::<Vec<f32>>()),
             (AttributionMethod::IntegratedGradients.name(), sum_by_word(&of_tokens, &words).collect()),
         ];
-        if let Some(encoder) = self.config.model.body.transformer() {
+        if let Some(encoder) = self.config.model.backbone.transformer() {
             let FramedText { ids, tokens, special_names: around, .. } =
                 FramedText::read(text, &self.tokenizer, self.config.max_tokens())?;
             let mut look = AttentionCollector::new(&tokens);

@@ -4,7 +4,7 @@ use super::loss::RecordedLoss;
 use crate::models::HeadTrace;
 use crate::nn::{AttentionTrace, Offsets, Pooling, Tokens};
 use crate::params::Params;
-use crate::pretrained::Dense;
+use crate::pretrained::DenseProjection;
 use crate::text::Encoding;
 use crate::{Error, Result, TextEmbedder, tr};
 use ndarray::Array2;
@@ -105,7 +105,7 @@ impl ForwardTrace {
 }
 
 /// Converts a dense layer to f64.
-fn recorded_dense(dense: &Dense) -> RecordedDense {
+fn recorded_dense(dense: &DenseProjection) -> RecordedDense {
     let inputs = dense.weight.len() / dense.outputs.max(1);
     RecordedDense {
         weight: Array2::from_shape_fn((inputs, dense.outputs), |(i, j)| f64::from(dense.weight[j * inputs + i])),

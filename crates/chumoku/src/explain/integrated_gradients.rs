@@ -34,7 +34,7 @@ const EMBEDDING_ROWS: usize = 4096;
 
 /// A network whose log-odds are integrated along paths.
 pub(super) struct PathIntegrator<'a> {
-    of: &'a TextClassifier,
+    classifier: &'a TextClassifier,
     /// The network's parameters at the highest precision. Rounding would otherwise appear as a gap.
     params: Cow<'a, Params<f32>>,
     /// Parameter gradients, which are discarded.
@@ -84,7 +84,7 @@ impl<'a> PathIntegrator<'a> {
             params.to_mut().set_precision(Precision::Highest);
         }
         let vocabulary = of.model.config().vocab_size;
-        let mut mean = Array1::<f64>::zeros(of.model.config().body.d_model());
+        let mut mean = Array1::<f64>::zeros(of.model.config().backbone.d_model());
         let all: Vec<u32> = (0..vocabulary as u32).collect();
         for ids in all.chunks(EMBEDDING_ROWS) {
             for row in of.model.token_embeddings(&params, ids)?.rows() {
@@ -92,7 +92,7 @@ impl<'a> PathIntegrator<'a> {
             }
         }
         let mean = mean.mapv(|sum| (sum / vocabulary.max(1) as f64) as f32);
-        Ok(PathIntegrator { of, params, scratch: Params::zeros(of.model.layout()), mean })
+        Ok(PathIntegrator { classifier: of, params, scratch: Params::zeros(of.model.layout()), mean })
     }
 
     /// Returns the scores of a text's tokens, and how well they sum to the change in the log-odds of `class`.
@@ -135,12 +135,12 @@ impl<'a> PathIntegrator<'a> {
     }
 
     fn windows(&self, ids: &[u32]) -> Result<Vec<PathWindow>> {
-        let framed = self.of.framing();
-        let between = self.of.tokenizer.pair_separator();
+        let framed = self.classifier.framing();
+        let between = self.classifier.tokenizer.pair_separator();
         let before = framed.frame.prefix.len();
         let each = windows(ids.len(), framed.window_size()).into_iter().map(|tokens| {
             let framed = framed.frame.wrap(&ids[tokens.clone()]);
-            let end = self.of.model.token_embeddings(&self.params, &framed)?;
+            let end = self.classifier.model.token_embeddings(&self.params, &framed)?;
             let mut moved = Array2::zeros(end.dim());
             for (i, mut row) in moved.rows_mut().into_iter().enumerate().skip(before).take(tokens.len()) {
                 if Some(framed[i]) != between {
@@ -191,7 +191,7 @@ impl TextPath<'_, '_> {
     /// Evaluates the log-odds at some points of the path. If requested, also returns each token's part of the
     /// derivative along the path.
     fn evaluate(&mut self, points: &[f64], with_gradients: bool) -> Result<(Vec<f64>, Vec<Vec<f64>>)> {
-        let PathIntegrator { of, params, scratch, .. } = &mut *self.paths;
+        let PathIntegrator { classifier: of, params, scratch, .. } = &mut *self.paths;
         let (windows, model) = (&self.windows, &of.model);
         // Every window at every point is one sequence.
         let sequences: Vec<(usize, &PathWindow)> =
@@ -207,7 +207,8 @@ impl TextPath<'_, '_> {
                 x.extend(window.embeddings.iter().zip(&window.delta).map(|(end, moved)| end - back * moved));
             }
             let offsets = Offsets::from_lengths(batch.iter().map(|&sequence| lengths[sequence]));
-            let x = Array2::from_shape_vec((ids.len(), model.config().body.d_model()), x).expect("a vector a token");
+            let x =
+                Array2::from_shape_vec((ids.len(), model.config().backbone.d_model()), x).expect("a vector a token");
             let (logits, cache) = model.forward_embedded(params, x, (&ids, &offsets))?;
             Ok::<_, Error>((logits, cache, offsets))
         };

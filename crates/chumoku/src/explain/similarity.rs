@@ -28,7 +28,7 @@ struct EncoderText {
 }
 
 impl EncoderText {
-    fn read(given: &str, embedder: &TextEmbedder) -> Result<EncoderText> {
+    fn encode(given: &str, embedder: &TextEmbedder) -> Result<EncoderText> {
         let whole = embedder.tokenizer().encode(given, usize::MAX)?;
         let [before, after] = special_counts(&whole);
         let of_text = before..whole.ids.len() - after;
@@ -137,7 +137,7 @@ impl TextEmbedder {
         self.check_layers()?;
         let against = self.target_vector(text, target)?;
         let given = self.preprocess_with_default_prompt(text)?;
-        let reading = EncoderText::read(&given, self)?;
+        let reading = EncoderText::encode(&given, self)?;
         if reading.tokens.is_empty() {
             return Err(Error::Setting(tr!(
                 "the text to explain has no token that the model reads; give another",

@@ -62,10 +62,10 @@ impl TextTagger {
         &self,
         text: &str,
         name: &str,
-        asked: Option<&SpanQuery>,
+        query: Option<&SpanQuery>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
-        self.explain_units((text, self.config.unit.split(text)), name, asked, progress)
+        self.explain_units((text, self.config.unit.split(text)), name, query, progress)
     }
 
     /// Explains spans like [`TextTagger::explain`], for a row with given words.
@@ -218,9 +218,9 @@ impl SpanExplainer<'_> {
         let looks = |reach: &Range<usize>| reach.start < hidden.end && hidden.start < reach.end;
         let mut scores = self.halves.crf.clone();
         for (row, seen) in scores.chunks_exact_mut(labels).zip(&self.known) {
-            if seen.iter().any(|(_, told)| looks(&told.reach)) {
+            if seen.iter().any(|(_, told)| looks(&told.units)) {
                 row.fill(0.0);
-                for (number, _) in seen.iter().filter(|(_, told)| !looks(&told.reach)) {
+                for (number, _) in seen.iter().filter(|(_, told)| !looks(&told.units)) {
                     row.iter_mut()
                         .zip(crf.feature_weights(*number, labels))
                         .for_each(|(score, weight)| *score += weight);

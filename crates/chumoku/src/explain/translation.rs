@@ -14,7 +14,7 @@ use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};
 
 /// The displayed name of the end token.
-const END: &str = "[END]";
+const END_NAME: &str = "[END]";
 
 /// The maximum number of target tokens whose logits are in memory.
 const TARGET_TOKENS: usize = 1024;
@@ -48,7 +48,7 @@ impl WordsAndTokens {
 
     fn display_words(&self, text: &str) -> Vec<Word> {
         let plain = self.words.iter().map(|word| Word { text: text[word.bytes.clone()].into(), special: false });
-        plain.chain([Word { text: END.into(), special: true }]).collect()
+        plain.chain([Word { text: END_NAME.into(), special: true }]).collect()
     }
 }
 
@@ -89,7 +89,7 @@ impl TextTranslator {
         let mut step = |considered: &[BeamCandidate]| {
             let followed = considered.iter().filter(|one| one.fate == CandidateFate::Followed);
             live = followed
-                .map(|one| [live.get(one.hypothesis).map_or(&[][..], Vec::as_slice), &[one.token]].concat())
+                .map(|one| [live.get(one.parent).map_or(&[][..], Vec::as_slice), &[one.token]].concat())
                 .collect();
             if let (Ok(ControlFlow::Continue(())), Some(best)) = (&going, live.first()) {
                 going = self.tokenizers.target.decode(best).map_err(Error::from).and_then(|text| tell(&text));

@@ -216,7 +216,7 @@ impl Hierarchy {
 
     /// Returns a label in the form of the model's classes, without white space around the names of a path.
     pub fn normalize_label(&self, label: &str) -> String {
-        let tidied = self.separator.as_deref().and_then(|separator| source::tidied(label, separator));
+        let tidied = self.separator.as_deref().and_then(|separator| source::normalize_path(label, separator));
         tidied.unwrap_or_else(|| label.to_owned())
     }
 

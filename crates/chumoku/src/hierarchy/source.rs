@@ -43,7 +43,7 @@ fn names<'a>(label: &'a str, separator: &str) -> Option<Vec<&'a str>> {
 }
 
 /// Returns a path with trimmed names. `None` if a name is empty.
-pub(super) fn tidied(label: &str, separator: &str) -> Option<String> {
+pub(super) fn normalize_path(label: &str, separator: &str) -> Option<String> {
     names(label, separator).map(|names| names.join(separator))
 }
 
@@ -134,7 +134,7 @@ impl HierarchySource {
     /// Returns a label in the form of the tree. `None` if it is not a path, or not in the file of parents.
     fn normalized_label(&self, label: &str) -> Option<String> {
         match self {
-            HierarchySource::Separator(separator) => tidied(label, separator),
+            HierarchySource::Separator(separator) => normalize_path(label, separator),
             HierarchySource::Parents(parents) => parents.contains(label).then(|| label.to_owned()),
         }
     }
@@ -430,9 +430,12 @@ mod tests {
 
     #[test]
     fn white_space_around_names_is_ignored() {
-        assert_eq!(tidied(" a / b/c ", "/").as_deref(), Some("a/b/c"));
-        assert_eq!(tidied("a >  b", " > ").as_deref(), Some("a > b"));
-        assert_eq!([tidied("a//b", "/"), tidied("/a", "/"), tidied("a/ ", "/")], [None, None, None]);
+        assert_eq!(normalize_path(" a / b/c ", "/").as_deref(), Some("a/b/c"));
+        assert_eq!(normalize_path("a >  b", " > ").as_deref(), Some("a > b"));
+        assert_eq!(
+            [normalize_path("a//b", "/"), normalize_path("/a", "/"), normalize_path("a/ ", "/")],
+            [None, None, None]
+        );
     }
 
     fn read(content: &str) -> Result<ParentTable> {

@@ -1,9 +1,9 @@
 //! The operator `Attention`.
 
-use super::compute::Operands;
-use super::float::{Float, FloatElement, for_float, numbers, room, tensor};
-use super::problem::{Place, Problem};
-use super::schema::{Attributes, Inputs, Outputs, Wanted};
+use super::compute::AttentionOperands;
+use super::float::{FloatElement, FloatType, for_float, tensor, values, zero_vec};
+use super::operator_params::{OperandLayout, OperatorParams};
+use super::operator_schema::{Attributes, Inputs, Outputs, RequestedOutputs};
 use crate::Result;
 use crate::tensors::Tensor;
 use chumoku_kernels::{bf16, f16};
@@ -27,57 +27,59 @@ use chumoku_kernels::{bf16, f16};
 /// masks in every opset, as in its errata.
 ///
 /// ```
-/// use chumoku::onnx::{Attributes, Inputs, Tensor, Wanted, attention};
+/// use chumoku::onnx::{Attributes, Inputs, Tensor, RequestedOutputs, attention};
 ///
 /// // One sequence, one head, two queries and keys of width 1.
 /// let tensor = |numbers: [f32; 2]| Tensor::new(&[1, 1, 2, 1], numbers.to_vec()).unwrap();
 /// let (query, key, value) = (tensor([1.0, 1.0]), tensor([0.0, 0.0]), tensor([2.0, 4.0]));
 /// let mut attributes = Attributes::default();
 /// attributes.is_causal = Some(true);
-/// let outputs = attention(&Inputs::new(&query, &key, &value), &attributes, Wanted::default())?;
+/// let outputs = attention(&Inputs::new(&query, &key, &value), &attributes, RequestedOutputs::default())?;
 /// assert_eq!(outputs.output, tensor([2.0, 3.0]));
 /// # Ok::<(), chumoku::Error>(())
 /// ```
-pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: Wanted) -> Result<Outputs> {
-    let problem = Problem::new(inputs, attributes)?;
+pub fn attention(inputs: &Inputs<'_>, attributes: &Attributes, wanted: RequestedOutputs) -> Result<Outputs> {
+    let problem = OperatorParams::new(inputs, attributes)?;
     check_memory(&problem, wanted)?;
-    let present = match problem.past.is_some() || wanted.present {
+    let present = match problem.past_keys.is_some() || wanted.present {
         true => Some((
-            for_float!(problem.float, T => joined::<T>("present_key", inputs.past_key, inputs.key, problem.key))?,
-            for_float!(problem.value_float, T => {
-                joined::<T>("present_value", inputs.past_value, inputs.value, problem.value)
+            for_float!(problem.float_type, T => concat_past::<T>("present_key", inputs.past_key, inputs.key, problem.key))?,
+            for_float!(problem.value_type, T => {
+                concat_past::<T>("present_value", inputs.past_value, inputs.value, problem.value)
             })?,
         )),
         false => None,
     };
-    let mut operands = Operands { problem: &problem, inputs: *inputs, key: problem.key, value: problem.value };
+    let mut operands = AttentionOperands { params: &problem, inputs: *inputs, key: problem.key, value: problem.value };
     if let Some((key, value)) = &present {
         (operands.inputs.key, operands.inputs.value) = (key, value);
-        operands.key = problem.key.dense(problem.total);
-        operands.value = problem.value.dense(problem.total);
+        operands.key = problem.key.contiguous(problem.total_keys);
+        operands.value = problem.value.contiguous(problem.total_keys);
     }
     let wants_scores = wanted.qk_matmul_output;
-    let (output, qk_matmul_output) = match problem.compute_in {
-        Float::F32 => operands.run::<f32>(wants_scores),
-        Float::F64 => operands.run::<f64>(wants_scores),
-        Float::F16 => operands.run_stepwise::<f16>(wants_scores),
-        Float::Bf16 => operands.run_stepwise::<bf16>(wants_scores),
+    let (output, qk_matmul_output) = match problem.compute_type {
+        FloatType::F32 => operands.run::<f32>(wants_scores),
+        FloatType::F64 => operands.run::<f64>(wants_scores),
+        FloatType::F16 => operands.run_stepwise::<f16>(wants_scores),
+        FloatType::Bf16 => operands.run_stepwise::<bf16>(wants_scores),
     }?;
     let (present_key, present_value) = present.unzip();
     Ok(Outputs { output, present_key, present_value, qk_matmul_output })
 }
 
 /// Returns an error, before any work, if the results do not fit into memory. It names the largest result.
-fn check_memory(problem: &Problem, wanted: Wanted) -> Result<()> {
-    let bytes =
-        |shape: &[usize], float: Float| shape.iter().map(|&axis| axis as f64).product::<f64>() * float.bytes() as f64;
-    let [all_keys, all_values] = [problem.key, problem.value].map(|place| place.dense(problem.total).bhld().to_vec());
-    let has_present = problem.past.is_some() || wanted.present;
+fn check_memory(problem: &OperatorParams, wanted: RequestedOutputs) -> Result<()> {
+    let bytes = |shape: &[usize], float: FloatType| {
+        shape.iter().map(|&axis| axis as f64).product::<f64>() * float.bytes() as f64
+    };
+    let [all_keys, all_values] =
+        [problem.key, problem.value].map(|place| place.contiguous(problem.total_keys).bhld().to_vec());
+    let has_present = problem.past_keys.is_some() || wanted.present;
     let results = [
-        (true, "Y", problem.query.with_dim(problem.value.dim).bhld().to_vec(), problem.float),
-        (has_present, "present_key", all_keys, problem.float),
-        (has_present, "present_value", all_values, problem.value_float),
-        (wanted.qk_matmul_output, "qk_matmul_output", problem.scores_shape().to_vec(), problem.compute_in),
+        (true, "Y", problem.query.with_dim(problem.value.dim).bhld().to_vec(), problem.float_type),
+        (has_present, "present_key", all_keys, problem.float_type),
+        (has_present, "present_value", all_values, problem.value_type),
+        (wanted.qk_matmul_output, "qk_matmul_output", problem.scores_shape().to_vec(), problem.compute_type),
     ];
     let results: Vec<_> = results.into_iter().filter(|(is_there, ..)| *is_there).collect();
     let needed = results.iter().map(|(_, _, shape, float)| bytes(shape, *float)).sum();
@@ -103,12 +105,17 @@ fn check_memory(problem: &Problem, wanted: Wanted) -> Result<()> {
 }
 
 /// Concatenates past and new rows: (B, H_kv, P + S, dim).
-fn joined<T: FloatElement>(name: &'static str, past: Option<&Tensor>, new: &Tensor, place: Place) -> Result<Tensor> {
+fn concat_past<T: FloatElement>(
+    name: &'static str,
+    past: Option<&Tensor>,
+    new: &Tensor,
+    place: OperandLayout,
+) -> Result<Tensor> {
     let past_len = past.map_or(0, |past| past.shape()[2]);
-    let shape = place.dense(past_len + place.length).bhld();
-    let (past, new) = (past.map(numbers::<T>).unwrap_or_default(), numbers::<T>(new));
+    let shape = place.contiguous(past_len + place.length).bhld();
+    let (past, new) = (past.map(values::<T>).unwrap_or_default(), values::<T>(new));
     let new = place.heads(&new)?;
-    let mut rows: Vec<T> = room(name, &shape)?;
+    let mut rows: Vec<T> = zero_vec(name, &shape)?;
     rows.clear();
     for pair in 0..shape[0] * shape[1] {
         let size = past_len * place.dim;

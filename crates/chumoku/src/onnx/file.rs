@@ -1,7 +1,7 @@
 //! Runs the operator `Attention` on the tensors of a file.
 
 use super::attention::attention;
-use super::schema::{Attributes, Inputs, Wanted};
+use super::operator_schema::{Attributes, Inputs, RequestedOutputs};
 use crate::tensors::{Tensor, TensorFile};
 use crate::tr;
 use crate::{Error, Result};
@@ -80,7 +80,7 @@ pub fn attend(file: &TensorFile, flags: &Attributes) -> Result<TensorFile> {
         asked.extend(metadata(file, "node_outputs", |text| serde_json::from_slice::<Vec<String>>(text.as_bytes()))?);
     }
     let asks = |name: &str| asked.iter().any(|asked| asked == name);
-    let wanted = Wanted {
+    let wanted = RequestedOutputs {
         present: asks("present_key") || asks("present_value"),
         qk_matmul_output: attributes.qk_matmul_output_mode.is_some() || asks("qk_matmul_output"),
     };

@@ -8,30 +8,30 @@ use std::borrow::Cow;
 
 /// A floating-point type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Float {
+pub(super) enum FloatType {
     F32,
     F64,
     F16,
     Bf16,
 }
 
-impl Float {
+impl FloatType {
     /// Returns the bytes per number.
     pub(super) fn bytes(self) -> usize {
         match self {
-            Float::F64 => 8,
-            Float::F32 => 4,
-            Float::F16 | Float::Bf16 => 2,
+            FloatType::F64 => 8,
+            FloatType::F32 => 4,
+            FloatType::F16 | FloatType::Bf16 => 2,
         }
     }
 
     /// Returns the type of a tensor, if it is a floating-point type.
-    pub(super) fn of(tensor: &Tensor) -> Option<Float> {
+    pub(super) fn of(tensor: &Tensor) -> Option<FloatType> {
         match tensor {
-            Tensor::F32(_) => Some(Float::F32),
-            Tensor::F64(_) => Some(Float::F64),
-            Tensor::F16(_) => Some(Float::F16),
-            Tensor::Bf16(_) => Some(Float::Bf16),
+            Tensor::F32(_) => Some(FloatType::F32),
+            Tensor::F64(_) => Some(FloatType::F64),
+            Tensor::F16(_) => Some(FloatType::F16),
+            Tensor::Bf16(_) => Some(FloatType::Bf16),
             Tensor::Bool(_) | Tensor::I64(_) => None,
         }
     }
@@ -41,19 +41,19 @@ impl Float {
 macro_rules! for_float {
     ($float:expr, $T:ident => $result:expr) => {
         match $float {
-            $crate::onnx::float::Float::F32 => {
+            $crate::onnx::float::FloatType::F32 => {
                 type $T = f32;
                 $result
             }
-            $crate::onnx::float::Float::F64 => {
+            $crate::onnx::float::FloatType::F64 => {
                 type $T = f64;
                 $result
             }
-            $crate::onnx::float::Float::F16 => {
+            $crate::onnx::float::FloatType::F16 => {
                 type $T = chumoku_kernels::f16;
                 $result
             }
-            $crate::onnx::float::Float::Bf16 => {
+            $crate::onnx::float::FloatType::Bf16 => {
                 type $T = chumoku_kernels::bf16;
                 $result
             }
@@ -64,7 +64,7 @@ pub(super) use for_float;
 
 /// A floating-point type that tensors can hold.
 pub(super) trait FloatElement: Element {
-    const FLOAT: Float;
+    const FLOAT: FloatType;
     /// Returns the array if the tensor is of this type.
     fn array(tensor: &Tensor) -> Option<&ArrayD<Self>>;
     fn tensor(shape: &[usize], numbers: Vec<Self>) -> Tensor;
@@ -73,7 +73,7 @@ pub(super) trait FloatElement: Element {
 macro_rules! float_elements {
     ($($number:ty => $variant:ident),*) => {$(
         impl FloatElement for $number {
-            const FLOAT: Float = Float::$variant;
+            const FLOAT: FloatType = FloatType::$variant;
             fn array(tensor: &Tensor) -> Option<&ArrayD<Self>> {
                 match tensor {
                     Tensor::$variant(array) => Some(array),
@@ -90,7 +90,7 @@ float_elements!(f32 => F32, f64 => F64, f16 => F16, bf16 => Bf16);
 
 /// Returns the numbers of a tensor in row-major order. Borrows them if type and order match, otherwise copies. Integers
 /// and booleans are converted; `true` becomes 1.
-pub(super) fn numbers<T: FloatElement>(tensor: &Tensor) -> Cow<'_, [T]> {
+pub(super) fn values<T: FloatElement>(tensor: &Tensor) -> Cow<'_, [T]> {
     if let Some(numbers) = T::array(tensor).and_then(|array| array.as_slice()) {
         return Cow::Borrowed(numbers);
     }
@@ -98,19 +98,19 @@ pub(super) fn numbers<T: FloatElement>(tensor: &Tensor) -> Cow<'_, [T]> {
 }
 
 /// Builds a tensor of type `float`, rounding the numbers if necessary.
-pub(super) fn tensor<T: FloatElement>(numbers: Vec<T>, shape: &[usize], float: Float) -> Tensor {
+pub(super) fn tensor<T: FloatElement>(numbers: Vec<T>, shape: &[usize], float: FloatType) -> Tensor {
     let tensor = T::tensor(shape, numbers);
     if float == T::FLOAT {
         return tensor;
     }
     for_float!(float, To => {
-        let numbers = self::numbers::<To>(&tensor).into_owned();
+        let numbers = self::values::<To>(&tensor).into_owned();
         self::tensor(numbers, shape, float)
     })
 }
 
 /// Allocates zeros of a shape. The error names the result if memory does not suffice.
-pub(super) fn room<T: Element>(name: &'static str, shape: &[usize]) -> Result<Vec<T>> {
+pub(super) fn zero_vec<T: Element>(name: &'static str, shape: &[usize]) -> Result<Vec<T>> {
     let no_memory = || {
         let problem = crate::tr!("not enough memory for shape {shape:?}", "形 {shape:?} に必要なメモリが足りません");
         Error::operator(name, problem)

@@ -19,8 +19,8 @@ mod compute;
 mod export;
 mod file;
 mod float;
-mod problem;
-mod schema;
+mod operator_params;
+mod operator_schema;
 mod stepwise;
 #[cfg(test)]
 mod tests;
@@ -29,4 +29,4 @@ pub use crate::tensors::Tensor;
 pub use attention::attention;
 pub use export::{EXPORT_INPUTS, EXPORT_OUTPUTS, ExportedClassifier, OPSET, export_classifier};
 pub use file::{INPUTS, OUTPUTS, attend};
-pub use schema::{Attributes, Inputs, Outputs, Wanted};
+pub use operator_schema::{Attributes, Inputs, Outputs, RequestedOutputs};

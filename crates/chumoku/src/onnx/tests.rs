@@ -94,8 +94,12 @@ impl Case {
     }
 
     fn run(&self) -> Outputs {
-        attention(&self.inputs(), &self.attributes, Wanted { present: self.past.is_some(), qk_matmul_output: true })
-            .unwrap_or_else(|error| panic!("{error}: {self:?}"))
+        attention(
+            &self.inputs(),
+            &self.attributes,
+            RequestedOutputs { present: self.past.is_some(), qk_matmul_output: true },
+        )
+        .unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// Returns what masks add to the score of query `i` and key `j` in head `h`; `None` if the key is hidden.
@@ -197,11 +201,11 @@ fn places(batch: usize, heads: usize, queries: usize) -> impl Iterator<Item = (u
 }
 
 fn to_f16(x: &Tensor) -> Tensor {
-    tensor(x.shape(), float::numbers::<f16>(x).into_owned())
+    tensor(x.shape(), float::values::<f16>(x).into_owned())
 }
 
 fn to_bf16(x: &Tensor) -> Tensor {
-    tensor(x.shape(), float::numbers::<bf16>(x).into_owned())
+    tensor(x.shape(), float::values::<bf16>(x).into_owned())
 }
 
 fn to_f64(x: &Tensor) -> Tensor {
@@ -272,7 +276,8 @@ fn three_axes_give_the_same_result_as_four() {
                 ..case.attributes.clone()
             };
             let inputs = Inputs { query: &query, key: &key, value: &value, ..case.inputs() };
-            let outputs = attention(&inputs, &attributes, Wanted { present: false, qk_matmul_output: true }).unwrap();
+            let outputs =
+                attention(&inputs, &attributes, RequestedOutputs { present: false, qk_matmul_output: true }).unwrap();
             let expected = case.run();
             assert_eq!(wide(&outputs.output), wide(&flat(&expected.output)), "{seed} {:?}", case.sizes);
             assert_eq!(outputs.output.shape(), flat(&expected.output).shape());
@@ -291,7 +296,7 @@ fn hidden_keys_and_values_have_no_effect() {
     let query = random(random_, &[1, 2, queries, 4]);
     let (key, value) = (random(random_, &[1, 1, 6, 4]), random(random_, &[1, 1, 6, 5]));
     let poisoned = |x: &Tensor, poison: f32| {
-        let mut numbers = float::numbers::<f32>(x).into_owned();
+        let mut numbers = float::values::<f32>(x).into_owned();
         let half = numbers.len() / 2;
         numbers[half..].fill(poison);
         tensor(x.shape(), numbers)
@@ -321,7 +326,8 @@ fn hidden_keys_and_values_have_no_effect() {
                     let mask = mask.map(|mask| if let Tensor::Bool(_) = mask { mask.clone() } else { to(mask) });
                     let inputs =
                         Inputs { mask: mask.as_ref(), key_lengths: *key_lengths, ..Inputs::new(&query, &key, &value) };
-                    attention(&inputs, &attributes, Wanted { present: false, qk_matmul_output: true }).unwrap()
+                    attention(&inputs, &attributes, RequestedOutputs { present: false, qk_matmul_output: true })
+                        .unwrap()
                 };
                 let clean = run(&key, &value);
                 assert!(wide(&clean.output).iter().all(|x| x.is_finite()));
@@ -332,7 +338,8 @@ fn hidden_keys_and_values_have_no_effect() {
         }
         // Without a mask they do.
         let (key, value) = (to(&poisoned(&key, f32::NAN)), to(&value));
-        let outputs = attention(&Inputs::new(&to(&query), &key, &value), &Attributes::default(), Wanted::default());
+        let outputs =
+            attention(&Inputs::new(&to(&query), &key, &value), &Attributes::default(), RequestedOutputs::default());
         assert!(wide(&outputs.unwrap().output).iter().all(|x| x.is_nan()));
     }
 }
@@ -341,7 +348,7 @@ fn hidden_keys_and_values_have_no_effect() {
 fn types_may_differ_where_the_specification_allows() {
     let case = Case::new(11, 0);
     let [query, key, value] = &case.tensors;
-    let wanted = Wanted { present: true, qk_matmul_output: true };
+    let wanted = RequestedOutputs { present: true, qk_matmul_output: true };
     let expected = attention(&Inputs::new(query, key, value), &Attributes::default(), wanted).unwrap();
     for (to, tolerance) in [(to_f16 as fn(&Tensor) -> Tensor, 2e-3), (to_bf16, 2e-2), (to_f64, 1e-6)] {
         let other = to(value);
@@ -372,7 +379,8 @@ fn long_bf16_rows_are_summed_exactly() {
     let keys = 5000;
     let one = |length| to_bf16(&tensor(&[1, 1, length, 1], vec![1.0f32; length]));
     let value = to_bf16(&tensor(&[1, 1, keys, 1], (0..keys).map(|j| (j % 2) as f32).collect()));
-    let outputs = attention(&Inputs::new(&one(1), &one(keys), &value), &Attributes::default(), Wanted::default());
+    let outputs =
+        attention(&Inputs::new(&one(1), &one(keys), &value), &Attributes::default(), RequestedOutputs::default());
     let y = wide(&outputs.unwrap().output)[0];
     assert!((y - 0.5).abs() < 4e-3, "{y}");
 }
@@ -385,9 +393,9 @@ fn unfitting_inputs_are_rejected() {
     let kv = zeros(&[2, 2, 5, 8]);
     let good = Inputs::new(&q, &kv, &kv);
     let default = Attributes::default;
-    attention(&good, &default(), Wanted::default()).unwrap();
+    attention(&good, &default(), RequestedOutputs::default()).unwrap();
     let refuse = |inputs: Inputs<'_>, attributes: Attributes, words: &[&str]| {
-        let error = attention(&inputs, &attributes, Wanted::default()).unwrap_err();
+        let error = attention(&inputs, &attributes, RequestedOutputs::default()).unwrap_err();
         assert!(error.is_usage());
         let said = error.to_string();
         assert!(said.starts_with(&format!("{}: ", words[0])), "{said}");
@@ -409,7 +417,7 @@ fn unfitting_inputs_are_rejected() {
     with(&["q_num_heads", "4 heads", "3"], &|a| a.q_num_heads = Some(3));
     with(&["kv_num_heads", "2 heads", "-1"], &|a| a.kv_num_heads = Some(-1));
     let widest = Attributes { left_window_size: Some(i64::MAX), right_window_size: Some(i64::MAX), ..default() };
-    attention(&good, &widest, Wanted::default()).unwrap();
+    attention(&good, &widest, RequestedOutputs::default()).unwrap();
 
     let (ints, bools) = (tensor(&[2], vec![1i64; 2]), tensor(&[5], vec![true; 5]));
     let half = to_f16(&kv);
@@ -451,7 +459,7 @@ fn unfitting_inputs_are_rejected() {
     refuse(Inputs { past_key: Some(&past), ..good }, default(), &["past_value", "past_key"]);
     refuse(Inputs { past_value: Some(&past), ..good }, default(), &["past_key", "past_value"]);
     let both = Inputs { past_key: Some(&past), past_value: Some(&past), ..good };
-    attention(&both, &default(), Wanted::default()).unwrap();
+    attention(&both, &default(), RequestedOutputs::default()).unwrap();
     refuse(Inputs { key_lengths: Some(&ints), ..both }, default(), &["nonpad_kv_seqlen", "past_key"]);
     refuse(Inputs { past_value: Some(&zeros(&[2, 2, 2, 8])), ..both }, default(), &["past_value", "[2, 2, 1, 8]"]);
     refuse(Inputs { past_key: Some(&zeros(&[2, 2, 8])), ..both }, default(), &["past_key", "[2, 2, 8]"]);

@@ -17,11 +17,11 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Largest template in bytes, a hundred times the size of common ones.
-const LARGEST: usize = 1 << 20;
+const MAX_TEMPLATE_BYTES: usize = 1 << 20;
 /// Most steps of a template. Long conversations take far fewer, and the limit takes less than a second.
-const FUEL: u64 = 5_000_000;
+const MAX_STEPS: u64 = 5_000_000;
 /// Characters of a template's own error message that are shown.
-const SHOWN: usize = 300;
+const MAX_ERROR_CHARS: usize = 300;
 
 /// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,22 +50,22 @@ pub(crate) struct ChatTemplate {
 
 /// The settings read from `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
-struct Settings {
-    chat_template: Option<Templates>,
+struct ChatSettings {
+    chat_template: Option<TemplateField>,
     #[serde(flatten)]
-    others: serde_json::Map<String, serde_json::Value>,
+    rest: serde_json::Map<String, serde_json::Value>,
 }
 
 /// One template, or several named ones.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Templates {
+enum TemplateField {
     One(String),
-    Several(Vec<Named>),
+    Several(Vec<NamedTemplate>),
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedTemplate {
     name: String,
     template: String,
 }
@@ -76,14 +76,14 @@ impl ChatTemplate {
     /// # Errors
     /// If the file cannot be read, or the template is invalid.
     pub(crate) fn read(folder: &Snapshot) -> Result<Option<ChatTemplate>> {
-        let settings: Settings = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
-        let mut tokens = special_tokens(&settings.others);
+        let settings: ChatSettings = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
+        let mut tokens = special_tokens(&settings.rest);
         if tokens.is_empty()
             && let Some(map) = files::optional_json::<serde_json::Map<_, _>>(folder, SPECIAL_TOKENS)?
         {
             tokens = special_tokens(&map);
         }
-        let (name, source) = if files::has(folder, CHAT_TEMPLATE) {
+        let (name, source) = if files::exists(folder, CHAT_TEMPLATE) {
             let bytes = files::read(folder, CHAT_TEMPLATE)?;
             let text = String::from_utf8(bytes);
             let text = text
@@ -92,23 +92,23 @@ impl ChatTemplate {
         } else {
             match settings.chat_template {
                 None => return Ok(None),
-                Some(Templates::One(source)) => (TOKENIZER_CONFIG, source),
-                Some(Templates::Several(all)) => {
+                Some(TemplateField::One(source)) => (TOKENIZER_CONFIG, source),
+                Some(TemplateField::Several(all)) => {
                     let Some(found) = all.into_iter().find(|named| named.name == "default") else { return Ok(None) };
                     (TOKENIZER_CONFIG, found.template)
                 }
             }
         };
-        if source.len() > LARGEST {
+        if source.len() > MAX_TEMPLATE_BYTES {
             let found = source.len();
             let problem = tr!(
-                "expected a chat template of at most {LARGEST} bytes, found {found}",
-                "チャットテンプレートは {LARGEST} バイトまでですが、{found} バイトあります"
+                "expected a chat template of at most {MAX_TEMPLATE_BYTES} bytes, found {found}",
+                "チャットテンプレートは {MAX_TEMPLATE_BYTES} バイトまでですが、{found} バイトあります"
             );
             return Err(model_file_error(folder, name, problem));
         }
-        let template = ChatTemplate { path: folder.join(name), source: without_marks(&source), tokens };
-        environment().template_from_str(&template.source).map_err(|error| template.fault(&error))?;
+        let template = ChatTemplate { path: folder.join(name), source: without_generation_tags(&source), tokens };
+        environment().template_from_str(&template.source).map_err(|error| template.error(&error))?;
         Ok(Some(template))
     }
 
@@ -118,7 +118,7 @@ impl ChatTemplate {
     /// If the template rejects the messages, is invalid, or takes too many steps.
     pub(crate) fn render(&self, messages: &[ChatMessage]) -> Result<String> {
         let environment = environment();
-        let template = environment.template_from_str(&self.source).map_err(|error| self.fault(&error))?;
+        let template = environment.template_from_str(&self.source).map_err(|error| self.error(&error))?;
         let text = |text: &String| Value::from(text.clone());
         let messages: Vec<Value> = messages
             .iter()
@@ -131,15 +131,15 @@ impl ChatTemplate {
             ("documents", Value::from(())),
         ];
         let tokens = self.tokens.iter().map(|(name, token)| (name.as_str(), text(token)));
-        template.render(Value::from_pairs(tokens.chain(given))).map_err(|error| self.fault(&error))
+        template.render(Value::from_pairs(tokens.chain(given))).map_err(|error| self.error(&error))
     }
 
-    fn fault(&self, error: &minijinja::Error) -> Error {
-        let said: String = show_controls_in_text(&error.to_string()).chars().take(SHOWN).collect();
+    fn error(&self, error: &minijinja::Error) -> Error {
+        let said: String = show_controls_in_text(&error.to_string()).chars().take(MAX_ERROR_CHARS).collect();
         let problem = match error.kind() {
             ErrorKind::OutOfFuel => tr!(
-                "the chat template takes more than {FUEL} steps; --no-chat continues the prompt without it",
-                "チャットテンプレートの手順が {FUEL} を超えました。--no-chat ならテンプレートなしで続きを書けます"
+                "the chat template takes more than {MAX_STEPS} steps; --no-chat continues the prompt without it",
+                "チャットテンプレートの手順が {MAX_STEPS} を超えました。--no-chat ならテンプレートなしで続きを書けます"
             ),
             _ => tr!(
                 "the chat template cannot be used: {said}; --no-chat continues the prompt without it",
@@ -158,7 +158,7 @@ fn special_tokens(settings: &serde_json::Map<String, serde_json::Value>) -> BTre
 }
 
 /// Removes the training-only tags around the assistant's messages.
-fn without_marks(source: &str) -> String {
+fn without_generation_tags(source: &str) -> String {
     let mut plain = source.to_owned();
     for (mark, block) in [("generation", "if(1)"), ("endgeneration", "endif")] {
         for open in ["{%", "{%-", "{%+"] {
@@ -176,7 +176,7 @@ fn environment<'a>() -> Environment<'a> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     environment.set_syntax(syntax.expect("the usual marks"));
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
-    environment.set_fuel(Some(FUEL));
+    environment.set_fuel(Some(MAX_STEPS));
     environment.set_unknown_method_callback(unknown_method_callback);
     environment.add_filter("tojson", to_json);
     environment.add_function("raise_exception", raise_exception);
@@ -184,18 +184,18 @@ fn environment<'a>() -> Environment<'a> {
     environment
 }
 
-fn wrong(problem: String) -> minijinja::Error {
+fn template_error(problem: String) -> minijinja::Error {
     minijinja::Error::new(ErrorKind::InvalidOperation, problem)
 }
 
 fn raise_exception(message: String) -> Result<String, minijinja::Error> {
-    Err(wrong(message))
+    Err(template_error(message))
 }
 
 /// Formats the current time in UTC as Python's `strftime` does in English.
 fn strftime_now(format: &str) -> Result<String, minijinja::Error> {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    strftime(format, seconds).map_err(wrong)
+    strftime(format, seconds).map_err(template_error)
 }
 
 fn strftime(format: &str, seconds: u64) -> Result<String, String> {
@@ -234,34 +234,34 @@ fn strftime(format: &str, seconds: u64) -> Result<String, String> {
 }
 
 /// Largest indentation per level, in spaces.
-const WIDEST: usize = 16;
+const MAX_INDENT: usize = 16;
 
 /// Formats JSON as Python's `json.dumps` does, whose separators differ from serde's.
 fn to_json(value: &Value, options: Kwargs) -> Result<String, minijinja::Error> {
     let indent: Option<usize> = options.get("indent")?;
     let mut out = Vec::new();
     let written = match indent {
-        Some(width) if width <= WIDEST => {
+        Some(width) if width <= MAX_INDENT => {
             let spaces = vec![b' '; width];
             let pretty = serde_json::ser::PrettyFormatter::with_indent(&spaces);
             value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, pretty))
         }
         Some(width) => {
-            return Err(wrong(tr!(
-                "tojson: expected an indent of at most {WIDEST}, got {width}",
-                "tojson: indent は {WIDEST} までですが、{width} です"
+            return Err(template_error(tr!(
+                "tojson: expected an indent of at most {MAX_INDENT}, got {width}",
+                "tojson: indent は {MAX_INDENT} までですが、{width} です"
             )));
         }
-        None => value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, Spaced)),
+        None => value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, PythonJsonFormatter)),
     };
-    written.map_err(|error| wrong(error.to_string()))?;
-    String::from_utf8(out).map_err(|error| wrong(error.to_string()))
+    written.map_err(|error| template_error(error.to_string()))?;
+    String::from_utf8(out).map_err(|error| template_error(error.to_string()))
 }
 
 /// A JSON formatter with a space after each comma and colon.
-struct Spaced;
+struct PythonJsonFormatter;
 
-impl Formatter for Spaced {
+impl Formatter for PythonJsonFormatter {
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
         if first { Ok(()) } else { out.write_all(b", ") }
     }
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     /// Renders a conversation with a template and these tokenizer settings.
-    fn answer(template: &str, settings: serde_json::Value) -> Result<Option<String>> {
+    fn render_with(template: &str, settings: serde_json::Value) -> Result<Option<String>> {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = settings;
         settings["chat_template"] = template.into();
@@ -290,7 +290,7 @@ mod tests {
     }
 
     fn rendered(template: &str) -> String {
-        answer(template, serde_json::json!({ "bos_token": { "content": "<s>" } })).unwrap().unwrap()
+        render_with(template, serde_json::json!({ "bos_token": { "content": "<s>" } })).unwrap().unwrap()
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
             (&"(".repeat(10_000), ""),
             (&format!("{{{{ {} }}}}", "(".repeat(10_000)), "cannot be used"),
         ] {
-            match answer(template, serde_json::json!({})) {
+            match render_with(template, serde_json::json!({})) {
                 Ok(_) => assert!(said.is_empty(), "{template}"),
                 Err(error) => {
                     let found = error.to_string();
@@ -339,7 +339,7 @@ mod tests {
                 }
             }
         }
-        let huge = "x".repeat(LARGEST + 1);
-        assert!(answer(&huge, serde_json::json!({})).unwrap_err().to_string().contains("1048576"));
+        let huge = "x".repeat(MAX_TEMPLATE_BYTES + 1);
+        assert!(render_with(&huge, serde_json::json!({})).unwrap_err().to_string().contains("1048576"));
     }
 }

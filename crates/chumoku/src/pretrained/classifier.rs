@@ -1,11 +1,11 @@
 //! Sequence classifiers: published ones, encoders as the base of fine-tuning, and writing in Hugging Face's format.
 
-use super::config::{Config, encoder_of};
+use super::config::{FolderConfig, pretrained_encoder};
 use super::files;
-use super::sentence::{Sentence, folder_of_encoder};
+use super::sentence_settings::{SentenceSettings, encoder_folder};
 use super::static_vectors::static_vectors;
-use super::tokenizer::{beside_tokenizer, read_limit, read_tokenizer};
-use super::weights::{Names, Role, Weights, published};
+use super::tokenizer::{read_max_tokens, read_tokenizer, read_with_tokenizer};
+use super::weights::{TensorNames, TensorRole, WeightFiles, published_tensors};
 use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
     CHUMOKU_KEY, CONFIG, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, model_file_error,
@@ -25,15 +25,15 @@ use std::sync::Arc;
 /// The head's first layer normalizes vectors: RMS norm of the tanh of a small multiple of the vector. The tanh of small
 /// numbers is nearly the identity. The factor is a power of two, and ε is small compared with the mean square of the
 /// multiple.
-const DENSE: &str = "head.dense.weight";
-const NORM: &str = "head.norm.weight";
-const FACTOR: f32 = 1.0 / 4096.0;
+const DENSE_WEIGHT: &str = "head.dense.weight";
+const NORM_WEIGHT: &str = "head.norm.weight";
+const IDENTITY_SCALE: f32 = 1.0 / 4096.0;
 const EPSILON: f64 = 1e-15;
-const LINEAR: DenseHeadConfig = DenseHeadConfig { activation: HeadActivation::Tanh, bias: false, norm: None };
+const LINEAR_HEAD: DenseHeadConfig = DenseHeadConfig { activation: HeadActivation::Tanh, bias: false, norm: None };
 
 /// The published form of a classifier, in which it is written again.
 #[derive(Clone, Debug)]
-pub(crate) struct Origin {
+pub(crate) struct ClassifierOrigin {
     config: Map<String, Value>,
     encoder: PretrainedEncoder,
     /// Published names of the classifier's parameters.
@@ -41,7 +41,7 @@ pub(crate) struct Origin {
     /// Pooling of the linear head that replaces the published head, if it does.
     pooling: Option<Pooling>,
     /// Files of the folder that are copied unchanged.
-    files: Vec<(&'static str, Vec<u8>)>,
+    copied_files: Vec<(&'static str, Vec<u8>)>,
 }
 
 /// A classifier read from a folder.
@@ -51,40 +51,46 @@ pub(crate) struct ClassifierCheckpoint<Ours> {
     pub(crate) params: Params<f32>,
     pub(crate) tokenizer: TextTokenizer,
     /// Most tokens of a text, including special tokens.
-    pub(crate) limit: usize,
-    pub(crate) origin: Origin,
+    pub(crate) max_tokens: usize,
+    pub(crate) origin: ClassifierOrigin,
     pub(crate) labels: Vec<String>,
     /// True if classes exclude each other (single-label).
     pub(crate) is_one_class: bool,
     /// Chumoku's own settings, which fine-tuned models have.
-    pub(crate) ours: Option<Ours>,
+    pub(crate) own_settings: Option<Ours>,
 }
 
 /// An encoder to fine-tune into a classifier.
 #[derive(Debug)]
-pub(crate) struct Start {
-    pub(crate) origin: Origin,
+pub(crate) struct FineTuningBase {
+    pub(crate) origin: ClassifierOrigin,
     pub(crate) tokenizer: TextTokenizer,
     /// Most tokens of a text, including special tokens.
-    pub(crate) limit: usize,
+    pub(crate) max_tokens: usize,
     folder: PathBuf,
     /// The folder's pooling, and whether the folder declares it.
     pub(crate) pooling: (Pooling, bool),
     /// The open weight files. They stay valid even if the folder is overwritten.
-    weights: Weights,
+    weights: WeightFiles,
 }
 
-impl Origin {
-    fn read(folder: &Snapshot) -> Result<(Origin, Config)> {
-        let config = Config::read(folder)?;
-        let encoder = encoder_of(folder, &config)?;
+impl ClassifierOrigin {
+    fn read(folder: &Snapshot) -> Result<(ClassifierOrigin, FolderConfig)> {
+        let config = FolderConfig::read(folder)?;
+        let encoder = pretrained_encoder(folder, &config)?;
         let values = config.object(folder)?.clone();
-        let files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
-        let origin = Origin { config: values, tensors: encoder.classifier_tensors(), encoder, files, pooling: None };
+        let files = files::read_existing(folder, &[TOKENIZER, TOKENIZER_CONFIG])?;
+        let origin = ClassifierOrigin {
+            config: values,
+            tensors: encoder.classifier_tensors(),
+            encoder,
+            copied_files: files,
+            pooling: None,
+        };
         // Chumoku wrote a folder that declares a pooling here. An invalid value is reported with the other settings.
         let pooling = origin.config.get(CHUMOKU_KEY).and_then(|ours| ours.get("pooling")).cloned();
         let pooling = pooling.and_then(|pooling| serde_json::from_value(pooling).ok());
-        Ok((if let Some(pooling) = pooling { origin.pooled(pooling) } else { origin }, config))
+        Ok((if let Some(pooling) = pooling { origin.with_pooling(pooling) } else { origin }, config))
     }
 
     /// Returns the folder's `model_type`.
@@ -92,19 +98,19 @@ impl Origin {
         self.config.get("model_type").and_then(Value::as_str).unwrap_or_default()
     }
 
-    fn names(&self) -> Names<'_> {
-        Names { tensors: &self.tensors, prefix: self.encoder.prefix }
+    fn tensor_names(&self) -> TensorNames<'_> {
+        TensorNames { tensors: &self.tensors, prefix: self.encoder.prefix }
     }
 
     /// Replaces the published head with one linear layer on normalized vectors of this pooling.
     #[must_use]
-    pub(crate) fn pooled(mut self, pooling: Pooling) -> Origin {
+    pub(crate) fn with_pooling(mut self, pooling: Pooling) -> ClassifierOrigin {
         let is_last = |name: &str| matches!(name, "head.weight" | "head.bias");
         self.tensors.retain(|(name, _)| !name.starts_with("head.") || is_last(name));
-        for name in [DENSE, NORM] {
+        for name in [DENSE_WEIGHT, NORM_WEIGHT] {
             self.tensors.push((name.into(), TensorSource::Tensor(name.into())));
         }
-        Origin { pooling: Some(pooling), ..self }
+        ClassifierOrigin { pooling: Some(pooling), ..self }
     }
 
     /// Returns the pooling of the linear head that replaces the published head, if it does.
@@ -117,7 +123,7 @@ impl Origin {
         let published = self.encoder.classifier(num_classes);
         match self.pooling {
             Some(pooling) => {
-                let head_dense = DenseHeadConfig { norm: Some((NormKind::Rms, EPSILON)), ..LINEAR };
+                let head_dense = DenseHeadConfig { norm: Some((NormKind::Rms, EPSILON)), ..LINEAR_HEAD };
                 ClassifierConfig { pooling, head_dense: Some(head_dense), head_dropout: 0.0, ..published }
             }
             None => published,
@@ -140,7 +146,7 @@ impl Origin {
             ("architectures", json!([self.encoder.head.architecture])),
             ("id2label", id2label.into()),
             ("label2id", label2id.into()),
-            ("problem_type", json!(if is_one_class { ONE_CLASS } else { LABELS })),
+            ("problem_type", json!(if is_one_class { SINGLE_LABEL } else { MULTI_LABEL })),
         ] {
             config.insert(key.into(), value);
         }
@@ -154,12 +160,12 @@ impl Origin {
 
     /// Returns the parameters under their published names.
     pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
-        published(params, &self.tensors)
+        published_tensors(params, &self.tensors)
     }
 
     /// Returns the files that are copied unchanged.
-    pub(crate) fn files(&self) -> &[(&'static str, Vec<u8>)] {
-        &self.files
+    pub(crate) fn copied_files(&self) -> &[(&'static str, Vec<u8>)] {
+        &self.copied_files
     }
 }
 
@@ -169,9 +175,9 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<Self> {
-        let (origin, config) = Origin::read(folder)?;
+        let (origin, config) = ClassifierOrigin::read(folder)?;
         let labels = labels(folder, &origin)?;
-        let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(LABELS);
+        let is_one_class = origin.config.get("problem_type").and_then(Value::as_str) != Some(MULTI_LABEL);
         let ours = match origin.config.get(CHUMOKU_KEY) {
             None => None,
             Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
@@ -184,11 +190,20 @@ impl<Ours: DeserializeOwned> ClassifierCheckpoint<Ours> {
         };
         let model = Classifier::new(origin.classifier(labels.len()))
             .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
-        let weights = || Weights::read(folder)?.params(origin.names(), model.layout(), config.precision());
-        let (params, tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
+        let weights = || WeightFiles::read(folder)?.params(origin.tensor_names(), model.layout(), config.precision());
+        let (params, tokenizer) = read_with_tokenizer(folder, model.config().vocab_size, weights)?;
         let tokenizer = TextTokenizer::from_pretrained(tokenizer)?;
-        let limit = read_limit(folder, model.config().max_length)?;
-        Ok(ClassifierCheckpoint { model, params, tokenizer, limit, origin, labels, is_one_class, ours })
+        let limit = read_max_tokens(folder, model.config().max_length)?;
+        Ok(ClassifierCheckpoint {
+            model,
+            params,
+            tokenizer,
+            max_tokens: limit,
+            origin,
+            labels,
+            is_one_class,
+            own_settings: ours,
+        })
     }
 }
 
@@ -202,13 +217,13 @@ pub(super) fn config_text(mut config: Map<String, Value>, ours: &impl Serialize)
     serde_json::to_string_pretty(&config).expect("settings are plain data") + "\n"
 }
 
-impl Start {
+impl FineTuningBase {
     /// Reads a folder except the values of its weights, and validates everything.
     ///
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
-    pub(crate) fn read(folder: &Snapshot) -> Result<Start> {
-        let (given, inner) = (folder, folder_of_encoder(folder)?);
+    pub(crate) fn read(folder: &Snapshot) -> Result<FineTuningBase> {
+        let (given, inner) = (folder, encoder_folder(folder)?);
         let folder = inner.as_ref().unwrap_or(folder);
         if static_vectors(folder)?.is_some() {
             let problem = tr!(
@@ -217,21 +232,21 @@ impl Start {
             );
             return Err(model_file_error(folder, WEIGHTS, problem));
         }
-        let (mut origin, _) = Origin::read(folder)?;
+        let (mut origin, _) = ClassifierOrigin::read(folder)?;
         let config = &origin.encoder.config;
         let pretrained = read_tokenizer(folder, config.vocab_size)?;
-        let limit = read_limit(folder, config.max_length)?;
-        if !files::has(folder, TOKENIZER) {
-            origin.files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
+        let limit = read_max_tokens(folder, config.max_length)?;
+        if !files::exists(folder, TOKENIZER) {
+            origin.copied_files.push((TOKENIZER, pretrained.to_json()?.into_bytes()));
         }
-        let sentence = Sentence::read(given, config.encoder.d_model).ok();
-        let pooling = match sentence.as_ref().map(|sentence| (&sentence.pooling[..], sentence.is_said)) {
+        let sentence = SentenceSettings::read(given, config.encoder.d_model).ok();
+        let pooling = match sentence.as_ref().map(|sentence| (&sentence.pooling[..], sentence.is_declared)) {
             Some((&[pooling], is_said)) => (pooling, is_said),
             _ => (Pooling::Mean, false),
         };
         let tokenizer = TextTokenizer::from_pretrained(pretrained)?;
-        let weights = Weights::read(folder)?;
-        Ok(Start { origin, tokenizer, limit, folder: folder.to_path_buf(), pooling, weights })
+        let weights = WeightFiles::read(folder)?;
+        Ok(FineTuningBase { origin, tokenizer, max_tokens: limit, folder: folder.to_path_buf(), pooling, weights })
     }
 
     /// Returns the initial parameters of fine-tuning. They come from the folder, except the last layer and parameters
@@ -241,18 +256,18 @@ impl Start {
     /// If weights are missing or damaged, or do not match the model.
     pub(crate) fn params(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         let role = |name: &str| match name {
-            "head.weight" | "head.bias" => Role::New,
-            DENSE | NORM if self.origin.pooling.is_some() => Role::New,
-            name if name.starts_with("head.") => Role::Welcome,
-            _ => Role::Needed,
+            "head.weight" | "head.bias" => TensorRole::Skipped,
+            DENSE_WEIGHT | NORM_WEIGHT if self.origin.pooling.is_some() => TensorRole::Skipped,
+            name if name.starts_with("head.") => TensorRole::Optional,
+            _ => TensorRole::Required,
         };
-        let mut params = self.fill(layout, seed, role)?;
+        let mut params = self.load_params(layout, seed, role)?;
         if self.origin.pooling.is_some() {
-            for (name, shape, range) in layout.iter().filter(|(name, ..)| *name == DENSE) {
-                debug_assert_eq!((name, shape[0]), (DENSE, shape[1]));
+            for (name, shape, range) in layout.iter().filter(|(name, ..)| *name == DENSE_WEIGHT) {
+                debug_assert_eq!((name, shape[0]), (DENSE_WEIGHT, shape[1]));
                 let matrix = &mut params.values_mut()[range];
                 matrix.fill(0.0);
-                matrix.iter_mut().step_by(shape[1] + 1).for_each(|x| *x = FACTOR);
+                matrix.iter_mut().step_by(shape[1] + 1).for_each(|x| *x = IDENTITY_SCALE);
             }
         }
         Ok(params)
@@ -262,12 +277,19 @@ impl Start {
     ///
     /// # Errors
     /// As for [`FineTuningBase::params`].
-    pub(crate) fn params_of_encoder(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
-        self.fill(layout, seed, |name| if name.starts_with("head.") { Role::New } else { Role::Needed })
+    pub(crate) fn encoder_params(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
+        self.load_params(layout, seed, |name| {
+            if name.starts_with("head.") { TensorRole::Skipped } else { TensorRole::Required }
+        })
     }
 
-    fn fill(&self, layout: &Arc<ParamLayout>, seed: u64, role: impl Fn(&str) -> Role) -> Result<Params<f32>> {
-        self.weights.fill(self.origin.names(), role, layout, |layout| Params::init(layout, seed))
+    fn load_params(
+        &self,
+        layout: &Arc<ParamLayout>,
+        seed: u64,
+        role: impl Fn(&str) -> TensorRole,
+    ) -> Result<Params<f32>> {
+        self.weights.load_into(self.origin.tensor_names(), role, layout, |layout| Params::init(layout, seed))
     }
 
     /// Checks that fine-tuning can begin.
@@ -282,11 +304,11 @@ impl Start {
 }
 
 /// Hugging Face's names of the two problem types.
-const ONE_CLASS: &str = "single_label_classification";
-const LABELS: &str = "multi_label_classification";
+const SINGLE_LABEL: &str = "single_label_classification";
+const MULTI_LABEL: &str = "multi_label_classification";
 
 /// Returns the classes of a published classifier, in the order of their ids.
-fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
+fn labels(folder: &Snapshot, origin: &ClassifierOrigin) -> Result<Vec<String>> {
     let wrong = |problem: String| Err(model_file_error(folder, CONFIG, problem));
     let expected = origin.encoder.head.architecture;
     let architectures = origin.config.get("architectures").and_then(Value::as_array);
@@ -300,11 +322,11 @@ fn labels(folder: &Snapshot, origin: &Origin) -> Result<Vec<String>> {
              `chumoku train データ --from フォルダ` で分類モデルにできます"
         ));
     }
-    let kind = origin.config.get("problem_type").and_then(Value::as_str).unwrap_or(ONE_CLASS);
-    if ![ONE_CLASS, LABELS].contains(&kind) {
+    let kind = origin.config.get("problem_type").and_then(Value::as_str).unwrap_or(SINGLE_LABEL);
+    if ![SINGLE_LABEL, MULTI_LABEL].contains(&kind) {
         return wrong(tr!(
-            "problem_type: expected \"{ONE_CLASS}\" or \"{LABELS}\", found \"{kind}\"",
-            "problem_type: \"{ONE_CLASS}\" か \"{LABELS}\" が必要ですが、\"{kind}\" です"
+            "problem_type: expected \"{SINGLE_LABEL}\" or \"{MULTI_LABEL}\", found \"{kind}\"",
+            "problem_type: \"{SINGLE_LABEL}\" か \"{MULTI_LABEL}\" が必要ですが、\"{kind}\" です"
         ));
     }
     let names = origin.config.get("id2label").and_then(Value::as_object);

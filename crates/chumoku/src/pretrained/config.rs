@@ -13,16 +13,16 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// The folder's `config.json`.
-pub(crate) struct Config {
+pub(crate) struct FolderConfig {
     value: Value,
 }
 
-impl Config {
+impl FolderConfig {
     /// Reads the file.
     ///
     /// # Errors
     /// If it is missing or invalid, or needs an unsupported feature.
-    pub(crate) fn read(folder: &Snapshot) -> Result<Config> {
+    pub(crate) fn read(folder: &Snapshot) -> Result<FolderConfig> {
         if !folder.is_dir() {
             let problem = match folder.exists() {
                 true => tr!("expected a folder, found a file", "フォルダではなくファイルです"),
@@ -30,7 +30,7 @@ impl Config {
             };
             return Err(crate::Error::Model { path: folder.to_path_buf(), problem });
         }
-        if !files::has(folder, CONFIG) {
+        if !files::exists(folder, CONFIG) {
             let problem = tr!(
                 "the file is missing: expected a folder as Hugging Face's libraries write it (config.json, \
                  model.safetensors, tokenizer.json)",
@@ -39,7 +39,7 @@ impl Config {
             );
             return Err(model_file_error(folder, CONFIG, problem));
         }
-        let config = Config { value: files::json(folder, CONFIG)? };
+        let config = FolderConfig { value: files::json(folder, CONFIG)? };
         if config.value.get("quantization_config").is_some_and(|setting| !setting.is_null()) {
             let problem = tr!(
                 "quantization_config: quantized weights are not supported; use the folder of the unquantized model",
@@ -94,7 +94,7 @@ impl Config {
 ///
 /// # Errors
 /// If the architecture is not supported, or its settings are out of range.
-pub(crate) fn encoder_of(folder: &Snapshot, config: &Config) -> Result<PretrainedEncoder> {
+pub(crate) fn pretrained_encoder(folder: &Snapshot, config: &FolderConfig) -> Result<PretrainedEncoder> {
     let encoder = match config.model_type() {
         "bert" | "roberta" | "xlm-roberta" | "camembert" => config.parse::<BertConfig>(folder)?.encoder(),
         "modernbert" => config.parse::<ModernBertConfig>(folder)?.encoder(),
@@ -116,7 +116,7 @@ pub(crate) fn encoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
 ///
 /// # Errors
 /// If the architecture is not supported, or its settings are out of range.
-pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<PretrainedDecoder> {
+pub(crate) fn pretrained_decoder(folder: &Snapshot, config: &FolderConfig) -> Result<PretrainedDecoder> {
     let experts = ["num_local_experts", "num_experts", "n_routed_experts"];
     if let Some(name) = experts.into_iter().find(|name| config.value.get(*name).is_some_and(|n| !n.is_null())) {
         let problem = tr!(
@@ -144,7 +144,7 @@ pub(crate) fn decoder_of(folder: &Snapshot, config: &Config) -> Result<Pretraine
 ///
 /// # Errors
 /// If the architecture is not supported, or its settings are out of range.
-pub(crate) fn translator_of(folder: &Snapshot, config: &Config) -> Result<PretrainedTranslator> {
+pub(crate) fn pretrained_translator(folder: &Snapshot, config: &FolderConfig) -> Result<PretrainedTranslator> {
     let translator = match config.model_type() {
         "marian" => config.parse::<MarianConfig>(folder)?.translator(),
         other => {

@@ -9,10 +9,10 @@ use std::io;
 use std::path::PathBuf;
 
 /// Largest settings file in bytes.
-const LARGEST_JSON: u64 = 64 << 20;
+const MAX_JSON_BYTES: u64 = 64 << 20;
 
 /// Returns whether the folder has such a file.
-pub(super) fn has(folder: &Snapshot, name: &str) -> bool {
+pub(super) fn exists(folder: &Snapshot, name: &str) -> bool {
     current_path(folder, name).is_file()
 }
 
@@ -57,8 +57,8 @@ pub(super) fn read_at(file: &fs::File, to: &mut [u8], start: u64) -> io::Result<
 }
 
 /// Reads those of the named files that exist, to be copied unchanged.
-pub(super) fn kept(folder: &Snapshot, names: &[&'static str]) -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let names = names.iter().filter(|name| has(folder, name));
+pub(super) fn read_existing(folder: &Snapshot, names: &[&'static str]) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    let names = names.iter().filter(|name| exists(folder, name));
     names.map(|&name| Ok((name, read(folder, name)?))).collect()
 }
 
@@ -71,10 +71,10 @@ pub(super) fn json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result
 
 fn json_bytes(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
     let (path, bytes) = find(folder, name)?;
-    if bytes > LARGEST_JSON {
+    if bytes > MAX_JSON_BYTES {
         let problem = tr!(
-            "expected at most {LARGEST_JSON} bytes of settings, found {bytes}",
-            "設定は {LARGEST_JSON} バイトまでですが、{bytes} バイトあります"
+            "expected at most {MAX_JSON_BYTES} bytes of settings, found {bytes}",
+            "設定は {MAX_JSON_BYTES} バイトまでですが、{bytes} バイトあります"
         );
         return Err(model_file_error(folder, name, problem));
     }
@@ -83,7 +83,7 @@ fn json_bytes(folder: &Snapshot, name: &str) -> Result<Vec<u8>> {
 
 /// Reads a JSON settings file, if it exists.
 pub(super) fn optional_json<T: DeserializeOwned>(folder: &Snapshot, name: &str) -> Result<Option<T>> {
-    if has(folder, name) { json(folder, name).map(Some) } else { Ok(None) }
+    if exists(folder, name) { json(folder, name).map(Some) } else { Ok(None) }
 }
 
 /// Returns whether an untrusted name refers to an entry of the folder itself.

@@ -3,9 +3,9 @@
 
 use super::chat::ChatTemplate;
 use super::classifier::config_text;
-use super::config::{Config, decoder_of};
+use super::config::{FolderConfig, pretrained_decoder};
 use super::tokenizer::read_tokenizer;
-use super::weights::published;
+use super::weights::published_tensors;
 use super::{DecoderCheckpoint, files};
 use crate::model_folder::{
     CHAT_TEMPLATE, CHUMOKU_KEY, CONFIG, GENERATION, SPECIAL_TOKENS, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS,
@@ -25,13 +25,13 @@ pub(crate) struct GeneratorCheckpoint {
     pub(crate) origin: DecoderOrigin,
     pub(crate) precision: Precision,
     /// True if Chumoku fine-tuned it, on documents that each end with one of `end_tokens`.
-    pub(crate) is_trained_here: bool,
+    pub(crate) is_fine_tuned: bool,
     pub(crate) decoder: DecoderCheckpoint,
     pub(crate) tokenizer: TextTokenizer,
     /// The token to begin with if the prompt is empty.
-    pub(crate) first: u32,
+    pub(crate) start_token: u32,
     /// Tokens that end a text.
-    pub(crate) ends: Vec<u32>,
+    pub(crate) end_tokens: Vec<u32>,
     pub(crate) chat: Option<ChatTemplate>,
 }
 
@@ -41,12 +41,12 @@ pub(crate) struct DecoderOrigin {
     config: Map<String, Value>,
     tensors: Vec<(String, TensorSource)>,
     /// Files of the folder that are copied unchanged.
-    files: Vec<(&'static str, Vec<u8>)>,
+    copied_files: Vec<(&'static str, Vec<u8>)>,
 }
 
 /// Chumoku's own settings in the `config.json` of a fine-tuned model.
 #[derive(Deserialize, Serialize)]
-struct Ours {
+struct OwnSettings {
     chumoku_version: String,
     /// Precision of training and of the scores.
     #[serde(with = "crate::precision")]
@@ -61,9 +61,9 @@ impl DecoderOrigin {
 
     /// Returns the files of a folder with these parameters, in the published form.
     pub(crate) fn files(&self, params: &Params<f32>, precision: Precision) -> Vec<(&'static str, Vec<u8>)> {
-        let ours = Ours { chumoku_version: env!("CARGO_PKG_VERSION").into(), precision };
-        let weights = serialize_tensors(&published(params, &self.tensors));
-        let mut files = self.files.clone();
+        let ours = OwnSettings { chumoku_version: env!("CARGO_PKG_VERSION").into(), precision };
+        let weights = serialize_tensors(&published_tensors(params, &self.tensors));
+        let mut files = self.copied_files.clone();
         files.extend([(CONFIG, config_text(self.config.clone(), &ours).into_bytes()), (WEIGHTS, weights)]);
         files
     }
@@ -71,23 +71,23 @@ impl DecoderOrigin {
 
 /// The settings read from `generation_config.json`, or from `config.json` if they are missing there.
 #[derive(Default, Deserialize)]
-struct Bounds {
-    bos_token_id: Option<Ids>,
-    eos_token_id: Option<Ids>,
+struct BoundaryTokens {
+    bos_token_id: Option<TokenIds>,
+    eos_token_id: Option<TokenIds>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(super) enum Ids {
+pub(super) enum TokenIds {
     One(u32),
     Several(Vec<u32>),
 }
 
-impl Ids {
-    pub(super) fn list(self) -> Vec<u32> {
+impl TokenIds {
+    pub(super) fn into_vec(self) -> Vec<u32> {
         match self {
-            Ids::One(id) => vec![id],
-            Ids::Several(ids) => ids,
+            TokenIds::One(id) => vec![id],
+            TokenIds::Several(ids) => ids,
         }
     }
 }
@@ -98,22 +98,22 @@ impl GeneratorCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<GeneratorCheckpoint> {
-        let config = Config::read(folder)?;
+        let config = FolderConfig::read(folder)?;
         // The small files first: their errors are reported before the large one is read.
-        let vocab_size = decoder_of(folder, &config)?.config.vocab_size;
+        let vocab_size = pretrained_decoder(folder, &config)?.config.vocab_size;
         let pretrained = read_tokenizer(folder, vocab_size)?.parsing_special_tokens();
         let tokenizer = TextTokenizer::from_pretrained(pretrained)?;
         let chat = ChatTemplate::read(folder)?;
-        let of_generation: Bounds = files::optional_json(folder, GENERATION)?.unwrap_or_default();
-        let of_model: Bounds = config.parse(folder)?;
-        let known = |ids: Option<Ids>| ids.map(Ids::list).unwrap_or_default().into_iter();
+        let of_generation: BoundaryTokens = files::optional_json(folder, GENERATION)?.unwrap_or_default();
+        let of_model: BoundaryTokens = config.parse(folder)?;
+        let known = |ids: Option<TokenIds>| ids.map(TokenIds::into_vec).unwrap_or_default().into_iter();
         let known = |ids| known(ids).filter(|&id| (id as usize) < vocab_size).collect::<Vec<u32>>();
         let either = |ids: Vec<u32>, others: Vec<u32>| if ids.is_empty() { others } else { ids };
         let ends = either(known(of_generation.eos_token_id), known(of_model.eos_token_id));
         let begins = either(known(of_generation.bos_token_id), known(of_model.bos_token_id));
         let first = begins.first().or(ends.first()).copied().unwrap_or(0);
         let values = config.object(folder)?.clone();
-        let ours: Option<Ours> = match values.get(CHUMOKU_KEY) {
+        let ours: Option<OwnSettings> = match values.get(CHUMOKU_KEY) {
             None => None,
             Some(ours) => Some(serde_json::from_value(ours.clone()).map_err(|error| {
                 model_file_error(
@@ -124,13 +124,23 @@ impl GeneratorCheckpoint {
             })?),
         };
         let precision = ours.as_ref().map_or(config.precision(), |ours| ours.precision);
-        let decoder = DecoderCheckpoint::of_snapshot(folder, Some(precision))?;
-        let mut files = files::kept(folder, &[TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, CHAT_TEMPLATE, GENERATION])?;
-        if !files::has(folder, TOKENIZER) {
+        let decoder = DecoderCheckpoint::from_snapshot(folder, Some(precision))?;
+        let mut files =
+            files::read_existing(folder, &[TOKENIZER, TOKENIZER_CONFIG, SPECIAL_TOKENS, CHAT_TEMPLATE, GENERATION])?;
+        if !files::exists(folder, TOKENIZER) {
             files.push((TOKENIZER, tokenizer.to_json()?.into_bytes()));
         }
-        let origin = DecoderOrigin { config: values, tensors: decoder.source.tensors.clone(), files };
+        let origin = DecoderOrigin { config: values, tensors: decoder.source.tensors.clone(), copied_files: files };
         let is_trained_here = ours.is_some();
-        Ok(GeneratorCheckpoint { origin, precision, is_trained_here, decoder, tokenizer, first, ends, chat })
+        Ok(GeneratorCheckpoint {
+            origin,
+            precision,
+            is_fine_tuned: is_trained_here,
+            decoder,
+            tokenizer,
+            start_token: first,
+            end_tokens: ends,
+            chat,
+        })
     }
 }

@@ -21,8 +21,8 @@ mod classifier;
 mod config;
 mod files;
 mod generator;
-mod masked;
-mod sentence;
+mod masked_language_model;
+mod sentence_settings;
 mod static_vectors;
 mod tokenizer;
 mod translator;
@@ -30,12 +30,12 @@ mod weights;
 
 pub use chat::ChatMessage;
 pub(crate) use chat::ChatTemplate;
-pub(crate) use classifier::{ClassifierCheckpoint, Origin, Start};
+pub(crate) use classifier::{ClassifierCheckpoint, ClassifierOrigin, FineTuningBase};
 pub(crate) use generator::{DecoderOrigin, GeneratorCheckpoint};
-pub(crate) use masked::{MASK, PAD, masked_model_files};
-pub(crate) use sentence::{Dense, Sentence, folder_of_encoder};
-pub(crate) use tokenizer::{read_limit, read_tokenizer};
-pub(crate) use translator::{PublishedTranslator, Writing};
+pub(crate) use masked_language_model::{MASK, PAD, masked_model_files};
+pub(crate) use sentence_settings::{DenseProjection, SentenceSettings, encoder_folder};
+pub(crate) use tokenizer::{read_max_tokens, read_tokenizer};
+pub(crate) use translator::{PublishedTranslator, TranslationRules};
 
 use crate::Result;
 use crate::layer_errors::layer_error_message;
@@ -45,12 +45,12 @@ use crate::params::Params;
 use crate::text::PretrainedTokenizer;
 use chumoku_kernels::Precision;
 use chumoku_nn::pretrained::{PretrainedDecoder, PretrainedEncoder, PretrainedTranslator};
-use config::{Config, decoder_of, encoder_of, translator_of};
-pub(crate) use static_vectors::no_layers;
+use config::{FolderConfig, pretrained_decoder, pretrained_encoder, pretrained_translator};
+pub(crate) use static_vectors::no_layers_error;
 use static_vectors::static_vectors;
 use std::path::Path;
-use tokenizer::beside_tokenizer;
-use weights::{Names, Weights};
+use tokenizer::read_with_tokenizer;
+use weights::{TensorNames, WeightFiles};
 
 /// A pretrained encoder, read from its folder.
 #[derive(Debug)]
@@ -71,12 +71,12 @@ impl EncoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
-        with_snapshot(folder, |folder| EncoderCheckpoint::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| EncoderCheckpoint::from_snapshot(folder, precision))
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
-        let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
-        let params = EncoderCheckpoint::weights(folder, &model, &source, precision)?;
+    pub(crate) fn from_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
+        let (model, source, precision) = EncoderCheckpoint::read_config(folder, precision)?;
+        let params = EncoderCheckpoint::read_params(folder, &model, &source, precision)?;
         Ok(EncoderCheckpoint { model, params, source })
     }
 
@@ -85,9 +85,9 @@ impl EncoderCheckpoint {
         folder: &Snapshot,
         precision: Option<Precision>,
     ) -> Result<(EncoderCheckpoint, PretrainedTokenizer)> {
-        let (model, source, precision) = EncoderCheckpoint::described(folder, precision)?;
-        let weights = || EncoderCheckpoint::weights(folder, &model, &source, precision);
-        let (params, mut tokenizer) = beside_tokenizer(folder, model.config().vocab_size, weights)?;
+        let (model, source, precision) = EncoderCheckpoint::read_config(folder, precision)?;
+        let weights = || EncoderCheckpoint::read_params(folder, &model, &source, precision);
+        let (params, mut tokenizer) = read_with_tokenizer(folder, model.config().vocab_size, weights)?;
         if source.is_static() {
             tokenizer = tokenizer.without_special_tokens();
         }
@@ -95,15 +95,15 @@ impl EncoderCheckpoint {
     }
 
     /// Reads the model's configuration. Returns it with the precision of matrix products.
-    fn described(
+    fn read_config(
         folder: &Snapshot,
         precision: Option<Precision>,
     ) -> Result<(TextEncoder, PretrainedEncoder, Precision)> {
         let (source, stored) = match static_vectors(folder)? {
             Some(source) => (source, Precision::default()),
             None => {
-                let config = Config::read(folder)?;
-                (encoder_of(folder, &config)?, config.precision())
+                let config = FolderConfig::read(folder)?;
+                (pretrained_encoder(folder, &config)?, config.precision())
             }
         };
         let model = TextEncoder::new(source.config.clone())
@@ -111,15 +111,15 @@ impl EncoderCheckpoint {
         Ok((model, source, precision.unwrap_or(stored)))
     }
 
-    fn weights(
+    fn read_params(
         folder: &Snapshot,
         model: &TextEncoder,
         source: &PretrainedEncoder,
         precision: Precision,
     ) -> Result<Params<f32>> {
         let tensors = source.classifier_tensors();
-        let names = Names { tensors: &tensors, prefix: source.prefix };
-        Weights::read(folder)?.params(names, model.layout(), precision)
+        let names = TensorNames { tensors: &tensors, prefix: source.prefix };
+        WeightFiles::read(folder)?.params(names, model.layout(), precision)
     }
 }
 
@@ -142,17 +142,17 @@ impl DecoderCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
-        with_snapshot(folder, |folder| DecoderCheckpoint::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| DecoderCheckpoint::from_snapshot(folder, precision))
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
-        let config = Config::read(folder)?;
-        let source = decoder_of(folder, &config)?;
+    pub(crate) fn from_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<DecoderCheckpoint> {
+        let config = FolderConfig::read(folder)?;
+        let source = pretrained_decoder(folder, &config)?;
         let model = LanguageModel::new(source.config.clone())
             .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
-        let names = Names { tensors: &source.tensors, prefix: source.prefix };
-        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
+        let names = TensorNames { tensors: &source.tensors, prefix: source.prefix };
+        let params = WeightFiles::read(folder)?.params(names, model.layout(), precision)?;
         Ok(DecoderCheckpoint { model, params, source })
     }
 }
@@ -176,17 +176,17 @@ impl TranslatorCheckpoint {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub fn read(folder: &Path, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
-        with_snapshot(folder, |folder| TranslatorCheckpoint::of_snapshot(folder, precision))
+        with_snapshot(folder, |folder| TranslatorCheckpoint::from_snapshot(folder, precision))
     }
 
-    pub(crate) fn of_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
-        let config = Config::read(folder)?;
-        let source = translator_of(folder, &config)?;
+    pub(crate) fn from_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<TranslatorCheckpoint> {
+        let config = FolderConfig::read(folder)?;
+        let source = pretrained_translator(folder, &config)?;
         let model = Translator::new(source.config.clone())
             .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
         let precision = precision.unwrap_or_else(|| config.precision());
-        let names = Names { tensors: &source.tensors, prefix: "" };
-        let params = Weights::read(folder)?.params(names, model.layout(), precision)?;
+        let names = TensorNames { tensors: &source.tensors, prefix: "" };
+        let params = WeightFiles::read(folder)?.params(names, model.layout(), precision)?;
         Ok(TranslatorCheckpoint { model, params, source })
     }
 }

@@ -7,12 +7,12 @@ use crate::{Result, tr};
 use chumoku_kernels::parallel;
 use serde::Deserialize;
 
-const WORD_PIECES: &str = "vocab.txt";
-const SENTENCE_PIECES: [&str; 4] = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "source.spm"];
+const WORD_PIECE_FILE: &str = "vocab.txt";
+const SENTENCE_PIECE_FILES: [&str; 4] = ["sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "source.spm"];
 
 /// The settings read from `tokenizer_config.json`.
 #[derive(Deserialize)]
-struct Settings {
+struct TokenizerSettings {
     tokenizer_class: Option<String>,
     do_lower_case: Option<bool>,
     strip_accents: Option<bool>,
@@ -26,22 +26,22 @@ struct Settings {
 /// # Errors
 /// If there is no supported tokenizer, or it has more tokens than the model.
 pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<PretrainedTokenizer> {
-    let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
+    let settings: Option<TokenizerSettings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let class = settings.as_ref().and_then(|settings| settings.tokenizer_class.as_deref()).unwrap_or_default();
-    let (name, tokenizer) = if files::has(folder, TOKENIZER) {
+    let (name, tokenizer) = if files::exists(folder, TOKENIZER) {
         (TOKENIZER, PretrainedTokenizer::read(&files::find(folder, TOKENIZER)?.0)?)
     } else if class.starts_with("BertJapanese") {
-        return Err(model_file_error(folder, TOKENIZER, needs_mecab(class)));
-    } else if files::has(folder, WORD_PIECES) {
+        return Err(model_file_error(folder, TOKENIZER, mecab_message(class)));
+    } else if files::exists(folder, WORD_PIECE_FILE) {
         let mut options = WordPieceOptions::default();
         if let Some(settings) = &settings {
             options.lowercase = settings.do_lower_case.unwrap_or(options.lowercase);
             options.strip_accents = settings.strip_accents;
             options.split_chinese = settings.tokenize_chinese_chars.unwrap_or(options.split_chinese);
         }
-        (WORD_PIECES, PretrainedTokenizer::read_word_pieces(&files::find(folder, WORD_PIECES)?.0, options)?)
+        (WORD_PIECE_FILE, PretrainedTokenizer::read_word_pieces(&files::find(folder, WORD_PIECE_FILE)?.0, options)?)
     } else {
-        return Err(model_file_error(folder, TOKENIZER, missing(folder)));
+        return Err(model_file_error(folder, TOKENIZER, missing_tokenizer_message(folder)));
     };
     let ids = tokenizer.id_bound();
     if ids > vocab_size {
@@ -59,7 +59,7 @@ pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<Pre
 ///
 /// # Errors
 /// As for either of them.
-pub(super) fn beside_tokenizer<T: Send>(
+pub(super) fn read_with_tokenizer<T: Send>(
     folder: &Snapshot,
     vocab_size: usize,
     weights: impl FnOnce() -> Result<T> + Send,
@@ -69,13 +69,13 @@ pub(super) fn beside_tokenizer<T: Send>(
 }
 
 /// Returns the most tokens of a text, including special tokens.
-pub(crate) fn read_limit(folder: &Snapshot, positions: usize) -> Result<usize> {
-    let settings: Option<Settings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
+pub(crate) fn read_max_tokens(folder: &Snapshot, positions: usize) -> Result<usize> {
+    let settings: Option<TokenizerSettings> = files::optional_json(folder, TOKENIZER_CONFIG)?;
     let said = settings.and_then(|settings| settings.model_max_length).filter(|&most| most >= 1.0);
     Ok(said.map_or(positions, |most| most.min(positions as f64) as usize))
 }
 
-fn needs_mecab(class: &str) -> String {
+fn mecab_message(class: &str) -> String {
     tr!(
         "the file is missing, and {class} needs MeCab, which is not supported; models that read Japanese without it: \
          multilingual-e5, ruri-v3, modernbert-ja",
@@ -84,8 +84,8 @@ fn needs_mecab(class: &str) -> String {
     )
 }
 
-fn missing(folder: &Snapshot) -> String {
-    match SENTENCE_PIECES.into_iter().find(|name| files::has(folder, name)) {
+fn missing_tokenizer_message(folder: &Snapshot) -> String {
+    match SENTENCE_PIECE_FILES.into_iter().find(|name| files::exists(folder, name)) {
         Some(found) => tr!(
             "the file is missing, and {found} is not supported; convert it in a Python with transformers: python -c \"from \
              transformers import AutoTokenizer as t; t.from_pretrained('FOLDER').save_pretrained('FOLDER')\"",

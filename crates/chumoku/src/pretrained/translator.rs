@@ -1,9 +1,9 @@
 //! Published translators: model, tokenizers, start and end tokens, and banned tokens.
 
-use super::config::Config;
-use super::config::translator_of;
-use super::generator::Ids;
-use super::tokenizer::{read_limit, read_tokenizer};
+use super::config::FolderConfig;
+use super::config::pretrained_translator;
+use super::generator::TokenIds;
+use super::tokenizer::{read_max_tokens, read_tokenizer};
 use super::{TranslatorCheckpoint, files};
 use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, Snapshot, TOKENIZER_CONFIG, model_file_error};
 use crate::text::{PretrainedTokenizer, TextTokenizer};
@@ -12,8 +12,8 @@ use chumoku_kernels::Precision;
 use serde::Deserialize;
 
 /// The SentencePiece files of source and target, and the vocabulary that numbers all pieces.
-const PIECES: [&str; 2] = ["source.spm", "target.spm"];
-const VOCABULARY: &str = "vocab.json";
+const PIECE_FILES: [&str; 2] = ["source.spm", "target.spm"];
+const VOCABULARY_FILE: &str = "vocab.json";
 
 /// A translator read from a folder.
 #[derive(Debug)]
@@ -25,28 +25,28 @@ pub(crate) struct PublishedTranslator {
     pub(crate) source: Option<TextTokenizer>,
     pub(crate) target: TextTokenizer,
     /// Names of the source and target languages.
-    pub(crate) names: [String; 2],
-    pub(crate) writing: Writing,
+    pub(crate) languages: [String; 2],
+    pub(crate) rules: TranslationRules,
     /// Most tokens of a source, including the end token.
     pub(crate) max_length: usize,
 }
 
 /// Rules for generating translations.
 #[derive(Clone, Debug)]
-pub(crate) struct Writing {
+pub(crate) struct TranslationRules {
     /// The tokens that start and end a translation. The end token also ends a source.
-    pub(crate) bounds: [u32; 2],
+    pub(crate) start_and_end: [u32; 2],
     /// Tokens that are never generated.
-    pub(crate) never: Vec<u32>,
+    pub(crate) banned: Vec<u32>,
     /// Most tokens of a translation, including the end token.
-    pub(crate) most: usize,
+    pub(crate) max_length: usize,
 }
 
 /// The settings read from `generation_config.json`, or from `config.json` if they are missing there.
 #[derive(Default, Deserialize)]
-struct Generation {
+struct GenerationSettings {
     decoder_start_token_id: Option<u32>,
-    eos_token_id: Option<Ids>,
+    eos_token_id: Option<TokenIds>,
     pad_token_id: Option<u32>,
     bad_words_ids: Option<Vec<Vec<u32>>>,
     forced_bos_token_id: Option<u32>,
@@ -55,7 +55,7 @@ struct Generation {
 
 /// The settings read from `tokenizer_config.json`.
 #[derive(Default, Deserialize)]
-struct Languages {
+struct LanguageSettings {
     source_lang: Option<String>,
     target_lang: Option<String>,
     separate_vocabs: Option<bool>,
@@ -67,11 +67,11 @@ impl PublishedTranslator {
     /// # Errors
     /// If a file is missing or damaged, does not fit the others, or needs an unsupported feature.
     pub(crate) fn read(folder: &Snapshot) -> Result<PublishedTranslator> {
-        let config = Config::read(folder)?;
+        let config = FolderConfig::read(folder)?;
         // The small files first: their errors are reported before the large one is read.
-        let model = translator_of(folder, &config)?.config;
+        let model = pretrained_translator(folder, &config)?.config;
         let vocab_size = model.target_vocab_size;
-        let languages: Languages = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
+        let languages: LanguageSettings = files::optional_json(folder, TOKENIZER_CONFIG)?.unwrap_or_default();
         if languages.separate_vocabs == Some(true) {
             let problem = tr!(
                 "separate_vocabs: expected a translator with one vocabulary for both sides",
@@ -80,11 +80,11 @@ impl PublishedTranslator {
             return Err(model_file_error(folder, TOKENIZER_CONFIG, problem));
         }
         let (source, target) = tokenizers(folder, vocab_size)?;
-        let of_generation: Generation = files::optional_json(folder, GENERATION)?.unwrap_or_default();
-        let of_model: Generation = config.parse(folder)?;
-        let writing = writing(folder, of_generation, of_model, vocab_size, model.max_length)?;
-        let max_length = read_limit(folder, model.max_length)?;
-        let checkpoint = TranslatorCheckpoint::of_snapshot(folder, None)?;
+        let of_generation: GenerationSettings = files::optional_json(folder, GENERATION)?.unwrap_or_default();
+        let of_model: GenerationSettings = config.parse(folder)?;
+        let writing = translation_rules(folder, of_generation, of_model, vocab_size, model.max_length)?;
+        let max_length = read_max_tokens(folder, model.max_length)?;
+        let checkpoint = TranslatorCheckpoint::from_snapshot(folder, None)?;
         let name = |name: Option<String>, other: &str| name.unwrap_or_else(|| other.to_owned());
         Ok(PublishedTranslator {
             model_type: config.model_type().to_owned(),
@@ -92,8 +92,8 @@ impl PublishedTranslator {
             checkpoint,
             source,
             target,
-            names: [name(languages.source_lang, "source"), name(languages.target_lang, "target")],
-            writing,
+            languages: [name(languages.source_lang, "source"), name(languages.target_lang, "target")],
+            rules: writing,
             max_length,
         })
     }
@@ -102,16 +102,16 @@ impl PublishedTranslator {
 /// Reads the tokenizers of both sides: the SentencePiece files with the vocabulary, or a `tokenizer.json`, with a
 /// `source_tokenizer.json` if the source has its own.
 fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokenizer>, TextTokenizer)> {
-    if PIECES.iter().all(|name| files::has(folder, name)) && files::has(folder, VOCABULARY) {
-        let vocabulary = files::find(folder, VOCABULARY)?.0;
+    if PIECE_FILES.iter().all(|name| files::exists(folder, name)) && files::exists(folder, VOCABULARY_FILE) {
+        let vocabulary = files::find(folder, VOCABULARY_FILE)?.0;
         let of = |name: &str| -> Result<TextTokenizer> {
             let tokenizer = TextTokenizer::read_marian(&files::find(folder, name)?.0, &vocabulary)?;
-            check_ids(folder, VOCABULARY, tokenizer.id_bound(), vocab_size)?;
+            check_ids(folder, VOCABULARY_FILE, tokenizer.id_bound(), vocab_size)?;
             Ok(tokenizer)
         };
-        return Ok((Some(of(PIECES[0])?), of(PIECES[1])?));
+        return Ok((Some(of(PIECE_FILES[0])?), of(PIECE_FILES[1])?));
     }
-    if let Some(missing) = missing(folder) {
+    if let Some(missing) = missing_file(folder) {
         let problem = tr!(
             "the file is missing: expected source.spm, target.spm and vocab.json, as translators are published, or \
              tokenizer.json",
@@ -121,7 +121,7 @@ fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokeni
         return Err(model_file_error(folder, missing, problem));
     }
     let target = TextTokenizer::from_pretrained(read_tokenizer(folder, vocab_size)?)?;
-    if !files::has(folder, SOURCE_TOKENIZER) {
+    if !files::exists(folder, SOURCE_TOKENIZER) {
         return Ok((None, target));
     }
     let source = PretrainedTokenizer::read(&files::find(folder, SOURCE_TOKENIZER)?.0)?;
@@ -130,12 +130,12 @@ fn tokenizers(folder: &Snapshot, vocab_size: usize) -> Result<(Option<TextTokeni
 }
 
 /// Returns the first missing file of a published translator, unless another tokenizer file replaces them.
-fn missing(folder: &Snapshot) -> Option<&'static str> {
+fn missing_file(folder: &Snapshot) -> Option<&'static str> {
     let others = ["tokenizer.json", "vocab.txt"];
-    if others.iter().any(|name| files::has(folder, name)) {
+    if others.iter().any(|name| files::exists(folder, name)) {
         return None;
     }
-    [PIECES[0], PIECES[1], VOCABULARY].into_iter().find(|name| !files::has(folder, name))
+    [PIECE_FILES[0], PIECE_FILES[1], VOCABULARY_FILE].into_iter().find(|name| !files::exists(folder, name))
 }
 
 fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Result<()> {
@@ -150,13 +150,13 @@ fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Re
     Err(model_file_error(folder, name, problem))
 }
 
-fn writing(
+fn translation_rules(
     folder: &Snapshot,
-    of_generation: Generation,
-    of_model: Generation,
+    of_generation: GenerationSettings,
+    of_model: GenerationSettings,
     vocab_size: usize,
     positions: usize,
-) -> Result<Writing> {
+) -> Result<TranslationRules> {
     let wrong = |problem: String| Err(model_file_error(folder, CONFIG, problem));
     if of_generation.forced_bos_token_id.or(of_model.forced_bos_token_id).is_some() {
         return wrong(tr!(
@@ -164,7 +164,7 @@ fn writing(
             "forced_bos_token_id: 最初のトークンを固定する翻訳モデルには対応していません"
         ));
     }
-    let ends = of_generation.eos_token_id.or(of_model.eos_token_id).map(Ids::list).unwrap_or_default();
+    let ends = of_generation.eos_token_id.or(of_model.eos_token_id).map(TokenIds::into_vec).unwrap_or_default();
     let pad = of_generation.pad_token_id.or(of_model.pad_token_id);
     let start = of_generation.decoder_start_token_id.or(of_model.decoder_start_token_id).or(pad);
     let (Some(start), &[end]) = (start, &ends[..]) else {
@@ -196,5 +196,5 @@ fn writing(
         ));
     }
     let most = of_generation.max_length.or(of_model.max_length).map_or(positions, |most| most.min(positions)).max(2);
-    Ok(Writing { bounds: [start, end], never, most })
+    Ok(TranslationRules { start_and_end: [start, end], banned: never, max_length: most })
 }

@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 const INDEX: &str = "model.safetensors.index.json";
 /// Known weight files that are not supported.
-const PICKLED: [&str; 3] = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5"];
+const UNSUPPORTED_FILES: [&str; 3] = ["pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5"];
 /// Largest header in bytes, as in the `safetensors` crate.
-const LONGEST_HEADER: u64 = 100_000_000;
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 /// Most names listed in a message.
-const SHOWN: usize = 4;
+const MAX_NAMES: usize = 4;
 
 /// `model.safetensors.index.json`.
 #[derive(Deserialize)]
@@ -31,7 +31,7 @@ struct Index {
 /// The weight files of a folder. Their headers are parsed, and tensors are read on demand, straight into the
 /// parameters' memory. (The files are not memory-mapped: truncating a mapped file would crash the process.)
 #[derive(Debug)]
-pub(crate) struct Weights {
+pub(crate) struct WeightFiles {
     folder: PathBuf,
     shards: Vec<Shard>,
     /// The file of each tensor, if there is an index.
@@ -51,27 +51,27 @@ struct Shard {
 
 /// How a parameter is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum TensorRole {
     /// Must be in the folder.
-    Needed,
+    Required,
     /// Is read if the folder has it.
-    Welcome,
+    Optional,
     /// Keeps its initial values.
-    New,
+    Skipped,
 }
 
 /// A tensor of the folder and its file.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct StoredTensor<'a> {
     shard: &'a Shard,
     info: &'a TensorInfo,
 }
 
 /// The tensors of the folder, by name.
-type Found<'a> = HashMap<String, Place<'a>>;
+type StoredTensors<'a> = HashMap<String, StoredTensor<'a>>;
 
 /// Why a tensor cannot be read.
-enum Trouble {
+enum ReadFault {
     Read(std::io::Error),
     NotFinite(f32),
 }
@@ -94,7 +94,7 @@ impl Shard {
         }
         files::read_at(&file, &mut length, 0).map_err(io)?;
         let length = u64::from_le_bytes(length);
-        if length > LONGEST_HEADER {
+        if length > MAX_HEADER_BYTES {
             return Err(unsound(SafeTensorError::HeaderTooLarge));
         }
         if length > bytes - 8 {
@@ -113,23 +113,23 @@ impl Shard {
     }
 }
 
-impl Place<'_> {
+impl StoredTensor<'_> {
     /// Returns the number of values.
     fn len(self) -> usize {
         self.info.shape.iter().product()
     }
 
     /// Reads the values as f32.
-    fn read(self, to: &mut [f32]) -> Result<(), Trouble> {
-        const PIECE: usize = 1 << 15;
+    fn read(self, to: &mut [f32]) -> Result<(), ReadFault> {
+        const CHUNK: usize = 1 << 15;
         /// Chunks that one task reads.
-        const AT_A_TIME: usize = 4;
+        const CHUNKS_PER_TASK: usize = 4;
         let size = self.info.dtype.bitsize() / 8;
         let start = self.shard.start + self.info.data_offsets.0 as u64;
         // Each chunk is widened and checked while it is in the cache.
         let read = |bytes: &mut Vec<u8>, piece: usize, to: &mut [f32]| {
             bytes.resize(size * to.len(), 0);
-            files::read_at(&self.shard.file, bytes, start + (piece * PIECE * size) as u64).map_err(Trouble::Read)?;
+            files::read_at(&self.shard.file, bytes, start + (piece * CHUNK * size) as u64).map_err(ReadFault::Read)?;
             let halves = |to: &mut [f32], of: fn([u8; 2]) -> f32| {
                 to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = of(bytes));
             };
@@ -138,31 +138,31 @@ impl Place<'_> {
                 Dtype::BF16 => halves(to, |bytes| bf16::from_le_bytes(bytes).to_f32()),
                 _ => to.iter_mut().zip(bytes.as_chunks().0).for_each(|(x, &bytes)| *x = f32::from_le_bytes(bytes)),
             }
-            to.iter().find(|x| !x.is_finite()).map_or(Ok(()), |&x| Err(Trouble::NotFinite(x)))
+            to.iter().find(|x| !x.is_finite()).map_or(Ok(()), |&x| Err(ReadFault::NotFinite(x)))
         };
-        let done = parallel::map_chunks(to, AT_A_TIME * PIECE, |task, to| {
+        let done = parallel::map_chunks(to, CHUNKS_PER_TASK * CHUNK, |task, to| {
             let mut bytes = Vec::new();
-            (task * AT_A_TIME..).zip(to.chunks_mut(PIECE)).try_for_each(|(piece, to)| read(&mut bytes, piece, to))
+            (task * CHUNKS_PER_TASK..).zip(to.chunks_mut(CHUNK)).try_for_each(|(piece, to)| read(&mut bytes, piece, to))
         });
         done.into_iter().collect()
     }
 }
 
-impl Weights {
+impl WeightFiles {
     /// Opens the files and reads their headers.
     ///
     /// # Errors
     /// If there are none, if they are pickled or damaged, or if the index names files outside the folder.
-    pub(crate) fn read(folder: &Snapshot) -> Result<Weights> {
-        if files::has(folder, WEIGHTS) {
-            return Ok(Weights {
+    pub(crate) fn read(folder: &Snapshot) -> Result<WeightFiles> {
+        if files::exists(folder, WEIGHTS) {
+            return Ok(WeightFiles {
                 folder: folder.to_path_buf(),
                 shards: vec![Shard::open(folder, WEIGHTS)?],
                 index: None,
             });
         }
-        if !files::has(folder, INDEX) {
-            return Err(model_file_error(folder, WEIGHTS, missing(folder)));
+        if !files::exists(folder, INDEX) {
+            return Err(model_file_error(folder, WEIGHTS, missing_weights_message(folder)));
         }
         let Index { weight_map } = files::json(folder, INDEX)?;
         let shards: BTreeSet<&String> = weight_map.values().collect();
@@ -174,7 +174,7 @@ impl Weights {
             return Err(model_file_error(folder, INDEX, problem));
         }
         let shards = shards.into_iter().map(|name| Shard::open(folder, name)).collect::<Result<_>>()?;
-        Ok(Weights { folder: folder.to_path_buf(), shards, index: Some(weight_map) })
+        Ok(WeightFiles { folder: folder.to_path_buf(), shards, index: Some(weight_map) })
     }
 
     /// Returns the shape of a tensor, if the folder has it.
@@ -187,7 +187,7 @@ impl Weights {
     }
 
     /// Returns all tensors after checking them against the index.
-    fn tensors(&self) -> Result<Found<'_>> {
+    fn tensors(&self) -> Result<StoredTensors<'_>> {
         let mut found = HashMap::new();
         for shard in &self.shards {
             for (name, info) in shard.header.tensors() {
@@ -198,7 +198,7 @@ impl Weights {
                     );
                     return Err(self.fault(&shard.name, problem));
                 }
-                found.insert(name, Place { shard, info });
+                found.insert(name, StoredTensor { shard, info });
             }
         }
         if let Some((name, file)) = self.index.iter().flatten().find(|(name, _)| !found.contains_key(*name)) {
@@ -214,11 +214,11 @@ impl Weights {
     /// model.
     pub(crate) fn params(
         &self,
-        names: Names<'_>,
+        names: TensorNames<'_>,
         layout: &Arc<ParamLayout>,
         precision: Precision,
     ) -> Result<Params<f32>> {
-        let mut params = self.fill(names, |_| Role::Needed, layout, Params::zeros)?;
+        let mut params = self.load_into(names, |_| TensorRole::Required, layout, Params::zeros)?;
         params.set_precision(precision);
         Ok(params)
     }
@@ -228,15 +228,15 @@ impl Weights {
     ///
     /// # Errors
     /// As for [`WeightFiles::params`].
-    pub(crate) fn fill(
+    pub(crate) fn load_into(
         &self,
-        names: Names<'_>,
-        role: impl Fn(&str) -> Role,
+        names: TensorNames<'_>,
+        role: impl Fn(&str) -> TensorRole,
         layout: &Arc<ParamLayout>,
         start: impl FnOnce(&Arc<ParamLayout>) -> Params<f32>,
     ) -> Result<Params<f32>> {
         let found = self.tensors()?;
-        let prefix = names.prefix_in(&found);
+        let prefix = names.find_prefix(&found);
         let sources: HashMap<&str, &TensorSource> =
             names.tensors.iter().map(|(name, source)| (name.as_str(), source)).collect();
         let mut used = HashSet::new();
@@ -245,7 +245,7 @@ impl Weights {
         let mut plan = Vec::new();
         for (ours, shape, range) in layout.iter() {
             let role = role(ours);
-            if role == Role::New {
+            if role == TensorRole::Skipped {
                 continue;
             }
             let Some(source) = sources.get(ours) else {
@@ -258,7 +258,7 @@ impl Weights {
                     Some(bare) => format!("{prefix}{bare}"),
                     None => theirs.clone(),
                 };
-                match [name.clone(), older(&name)].into_iter().find_map(|name| Some((*found.get(&name)?, name))) {
+                match [name.clone(), legacy_name(&name)].into_iter().find_map(|name| Some((*found.get(&name)?, name))) {
                     Some((found, name)) => {
                         used.insert(name);
                         parts.push((theirs, found));
@@ -269,12 +269,12 @@ impl Weights {
             if lacking.is_empty() {
                 self.check_shapes(&parts, &source.shapes(shape))?;
                 plan.push((range, parts, *source));
-            } else if role == Role::Needed {
+            } else if role == TensorRole::Required {
                 missing.extend(lacking);
             }
         }
         if !missing.is_empty() {
-            let (count, shown) = (missing.len(), listed(&mut missing));
+            let (count, shown) = (missing.len(), list_names(&mut missing));
             let problem = tr!(
                 "{count} tensors of the model that config.json describes are missing: {shown}",
                 "config.json が示すモデルのテンソルが {count} 個ありません: {shown}"
@@ -282,9 +282,9 @@ impl Weights {
             return Err(self.fault(&self.shards[0].name, problem));
         }
         let mut others: Vec<String> =
-            found.keys().filter(|name| !used.contains(*name) && !is_of_a_head(name)).cloned().collect();
+            found.keys().filter(|name| !used.contains(*name) && !is_ignored(name)).cloned().collect();
         if !others.is_empty() {
-            let (count, shown) = (others.len(), listed(&mut others));
+            let (count, shown) = (others.len(), list_names(&mut others));
             let problem = tr!(
                 "holds {count} tensors that the model of config.json does not have: {shown}; the files do not belong \
                  together, or the model has parts that this version does not know",
@@ -307,7 +307,7 @@ impl Weights {
             let mut to = &mut values[range];
             for (name, place) in parts {
                 let (part, rest) = to.split_at_mut(place.len());
-                self.copy(name, place, part)?;
+                self.read_tensor(name, place, part)?;
                 if let (TensorSource::Transposed(_), &[rows, columns]) = (source, &place.info.shape[..]) {
                     transpose(part, [rows, columns]);
                 }
@@ -318,8 +318,8 @@ impl Weights {
     }
 
     /// Checks types and shapes of tensors.
-    fn check_shapes(&self, parts: &[(&String, Place<'_>)], shapes: &[Vec<usize>]) -> Result<()> {
-        for ((name, Place { shard, info }), expected) in parts.iter().zip(shapes) {
+    fn check_shapes(&self, parts: &[(&String, StoredTensor<'_>)], shapes: &[Vec<usize>]) -> Result<()> {
+        for ((name, StoredTensor { shard, info }), expected) in parts.iter().zip(shapes) {
             let is_float = matches!(info.dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
             if !is_float || info.shape != *expected {
                 let problem = tr!(
@@ -335,10 +335,10 @@ impl Weights {
     }
 
     /// Reads a tensor after its shape was checked.
-    fn copy(&self, name: &str, place: Place<'_>, to: &mut [f32]) -> Result<()> {
+    fn read_tensor(&self, name: &str, place: StoredTensor<'_>, to: &mut [f32]) -> Result<()> {
         place.read(to).map_err(|trouble| match trouble {
-            Trouble::Read(error) => Error::io("reading", &place.shard.path)(error),
-            Trouble::NotFinite(value) => {
+            ReadFault::Read(error) => Error::io("reading", &place.shard.path)(error),
+            ReadFault::NotFinite(value) => {
                 let problem = tr!(
                     "tensor {name} holds {value}, expected finite numbers",
                     "テンソル {name} に有限でない数 {value} があります"
@@ -350,7 +350,7 @@ impl Weights {
 }
 
 /// Returns parameters as tensors under their published names, as [`WeightFiles::load_into`] reads them.
-pub(super) fn published(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
+pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
     let sources: HashMap<&str, &TensorSource> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
     let mut tensors = Tensors::new();
     for (ours, shape, range) in params.layout().iter() {
@@ -385,16 +385,16 @@ fn transpose(matrix: &mut [f32], [rows, columns]: [usize; 2]) {
 
 /// Published names of a model's parameters.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Names<'a> {
+pub(crate) struct TensorNames<'a> {
     /// Each of our parameters and its published tensors.
     pub(crate) tensors: &'a [(String, TensorSource)],
     /// Prefix of all tensor names except those of a head.
     pub(crate) prefix: &'a str,
 }
 
-impl<'a> Names<'a> {
+impl<'a> TensorNames<'a> {
     /// Returns the prefix that a file uses: this one, another, or none.
-    fn prefix_in(&self, found: &Found<'_>) -> &'a str {
+    fn find_prefix(&self, found: &StoredTensors<'_>) -> &'a str {
         let first = self.tensors.iter().find_map(|(_, source)| source.names()[0].strip_prefix(self.prefix));
         let is_there = |prefix: &&str| found.contains_key(&format!("{prefix}{}", first.unwrap_or_default()));
         [self.prefix, "model."].into_iter().find(is_there).unwrap_or("")
@@ -402,13 +402,13 @@ impl<'a> Names<'a> {
 }
 
 /// Returns the name of a normalization's γ or β in early checkpoints.
-fn older(name: &str) -> String {
+fn legacy_name(name: &str) -> String {
     name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
 }
 
 /// Returns whether a tensor can be ignored. It belongs to a head that the model lacks, or the library recomputes it:
 /// position ids, causal masks, rotary frequencies.
-fn is_of_a_head(name: &str) -> bool {
+fn is_ignored(name: &str) -> bool {
     let heads =
         ["cls.", "lm_head.", "head.", "decoder.", "classifier.", "pre_classifier.", "vocab_", "qa_outputs.", "pooler."];
     // Or a duplicate: both sides of a translator share their embeddings.
@@ -426,16 +426,16 @@ fn is_of_a_head(name: &str) -> bool {
 }
 
 /// Lists the first few names.
-fn listed(names: &mut [String]) -> String {
+fn list_names(names: &mut [String]) -> String {
     names.sort_unstable();
-    let more = if names.len() > SHOWN { ", …" } else { "" };
-    format!("{}{more}", names[..names.len().min(SHOWN)].join(", "))
+    let more = if names.len() > MAX_NAMES { ", …" } else { "" };
+    format!("{}{more}", names[..names.len().min(MAX_NAMES)].join(", "))
 }
 
-fn missing(folder: &Snapshot) -> String {
+fn missing_weights_message(folder: &Snapshot) -> String {
     // AutoModel would lose the parts of a translator outside encoder and decoder.
-    let class = if files::has(folder, "source.spm") { "AutoModelForSeq2SeqLM" } else { "AutoModel" };
-    match PICKLED.into_iter().find(|name| files::has(folder, name)) {
+    let class = if files::exists(folder, "source.spm") { "AutoModelForSeq2SeqLM" } else { "AutoModel" };
+    match UNSUPPORTED_FILES.into_iter().find(|name| files::exists(folder, name)) {
         Some(found) => tr!(
             "the file is missing, and {found} is not supported: opening such a file can run any code. Convert the \
              weights in a Python with transformers: python -c \"from transformers import {class} as m; \
@@ -452,14 +452,14 @@ fn missing(folder: &Snapshot) -> String {
 }
 
 /// Reads weight (outputs, inputs) and bias of a file with a single linear layer.
-pub(crate) fn dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2], bias: bool) -> Result<[Vec<f32>; 2]> {
-    let weights = Weights::read(folder)?;
+pub(crate) fn read_dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2], bias: bool) -> Result<[Vec<f32>; 2]> {
+    let weights = WeightFiles::read(folder)?;
     let found = weights.tensors()?;
     let get = |name: &str, shape: &[usize]| {
         let Some(&place) = found.get(name) else { return Err(weights.fault(WEIGHTS, missing_tensor_message(name))) };
         weights.check_shapes(&[(&name.to_owned(), place)], &[shape.to_vec()])?;
         let mut to = vec![0.0; place.len()];
-        weights.copy(name, place, &mut to)?;
+        weights.read_tensor(name, place, &mut to)?;
         Ok(to)
     };
     let weight = get("linear.weight", &[outputs, inputs])?;
@@ -474,7 +474,7 @@ mod tests {
 
     /// Writes a file whose second tensor, “b”, holds these numbers. There are more than are read at a time, and every
     /// dtype represents them exactly.
-    fn written(folder: &Path, dtype: Dtype, numbers: &[f32]) -> Shard {
+    fn write_shard(folder: &Path, dtype: Dtype, numbers: &[f32]) -> Shard {
         let bytes: Vec<u8> = match dtype {
             Dtype::F16 => numbers.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()).collect(),
             Dtype::BF16 => numbers.iter().flat_map(|&x| bf16::from_f32(x).to_le_bytes()).collect(),
@@ -488,8 +488,8 @@ mod tests {
         Shard::open(&Snapshot::of(folder), WEIGHTS).unwrap()
     }
 
-    fn read(shard: &Shard, to: &mut [f32]) -> Result<(), Trouble> {
-        Place { shard, info: shard.header.info("b").unwrap() }.read(to)
+    fn read(shard: &Shard, to: &mut [f32]) -> Result<(), ReadFault> {
+        StoredTensor { shard, info: shard.header.info("b").unwrap() }.read(to)
     }
 
     #[test]
@@ -497,7 +497,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let numbers: Vec<f32> = (0..100_001).map(|i| (i * 7 % 251) as f32 - 125.0).collect();
         for dtype in [Dtype::F32, Dtype::F16, Dtype::BF16] {
-            let shard = written(folder.path(), dtype, &numbers);
+            let shard = write_shard(folder.path(), dtype, &numbers);
             let mut found = vec![0.0; numbers.len()];
             assert!(read(&shard, &mut found).is_ok() && found == numbers, "{dtype:?}");
         }
@@ -508,10 +508,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut numbers = vec![1.0; 70_000];
         numbers[69_999] = f32::INFINITY;
-        let shard = written(folder.path(), Dtype::BF16, &numbers);
-        assert!(matches!(read(&shard, &mut numbers), Err(Trouble::NotFinite(f32::INFINITY))));
+        let shard = write_shard(folder.path(), Dtype::BF16, &numbers);
+        assert!(matches!(read(&shard, &mut numbers), Err(ReadFault::NotFinite(f32::INFINITY))));
         // Another process truncates the file after it was opened.
         std::fs::File::create(&shard.path).unwrap();
-        assert!(matches!(read(&shard, &mut numbers), Err(Trouble::Read(_))));
+        assert!(matches!(read(&shard, &mut numbers), Err(ReadFault::Read(_))));
     }
 }

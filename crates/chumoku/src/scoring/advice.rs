@@ -1,7 +1,7 @@
 //! Advises which of a classifier's three predictors to use: the network, the n-grams, or both.
 
 use super::Scores;
-use super::resample::{Judged, macro_f1_gain};
+use super::resample::{PredictedRows, macro_f1_gain};
 use crate::lang::wording::quote;
 use crate::tr;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use serde::Serialize;
 /// A predictor of a classifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Predictor {
+pub enum AdvisedPredictor {
     /// The blend of network and n-grams.
     Both,
     /// The n-gram model alone.
@@ -20,7 +20,7 @@ pub enum Predictor {
 
 /// The gain in macro-F1 of the blend over one of its parts, on the same rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gain {
+pub struct MacroF1Gain {
     /// The difference, from −1 to 1.
     pub macro_f1: f64,
     /// Its 95 % interval, from paired resamples.
@@ -32,37 +32,42 @@ pub struct Gain {
 pub struct Advice {
     /// The predictor to use; `None` if none is better than always answering the most frequent class.
     #[serde(rename = "use")]
-    pub predictor: Option<Predictor>,
+    pub predictor: Option<AdvisedPredictor>,
     /// The blend compared with the n-grams.
-    pub over_ngrams: Gain,
+    pub over_ngrams: MacroF1Gain,
     /// The blend compared with the network.
-    pub over_network: Gain,
+    pub over_network: MacroF1Gain,
     /// Number of rows behind the advice.
     pub rows: usize,
 }
 
 impl Advice {
     /// Compares the answers of the blend (`rows`) with those of the network and of the n-grams.
-    pub(crate) fn of(rows: &Judged<'_>, [network, ngrams]: [&[u32]; 2], classes: usize, seed: u64) -> Advice {
+    pub(crate) fn compare(
+        rows: &PredictedRows<'_>,
+        [network, ngrams]: [&[u32]; 2],
+        classes: usize,
+        seed: u64,
+    ) -> Advice {
         let gain = |other| {
             let (macro_f1, interval) = macro_f1_gain(rows, other, classes, seed);
-            Gain { macro_f1, interval }
+            MacroF1Gain { macro_f1, interval }
         };
         Advice::choose(gain(ngrams), gain(network), rows.truth.len())
     }
 
     /// Prefers the cheaper predictor unless it is worse. A difference counts only if its interval excludes 0.
-    fn choose(over_ngrams: Gain, over_network: Gain, rows: usize) -> Advice {
+    fn choose(over_ngrams: MacroF1Gain, over_network: MacroF1Gain, rows: usize) -> Advice {
         let predictor = match (over_ngrams.interval[0] > 0.0, over_network.interval[1] < 0.0) {
-            (false, false) => Predictor::Ngrams,
-            (true, false) => Predictor::Both,
-            (_, true) => Predictor::Network,
+            (false, false) => AdvisedPredictor::Ngrams,
+            (true, false) => AdvisedPredictor::Both,
+            (_, true) => AdvisedPredictor::Network,
         };
         Advice { predictor: Some(predictor), over_ngrams, over_network, rows }
     }
 
     /// Withdraws the advice if no predictor has a higher macro-F1 than the most frequent class.
-    pub(crate) fn over_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
+    pub(crate) fn or_majority(self, predictors: [&Scores; 3], majority: &Scores) -> Advice {
         let is_better = |scores: &&Scores| scores.macro_f1 > majority.macro_f1;
         Advice { predictor: self.predictor.filter(|_| predictors.iter().any(is_better)), ..self }
     }
@@ -74,7 +79,7 @@ impl Advice {
     pub fn sentence(&self, network: &str, seconds: f64, most_frequent: &str) -> String {
         let Advice { rows, over_ngrams, over_network, .. } = self;
         let seconds = seconds.ceil().max(1.0);
-        let points = |gain: &Gain| {
+        let points = |gain: &MacroF1Gain| {
             let [low, high] = gain.interval.map(|x| 100.0 * x);
             let figure = 100.0 * gain.macro_f1;
             tr!(
@@ -83,8 +88,8 @@ impl Advice {
             )
         };
         match self.predictor {
-            None => none_is_better(*rows, most_frequent),
-            Some(Predictor::Ngrams) => {
+            None => majority_advice(*rows, most_frequent),
+            Some(AdvisedPredictor::Ngrams) => {
                 let points = points(over_ngrams);
                 tr!(
                     "Advice: on these {rows} rows n-grams alone are as good (the {network} adds {points}): \
@@ -93,7 +98,7 @@ impl Advice {
                      --model ngrams なら {seconds:.0} 秒で学習できます。"
                 )
             }
-            Some(Predictor::Both) => {
+            Some(AdvisedPredictor::Both) => {
                 let points = points(over_ngrams);
                 tr!(
                     "Advice: use this model with both parts: on these {rows} rows it is better than n-grams alone \
@@ -101,7 +106,7 @@ impl Advice {
                     "助言: このモデルを両方の組み合わせのまま使ってください。この {rows} 行では n-gram だけより優れています（{points}）。"
                 )
             }
-            Some(Predictor::Network) => {
+            Some(AdvisedPredictor::Network) => {
                 let points = points(over_network);
                 tr!(
                     "Advice: use the {network} alone: on these {rows} rows n-grams make it worse ({points}); set \
@@ -115,7 +120,7 @@ impl Advice {
 }
 
 /// The advice if no predictor has a higher macro-F1 than the most frequent class.
-fn none_is_better(rows: usize, most_frequent: &str) -> String {
+fn majority_advice(rows: usize, most_frequent: &str) -> String {
     let most_frequent = quote(most_frequent);
     tr!(
         "Advice: on these {rows} rows no trained predictor is better than always answering {most_frequent}; more \
@@ -127,12 +132,12 @@ fn none_is_better(rows: usize, most_frequent: &str) -> String {
 
 /// The advice of a run that trained only n-grams: whether a transformer could improve much. `most_frequent` is the most
 /// frequent class in training, `majority` the scores of always answering it.
-pub(crate) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent: &str) -> String {
+pub(crate) fn ngrams_only_advice(ngrams: &Scores, majority: &Scores, most_frequent: &str) -> String {
     /// Share of wrong rows below which little can be improved.
     const LITTLE: f64 = 0.02;
     let rows = ngrams.rows;
     if ngrams.macro_f1 <= majority.macro_f1 {
-        return none_is_better(rows, most_frequent);
+        return majority_advice(rows, most_frequent);
     }
     let wrong = 1.0 - ngrams.accuracy;
     let percent = 100.0 * wrong;
@@ -165,23 +170,23 @@ pub(crate) fn of_ngrams_alone(ngrams: &Scores, majority: &Scores, most_frequent:
 mod tests {
     use super::*;
 
-    fn gain(macro_f1: f64, low: f64, high: f64) -> Gain {
-        Gain { macro_f1, interval: [low, high] }
+    fn gain(macro_f1: f64, low: f64, high: f64) -> MacroF1Gain {
+        MacroF1Gain { macro_f1, interval: [low, high] }
     }
 
     #[test]
     fn advice_follows_from_the_figures() {
         let unsure = gain(0.01, -0.02, 0.04);
         let advice = Advice::choose(unsure, gain(0.08, 0.02, 0.12), 100);
-        assert_eq!(advice.predictor, Some(Predictor::Ngrams));
+        assert_eq!(advice.predictor, Some(AdvisedPredictor::Ngrams));
         let said = advice.sentence("transformer", 0.2, "ok");
         assert!(said.contains("100 rows n-grams alone are as good") && said.contains("trains in 1 s"), "{said}");
         assert!(said.contains("+1.0 points") && said.contains("-2.0 to +4.0"), "{said}");
         let advice = Advice::choose(gain(0.04, 0.01, 0.07), unsure, 100);
-        assert_eq!(advice.predictor, Some(Predictor::Both));
+        assert_eq!(advice.predictor, Some(AdvisedPredictor::Both));
         assert!(advice.sentence("transformer", 0.2, "ok").contains("+1.0 to +7.0"));
         let advice = Advice::choose(gain(0.04, 0.01, 0.07), gain(-0.04, -0.07, -0.01), 100);
-        assert_eq!(advice.predictor, Some(Predictor::Network));
+        assert_eq!(advice.predictor, Some(AdvisedPredictor::Network));
         assert!(advice.sentence("GRU", 0.2, "ok").contains("the GRU alone"));
     }
 
@@ -192,32 +197,37 @@ mod tests {
             truth.iter().zip(0..).map(|(&t, i)| if i % every == 0 { 1 - t } else { t }).collect()
         };
         let (both, network, ngrams) = (wrong(50), wrong(50), wrong(5));
-        let rows = Judged { truth: &truth, predicted: &both, texts: &[] };
-        assert_eq!(Advice::of(&rows, [&network, &ngrams], 2, 1).predictor, Some(Predictor::Both));
-        assert_eq!(Advice::of(&rows, [&ngrams, &network], 2, 1).predictor, Some(Predictor::Ngrams));
+        let rows = PredictedRows { truth: &truth, predicted: &both, texts: &[] };
+        assert_eq!(Advice::compare(&rows, [&network, &ngrams], 2, 1).predictor, Some(AdvisedPredictor::Both));
+        assert_eq!(Advice::compare(&rows, [&ngrams, &network], 2, 1).predictor, Some(AdvisedPredictor::Ngrams));
     }
 
     #[test]
     fn no_predictor_is_advised_below_the_majority_class() {
         let labels = ["ok".to_owned(), "spam".to_owned()];
         let truth: Vec<u32> = (0..50).map(|i| u32::from(i == 7)).collect();
-        let scores = |predicted: &[u32]| Scores::of(&Judged { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
+        let scores =
+            |predicted: &[u32]| Scores::of(&PredictedRows { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
         let (majority, right) = (scores(&[0; 50]), scores(&truth));
         let all_wrong = scores(&(0..50).map(|i| u32::from(i == 8)).collect::<Vec<_>>());
         let even = gain(0.0, 0.0, 0.0);
         let advice = Advice::choose(even, even, 50);
-        assert_eq!(advice.over_majority([&majority, &majority, &right], &majority).predictor, Some(Predictor::Ngrams));
-        let none = advice.over_majority([&majority, &all_wrong, &majority], &majority);
+        assert_eq!(
+            advice.or_majority([&majority, &majority, &right], &majority).predictor,
+            Some(AdvisedPredictor::Ngrams)
+        );
+        let none = advice.or_majority([&majority, &all_wrong, &majority], &majority);
         assert_eq!(serde_json::to_value(none).unwrap()["use"], serde_json::Value::Null);
         let said = none.sentence("transformer", 0.2, "ok");
         assert!(said.contains("always answering “ok”") && !said.contains("--model"), "{said}");
-        assert_eq!(of_ngrams_alone(&majority, &majority, "ok"), said);
-        assert!(of_ngrams_alone(&right, &majority, "ok").contains("keep the n-grams"));
+        assert_eq!(ngrams_only_advice(&majority, &majority, "ok"), said);
+        assert!(ngrams_only_advice(&right, &majority, "ok").contains("keep the n-grams"));
         // One wrong row of a hundred, but it is one of the two rows of its class.
         let truth: Vec<u32> = (0..100).map(|i| u32::from(i % 50 == 7)).collect();
-        let scores = |predicted: &[u32]| Scores::of(&Judged { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
+        let scores =
+            |predicted: &[u32]| Scores::of(&PredictedRows { truth: &truth, predicted, texts: &[] }, &labels, None, 1);
         let predicted: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
-        let said = of_ngrams_alone(&scores(&predicted), &scores(&[0; 100]), "ok");
+        let said = ngrams_only_advice(&scores(&predicted), &scores(&[0; 100]), "ok");
         assert!(said.contains("1.0 % of these 100 rows are wrong, but only 1 of 2 of “spam” are found"), "{said}");
         assert!(!said.contains("keep the n-grams"), "{said}");
     }

@@ -55,8 +55,8 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
 
 /// The confidence interval of a proportion after `successes` of `trials`. It misses the true proportion with
 /// probability `level` at most, half of it on each side (Clopper and Pearson 1934).
-pub(super) fn share_limits(seen: usize, trials: usize, level: f64) -> [f64; 2] {
-    let (k, n) = (seen as f64, trials as f64);
+pub(super) fn clopper_pearson(successes: usize, trials: usize, level: f64) -> [f64; 2] {
+    let (k, n) = (successes as f64, trials as f64);
     let below = |share: f64, a: f64, b: f64| incomplete_beta(share, a, b);
     // Finds the argument at which a function rising from 0 to 1 reaches a value.
     let find = |value: f64, a: f64, b: f64| {
@@ -67,8 +67,8 @@ pub(super) fn share_limits(seen: usize, trials: usize, level: f64) -> [f64; 2] {
         }
         0.5 * (low + high)
     };
-    let low = if seen == 0 { 0.0 } else { find(level / 2.0, k, n - k + 1.0) };
-    let high = if seen >= trials { 1.0 } else { find(1.0 - level / 2.0, k + 1.0, n - k) };
+    let low = if successes == 0 { 0.0 } else { find(level / 2.0, k, n - k + 1.0) };
+    let high = if successes >= trials { 1.0 } else { find(1.0 - level / 2.0, k + 1.0, n - k) };
     [low, high]
 }
 
@@ -102,17 +102,17 @@ mod tests {
             (from..=n).map(term).sum()
         };
         for (seen, trials) in [(1, 10), (5, 10), (9, 10), (30, 40)] {
-            let [low, high] = share_limits(seen, trials, 0.04);
+            let [low, high] = clopper_pearson(seen, trials, 0.04);
             close(tail(trials as i32, seen as i32, low), 0.02);
             close(1.0 - tail(trials as i32, seen as i32 + 1, high), 0.02);
         }
         // None of n: 1 − (level / 2)^(1/n).
-        let [low, high] = share_limits(0, 20, 0.01);
+        let [low, high] = clopper_pearson(0, 20, 0.01);
         close(low, 0.0);
         close(high, 1.0 - 0.005f64.powf(0.05));
-        close(share_limits(20, 20, 0.01)[0], 1.0 - high);
-        assert_eq!(share_limits(0, 0, 0.05), [0.0, 1.0]);
-        let [low, high] = share_limits(500_000, 1_000_000, 0.05);
+        close(clopper_pearson(20, 20, 0.01)[0], 1.0 - high);
+        assert_eq!(clopper_pearson(0, 0, 0.05), [0.0, 1.0]);
+        let [low, high] = clopper_pearson(500_000, 1_000_000, 0.05);
         assert!((low - 0.49902).abs() < 1e-5 && (high - 0.50098).abs() < 1e-5, "{low} {high}");
     }
 }

@@ -82,26 +82,26 @@ const RESAMPLES: usize = 1000;
 
 /// Numbers of correct, predicted and true labels.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct LabelCounts {
     right: usize,
     predicted: usize,
-    there: usize,
+    actual: usize,
 }
 
-impl Counts {
-    fn of(truth: &[u32], predicted: &[u32]) -> Counts {
+impl LabelCounts {
+    fn compare(truth: &[u32], predicted: &[u32]) -> LabelCounts {
         let right = truth.iter().filter(|label| predicted.contains(label)).count();
-        Counts { right, predicted: predicted.len(), there: truth.len() }
+        LabelCounts { right, predicted: predicted.len(), actual: truth.len() }
     }
 
-    fn add(&mut self, other: Counts) {
+    fn add(&mut self, other: LabelCounts) {
         self.right += other.right;
         self.predicted += other.predicted;
-        self.there += other.there;
+        self.actual += other.actual;
     }
 
     fn f1(self) -> f64 {
-        2.0 * self.right as f64 / (self.predicted + self.there).max(1) as f64
+        2.0 * self.right as f64 / (self.predicted + self.actual).max(1) as f64
     }
 }
 
@@ -110,9 +110,9 @@ pub(crate) fn micro_f1(truth: &[Vec<u32>], predicted: &[Vec<u32>], weights: Opti
     let (mut right, mut all) = (0.0, 0.0);
     for (row, (truth, predicted)) in truth.iter().zip(predicted).enumerate() {
         let weight = weights.map_or(1.0, |weights| f64::from(weights[row]));
-        let counts = Counts::of(truth, predicted);
+        let counts = LabelCounts::compare(truth, predicted);
         right += weight * counts.right as f64;
-        all += weight * (counts.predicted + counts.there) as f64;
+        all += weight * (counts.predicted + counts.actual) as f64;
     }
     if all > 0.0 { 2.0 * right / all } else { 0.0 }
 }
@@ -126,12 +126,13 @@ impl LabelScores {
         labels: &[String],
         seed: u64,
     ) -> LabelScores {
-        let rows: Vec<Counts> = truth.iter().zip(predicted).map(|(truth, found)| Counts::of(truth, found)).collect();
-        let mut all = Counts::default();
+        let rows: Vec<LabelCounts> =
+            truth.iter().zip(predicted).map(|(truth, found)| LabelCounts::compare(truth, found)).collect();
+        let mut all = LabelCounts::default();
         rows.iter().for_each(|&row| all.add(row));
-        let mut of_labels = vec![Counts::default(); labels.len()];
+        let mut of_labels = vec![LabelCounts::default(); labels.len()];
         for (truth, predicted) in truth.iter().zip(predicted) {
-            truth.iter().for_each(|&label| of_labels[label as usize].there += 1);
+            truth.iter().for_each(|&label| of_labels[label as usize].actual += 1);
             for label in predicted {
                 let counts = &mut of_labels[*label as usize];
                 counts.predicted += 1;
@@ -139,28 +140,28 @@ impl LabelScores {
             }
         }
         let share = |a: usize, b: usize| a as f64 / b.max(1) as f64;
-        let of_label = |(counts, label): (&Counts, &String)| LabelScore {
+        let of_label = |(counts, label): (&LabelCounts, &String)| LabelScore {
             label: label.clone(),
-            rows: counts.there,
+            rows: counts.actual,
             predicted: counts.predicted,
             precision: share(counts.right, counts.predicted),
-            recall: share(counts.right, counts.there),
+            recall: share(counts.right, counts.actual),
             f1: counts.f1(),
         };
-        let occurring = of_labels.iter().filter(|counts| counts.there + counts.predicted > 0);
+        let occurring = of_labels.iter().filter(|counts| counts.actual + counts.predicted > 0);
         let (count, sum) = occurring.fold((0, 0.0), |(count, sum), counts| (count + 1, sum + counts.f1()));
-        let of_row = |row: &Counts| if row.predicted + row.there == 0 { 1.0 } else { row.f1() };
-        let is_exact = |row: &&Counts| row.right == row.there && row.right == row.predicted;
+        let of_row = |row: &LabelCounts| if row.predicted + row.actual == 0 { 1.0 } else { row.f1() };
+        let is_exact = |row: &&LabelCounts| row.right == row.actual && row.right == row.predicted;
         let n = rows.len().max(1) as f64;
         LabelScores {
             rows: rows.len(),
-            labels_per_row: all.there as f64 / n,
+            labels_per_row: all.actual as f64 / n,
             micro_f1: all.f1(),
-            micro_f1_interval: interval(&rows, seed),
+            micro_f1_interval: micro_f1_interval(&rows, seed),
             macro_f1: sum / f64::from(count.max(1)),
             sample_f1: rows.iter().map(of_row).sum::<f64>() / n,
             precision: share(all.right, all.predicted),
-            recall: share(all.right, all.there),
+            recall: share(all.right, all.actual),
             exact: rows.iter().filter(is_exact).count() as f64 / n,
             precision_at_1: probabilities.map(|p| precision_at(p, truth, 1)),
             precision_at_3: probabilities.filter(|_| labels.len() >= 3).map(|p| precision_at(p, truth, 3)),
@@ -171,17 +172,17 @@ impl LabelScores {
     }
 
     /// Adds the scores of each level, if the labels form a tree.
-    pub(crate) fn at_levels(mut self, tree: Option<&Hierarchy>) -> LabelScores {
+    pub(crate) fn with_levels(mut self, tree: Option<&Hierarchy>) -> LabelScores {
         let Some(tree) = tree else { return self };
         self.levels = (1..=tree.depth())
             .map(|level| {
                 let here = (0..self.of_labels.len()).filter(|&label| tree.path(label).len() == level);
                 let here: Vec<&LabelScore> = here.map(|label| &self.of_labels[label]).collect();
-                let mut all = Counts::default();
+                let mut all = LabelCounts::default();
                 let (mut sum, mut count) = (0.0, 0u32);
                 for label in &here {
                     let right = (label.recall * label.rows as f64).round() as usize;
-                    all.add(Counts { right, predicted: label.predicted, there: label.rows });
+                    all.add(LabelCounts { right, predicted: label.predicted, actual: label.rows });
                     if label.rows + label.predicted > 0 {
                         (sum, count) = (sum + label.f1, count + 1);
                     }
@@ -195,7 +196,7 @@ impl LabelScores {
 
     /// Returns a warning to show before the scores, if there is one.
     pub fn warning(&self) -> Option<String> {
-        super::few_rows(self.rows)
+        super::few_rows_warning(self.rows)
     }
 
     /// Returns the averages of F1 with their names in the language of the process.
@@ -210,13 +211,13 @@ impl LabelScores {
 }
 
 /// The 95 % bootstrap interval of micro-F1 over rows.
-fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
+fn micro_f1_interval(rows: &[LabelCounts], seed: u64) -> [f64; 2] {
     if rows.is_empty() {
         return [0.0; 2];
     }
     // If all rows are correct, or all are wrong, resamples do not differ.
-    let told: Vec<&Counts> = rows.iter().filter(|row| row.predicted + row.there > 0).collect();
-    let right = told.iter().filter(|row| row.right == row.predicted && row.right == row.there).count();
+    let told: Vec<&LabelCounts> = rows.iter().filter(|row| row.predicted + row.actual > 0).collect();
+    let right = told.iter().filter(|row| row.right == row.predicted && row.right == row.actual).count();
     let is_uniform = right == told.len() || told.iter().all(|row| row.right == 0);
     if let Some(exact) = exact_interval(right, told.len()).filter(|_| is_uniform) {
         return exact;
@@ -224,7 +225,7 @@ fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
     let mut found: Vec<f64> = (0..RESAMPLES as u64)
         .map(|resample| {
             let random = Philox::new(seed, resample);
-            let mut all = Counts::default();
+            let mut all = LabelCounts::default();
             for block in 0..rows.len().div_ceil(4) as u64 {
                 let left = rows.len() - 4 * block as usize;
                 for word in random.block(block).into_iter().take(left) {
@@ -239,13 +240,14 @@ fn interval(rows: &[Counts], seed: u64) -> [f64; 2] {
 }
 
 /// Returns the labels by descending probability; ties keep their order.
-pub(crate) fn ranked(p: &[f32]) -> Vec<usize> {
+pub(crate) fn labels_by_probability(p: &[f32]) -> Vec<usize> {
     sorting::argsort_descending(p)
 }
 
 fn precision_at(probabilities: &[Vec<f32>], truth: &[Vec<u32>], count: usize) -> f64 {
     let of_row = |(p, truth): (&Vec<f32>, &Vec<u32>)| {
-        let right = ranked(p).into_iter().take(count).filter(|&label| truth.contains(&(label as u32))).count();
+        let right =
+            labels_by_probability(p).into_iter().take(count).filter(|&label| truth.contains(&(label as u32))).count();
         right as f64 / count as f64
     };
     probabilities.iter().zip(truth).map(of_row).sum::<f64>() / truth.len().max(1) as f64
@@ -274,13 +276,13 @@ mod tests {
         let tree = crate::hierarchy::HierarchySource::Separator("/".into()).build(&labels).unwrap();
         let truth = [vec![0, 1], vec![0, 2], vec![3], vec![0, 1]];
         let predicted = [vec![0, 1], vec![0, 1], vec![], vec![0, 3]];
-        let scores = LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(Some(&tree));
+        let scores = LabelScores::of(&truth, &predicted, None, &labels, 1).with_levels(Some(&tree));
         let [first, second] = &scores.levels[..] else { panic!("{scores:?}") };
         // a: 3 of 3 correct; b: one true, one predicted, none correct.
         assert_eq!((first.level, first.labels, first.micro_f1, first.macro_f1), (1, 2, 0.75, 0.5));
         // a/x: 2 true, 2 predicted, 1 correct; a/y: 1 true, none predicted.
         assert_eq!((second.labels, second.micro_f1, second.macro_f1), (2, 0.4, 0.25));
-        assert!(LabelScores::of(&truth, &predicted, None, &labels, 1).at_levels(None).levels.is_empty());
+        assert!(LabelScores::of(&truth, &predicted, None, &labels, 1).with_levels(None).levels.is_empty());
     }
 
     fn named(count: usize) -> Vec<String> {

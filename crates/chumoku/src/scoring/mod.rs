@@ -18,42 +18,42 @@
 
 mod advice;
 mod beta;
+mod confidence_scores;
 mod label_scores;
 mod number_scores;
 mod paired;
-mod quick;
+mod point_scores;
 mod ratio_gain;
 mod resample;
 mod rows;
 mod scores;
 mod span_scores;
-mod sureness;
 mod tree_scores;
 
-pub(crate) use advice::of_ngrams_alone;
-pub use advice::{Advice, Gain, Predictor};
+pub(crate) use advice::ngrams_only_advice;
+pub use advice::{Advice, AdvisedPredictor, MacroF1Gain};
+pub use confidence_scores::ConfidenceScores;
 pub(crate) use label_scores::micro_f1;
 pub use label_scores::{LabelLevel, LabelScore, LabelScores};
-pub use number_scores::{LevelScore, NumberScores, figure};
-pub use paired::Difference;
-pub(crate) use paired::{LEVEL, MARGIN};
-pub use quick::quick_scores;
-pub(crate) use quick::weighted_scores;
-pub(crate) use ratio_gain::{Parts, ratio_gain};
-pub use resample::Judged;
+pub use number_scores::{LevelScore, NumberScores, format_value};
+pub use paired::AccuracyDifference;
+pub(crate) use paired::{EQUIVALENCE_MARGIN, SIGNIFICANCE_LEVEL};
+pub use point_scores::quick_scores;
+pub(crate) use point_scores::weighted_scores;
+pub(crate) use ratio_gain::{RatioTerms, ratio_gain};
+pub use resample::PredictedRows;
 pub(crate) use resample::accuracy_gain;
 pub use rows::Rows;
-pub(crate) use rows::picked;
+pub(crate) use rows::select_weights;
 pub use scores::{ClassScore, Scores};
 pub use span_scores::{SpanScore, SpanScores};
-pub use sureness::Sureness;
 pub use tree_scores::{TreeLevel, TreeScores};
 
 use crate::hierarchy::Hierarchy;
 use crate::tr;
 
 /// Returns a warning if there are few rows.
-fn few_rows(rows: usize) -> Option<String> {
+fn few_rows_warning(rows: usize) -> Option<String> {
     const FEW: usize = 100;
     (rows < FEW).then(|| {
         tr!(
@@ -64,7 +64,7 @@ fn few_rows(rows: usize) -> Option<String> {
 }
 
 /// Returns the index of the largest number; the first in a tie.
-pub(crate) fn largest(row: &[f32]) -> u32 {
+pub(crate) fn argmax(row: &[f32]) -> u32 {
     (0..row.len()).fold(0, |best, class| if row[class] > row[best] { class } else { best }) as u32
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn weighted_mean(values: impl Iterator<Item = f64>, weights: Option<&
 
 /// Scores rows of log-probabilities. Returns the scores and the answered classes: those in `answered` if given,
 /// otherwise the most probable ones, or the answers of the class tree.
-pub(crate) fn of_log_p(
+pub(crate) fn score_log_p(
     log_p: Vec<Vec<f32>>,
     answered: Option<Vec<u32>>,
     rows: &Rows,
@@ -95,13 +95,13 @@ pub(crate) fn of_log_p(
     seed: u64,
 ) -> (Scores, Vec<u32>) {
     let answer = |row: &Vec<f32>| match hierarchy {
-        None => largest(row),
+        None => argmax(row),
         Some(tree) => tree.predict(&row.iter().map(|x| x.exp()).collect::<Vec<f32>>()) as u32,
     };
     let predicted = answered.unwrap_or_else(|| log_p.iter().map(answer).collect());
     let loss = mean_loss(&log_p, &rows.labels, None);
-    let sureness = Sureness::of(&log_p, &rows.labels);
-    let judged = rows.judged(&predicted, texts);
+    let sureness = ConfidenceScores::of(&log_p, &rows.labels);
+    let judged = rows.predicted_rows(&predicted, texts);
     let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &judged, seed));
-    (Scores { sureness, hierarchy, ..Scores::of(&judged, labels, Some(loss), seed) }, predicted)
+    (Scores { confidence: sureness, hierarchy, ..Scores::of(&judged, labels, Some(loss), seed) }, predicted)
 }

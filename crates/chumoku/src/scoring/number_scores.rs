@@ -58,7 +58,7 @@ pub struct LevelScore {
 /// Formats a score with enough digits to compare: three decimals, four significant digits above 10, and scientific
 /// notation for very large or small numbers.
 #[must_use]
-pub fn figure(x: f64) -> String {
+pub fn format_value(x: f64) -> String {
     let size = x.abs();
     if size == 0.0 || !x.is_finite() {
         return if x.is_finite() { "0.000".into() } else { "–".into() };
@@ -91,13 +91,13 @@ impl NumberScores {
             let holds = |(e, y): &(&Estimate, &f64)| e.low <= **y && **y <= e.high;
             estimates.iter().zip(truth).filter(holds).count() as f64 / n
         };
-        let levels = if scale.has_levels() { levels(truth, predicted, scale) } else { Vec::new() };
+        let levels = if scale.has_levels() { level_scores(truth, predicted, scale) } else { Vec::new() };
         let right: f64 = levels.iter().filter_map(|level| level.exact.map(|exact| exact * level.rows as f64)).sum();
         let at_levels = levels.iter().map(|level| level.rows).sum::<usize>();
         NumberScores {
             rows: truth.len(),
             mean_absolute_error: errors.iter().sum::<f64>() / n,
-            mean_absolute_error_interval: interval(&errors, seed),
+            mean_absolute_error_interval: error_interval(&errors, seed),
             root_mean_squared_error: (squares / n).sqrt(),
             r2: if around > 0.0 { 1.0 - squares / around } else { 0.0 },
             pearson: pearson(truth, predicted),
@@ -112,16 +112,16 @@ impl NumberScores {
 
     /// Returns a warning to show before the scores, if there is one.
     pub fn warning(&self) -> Option<String> {
-        super::few_rows(self.rows)
+        super::few_rows_warning(self.rows)
     }
 
     /// Returns the smallest and the largest level.
-    pub fn ends(&self) -> [f64; 2] {
+    pub fn level_range(&self) -> [f64; 2] {
         [self.levels.first(), self.levels.last()].map(|level| level.map_or(0.0, |level| level.level))
     }
 
     /// Returns the main scores with their names in the language of the process.
-    pub fn figures(&self) -> [(&'static str, f64); 4] {
+    pub fn named_figures(&self) -> [(&'static str, f64); 4] {
         let name = |en, ja| lang().pick(en, ja);
         [
             (name("error", "絶対誤差"), self.mean_absolute_error),
@@ -132,7 +132,7 @@ impl NumberScores {
     }
 }
 
-fn levels(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelScore> {
+fn level_scores(truth: &[f64], predicted: &[f64], scale: &NumberScale) -> Vec<LevelScore> {
     let of_level = |(bin, &level): (usize, &f64)| {
         let of: Vec<f64> = truth.iter().zip(predicted).filter(|(y, _)| **y == level).map(|(_, &p)| p).collect();
         let mean = |of_row: &dyn Fn(f64) -> f64| {
@@ -179,7 +179,7 @@ fn ranks(numbers: &[f64]) -> Vec<f64> {
 }
 
 /// The 95 % bootstrap interval of the mean over rows.
-fn interval(errors: &[f64], seed: u64) -> [f64; 2] {
+fn error_interval(errors: &[f64], seed: u64) -> [f64; 2] {
     if errors.is_empty() {
         return [0.0; 2];
     }
@@ -232,7 +232,7 @@ mod tests {
             (5.27e8, "5.27e8"),
             (0.0, "0.000"),
         ];
-        cases.iter().for_each(|(x, expected)| assert_eq!(figure(*x), *expected));
+        cases.iter().for_each(|(x, expected)| assert_eq!(format_value(*x), *expected));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The gain of one predictor over another in a ratio of sums over rows, such as micro-F1, span F1 or a mean.
 
-use super::resample::middle;
+use super::resample::percentile_interval;
 use crate::data::normalize;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use std::collections::HashMap;
 const RESAMPLES: u64 = 1000;
 
 /// The contributions of a row to numerator and denominator, for each predictor.
-pub(crate) type Parts = [[f64; 2]; 2];
+pub(crate) type RatioTerms = [[f64; 2]; 2];
 
-fn add(sum: &mut Parts, parts: &Parts) {
+fn add(sum: &mut RatioTerms, parts: &RatioTerms) {
     sum.iter_mut().flatten().zip(parts.iter().flatten()).for_each(|(sum, x)| *sum += x);
 }
 
-fn gain(sum: &Parts) -> f64 {
+fn gain(sum: &RatioTerms) -> f64 {
     let [ours, theirs] = sum.map(|[over, under]| if under > 0.0 { over / under } else { 0.0 });
     ours - theirs
 }
@@ -22,9 +22,9 @@ fn gain(sum: &Parts) -> f64 {
 /// Returns the first predictor's ratio minus the second's, with its 95 % bootstrap interval over texts. Rows of equal
 /// text are resampled together. One imaginary text, on which both predictors have their common average, prevents false
 /// certainty from very few rows.
-pub(crate) fn ratio_gain(rows: &[Parts], texts: &[&str], seed: u64) -> (f64, [f64; 2]) {
-    let (mut numbers, mut groups): (HashMap<String, usize>, Vec<Parts>) = (HashMap::new(), Vec::new());
-    let mut whole = Parts::default();
+pub(crate) fn ratio_gain(rows: &[RatioTerms], texts: &[&str], seed: u64) -> (f64, [f64; 2]) {
+    let (mut numbers, mut groups): (HashMap<String, usize>, Vec<RatioTerms>) = (HashMap::new(), Vec::new());
+    let mut whole = RatioTerms::default();
     for (row, parts) in rows.iter().enumerate() {
         add(&mut whole, parts);
         let key = texts.get(row).map(|text| normalize(text)).unwrap_or_else(|| row.to_string());
@@ -38,16 +38,16 @@ pub(crate) fn ratio_gain(rows: &[Parts], texts: &[&str], seed: u64) -> (f64, [f6
         return (0.0, [0.0; 2]);
     }
     let n = groups.len() as f64;
-    let usual = [0, 1].map(|i| (whole[0][i] + whole[1][i]) / (2.0 * n));
-    groups.push([usual; 2]);
+    let average = [0, 1].map(|i| (whole[0][i] + whole[1][i]) / (2.0 * n));
+    groups.push([average; 2]);
     let draw = |resample: u64| {
         let random = Philox::new(seed, (1 << 61) + resample);
         let words = (0..).flat_map(|block| random.block(block)).take(groups.len());
-        let mut sum = Parts::default();
+        let mut sum = RatioTerms::default();
         words.for_each(|word| add(&mut sum, &groups[((u64::from(word) * groups.len() as u64) >> 32) as usize]));
         gain(&sum)
     };
-    (gain(&whole), middle(parallel::map_indices(RESAMPLES as usize, |resample| draw(resample as u64))))
+    (gain(&whole), percentile_interval(parallel::map_indices(RESAMPLES as usize, |resample| draw(resample as u64))))
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     /// Simulates rows of a mean of 0 and 1, with these probabilities that each predictor is right.
-    fn rows(n: usize, chances: [f32; 2], stream: u64) -> Vec<Parts> {
+    fn rows(n: usize, chances: [f32; 2], stream: u64) -> Vec<RatioTerms> {
         let random = Philox::new(3, stream);
         let right =
             |i: usize, which: usize| f64::from(u8::from(random.uniform((2 * i + which) as u64) < chances[which]));

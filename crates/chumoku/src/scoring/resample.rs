@@ -16,7 +16,7 @@
 //!
 //! The tests simulate the coverage of the intervals for balanced and for rare classes.
 
-use super::beta::share_limits;
+use super::beta::clopper_pearson;
 use crate::data::normalize;
 use crate::sorting;
 use chumoku_kernels::{Philox, parallel};
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 
 /// True and predicted classes of rows.
 #[derive(Clone, Copy, Debug)]
-pub struct Judged<'a> {
+pub struct PredictedRows<'a> {
     /// The class of each row.
     pub truth: &'a [u32],
     /// The class predicted for each row.
@@ -43,15 +43,15 @@ pub(super) struct Intervals {
 const RESAMPLES: u64 = 1000;
 
 /// Probability that an interval misses the truth.
-const LEVEL: f64 = 0.05;
+const MISS_RATE: f64 = 0.05;
 
 /// Returns the exact interval of accuracy if all texts are correct, or all are wrong; otherwise `None`.
 pub(super) fn exact_interval(right: usize, texts: usize) -> Option<[f64; 2]> {
-    (texts > 0 && (right == 0 || right == texts)).then(|| share_limits(right, texts, LEVEL))
+    (texts > 0 && (right == 0 || right == texts)).then(|| clopper_pearson(right, texts, MISS_RATE))
 }
 
 /// Rows of one text and class, with the same answers of N predictors.
-struct Group<const N: usize> {
+struct AnswerGroup<const N: usize> {
     class: u32,
     predicted: [u32; N],
     rows: f64,
@@ -59,16 +59,16 @@ struct Group<const N: usize> {
 
 /// Correct, true and predicted rows of each class, for one predictor.
 #[derive(Clone)]
-struct Tally {
+struct ClassTally {
     right: Vec<f64>,
     truth: Vec<f64>,
     predicted: Vec<f64>,
 }
 
-impl Tally {
-    fn new(classes: usize) -> Tally {
+impl ClassTally {
+    fn new(classes: usize) -> ClassTally {
         let zeros = vec![0.0; classes];
-        Tally { right: zeros.clone(), truth: zeros.clone(), predicted: zeros }
+        ClassTally { right: zeros.clone(), truth: zeros.clone(), predicted: zeros }
     }
 
     fn add(&mut self, class: usize, predicted: usize, rows: f64) {
@@ -84,7 +84,7 @@ impl Tally {
     }
 
     /// Returns accuracy, and the mean F1 over `occurring` classes.
-    fn figures(&self, occurring: f64) -> [f64; 2] {
+    fn accuracy_and_macro_f1(&self, occurring: f64) -> [f64; 2] {
         let f1 = |class: usize| {
             let rows = self.truth[class] + self.predicted[class];
             if rows > 0.0 { 2.0 * self.right[class] / rows } else { 0.0 }
@@ -98,23 +98,23 @@ impl Tally {
 /// The population that resamples are drawn from.
 struct Population<const N: usize> {
     /// Groups, sorted by class.
-    groups: Vec<Group<N>>,
+    groups: Vec<AnswerGroup<N>>,
     /// Start of each class in `groups`, and the end.
     starts: Vec<usize>,
-    whole: [Tally; N],
+    totals: [ClassTally; N],
     /// Number of classes among rows and answers.
     occurring: [f64; N],
     /// Mean recall over the classes with rows.
     recall: [f64; N],
     /// Cumulative weights of the classes as wrong answers.
-    wrong: [Vec<f64>; N],
+    wrong_shares: [Vec<f64>; N],
 }
 
 impl<const N: usize> Population<N> {
     fn new(truth: &[u32], predicted: [&[u32]; N], texts: &[&str], classes: usize) -> Self {
         let mut found: HashMap<(String, u32, [u32; N]), f64> = HashMap::new();
         let mut groups = Vec::new();
-        let mut whole = [(); N].map(|()| Tally::new(classes));
+        let mut whole = [(); N].map(|()| ClassTally::new(classes));
         for (row, &class) in truth.iter().enumerate() {
             let answers = predicted.map(|predicted| predicted[row]);
             for (tally, answer) in whole.iter_mut().zip(answers) {
@@ -122,17 +122,17 @@ impl<const N: usize> Population<N> {
             }
             match texts.get(row) {
                 Some(text) => *found.entry((normalize(text), class, answers)).or_default() += 1.0,
-                None => groups.push(Group { class, predicted: answers, rows: 1.0 }),
+                None => groups.push(AnswerGroup { class, predicted: answers, rows: 1.0 }),
             }
         }
-        groups.extend(found.into_iter().map(|((_, class, predicted), rows)| Group { class, predicted, rows }));
+        groups.extend(found.into_iter().map(|((_, class, predicted), rows)| AnswerGroup { class, predicted, rows }));
         // The order of a hash map is not fixed. Groups that are equal in these fields are interchangeable.
         sorting::sort_by(&mut groups, |a, b| {
             (a.class, a.predicted).cmp(&(b.class, b.predicted)).then(a.rows.total_cmp(&b.rows))
         });
         let starts =
             (0..=classes).map(|class| groups.partition_point(|group| (group.class as usize) < class)).collect();
-        let occurs = |tally: &Tally, class: usize| tally.truth[class] + tally.predicted[class] > 0.0;
+        let occurs = |tally: &ClassTally, class: usize| tally.truth[class] + tally.predicted[class] > 0.0;
         let occurring = std::array::from_fn(|n| (0..classes).filter(|&class| occurs(&whole[n], class)).count() as f64);
         let recall = std::array::from_fn(|n| {
             let recalls: Vec<f64> = (0..classes)
@@ -142,7 +142,7 @@ impl<const N: usize> Population<N> {
             recalls.iter().sum::<f64>() / recalls.len().max(1) as f64
         });
         let wrong = std::array::from_fn(|n| {
-            let tally: &Tally = &whole[n];
+            let tally: &ClassTally = &whole[n];
             let mut sum = 0.0;
             let shares = (0..classes).map(|class| {
                 // Half a row, so that a class that was never predicted can occur.
@@ -151,34 +151,34 @@ impl<const N: usize> Population<N> {
             });
             shares.collect()
         });
-        Population { groups, starts, whole, occurring, recall, wrong }
+        Population { groups, starts, totals: whole, occurring, recall, wrong_shares: wrong }
     }
 
     /// Draws one resample. Returns accuracy and macro-F1 of each predictor.
-    fn draw(&self, random: &Philox, tallies: &mut [Tally; N]) -> [[f64; 2]; N] {
-        tallies.iter_mut().for_each(Tally::clear);
+    fn draw(&self, random: &Philox, tallies: &mut [ClassTally; N]) -> [[f64; 2]; N] {
+        tallies.iter_mut().for_each(ClassTally::clear);
         let texts = self.groups.len();
         let mut blocks = (0..).flat_map(|block| random.block(block)).map(u64::from);
         let mut word = || blocks.next().expect("there is no end of words");
         for _ in 0..texts {
             let group = ((word() * texts as u64) >> 32) as usize;
             let second = word();
-            self.take(group, second, tallies);
+            self.add_group(group, second, tallies);
         }
         for class in 0..self.starts.len() - 1 {
             let (start, end) = (self.starts[class], self.starts[class + 1]);
             if start < end && tallies[0].truth[class] == 0.0 {
                 let group = start + ((word() * (end - start) as u64) >> 32) as usize;
                 let second = word();
-                self.take(group, second, tallies);
+                self.add_group(group, second, tallies);
             }
         }
-        std::array::from_fn(|n| tallies[n].figures(self.occurring[n]))
+        std::array::from_fn(|n| tallies[n].accuracy_and_macro_f1(self.occurring[n]))
     }
 
     /// Adds a group. With the probability of one additional text in its class, adds the imaginary text instead.
-    fn take(&self, group: usize, word: u64, tallies: &mut [Tally; N]) {
-        let Group { class, predicted, rows } = &self.groups[group];
+    fn add_group(&self, group: usize, word: u64, tallies: &mut [ClassTally; N]) {
+        let AnswerGroup { class, predicted, rows } = &self.groups[group];
         let class = *class as usize;
         let texts = (self.starts[class + 1] - self.starts[class]) as u64;
         let place = word * (texts + 1);
@@ -194,15 +194,15 @@ impl<const N: usize> Population<N> {
             let answer = if u < self.recall[n] {
                 class
             } else {
-                self.mistaken(n, class, (u - self.recall[n]) / (1.0 - self.recall[n]))
+                self.wrong_class(n, class, (u - self.recall[n]) / (1.0 - self.recall[n]))
             };
-            tally.add(class, answer, self.whole[n].truth[class] / texts as f64);
+            tally.add(class, answer, self.totals[n].truth[class] / texts as f64);
         }
     }
 
     /// Returns another class, in proportion to its predictions; `u` from 0 to 1 decides.
-    fn mistaken(&self, n: usize, class: usize, u: f64) -> usize {
-        let sums = &self.wrong[n];
+    fn wrong_class(&self, n: usize, class: usize, u: f64) -> usize {
+        let sums = &self.wrong_shares[n];
         let before = if class == 0 { 0.0 } else { sums[class - 1] };
         let own = sums[class] - before;
         let mut at = u * (sums[sums.len() - 1] - own);
@@ -221,7 +221,7 @@ impl<const N: usize> Population<N> {
         // Allocate tallies once for several resamples.
         const AT_A_TIME: u64 = 16;
         let draw = |first: usize| {
-            let mut tallies = [(); N].map(|()| Tally::new(classes));
+            let mut tallies = [(); N].map(|()| ClassTally::new(classes));
             let first = first as u64 * AT_A_TIME;
             let draw = |resample| self.draw(&Philox::new(seed, (1 << 61) + resample), &mut tallies);
             (first..RESAMPLES.min(first + AT_A_TIME)).map(draw).collect()
@@ -238,8 +238,8 @@ impl Population<1> {
     ///
     /// If all are correct, the class with the fewest texts is the least certain. The lower limit assumes full recall
     /// for the other classes, and the lowest compatible recall for this one.
-    fn exact(&self) -> Option<Intervals> {
-        let [tally] = &self.whole;
+    fn exact_intervals(&self) -> Option<Intervals> {
+        let [tally] = &self.totals;
         let (right, rows) = (tally.right.iter().sum::<f64>(), tally.truth.iter().sum::<f64>());
         let texts = self.groups.len();
         if right > 0.0 && right < rows {
@@ -258,29 +258,29 @@ impl Population<1> {
 }
 
 /// Returns the intervals of a predictor's scores.
-pub(super) fn intervals(rows: &Judged<'_>, classes: usize, seed: u64) -> Intervals {
+pub(super) fn intervals(rows: &PredictedRows<'_>, classes: usize, seed: u64) -> Intervals {
     let population = Population::new(rows.truth, [rows.predicted], rows.texts, classes);
-    if let Some(exact) = population.exact() {
+    if let Some(exact) = population.exact_intervals() {
         return exact;
     }
     let found = population.resamples(seed);
-    let of = |figure: usize| middle(found.iter().map(|[figures]| figures[figure]).collect());
+    let of = |figure: usize| percentile_interval(found.iter().map(|[figures]| figures[figure]).collect());
     Intervals { accuracy: of(0), macro_f1: of(1) }
 }
 
 /// Returns the gain in macro-F1 of `rows` over `other` answers, with its interval.
-pub(super) fn macro_f1_gain(rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
+pub(super) fn macro_f1_gain(rows: &PredictedRows<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
     gain(1, rows, other, classes, seed)
 }
 
 /// Returns the gain in accuracy of `rows` over `other` answers, with its interval.
-pub(crate) fn accuracy_gain(rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
+pub(crate) fn accuracy_gain(rows: &PredictedRows<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
     gain(0, rows, other, classes, seed)
 }
 
-fn gain(figure: usize, rows: &Judged<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
+fn gain(figure: usize, rows: &PredictedRows<'_>, other: &[u32], classes: usize, seed: u64) -> (f64, [f64; 2]) {
     let population = Population::new(rows.truth, [rows.predicted, other], rows.texts, classes);
-    let [ours, theirs] = [0, 1].map(|n| population.whole[n].figures(population.occurring[n])[figure]);
+    let [ours, theirs] = [0, 1].map(|n| population.totals[n].accuracy_and_macro_f1(population.occurring[n])[figure]);
     if rows.predicted == other
         && let Some([_, most]) = exact_interval(0, population.groups.len())
     {
@@ -288,11 +288,11 @@ fn gain(figure: usize, rows: &Judged<'_>, other: &[u32], classes: usize, seed: u
         return (0.0, [-most, most]);
     }
     let gains = population.resamples(seed).into_iter().map(|[ours, theirs]| ours[figure] - theirs[figure]);
-    (ours - theirs, middle(gains.collect()))
+    (ours - theirs, percentile_interval(gains.collect()))
 }
 
 /// Returns the 2.5th and 97.5th percentile.
-pub(super) fn middle(mut values: Vec<f64>) -> [f64; 2] {
+pub(super) fn percentile_interval(mut values: Vec<f64>) -> [f64; 2] {
     values.sort_by(f64::total_cmp);
     let at = |share: f64| values.get((share * values.len() as f64) as usize).copied().unwrap_or(0.0);
     [at(0.025), at(0.975)]
@@ -313,11 +313,11 @@ mod tests {
     /// answers random.
     fn coverage(case: &Case) -> f64 {
         let classes = case.rows.len();
-        let mut expected = Tally::new(classes);
+        let mut expected = ClassTally::new(classes);
         for (class, &rows) in case.rows.iter().enumerate() {
             (0..classes).for_each(|answer| expected.add(class, answer, rows as f64 * (case.answers)(class, answer)));
         }
-        let [_, truth] = expected.figures(classes as f64);
+        let [_, truth] = expected.accuracy_and_macro_f1(classes as f64);
         let sets = testkit::cases("chumoku", 100, 300);
         let covered = (0..u64::from(sets)).filter(|&set| {
             let random = Philox::new(11, set);
@@ -338,7 +338,7 @@ mod tests {
                 }
             }
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            let rows = Judged { truth: &labels, predicted: &predicted, texts: &texts };
+            let rows = PredictedRows { truth: &labels, predicted: &predicted, texts: &texts };
             let [low, high] = intervals(&rows, classes, set).macro_f1;
             (low..=high).contains(&truth)
         });
@@ -354,7 +354,7 @@ mod tests {
     fn few_correct_rows_leave_a_wide_interval() {
         let truth: Vec<u32> = (0..29).map(|i| u32::from(i >= 25)).collect();
         let wrong: Vec<u32> = truth.iter().map(|class| 1 - class).collect();
-        let found = |predicted: &[u32]| intervals(&Judged { truth: &truth, predicted, texts: &[] }, 2, 1);
+        let found = |predicted: &[u32]| intervals(&PredictedRows { truth: &truth, predicted, texts: &[] }, 2, 1);
         let [accuracy, rare] = [29.0, 4.0].map(|n| 0.025f64.powf(1.0 / n));
         let Intervals { accuracy: [low, high], macro_f1 } = found(&truth);
         assert!((low - accuracy).abs() < 1e-9 && high == 1.0, "{low} {high}");
@@ -363,10 +363,10 @@ mod tests {
         let Intervals { accuracy: [low, high], .. } = found(&wrong);
         assert!(low == 0.0 && (high - (1.0 - accuracy)).abs() < 1e-9, "{low} {high}");
         // Copies of one text count as one text.
-        let rows = Judged { truth: &truth, predicted: &truth, texts: &["the same"; 29] };
+        let rows = PredictedRows { truth: &truth, predicted: &truth, texts: &["the same"; 29] };
         assert!(intervals(&rows, 2, 1).accuracy[0] < 0.2);
         // Equal answers do not prove that two predictors are equal.
-        let rows = Judged { truth: &truth, predicted: &truth, texts: &[] };
+        let rows = PredictedRows { truth: &truth, predicted: &truth, texts: &[] };
         let (gain, [low, high]) = accuracy_gain(&rows, &truth, 2, 1);
         assert!(gain == 0.0 && low == -high && (high - (1.0 - accuracy)).abs() < 1e-9, "{low} {high}");
     }
@@ -396,7 +396,7 @@ mod tests {
     fn a_class_that_is_never_predicted_keeps_the_interval_below_one() {
         // One row in a hundred, never predicted. A resample without the class used to score 100 %.
         let truth: Vec<u32> = (0..300).map(|i| u32::from(i % 100 == 0)).collect();
-        let rows = Judged { truth: &truth, predicted: &[0; 300], texts: &[] };
+        let rows = PredictedRows { truth: &truth, predicted: &[0; 300], texts: &[] };
         let [low, high] = intervals(&rows, 2, 1).macro_f1;
         assert!(low > 0.45 && low < 0.5 && high > 0.55 && high < 0.9, "{low} {high}");
     }
@@ -406,7 +406,7 @@ mod tests {
         // One text of 300: a third of plain resamples would miss it.
         let truth: Vec<u32> = (0..300).map(|i| u32::from(i == 7)).collect();
         let population = Population::new(&truth, [&truth], &[], 2);
-        let mut tallies = [Tally::new(2)];
+        let mut tallies = [ClassTally::new(2)];
         for resample in 0..100 {
             let [[accuracy, macro_f1]] = population.draw(&Philox::new(5, resample), &mut tallies);
             assert!(tallies[0].truth.iter().all(|&rows| rows > 0.0), "{resample}: {:?}", tallies[0].truth);
@@ -423,7 +423,8 @@ mod tests {
             let (truth, predicted): (Vec<u32>, Vec<u32>) =
                 rows.clone().map(|i| (i % 2, if i % 5 == 0 { 1 - i % 2 } else { i % 2 })).unzip();
             let texts: Vec<&str> = rows.map(|i| texts[i as usize].as_str()).collect();
-            let [low, high] = intervals(&Judged { truth: &truth, predicted: &predicted, texts: &texts }, 2, 3).accuracy;
+            let [low, high] =
+                intervals(&PredictedRows { truth: &truth, predicted: &predicted, texts: &texts }, 2, 3).accuracy;
             high - low
         };
         let (once, many) = (of(1), of(50));
@@ -432,8 +433,8 @@ mod tests {
 
     #[test]
     fn an_interval_is_the_middle_95_percent() {
-        assert_eq!(middle((0..1000).rev().map(f64::from).collect()), [25.0, 975.0]);
-        assert_eq!(middle(Vec::new()), [0.0; 2]);
+        assert_eq!(percentile_interval((0..1000).rev().map(f64::from).collect()), [25.0, 975.0]);
+        assert_eq!(percentile_interval(Vec::new()), [0.0; 2]);
     }
 
     #[test]
@@ -443,7 +444,7 @@ mod tests {
             truth.iter().zip(0..).map(|(&t, i)| if i % share == 0 { 1 - t } else { t }).collect()
         };
         let (ours, theirs) = (wrong(20), wrong(10));
-        let rows = Judged { truth: &truth, predicted: &ours, texts: &[] };
+        let rows = PredictedRows { truth: &truth, predicted: &ours, texts: &[] };
         // The other predictor errs on the same rows and some more: a small but certain difference.
         let (gain, [low, high]) = macro_f1_gain(&rows, &theirs, 2, 1);
         assert!((gain - 0.05).abs() < 0.01 && low > 0.02 && high < 0.08, "{gain} {low} {high}");

@@ -1,6 +1,6 @@
 //! Texts with their targets.
 
-use super::Judged;
+use super::PredictedRows;
 use crate::data::{Example, MultiLabelExample, ScoreExample};
 use crate::hierarchy::Hierarchy;
 use crate::ngram::NgramTarget;
@@ -41,16 +41,16 @@ impl<A: NgramTarget> Rows<A> {
     }
 
     /// Selects rows by index, in the given order.
-    pub(crate) fn picked(&self, rows: &[usize]) -> Rows<A> {
+    pub(crate) fn select(&self, rows: &[usize]) -> Rows<A> {
         Rows {
             texts: rows.iter().map(|&row| self.texts[row].clone()).collect(),
             labels: rows.iter().map(|&row| self.labels[row].clone()).collect(),
-            weights: picked(self.weights.as_deref(), rows),
+            weights: select_weights(self.weights.as_deref(), rows),
         }
     }
 
     /// Appends the other rows.
-    pub(crate) fn joined(mut self, others: Rows<A>) -> Rows<A> {
+    pub(crate) fn concat(mut self, others: Rows<A>) -> Rows<A> {
         if self.weights.is_some() || others.weights.is_some() {
             let of = |rows: &Rows<A>| rows.weights.clone().unwrap_or_else(|| vec![1.0; rows.len()]);
             self.weights = Some([of(&self), of(&others)].concat());
@@ -61,12 +61,12 @@ impl<A: NgramTarget> Rows<A> {
     }
 
     /// Returns the product of each row's weight and its class weight; `None` for equal weights.
-    pub(crate) fn counted(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
+    pub(crate) fn row_weights(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
         let class_weights = class_weights.filter(|_| !A::IS_SET);
         if class_weights.is_none() && self.weights.is_none() {
             return None;
         }
-        let of_class = |answer: &A| match (class_weights, answer.numbers()) {
+        let of_class = |answer: &A| match (class_weights, answer.label_ids()) {
             (Some(weights), &[label]) => weights[label as usize],
             _ => 1.0,
         };
@@ -76,23 +76,23 @@ impl<A: NgramTarget> Rows<A> {
 }
 
 /// Selects weights by row index.
-pub(crate) fn picked(weights: Option<&[f32]>, rows: &[usize]) -> Option<Vec<f32>> {
+pub(crate) fn select_weights(weights: Option<&[f32]>, rows: &[usize]) -> Option<Vec<f32>> {
     weights.map(|weights| rows.iter().map(|&row| weights[row]).collect())
 }
 
-fn numbers(labels: &[String]) -> HashMap<&str, u32> {
+fn label_ids(labels: &[String]) -> HashMap<&str, u32> {
     labels.iter().map(String::as_str).zip(0..).collect()
 }
 
 impl Rows {
     /// Pairs these rows with their predictions; `texts` are the rows' texts.
-    pub(crate) fn judged<'a>(&'a self, predicted: &'a [u32], texts: &'a [&'a str]) -> Judged<'a> {
-        Judged { truth: &self.labels, predicted, texts }
+    pub(crate) fn predicted_rows<'a>(&'a self, predicted: &'a [u32], texts: &'a [&'a str]) -> PredictedRows<'a> {
+        PredictedRows { truth: &self.labels, predicted, texts }
     }
 
     /// Converts examples whose labels are in `labels`; skips the others.
-    pub fn of<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
-        let numbers = numbers(labels);
+    pub fn from_examples<'a>(examples: impl IntoIterator<Item = &'a Example>, labels: &[String]) -> Rows {
+        let numbers = label_ids(labels);
         let known = examples.into_iter().filter_map(|example| {
             let label = *numbers.get(example.label.as_str())?;
             Some((example.text.clone(), label))
@@ -104,8 +104,11 @@ impl Rows {
 
 impl Rows<Vec<u32>> {
     /// Converts examples; drops labels that are not in `labels`.
-    pub fn of_sets<'a>(examples: impl IntoIterator<Item = &'a MultiLabelExample>, labels: &[String]) -> Rows<Vec<u32>> {
-        let numbers = numbers(labels);
+    pub fn from_label_sets<'a>(
+        examples: impl IntoIterator<Item = &'a MultiLabelExample>,
+        labels: &[String],
+    ) -> Rows<Vec<u32>> {
+        let numbers = label_ids(labels);
         let row = |example: &MultiLabelExample| {
             let mut found: Vec<u32> =
                 example.labels.iter().filter_map(|label| numbers.get(label.as_str()).copied()).collect();
@@ -118,7 +121,7 @@ impl Rows<Vec<u32>> {
     }
 
     /// Adds the ancestors of each label, if the labels form a tree.
-    pub(crate) fn closed(mut self, tree: Option<&Hierarchy>) -> Self {
+    pub(crate) fn with_ancestors(mut self, tree: Option<&Hierarchy>) -> Self {
         if let Some(tree) = tree {
             self.labels.iter_mut().for_each(|labels| *labels = tree.with_ancestors(labels));
         }
@@ -128,7 +131,7 @@ impl Rows<Vec<u32>> {
 
 impl Rows<NumberLabel> {
     /// Converts examples on a scale.
-    pub fn of_scores<'a>(
+    pub fn from_scores<'a>(
         examples: impl IntoIterator<Item = &'a ScoreExample>,
         scale: &NumberScale,
     ) -> Rows<NumberLabel> {
@@ -150,26 +153,26 @@ mod tests {
     #[test]
     fn weights_stay_with_their_rows() {
         let weighted = rows(&[0, 1, 1], Some(&[1.0, 2.0, 3.0]));
-        let some = weighted.picked(&[2, 0]);
+        let some = weighted.select(&[2, 0]);
         assert_eq!((&some.texts[0][..], &some.labels[..]), ("text 2", &[1, 0][..]));
         assert_eq!(some.weights, Some(vec![3.0, 1.0]));
         // Rows without weights get weight 1 when appended to rows with weights.
         let plain = rows(&[0], None);
-        assert_eq!(plain.clone().joined(some.clone()).weights, Some(vec![1.0, 3.0, 1.0]));
-        assert_eq!(some.joined(plain.clone()).weights, Some(vec![3.0, 1.0, 1.0]));
-        assert_eq!(plain.clone().joined(plain).weights, None);
+        assert_eq!(plain.clone().concat(some.clone()).weights, Some(vec![1.0, 3.0, 1.0]));
+        assert_eq!(some.concat(plain.clone()).weights, Some(vec![3.0, 1.0, 1.0]));
+        assert_eq!(plain.clone().concat(plain).weights, None);
     }
 
     #[test]
     fn a_row_counts_with_its_weight_times_its_class_weight() {
         let of_classes = Some(&[0.5, 4.0][..]);
         let (plain, weighted) = (rows(&[0, 1, 1], None), rows(&[0, 1, 1], Some(&[1.0, 2.0, 3.0])));
-        assert_eq!(plain.counted(None), None);
-        assert_eq!(plain.counted(of_classes), Some(vec![0.5, 4.0, 4.0]));
-        assert_eq!(weighted.counted(None), Some(vec![1.0, 2.0, 3.0]));
-        assert_eq!(weighted.counted(of_classes), Some(vec![0.5, 8.0, 12.0]));
+        assert_eq!(plain.row_weights(None), None);
+        assert_eq!(plain.row_weights(of_classes), Some(vec![0.5, 4.0, 4.0]));
+        assert_eq!(weighted.row_weights(None), Some(vec![1.0, 2.0, 3.0]));
+        assert_eq!(weighted.row_weights(of_classes), Some(vec![0.5, 8.0, 12.0]));
         // Multi-label targets have no class weights.
         let sets = Rows { texts: vec![String::new()], labels: vec![vec![1]], weights: Some(vec![2.0]) };
-        assert_eq!(sets.counted(of_classes), Some(vec![2.0]));
+        assert_eq!(sets.row_weights(of_classes), Some(vec![2.0]));
     }
 }

@@ -1,9 +1,9 @@
 //! Scores of single-label predictions: accuracy, macro-F1 with a bootstrap interval, per-class scores, and the
 //! confusion matrix.
 
-use super::quick::quick_scores;
-use super::resample::{Intervals, Judged, intervals};
-use super::sureness::Sureness;
+use super::confidence_scores::ConfidenceScores;
+use super::point_scores::quick_scores;
+use super::resample::{Intervals, PredictedRows, intervals};
 use super::tree_scores::TreeScores;
 use crate::lang::sanitize;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,8 @@ pub struct Scores {
     pub log_loss: Option<f64>,
     /// Calibration and ranking of the probabilities; `None` for predictors without probabilities.
     #[serde(default)]
-    pub sureness: Option<Sureness>,
+    #[serde(rename = "sureness")]
+    pub confidence: Option<ConfidenceScores>,
     /// Scores of each class.
     pub classes: Vec<ClassScore>,
     /// Rows by true class (outer) and predicted class (inner), in the order of `classes`.
@@ -66,8 +67,8 @@ fn confusion(truth: &[u32], predicted: &[u32], classes: usize) -> Vec<Vec<usize>
 
 impl Scores {
     /// Scores rows, resampling with `seed`.
-    pub fn of(judged: &Judged<'_>, labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
-        let Judged { truth, predicted, .. } = *judged;
+    pub fn of(judged: &PredictedRows<'_>, labels: &[String], log_loss: Option<f64>, seed: u64) -> Scores {
+        let PredictedRows { truth, predicted, .. } = *judged;
         let classes = labels.len();
         let (accuracy, macro_f1) = quick_scores(truth, predicted, classes);
         let confusion = confusion(truth, predicted, classes);
@@ -95,7 +96,7 @@ impl Scores {
             macro_f1_interval,
             never_predicted: (0..classes.len()).filter(is_missed).map(|class| labels[class].clone()).collect(),
             log_loss,
-            sureness: None,
+            confidence: None,
             classes,
             confusion,
             hierarchy: None,
@@ -124,7 +125,7 @@ impl Scores {
         let rows =
             |label: &String| self.classes.iter().find(|class| class.label == *label).map_or(0, |class| class.rows);
         let each = missed.iter().take(MOST).map(|label| {
-            let (name, rows) = (short(label), rows(label));
+            let (name, rows) = (shorten(label), rows(label));
             crate::tr!("“{name}” ({rows} of {} rows)", "「{name}」（{} 行中 {rows} 行）", self.rows)
         });
         let more = match missed.len().saturating_sub(MOST) {
@@ -138,7 +139,7 @@ impl Scores {
 }
 
 /// Shortens a name for a line and removes control characters.
-fn short(name: &str) -> String {
+fn shorten(name: &str) -> String {
     const MOST: usize = 40;
     match name.char_indices().nth(MOST) {
         Some((end, _)) => sanitize(&name[..end]) + "…",
@@ -153,7 +154,7 @@ mod tests {
     #[test]
     fn scores_match_counting_by_hand() {
         let labels = ["a", "b", "c"].map(String::from);
-        let judged = Judged { truth: &[0, 0, 0, 1, 1], predicted: &[0, 0, 1, 1, 0], texts: &[] };
+        let judged = PredictedRows { truth: &[0, 0, 0, 1, 1], predicted: &[0, 0, 1, 1, 0], texts: &[] };
         let scores = Scores::of(&judged, &labels, None, 1);
         assert_eq!(scores.accuracy, 0.6);
         assert_eq!(scores.confusion, [vec![2, 1, 0], vec![1, 1, 0], vec![0, 0, 0]]);
@@ -168,7 +169,7 @@ mod tests {
     fn the_interval_has_the_width_of_a_binomial_interval() {
         let truth: Vec<u32> = vec![0; 1000];
         let predicted: Vec<u32> = (0..1000).map(|i| u32::from(i % 5 == 0)).collect();
-        let judged = Judged { truth: &truth, predicted: &predicted, texts: &[] };
+        let judged = PredictedRows { truth: &truth, predicted: &predicted, texts: &[] };
         let scores = Scores::of(&judged, &["a".into(), "b".into()], None, 3);
         let [low, high] = scores.accuracy_interval;
         // 1.96 · √(0.8 · 0.2 / 1000) = 0.0248
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn no_rows_score_zero() {
-        let nothing = Judged { truth: &[], predicted: &[], texts: &[] };
+        let nothing = PredictedRows { truth: &[], predicted: &[], texts: &[] };
         let scores = Scores::of(&nothing, &["a".into()], None, 1);
         assert_eq!((scores.rows, scores.accuracy, scores.macro_f1), (0, 0.0, 0.0));
     }
@@ -186,11 +187,11 @@ mod tests {
     fn classes_that_are_never_predicted_give_a_warning() {
         let labels = ["common", "rare", "absent"].map(String::from);
         let truth: Vec<u32> = (0..100).map(|i| u32::from(i == 7)).collect();
-        let scores = Scores::of(&Judged { truth: &truth, predicted: &[0; 100], texts: &[] }, &labels, None, 1);
+        let scores = Scores::of(&PredictedRows { truth: &truth, predicted: &[0; 100], texts: &[] }, &labels, None, 1);
         assert_eq!(scores.never_predicted, ["rare"]);
         assert_eq!(scores.warning().unwrap(), "Never predicted: “rare” (1 of 100 rows).");
         assert!(scores.is_absent(2) && !scores.is_absent(1));
-        let scores = Scores::of(&Judged { truth: &truth, predicted: &truth, texts: &[] }, &labels, None, 1);
+        let scores = Scores::of(&PredictedRows { truth: &truth, predicted: &truth, texts: &[] }, &labels, None, 1);
         assert_eq!(scores.warning(), None);
     }
 }

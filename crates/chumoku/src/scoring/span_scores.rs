@@ -1,7 +1,7 @@
 //! Scores of predicted spans: precision, recall and F1 as in conlleval and seqeval. A span is correct if its boundaries
 //! and its label are.
 
-use super::few_rows;
+use super::few_rows_warning;
 use super::resample::exact_interval;
 use crate::data::Span;
 use chumoku_kernels::Philox;
@@ -43,10 +43,10 @@ pub struct SpanScores {
 }
 
 /// Numbers of correct, true and predicted spans.
-type Tally = [usize; 3];
+type SpanTally = [usize; 3];
 
 impl SpanScore {
-    fn of(label: &str, [right, spans, found]: Tally) -> SpanScore {
+    fn of(label: &str, [right, spans, found]: SpanTally) -> SpanScore {
         let share = |of: usize| if of == 0 { 0.0 } else { right as f64 / of as f64 };
         let f1 = if spans + found == 0 { 0.0 } else { 2.0 * right as f64 / (spans + found) as f64 };
         SpanScore { label: label.to_owned(), precision: share(found), recall: share(spans), f1, spans, found }
@@ -56,8 +56,8 @@ impl SpanScore {
 impl SpanScores {
     /// Scores texts with true and predicted spans.
     pub fn of<'a>(rows: impl Iterator<Item = (&'a [Span], &'a [Span])>, seed: u64) -> SpanScores {
-        let mut kinds: BTreeMap<&str, Tally> = BTreeMap::new();
-        let mut texts: Vec<Tally> = Vec::new();
+        let mut kinds: BTreeMap<&str, SpanTally> = BTreeMap::new();
+        let mut texts: Vec<SpanTally> = Vec::new();
         for (truth, found) in rows {
             let mut tally = [0, truth.len(), found.len()];
             truth.iter().for_each(|span| kinds.entry(&span.label).or_default()[1] += 1);
@@ -71,7 +71,7 @@ impl SpanScores {
             }
             texts.push(tally);
         }
-        let sum = |tallies: &mut dyn Iterator<Item = &Tally>| {
+        let sum = |tallies: &mut dyn Iterator<Item = &SpanTally>| {
             tallies.fold([0; 3], |all, one| [all[0] + one[0], all[1] + one[1], all[2] + one[2]])
         };
         let n = texts.len() as u64;
@@ -88,7 +88,7 @@ impl SpanScores {
         f1s.sort_by(f64::total_cmp);
         let tails = [f1s[RESAMPLES as usize / 40], f1s[(RESAMPLES - RESAMPLES / 40 - 1) as usize]];
         // If all texts are correct, or all are wrong, resamples do not differ.
-        let told: Vec<&Tally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
+        let told: Vec<&SpanTally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
         let right = told.iter().filter(|[right, truth, found]| right == truth && right == found).count();
         let is_uniform = right == told.len() || told.iter().all(|[right, ..]| *right == 0);
         let exact = exact_interval(right, told.len()).filter(|_| is_uniform);
@@ -102,7 +102,7 @@ impl SpanScores {
 
     /// Returns a warning to show before the scores, if there is one.
     pub fn warning(&self) -> Option<String> {
-        few_rows(self.rows)
+        few_rows_warning(self.rows)
     }
 }
 

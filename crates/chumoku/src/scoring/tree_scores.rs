@@ -1,7 +1,7 @@
 //! Scores of hierarchical classification: at each level of the tree, and of whole paths.
 
-use super::quick::quick_scores;
-use super::resample::{Intervals, Judged, intervals};
+use super::point_scores::quick_scores;
+use super::resample::{Intervals, PredictedRows, intervals};
 use crate::hierarchy::Hierarchy;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -43,8 +43,8 @@ pub struct TreeLevel {
 
 impl TreeScores {
     /// Scores rows, resampling with `seed`.
-    pub fn of(tree: &Hierarchy, judged: &Judged<'_>, seed: u64) -> TreeScores {
-        let Judged { truth, predicted, texts } = *judged;
+    pub fn of(tree: &Hierarchy, judged: &PredictedRows<'_>, seed: u64) -> TreeScores {
+        let PredictedRows { truth, predicted, texts } = *judged;
         let depth = tree.depth();
         let mut first_wrong = vec![0; depth];
         let mut shared_of: HashMap<(u32, u32), usize> = HashMap::new();
@@ -70,7 +70,7 @@ impl TreeScores {
             let [truth, predicted] = [truth, predicted].map(&mut at_level);
             let nodes = numbers.len();
             let (accuracy, macro_f1) = quick_scores(&truth, &predicted, nodes);
-            let found = intervals(&Judged { truth: &truth, predicted: &predicted, texts }, nodes, seed);
+            let found = intervals(&PredictedRows { truth: &truth, predicted: &predicted, texts }, nodes, seed);
             let Intervals { accuracy: accuracy_interval, macro_f1: macro_f1_interval } = found;
             let (level, nodes) = (at + 1, tree.count_at_level(at + 1));
             TreeLevel { level, nodes, accuracy, accuracy_interval, macro_f1, macro_f1_interval, first_wrong }
@@ -95,7 +95,7 @@ mod tests {
         let tree = HierarchySource::Separator("/".into()).build(&labels).unwrap();
         let truth = [1, 1, 2, 3, 0, 3];
         let predicted = [1, 2, 2, 1, 1, 3];
-        let scores = TreeScores::of(&tree, &Judged { truth: &truth, predicted: &predicted, texts: &[] }, 1);
+        let scores = TreeScores::of(&tree, &PredictedRows { truth: &truth, predicted: &predicted, texts: &[] }, 1);
         let [first, second] = &scores.levels[..] else { panic!("{scores:?}") };
         assert_eq!((first.nodes, second.nodes), (2, 4));
         assert!((first.accuracy - 5.0 / 6.0).abs() < 1e-12 && (second.accuracy - 0.5).abs() < 1e-12);
@@ -105,7 +105,7 @@ mod tests {
         // Shared nodes: 2, 1, 2, 0, 1, 2 of 11 true and 12 predicted ones.
         assert!((scores.precision - 8.0 / 12.0).abs() < 1e-12 && (scores.recall - 8.0 / 11.0).abs() < 1e-12);
         assert!((scores.f1 - 16.0 / 23.0).abs() < 1e-12);
-        let nothing = TreeScores::of(&tree, &Judged { truth: &[], predicted: &[], texts: &[] }, 1);
+        let nothing = TreeScores::of(&tree, &PredictedRows { truth: &[], predicted: &[], texts: &[] }, 1);
         assert_eq!((nothing.f1, nothing.levels.len()), (0.0, 2));
     }
 }

@@ -57,7 +57,7 @@ pub(crate) use for_any;
 impl Tensor {
     /// Returns the bytes of an `.npy` file. bf16, which NumPy lacks, is written as two raw bytes per number.
     pub fn to_npy(&self) -> Vec<u8> {
-        npy::bytes(self)
+        npy::serialize(self)
     }
 
     /// Creates an array from numbers in row-major order.
@@ -233,7 +233,7 @@ impl TensorFormat {
     ///
     /// # Errors
     /// If it is neither `.safetensors` nor `.npz`.
-    pub fn of(path: &Path) -> Result<Self, TensorError> {
+    pub fn from_path(path: &Path) -> Result<Self, TensorError> {
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         match ending.as_deref() {
             Some("safetensors") => Ok(TensorFormat::Safetensors),
@@ -246,7 +246,7 @@ impl TensorFormat {
     ///
     /// # Errors
     /// If it does not: NumPy has no bf16.
-    pub fn check(self, path: &Path, name: &str, tensor: &Tensor) -> Result<(), TensorError> {
+    pub fn check_type(self, path: &Path, name: &str, tensor: &Tensor) -> Result<(), TensorError> {
         if self == TensorFormat::Npz && matches!(tensor, Tensor::Bf16(_)) {
             let problem = tr!(
                 "NumPy has no type for bf16; write a .safetensors file instead",
@@ -260,7 +260,7 @@ impl TensorFormat {
 
 /// A fault inside a file. The caller adds the path.
 #[derive(Debug)]
-enum Fault {
+enum TensorFault {
     Damaged(String),
     Tensor(String, String),
 }
@@ -271,7 +271,7 @@ impl TensorFile {
     /// # Errors
     /// If the file cannot be read, is damaged, or has a tensor of a type that [`Tensor`] lacks.
     pub fn read(path: &Path) -> Result<Self, TensorError> {
-        let format = TensorFormat::of(path)?;
+        let format = TensorFormat::from_path(path)?;
         let io = |source| TensorError::Io { path: path.to_owned(), doing: "reading the tensors", source };
         TensorFile::parse(path, format, &std::fs::read(path).map_err(io)?)
     }
@@ -286,8 +286,8 @@ impl TensorFile {
             TensorFormat::Npz => (npz::parse(bytes), ".npz"),
         };
         result.map_err(|fault| match fault {
-            Fault::Damaged(problem) => TensorError::Damaged { path: path.to_owned(), format: name, problem },
-            Fault::Tensor(name, problem) => {
+            TensorFault::Damaged(problem) => TensorError::Damaged { path: path.to_owned(), format: name, problem },
+            TensorFault::Tensor(name, problem) => {
                 TensorError::Tensor { path: path.to_owned(), name: crate::lang::show_controls(&name), problem }
             }
         })
@@ -305,9 +305,9 @@ impl TensorFile {
     /// # Errors
     /// If the format does not support a type or metadata, if the file is one of `inputs`, or on a system error.
     pub fn write(&self, path: &Path, inputs: &InputFiles) -> Result<(), TensorError> {
-        let format = TensorFormat::of(path)?;
+        let format = TensorFormat::from_path(path)?;
         for (name, tensor) in &self.tensors {
-            format.check(path, name, tensor)?;
+            format.check_type(path, name, tensor)?;
         }
         let mut file = AtomicOutput::create(path, inputs)?;
         let written = match format {
@@ -325,7 +325,7 @@ impl TensorFile {
 
 /// Number types in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Number {
+enum NumberType {
     F32,
     F64,
     F16,
@@ -336,14 +336,14 @@ enum Number {
     Unsigned(usize),
 }
 
-impl Number {
+impl NumberType {
     fn bytes(self) -> usize {
         match self {
-            Number::F64 => 8,
-            Number::F32 => 4,
-            Number::F16 | Number::Bf16 => 2,
-            Number::Bool => 1,
-            Number::Signed(bytes) | Number::Unsigned(bytes) => bytes,
+            NumberType::F64 => 8,
+            NumberType::F32 => 4,
+            NumberType::F16 | NumberType::Bf16 => 2,
+            NumberType::Bool => 1,
+            NumberType::Signed(bytes) | NumberType::Unsigned(bytes) => bytes,
         }
     }
 
@@ -367,19 +367,19 @@ impl Number {
             ));
         }
         match self {
-            Number::F32 => numbers(bytes, shape, f32::from_le_bytes),
-            Number::F64 => numbers(bytes, shape, f64::from_le_bytes),
-            Number::F16 => numbers(bytes, shape, f16::from_le_bytes),
-            Number::Bf16 => numbers(bytes, shape, bf16::from_le_bytes),
-            Number::Bool => numbers(bytes, shape, |[byte]: [u8; 1]| byte != 0),
-            Number::Signed(1) => numbers(bytes, shape, |byte| i64::from(i8::from_le_bytes(byte))),
-            Number::Signed(2) => numbers(bytes, shape, |bytes| i64::from(i16::from_le_bytes(bytes))),
-            Number::Signed(4) => numbers(bytes, shape, |bytes| i64::from(i32::from_le_bytes(bytes))),
-            Number::Signed(_) => numbers(bytes, shape, i64::from_le_bytes),
-            Number::Unsigned(1) => numbers(bytes, shape, |byte| i64::from(u8::from_le_bytes(byte))),
-            Number::Unsigned(2) => numbers(bytes, shape, |bytes| i64::from(u16::from_le_bytes(bytes))),
-            Number::Unsigned(4) => numbers(bytes, shape, |bytes| i64::from(u32::from_le_bytes(bytes))),
-            Number::Unsigned(_) => {
+            NumberType::F32 => numbers(bytes, shape, f32::from_le_bytes),
+            NumberType::F64 => numbers(bytes, shape, f64::from_le_bytes),
+            NumberType::F16 => numbers(bytes, shape, f16::from_le_bytes),
+            NumberType::Bf16 => numbers(bytes, shape, bf16::from_le_bytes),
+            NumberType::Bool => numbers(bytes, shape, |[byte]: [u8; 1]| byte != 0),
+            NumberType::Signed(1) => numbers(bytes, shape, |byte| i64::from(i8::from_le_bytes(byte))),
+            NumberType::Signed(2) => numbers(bytes, shape, |bytes| i64::from(i16::from_le_bytes(bytes))),
+            NumberType::Signed(4) => numbers(bytes, shape, |bytes| i64::from(i32::from_le_bytes(bytes))),
+            NumberType::Signed(_) => numbers(bytes, shape, i64::from_le_bytes),
+            NumberType::Unsigned(1) => numbers(bytes, shape, |byte| i64::from(u8::from_le_bytes(byte))),
+            NumberType::Unsigned(2) => numbers(bytes, shape, |bytes| i64::from(u16::from_le_bytes(bytes))),
+            NumberType::Unsigned(4) => numbers(bytes, shape, |bytes| i64::from(u32::from_le_bytes(bytes))),
+            NumberType::Unsigned(_) => {
                 if bytes.as_chunks().0.iter().any(|&bytes| u64::from_le_bytes(bytes) > i64::MAX as u64) {
                     return Err(tr!(
                         "expected whole numbers below 2^63, got larger ones",
@@ -393,7 +393,7 @@ impl Number {
 }
 
 /// Returns the numbers of a tensor in row-major order as little-endian bytes.
-fn little_endian(tensor: &Tensor) -> Vec<u8> {
+fn to_little_endian(tensor: &Tensor) -> Vec<u8> {
     match tensor {
         Tensor::F32(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),
         Tensor::F64(array) => array.iter().flat_map(|x| x.to_le_bytes()).collect(),

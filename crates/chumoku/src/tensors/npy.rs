@@ -4,7 +4,7 @@
 //! with a parser whose time doubles with each nested bracket (py_literal 0.4): 64 bytes of brackets never finish.
 //! Source: `numpy.lib.format`, versions 1.0 to 3.0.
 
-use super::{Number, Tensor, little_endian};
+use super::{NumberType, Tensor, to_little_endian};
 use crate::lang::lang;
 use crate::tr;
 
@@ -12,21 +12,21 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Parses the bytes of an `.npy` file, or returns what is wrong with them.
 pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
-    let (header, data) = split(bytes).ok_or(lang().pick(
+    let (header, data) = split_header(bytes).ok_or(lang().pick(
         "expected the header of an .npy array, got other bytes or too few",
         ".npy 配列のヘッダーが必要ですが、別の内容か、長さが足りません",
     ))?;
     let header = std::str::from_utf8(header).map_err(|_| {
         lang().pick("expected a header in UTF-8, got other bytes", "UTF-8 のヘッダーが必要ですが、別のバイトです")
     })?;
-    let header: Header = Header::parse(header).ok_or_else(|| {
+    let header: NpyHeader = NpyHeader::parse(header).ok_or_else(|| {
         let start: String = header.chars().take(60).collect();
         tr!(
             "expected a header {{'descr': …, 'fortran_order': …, 'shape': …}}, got {start}",
             "ヘッダー {{'descr': …, 'fortran_order': …, 'shape': …}} が必要ですが、{start} です"
         )
     })?;
-    let (number, is_big_endian) = number(&header.descr)?;
+    let (number, is_big_endian) = parse_number_type(&header.descr)?;
     let mut swapped;
     let mut data = data;
     if is_big_endian {
@@ -44,7 +44,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Tensor, String> {
 }
 
 /// Splits a file into header and data.
-fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_header(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&[major, _minor], rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk()?;
     let (length, rest) = match major {
         1 => rest.split_first_chunk().map(|(&length, rest)| (u32::from(u16::from_le_bytes(length)), rest))?,
@@ -55,20 +55,20 @@ fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Returns the number type of a `descr`, and whether its bytes are big-endian.
-fn number(descr: &str) -> Result<(Number, bool), String> {
+fn parse_number_type(descr: &str) -> Result<(NumberType, bool), String> {
     let number = match descr.trim_start_matches(['<', '>', '|', '=']) {
-        "f4" => Number::F32,
-        "f8" => Number::F64,
-        "f2" => Number::F16,
-        "b1" => Number::Bool,
-        "i1" => Number::Signed(1),
-        "i2" => Number::Signed(2),
-        "i4" => Number::Signed(4),
-        "i8" => Number::Signed(8),
-        "u1" => Number::Unsigned(1),
-        "u2" => Number::Unsigned(2),
-        "u4" => Number::Unsigned(4),
-        "u8" => Number::Unsigned(8),
+        "f4" => NumberType::F32,
+        "f8" => NumberType::F64,
+        "f2" => NumberType::F16,
+        "b1" => NumberType::Bool,
+        "i1" => NumberType::Signed(1),
+        "i2" => NumberType::Signed(2),
+        "i4" => NumberType::Signed(4),
+        "i8" => NumberType::Signed(8),
+        "u1" => NumberType::Unsigned(1),
+        "u2" => NumberType::Unsigned(2),
+        "u4" => NumberType::Unsigned(4),
+        "u8" => NumberType::Unsigned(8),
         "V2" => {
             let problem = tr!(
                 "found type V2, raw bytes, because NumPy has no bf16; store it as f32, or use .safetensors",
@@ -87,19 +87,19 @@ fn number(descr: &str) -> Result<(Number, bool), String> {
 }
 
 #[derive(Debug, Default, PartialEq)]
-struct Header {
+struct NpyHeader {
     descr: String,
     fortran_order: bool,
     shape: Vec<usize>,
 }
 
-impl Header {
+impl NpyHeader {
     /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, with keys in any order.
-    fn parse(text: &str) -> Option<Header> {
+    fn parse(text: &str) -> Option<NpyHeader> {
         let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
         let (mut descr, mut fortran_order, mut shape) = (None, None, None);
         while !rest.is_empty() {
-            let (key, after) = quoted(rest)?;
+            let (key, after) = parse_quoted(rest)?;
             let value = after.trim_start().strip_prefix(':')?.trim_start();
             rest = match key {
                 "descr" if value.starts_with('[') => {
@@ -108,7 +108,7 @@ impl Header {
                     &value[value.rfind("]")? + 1..]
                 }
                 "descr" => {
-                    let (name, rest) = quoted(value)?;
+                    let (name, rest) = parse_quoted(value)?;
                     descr = Some(name.to_owned());
                     rest
                 }
@@ -131,18 +131,18 @@ impl Header {
             rest = rest.trim_start();
             rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
         }
-        Some(Header { descr: descr?, fortran_order: fortran_order?, shape: shape? })
+        Some(NpyHeader { descr: descr?, fortran_order: fortran_order?, shape: shape? })
     }
 }
 
 /// Splits off the quoted string at the start. Returns it and the rest.
-fn quoted(text: &str) -> Option<(&str, &str)> {
+fn parse_quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|&c| c == '\'' || c == '"')?;
     text[1..].split_once(quote)
 }
 
 /// Returns the bytes of an `.npy` file. bf16 is not supported there; the caller has checked.
-pub(super) fn bytes(tensor: &Tensor) -> Vec<u8> {
+pub(super) fn serialize(tensor: &Tensor) -> Vec<u8> {
     let descr = match tensor {
         Tensor::F32(_) => "<f4",
         Tensor::F64(_) => "<f8",
@@ -160,7 +160,7 @@ pub(super) fn bytes(tensor: &Tensor) -> Vec<u8> {
     header.push_str(&" ".repeat(padding));
     header.push('\n');
     let length = u16::try_from(header.len()).expect("arrays have fewer than a thousand axes");
-    [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), &little_endian(tensor)].concat()
+    [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes(), &to_little_endian(tensor)].concat()
 }
 
 #[cfg(test)]
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn headers_are_parsed() {
-        let header = |text| Header::parse(text);
-        let expected = Header { descr: "<f4".into(), fortran_order: false, shape: vec![2, 3] };
+        let header = |text| NpyHeader::parse(text);
+        let expected = NpyHeader { descr: "<f4".into(), fortran_order: false, shape: vec![2, 3] };
         assert_eq!(header("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n"), Some(expected));
-        let expected = Header { descr: "|b1".into(), fortran_order: true, shape: vec![] };
+        let expected = NpyHeader { descr: "|b1".into(), fortran_order: true, shape: vec![] };
         assert_eq!(header("{\"shape\":(),\"fortran_order\":True,\"descr\":\"|b1\"}"), Some(expected));
         for bad in [
             "",

@@ -1,40 +1,40 @@
 //! The `.safetensors` format, through the crate of that name.
 
-use super::{Fault, Number, Tensor, TensorFile, little_endian};
+use super::{NumberType, Tensor, TensorFault, TensorFile, to_little_endian};
 use crate::tr;
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use std::io::{self, Write};
 
-pub(super) fn parse(bytes: &[u8]) -> Result<TensorFile, Fault> {
-    let damaged = |error: safetensors::SafeTensorError| Fault::Damaged(error.to_string());
+pub(super) fn parse(bytes: &[u8]) -> Result<TensorFile, TensorFault> {
+    let damaged = |error: safetensors::SafeTensorError| TensorFault::Damaged(error.to_string());
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
     let metadata = header.metadata().iter().flatten().map(|(key, text)| (key.clone(), text.clone())).collect();
     let mut file = TensorFile { metadata, ..TensorFile::default() };
     for (name, view) in SafeTensors::deserialize(bytes).map_err(damaged)?.iter() {
         let number = match view.dtype() {
-            Dtype::F32 => Number::F32,
-            Dtype::F64 => Number::F64,
-            Dtype::F16 => Number::F16,
-            Dtype::BF16 => Number::Bf16,
-            Dtype::BOOL => Number::Bool,
-            Dtype::I8 => Number::Signed(1),
-            Dtype::I16 => Number::Signed(2),
-            Dtype::I32 => Number::Signed(4),
-            Dtype::I64 => Number::Signed(8),
-            Dtype::U8 => Number::Unsigned(1),
-            Dtype::U16 => Number::Unsigned(2),
-            Dtype::U32 => Number::Unsigned(4),
-            Dtype::U64 => Number::Unsigned(8),
+            Dtype::F32 => NumberType::F32,
+            Dtype::F64 => NumberType::F64,
+            Dtype::F16 => NumberType::F16,
+            Dtype::BF16 => NumberType::Bf16,
+            Dtype::BOOL => NumberType::Bool,
+            Dtype::I8 => NumberType::Signed(1),
+            Dtype::I16 => NumberType::Signed(2),
+            Dtype::I32 => NumberType::Signed(4),
+            Dtype::I64 => NumberType::Signed(8),
+            Dtype::U8 => NumberType::Unsigned(1),
+            Dtype::U16 => NumberType::Unsigned(2),
+            Dtype::U32 => NumberType::Unsigned(4),
+            Dtype::U64 => NumberType::Unsigned(8),
             other => {
                 let problem = tr!(
                     "expected f32, f64, f16, bf16, bool or whole numbers, got {other:?}",
                     "f32、f64、f16、bf16、bool、整数のいずれかが必要ですが、{other:?} です"
                 );
-                return Err(Fault::Tensor(name.to_owned(), problem));
+                return Err(TensorFault::Tensor(name.to_owned(), problem));
             }
         };
         let array = number.array(view.shape(), view.data());
-        file.tensors.insert(name.to_owned(), array.map_err(|problem| Fault::Tensor(name.to_owned(), problem))?);
+        file.tensors.insert(name.to_owned(), array.map_err(|problem| TensorFault::Tensor(name.to_owned(), problem))?);
     }
     Ok(file)
 }
@@ -48,7 +48,7 @@ pub(super) fn write(file: &TensorFile, out: &mut impl Write) -> io::Result<()> {
         Tensor::Bool(_) => Dtype::BOOL,
         Tensor::I64(_) => Dtype::I64,
     };
-    let bytes: Vec<Vec<u8>> = file.tensors.values().map(little_endian).collect();
+    let bytes: Vec<Vec<u8>> = file.tensors.values().map(to_little_endian).collect();
     let views = file.tensors.iter().zip(&bytes).map(|((name, tensor), bytes)| {
         let view = TensorView::new(dtype(tensor), tensor.shape().to_vec(), bytes);
         (name, view.expect("bytes of as many numbers"))

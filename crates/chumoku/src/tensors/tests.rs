@@ -39,7 +39,7 @@ fn every_type_and_shape_reads_back() {
     add("注目 of \"x\"", tensor(&[1], vec![1.0f32]));
     for (format, name) in BOTH.into_iter().zip(["a.safetensors", "a.NPZ"]) {
         let path = folder.path().join(name);
-        assert_eq!(TensorFormat::of(&path).unwrap(), format);
+        assert_eq!(TensorFormat::from_path(&path).unwrap(), format);
         file.write(&path, &InputFiles::empty()).unwrap();
         assert_eq!(TensorFile::read(&path).unwrap(), file, "{name}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes(&file, format), "the same bytes again");
@@ -107,7 +107,7 @@ fn deflated_archives_are_read() {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
     archive.start_file("Q.npy", options).unwrap();
-    archive.write_all(&npy::bytes(&expected)).unwrap();
+    archive.write_all(&npy::serialize(&expected)).unwrap();
     let bytes = archive.finish().unwrap().into_inner();
     assert!(bytes.len() < 400);
     assert_eq!(parse(TensorFormat::Npz, &bytes).unwrap().tensors["Q"], expected);

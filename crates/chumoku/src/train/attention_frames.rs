@@ -60,7 +60,8 @@ pub(super) fn classifier<'a>(
     text: &str,
 ) -> Result<FrameRecorder<'a>> {
     let config = model.config();
-    let (size, causal) = config.body.transformer().map_or(([0; 2], false), |c| ([c.num_layers, c.num_heads], c.causal));
+    let (size, causal) =
+        config.backbone.transformer().map_or(([0; 2], false), |c| ([c.num_layers, c.num_heads], c.causal));
     let reading = FramedText::read(text, tokenizer, most)?;
     let words = reading.word_names(text, tokenizer);
     Ok(Box::new(move |params| {

@@ -38,7 +38,7 @@ pub enum PredictionKind {
 #[non_exhaustive]
 pub struct BaseModel {
     /// The kind of prediction.
-    pub tells: PredictionKind,
+    pub predicts: PredictionKind,
     /// The classes, labels or kinds of spans. For numbers, the thresholds.
     pub labels: Vec<String>,
     /// The scale of a predictor of numbers; empty for other models.
@@ -98,7 +98,7 @@ pub(super) fn base_replaced_error(folder: &Path) -> Error {
 /// Returns `true` if a folder holds a model trained here: a predictor or a tagger.
 fn is_trained_here(folder: &Snapshot) -> bool {
     let is_one = |kind| matches!(kind, ModelKind::Classifier | ModelKind::Ngrams | ModelKind::Tagger);
-    model_folder::is_ours(folder) && ModelKind::from_snapshot(folder).is_ok_and(is_one)
+    model_folder::is_chumoku_model(folder) && ModelKind::from_snapshot(folder).is_ok_and(is_one)
 }
 
 /// Returns `true` for such a model in our own file format. Other training cannot start from it.
@@ -124,7 +124,7 @@ impl BaseModel {
             ModelKind::Tagger => {
                 let tagger = TextTagger::from_snapshot(folder)?;
                 BaseModel {
-                    tells: PredictionKind::Spans,
+                    predicts: PredictionKind::Spans,
                     labels: tagger.labels().to_vec(),
                     spans: Some((tagger.config().unit, tagger.config().each_word)),
                     is_fine_tuned: tagger.has_network(),
@@ -137,7 +137,7 @@ impl BaseModel {
             }
             _ => {
                 let model = TextClassifier::from_snapshot(folder)?;
-                let (tree, network) = (model.config().hierarchy.as_ref(), model.config().model.body.kind());
+                let (tree, network) = (model.config().hierarchy.as_ref(), model.config().model.backbone.kind());
                 let known = BaseModel::from_predictor(Predictor::Classifier(&model), tree, Some(network));
                 BaseModel { is_fine_tuned: model.origin.is_some(), ..known }
             }
@@ -163,7 +163,7 @@ impl BaseModel {
             PredictionTarget::Number(number) => (PredictionKind::Number, number.scale.clone()),
         };
         BaseModel {
-            tells,
+            predicts: tells,
             labels: model.labels().to_vec(),
             scale,
             columns: model.columns().to_vec(),

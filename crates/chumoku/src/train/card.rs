@@ -10,7 +10,7 @@ use crate::abstention::{self, AbstentionCalibration, CoveragePoint, LevelConfide
 use crate::lang::{escape_markdown, lang};
 use crate::ngram::NgramTarget;
 use crate::nn::BackboneKind;
-use crate::scoring::{Advice, Rows, Scores, TreeScores, largest};
+use crate::scoring::{Advice, Rows, Scores, TreeScores, argmax};
 use crate::text_classifier::{ClassifierScores, TextClassifier};
 use crate::tr;
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(crate) fn evaluate(
     let ClassifierScores { ensemble: whole, members: [attention, ngrams], advice, confidences: sure, levels } =
         model.scores(rows, seed)?;
     let majority = majority_scores(data, rows, seed);
-    let advice = advice.over_majority([&whole, &attention, &ngrams], &majority);
+    let advice = advice.or_majority([&whole, &attention, &ngrams], &majority);
     Ok(ClassifierReport {
         ensemble: whole,
         members: [attention, ngrams, majority],
@@ -72,16 +72,16 @@ pub(crate) fn majority_scores(data: &TrainingData, rows: &Rows, seed: u64) -> Sc
     let hierarchy = data.hierarchy.as_ref().map(|tree| {
         let counts: Vec<f32> = data.class_rows().iter().map(|&count| count as f32 / data.train.len() as f32).collect();
         let predicted = vec![tree.predict(&counts) as u32; rows.len()];
-        TreeScores::of(tree, &rows.judged(&predicted, &texts), seed)
+        TreeScores::of(tree, &rows.predicted_rows(&predicted, &texts), seed)
     });
-    Scores { hierarchy, ..Scores::of(&rows.judged(&predicted, &texts), &data.labels, None, seed) }
+    Scores { hierarchy, ..Scores::of(&rows.predicted_rows(&predicted, &texts), &data.labels, None, seed) }
 }
 
 /// Returns for each reported row whether the network alone is correct.
 pub(crate) fn network_correctness(model: &TextClassifier, data: &TrainingData) -> Result<Vec<bool>> {
     let (rows, _) = reported_rows(data);
     let predictions = model.predict(&rows.texts())?;
-    Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| largest(&p.attention) == label).collect())
+    Ok(predictions.iter().zip(&rows.labels).map(|(p, &label)| argmax(&p.attention) == label).collect())
 }
 
 pub(crate) fn metrics(
@@ -185,7 +185,7 @@ pub(crate) fn model_card(
     interrupted: bool,
 ) -> String {
     let mut card = heading(data, &report.ensemble);
-    let (body, noun) = (&model.config().model.body, network_name(model.config().model.body.kind()));
+    let (body, noun) = (&model.config().model.backbone, network_name(model.config().model.backbone.kind()));
     let (rows, part) = reported_rows(data);
     if interrupted {
         card += &interruption_note(state.epoch);
@@ -200,7 +200,7 @@ pub(crate) fn model_card(
         },
         network_sizes(body, lang()),
         model.num_parameters(),
-        training_summary(plan, data.further.is_some()),
+        training_summary(plan, data.continued.is_some()),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");

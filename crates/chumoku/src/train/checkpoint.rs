@@ -83,7 +83,7 @@ pub(super) fn save(folder: &Path, state: &TrainState, identity: &RunIdentity, lo
         step: state.step,
         epoch: state.epoch,
         batch: state.batch,
-        stale: state.stale,
+        stale: state.epochs_without_improvement,
         best: state.best.map(|b| BestRecord { epoch: b.epoch, score: b.score, loss: b.loss }),
         log_bytes,
         sha256: crate::checksum::hex(Sha256::digest(&tensors)),
@@ -192,7 +192,7 @@ fn read(path: &Path, start: &Params<f32>, fingerprint: &str) -> Result<(TrainSta
         average: array("average")?,
         best_params: array("best_params")?,
         best: manifest.best.map(|b| BestEvaluation { epoch: b.epoch, score: b.score, loss: b.loss }),
-        stale: manifest.stale,
+        epochs_without_improvement: manifest.stale,
     };
     Ok((state, manifest.log_bytes))
 }

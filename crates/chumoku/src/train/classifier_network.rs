@@ -7,7 +7,7 @@ use crate::logistic::LogisticRegression;
 use crate::model_folder::with_snapshot;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
-use crate::pretrained::Start;
+use crate::pretrained::FineTuningBase;
 use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
 use crate::text_classifier::{TextClassifier, tokenizer_for_pairs};
 use crate::text_generator::TextGenerator;
@@ -26,7 +26,7 @@ impl TrainOptions {
             // A base model has been read already.
             return with_snapshot(folder, |folder| match base_model::is_in_chumoku_format(folder) {
                 true => Ok(()),
-                false => Start::read(folder)?.check(),
+                false => FineTuningBase::read(folder)?.check(),
             });
         }
         if self.freeze == Some(Freeze::All) {
@@ -56,9 +56,9 @@ pub(super) struct ClassifierNetwork {
     /// Tokens of the training rows.
     pub(super) rows: Vec<Vec<u32>>,
     pub(super) plan: Plan,
-    pub(super) start: Option<Start>,
+    pub(super) encoder: Option<FineTuningBase>,
     /// The base model, in continued training.
-    pub(super) before: Option<TextClassifier>,
+    pub(super) base: Option<TextClassifier>,
     /// The last layer, if it is a fitted regression. The network then takes no steps.
     pub(super) head: Option<LogisticRegression>,
 }
@@ -89,7 +89,7 @@ impl<'a> NetworkInputs<'a> {
             is_set: A::IS_SET,
             reads_pairs: data.reads_pairs(),
             has_columns: !data.columns.is_empty(),
-            base: data.further.as_ref().map(|further| &further.base),
+            base: data.continued.as_ref().map(|further| &further.base),
         }
     }
 }
@@ -131,11 +131,11 @@ impl ClassifierNetwork {
                 None => ClassifierNetwork::from_encoder(data, folder, options, has_linear_head)?,
             },
         };
-        options.set.apply_training(&mut network.plan);
+        options.overrides.apply_training(&mut network.plan);
         let settings = &mut network.plan.settings;
         settings.epochs = options.epochs.unwrap_or(settings.epochs);
         settings.precision = options.precision;
-        settings.parts = options.parts.unwrap_or(settings.parts);
+        settings.parts = options.micro_batches.unwrap_or(settings.parts);
         if data.is_set {
             // Labels are independent: class weights and label smoothing do not apply.
             settings.label_smoothing = 0.0;
@@ -153,7 +153,7 @@ impl ClassifierNetwork {
         let texts =
             if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
-        let (unit, min_count) = options.set.tokens();
+        let (unit, min_count) = options.overrides.tokens();
         let unit = unit.or(options.tokens).unwrap_or_else(|| default_unit(&texts));
         let min_frequency = min_count.unwrap_or(2);
         let config = TokenizerConfig { vocab_size, min_frequency, form: NormalizationForm::NfkcLowercase, unit };
@@ -168,12 +168,12 @@ impl ClassifierNetwork {
         let lengths: Vec<usize> = rows.iter().map(Vec::len).collect();
         let shape = DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: tokenizer.vocab_size() };
         let mut plan = Plan::new(&shape);
-        options.set.apply_architecture(&mut plan.model);
-        let position = options.set.positions().unwrap_or(options.position);
+        options.overrides.apply_architecture(&mut plan.model);
+        let position = options.overrides.positions().unwrap_or(options.position);
         let mut plan = plan.with_network(options.network, position)?;
-        if !options.set.is_empty() {
+        if !options.overrides.is_empty() {
             Classifier::new(plan.model.clone()).map_err(|error| {
-                let (set, error) = (&options.set, Error::from(error));
+                let (set, error) = (&options.overrides, Error::from(error));
                 Error::Setting(tr!(
                     "--settings {set}: no network has these settings: {error}; give a width that is an even multiple \
                      of heads",
@@ -184,7 +184,7 @@ impl ClassifierNetwork {
         if reads_pairs {
             (plan.model.embeddings.separator, plan.model.embeddings.token_types) = (tokenizer.pair_separator(), 2);
         }
-        Ok(ClassifierNetwork { tokenizer, rows, plan, start: None, before: None, head: None })
+        Ok(ClassifierNetwork { tokenizer, rows, plan, encoder: None, base: None, head: None })
     }
 
     /// Builds a network from the encoder and tokenizer of a folder, with a new head.
@@ -194,10 +194,10 @@ impl ClassifierNetwork {
         options: &TrainOptions,
         has_linear_head: bool,
     ) -> Result<ClassifierNetwork> {
-        let mut start = with_snapshot(folder, Start::read)?;
+        let mut start = with_snapshot(folder, FineTuningBase::read)?;
         let mut freeze = options.freeze;
         if has_linear_head {
-            (start.origin, freeze) = (start.origin.pooled(start.pooling.0), Some(Freeze::All));
+            (start.origin, freeze) = (start.origin.with_pooling(start.pooling.0), Some(Freeze::All));
         }
         let mut tokenizer = start.tokenizer.clone();
         let mut model = start.origin.classifier(data.class_rows.len());
@@ -210,8 +210,8 @@ impl ClassifierNetwork {
         let rows = tokenizer.encode_all(&data.train())?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + tokenizer.special_tokens().len()).collect();
         let shape = DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: model.vocab_size };
-        let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.limit).with_freeze(freeze);
-        Ok(ClassifierNetwork { tokenizer, rows, plan, start: Some(start), before: None, head: None })
+        let plan = Plan::fine_tuning(&shape, model, start.origin.model_type(), start.max_tokens).with_freeze(freeze);
+        Ok(ClassifierNetwork { tokenizer, rows, plan, encoder: Some(start), base: None, head: None })
     }
 
     /// Builds a network from a base model, with new outputs in its last layer.
@@ -223,7 +223,7 @@ impl ClassifierNetwork {
         let (before, start) = base.read(folder, |folder| {
             let before = TextClassifier::from_snapshot(folder)?;
             // A fine-tuned model is saved in the format of its encoder.
-            let start = before.origin.is_some().then(|| Start::read(folder)).transpose()?;
+            let start = before.origin.is_some().then(|| FineTuningBase::read(folder)).transpose()?;
             Ok((before, start))
         })?;
         let tokenizer = before.tokenizer.clone();
@@ -232,9 +232,9 @@ impl ClassifierNetwork {
         let lengths: Vec<usize> = rows.iter().map(|row| row.len() + frame).collect();
         let shape =
             DataShape { lengths: &lengths, class_rows: &data.class_rows, vocab_size: before.config.model.vocab_size };
-        let limit = start.as_ref().map_or(before.config.max_tokens(), |start| start.limit);
+        let limit = start.as_ref().map_or(before.config.max_tokens(), |start| start.max_tokens);
         let plan = continued_training::continued_plan(&before, &shape, limit).with_freeze(options.freeze);
-        Ok(ClassifierNetwork { tokenizer, rows, plan, start, before: Some(before), head: None })
+        Ok(ClassifierNetwork { tokenizer, rows, plan, encoder: start, base: Some(before), head: None })
     }
 }
 

@@ -9,7 +9,7 @@ use super::micro_batches::StepOutput;
 use super::run::sha256_of_numbers;
 use super::target::ClassifierTarget;
 use super::trainable::{Evaluation, StepContext, Trainable};
-use super::{DataShape, Plan, Rows, Settings, TrainEvent, TrainingData, batches};
+use super::{DataShape, Plan, Rows, TrainEvent, TrainSettings, TrainingData, batches};
 use crate::inference::{self, InputFraming};
 use crate::lang::lang;
 use crate::lang::wording::{format_count, format_thousands};
@@ -17,8 +17,8 @@ use crate::logistic::LogisticRegression;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::params::{ParamLayout, Params};
-use crate::pretrained::Start;
-use crate::scoring::picked;
+use crate::pretrained::FineTuningBase;
+use crate::scoring::select_weights;
 use crate::text::TextTokenizer;
 use crate::text_classifier::TextClassifier;
 use crate::{Result, tr};
@@ -47,22 +47,22 @@ pub(super) struct ClassifierTask<'a, A = u32> {
     model: &'a Classifier,
     tokenizer: &'a TextTokenizer,
     /// The pretrained encoder, if any.
-    start: Option<&'a Start>,
+    encoder: Option<&'a FineTuningBase>,
     /// The base model, in continued training.
-    before: Option<&'a TextClassifier>,
+    base: Option<&'a TextClassifier>,
     /// The regression that replaces a trained head, if any.
     head: Option<&'a LogisticRegression>,
     rows: &'a [Vec<u32>],
     valid_rows: Vec<Vec<u32>>,
     /// Training rows to evaluate if there are no validation rows. All training rows if absent.
-    watched: Option<(Vec<Vec<u32>>, &'a Rows<A>)>,
+    evaluation_rows: Option<(Vec<Vec<u32>>, &'a Rows<A>)>,
     /// The tokenizer's file.
     vocabulary: String,
     /// Memory besides that of the tokens.
-    pub(super) footing: MemoryEstimate,
+    pub(super) memory_estimate: MemoryEstimate,
     /// The time needed after the steps, in seconds. The n-gram model is fitted once more, with one penalty instead of
     /// several.
-    pub(super) seconds_afterwards: f64,
+    pub(super) seconds_after_steps: f64,
 }
 
 /// Random streams of the run; see also [`batches`].
@@ -80,27 +80,27 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
             plan: &network.plan,
             model,
             tokenizer: &network.tokenizer,
-            start: network.start.as_ref(),
-            before: network.before.as_ref(),
+            encoder: network.encoder.as_ref(),
+            base: network.base.as_ref(),
             head: network.head.as_ref(),
             rows: &network.rows,
             valid_rows: network.tokenizer.encode_all(&data.valid.texts())?,
-            watched: None,
+            evaluation_rows: None,
             vocabulary: network.tokenizer.to_json()?,
-            footing: MemoryEstimate::default(),
-            seconds_afterwards: 0.0,
+            memory_estimate: MemoryEstimate::default(),
+            seconds_after_steps: 0.0,
         })
     }
 
     /// Evaluates these training rows after each epoch, for data without validation rows.
     pub(super) fn evaluate_on(&mut self, rows: &'a Rows<A>) -> Result<()> {
-        self.watched = Some((self.tokenizer.encode_all(&rows.texts())?, rows));
+        self.evaluation_rows = Some((self.tokenizer.encode_all(&rows.texts())?, rows));
         Ok(())
     }
 
     /// Returns the rows to evaluate after each epoch, tokenized and raw.
     fn rows_to_evaluate(&self) -> (&[Vec<u32>], &Rows<A>) {
-        match (&self.watched, self.valid_rows.is_empty()) {
+        match (&self.evaluation_rows, self.valid_rows.is_empty()) {
             (_, false) => (&self.valid_rows, &self.data.valid),
             (Some((tokens, rows)), true) if !rows.is_empty() => (tokens, rows),
             (_, true) => (self.rows, &self.data.train),
@@ -144,7 +144,7 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
 
     /// The cost of the transformer from scratch that a fine-tuned one is compared with, relative to that of a training
     /// epoch. It is an estimate, since that transformer has other tokens.
-    fn from_scratch_share(&self) -> f64 {
+    fn scratch_cost_share(&self) -> f64 {
         let lengths: Vec<usize> = self.rows.iter().map(Vec::len).collect();
         let (class_rows, vocab_size) = (self.data.class_rows(), self.plan.model.vocab_size);
         let plan = Plan::new(&DataShape { lengths: &lengths, class_rows: &class_rows, vocab_size });
@@ -162,7 +162,7 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
         lengths.sort_unstable();
         let (median, longest) = (lengths.get(lengths.len() / 2).unwrap_or(&0), lengths.last().unwrap_or(&0));
         let model = &self.plan.model;
-        let kind = match self.start {
+        let kind = match self.encoder {
             None => format!("{}: ", self.tokenizer.unit().noun_in(lang())),
             Some(_) => String::new(),
         };
@@ -182,8 +182,8 @@ impl<'a, A: ClassifierTarget> ClassifierTask<'a, A> {
                 "{}{}, {}: {} parameters",
                 "{}{}、{}、パラメータ {}",
                 self.plan.fine_tuning.as_ref().map(|from| format!("{}, ", from.model_type)).unwrap_or_default(),
-                network_name(model.body.kind()),
-                network_sizes(&model.body, lang()),
+                network_name(model.backbone.kind()),
+                network_sizes(&model.backbone, lang()),
                 format_thousands(self.model.layout().len())
             ),
         );
@@ -233,7 +233,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
     }
 
     fn start(&self, seed: u64) -> Result<(Params<f32>, String)> {
-        if let Some(before) = self.before {
+        if let Some(before) = self.base {
             let params = super::continued_training::initial_params(before, self.layout(), self.data, seed);
             let sha256 = sha256_of_numbers(params.values());
             let frozen = self.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.freeze.apply(&params, seed));
@@ -241,12 +241,12 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
         }
         let begin = |mut params: Params<f32>| {
             let place = self.layout().iter().find(|(name, ..)| *name == "head.bias").map(|(_, _, range)| range);
-            if let Some((range, bias)) = place.zip(A::bias(&self.data.class_rows(), self.data.train.len())) {
+            if let Some((range, bias)) = place.zip(A::initial_bias(&self.data.class_rows(), self.data.train.len())) {
                 params.values_mut()[range].copy_from_slice(&bias);
             }
             params
         };
-        let (Some(start), Some(fine_tuning)) = (self.start, &self.plan.fine_tuning) else {
+        let (Some(start), Some(fine_tuning)) = (self.encoder, &self.plan.fine_tuning) else {
             return Ok((begin(Params::init(self.layout(), seed)), String::new()));
         };
         let mut params = begin(start.params(self.layout(), seed)?);
@@ -264,7 +264,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
         Ok((fine_tuning.freeze.apply(&params, seed), sha256))
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &TrainSettings {
         &self.plan.settings
     }
 
@@ -288,9 +288,9 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
         let samples: Vec<Vec<u32>> = rows.iter().map(|&row| self.sample(row, at)).collect();
         let (ids, offsets) = self.framed().pack(samples.iter().map(Vec::as_slice));
         let answers: Vec<A> = rows.iter().map(|&row| self.data.train.labels[row].clone()).collect();
-        let weights = picked(self.data.train.weights.as_deref(), rows);
+        let weights = select_weights(self.data.train.weights.as_deref(), rows);
         let answers = (&answers[..], weights.as_deref());
-        A::learn(self.model, params, (&ids, &offsets), answers, self.plan, at.mode(), grads)
+        A::train_step(self.model, params, (&ids, &offsets), answers, self.plan, at.mode(), grads)
     }
 
     fn evaluate(&self, params: &Params<f32>) -> Result<Evaluation> {
@@ -320,23 +320,23 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
             true => (&self.data.train, self.rows, 0.0),
             false => (&self.data.valid, &self.valid_rows[..], 1.0),
         };
-        let of_scratch = if self.start.is_some() && !A::IS_SET { self.from_scratch_share() } else { 0.0 };
+        let of_scratch = if self.encoder.is_some() && !A::IS_SET { self.scratch_cost_share() } else { 0.0 };
         self.reading_share(tokens) * (blended + bytes(reported_rows(self.data).0) / bytes(known).max(1.0)) + of_scratch
     }
 
     fn memory_estimate(&self) -> MemoryEstimate {
         MemoryEstimate {
-            resident: self.footing.resident + bytes_of(self.rows) + bytes_of(&self.valid_rows),
-            ..self.footing
+            resident: self.memory_estimate.resident + bytes_of(self.rows) + bytes_of(&self.valid_rows),
+            ..self.memory_estimate
         }
     }
 
     fn time_after_steps(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds_afterwards)
+        Duration::from_secs_f64(self.seconds_after_steps)
     }
 
     fn activations(&self) -> usize {
-        let body = &self.plan.model.body;
+        let body = &self.plan.model.backbone;
         let per_token = body.activations_per_token() + 6 * body.d_model();
         self.plan.settings.batch_tokens * per_token
     }

@@ -104,7 +104,7 @@ fn from_scratch(
         epochs: None,
         resume: false,
         watch: None,
-        crew: None,
+        worker_group: None,
         ..options.clone()
     };
     let network = ClassifierNetwork::new(data, &options)?;
@@ -198,13 +198,13 @@ fn train_ensemble(
         let SmallDataChoice { choice, data: all, blend: joint, c, network } = few;
         say(&choice, observe);
         let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
-        let given = EnsembleOptions { c: Some(c), network, watched: Some(&data.valid) };
+        let given = EnsembleOptions { c: Some(c), network, evaluation_rows: Some(&data.valid) };
         let whole = ensemble::train_members(&all, PredictionTarget::OneClass, (&options, out, stop), given, observe)?;
         return Ok(TrainedClassifier { ensemble: whole, blend: Some(joint), choice: Some(choice) });
     }
     // A worker only computes gradients. The coordinator compares the network with the regression.
     let is_compared = options.freeze != Some(Freeze::All);
-    let candidate = match options.crew.as_ref().is_some_and(WorkerGroup::is_worker) && is_compared {
+    let candidate = match options.worker_group.as_ref().is_some_and(WorkerGroup::is_worker) && is_compared {
         true => None,
         false => RegressionCandidate::fit(data, options, stop, observe)?,
     };
@@ -241,7 +241,7 @@ fn without_worker_group(
     options: &TrainOptions,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<TrainOptions>> {
-    let Some(crew) = options.crew.as_ref().filter(|_| needs_cross_validation(data)) else { return Ok(None) };
+    let Some(crew) = options.worker_group.as_ref().filter(|_| needs_cross_validation(data)) else { return Ok(None) };
     if crew.is_worker() {
         return Err(Error::WorkerFinished);
     }
@@ -251,7 +251,7 @@ fn without_worker_group(
         "{rows} 行なので、このプロセスだけで学習します。分担しても速くなりません"
     );
     observe(TrainEvent::Message(topic_label("workers"), text));
-    Ok(Some(TrainOptions { crew: None, ..options.clone() }))
+    Ok(Some(TrainOptions { worker_group: None, ..options.clone() }))
 }
 
 /// Blends both members with the blend of cross-validation, or fits it on the validation rows. The n-grams are then
@@ -269,7 +269,7 @@ fn blend_and_refit(
         return Ok(found);
     }
     let decision = blend_members(classifier, data, weights, options.optimize)?;
-    let settings = (&options.set.ngram_config(data), weights);
+    let settings = (&options.overrides.ngram_config(data), weights);
     ensemble::refit_ngrams(classifier, data, found, settings, (ended, stop), observe)?;
     Ok(decision)
 }
@@ -286,7 +286,7 @@ fn blend_members(
     let attention: Vec<Vec<f32>> = valid.iter().map(|p| p.attention.clone()).collect();
     let ngrams: Vec<Vec<f32>> = valid.iter().filter_map(|p| p.ngrams.clone()).collect();
     classifier.config.blend =
-        Blend::fit(&attention, &ngrams, &data.valid.labels, data.valid.counted(weights).as_deref());
+        Blend::fit(&attention, &ngrams, &data.valid.labels, data.valid.row_weights(weights).as_deref());
     let mut found = None;
     if !data.valid.is_empty() {
         let blend = classifier.config.blend;
@@ -396,7 +396,7 @@ fn write_model(
     drop(writing);
     let super::card::ClassifierReport { ensemble: whole, members: parts, from_scratch, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
-    let advice = advice.sentence(network_name(classifier.config.model.body.kind()), seconds, majority);
+    let advice = advice.sentence(network_name(classifier.config.model.backbone.kind()), seconds, majority);
     let choice = choice.map(|choice| choice.sentence());
     let advice = add_encoder_advice(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
     Ok(ClassifierOutcome {

@@ -1,7 +1,7 @@
 //! Comparison of an old and a new model on the same rows: figures, and their presentation.
 
 use crate::lang::lang;
-use crate::scoring::figure;
+use crate::scoring::format_value;
 use crate::tr;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -89,7 +89,7 @@ pub(super) fn figure_name(figure: &str) -> &'static str {
 /// Formats a figure: shares in percent, errors as plain numbers.
 pub fn format_figure(name: &str, value: f64) -> String {
     match name {
-        "mean_absolute_error" => figure(value),
+        "mean_absolute_error" => format_value(value),
         _ => format!("{:.1} %", 100.0 * value),
     }
 }
@@ -99,7 +99,7 @@ pub fn format_gain(name: &str, gain: f64) -> String {
     match name {
         // Keeps tiny gains short.
         "mean_absolute_error" if gain != 0.0 && gain.abs() < 1e-3 => format!("{gain:+.0e}"),
-        "mean_absolute_error" => format!("{}{}", if gain < 0.0 { '-' } else { '+' }, figure(gain.abs())),
+        "mean_absolute_error" => format!("{}{}", if gain < 0.0 { '-' } else { '+' }, format_value(gain.abs())),
         _ => format!("{:+.1}", 100.0 * gain),
     }
 }

@@ -8,7 +8,7 @@ use super::replay_target::ReplayTarget;
 use super::target::ClassifierTarget;
 use super::{
     BaseModel, ContinuedData, DataShape, DataSource, FineTuning, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, Plan,
-    Settings, TrainingData,
+    TrainSettings, TrainingData,
 };
 use crate::data::{Dataset, normalize};
 use crate::lang::wording::{format_count, list_names};
@@ -56,7 +56,7 @@ impl<A: ReplayTarget> TrainingData<A> {
         let SourceData { source, mut train, mut valid, mut test } = new;
         if let Some(paths) = known.paths() {
             let files = [Some(&mut train), valid.as_mut(), test.as_mut()];
-            files.into_iter().flatten().try_for_each(|file| A::tidy(file, paths))?;
+            files.into_iter().flatten().try_for_each(|file| A::normalize_labels(file, paths))?;
         }
         let mut labels = [known.labels.clone(), A::labels(&train)].concat();
         labels.extend(old.iter().flat_map(|old| old.labels.iter().cloned()));
@@ -66,9 +66,9 @@ impl<A: ReplayTarget> TrainingData<A> {
         if !known.scale.thresholds.is_empty() {
             labels.clone_from(&known.labels);
         }
-        let parts = A::in_parts(&train, [valid.as_ref(), test.as_ref()], labels.clone())?;
+        let parts = A::split_files(&train, [valid.as_ref(), test.as_ref()], labels.clone())?;
         let terms = (&labels[..], &known.scale);
-        let told = |rows: &Rows<A>, from: &[String]| A::in_terms(rows, from, terms);
+        let told = |rows: &Rows<A>, from: &[String]| A::convert(rows, from, terms);
         let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| told(rows, &old.labels)));
         let [old_train, old_valid, old_test] = of_old.unwrap_or_default();
         let found = [&parts.train, &parts.valid, &parts.test].map(|rows| told(rows, &parts.labels));
@@ -90,12 +90,12 @@ impl<A: ReplayTarget> TrainingData<A> {
         let [learnt, judged, tested] = match replays {
             false => [new_train, new_valid, new_test],
             true => {
-                [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(|(old, new)| old.joined(new))
+                [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(|(old, new)| old.concat(new))
             }
         };
         if known.scale.thresholds.is_empty() {
             let mut is_learnt = vec![false; labels.len()];
-            learnt.labels.iter().flat_map(A::numbers).for_each(|&label| is_learnt[label as usize] = true);
+            learnt.labels.iter().flat_map(A::label_ids).for_each(|&label| is_learnt[label as usize] = true);
             notes.extend(untrained_labels_note(&labels, &is_learnt));
         }
         let hierarchy = known.paths().map(|paths| paths.build(&labels)).transpose()?;
@@ -108,11 +108,11 @@ impl<A: ReplayTarget> TrainingData<A> {
             notes,
             hierarchy,
             sources,
-            further: Some(ContinuedData { replays, compared, base: known.snapshot() }),
+            continued: Some(ContinuedData { replays, compared, base: known.snapshot() }),
             ..TrainingData::default()
         };
         if !is_known {
-            A::settle(&mut data, known);
+            A::update_scale(&mut data, known);
         }
         let place_of = |column: usize, cell: &str| A::place_of(&train, column, cell);
         data.check_pairs()?.with_base_columns((&known.columns, &known.column_requests()), &place_of)
@@ -170,7 +170,7 @@ fn without_old_rows<A: ReplayTarget>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [
     let mut kept = is_new_row(old.map(answers), new.each_ref().map(answers)).into_iter();
     new.map(|rows| {
         let is_kept = kept.next().unwrap_or_default();
-        rows.picked(&(0..rows.len()).filter(|&row| is_kept[row]).collect::<Vec<_>>())
+        rows.select(&(0..rows.len()).filter(|&row| is_kept[row]).collect::<Vec<_>>())
     })
 }
 
@@ -227,7 +227,7 @@ pub(super) fn continued_plan(before: &TextClassifier, shape: &DataShape<'_>, lim
 
 impl FineTuning {
     /// Adapts the settings to a network that was already fine-tuned: half the epochs and half the learning rate.
-    pub(super) fn soften(&mut self, max_tokens: usize, settings: &mut Settings) {
+    pub(super) fn soften(&mut self, max_tokens: usize, settings: &mut TrainSettings) {
         const RATE: f64 = 0.5;
         self.max_tokens = self.max_tokens.max(max_tokens);
         settings.batch_tokens = settings.batch_tokens.max(self.max_tokens);
@@ -244,8 +244,8 @@ pub(super) fn initial_params<A: ClassifierTarget>(
     data: &TrainingData<A>,
     seed: u64,
 ) -> Params<f32> {
-    let kept = A::kept((before.labels(), &before.config.target), data);
-    let bias = A::bias(&data.class_rows(), data.train.len());
+    let kept = A::inherited_outputs((before.labels(), &before.config.target), data);
+    let bias = A::initial_bias(&data.class_rows(), data.train.len());
     params_from_outputs(&before.params, layout, &kept, bias.as_deref(), seed)
 }
 

@@ -5,7 +5,7 @@ use super::{TrainEvent, TrainOptions, Training, TrainingData};
 use crate::folds::assign_folds;
 use crate::ngram::NgramTarget;
 use crate::output::WorkFolder;
-use crate::scoring::{Rows, picked};
+use crate::scoring::{Rows, select_weights};
 use crate::{Error, Result, tr};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -32,8 +32,8 @@ struct Folds<'a> {
 impl<'a> Folds<'a> {
     fn new<A: NgramTarget>(data: &'a TrainingData<A>, count: usize, seed: u64) -> Folds<'a> {
         let level = |answer: &A| match answer.regression_value() {
-            Some(_) => answer.numbers().len() as u32,
-            None => answer.numbers().first().copied().unwrap_or_default(),
+            Some(_) => answer.label_ids().len() as u32,
+            None => answer.label_ids().first().copied().unwrap_or_default(),
         };
         let levels = data.train.labels.iter().chain(&data.valid.labels).map(level).collect();
         Folds { texts: [data.train.texts(), data.valid.texts()].concat(), levels, count, seed }
@@ -79,7 +79,7 @@ pub(super) fn fold_data<A: NgramTarget>(data: &TrainingData<A>, division: &FoldR
             Some(row) => (data.valid.texts[row].clone(), data.valid.labels[row].clone()),
         };
         let (texts, labels) = rows.iter().map(row).unzip();
-        Rows { texts, labels, weights: picked(weights.as_deref(), rows) }
+        Rows { texts, labels, weights: select_weights(weights.as_deref(), rows) }
     };
     let [train, valid, test] = division.each_ref().map(part);
     let (labels, scale, columns) = (data.labels.clone(), data.scale.clone(), data.columns.clone());
@@ -123,7 +123,8 @@ fn score_folds(
         }
         let folder = WorkFolder::create(out).map_err(Error::write("creating a folder in", out))?;
         let mut training = Training::new(folder.path());
-        training.options = TrainOptions { folds: None, resume: false, watch: None, crew: None, ..options.clone() };
+        training.options =
+            TrainOptions { folds: None, resume: false, watch: None, worker_group: None, ..options.clone() };
         training.stop = stop;
         let number = fold + 1;
         training.observe = Box::new(|event: TrainEvent<'_>| {

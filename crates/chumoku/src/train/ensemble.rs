@@ -45,12 +45,12 @@ pub(super) struct EnsembleOptions<'a, A> {
     /// The network.
     pub(super) network: Option<ClassifierNetwork>,
     /// Training rows to evaluate after each epoch, if there are no validation rows.
-    pub(super) watched: Option<&'a Rows<A>>,
+    pub(super) evaluation_rows: Option<&'a Rows<A>>,
 }
 
 impl<A> Default for EnsembleOptions<'_, A> {
     fn default() -> Self {
-        EnsembleOptions { c: None, network: None, watched: None }
+        EnsembleOptions { c: None, network: None, evaluation_rows: None }
     }
 }
 
@@ -62,22 +62,22 @@ pub(super) fn train_members<A: ClassifierTarget>(
     given: EnsembleOptions<'_, A>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedEnsemble> {
-    if options.crew.as_ref().is_some_and(WorkerGroup::is_worker) {
+    if options.worker_group.as_ref().is_some_and(WorkerGroup::is_worker) {
         // Only the coordinator trains the n-gram model.
         return work_on_network(data, given.network, (options, out, stop), observe);
     }
-    let base = ProcessUsage::measure().now;
+    let base = ProcessUsage::measure().current;
     let weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
     let network = given.network.map_or_else(|| ClassifierNetwork::new(data, options), Ok)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let mut task = ClassifierTask::new(data, &network, &model)?;
-    given.watched.map_or(Ok(()), |rows| task.evaluate_on(rows))?;
-    let mut settings = options.set.ngram_config(data);
+    given.evaluation_rows.map_or(Ok(()), |rows| task.evaluate_on(rows))?;
+    let mut settings = options.overrides.ngram_config(data);
     if let Some(c) = given.c {
         (settings.c_grid, settings.c_without_validation) = (vec![c], c);
     }
     let settings = &settings;
-    task.footing = ngram_memory_estimate(data, super::ngrams::training_memory(data, settings), base);
+    task.memory_estimate = ngram_memory_estimate(data, super::ngrams::training_memory(data, settings), base);
     report_memory(estimated_peak_memory(&task), observe);
     let mut ngrams = super::ngrams::fit_and_report(data, "baseline", (settings, weights.as_deref()), stop, observe)?;
     if options.from.is_none() && !options.resume {
@@ -91,7 +91,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
     }
     // Frees memory for the network.
     ngrams.warm_start.drop_ngrams();
-    task.seconds_afterwards = ngrams.seconds;
+    task.seconds_after_steps = ngrams.seconds;
     task.describe(weights.is_none(), observe);
     if let Some(weights) = &options.class_weights {
         observe(TrainEvent::Message(topic_label("weights"), weights.sentence()));
@@ -111,7 +111,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
     let FittedNgrams { model: ngrams, warm_start: found, seconds, column_benefit: worth } = ngrams;
     let config = ModelConfig {
         model_type: network
-            .start
+            .encoder
             .as_ref()
             .map_or(ModelKind::Classifier.model_type(), |start| start.origin.model_type())
             .into(),
@@ -127,7 +127,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
         max_tokens: network.plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens),
         model: network.plan.model.clone(),
     };
-    let ClassifierNetwork { tokenizer, plan, start, before, .. } = network;
+    let ClassifierNetwork { tokenizer, plan, encoder: start, base: before, .. } = network;
     let classifier = TextClassifier {
         config,
         model,
@@ -163,7 +163,7 @@ impl TrainedEnsemble {
         state.set_precision(network.plan.settings.precision);
         drop(task);
         self.ended = RunResult { state, interrupted: self.ended.interrupted };
-        let ClassifierNetwork { tokenizer, plan, start, .. } = network;
+        let ClassifierNetwork { tokenizer, plan, encoder: start, .. } = network;
         self.classifier.config.max_tokens = plan.fine_tuning.as_ref().map(|fine_tuning| fine_tuning.max_tokens);
         self.classifier.config.model = plan.model.clone();
         (self.classifier.model, self.classifier.tokenizer) = (model, tokenizer);

@@ -171,14 +171,15 @@ impl ColumnBenefit {
         let cut =
             |logits: &'_ Vec<f32>| -> Vec<Vec<f32>> { logits.chunks_exact(classes).map(<[f32]>::to_vec).collect() };
         let [both, text, columns] = [0, 1, 2].map(|i| cut(&logits[i]));
-        let figure =
-            |logits: &[Vec<f32>]| A::worth(&logits.iter().map(Vec::as_slice).collect::<Vec<_>>(), &rows.labels, data);
+        let figure = |logits: &[Vec<f32>]| {
+            A::comparison_metric(&logits.iter().map(Vec::as_slice).collect::<Vec<_>>(), &rows.labels, data)
+        };
         let gains: Vec<f64> = rows
             .labels
             .iter()
             .enumerate()
             .map(|(row, answer)| {
-                loss_of(&text[row], answer.numbers(), A::IS_SET) - loss_of(&both[row], answer.numbers(), A::IS_SET)
+                loss_of(&text[row], answer.label_ids(), A::IS_SET) - loss_of(&both[row], answer.label_ids(), A::IS_SET)
             })
             .collect();
         let n = gains.len().max(1) as f64;

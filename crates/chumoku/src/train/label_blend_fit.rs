@@ -5,7 +5,7 @@ use super::ensemble::LogOdds;
 use crate::abstention::AbstentionCalibration;
 use crate::hierarchy::Hierarchy;
 use crate::label_blend::{LabelBlend, fit_thresholds};
-use crate::scoring::picked;
+use crate::scoring::select_weights;
 
 /// The number of folds of the validation rows. Each fold is scored by a blend that was fitted on the others.
 const BLEND_FOLDS: usize = 5;
@@ -29,7 +29,7 @@ impl LabelRows<'_> {
         let pick = |all: &LogOdds| rows.iter().map(|&row| all[row].clone()).collect::<LogOdds>();
         let (attention, ngrams) = (pick(self.attention), self.ngrams.map(pick).unwrap_or_default());
         let truth: Vec<Vec<u32>> = rows.iter().map(|&row| self.data.valid.labels[row].clone()).collect();
-        let weights = picked(self.data.valid.weights.as_deref(), &rows);
+        let weights = select_weights(self.data.valid.weights.as_deref(), &rows);
         let labels = self.data.labels.len();
         let mut blend = LabelBlend::fit(&attention, &ngrams, &truth, weights.as_deref(), labels);
         if let (Some(tree), false) = (self.tree(), truth.is_empty()) {

@@ -73,7 +73,7 @@ fn correct_share<A: NgramTarget>(column: &FeatureColumn, cells: &[&str], answers
 fn majority_accuracy_by_group<A: NgramTarget>(groups: impl Iterator<Item = usize>, answers: &[A]) -> f64 {
     let mut counts: HashMap<usize, HashMap<&[u32], usize>> = HashMap::new();
     for (group, answer) in groups.zip(answers) {
-        *counts.entry(group).or_default().entry(answer.numbers()).or_default() += 1;
+        *counts.entry(group).or_default().entry(answer.label_ids()).or_default() += 1;
     }
     let right: usize = counts.values().filter_map(|of| of.values().max()).sum();
     right as f64 / answers.len().max(1) as f64

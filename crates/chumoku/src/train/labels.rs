@@ -43,7 +43,7 @@ pub struct LabelsOutcome {
 }
 
 /// Names of [`LabelsOutcome::members`] in `metrics.json`.
-const PARTS: [&str; 3] = ["attention", "ngrams", "most_frequent"];
+const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "most_frequent"];
 
 /// Trains a classifier of any number of labels a text and writes the model folder `out`. It is as reproducible as
 /// [`train`](super::train).
@@ -101,7 +101,7 @@ impl FinishedLabels<'_> {
             &mut classifier,
             data,
             found,
-            (&options.set.ngram_config(data), None),
+            (&options.overrides.ngram_config(data), None),
             (ended, stop),
             observe,
         )?;
@@ -117,7 +117,7 @@ impl FinishedLabels<'_> {
             let p: Vec<Vec<f32>> =
                 log_odds[half].iter().map(|z| cap_by_parents(tree, alone[half].probabilities(z, None))).collect();
             let predicted: Vec<Vec<u32>> = p.iter().map(|p| alone[half].predicted_labels(p)).collect();
-            LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed).at_levels(tree)
+            LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, options.seed).with_levels(tree)
         };
         let parts = [of_half(0), of_half(1), most_frequent_scores(data, rows, options.seed)];
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
@@ -154,7 +154,7 @@ pub(super) fn most_frequent_scores(data: &TrainingData<Vec<u32>>, rows: &Rows<Ve
     let counts = data.class_rows();
     let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
     let scores = LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed);
-    scores.at_levels(data.hierarchy.as_ref())
+    scores.with_levels(data.hierarchy.as_ref())
 }
 
 #[expect(clippy::too_many_arguments, reason = "all figures of a run")]
@@ -170,7 +170,7 @@ fn metrics(
 ) -> Value {
     let best = ended.state.best;
     let baselines: serde_json::Map<String, Value> =
-        PARTS.iter().zip(parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
+        MEMBER_NAMES.iter().zip(parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
     json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "task": "labels",
@@ -255,7 +255,7 @@ fn card(
     test: &LabelScores,
     parts: &[LabelScores; 3],
 ) -> Result<String> {
-    let body = &model.config().model.body;
+    let body = &model.config().model.backbone;
     let noun = network_name(body.kind());
     let mut card = tr!("# Text classifier, {} labels\n\n", "# テキスト分類モデル（{} ラベル）\n\n", data.labels.len());
     if ended.interrupted {
@@ -271,7 +271,7 @@ fn card(
          いくつでも付きます。\n\n",
         network_sizes(body, lang()),
         format_thousands(model.num_parameters()),
-        training_summary(plan, data.further.is_some()),
+        training_summary(plan, data.continued.is_some()),
         data.labels.len()
     );
     let alone = tr!("{noun} alone", "{noun}単独");

@@ -10,7 +10,7 @@ use super::text_cards::{self, RunFacts};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, StepContext, Trainable};
 use super::training::{Training, held_out_part, write_folder};
-use super::{Freeze, LanguageScores, Settings, TrainEvent, TrainOptions, batches};
+use super::{Freeze, LanguageScores, TrainEvent, TrainOptions, TrainSettings, batches};
 use crate::data::DocumentSplit;
 use crate::inference::{batches_by_length, map_batches};
 use crate::lang::lang;
@@ -41,7 +41,7 @@ pub struct LanguageModelPlan {
     pub model: LanguageModelConfig,
     /// The training settings.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: TrainSettings,
     /// The kind of tokens.
     pub tokens: TokenizationUnit,
     /// The number of tokens in a training window.
@@ -75,7 +75,7 @@ impl LanguageScores {
     /// # Errors
     /// If a text cannot be tokenized, or weights are too large for a finite loss.
     pub fn measure(model: &TextGenerator, texts: &[String]) -> Result<LanguageScores> {
-        let documents = documents(&model.tokenizer, model.boundaries.end, texts)?;
+        let documents = documents(&model.tokenizer, model.boundaries.document_end, texts)?;
         let (total, tokens) = total_loss(&model.model, &model.params, &documents)?;
         if !total.is_finite() {
             return Err(Error::NotFinite(tr!(
@@ -120,7 +120,7 @@ impl LanguageModelPlan {
         // A few million tokens take minutes on two cores.
         let epochs = (6_000_000 / count.max(1)).clamp(1, 60) as u64;
         let batch_tokens = (count / 200).clamp(context.max(256), 2048);
-        let settings = Settings {
+        let settings = TrainSettings {
             epochs,
             patience: (epochs / 3).max(3),
             batch_tokens,
@@ -149,7 +149,7 @@ impl LanguageModelPlan {
         let window = model.max_length.min(WINDOW);
         let mut plan = LanguageModelPlan::new(tokens, count, model.vocab_size);
         let batch_tokens = (count / 50).clamp(window, 2048.max(window));
-        plan.settings = Settings {
+        plan.settings = TrainSettings {
             epochs,
             patience: epochs,
             batch_tokens,
@@ -171,7 +171,7 @@ struct LanguageModelStart {
     plan: LanguageModelPlan,
     train: Vec<Vec<u32>>,
     /// The configuration, origin and identity of the base model, without its parameters.
-    from: Option<(TextGeneratorConfig, Option<DecoderOrigin>, ModelIdentity)>,
+    base: Option<(TextGeneratorConfig, Option<DecoderOrigin>, ModelIdentity)>,
     /// Scores of the base model before continued training.
     before: Option<LanguageScores>,
 }
@@ -202,10 +202,10 @@ impl LanguageModelStart {
         };
         let tokenizer = TextTokenizer::train(&texts, &config)?;
         let bounds = TextBoundaries::from_tokenizer(&tokenizer);
-        let train = documents(&tokenizer, bounds.end, &data.train)?;
+        let train = documents(&tokenizer, bounds.document_end, &data.train)?;
         let count = train.iter().map(Vec::len).sum();
         let plan = LanguageModelPlan::new(tokens, count, tokenizer.vocab_size());
-        Ok(LanguageModelStart { tokenizer, bounds, plan, train, from: None, before: None })
+        Ok(LanguageModelStart { tokenizer, bounds, plan, train, base: None, before: None })
     }
 
     /// Reads the model and tokenizer of a folder.
@@ -214,7 +214,7 @@ impl LanguageModelStart {
         let (mut found, identity) = with_snapshot(folder, read)?;
         found.boundaries = found.boundaries.with_end();
         found.set_precision(options.precision);
-        let train = documents(&found.tokenizer, found.boundaries.end, &data.train)?;
+        let train = documents(&found.tokenizer, found.boundaries.document_end, &data.train)?;
         let count = train.iter().map(Vec::len).sum();
         let tokens = if found.origin.is_some() { TokenizationUnit::Subwords } else { found.tokenizer.unit() };
         let mut plan = LanguageModelPlan::continued(found.config.model.clone(), tokens, count);
@@ -223,7 +223,7 @@ impl LanguageModelStart {
         let (texts, _) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
         let before = Some(LanguageScores::measure(&found, texts)?);
         let TextGenerator { config, tokenizer, boundaries: bounds, origin, .. } = found;
-        Ok(LanguageModelStart { tokenizer, bounds, plan, train, from: Some((config, origin, identity)), before })
+        Ok(LanguageModelStart { tokenizer, bounds, plan, train, base: Some((config, origin, identity)), before })
     }
 }
 
@@ -239,16 +239,16 @@ pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Res
     training.begin(ModelKind::LanguageModel)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let base = ProcessUsage::measure().now;
+    let base = ProcessUsage::measure().current;
     let ground = match &options.from {
         None => LanguageModelStart::from_scratch(data, options)?,
         Some(folder) => LanguageModelStart::from_folder(folder, data, options)?,
     };
-    let LanguageModelStart { tokenizer, bounds, mut plan, train, from, before } = ground;
-    let valid = documents(&tokenizer, bounds.end, &data.valid)?;
+    let LanguageModelStart { tokenizer, bounds, mut plan, train, base: from, before } = ground;
+    let valid = documents(&tokenizer, bounds.document_end, &data.valid)?;
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
-    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
+    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
     let model = LanguageModel::new(plan.model.clone())?;
     let vocabulary_sha256 = tokenizer.vocabulary_sha256();
     let task = LanguageModelTask {
@@ -475,7 +475,7 @@ impl Trainable for LanguageModelTask<'_> {
         Ok((freeze.apply(&params, seed), sha256))
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &TrainSettings {
         &self.plan.settings
     }
 

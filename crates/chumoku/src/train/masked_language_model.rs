@@ -8,7 +8,7 @@ use super::text_cards;
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, Metric, StepContext, Trainable};
 use super::training::{Training, held_out_part, write_folder};
-use super::{MaskedScores, Settings, TrainEvent, batches};
+use super::{MaskedScores, TrainEvent, TrainSettings, batches};
 use crate::data::DocumentSplit;
 use crate::inference::{batches_by_length, map_batches};
 use crate::lang::lang;
@@ -17,7 +17,7 @@ use crate::models::{MaskedLanguageModel, TextEncoderConfig};
 use crate::nn::{Offsets, Tokens};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::{MASK, PAD, masked_model_files};
-use crate::scoring::largest;
+use crate::scoring::argmax;
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
 use crate::{Error, ModelKind, Result, sorting, tr};
 use chumoku_kernels::{Philox, Precision};
@@ -36,7 +36,7 @@ pub struct MaskedPlan {
     pub model: TextEncoderConfig,
     /// The training settings.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: TrainSettings,
     /// The share of tokens to predict.
     pub hidden: f32,
 }
@@ -83,7 +83,7 @@ impl MaskedPlan {
         let dropout = if epochs > 8 { 0.1 } else { 0.0 };
         let model = modern_bert(vocab_size, dropout).encoder()?.config;
         let batch_tokens = (count / 50).clamp(1024, 4096);
-        let settings = Settings {
+        let settings = TrainSettings {
             epochs,
             patience: epochs,
             batch_tokens,
@@ -129,7 +129,7 @@ pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOu
     training.begin(ModelKind::Encoder)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let base = ProcessUsage::measure().now;
+    let base = ProcessUsage::measure().current;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let config = TokenizerConfig {
         vocab_size: TextTokenizer::suitable_vocab_size(&texts),
@@ -143,7 +143,7 @@ pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOu
     let count = train.iter().map(Vec::len).sum();
     let mut plan = MaskedPlan::new(count, tokenizer.vocab_size(), options.epochs)?;
     plan.settings.precision = options.precision;
-    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
+    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
     let model = MaskedLanguageModel::new(plan.model.clone())?;
     let task = MaskingTask {
         plan: &plan,
@@ -323,7 +323,7 @@ impl MaskingTask<'_> {
             for (row, &id) in logits.rows().into_iter().zip(&batch.hidden) {
                 let log_p = log_softmax(&row.to_vec());
                 loss -= f64::from(log_p[id as usize]);
-                right += usize::from(largest(&log_p) == id);
+                right += usize::from(argmax(&log_p) == id);
             }
             Ok((loss, right, batch.hidden.len()))
         };
@@ -408,7 +408,7 @@ impl Trainable for MaskingTask<'_> {
         self.model.layout()
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &TrainSettings {
         &self.plan.settings
     }
 

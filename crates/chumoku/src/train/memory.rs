@@ -8,15 +8,15 @@ use chumoku_kernels::system::{ProcessMemory, process_memory};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
     /// The current use.
-    pub(crate) now: usize,
+    pub(crate) current: usize,
     /// The peak so far.
-    pub(crate) most: usize,
+    pub(crate) peak: usize,
 }
 
 impl ProcessUsage {
     pub(crate) fn measure() -> ProcessUsage {
         let ProcessMemory { current: now, peak } = process_memory().unwrap_or_default();
-        ProcessUsage { now: now as usize, most: peak as usize }
+        ProcessUsage { current: now as usize, peak: peak as usize }
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn peak_memory(footing: &MemoryEstimate, sizes: &RunSizes, held: Proc
     let resting = footing.resident + state;
     let learning = resting + NUMBER * sizes.gradients * sizes.parameters + checkpoint.max(NUMBER * sizes.activations);
     let last = resting + footing.temporary;
-    upper_bound(footing.base, learning.max(last)).max(held.most)
+    upper_bound(footing.base, learning.max(last)).max(held.peak)
 }
 
 #[cfg(test)]
@@ -105,6 +105,6 @@ mod tests {
         assert_eq!(peak_memory(&footing, &many, ProcessUsage::default()), upper_bound(100_000, 158_000));
         let last = MemoryEstimate { temporary: 500_000, ..footing };
         assert_eq!(peak_memory(&last, &sizes, ProcessUsage::default()), upper_bound(100_000, 570_000));
-        assert_eq!(peak_memory(&footing, &sizes, ProcessUsage { now: 0, most: 1 << 30 }), 1 << 30);
+        assert_eq!(peak_memory(&footing, &sizes, ProcessUsage { current: 0, peak: 1 << 30 }), 1 << 30);
     }
 }

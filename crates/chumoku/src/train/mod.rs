@@ -123,8 +123,9 @@ mod worker_group;
 pub use crate::blend::Blend;
 pub use crate::model_folder::has_checkpoint;
 pub use crate::scoring::{
-    Advice, ClassScore, Gain, Judged, LabelLevel, LabelScore, LabelScores, LevelScore, NumberScores, Predictor, Rows,
-    Scores, SpanScore, SpanScores, Sureness, TreeLevel, TreeScores, figure, quick_scores,
+    Advice, AdvisedPredictor, ClassScore, ConfidenceScores, LabelLevel, LabelScore, LabelScores, LevelScore,
+    MacroF1Gain, NumberScores, PredictedRows, Rows, Scores, SpanScore, SpanScores, TreeLevel, TreeScores, format_value,
+    quick_scores,
 };
 pub use base_model::{BaseModel, PredictionKind};
 pub use batches::batches;
@@ -147,7 +148,7 @@ pub use ngrams::{NgramOutcome, train_ngram_classifier};
 pub use number::{NumberOutcome, train_number};
 pub use options::TrainOptions;
 pub use output_folder::OutputFolder;
-pub use plan::{DataShape, FineTuning, Freeze, Plan, Settings};
+pub use plan::{DataShape, FineTuning, Freeze, Plan, TrainSettings};
 pub use replay::ReplayData;
 pub use replay_target::ReplayTarget;
 pub use row_weights::row_weights;

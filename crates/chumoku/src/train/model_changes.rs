@@ -18,7 +18,7 @@ fn compare_models<A: ReplayTarget>(
     [before, after]: [Predictor<'_>; 2],
     seed: u64,
 ) -> Result<Option<(Value, String)>> {
-    let Some(further) = &data.further else { return Ok(None) };
+    let Some(further) = &data.continued else { return Ok(None) };
     let is_added = |label: u32| !before.labels().contains(&data.labels[label as usize]);
     let mut found = Vec::new();
     for (rows_of, rows) in &further.compared {
@@ -28,9 +28,9 @@ fn compare_models<A: ReplayTarget>(
         if is_network && was.iter().chain(&is).any(|p| p.attention.is_empty()) {
             continue;
         }
-        let was = A::told(before, &was, rows, data, is_network)?;
-        let is = A::told(after, &is, rows, data, is_network)?;
-        let compared = A::compared(data, rows, [&was, &is], &is_added, seed);
+        let was = A::predictions(before, &was, rows, data, is_network)?;
+        let is = A::predictions(after, &is, rows, data, is_network)?;
+        let compared = A::compare(data, rows, [&was, &is], &is_added, seed);
         found.push(ModelChange { rows_of, rows: rows.len(), compared });
     }
     Ok(Some(comparison_report(&found, A::FIGURE, further.replays)))
@@ -51,7 +51,7 @@ pub(super) fn compare_ngram_models<A: ReplayTarget>(
     model: &NgramClassifier,
     options: &TrainOptions,
 ) -> Result<Option<(Value, String)>> {
-    let (Some(folder), Some(further)) = (&options.from, &data.further) else { return Ok(None) };
+    let (Some(folder), Some(further)) = (&options.from, &data.continued) else { return Ok(None) };
     let before = further.base.read(folder, NgramClassifier::from_snapshot)?;
     compare_models(data, [Predictor::Ngrams(&before), Predictor::Ngrams(model)], options.seed)
 }

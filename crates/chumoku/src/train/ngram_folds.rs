@@ -8,7 +8,7 @@ use crate::Result;
 use crate::abstention::AbstentionCalibration;
 use crate::decision_rule::DecisionRule;
 use crate::ngram::{NgramConfig, NgramData, NgramModel, WarmStart};
-use crate::scoring::picked;
+use crate::scoring::select_weights;
 use chumoku_nn::probability::log_softmax;
 use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ pub(super) fn needs_cross_validation(data: &TrainingData) -> bool {
         && rows <= MAX_FEW_ROWS
         && data.valid.len() < MIN_VALID_ROWS
         && data.columns.is_empty()
-        && data.further.is_none()
+        && data.continued.is_none()
         && splits(data, FOLDS, 0).iter().flatten().all(|part| part.len() >= 2)
 }
 
@@ -59,15 +59,15 @@ impl NgramCrossValidation {
         stop: &AtomicBool,
         observe: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<NgramCrossValidation> {
-        let config = options.set.ngram_config(data);
+        let config = options.overrides.ngram_config(data);
         let (rows, classes) = (data.train.len(), data.labels.len());
-        let counts = data.train.counted(class_weights);
+        let counts = data.train.row_weights(class_weights);
         let mut log_p: Vec<LogP> = vec![vec![Vec::new(); rows]; config.c_grid.len()];
         let mut known = vec![0.0; rows];
         for [learned, judged] in splits(data, FOLDS, options.seed) {
             let texts = |rows: &[usize]| rows.iter().map(|&row| data.train.texts[row].as_str()).collect::<Vec<_>>();
             let labels: Vec<u32> = learned.iter().map(|&row| data.train.labels[row]).collect();
-            let weights = picked(counts.as_deref(), &learned);
+            let weights = select_weights(counts.as_deref(), &learned);
             let (learned, held_out) = (texts(&learned), texts(&judged));
             let of_fold = NgramData {
                 texts: &learned,
@@ -133,9 +133,9 @@ pub(super) struct NgramCalibration {
     /// The factor on the scores.
     pub(super) scale: f32,
     /// The calibration for abstention.
-    pub(super) caution: Option<AbstentionCalibration>,
+    pub(super) abstention: Option<AbstentionCalibration>,
     /// The decision for macro-F1, for the report.
-    pub(super) found: Option<DecisionRule>,
+    pub(super) macro_f1_decision: Option<DecisionRule>,
     /// The same decision, if the caller requested it.
     pub(super) decision: Option<DecisionRule>,
 }
@@ -151,7 +151,7 @@ impl NgramCalibration {
     ) -> NgramCalibration {
         let scale = Blend::fit(log_p, &[], labels, weights.as_deref()).attention;
         if labels.is_empty() {
-            return NgramCalibration { scale, caution: None, found: None, decision: None };
+            return NgramCalibration { scale, abstention: None, macro_f1_decision: None, decision: None };
         }
         let of_row = |log_p: &Vec<f32>| {
             let scaled: Vec<f32> = log_p.iter().map(|x| scale * x).collect();
@@ -163,7 +163,7 @@ impl NgramCalibration {
         let decision = found.clone().filter(|_| options.optimize.is_some());
         let caution =
             Some(AbstentionCalibration::fit_classes(&probabilities, labels, known, (decision.as_ref(), tree)));
-        NgramCalibration { scale, caution, found, decision }
+        NgramCalibration { scale, abstention: caution, macro_f1_decision: found, decision }
     }
 }
 

@@ -212,8 +212,8 @@ fn train_ngrams<A: ClassifierTarget>(
     observe: &mut dyn FnMut(TrainEvent<'_>),
     fit_blend: FitBlend<'_>,
 ) -> Result<TrainedNgrams> {
-    let settings = (&options.set.ngram_config(data), None);
-    report_memory(upper_bound(ProcessUsage::measure().now, training_memory(data, settings.0)), observe);
+    let settings = (&options.overrides.ngram_config(data), None);
+    report_memory(upper_bound(ProcessUsage::measure().current, training_memory(data, settings.0)), observe);
     let chosen = fit_and_report(data, "n-grams", settings, stop, observe)?;
     let (c, valid_loss) = chosen.model.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let (problem, caution) = blend_of_validation(&chosen.model, &data.valid, fit_blend);

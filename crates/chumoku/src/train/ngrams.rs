@@ -22,7 +22,7 @@ use crate::lang::wording::format_thousands;
 use crate::model_folder::TRAINED_ON;
 use crate::ngram::{NgramConfig, NgramData, NgramModel, NgramTarget, WarmStart};
 use crate::prediction_target::PredictionTarget;
-use crate::scoring::of_ngrams_alone;
+use crate::scoring::ngrams_only_advice;
 use crate::text_classifier::level_confidences;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
@@ -73,8 +73,8 @@ pub(super) fn train_tuned(
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
-    let settings = (&options.set.ngram_config(data), weights.as_deref());
-    report_memory(upper_bound(ProcessUsage::measure().now, training_memory(data, settings.0)), observe);
+    let settings = (&options.overrides.ngram_config(data), weights.as_deref());
+    report_memory(upper_bound(ProcessUsage::measure().current, training_memory(data, settings.0)), observe);
     let FittedNgrams { model: chosen, warm_start: found, column_benefit: worth, .. } =
         fit_and_report(data, "n-grams", settings, stop, observe)?;
     let few = match &tuned {
@@ -87,7 +87,7 @@ pub(super) fn train_tuned(
     }
     let (c, valid_loss) = chosen.report().map_or((None, None), |report| (Some(report.c), report.valid_loss));
     let c = few.as_ref().map(|few| few.c).or(c);
-    let NgramCalibration { scale, caution, found: found_decision, decision } = match &few {
+    let NgramCalibration { scale, abstention: caution, macro_f1_decision: found_decision, decision } = match &few {
         Some(few) => few.calibrate(data, options, weights.as_deref()),
         None => calibrate_on_validation(data, &chosen, options, weights.as_deref()),
     };
@@ -162,7 +162,7 @@ pub(super) fn train_tuned(
         tuned.add_to_report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
     }
     write_folder(out, files, &metrics, card)?;
-    let advice = of_ngrams_alone(&test, &majority, &data.labels[most_frequent_class(data)]);
+    let advice = ngrams_only_advice(&test, &majority, &data.labels[most_frequent_class(data)]);
     let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
     Ok(NgramOutcome { model, metrics, test, majority, advice })
 }
@@ -177,7 +177,7 @@ fn calibrate_on_validation(
     let logits = chosen.logits_batch(&data.valid.texts());
     let log_p: Vec<Vec<f32>> = logits.chunks_exact(data.labels.len()).map(log_softmax).collect();
     let known: Vec<f32> = data.valid.texts().iter().map(|text| chosen.known_share(text)).collect();
-    let rows = (&data.valid.labels[..], data.valid.counted(class_weights));
+    let rows = (&data.valid.labels[..], data.valid.row_weights(class_weights));
     NgramCalibration::fit((&log_p, &known), rows, data, options)
 }
 
@@ -243,7 +243,7 @@ pub(super) fn fit_and_report<A: ClassifierTarget>(
     let score = (!valid_texts.is_empty()).then(|| {
         let logits = ngrams.logits_batch(&valid_texts);
         let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
-        A::said(&rows, &data.valid.labels, data)
+        A::validation_summary(&rows, &data.valid.labels, data)
     });
     let score = score.unwrap_or_default();
     let (seconds, features) = (start.elapsed().as_secs_f64(), format_thousands(ngrams.num_features()));
@@ -272,7 +272,7 @@ pub(super) fn train_on_rows<A: ClassifierTarget>(
 ) -> Result<(NgramModel, WarmStart)> {
     let (texts, valid_texts) = (data.train.texts(), data.valid.texts());
     let valid = (!valid_texts.is_empty()).then_some((&valid_texts[..], &data.valid.labels[..]));
-    let [weights, valid_weights] = [&data.train, &data.valid].map(|rows| rows.counted(class_weights));
+    let [weights, valid_weights] = [&data.train, &data.valid].map(|rows| rows.row_weights(class_weights));
     let ngram_data = NgramData {
         texts: &texts,
         labels: &data.train.labels,
@@ -345,6 +345,6 @@ pub(super) fn refit<A: ClassifierTarget>(
 ///
 /// It includes the texts of the base model, even if they are not replayed.
 pub(super) fn seen_texts_file<A: NgramTarget>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
-    let before = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
+    let before = data.continued.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
     (TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }

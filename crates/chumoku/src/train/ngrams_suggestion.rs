@@ -6,7 +6,7 @@ use super::recorded_accuracies::{error_reduction, range, suggested_encoder};
 use super::target::ClassifierTarget;
 use super::{TrainEvent, TrainingData};
 use crate::ngram::{NgramConfig, NgramModel};
-use crate::scoring::{Rows, largest};
+use crate::scoring::{Rows, argmax};
 use crate::{Result, tr};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -77,8 +77,8 @@ fn correct_rows<A: ClassifierTarget>(data: &TrainingData<A>, ngrams: &NgramModel
     let texts = data.valid.texts();
     let logits = ngrams.logits_batch(&texts);
     let rows: Vec<&[f32]> = logits.chunks_exact(data.labels.len()).collect();
-    let is_of_classes = A::worth(&rows, &data.valid.labels, data).key == "accuracy";
-    let is_right = |(row, answer): (&&[f32], &A)| answer.numbers().contains(&largest(row));
+    let is_of_classes = A::comparison_metric(&rows, &data.valid.labels, data).key == "accuracy";
+    let is_right = |(row, answer): (&&[f32], &A)| answer.label_ids().contains(&argmax(row));
     let right = rows.iter().zip(&data.valid.labels).map(is_right).collect();
     (is_of_classes && texts.len() >= LEAST_ROWS).then_some(right)
 }
@@ -87,9 +87,9 @@ fn correct_rows<A: ClassifierTarget>(data: &TrainingData<A>, ngrams: &NgramModel
 fn half_of_rows<A: ClassifierTarget>(data: &TrainingData<A>) -> Rows<A> {
     let mut seen: HashMap<&[u32], usize> = HashMap::new();
     let is_in = |row: &usize| {
-        let count = seen.entry(data.train.labels[*row].numbers()).or_default();
+        let count = seen.entry(data.train.labels[*row].label_ids()).or_default();
         *count += 1;
         *count % 2 == 1
     };
-    data.train.picked(&(0..data.train.len()).filter(is_in).collect::<Vec<_>>())
+    data.train.select(&(0..data.train.len()).filter(is_in).collect::<Vec<_>>())
 }

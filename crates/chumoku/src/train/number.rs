@@ -15,7 +15,7 @@ use crate::lang::lang;
 use crate::lang::wording::format_thousands;
 use crate::number::{NumberBlend, NumberLabel};
 use crate::prediction_target::PredictionTarget;
-use crate::scoring::{Rows, figure};
+use crate::scoring::{Rows, format_value};
 use crate::text_classifier::TextClassifier;
 use crate::train::network_sizes;
 use crate::{ModelKind, Result, stages, tr};
@@ -44,7 +44,7 @@ pub struct NumberOutcome {
 }
 
 /// Names of [`NumberOutcome::members`] in `metrics.json`.
-const PARTS: [&str; 3] = ["attention", "ngrams", "median"];
+const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "median"];
 
 /// Trains a predictor of a number for each text and writes the model folder `out`. It is as reproducible as
 /// [`train`](super::train).
@@ -77,7 +77,7 @@ pub fn train_number(data: &TrainingData<NumberLabel>, training: Training<'_>) ->
         &mut classifier,
         data,
         found,
-        (&options.set.ngram_config(data), None),
+        (&options.overrides.ngram_config(data), None),
         (&ended, stop),
         observe,
     )?;
@@ -161,7 +161,7 @@ impl NumberReport<'_> {
         let NumberReport { data, options, plan, ended, part, test, parts } = self;
         let best = ended.state.best;
         let baselines: serde_json::Map<String, Value> =
-            PARTS.iter().zip(*parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
+            MEMBER_NAMES.iter().zip(*parts).map(|(name, scores)| ((*name).into(), json!(scores))).collect();
         json!({
             "chumoku_version": env!("CARGO_PKG_VERSION"),
             "task": "score",
@@ -191,7 +191,7 @@ impl NumberReport<'_> {
     /// Writes the model card.
     fn card(&self, model: &TextClassifier) -> String {
         let NumberReport { data, options, plan, ended, part, test, parts } = self;
-        let body = &model.config().model.body;
+        let body = &model.config().model.backbone;
         let noun = network_name(body.kind());
         let mut card = tr!("# Predictor of a number for each text\n\n", "# テキストごとの数値の予測モデル\n\n");
         if ended.interrupted {
@@ -208,7 +208,7 @@ impl NumberReport<'_> {
              {least} から {most} までです。\n\n",
             network_sizes(body, lang()),
             format_thousands(model.num_parameters()),
-            training_summary(plan, data.further.is_some()),
+            training_summary(plan, data.continued.is_some()),
             data.scale.thresholds.len()
         );
         let alone = tr!("{noun} alone", "{noun}単独");
@@ -236,13 +236,13 @@ pub(super) fn median_name() -> &'static str {
 /// The table of scores of several predictors, with the interval coverage and levels of the first.
 pub(super) fn score_table(names: &[&str], (test, others): (&NumberScores, &[NumberScores]), part: &str) -> String {
     let mut card = super::card::score_heading(test.rows, part);
-    let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", test.figures().map(|(name, _)| name).join(" | "));
+    let _ = writeln!(card, "| | {} |\n|---|---|---|---|---|", test.named_figures().map(|(name, _)| name).join(" | "));
     for (name, scores) in names.iter().zip(std::iter::once(test).chain(others)) {
-        let figures = scores.figures().map(|(_, x)| figure(x));
+        let figures = scores.named_figures().map(|(_, x)| format_value(x));
         let _ = writeln!(card, "| {name} | {} |", figures.join(" | "));
     }
     if let (Some(coverage), Some(width)) = (test.coverage, test.mean_width) {
-        let (coverage, width) = (100.0 * coverage, figure(width));
+        let (coverage, width) = (100.0 * coverage, format_value(width));
         card += &tr!(
             "\nEach prediction has an interval meant to contain the true number in 90 % of the cases. Its width was \
              fitted on the validation rows. Here {coverage:.1} % of the intervals contain it; their mean width is \
@@ -258,7 +258,8 @@ pub(super) fn score_table(names: &[&str], (test, others): (&NumberScores, &[Numb
         );
         for of in &test.levels {
             let (level, rows) = (of.level, of.rows);
-            let [mean, error] = [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or("–".into(), figure));
+            let [mean, error] =
+                [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or("–".into(), format_value));
             let exact = of.exact.map_or("–".into(), |x| format!("{:.1} %", 100.0 * x));
             let _ = writeln!(card, "| {level} | {rows} | {mean} | {error} | {exact} |");
         }

@@ -36,14 +36,14 @@ pub struct TrainOptions {
     /// absent, the answer is the most probable class.
     pub optimize: Option<Optimize>,
     /// Overrides of settings that are otherwise chosen from the data, for a classifier.
-    pub set: SettingOverrides,
+    pub overrides: SettingOverrides,
     /// The kind of tokens. Chosen from the data if absent.
     pub tokens: Option<TokenizationUnit>,
     /// The precision of matrix products.
     pub precision: Precision,
     /// The number of micro-batches in a batch, from 1 to [`MAX_MICRO_BATCHES`](super::MAX_MICRO_BATCHES), which run in
     /// parallel. Chosen from the tokens of a batch if absent.
-    pub parts: Option<usize>,
+    pub micro_batches: Option<usize>,
     /// The number of folds for cross-validation. Each fold trains one more model on all training and validation rows
     /// outside the fold, and scores it on the fold. The figures are reported with those of the test rows (Stone,
     /// "Cross-validatory choice and assessment of statistical predictions", 1974).
@@ -60,7 +60,7 @@ pub struct TrainOptions {
     pub source: Option<DataSource>,
     /// The role of this process in a run that several processes share. If absent, the process trains alone. Does not
     /// change results.
-    pub crew: Option<WorkerGroup>,
+    pub worker_group: Option<WorkerGroup>,
 }
 
 impl Default for TrainOptions {
@@ -74,17 +74,17 @@ impl Default for TrainOptions {
             freeze: None,
             class_weights: None,
             optimize: None,
-            set: SettingOverrides::default(),
+            overrides: SettingOverrides::default(),
             tokens: None,
             // The fastest precision. Its loss of accuracy is within chance: see the figures in `docs/training.md`.
             precision: Precision::Medium,
-            parts: None,
+            micro_batches: None,
             folds: None,
             resume: false,
             checkpoint_every: Duration::from_secs(30),
             watch: None,
             source: None,
-            crew: None,
+            worker_group: None,
         }
     }
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 /// Settings of a training run, for any model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Settings {
+pub struct TrainSettings {
     /// The maximum number of epochs.
     pub epochs: u64,
     /// Epochs without a better score on the validation rows before training stops.
@@ -102,7 +102,7 @@ impl Freeze {
 
     /// Adapts the learning rates of a recipe for full fine-tuning. Low-rank updates use ten times the learning rate
     /// (Schulman and Thinking Machines Lab, "LoRA Without Regret", 2025). The head's learning rate stays as it was.
-    pub(crate) fn adjust_learning_rates(self, settings: &mut Settings) {
+    pub(crate) fn adjust_learning_rates(self, settings: &mut TrainSettings) {
         const TIMES: f64 = 10.0;
         if matches!(self, Freeze::LowRank(_)) {
             settings.learning_rate *= TIMES;
@@ -119,7 +119,7 @@ pub struct Plan {
     pub model: ClassifierConfig,
     /// The training settings.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: TrainSettings,
     /// Share of tokens dropped from each training sequence.
     pub token_dropout: f32,
     /// A weight for each class. `None` if classes are balanced.
@@ -211,7 +211,7 @@ impl Plan {
         let model = ClassifierConfig {
             vocab_size: shape.vocab_size,
             num_classes: shape.class_rows.len(),
-            body: EncoderConfig {
+            backbone: EncoderConfig {
                 num_layers: 2,
                 d_model: 128,
                 num_heads: 4,
@@ -237,7 +237,7 @@ impl Plan {
         let batch_tokens = (tokens / 150).clamp(512, 4096).max(max_length);
         // Small data needs many epochs, large data few.
         let epochs = (3_000_000 / tokens.max(1)).clamp(4, 60) as u64;
-        let settings = Settings {
+        let settings = TrainSettings {
             epochs,
             patience: (epochs / 3).max(6),
             batch_tokens,
@@ -262,7 +262,7 @@ impl Plan {
     /// The learning rate is from Devlin et al. (2019). The number of epochs is from Mosbach et al., "On the Stability
     /// of Fine-tuning BERT" (2021), for few rows.
     pub(crate) fn fine_tuning(shape: &DataShape<'_>, model: ClassifierConfig, model_type: &str, limit: usize) -> Plan {
-        let (settings, fine_tuning) = FineTuning::for_encoder(shape, model.body.transformer(), model_type, limit);
+        let (settings, fine_tuning) = FineTuning::for_encoder(shape, model.backbone.transformer(), model_type, limit);
         let class_weights = shape.class_weights();
         Plan { model, settings, token_dropout: 0.0, class_weights, fine_tuning: Some(fine_tuning) }
     }
@@ -290,7 +290,7 @@ impl FineTuning {
         body: Option<&EncoderConfig>,
         model_type: &str,
         limit: usize,
-    ) -> (Settings, FineTuning) {
+    ) -> (TrainSettings, FineTuning) {
         let (rows, classes) = (shape.lengths.len(), shape.class_rows.len());
         let longest = shape.lengths.iter().copied().max().unwrap_or(0);
         let whole: usize = shape.lengths.iter().sum();
@@ -302,7 +302,7 @@ impl FineTuning {
         // Small encoders need more epochs.
         let is_small = body.is_none_or(optimizer_defaults::is_small_encoder);
         let epochs = (30_000usize.div_ceil(rows.max(1)) + classes / 10).clamp(if is_small { 6 } else { 3 }, 20) as u64;
-        let settings = Settings {
+        let settings = TrainSettings {
             epochs,
             patience: epochs,
             batch_tokens,

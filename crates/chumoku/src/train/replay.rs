@@ -20,7 +20,7 @@ pub trait ReplayData: Sized {
     ///
     /// # Errors
     /// If they differ.
-    fn check_alike(_old: &Self::File, _new: &Self::File) -> Result<()> {
+    fn check_compatible(_old: &Self::File, _new: &Self::File) -> Result<()> {
         Ok(())
     }
 
@@ -28,7 +28,7 @@ pub trait ReplayData: Sized {
     ///
     /// # Errors
     /// The same as for [`add_new`](Self::add_new).
-    fn again(known: &BaseModel, before: Option<&Self>, file: SourceData<Self::File>) -> Result<Self>;
+    fn read_old(known: &BaseModel, before: Option<&Self>, file: SourceData<Self::File>) -> Result<Self>;
 
     /// Combines the `old` rows of a base model, in their parts, with those of `new` files, which are split as for a new
     /// model. New classes and labels are added. New rows that are among the old ones are left out.
@@ -38,7 +38,7 @@ pub trait ReplayData: Sized {
     /// # Errors
     /// If no new row is left to train on, a label occurs only in a validation or test file, or rows do not fit the
     /// model.
-    fn further(known: &BaseModel, old: Option<&Self>, new: SourceData<Self::File>, replays: bool) -> Result<Self>;
+    fn add_new(known: &BaseModel, old: Option<&Self>, new: SourceData<Self::File>, replays: bool) -> Result<Self>;
 
     /// The number of rows.
     fn num_rows(&self) -> usize;
@@ -55,7 +55,7 @@ pub trait ReplayData: Sized {
     fn sha256(&self) -> String;
 
     /// The texts of new held-out rows.
-    fn new_held_out(&self) -> Vec<&str>;
+    fn new_held_out_texts(&self) -> Vec<&str>;
 
     /// The notes for the report.
     fn notes(&mut self) -> &mut Vec<String>;
@@ -77,15 +77,15 @@ impl<A: ReplayTarget> ReplayData for TrainingData<A> {
         A::texts(file)
     }
 
-    fn check_alike(old: &A::File, new: &A::File) -> Result<()> {
-        A::check_alike(old, new)
+    fn check_compatible(old: &A::File, new: &A::File) -> Result<()> {
+        A::check_compatible(old, new)
     }
 
-    fn again(known: &BaseModel, before: Option<&Self>, file: SourceData<A::File>) -> Result<Self> {
+    fn read_old(known: &BaseModel, before: Option<&Self>, file: SourceData<A::File>) -> Result<Self> {
         TrainingData::combine_old_and_new(known, before, file, true, true)
     }
 
-    fn further(known: &BaseModel, old: Option<&Self>, new: SourceData<A::File>, replays: bool) -> Result<Self> {
+    fn add_new(known: &BaseModel, old: Option<&Self>, new: SourceData<A::File>, replays: bool) -> Result<Self> {
         TrainingData::combine_old_and_new(known, old, new, replays, false)
     }
 
@@ -105,8 +105,8 @@ impl<A: ReplayTarget> ReplayData for TrainingData<A> {
         self.fingerprint()
     }
 
-    fn new_held_out(&self) -> Vec<&str> {
-        let compared = self.further.iter().flat_map(|further| new_rows(&further.compared));
+    fn new_held_out_texts(&self) -> Vec<&str> {
+        let compared = self.continued.iter().flat_map(|further| new_rows(&further.compared));
         compared.flat_map(|rows| rows.texts()).collect()
     }
 

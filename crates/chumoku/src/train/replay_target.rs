@@ -12,7 +12,7 @@ use crate::ngram::NgramTarget;
 use crate::number::{NumberBlend, NumberLabel, NumberScale};
 use crate::prediction::Prediction;
 use crate::prediction_target::PredictionTarget;
-use crate::scoring::{Parts, Rows, accuracy_gain, largest, ratio_gain};
+use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
 use crate::{Error, Result, tr};
 use chumoku_text::feature_columns::values;
 use std::collections::{BTreeSet, HashMap};
@@ -45,13 +45,13 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
     ///
     /// # Errors
     /// The first row whose label is not in the hierarchy.
-    fn tidy(file: &mut Self::File, paths: &HierarchySource) -> Result<()>;
+    fn normalize_labels(file: &mut Self::File, paths: &HierarchySource) -> Result<()>;
 
     /// Checks that the answers of two files have the same form.
     ///
     /// # Errors
     /// If they differ.
-    fn check_alike(_old: &Self::File, _new: &Self::File) -> Result<()> {
+    fn check_compatible(_old: &Self::File, _new: &Self::File) -> Result<()> {
         Ok(())
     }
 
@@ -59,21 +59,24 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
     ///
     /// # Errors
     /// If a label occurs only in a validation or test file.
-    fn in_parts(
+    fn split_files(
         train: &Self::File,
         others: [Option<&Self::File>; 2],
         labels: Vec<String>,
     ) -> Result<TrainingData<Self>>;
 
     /// Converts answers to other labels, which include all of `from`, or to another scale.
-    fn in_terms(rows: &Rows<Self>, from: &[String], terms: (&[String], &NumberScale)) -> Rows<Self>;
+    fn convert(rows: &Rows<Self>, from: &[String], terms: (&[String], &NumberScale)) -> Rows<Self>;
 
     /// Updates the scale of the data once old and new rows are combined.
-    fn settle(_data: &mut TrainingData<Self>, _known: &BaseModel) {}
+    fn update_scale(_data: &mut TrainingData<Self>, _known: &BaseModel) {}
 
     /// For each output, returns the outputs of the old model that it starts from, with their shares. Empty for new
     /// outputs.
-    fn kept((labels, _): (&[String], &PredictionTarget), data: &TrainingData<Self>) -> Vec<Vec<(usize, f32)>> {
+    fn inherited_outputs(
+        (labels, _): (&[String], &PredictionTarget),
+        data: &TrainingData<Self>,
+    ) -> Vec<Vec<(usize, f32)>> {
         let numbers: HashMap<&str, usize> = labels.iter().map(String::as_str).zip(0..).collect();
         data.labels
             .iter()
@@ -82,7 +85,7 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
     }
 
     /// Converts the predictions of a model, or of its network alone, to the terms of the data.
-    fn told(
+    fn predictions(
         model: Predictor<'_>,
         predictions: &[Prediction],
         rows: &Rows<Self>,
@@ -92,7 +95,7 @@ pub trait ReplayTarget: NgramTarget + PartialEq {
 
     /// Compares the predictions of the old and the new model, resampled with `seed`. `is_added` returns true for labels
     /// that the old model did not know.
-    fn compared(
+    fn compare(
         data: &TrainingData<Self>,
         rows: &Rows<Self>,
         told: [&[Self::Told]; 2],
@@ -136,21 +139,21 @@ impl ReplayTarget for u32 {
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
-    fn tidy(file: &mut Dataset, paths: &HierarchySource) -> Result<()> {
+    fn normalize_labels(file: &mut Dataset, paths: &HierarchySource) -> Result<()> {
         paths.normalize_labels(file)
     }
 
-    fn in_parts(train: &Dataset, others: [Option<&Dataset>; 2], labels: Vec<String>) -> Result<TrainingData> {
+    fn split_files(train: &Dataset, others: [Option<&Dataset>; 2], labels: Vec<String>) -> Result<TrainingData> {
         TrainingData::split_files(train, others, labels)
     }
 
-    fn in_terms(rows: &Rows, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows {
+    fn convert(rows: &Rows, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows {
         let numbers = label_mapping(from, labels);
         let labels = rows.labels.iter().map(|&label| numbers[label as usize]).collect();
         Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
-    fn told(
+    fn predictions(
         model: Predictor<'_>,
         predictions: &[Prediction],
         _rows: &Rows,
@@ -158,11 +161,11 @@ impl ReplayTarget for u32 {
         is_network: bool,
     ) -> Result<Vec<u32>> {
         let numbers = label_mapping(model.labels(), &data.labels);
-        let class = |p: &Prediction| if is_network { largest(&p.attention) as usize } else { p.class() };
+        let class = |p: &Prediction| if is_network { argmax(&p.attention) as usize } else { p.class() };
         Ok(predictions.iter().map(|p| numbers[class(p)]).collect())
     }
 
-    fn compared(
+    fn compare(
         data: &TrainingData,
         rows: &Rows,
         [was, is]: [&[u32]; 2],
@@ -174,7 +177,7 @@ impl ReplayTarget for u32 {
             let (accuracy, macro_f1) = quick_scores(&rows.labels, told, classes);
             figures([("accuracy", accuracy), ("macro_f1", macro_f1)])
         };
-        let (gain, interval) = accuracy_gain(&rows.judged(is, &texts), was, classes, seed);
+        let (gain, interval) = accuracy_gain(&rows.predicted_rows(is, &texts), was, classes, seed);
         let is_taken = |(is, truth): &(&u32, &u32)| is_added(**is) && !is_added(**truth);
         let taken_for_new = is.iter().zip(&rows.labels).filter(is_taken).count();
         ModelComparison { before: worth(was), after: worth(is), gain, interval, slack: 0.0, taken_for_new }
@@ -203,11 +206,11 @@ impl ReplayTarget for Vec<u32> {
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
-    fn tidy(file: &mut MultiLabelDataset, paths: &HierarchySource) -> Result<()> {
+    fn normalize_labels(file: &mut MultiLabelDataset, paths: &HierarchySource) -> Result<()> {
         paths.normalize_sets(file)
     }
 
-    fn in_parts(
+    fn split_files(
         train: &MultiLabelDataset,
         others: [Option<&MultiLabelDataset>; 2],
         labels: Vec<String>,
@@ -215,7 +218,7 @@ impl ReplayTarget for Vec<u32> {
         TrainingData::split_label_sets(train, others, labels)
     }
 
-    fn in_terms(rows: &Rows<Self>, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows<Self> {
+    fn convert(rows: &Rows<Self>, from: &[String], (labels, _): (&[String], &NumberScale)) -> Rows<Self> {
         let numbers = label_mapping(from, labels);
         let of_row = |set: &Vec<u32>| {
             let mut set: Vec<u32> = set.iter().map(|&label| numbers[label as usize]).collect();
@@ -226,7 +229,7 @@ impl ReplayTarget for Vec<u32> {
         Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
     }
 
-    fn told(
+    fn predictions(
         model: Predictor<'_>,
         predictions: &[Prediction],
         rows: &Rows<Self>,
@@ -256,7 +259,7 @@ impl ReplayTarget for Vec<u32> {
         Ok(own.into_iter().map(of_row).collect())
     }
 
-    fn compared(
+    fn compare(
         data: &TrainingData<Self>,
         rows: &Rows<Self>,
         [was, is]: [&[Vec<u32>]; 2],
@@ -272,7 +275,7 @@ impl ReplayTarget for Vec<u32> {
             [2.0 * right as f64, (told.len() + truth.len()) as f64]
         };
         let all = is.iter().zip(was).zip(&rows.labels);
-        let parts: Vec<Parts> = all.map(|((is, was), truth)| [part(is, truth), part(was, truth)]).collect();
+        let parts: Vec<RatioTerms> = all.map(|((is, was), truth)| [part(is, truth), part(was, truth)]).collect();
         let (gain, interval) = ratio_gain(&parts, &rows.texts(), seed);
         let is_taken = |(is, truth): &(&Vec<u32>, &Vec<u32>)| {
             is.iter().any(|&label| is_added(label)) && !truth.iter().any(|&label| is_added(label))
@@ -304,11 +307,11 @@ impl ReplayTarget for NumberLabel {
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
-    fn tidy(_file: &mut ScoreDataset, _paths: &HierarchySource) -> Result<()> {
+    fn normalize_labels(_file: &mut ScoreDataset, _paths: &HierarchySource) -> Result<()> {
         Ok(())
     }
 
-    fn check_alike(old: &ScoreDataset, new: &ScoreDataset) -> Result<()> {
+    fn check_compatible(old: &ScoreDataset, new: &ScoreDataset) -> Result<()> {
         if new.has_same_number_format(old) {
             return Ok(());
         }
@@ -320,7 +323,7 @@ impl ReplayTarget for NumberLabel {
         )))
     }
 
-    fn in_parts(
+    fn split_files(
         train: &ScoreDataset,
         others: [Option<&ScoreDataset>; 2],
         _labels: Vec<String>,
@@ -328,7 +331,7 @@ impl ReplayTarget for NumberLabel {
         TrainingData::split_scores(train, others)
     }
 
-    fn in_terms(rows: &Rows<Self>, _from: &[String], (_, scale): (&[String], &NumberScale)) -> Rows<Self> {
+    fn convert(rows: &Rows<Self>, _from: &[String], (_, scale): (&[String], &NumberScale)) -> Rows<Self> {
         let measured = |of: &NumberLabel| scale.label(of.number);
         let labels = rows.labels.iter().map(measured).collect();
         Rows { texts: rows.texts.clone(), labels, weights: rows.weights.clone() }
@@ -336,14 +339,14 @@ impl ReplayTarget for NumberLabel {
 
     /// Uses the scale of all training rows. Parts of the base model's scale that it lacks are added: levels, and the
     /// bins that the model knows if old rows are not replayed.
-    fn settle(data: &mut TrainingData<Self>, known: &BaseModel) {
-        let replays = data.further.as_ref().is_some_and(|further| further.replays);
+    fn update_scale(data: &mut TrainingData<Self>, known: &BaseModel) {
+        let replays = data.continued.as_ref().is_some_and(|further| further.replays);
         let mut numbers: Vec<f64> = data.train.labels.iter().map(|measured| measured.number).collect();
         if !replays || known.scale.has_levels() {
             numbers.extend(known.scale.values.iter().chain(&known.scale.range));
         }
         let scale = NumberScale::fit(&numbers);
-        let compared = data.further.iter_mut().flat_map(|further| &mut further.compared).map(|(_, rows)| rows);
+        let compared = data.continued.iter_mut().flat_map(|further| &mut further.compared).map(|(_, rows)| rows);
         for rows in [&mut data.train, &mut data.valid, &mut data.test].into_iter().chain(compared) {
             rows.labels.iter_mut().for_each(|measured| *measured = scale.label(measured.number));
         }
@@ -353,7 +356,10 @@ impl ReplayTarget for NumberLabel {
 
     /// A threshold between two old ones starts from their mean, weighted by distance. A threshold beyond them starts
     /// from the nearest.
-    fn kept((_, problem): (&[String], &PredictionTarget), data: &TrainingData<Self>) -> Vec<Vec<(usize, f32)>> {
+    fn inherited_outputs(
+        (_, problem): (&[String], &PredictionTarget),
+        data: &TrainingData<Self>,
+    ) -> Vec<Vec<(usize, f32)>> {
         let was = problem.number().map(|number| &number.scale.thresholds[..]).unwrap_or_default();
         let of_threshold = |&threshold: &f64| {
             let next = was.partition_point(|&x| x < threshold);
@@ -371,7 +377,7 @@ impl ReplayTarget for NumberLabel {
         data.scale.thresholds.iter().map(of_threshold).collect()
     }
 
-    fn told(
+    fn predictions(
         model: Predictor<'_>,
         predictions: &[Prediction],
         _rows: &Rows<Self>,
@@ -389,7 +395,7 @@ impl ReplayTarget for NumberLabel {
         Ok(predictions.iter().map(score).collect())
     }
 
-    fn compared(
+    fn compare(
         data: &TrainingData<Self>,
         rows: &Rows<Self>,
         [was, is]: [&[f64]; 2],
@@ -404,7 +410,7 @@ impl ReplayTarget for NumberLabel {
         // The gain is the decrease of the error.
         let part = |told: f64, truth: f64| [-(told - truth).abs(), 1.0];
         let all = is.iter().zip(was).zip(&truth);
-        let parts: Vec<Parts> = all.map(|((&is, &was), &truth)| [part(is, truth), part(was, truth)]).collect();
+        let parts: Vec<RatioTerms> = all.map(|((&is, &was), &truth)| [part(is, truth), part(was, truth)]).collect();
         let (gain, interval) = ratio_gain(&parts, &rows.texts(), seed);
         // Errors always differ a little: small increases, relative to the error of a constant, do not count.
         let mut sorted = truth.clone();
@@ -439,12 +445,12 @@ mod tests {
     #[test]
     fn converting_classes_and_labels_keeps_their_rows() {
         let (old, all, scale) = (names(&["b", "d"]), names(&["a", "b", "c", "d"]), NumberScale::default());
-        let found = u32::in_terms(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &scale));
+        let found = u32::convert(&rows(&["x", "y"], vec![1, 0]), &old, (&all, &scale));
         assert_eq!((found.texts, found.labels), (names(&["x", "y"]), vec![3, 1]));
-        let found = Vec::<u32>::in_terms(&rows(&["x", "y"], vec![vec![0, 1], vec![]]), &old, (&all, &scale));
+        let found = Vec::<u32>::convert(&rows(&["x", "y"], vec![vec![0, 1], vec![]]), &old, (&all, &scale));
         assert_eq!(found.labels, [vec![1, 3], vec![]]);
         let data = TrainingData::<u32> { labels: all, ..TrainingData::default() };
-        let kept = u32::kept((&old, &PredictionTarget::OneClass), &data);
+        let kept = u32::inherited_outputs((&old, &PredictionTarget::OneClass), &data);
         assert_eq!(kept, [vec![], vec![(0, 1.0)], vec![], vec![(1, 1.0)]]);
     }
 
@@ -455,7 +461,7 @@ mod tests {
         let new = scale(&[0.0, 1.0, 1.5, 2.0, 3.0, 4.0]);
         assert_eq!(new.thresholds, [0.5, 1.3, 1.8, 2.5, 3.5]);
         let data = TrainingData { scale: new, ..TrainingData::<NumberLabel>::default() };
-        let kept = NumberLabel::kept((&[], &problem), &data);
+        let kept = NumberLabel::inherited_outputs((&[], &problem), &data);
         assert_eq!(kept[0], [(0, 1.0)]);
         assert_eq!(kept[1], [(0, 1.0)]);
         assert!(

@@ -1,6 +1,6 @@
 //! Row weights chosen by the caller.
 
-use crate::scoring::figure;
+use crate::scoring::format_value;
 use crate::{Error, Result, tr};
 
 /// Scales row weights to a mean of 1, since only their ratios matter. Returns `None` if all are equal.
@@ -35,7 +35,7 @@ pub fn row_weights(given: &[f64], rows: usize) -> Result<Option<Vec<f32>>> {
 /// The note on row weights, if there are any.
 pub(super) fn weights_note(weights: Option<&[f32]>) -> Option<String> {
     let weights = weights?;
-    let [least, most] = [f32::min, f32::max].map(|of| figure(f64::from(weights.iter().copied().fold(1.0, of))));
+    let [least, most] = [f32::min, f32::max].map(|of| format_value(f64::from(weights.iter().copied().fold(1.0, of))));
     Some(tr!(
         "rows have weights, from {least} to {most} times the mean, in training and in choices; scores count all rows \
          equally",

@@ -8,7 +8,7 @@ use super::run_identity::RunIdentity;
 use super::run_time::StepTimer;
 use super::trainable::{Evaluation, Metric, StepContext, Trainable};
 use super::worker_group::{self, BatchPosition, GradientTerms, WorkerGroup};
-use super::{Settings, TrainOptions, TrainState, checkpoint};
+use super::{TrainOptions, TrainSettings, TrainState, checkpoint};
 use crate::explain::{AttentionFrame, FRAME_KEY};
 use crate::lang::wording::format_thousands;
 use crate::memory::{available_bytes, format_bytes};
@@ -36,7 +36,7 @@ pub enum TrainEvent<'a> {
     /// Emitted after the first steps, once the run time can be estimated.
     Estimated {
         /// The settings.
-        settings: &'a Settings,
+        settings: &'a TrainSettings,
         /// Total number of steps, over all epochs.
         steps: u64,
         /// Steps finished before this run, when resuming.
@@ -164,7 +164,7 @@ struct Run<'a> {
     checkpoints: PathBuf,
     identity: RunIdentity,
     /// Moving average of the training loss.
-    loss: Option<f64>,
+    smoothed_loss: Option<f64>,
     micro_batches: MicroBatchGradients,
     watch: Option<FrameRecorder<'a>>,
     /// Set if several processes share the run, and this one is the coordinator.
@@ -196,7 +196,7 @@ pub(crate) fn run(
         fingerprint: identity.fingerprint.clone(),
         num_parameters: start.values().len(),
     };
-    if let Some(WorkerGroup::Worker(helper)) = &options.crew {
+    if let Some(WorkerGroup::Worker(helper)) = &options.worker_group {
         return Err(worker_group::run_worker(task, &**helper, &terms, options.seed)?);
     }
     let checkpoints = out.join(CHECKPOINTS);
@@ -239,16 +239,16 @@ pub(crate) fn run(
         log: RunLog::open(&out.join(LOG), log_bytes)?,
         checkpoints,
         identity,
-        loss: None,
+        smoothed_loss: None,
         // Workers have their own gradients.
         micro_batches: MicroBatchGradients::new(
             state.params.layout(),
-            if options.crew.is_some() { 1 } else { task.settings().parts },
+            if options.worker_group.is_some() { 1 } else { task.settings().parts },
         ),
         watch,
-        worker_group: options.crew.as_ref(),
+        worker_group: options.worker_group.as_ref(),
     };
-    if let Some(WorkerGroup::Coordinator(leader)) = &options.crew {
+    if let Some(WorkerGroup::Coordinator(leader)) = &options.worker_group {
         leader.start(&terms)?;
     }
     if state.step == 0 {
@@ -350,8 +350,8 @@ impl Run<'_> {
                 drop(applying);
                 state.batch += 1;
                 tokens += count;
-                let smoothed_loss = self.loss.map_or(loss, |before| before + 0.05 * (loss - before));
-                self.loss = Some(smoothed_loss);
+                let smoothed_loss = self.smoothed_loss.map_or(loss, |before| before + 0.05 * (loss - before));
+                self.smoothed_loss = Some(smoothed_loss);
                 let seconds = began.elapsed().as_secs_f64();
                 if let Some(timer) = &mut pace {
                     timer.add_step(batch_work(self.task, batch));
@@ -421,7 +421,7 @@ impl Run<'_> {
         let _stage = stages::begin(stages::NETWORK);
         let Evaluation { score, loss: valid_loss, metrics, is_held_out } = self.task.evaluate(&state.average)?;
         let is_best = state.record_evaluation(score, valid_loss, is_held_out);
-        let (epoch, loss) = (state.epoch, self.loss.unwrap_or(f64::NAN));
+        let (epoch, loss) = (state.epoch, self.smoothed_loss.unwrap_or(f64::NAN));
         let mut line = json!({ "step": state.step, "epoch": epoch, "loss": loss, "valid_loss": valid_loss });
         for metric in &metrics {
             line[format!("valid_{}", metric.key)] = metric.value.into();

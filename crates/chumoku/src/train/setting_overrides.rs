@@ -190,9 +190,9 @@ impl Setting {
 /// Overrides of settings. All other settings are chosen from the data.
 ///
 /// ```
-/// use chumoku::train::Adjusted;
+/// use chumoku::train::SettingOverrides;
 ///
-/// let adjusted: Adjusted = "inside-words=2-5,dropout=0.2".parse()?;
+/// let adjusted: SettingOverrides = "inside-words=2-5,dropout=0.2".parse()?;
 /// assert_eq!(adjusted.to_string(), "inside-words=2-5,dropout=0.2");
 /// # Ok::<(), String>(())
 /// ```
@@ -329,7 +329,7 @@ impl SettingOverrides {
     /// Applies the settings of the architecture to a transformer that is trained from scratch.
     pub(super) fn apply_architecture(&self, model: &mut ClassifierConfig) {
         let whole = |setting| self.get(setting).map(|value| value as usize);
-        if let BackboneConfig::Transformer(body) = &mut model.body {
+        if let BackboneConfig::Transformer(body) = &mut model.backbone {
             body.num_layers = whole(Setting::Layers).unwrap_or(body.num_layers);
             if let Some(width) = whole(Setting::Width) {
                 // Keeps heads about as wide as before.
@@ -353,7 +353,7 @@ impl SettingOverrides {
         if let Some(dropout) = self.get(Setting::Dropout).map(|share| share as f32) {
             let model = &mut plan.model;
             (model.embedding_dropout, model.head_dropout) = (dropout, dropout);
-            if let BackboneConfig::Transformer(body) = &mut model.body {
+            if let BackboneConfig::Transformer(body) = &mut model.backbone {
                 body.dropout = dropout;
             }
         }
@@ -382,7 +382,7 @@ impl SettingOverrides {
     pub(super) fn value_in_plan(setting: Setting, plan: &Plan) -> Option<f64> {
         // Converts through text, since an f32 of 0.3 is not the f64 0.3.
         let short = |x: f32| x.to_string().parse().ok();
-        let body = plan.model.body.transformer();
+        let body = plan.model.backbone.transformer();
         match setting {
             Setting::Layers => body.map(|body| body.num_layers as f64),
             Setting::Width => body.map(|body| body.d_model as f64),
@@ -451,7 +451,7 @@ mod tests {
         let mut plan = Plan::new(&shape);
         adjusted.apply_architecture(&mut plan.model);
         adjusted.apply_training(&mut plan);
-        let body = plan.model.body.transformer().unwrap();
+        let body = plan.model.backbone.transformer().unwrap();
         assert_eq!([body.num_layers, body.d_model, body.d_ff, body.num_heads], [3, 64, 128, 2]);
         assert_eq!([body.dropout, plan.model.head_dropout, plan.settings.label_smoothing], [0.2, 0.2, 0.0]);
         assert_eq!((plan.settings.epochs, plan.settings.patience), (30, 10));

@@ -20,7 +20,7 @@ use crate::inference::{self, InputFraming};
 use crate::lang::lang;
 use crate::logistic::{self, LogisticRegression};
 use crate::models::Classifier;
-use crate::scoring::{Difference, largest, mean_loss, quick_scores};
+use crate::scoring::{AccuracyDifference, argmax, mean_loss, quick_scores};
 use crate::{Error, Result, optimizer_defaults, tr};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
@@ -122,7 +122,7 @@ fn tries_regression(data: &TrainingData, options: &TrainOptions) -> bool {
         Some(_) => false,
         None => rows <= MAX_REGRESSION_ROWS,
     };
-    options.from.is_some() && data.further.is_none() && is_asked
+    options.from.is_some() && data.continued.is_none() && is_asked
 }
 
 impl RegressionCandidate {
@@ -138,9 +138,9 @@ impl RegressionCandidate {
             return Ok(None);
         }
         let mut network = ClassifierNetwork::with_linear_head(data, options)?;
-        let Some(start) = &network.start else { return Ok(None) };
+        let Some(start) = &network.encoder else { return Ok(None) };
         // A small encoder without sentence vectors needs fine-tuning: a linear layer is not enough.
-        let is_small = network.plan.model.body.transformer().is_none_or(optimizer_defaults::is_small_encoder);
+        let is_small = network.plan.model.backbone.transformer().is_none_or(optimizer_defaults::is_small_encoder);
         if options.freeze.is_none() && is_small && !start.pooling.1 {
             return Ok(None);
         }
@@ -243,13 +243,13 @@ pub(super) fn choose_by_cross_validation(
         (_, Some(steps)) => steps.log_p.clone(),
         _ => Vec::new(),
     };
-    let counts = merged.train.counted(weights.as_deref());
+    let counts = merged.train.row_weights(weights.as_deref());
     let (blend, are_both_used) =
         fit_blend([&log_p, &ngrams.log_p], labels, counts.as_deref(), taken != TrainingMethod::Scratch);
     let of_row = |(network, ngrams): (&Vec<f32>, &Vec<f32>)| blend.probabilities(network, Some(ngrams));
     let probabilities: LogP = log_p.iter().zip(&ngrams.log_p).map(of_row).collect();
     let logs: LogP = probabilities.iter().map(|row| row.iter().map(|p| p.max(1e-30).ln()).collect()).collect();
-    let predicted: Vec<u32> = probabilities.iter().map(|row| largest(row)).collect();
+    let predicted: Vec<u32> = probabilities.iter().map(|row| argmax(row)).collect();
     let (_, macro_f1) = quick_scores(labels, &predicted, data.labels.len());
     let tree = data.hierarchy.as_ref();
     let found = tree.is_none().then(|| DecisionRule::for_macro_f1(&probabilities, labels, data.labels.len()));
@@ -275,8 +275,8 @@ pub(super) fn choose_by_cross_validation(
 /// Chooses between a fine-tuned network and a regression, both scored on all rows. Fine-tuning must be better by more
 /// than its standard error.
 fn better_method(steps: &LogP, regression: &LogP, labels: &[u32]) -> TrainingMethod {
-    let right = |log_p: &LogP| log_p.iter().zip(labels).map(|(row, &label)| largest(row) == label).collect::<Vec<_>>();
-    let difference = Difference::of(&right(steps), &right(regression));
+    let right = |log_p: &LogP| log_p.iter().zip(labels).map(|(row, &label)| argmax(row) == label).collect::<Vec<_>>();
+    let difference = AccuracyDifference::compare(&right(steps), &right(regression));
     let apart = (difference.first_only + difference.second_only) as f64;
     let is_clear = difference.value() > apart.sqrt() / difference.rows.max(1) as f64;
     if is_clear { TrainingMethod::FineTuning } else { TrainingMethod::Regression }
@@ -334,7 +334,7 @@ pub(super) fn requested_regression(
 }
 
 fn accuracy(log_p: &LogP, labels: &[u32]) -> f64 {
-    let right = log_p.iter().zip(labels).filter(|(row, label)| largest(row) == **label).count();
+    let right = log_p.iter().zip(labels).filter(|(row, label)| argmax(row) == **label).count();
     right as f64 / labels.len().max(1) as f64
 }
 
@@ -391,7 +391,8 @@ impl NetworkCrossValidation {
         let may_stop = options.epochs.is_none() && settings.patience < settings.epochs;
         let kept = if may_stop { settings.epochs as usize } else { 1 };
         let mut by_epoch: Vec<LogP> = vec![vec![Vec::new(); data.train.len()]; kept];
-        let options = TrainOptions { epochs: Some(settings.epochs), crew: None, watch: None, ..options.clone() };
+        let options =
+            TrainOptions { epochs: Some(settings.epochs), worker_group: None, watch: None, ..options.clone() };
         for (fold, [learned, judged]) in splits(data, NETWORK_FOLDS, options.seed).into_iter().enumerate() {
             let of_fold = fold_data(data, &[learned, judged.clone(), Vec::new()]);
             let network = ClassifierNetwork::new(&of_fold, &options)?;

@@ -52,7 +52,7 @@ pub struct TaggerData {
     /// The files of the rows, in order. Empty if they cannot be read again.
     pub sources: Vec<DataSource>,
     /// The rows to compare the tagger with its base model on, in continued training.
-    pub further: Option<ContinuedTaggerData>,
+    pub continued: Option<ContinuedTaggerData>,
 }
 
 impl TaggerData {
@@ -108,7 +108,7 @@ impl TaggerData {
             test: own(test, &split.test),
             notes,
             sources: Vec::new(),
-            further: None,
+            continued: None,
         })
     }
 
@@ -207,13 +207,13 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     training.begin(ModelKind::Tagger)?;
     let Training { options, out, stop, mut observe } = training;
     let observe = &mut *observe;
-    let before = match (&options.from, &data.further) {
+    let before = match (&options.from, &data.continued) {
         (Some(folder), Some(further)) => Some(further.base.read(folder, network::BaseTagger::read)?),
         _ => None,
     };
     let encoder = options.from.as_deref().filter(|_| before.as_ref().is_none_or(|before| before.tagger.has_network()));
     let encoder = encoder.map(|folder| (folder, before.as_ref()));
-    if let (Some(WorkerGroup::Worker(_)), Some(encoder)) = (&options.crew, encoder) {
+    if let (Some(WorkerGroup::Worker(_)), Some(encoder)) = (&options.worker_group, encoder) {
         // Only the coordinator trains the CRF.
         return network::train_network(data, encoder, (&options, out, stop), observe).and(Err(Error::WorkerFinished));
     }
@@ -291,7 +291,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     drop(reporting);
     let mut files = model.files()?;
     let texts: Vec<&str> = data.train.iter().chain(&data.valid).map(|row| row.text.as_str()).collect();
-    let seen = data.further.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
+    let seen = data.continued.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
     files.push((TRAINED_ON, seen.with(&texts).to_bytes()));
     let of_network = of_network.as_ref().map(|(plan, ended)| (plan, ended));
     let mut card = card::card(

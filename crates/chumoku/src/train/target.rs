@@ -12,7 +12,7 @@ use crate::ngram::NgramTarget;
 use crate::nn::{Mode, Offsets};
 use crate::number::{NumberBlend, NumberLabel};
 use crate::params::Params;
-use crate::scoring::{Rows, largest, mean_loss, micro_f1, weighted_mean, weighted_scores};
+use crate::scoring::{Rows, argmax, mean_loss, micro_f1, weighted_mean, weighted_scores};
 use crate::{Result, tr};
 use chumoku_kernels::CrossEntropy;
 use chumoku_nn::probability::log_softmax;
@@ -21,7 +21,7 @@ use ndarray::Array2;
 /// An answer that a network can be trained to give.
 pub(super) trait ClassifierTarget: ReplayTarget {
     /// Computes the loss of packed texts with their answers and optional row weights, and adds its gradient to `grads`.
-    fn learn(
+    fn train_step(
         model: &Classifier,
         params: &Params<f32>,
         tokens: (&[u32], &Offsets),
@@ -32,16 +32,16 @@ pub(super) trait ClassifierTarget: ReplayTarget {
     ) -> Result<StepOutput>;
 
     /// Returns the initial bias of the last layer, given the number of rows of each class or label. `None` means zeros.
-    fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>>;
+    fn initial_bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>>;
 
     /// Evaluates logits, (texts, outputs), on these rows.
     fn evaluate(logits: &Array2<f32>, rows: &Rows<Self>, data: &TrainingData<Self>, is_held_out: bool) -> Evaluation;
 
     /// Summarizes the validation scores of the n-gram model's logits, as the end of a sentence.
-    fn said(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> String;
+    fn validation_summary(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> String;
 
     /// The metric for comparing linear models.
-    fn worth(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> Metric;
+    fn comparison_metric(logits: &[&[f32]], answers: &[Self], data: &TrainingData<Self>) -> Metric;
 }
 
 fn share(name: &'static str, key: &'static str, value: f64) -> Metric {
@@ -49,7 +49,7 @@ fn share(name: &'static str, key: &'static str, value: f64) -> Metric {
 }
 
 impl ClassifierTarget for u32 {
-    fn learn(
+    fn train_step(
         model: &Classifier,
         params: &Params<f32>,
         tokens: (&[u32], &Offsets),
@@ -70,14 +70,14 @@ impl ClassifierTarget for u32 {
         Ok(StepOutput { loss: loss.into(), weight, tokens: tokens.0.len() })
     }
 
-    fn bias(_class_rows: &[usize], _rows: usize) -> Option<Vec<f32>> {
+    fn initial_bias(_class_rows: &[usize], _rows: usize) -> Option<Vec<f32>> {
         None
     }
 
     fn evaluate(logits: &Array2<f32>, rows: &Rows, data: &TrainingData, is_held_out: bool) -> Evaluation {
         let (answers, weights) = (&rows.labels, rows.weights.as_deref());
         let log_p: Vec<Vec<f32>> = logits.rows().into_iter().map(|row| log_softmax(&row.to_vec())).collect();
-        let predicted: Vec<u32> = log_p.iter().map(|row| largest(row)).collect();
+        let predicted: Vec<u32> = log_p.iter().map(|row| argmax(row)).collect();
         let (accuracy, macro_f1) = weighted_scores(answers, &predicted, weights, data.labels.len());
         let metrics = vec![
             share(lang().pick("accuracy", "正解率"), "accuracy", accuracy),
@@ -86,8 +86,8 @@ impl ClassifierTarget for u32 {
         Evaluation { score: macro_f1, loss: mean_loss(&log_p, answers, weights), metrics, is_held_out }
     }
 
-    fn said(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> String {
-        let predicted: Vec<u32> = logits.iter().map(|row| largest(row)).collect();
+    fn validation_summary(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> String {
+        let predicted: Vec<u32> = logits.iter().map(|row| argmax(row)).collect();
         let (accuracy, f1) = quick_scores(answers, &predicted, data.labels.len());
         let [accuracy, f1] = [100.0 * accuracy, 100.0 * f1];
         tr!(
@@ -96,8 +96,8 @@ impl ClassifierTarget for u32 {
         )
     }
 
-    fn worth(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> Metric {
-        let predicted: Vec<u32> = logits.iter().map(|row| largest(row)).collect();
+    fn comparison_metric(logits: &[&[f32]], answers: &[u32], data: &TrainingData) -> Metric {
+        let predicted: Vec<u32> = logits.iter().map(|row| argmax(row)).collect();
         let accuracy = quick_scores(answers, &predicted, data.labels.len()).0;
         share(lang().pick("accuracy", "正解率"), "accuracy", accuracy)
     }
@@ -115,7 +115,7 @@ fn best_micro_f1(logits: &[&[f32]], (answers, weights): (&[Vec<u32>], Option<&[f
 }
 
 impl ClassifierTarget for Vec<u32> {
-    fn learn(
+    fn train_step(
         model: &Classifier,
         params: &Params<f32>,
         tokens: (&[u32], &Offsets),
@@ -130,7 +130,7 @@ impl ClassifierTarget for Vec<u32> {
         Ok(StepOutput { loss: loss.into(), weight, tokens: tokens.0.len() })
     }
 
-    fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
+    fn initial_bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
         // Most labels are rare: from even odds, the first epochs would learn nothing else.
         let log_odds = |&n: &usize| ((n as f64 + 0.5) / ((rows - n) as f64 + 0.5)).ln() as f32;
         Some(class_rows.iter().map(log_odds).collect())
@@ -145,12 +145,12 @@ impl ClassifierTarget for Vec<u32> {
         Evaluation { score: f1, loss, metrics, is_held_out }
     }
 
-    fn said(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> String {
+    fn validation_summary(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> String {
         let f1 = 100.0 * best_micro_f1(logits, (answers, None), data.labels.len()).0;
         tr!(", validation micro-F1 {f1:.1} %", "、検証データのミクロ F1 {f1:.1} %")
     }
 
-    fn worth(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> Metric {
+    fn comparison_metric(logits: &[&[f32]], answers: &[Vec<u32>], data: &TrainingData<Self>) -> Metric {
         let f1 = best_micro_f1(logits, (answers, None), data.labels.len()).0;
         share(lang().pick("micro-F1", "ミクロ F1"), "micro_f1", f1)
     }
@@ -167,13 +167,13 @@ fn number_error(
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         (plain.estimate(&above).score - answer.number).abs()
     };
-    let loss = |(z, answer): (&&[f32], &NumberLabel)| crate::ngram::loss_of(z, answer.numbers(), true);
+    let loss = |(z, answer): (&&[f32], &NumberLabel)| crate::ngram::loss_of(z, answer.label_ids(), true);
     let rows = || logits.iter().zip(answers);
     (weighted_mean(rows().map(error), weights), weighted_mean(rows().map(loss), weights))
 }
 
 impl ClassifierTarget for NumberLabel {
-    fn learn(
+    fn train_step(
         model: &Classifier,
         params: &Params<f32>,
         tokens: (&[u32], &Offsets),
@@ -183,11 +183,11 @@ impl ClassifierTarget for NumberLabel {
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
         let sets: Vec<Vec<u32>> = answers.iter().map(|answer| answer.above.clone()).collect();
-        Vec::<u32>::learn(model, params, tokens, (&sets, row_weights), plan, mode, grads)
+        Vec::<u32>::train_step(model, params, tokens, (&sets, row_weights), plan, mode, grads)
     }
 
-    fn bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
-        Vec::<u32>::bias(class_rows, rows)
+    fn initial_bias(class_rows: &[usize], rows: usize) -> Option<Vec<f32>> {
+        Vec::<u32>::initial_bias(class_rows, rows)
     }
 
     fn evaluate(
@@ -207,12 +207,12 @@ impl ClassifierTarget for NumberLabel {
         Evaluation { score: -error, loss, metrics, is_held_out }
     }
 
-    fn said(logits: &[&[f32]], answers: &[NumberLabel], data: &TrainingData<NumberLabel>) -> String {
+    fn validation_summary(logits: &[&[f32]], answers: &[NumberLabel], data: &TrainingData<NumberLabel>) -> String {
         let (error, _) = number_error(logits, (answers, None), data);
         tr!(", validation mean absolute error {error:.3}", "、検証データの平均絶対誤差 {error:.3}")
     }
 
-    fn worth(logits: &[&[f32]], answers: &[NumberLabel], data: &TrainingData<NumberLabel>) -> Metric {
+    fn comparison_metric(logits: &[&[f32]], answers: &[NumberLabel], data: &TrainingData<NumberLabel>) -> Metric {
         let value = number_error(logits, (answers, None), data).0;
         let name = lang().pick("mean absolute error", "平均絶対誤差");
         Metric { name, key: "mean_absolute_error", value, is_share: false }

@@ -1,6 +1,6 @@
 //! The state of a run, which a checkpoint saves.
 
-use super::Settings;
+use super::TrainSettings;
 use super::schedule::learning_rate;
 use crate::optimizer_defaults;
 use crate::params::Params;
@@ -47,7 +47,7 @@ pub struct TrainState {
     /// The best evaluation, once there is one.
     pub best: Option<BestEvaluation>,
     /// Epochs since the best evaluation.
-    pub stale: u64,
+    pub epochs_without_improvement: u64,
 }
 
 impl TrainState {
@@ -63,7 +63,7 @@ impl TrainState {
             average: params.clone(),
             best_params: params.clone(),
             best: None,
-            stale: 0,
+            epochs_without_improvement: 0,
             params,
         }
     }
@@ -81,12 +81,12 @@ impl TrainState {
     ///
     /// # Errors
     /// If a gradient is not finite, or the step counter is at its maximum. The state stays unchanged.
-    pub fn optimizer_step(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
+    pub fn optimizer_step(&mut self, grads: &Params<f32>, settings: &TrainSettings, steps: u64) -> Result<f64> {
         // Runs on a thread of the pool. From outside, each parameter's pass would wake the pool and wait for it.
         parallel::in_pool(|| self.optimizer_step_in_pool(grads, settings, steps))
     }
 
-    fn optimizer_step_in_pool(&mut self, grads: &Params<f32>, settings: &Settings, steps: u64) -> Result<f64> {
+    fn optimizer_step_in_pool(&mut self, grads: &Params<f32>, settings: &TrainSettings, steps: u64) -> Result<f64> {
         let norm = sum_of_squares(grads.values()).sqrt();
         let Some(step) = self.step.checked_add(1) else {
             return Err(Error::Setting(tr!(
@@ -139,16 +139,16 @@ impl TrainState {
         if is_best {
             self.best = Some(BestEvaluation { epoch: self.epoch, score, loss });
             self.best_params.values_mut().copy_from_slice(self.average.values());
-            self.stale = 0;
+            self.epochs_without_improvement = 0;
         } else {
-            self.stale += 1;
+            self.epochs_without_improvement += 1;
         }
         is_best
     }
 
     /// Returns `true` if the run is over.
-    pub fn is_done(&self, settings: &Settings) -> bool {
-        self.epoch >= settings.epochs || self.stale >= settings.patience
+    pub fn is_done(&self, settings: &TrainSettings) -> bool {
+        self.epoch >= settings.epochs || self.epochs_without_improvement >= settings.patience
     }
 }
 
@@ -167,7 +167,7 @@ mod tests {
             state.epoch += 1;
             state.average.values_mut()[0] = state.epoch as f32;
             assert_eq!(state.record_evaluation(score, loss, true), is_best, "{score} {loss}");
-            assert_eq!(state.stale == 0, is_best);
+            assert_eq!(state.epochs_without_improvement == 0, is_best);
         }
         assert_eq!((state.best.map(|best| best.epoch), state.best_params.values()[0]), (Some(5), 5.0));
         // Training rows select nothing: the last weights count.

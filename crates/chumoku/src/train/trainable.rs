@@ -1,6 +1,6 @@
 //! The interface between the training loop and a task.
 
-use super::Settings;
+use super::TrainSettings;
 use super::memory::MemoryEstimate;
 use super::micro_batches::StepOutput;
 use crate::Result;
@@ -51,7 +51,7 @@ pub(crate) trait Trainable: Sync {
         Ok((Params::init(self.layout(), seed), String::new()))
     }
     /// The training settings.
-    fn settings(&self) -> &Settings;
+    fn settings(&self) -> &TrainSettings;
     /// Returns what decides the weights, besides the seed: the checksum of the data, the plan as JSON, and the
     /// vocabulary or its checksum.
     fn fingerprint(&self) -> [String; 3];

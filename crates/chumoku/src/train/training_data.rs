@@ -14,7 +14,7 @@ use crate::lang::lang;
 use crate::lang::wording::{format_count, list_names};
 use crate::ngram::NgramTarget;
 use crate::number::{NumberLabel, NumberScale};
-use crate::scoring::{Rows, picked};
+use crate::scoring::{Rows, select_weights};
 use crate::{pair, tr};
 use chumoku_text::feature_columns;
 use sha2::{Digest, Sha256};
@@ -43,7 +43,7 @@ pub struct TrainingData<A = u32> {
     /// The files of the rows, in order. Empty if they cannot be read again.
     pub sources: Vec<DataSource>,
     /// The rows to compare the model with its base model on, in continued training.
-    pub further: Option<ContinuedData<A>>,
+    pub continued: Option<ContinuedData<A>>,
 }
 
 /// Additional data for continued training.
@@ -71,7 +71,7 @@ impl<A> Default for TrainingData<A> {
             notes: Vec::new(),
             hierarchy: None,
             sources: Vec::new(),
-            further: None,
+            continued: None,
         }
     }
 }
@@ -210,11 +210,11 @@ impl TrainingData {
         let share = |given: Option<&Dataset>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&train.examples, 0, share(valid), share(test));
         let part = |rows: &[usize]| Rows {
-            weights: picked(train.weights.as_deref(), rows),
-            ..Rows::of(rows.iter().map(|&row| &train.examples[row]), &labels)
+            weights: select_weights(train.weights.as_deref(), rows),
+            ..Rows::from_examples(rows.iter().map(|&row| &train.examples[row]), &labels)
         };
         let own = |given: Option<&Dataset>, rows: &[usize]| match given {
-            Some(dataset) => Rows::of(&dataset.examples, &labels),
+            Some(dataset) => Rows::from_examples(&dataset.examples, &labels),
             None => part(rows),
         };
         let one = lang().pick("label", "ラベル");
@@ -303,11 +303,11 @@ impl TrainingData<Vec<u32>> {
         let share = |given: Option<&MultiLabelDataset>| if given.is_some() { 0.0 } else { HELD_OUT };
         let split = data::split(&rows, 0, share(valid), share(test));
         let part = |rows: &[usize]| Rows {
-            weights: picked(train.weights.as_deref(), rows),
-            ..Rows::of_sets(rows.iter().map(|&row| &train.examples[row]), &labels)
+            weights: select_weights(train.weights.as_deref(), rows),
+            ..Rows::from_label_sets(rows.iter().map(|&row| &train.examples[row]), &labels)
         };
         let own = |given: Option<&MultiLabelDataset>, rows: &[usize]| match given {
-            Some(sets) => Rows::of_sets(&sets.examples, &labels),
+            Some(sets) => Rows::from_label_sets(&sets.examples, &labels),
             None => part(rows),
         };
         let plain = |example: &MultiLabelExample| Example {
@@ -376,11 +376,11 @@ impl TrainingData<NumberLabel> {
         let split = data::split(&rows, 0, share(valid), share(test));
         let scale = NumberScale::fit(&numbers(&mut split.train.iter().map(|&row| &train.examples[row])));
         let part = |rows: &[usize]| Rows {
-            weights: picked(train.weights.as_deref(), rows),
-            ..Rows::of_scores(rows.iter().map(|&row| &train.examples[row]), &scale)
+            weights: select_weights(train.weights.as_deref(), rows),
+            ..Rows::from_scores(rows.iter().map(|&row| &train.examples[row]), &scale)
         };
         let own = |given: Option<&ScoreDataset>, rows: &[usize]| match given {
-            Some(scores) => Rows::of_scores(&scores.examples, &scale),
+            Some(scores) => Rows::from_scores(&scores.examples, &scale),
             None => part(rows),
         };
         let (train, valid, test) = (part(&split.train), own(valid, &split.valid), own(test, &split.test));
@@ -395,13 +395,13 @@ impl<A: NgramTarget> TrainingData<A> {
         let seen: HashSet<String> =
             self.train.texts.iter().chain(&self.valid.texts).map(|text| data::normalize(text)).collect();
         let is_unseen = |row: &usize| !seen.contains(&data::normalize(&self.test.texts[*row]));
-        let unseen = self.test.picked(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
+        let unseen = self.test.select(&(0..self.test.len()).filter(is_unseen).collect::<Vec<_>>());
         (!unseen.is_empty() && unseen.len() < self.test.len()).then_some(unseen)
     }
 
     /// Returns the weights of the training rows, then of the validation rows. `None` if all are equal.
     pub(super) fn combined_weights(&self, class_weights: Option<&[f32]>) -> Option<Vec<f32>> {
-        let [train, valid] = [&self.train, &self.valid].map(|rows| rows.counted(class_weights));
+        let [train, valid] = [&self.train, &self.valid].map(|rows| rows.row_weights(class_weights));
         if train.is_none() && valid.is_none() {
             return None;
         }
@@ -412,7 +412,7 @@ impl<A: NgramTarget> TrainingData<A> {
     /// Returns the number of training rows of each class or label.
     pub fn class_rows(&self) -> Vec<usize> {
         let mut counts = vec![0; self.labels.len()];
-        self.train.labels.iter().flat_map(A::numbers).for_each(|&label| counts[label as usize] += 1);
+        self.train.labels.iter().flat_map(A::label_ids).for_each(|&label| counts[label as usize] += 1);
         counts
     }
 
@@ -445,9 +445,9 @@ impl<A: NgramTarget> TrainingData<A> {
                 hash.update((text.len() as u64).to_le_bytes());
                 hash.update(text);
                 if A::IS_SET {
-                    hash.update((answer.numbers().len() as u64).to_le_bytes());
+                    hash.update((answer.label_ids().len() as u64).to_le_bytes());
                 }
-                answer.numbers().iter().for_each(|label| hash.update(label.to_le_bytes()));
+                answer.label_ids().iter().for_each(|label| hash.update(label.to_le_bytes()));
                 answer.regression_value().into_iter().for_each(|number| hash.update(number.to_le_bytes()));
             }
         }

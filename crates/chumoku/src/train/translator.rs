@@ -9,7 +9,7 @@ use super::text_cards::{self, RunFacts};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, StepContext, Trainable};
 use super::training::{Training, held_out_part, write_folder};
-use super::{Settings, TrainEvent, TranslationScores, batches};
+use super::{TrainEvent, TrainSettings, TranslationScores, batches};
 use crate::data::{PairSplit, SentencePairs};
 use crate::inference::{batches_by_length, map_batches};
 use crate::lang::lang;
@@ -34,7 +34,7 @@ pub struct TranslatorPlan {
     pub model: TranslatorConfig,
     /// The training settings.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: TrainSettings,
 }
 
 /// The result of training a translator.
@@ -103,7 +103,7 @@ impl TranslatorPlan {
             embedding_dropout: if is_large { 2.0 * dropout } else { dropout },
             options: TranslatorOptions::default(),
         };
-        let settings = Settings {
+        let settings = TrainSettings {
             epochs,
             patience: (epochs / 4).max(3),
             batch_tokens,
@@ -137,7 +137,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training
     training.begin(ModelKind::Translator)?;
     let Training { options, out, stop, mut observe } = training;
     let (options, observe) = (&options, &mut *observe);
-    let base = ProcessUsage::measure().now;
+    let base = ProcessUsage::measure().current;
     if options.tokens == Some(TokenizationUnit::Words) {
         return Err(Error::Setting(tr!(
             "tokens: expected sub-words or characters, found words, which only language models support",
@@ -154,7 +154,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training
     let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
     plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
     plan.settings.precision = options.precision;
-    plan.settings.parts = options.parts.unwrap_or(plan.settings.parts);
+    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
     let task = TranslatorTask {
@@ -347,7 +347,7 @@ impl Trainable for TranslatorTask<'_> {
         self.model.layout()
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &TrainSettings {
         &self.plan.settings
     }
 

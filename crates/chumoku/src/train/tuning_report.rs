@@ -2,7 +2,7 @@
 
 use crate::lang::{escape_markdown, lang};
 use crate::model_folder::TUNE_LOG;
-use crate::scoring::{Difference, Scores};
+use crate::scoring::{AccuracyDifference, Scores};
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl TuningReport {
         // The settings were chosen on the validation rows, so a gain there would be biased.
         let gain = self.defaults.as_ref().filter(|_| part == "test").map(|(before, right)| {
             let now: Vec<bool> = sure.iter().map(|row| row.1).collect();
-            let difference = Difference::of(&now, right);
+            let difference = AccuracyDifference::compare(&now, right);
             let figures = |scores: &Scores| {
                 json!({ "accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "log_loss": scores.log_loss })
             };

@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub enum WorkerGroup {
     /// Owns the run.
     Coordinator(Arc<dyn Coordinator>),
-    /// Computes gradients for the coordinator. Training ends with [`Error::Helped`](crate::Error::Helped).
+    /// Computes gradients for the coordinator. Training ends with [`Error::WorkerFinished`](crate::Error::WorkerFinished).
     Worker(Arc<dyn Worker>),
 }
 

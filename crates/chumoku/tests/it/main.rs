@@ -3,9 +3,9 @@
 #![allow(clippy::disallowed_methods, reason = "tests write files of their own")]
 
 mod attend_files;
-mod crew;
 mod estimate;
 mod marian;
 mod pretrained;
 mod static_vectors;
 mod tokens;
+mod worker_group;

@@ -96,7 +96,7 @@ fn write(folder: &Path, name: &str, value: &Value) {
 }
 
 /// Copies the golden folder with the tokenizer of words.
-fn of_words() -> tempfile::TempDir {
+fn folder_of_words() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for file in ["config.json", "model.safetensors"] {
         std::fs::copy(golden().join(file), folder.path().join(file)).unwrap();
@@ -105,7 +105,7 @@ fn of_words() -> tempfile::TempDir {
     folder
 }
 
-fn spelled(ids: &[u64]) -> String {
+fn spell(ids: &[u64]) -> String {
     ids.iter().map(|id| format!("t{id}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -124,7 +124,7 @@ for source, beam, most in json.load(sys.stdin):
 json.dump(found, sys.stdout)
 "#;
 
-fn asked(python: &std::ffi::OsStr, script: &str, folder: &Path, input: &Value) -> Value {
+fn run_python(python: &std::ffi::OsStr, script: &str, folder: &Path, input: &Value) -> Value {
     let mut child = Command::new(python)
         .args(["-c", script])
         .arg(folder)
@@ -139,7 +139,7 @@ fn asked(python: &std::ffi::OsStr, script: &str, folder: &Path, input: &Value) -
 }
 
 /// Randomizes the weights so that translations end and differ from each other.
-fn drawn_anew(folder: &Path) {
+fn randomize_weights(folder: &Path) {
     let path = folder.join("model.safetensors");
     let bytes = std::fs::read(&path).unwrap();
     let mut random = testkit::Random::new(11);
@@ -176,8 +176,8 @@ fn drawn_anew(folder: &Path) {
 
 #[test]
 fn translations_match_transformers() {
-    let folder = of_words();
-    drawn_anew(folder.path());
+    let folder = folder_of_words();
+    randomize_weights(folder.path());
     assert_eq!(ModelKind::from_folder(folder.path()).unwrap(), ModelKind::Translator);
     let mut model = TextTranslator::load(folder.path()).unwrap();
     model.set_precision(Precision::Highest);
@@ -189,7 +189,7 @@ fn translations_match_transformers() {
     let written = |beam: usize| -> Vec<Vec<u64>> {
         let mut options = TranslateOptions::default();
         (options.beam, options.length_penalty) = (beam, 0.0);
-        let texts: Vec<String> = sources.iter().map(|ids| spelled(ids)).collect();
+        let texts: Vec<String> = sources.iter().map(|ids| spell(ids)).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let found = model.translate(&texts, &options).unwrap();
         let ids = |ids: &[u32]| ids.iter().map(|&id| u64::from(id)).collect::<Vec<_>>();
@@ -206,7 +206,7 @@ fn translations_match_transformers() {
         .into_iter()
         .flat_map(|beam| sources.iter().map(move |ids| json!([([&ids[..], &[0]].concat()), beam, most])))
         .collect();
-    let expected = asked(&python, GENERATE, folder.path(), &json!(cases));
+    let expected = run_python(&python, GENERATE, folder.path(), &json!(cases));
     let expected: Vec<Vec<u64>> = serde_json::from_value(expected).unwrap();
     for ((case, found), expected) in cases.iter().zip(&found).zip(&expected) {
         assert_eq!(found, expected, "{case}");
@@ -303,7 +303,7 @@ fn tokens_match_sentencepiece() {
     };
     let train: Vec<String> = LINES.iter().map(|line| (*line).to_owned()).chain(mixed(600)).collect();
     let texts: Vec<String> = LINES.iter().chain(&ODD).map(|line| (*line).to_owned()).chain(mixed(400)).collect();
-    let answers = asked(&python, SENTENCE_PIECE, folder.path(), &json!({ "train": train, "texts": texts }));
+    let answers = run_python(&python, SENTENCE_PIECE, folder.path(), &json!({ "train": train, "texts": texts }));
     for (kind, expected) in answers.as_object().unwrap() {
         let place = folder.path().join(kind);
         let read = |side: &str| TextTokenizer::read_marian(&place.join(side), &place.join("vocab.json")).unwrap();
@@ -346,7 +346,7 @@ fn pieces() -> Vec<u8> {
 
 /// Creates the golden folder in the published form, with words for tokens.
 fn published() -> tempfile::TempDir {
-    let folder = of_words();
+    let folder = folder_of_words();
     std::fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
     let special = [("</s>".to_owned(), 0), ("<unk>".into(), 1), (">>fra<<".into(), 48), ("<pad>".into(), 49)];
     let words = (2..48).map(|id| (format!("▁t{id}"), id));
@@ -363,7 +363,7 @@ fn published() -> tempfile::TempDir {
 fn a_published_folder_translates_like_one_with_tokenizer_json() {
     let folder = published();
     let mut model = TextTranslator::load(folder.path()).unwrap();
-    let by_words = TextTranslator::load(of_words().path()).unwrap();
+    let by_words = TextTranslator::load(folder_of_words().path()).unwrap();
     let options = TranslateOptions::default();
     let ids = |model: &TextTranslator, text: &str| {
         let found = model.translate(&[text], &options).unwrap().remove(0);
@@ -376,7 +376,7 @@ fn a_published_folder_translates_like_one_with_tokenizer_json() {
     // A language tag before a text is a token, called t48 here.
     assert_eq!(ids(&model, ">>fra<< t5 t9"), ids(&by_words, "t48 t5 t9"));
     // Long texts are truncated, and an empty text is allowed.
-    let long = spelled(&[7; 60]);
+    let long = spell(&[7; 60]);
     let found = model.translate(&[&long, ""], &options).unwrap();
     assert!(found[0].is_truncated && !found[1].is_truncated);
     assert_eq!(model.config().names, ["source", "target"]);
@@ -398,7 +398,7 @@ fn a_published_folder_translates_like_one_with_tokenizer_json() {
 }
 
 /// Returns the one-line error of loading a folder, which must name the file.
-fn refused(folder: &Path) -> String {
+fn load_error(folder: &Path) -> String {
     let Err(error) = TextTranslator::load(folder) else { panic!("expected an error") };
     assert!(error.is_usage(), "{error}");
     let said = error.to_string();
@@ -452,7 +452,7 @@ fn unsupported_settings_are_rejected_by_name() {
         config["decoder_vocab_size"] =
             if key == "vocab_size" { Value::Null } else { config["decoder_vocab_size"].clone() };
         write(folder.path(), "config.json", &config);
-        let found = refused(folder.path());
+        let found = load_error(folder.path());
         assert!(found.contains(said), "{key} {value}: {found}");
     }
 }
@@ -467,14 +467,14 @@ fn damaged_folders_are_rejected() {
     ] {
         let folder = published();
         std::fs::remove_file(folder.path().join(missing)).unwrap();
-        assert!(refused(folder.path()).contains(said), "{missing}");
+        assert!(load_error(folder.path()).contains(said), "{missing}");
     }
     let folder = published();
     let damaged = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
         let sound = std::fs::read(&path).unwrap();
         std::fs::write(&path, bytes).unwrap();
-        let said = refused(folder.path());
+        let said = load_error(folder.path());
         assert!(said.contains(name), "{said}");
         std::fs::write(&path, sound).unwrap();
         said
@@ -493,5 +493,5 @@ fn damaged_folders_are_rejected() {
     let other = std::fs::read(golden().join("../bert/model.safetensors")).unwrap();
     assert!(damaged("model.safetensors", &other).contains("missing"));
     write(folder.path(), "tokenizer_config.json", &json!({ "separate_vocabs": true }));
-    assert!(refused(folder.path()).contains("separate_vocabs"));
+    assert!(load_error(folder.path()).contains("separate_vocabs"));
 }

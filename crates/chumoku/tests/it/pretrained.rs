@@ -211,12 +211,12 @@ fn copy(name: &str) -> tempfile::TempDir {
     folder
 }
 
-fn refused(folder: &Path) -> String {
-    said(EncoderCheckpoint::read(folder, None), folder)
+fn load_error(folder: &Path) -> String {
+    error_message(EncoderCheckpoint::read(folder, None), folder)
 }
 
 /// Returns the one-line error of loading a folder, which must name the file.
-fn said<T>(found: chumoku::Result<T>, folder: &Path) -> String {
+fn error_message<T>(found: chumoku::Result<T>, folder: &Path) -> String {
     let Err(error) = found else { panic!("expected an error") };
     assert!(error.is_usage(), "{error}");
     let said = error.to_string();
@@ -252,13 +252,13 @@ fn unsupported_settings_are_rejected_by_name() {
         ("num_hidden_layers", 1.into(), "encoder.layer.1.attention.output.LayerNorm.bias"),
     ] {
         let folder = with_setting("bert", key, value);
-        let found = refused(folder.path());
+        let found = load_error(folder.path());
         assert!(found.contains(said), "{key}: {found}");
     }
     let pad = with_setting("roberta_classifier", "pad_token_id", 1_000_000.into());
-    assert!(refused(pad.path()).contains("max_position_embeddings"));
+    assert!(load_error(pad.path()).contains("max_position_embeddings"));
     let pad = with_setting("roberta_classifier", "pad_token_id", u64::MAX.into());
-    assert!(refused(pad.path()).contains("max_position_embeddings"));
+    assert!(load_error(pad.path()).contains("max_position_embeddings"));
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn unsupported_language_models_are_rejected_by_name() {
         ("gpt2", "n_embd", u64::MAX.into(), "d_model"),
     ] {
         let folder = with_setting(name, key, value);
-        let found = said(DecoderCheckpoint::read(folder.path(), None), folder.path());
+        let found = error_message(DecoderCheckpoint::read(folder.path(), None), folder.path());
         assert!(found.contains(expected), "{name}, {key}: {found}");
     }
     let mut config: serde_json::Value =
@@ -312,7 +312,7 @@ fn unsupported_language_models_are_rejected_by_name() {
     config["layer_types"] = serde_json::json!(["full_attention", "sliding_attention"]);
     let folder = copy("qwen2");
     std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
-    let found = said(DecoderCheckpoint::read(folder.path(), None), folder.path());
+    let found = error_message(DecoderCheckpoint::read(folder.path(), None), folder.path());
     assert!(found.contains("sliding_window") && found.contains("4 in 1 of 2 layers"), "{found}");
     // A window in every layer is supported. The token itself is one of the four.
     config["layer_types"] = serde_json::json!(["sliding_attention", "sliding_attention"]);
@@ -349,7 +349,7 @@ fn likeliest(checkpoint: &DecoderCheckpoint, ids: &[u32], count: usize) -> Vec<u
     all.split_off(ids.len())
 }
 
-fn as_words(ids: &[u32]) -> String {
+fn spell(ids: &[u32]) -> String {
     ids.iter().filter(|&&id| id != 49).map(|id| format!(" t{id}")).collect()
 }
 
@@ -364,15 +364,15 @@ fn a_published_language_model_generates_greedily_and_stops() {
     let settings = [("generation_config.json", no_end), ("config.json", config)];
     let folder = generator(&settings);
     let model = TextGenerator::load(folder.path()).unwrap();
-    assert_eq!(greedy(&model, "t5 t6 <end>", 12), (as_words(&expected), StopReason::MaxTokens));
+    assert_eq!(greedy(&model, "t5 t6 <end>", 12), (spell(&expected), StopReason::MaxTokens));
     // The first new token ends the text if the folder declares it as end token.
     let at = (1..expected.len()).find(|&at| !expected[..at].contains(&expected[at])).unwrap();
     let end = serde_json::json!({ "eos_token_id": [48, expected[at]] });
     let folder = generator(&[("generation_config.json", end), settings[1].clone()]);
     let ended = TextGenerator::load(folder.path()).unwrap();
-    assert_eq!(greedy(&ended, "t5 t6 <end>", 12), (as_words(&expected[..at]), StopReason::End));
+    assert_eq!(greedy(&ended, "t5 t6 <end>", 12), (spell(&expected[..at]), StopReason::End));
     // An empty prompt begins with the start token.
-    let first = as_words(&likeliest(&checkpoint, &[1], 3));
+    let first = spell(&likeliest(&checkpoint, &[1], 3));
     assert_eq!(greedy(&model, "", 3).0, first);
     // Without a template there is no chat.
     assert!(!model.has_chat_template());
@@ -417,18 +417,18 @@ fn damaged_and_unmatched_weights_are_rejected() {
     let bytes = std::fs::read(&path).unwrap();
     for end in [0, 7, 100, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&path, &bytes[..end]).unwrap();
-        assert!(refused(folder.path()).contains("safetensors"));
+        assert!(load_error(folder.path()).contains("safetensors"));
     }
     std::fs::remove_file(&path).unwrap();
-    assert!(refused(folder.path()).contains("missing"));
+    assert!(load_error(folder.path()).contains("missing"));
     std::fs::write(folder.path().join("pytorch_model.bin"), b"x").unwrap();
-    assert!(refused(folder.path()).contains("any code"));
+    assert!(load_error(folder.path()).contains("any code"));
     let mut holed = bytes;
     // After the header: the embeddings of tokens or positions.
     let start = 8 + u64::from_le_bytes(holed[..8].try_into().unwrap()) as usize;
     holed[start..start + 4].copy_from_slice(&f32::NAN.to_le_bytes());
     std::fs::write(&path, holed).unwrap();
-    assert!(refused(folder.path()).contains("NaN"));
+    assert!(load_error(folder.path()).contains("NaN"));
 }
 
 /// Writes the tensors of a golden model as shards with an index.
@@ -464,10 +464,10 @@ fn shards_form_one_model_and_stay_in_their_folder() {
     let text = std::fs::read_to_string(&index).unwrap();
     for outside in ["../model-1.safetensors", "/etc/passwd", "sub/model.safetensors", "..", ""] {
         std::fs::write(&index, text.replace("model-1.safetensors", outside)).unwrap();
-        assert!(refused(folder.path()).contains("files in this folder"), "{outside}");
+        assert!(load_error(folder.path()).contains("files in this folder"), "{outside}");
     }
     std::fs::write(&index, text.replacen("model-1.safetensors", "model-0.safetensors", 1)).unwrap();
-    refused(folder.path());
+    load_error(folder.path());
     std::fs::write(&index, text.replace("model-1.safetensors", "model-2.safetensors")).unwrap();
     assert!(EncoderCheckpoint::read(folder.path(), None).is_err());
 }
@@ -508,7 +508,7 @@ fn halves_are_widened_exactly() {
 }
 
 /// Returns the folder of a real checkpoint, which is not in the repository.
-fn real(name: &str) -> Option<PathBuf> {
+fn real_checkpoint(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("CHUMOKU_CHECKPOINTS").map(|folder| PathBuf::from(folder).join(name));
     match folder.filter(|folder| folder.join("config.json").is_file()) {
         Some(folder) => Some(folder),
@@ -521,7 +521,7 @@ fn real(name: &str) -> Option<PathBuf> {
 
 #[test]
 fn a_real_model_finds_texts_of_the_same_meaning() {
-    let Some(folder) = real("minilm") else { return };
+    let Some(folder) = real_checkpoint("minilm") else { return };
     let model = TextEmbedder::load(&folder, None).unwrap();
     let texts = ["A man is eating food.", "Someone is having a meal.", "The stock market fell today."];
     let found = model.embed(&texts, EmbedOptions::default()).unwrap();
@@ -649,7 +649,7 @@ fn greedy(model: &TextGenerator, prompt: &str, count: usize) -> (String, StopRea
 
 #[test]
 fn a_real_language_model_matches_transformers() {
-    let Some(folder) = real("smollm2") else { return };
+    let Some(folder) = real_checkpoint("smollm2") else { return };
     let Some(python) = testkit::python("torch, transformers") else { return };
     const COUNT: usize = 32;
     let prompts = prompts();

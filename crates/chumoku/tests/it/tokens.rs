@@ -54,7 +54,7 @@ texts = json.load(sys.stdin)
 json.dump([found.ids for found in tokenizer.encode_batch(texts)], sys.stdout)
 "#;
 
-fn named(variable: &str) -> Option<PathBuf> {
+fn path_from_env(variable: &str) -> Option<PathBuf> {
     let found = std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
     if found.is_none() {
         eprintln!("SKIPPED: {variable} is not set, so no tokens were compared with those of `tokenizers`");
@@ -110,7 +110,7 @@ fn assert_tokens(name: &str, tokenizer: &PretrainedTokenizer, texts: &[String], 
 #[test]
 fn tokens_match_tokenizers() {
     let (Some(checkpoints), Some(data), Some(python)) =
-        (named("CHUMOKU_CHECKPOINTS"), named("CHUMOKU_DATA"), named("CHUMOKU_PYTHON"))
+        (path_from_env("CHUMOKU_CHECKPOINTS"), path_from_env("CHUMOKU_DATA"), path_from_env("CHUMOKU_PYTHON"))
     else {
         return;
     };

@@ -67,7 +67,7 @@ impl BenchModel {
         let model = Classifier::new(ClassifierConfig {
             vocab_size: args.vocab,
             num_classes: NUM_CLASSES,
-            body: encoder.into(),
+            backbone: encoder.into(),
             position: PositionKind::Sinusoidal,
             max_length,
             pooling: Pooling::Mean,

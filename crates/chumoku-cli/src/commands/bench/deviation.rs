@@ -6,48 +6,53 @@ use anyhow::{Result, bail};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Deviation {
     /// Σ (found − expected)²
-    wrong: f64,
+    squared_error: f64,
     /// Σ expected²
-    size: f64,
+    squared_norm: f64,
     /// Number of values.
     count: f64,
     /// Largest |found − expected|
-    largest: f64,
+    max_error: f64,
 }
 
 impl Deviation {
     pub(super) fn of(found: impl IntoIterator<Item = f64>, expected: &[f64]) -> Deviation {
         found.into_iter().zip(expected).fold(Deviation::default(), |sum, (found, expected)| {
             let wrong = (found - expected).abs();
-            sum.merge(Deviation { wrong: wrong * wrong, size: expected * expected, count: 1.0, largest: wrong })
+            sum.merge(Deviation {
+                squared_error: wrong * wrong,
+                squared_norm: expected * expected,
+                count: 1.0,
+                max_error: wrong,
+            })
         })
     }
 
     /// Combines the deviations of two sets of values.
     pub(super) fn merge(self, other: Deviation) -> Deviation {
-        let largest = self.largest.max(other.largest);
-        let (wrong, size) = (self.wrong + other.wrong, self.size + other.size);
-        Deviation { wrong, size, count: self.count + other.count, largest }
+        let largest = self.max_error.max(other.max_error);
+        let (wrong, size) = (self.squared_error + other.squared_error, self.squared_norm + other.squared_norm);
+        Deviation { squared_error: wrong, squared_norm: size, count: self.count + other.count, max_error: largest }
     }
 
     /// Returns the worse of two deviations by relative error; NaN is the worst.
     pub(super) fn worse(self, other: Deviation) -> Deviation {
-        let largest = self.largest.max(other.largest);
+        let largest = self.max_error.max(other.max_error);
         let is_worse = other.relative_error().is_nan() || other.relative_error() > self.relative_error();
-        Deviation { largest, ..if is_worse { other } else { self } }
+        Deviation { max_error: largest, ..if is_worse { other } else { self } }
     }
 
     /// Returns √Σ (found − expected)² / √Σ expected². If all expected values cancel (gradients of queries that see one
     /// key each are 0), returns the absolute error: the values they come from are about 1.
     pub(super) fn relative_error(&self) -> f64 {
         const CANCELLED: f64 = 1e-10;
-        let size = if self.size < CANCELLED * self.count { self.count } else { self.size };
-        if self.wrong == 0.0 { 0.0 } else { (self.wrong / size).sqrt() }
+        let size = if self.squared_norm < CANCELLED * self.count { self.count } else { self.squared_norm };
+        if self.squared_error == 0.0 { 0.0 } else { (self.squared_error / size).sqrt() }
     }
 
     /// Returns the largest absolute error.
     pub(super) fn max_error(&self) -> f64 {
-        self.largest
+        self.max_error
     }
 
     /// Checks the relative error.

@@ -12,7 +12,7 @@ use crate::output::OutputPath;
 use crate::progress::print_status;
 use crate::{ExitCode, UsageError, threads};
 use chumoku::data::{SkippedRows, looks_multi_label};
-use chumoku::doctor::{Given, Options, Texts, examine};
+use chumoku::doctor::{DoctorInput, DoctorOptions, DoctorTexts, examine};
 use chumoku::lang::lang;
 use chumoku::{Error, tr};
 use chumoku_view::doctor_to_html;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     // Refuses an existing folder before the work.
     let out = args.out.as_ref().map(|folder| output_paths(folder, args.force)).transpose()?;
     let given = read_data(args)?;
-    let mut options = Options::default();
+    let mut options = DoctorOptions::default();
     (options.folds, options.seed) = (args.folds, args.seed);
     let checkup = examine(&given, &options, &report_slow_stages())?;
     let findings = checkup.findings(&given, lang());
@@ -85,7 +85,7 @@ fn output_paths(folder: &OutputPath, force: bool) -> anyhow::Result<[OutputPath;
     Ok(places)
 }
 
-fn read_data(args: &DoctorArgs) -> anyhow::Result<Given> {
+fn read_data(args: &DoctorArgs) -> anyhow::Result<DoctorInput> {
     let options = read_options(&args.reading, true)?;
     if let Some(why) = looks_multi_label(&args.data, &options)?.filter(|_| args.reading.label.is_none()) {
         let path = args.data.display();
@@ -97,14 +97,14 @@ fn read_data(args: &DoctorArgs) -> anyhow::Result<Given> {
         );
         return Err(UsageError(problem).into());
     }
-    let mut given = Given::read(&args.data, &options)?;
+    let mut given = DoctorInput::read(&args.data, &options)?;
     report_data(&given.dataset.description, &given.dataset.skipped);
-    for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabelled)] {
+    for (path, texts) in [(&args.test, &mut given.test), (&args.unlabelled, &mut given.unlabeled)] {
         let Some(path) = path else { continue };
         let mut options = read_options(&args.reading, false)?;
         // The named label column and sheet belong to the labeled file.
         (options.label, options.sheet) = (None, None);
-        let found = Texts::read(path, &options)?;
+        let found = DoctorTexts::read(path, &options)?;
         report_data(&found.description, &found.skipped);
         *texts = Some(found);
     }

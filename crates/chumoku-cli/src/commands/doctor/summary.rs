@@ -3,7 +3,7 @@
 use crate::progress::pluralize;
 use crate::report::{align_right, fit, percent, wrap};
 use chumoku::data::{describe_variants, format_thousands, label_variants};
-use chumoku::doctor::{Checkup, Finding, Given, Kind};
+use chumoku::doctor::{DoctorInput, DoctorReport, Finding, FindingKind};
 use chumoku::lang::{lang, show_controls_in_text};
 use chumoku::tr;
 use std::fmt::Write as _;
@@ -19,8 +19,8 @@ const MAX_PAIRS: usize = 5;
 const LABEL_WIDTH: usize = 14;
 
 /// Formats the summary: the share of wrong labels, and the first findings of each kind.
-pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) -> String {
-    let rows = given.dataset.examples.len() + given.gaps.len();
+pub(super) fn summary(given: &DoctorInput, checkup: &DoctorReport, findings: &[Finding]) -> String {
+    let rows = given.dataset.examples.len() + given.incomplete.len();
     let (rows, classes) = (format_thousands(rows), format_thousands(checkup.labels.len()));
     let mut out = tr!("{rows} rows, {classes} classes\n", "{rows} 行、{classes} クラス\n");
     // Spellings of one label look like wrong labels until they are merged.
@@ -30,7 +30,7 @@ pub(super) fn summary(given: &Given, checkup: &Checkup, findings: &[Finding]) ->
         out += "\n\n";
     }
     out += &noise_summary(checkup);
-    for kind in Kind::ALL {
+    for kind in FindingKind::ALL {
         let found: Vec<&Finding> = findings.iter().filter(|finding| finding.kind == kind).collect();
         if !found.is_empty() {
             let _ = writeln!(out, "\n{} ({})", capitalize(kind.title(lang())), format_thousands(found.len()));
@@ -49,16 +49,17 @@ fn capitalize(title: &str) -> String {
 }
 
 /// Formats the estimated label noise, in total and by label pair.
-fn noise_summary(checkup: &Checkup) -> String {
+fn noise_summary(checkup: &DoctorReport) -> String {
     let noise = &checkup.noise;
-    if !noise.informed {
+    if !noise.is_informed {
         let text = tr!(
             "Labels are not checked: models trained on the other rows predict no better than the label frequencies.",
             "ラベルの正誤は判定していません。ほかの行から学んだモデルが、各ラベルの頻度のほかに何も知らないためです。"
         );
         return wrap(&text, WIDTH) + "\n";
     }
-    let (alarms, doubted) = (format_thousands(noise.false_alarms.round() as usize), format_thousands(noise.doubted));
+    let (alarms, doubted) =
+        (format_thousands(noise.false_alarms.round() as usize), format_thousands(noise.num_flagged));
     if noise.is_weak {
         let text = tr!(
             "No label is listed as likely wrong: models trained on the other rows doubt {doubted} labels, but about {alarms} of these would be \
@@ -68,7 +69,7 @@ fn noise_summary(checkup: &Checkup) -> String {
         );
         return wrap(&text, WIDTH) + "\n";
     }
-    let n = noise.rows.round() as usize;
+    let n = noise.wrong_rows.round() as usize;
     let (share, rows, n) = (percent(noise.share()), pluralize(n, "row"), format_thousands(n));
     let mut out = wrap(
         &tr!(
@@ -78,7 +79,7 @@ fn noise_summary(checkup: &Checkup) -> String {
         ),
         WIDTH,
     ) + "\n";
-    let listed = checkup.doubts.len();
+    let listed = checkup.label_issues.len();
     if listed > 0 {
         let (alarms, listed) = (format_thousands(noise.listed_false_alarms.round() as usize), format_thousands(listed));
         out += &wrap(
@@ -111,7 +112,7 @@ fn noise_summary(checkup: &Checkup) -> String {
 
 /// Formats the first findings of a kind: line, label and text on one line, the reason below.
 fn finding_list(found: &[&Finding]) -> String {
-    let most = MAX_FINDINGS[usize::from(found.iter().any(|finding| finding.kind != Kind::WrongLabel))];
+    let most = MAX_FINDINGS[usize::from(found.iter().any(|finding| finding.kind != FindingKind::WrongLabel))];
     let shown = &found[..found.len().min(most)];
     let digits = shown.iter().map(|finding| finding.line.to_string().len()).max().unwrap_or(1);
     let labels = shown.iter().map(|finding| finding_label(finding).width()).max().unwrap_or(0);
@@ -136,10 +137,10 @@ fn finding_list(found: &[&Finding]) -> String {
 fn finding_label(finding: &Finding) -> String {
     let short = |label: &str| fit(&show_controls_in_text(label), LABEL_WIDTH).trim_end().to_owned();
     match finding.kind {
-        Kind::WrongLabel | Kind::OddLabel | Kind::Conflict if !finding.suggestion.is_empty() => {
+        FindingKind::WrongLabel | FindingKind::OddLabel | FindingKind::Conflict if !finding.suggestion.is_empty() => {
             format!("{} → {}", short(&finding.label), short(&finding.suggestion))
         }
-        Kind::LabelNext => short(&finding.suggestion),
+        FindingKind::LabelNext => short(&finding.suggestion),
         _ => short(&finding.label),
     }
 }

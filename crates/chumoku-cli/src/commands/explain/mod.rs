@@ -66,7 +66,7 @@ fn attention_flag(args: &ExplainArgs) -> Option<&'static str> {
 
 /// Returns the layer and head of a classifier to show. Recurrent networks have none: both are 0.
 fn layer_and_head_in_classifier(model: &TextClassifier, args: &ExplainArgs) -> anyhow::Result<[usize; 2]> {
-    let body = &model.config().model.body;
+    let body = &model.config().model.backbone;
     if let Some(encoder) = body.transformer() {
         return layer_and_head(args, [encoder.num_layers, encoder.num_heads], [encoder.num_layers, 1]);
     }

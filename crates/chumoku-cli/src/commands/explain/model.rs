@@ -198,7 +198,7 @@ impl Explainer<'_> {
                         label: from.to_owned(),
                         before: before.unwrap_or(f32::NAN),
                         after: class(from).map_or(f32::NAN, p),
-                        instead: (labels[to].clone(), p(to)),
+                        new_prediction: (labels[to].clone(), p(to)),
                     };
                 let before = e.probabilities.iter().find(|p| p.label == e.label).map(|p| p.probability);
                 // A number asks about its threshold, even if other labels are more probable.
@@ -235,7 +235,7 @@ impl Explainer<'_> {
                     label: e.label.clone(),
                     before,
                     after: of(&e.label),
-                    instead: next[0].clone(),
+                    new_prediction: next[0].clone(),
                 }]
             }
         };
@@ -270,13 +270,13 @@ struct PredictionChange {
     before: f32,
     after: f32,
     /// The new prediction with its probability.
-    instead: (String, f32),
+    new_prediction: (String, f32),
 }
 
 impl PredictionChange {
     /// Formats the change in one or two lines: an ordinary label fits a narrow terminal.
     fn to_text(&self, lang: Lang) -> String {
-        let PredictionChange { prefix: whose, label, before, after, instead: (other, now) } = self;
+        let PredictionChange { prefix: whose, label, before, after, new_prediction: (other, now) } = self;
         let [before, after, now] = [before, after, now].map(|p| 100.0 * p);
         let first = match lang {
             Lang::En => format!("  {whose}“{label}” goes from {before:.1} % to {after:.1} %"),

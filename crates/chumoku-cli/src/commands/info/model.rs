@@ -213,7 +213,7 @@ impl ModelInfo {
         let told = (&config.target, &config.labels[..], config.hierarchy.as_ref());
         self.objective(told, &config.chumoku_version, false);
         self.reads(config.reads_pairs(), config.columns());
-        self.network(&config.model.body, model.num_parameters());
+        self.network(&config.model.backbone, model.num_parameters());
         self.tokens(config.model.vocab_size, config.max_tokens());
         if let Some(features) = model.num_features() {
             let share = config.blend.ngrams / (config.blend.attention + config.blend.ngrams).max(f32::MIN_POSITIVE);

@@ -21,7 +21,7 @@ pub(super) fn run(folder: &Path) -> anyhow::Result<ExitCode> {
         |name: &str| std::fs::read_to_string(folder.join(name)).map_err(|error| missing(name, error.to_string()));
     let kind = ModelKind::from_folder(folder)?;
     let noun = match kind {
-        ModelKind::Classifier => network_name(TextClassifier::load(folder)?.config().model.body.kind()),
+        ModelKind::Classifier => network_name(TextClassifier::load(folder)?.config().model.backbone.kind()),
         _ => "",
     };
     let told = match kind {

@@ -115,7 +115,7 @@ fn check_same_run(shards: &[ShardFile]) -> anyhow::Result<()> {
                 tr!("they read {} and {} rows", "読んだ行数が {} と {}", first.footer.rows, other.footer.rows),
             ),
             (
-                first.footer.input != other.footer.input || first.header.head != other.header.head,
+                first.footer.input_hash != other.footer.input_hash || first.header.head != other.header.head,
                 tr!("their input rows differ", "読んだ行の内容が異なります"),
             ),
         ];

@@ -55,11 +55,11 @@ struct ShardFooter {
     /// Number of rows of the whole input.
     rows: u64,
     /// Number of rows of this shard.
-    own: u64,
+    shard_rows: u64,
     /// Checksum of the input rows.
-    input: String,
+    input_hash: String,
     /// Checksum of the output of this shard.
-    written: String,
+    output_hash: String,
 }
 
 impl ShardHeader {
@@ -85,7 +85,7 @@ impl ShardHeader {
 
 impl ShardFooter {
     fn to_json(&self) -> Value {
-        json!({ "rows": self.rows, "own": self.own, "input": self.input, "sha256": self.written })
+        json!({ "rows": self.rows, "own": self.shard_rows, "input": self.input_hash, "sha256": self.output_hash })
     }
 
     fn from_json(line: &Map<String, Value>) -> Option<ShardFooter> {
@@ -93,9 +93,9 @@ impl ShardFooter {
         let number = |key: &str| line.get(key)?.as_u64();
         Some(ShardFooter {
             rows: number("rows")?,
-            own: number("own")?,
-            input: text("input")?,
-            written: text("sha256")?,
+            shard_rows: number("own")?,
+            input_hash: text("input")?,
+            output_hash: text("sha256")?,
         })
     }
 }

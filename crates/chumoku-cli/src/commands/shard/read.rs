@@ -60,7 +60,7 @@ impl ShardFile {
             }
             None => return Err(incomplete(path, &header).into()),
         };
-        if footer.own != shard_rows(header.shard, footer.rows) {
+        if footer.shard_rows != shard_rows(header.shard, footer.rows) {
             return Err(damaged(path, &header).into());
         }
         file.seek(SeekFrom::Start(begin)).map_err(|error| unreadable(path, &error))?;
@@ -95,7 +95,7 @@ impl ShardFile {
     /// # Errors
     /// If the checksum differs.
     pub(super) fn check_rows(self) -> anyhow::Result<()> {
-        match self.read.hex() == self.footer.written {
+        match self.read.hex() == self.footer.output_hash {
             true => Ok(()),
             false => Err(damaged(&self.path, &self.header).into()),
         }

@@ -60,8 +60,8 @@ pub(in crate::commands) struct ShardWriter<'a> {
     /// Lengths of the rows of the portion.
     lengths: Vec<usize>,
     rows: Vec<u8>,
-    own: u64,
-    written: Fingerprint,
+    shard_rows: u64,
+    output_hash: Fingerprint,
 }
 
 impl ShardWriter<'_> {
@@ -76,8 +76,8 @@ impl ShardWriter<'_> {
             has_begun: false,
             lengths: Vec::new(),
             rows: Vec::new(),
-            own: 0,
-            written: Fingerprint::new(),
+            shard_rows: 0,
+            output_hash: Fingerprint::new(),
         }
     }
 
@@ -85,7 +85,7 @@ impl ShardWriter<'_> {
     pub(in crate::commands) fn add_row(&mut self, row: &[u8]) -> Result<(), DataError> {
         self.lengths.push(row.len());
         self.rows.extend_from_slice(row);
-        self.own += 1;
+        self.shard_rows += 1;
         if self.rows.len() < MAX_PORTION_BYTES { Ok(()) } else { self.write_portion() }
     }
 
@@ -105,7 +105,7 @@ impl ShardWriter<'_> {
             let lengths = json!({ "rows": std::mem::take(&mut self.lengths) });
             self.write_line(&lengths)?;
             let rows = std::mem::take(&mut self.rows);
-            self.written.add_bytes(&rows);
+            self.output_hash.add_bytes(&rows);
             self.out.write_all(&rows).map_err(|source| DataError::Write { source })?;
         }
         Ok(())
@@ -114,8 +114,13 @@ impl ShardWriter<'_> {
     /// Ends the shard after the whole input was read.
     pub(in crate::commands) fn finish(mut self, input: InputSummary) -> Result<(), DataError> {
         self.flush()?;
-        let written = std::mem::take(&mut self.written).hex();
-        let footer = ShardFooter { rows: input.rows, own: self.own, input: input.fingerprint.hex(), written };
+        let written = std::mem::take(&mut self.output_hash).hex();
+        let footer = ShardFooter {
+            rows: input.rows,
+            shard_rows: self.shard_rows,
+            input_hash: input.fingerprint.hex(),
+            output_hash: written,
+        };
         self.write_line(&footer.to_json())?;
         self.out.flush().map_err(|source| DataError::Write { source })
     }

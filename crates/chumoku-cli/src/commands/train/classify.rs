@@ -51,7 +51,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     })?;
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.body.kind());
+        let noun = network_name(outcome.model.config().model.backbone.kind());
         let advice = with_choice(outcome.choice.as_deref(), &outcome.advice);
         print_summary(
             &outcome.metrics,

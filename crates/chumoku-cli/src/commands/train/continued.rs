@@ -68,7 +68,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
         ))
         .into());
     }
-    let task = task_of(known.tells);
+    let task = task_of(known.predicts);
     let is_other_task =
         args.task.is_some_and(|asked| asked != task) || args.multi_label.is_given() && task != TaskName::Labels;
     let refused = [
@@ -81,7 +81,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
         ("--tune", args.tune.is_some()),
     ];
     if let Some((flag, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
-        let what = match known.tells {
+        let what = match known.predicts {
             PredictionKind::Labels => {
                 lang().pick("any number of labels per text", "1 テキストにいくつでもラベルを付ける")
             }
@@ -94,7 +94,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
              {flag} out",
             "{flag}: 自分で学習したモデル（{folder}）は、{what}モデルのまま、読む列も変えずに、モデル全体を追加学習します。{flag} を外してください"
         );
-        if known.is_fine_tuned && known.tells != PredictionKind::Spans {
+        if known.is_fine_tuned && known.predicts != PredictionKind::Spans {
             problem += &tr!(
                 ", or start from its encoder alone with --old {ENCODER_ONLY}",
                 "。エンコーダーだけを使うには --old {ENCODER_ONLY} を指定してください"
@@ -109,7 +109,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
     if let Some(folder) = &args.from {
         args.reading.use_training_source(folder);
     }
-    if known.tells == PredictionKind::Spans || known.is_fine_tuned {
+    if known.predicts == PredictionKind::Spans || known.is_fine_tuned {
         return Ok(Some((known, task)));
     }
     args.model = Some(match known.network {
@@ -124,7 +124,7 @@ pub(super) fn base_model(args: &mut TrainArgs) -> anyhow::Result<Option<(BaseMod
 
 /// Returns true if only the encoder of a fine-tuned model is used: on request, or if the task differs.
 fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<bool> {
-    let is_one = known.is_some_and(|known| known.is_fine_tuned && known.tells != PredictionKind::Spans);
+    let is_one = known.is_some_and(|known| known.is_fine_tuned && known.predicts != PredictionKind::Spans);
     if args.old.iter().any(|word| word.as_os_str() == ENCODER_ONLY) {
         if is_one && args.old.len() == 1 {
             return Ok(true);
@@ -137,7 +137,7 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
         ))
         .into());
     }
-    let other = |known: &BaseModel| args.task.is_some_and(|task| task != task_of(known.tells));
+    let other = |known: &BaseModel| args.task.is_some_and(|task| task != task_of(known.predicts));
     if !(is_one && args.old.is_empty() && known.is_some_and(other)) {
         return Ok(false);
     }
@@ -209,8 +209,8 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
         );
         print_status(["note", "注記"], &text);
     }
-    let mut data = D::further(known, old.as_ref(), new, replays)?;
-    let seen = known.seen_held_out_note(&data.new_held_out());
+    let mut data = D::add_new(known, old.as_ref(), new, replays)?;
+    let seen = known.seen_held_out_note(&data.new_held_out_texts());
     data.notes().extend(seen);
     let [old, new] = [old.as_ref().map_or(0, D::num_rows), count_of_new].map(format_thousands);
     let added = added_labels(known, &data);
@@ -243,7 +243,7 @@ fn added_labels(known: &BaseModel, data: &impl ReplayData) -> String {
     }
     let added: Vec<&String> = data.labels().iter().filter(|label| !known.labels.contains(label)).collect();
     let added = (!added.is_empty()).then(|| sanitize(&list_names(&added)));
-    match (known.tells, added) {
+    match (known.predicts, added) {
         (PredictionKind::Labels | PredictionKind::Spans, None) => tr!("no new label", "新しいラベルなし"),
         (PredictionKind::Labels | PredictionKind::Spans, Some(added)) => {
             tr!("new labels: {added}", "新しいラベル: {added}")
@@ -329,12 +329,12 @@ fn old_rows<D: ReplayData<File: Append>>(
         };
         let mut train = read(&source.train)?;
         for name in &source.also {
-            train.join(read(name)?);
+            train.append(read(name)?);
         }
-        D::check_alike(&train, new)?;
+        D::check_compatible(&train, new)?;
         let [valid, test] = [&source.valid, &source.test].map(|name| name.as_deref().map(read).transpose());
         let files = SourceData::new(Some(source.clone()), train, [valid?, test?]);
-        data = Some(D::again(known, data.as_ref(), files)?);
+        data = Some(D::read_old(known, data.as_ref(), files)?);
     }
     let Some(data) = data else { unreachable!("there is a source") };
     if is_of(&data) {

@@ -42,7 +42,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let trained = session.train(|training| train_labels(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.body.kind());
+        let noun = network_name(outcome.model.config().model.backbone.kind());
         print_summary(&outcome.metrics, noun, &next_commands(place, false, true, data.reads_pairs()))
     })
 }

@@ -217,7 +217,7 @@ fn load_all<F: Append>(
 ) -> anyhow::Result<F> {
     let mut rows = load(first, options)?;
     for path in &args.more {
-        rows.join(load(path, like)?);
+        rows.append(load(path, like)?);
     }
     Ok(rows)
 }
@@ -283,14 +283,14 @@ impl<'a> TrainSession<'a> {
         options.freeze = args.lora.map(Freeze::LowRank).or(args.freeze);
         options.class_weights = args.class_weights.clone();
         options.optimize = args.optimize.map(Into::into);
-        options.set = args.settings.clone().unwrap_or_default();
+        options.overrides = args.settings.clone().unwrap_or_default();
         options.tokens = args.tokens.map(Into::into);
         options.precision = args.precision.into();
-        options.parts = args.parts;
+        options.micro_batches = args.parts;
         options.folds = args.folds;
         options.resume = args.resume;
         options.watch = args.watch.clone();
-        options.crew = crate::worker_group();
+        options.worker_group = crate::worker_group();
         let others = [args.valid.as_deref(), args.test.as_deref()];
         let read = read_options(&args.reading, false)?;
         options.source = args.data.as_deref().map(|path| DataSource::new(path, others, &read).with_files(&args.more));

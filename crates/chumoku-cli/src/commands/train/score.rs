@@ -13,7 +13,7 @@ use chumoku::ModelKind;
 use chumoku::data::{LabelOptions, ReadOptions, ScoreDataset, format_thousands, load_scores, options_for_all_files};
 use chumoku::lang::lang;
 use chumoku::train::{
-    BaseModel, DataSource, NgramNumberOutcome, NumberScores, SourceData, TrainingData, figure, network_name,
+    BaseModel, DataSource, NgramNumberOutcome, NumberScores, SourceData, TrainingData, format_value, network_name,
     train_ngram_number, train_number,
 };
 use chumoku::{NumberLabel, tr};
@@ -41,7 +41,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let trained = session.train(|training| train_number(&data, training))?;
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
-        let noun = network_name(outcome.model.config().model.body.kind());
+        let noun = network_name(outcome.model.config().model.backbone.kind());
         print_summary(&outcome.metrics, noun, &next_commands(place, false, true, data.reads_pairs()))
     })
 }
@@ -98,7 +98,7 @@ fn report_data(data: &TrainingData<NumberLabel>) {
         false => tr!("predicted with {questions} thresholds", "しきい値 {questions} 個で予測"),
     };
     let [least, most] = [least, most].map(format_number);
-    let mean = figure(mean);
+    let mean = format_value(mean);
     let text = tr!("{least} to {most}, mean {mean}; {how}", "{least}〜{most}、平均 {mean}、{how}");
     print_status(["numbers", "数値"], &text);
     super::classify::report_columns(&data.columns);
@@ -108,7 +108,7 @@ fn report_data(data: &TrainingData<NumberLabel>) {
 /// Formats a number as in the file, unless it is very long.
 fn format_number(x: f64) -> String {
     let text = x.to_string();
-    if text.len() <= 12 { text } else { figure(x) }
+    if text.len() <= 12 { text } else { format_value(x) }
 }
 
 /// Returns the predictors whose scores `metrics.json` holds with their names in tables, the model first.
@@ -157,12 +157,12 @@ fn print_summary(metrics: &Value, noun: &str, next: &str) -> anyhow::Result<()> 
 
 /// Formats a row for each predictor.
 pub(crate) fn comparison(rows: &[(&str, &NumberScores)]) -> String {
-    let names = rows[0].1.figures().map(|(name, _)| align_right(name, 8));
+    let names = rows[0].1.named_figures().map(|(name, _)| align_right(name, 8));
     let interval = lang().pick("95 % of error", "95 % 区間");
     let mut out = format!("{} {}   {interval}\n", fit("", 27), names.join(" "));
     for (name, scores) in rows {
-        let values = scores.figures().map(|(_, x)| align_right(&figure(x), 8));
-        let [low, high] = scores.mean_absolute_error_interval.map(figure);
+        let values = scores.named_figures().map(|(_, x)| align_right(&format_value(x), 8));
+        let [low, high] = scores.mean_absolute_error_interval.map(format_value);
         let interval = tr!("{low} to {high}", "{low}〜{high}");
         out += &format!("{} {}   {interval}\n", fit(name, 27), values.join(" "));
     }
@@ -189,13 +189,13 @@ fn level_table(scores: &NumberScores) -> String {
         out += &format!("{} {}\n", align_right(lang().pick("true", "真の値"), 8), heads.join(" "));
         for of in &scores.levels {
             let [mean, error] =
-                [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or_else(|| "–".to_owned(), figure));
+                [of.mean_prediction, of.mean_absolute_error].map(|x| x.map_or_else(|| "–".to_owned(), format_value));
             let exact = of.exact.map_or_else(|| "–".to_owned(), |x| format!("{:.1} %", 100.0 * x));
             let cells = [format_thousands(of.rows), mean, error, exact].map(|cell| align_right(&cell, 10));
             out += &format!("{} {}\n", align_right(&of.level.to_string(), 8), cells.join(" "));
         }
         if scores.elsewhere > 0 {
-            let (rows, [least, most]) = (format_thousands(scores.elsewhere), scores.ends());
+            let (rows, [least, most]) = (format_thousands(scores.elsewhere), scores.level_range());
             out += &tr!(
                 "{rows} rows have other numbers; the model predicts from {least} to {most}.\n",
                 "ほかの数値の行が {rows} 行あります。モデルの予測は {least} から {most} までです。\n"
@@ -210,7 +210,7 @@ fn level_table(scores: &NumberScores) -> String {
 fn interval_coverage(scores: &NumberScores) -> String {
     let mut out = String::new();
     if let (Some(coverage), Some(width)) = (scores.coverage, scores.mean_width) {
-        let (coverage, width) = (100.0 * coverage, figure(width));
+        let (coverage, width) = (100.0 * coverage, format_value(width));
         let text = tr!(
             "The 90 % intervals contain {coverage:.1} % of the true numbers; mean width {width}.",
             "90 % 区間に真の値が入った割合は {coverage:.1} %、区間の幅の平均は {width} です。"

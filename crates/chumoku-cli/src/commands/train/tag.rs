@@ -133,10 +133,11 @@ fn report_data(train: &SpanDataset, data: &TaggerData) {
     // Continued training also counts the old rows.
     let mut found = HashMap::new();
     let all = [&data.train, &data.valid, &data.test];
-    for span in all.iter().filter(|_| data.further.is_some()).flat_map(|rows| rows.iter()).flat_map(|row| &row.spans) {
+    for span in all.iter().filter(|_| data.continued.is_some()).flat_map(|rows| rows.iter()).flat_map(|row| &row.spans)
+    {
         *found.entry(span.label.as_str()).or_insert(0) += 1;
     }
-    let mut kinds: Vec<(&str, usize)> = match data.further {
+    let mut kinds: Vec<(&str, usize)> = match data.continued {
         Some(_) => found.into_iter().collect(),
         None => train.kinds().into_iter().collect(),
     };

@@ -5,7 +5,7 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
 
-use crate::common::PATIENCE;
+use crate::common::TIMEOUT;
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -16,22 +16,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Allows one browser at a time: a browser needs much memory, and the machine may be small.
-static TURN: Mutex<()> = Mutex::new(());
+static BROWSER_LOCK: Mutex<()> = Mutex::new(());
 
 /// A browser with one tab; closed on drop.
 pub struct Browser {
     child: Child,
-    orders: File,
-    told: Receiver<Value>,
+    commands: File,
+    messages: Receiver<Value>,
     session: String,
-    last: u64,
+    last_id: u64,
     /// All unsolicited messages of the tab.
     pub events: Vec<Value>,
     pub folder: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _lock: MutexGuard<'static, ()>,
 }
 
-fn program() -> Option<PathBuf> {
+fn find_browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found =
@@ -45,8 +45,8 @@ fn program() -> Option<PathBuf> {
 impl Browser {
     /// Starts a browser in this language with an empty tab. Returns `None` if no browser is installed.
     pub fn start(language: &str) -> Option<Browser> {
-        let program = program()?;
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let program = find_browser()?;
+        let turn = BROWSER_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
         let [orders, told] = ["orders", "told"].map(|name| folder.path().join(name));
         assert!(Command::new("mkfifo").args([&orders, &told]).status().unwrap().success());
@@ -82,8 +82,16 @@ impl Browser {
                 }
             }
         });
-        let mut browser =
-            Browser { child, orders, told, session: String::new(), last: 0, events: Vec::new(), folder, _turn: turn };
+        let mut browser = Browser {
+            child,
+            commands: orders,
+            messages: told,
+            session: String::new(),
+            last_id: 0,
+            events: Vec::new(),
+            folder,
+            _lock: turn,
+        };
         let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
         let attached =
             browser.call("Target.attachToTarget", json!({ "targetId": target["targetId"], "flatten": true }));
@@ -95,29 +103,29 @@ impl Browser {
         browser.call("Target.setAutoAttach", frames);
         let agent = browser.eval("navigator.userAgent");
         browser.call("Network.setUserAgentOverride", json!({ "userAgent": agent, "acceptLanguage": language }));
-        browser.look(1200, 900, "light");
+        browser.set_viewport(1200, 900, "light");
         Some(browser)
     }
 
     /// Sends a command and waits for its result.
     #[track_caller]
     pub fn call(&mut self, method: &str, parameters: Value) -> Value {
-        self.last += 1;
-        let id = self.last;
+        self.last_id += 1;
+        let id = self.last_id;
         let mut order = json!({ "id": id, "method": method, "params": parameters });
         if !self.session.is_empty() {
             order["sessionId"] = self.session.as_str().into();
         }
         let mut bytes = order.to_string().into_bytes();
         bytes.push(0);
-        self.orders.write_all(&bytes).unwrap();
+        self.commands.write_all(&bytes).unwrap();
         loop {
-            match self.told.recv_timeout(PATIENCE) {
+            match self.messages.recv_timeout(TIMEOUT) {
                 Ok(message) if message["id"] == id => {
                     assert!(message["error"].is_null(), "{method}: {}", message["error"]);
                     return message["result"].clone();
                 }
-                Ok(message) => self.hear(message),
+                Ok(message) => self.handle_event(message),
                 Err(RecvTimeoutError::Timeout) => panic!("{method}: the browser does not answer"),
                 Err(RecvTimeoutError::Disconnected) => panic!("{method}: the browser has ended"),
             }
@@ -125,13 +133,13 @@ impl Browser {
     }
 
     /// Stores an event. Resumes frames that run in a separate process after enabling their events.
-    fn hear(&mut self, message: Value) {
+    fn handle_event(&mut self, message: Value) {
         if message["method"] == "Target.attachedToTarget" {
             let session = &message["params"]["sessionId"];
             for method in ["Network.enable", "Runtime.enable", "Runtime.runIfWaitingForDebugger"] {
-                self.last += 1;
-                let order = json!({ "id": self.last, "method": method, "params": {}, "sessionId": session });
-                self.orders.write_all((order.to_string() + "\0").as_bytes()).unwrap();
+                self.last_id += 1;
+                let order = json!({ "id": self.last_id, "method": method, "params": {}, "sessionId": session });
+                self.commands.write_all((order.to_string() + "\0").as_bytes()).unwrap();
             }
         }
         self.events.push(message);
@@ -139,7 +147,7 @@ impl Browser {
 
     /// Evaluates an expression in the newest frame of the page.
     #[track_caller]
-    pub fn in_frame(&mut self, expression: &str) -> Value {
+    pub fn eval_in_frame(&mut self, expression: &str) -> Value {
         let session = |event: &Value| event["params"]["sessionId"].as_str().unwrap_or_default().to_owned();
         let of = |method: &str| {
             let found = self.events.iter().filter(|event| event["method"] == method);
@@ -177,7 +185,7 @@ impl Browser {
     #[track_caller]
     pub fn open(&mut self, address: &str) {
         self.call("Page.navigate", json!({ "url": address }));
-        self.until("document.readyState === 'complete'");
+        self.wait_until_true("document.readyState === 'complete'");
     }
 
     /// Evaluates an expression in the page, and waits for a promise.
@@ -199,8 +207,8 @@ impl Browser {
 
     /// Waits until an expression is true.
     #[track_caller]
-    pub fn until(&mut self, expression: &str) {
-        let until = Instant::now() + PATIENCE;
+    pub fn wait_until_true(&mut self, expression: &str) {
+        let until = Instant::now() + TIMEOUT;
         // While a page is loading, there may be nothing to evaluate.
         let looked = format!("(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()");
         while self.eval(&looked) != true {
@@ -217,7 +225,7 @@ impl Browser {
 
     /// Waits until all animations have finished and the result is drawn.
     #[track_caller]
-    pub fn settles(&mut self) {
+    pub fn wait_until_idle(&mut self) {
         self.eval(
             "Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().endTime < Infinity).map(a => a.finished\
              .catch(() => null))).then(() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1)))))",
@@ -266,13 +274,13 @@ impl Browser {
 
     /// Types a text at the focus.
     #[track_caller]
-    pub fn types(&mut self, text: &str) {
+    pub fn type_text(&mut self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }
 
     /// Pastes a long text at the focus, as a paste event.
     #[track_caller]
-    pub fn pastes(&mut self, text: &str) {
+    pub fn paste_text(&mut self, text: &str) {
         self.eval(&format!(
             "(() => {{ const clipboardData = new DataTransfer(); clipboardData.setData('text/plain', {}); document.activeElement\
              .dispatchEvent(new ClipboardEvent('paste', {{ clipboardData, bubbles: true, cancelable: true }})); }})()",
@@ -282,17 +290,17 @@ impl Browser {
 
     /// Replaces the content of the focused field.
     #[track_caller]
-    pub fn types_over(&mut self, text: &str) {
+    pub fn replace_text(&mut self, text: &str) {
         self.press("Ctrl+a");
         match text.is_empty() {
             true => self.press("Backspace"),
-            false => self.types(text),
+            false => self.type_text(text),
         }
     }
 
     /// Moves the focus to the beginning of the page.
     #[track_caller]
-    pub fn scroll_up(&mut self) {
+    pub fn focus_first_button(&mut self) {
         self.eval("document.querySelector('button').focus()");
     }
 
@@ -326,7 +334,7 @@ impl Browser {
     }
 
     /// Sets the size of the window and the color scheme of the system.
-    pub fn look(&mut self, width: u32, height: u32, scheme: &str) {
+    pub fn set_viewport(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.call("Emulation.setDeviceMetricsOverride", size);
         self.call(
@@ -337,14 +345,14 @@ impl Browser {
 
     /// Takes a screenshot of the whole page. The window gets the page's height, since frames are only drawn when
     /// visible.
-    pub fn picture(&mut self, file: &Path) {
+    pub fn screenshot(&mut self, file: &Path) {
         let size = self.eval("[innerWidth, Math.max(innerHeight, document.documentElement.scrollHeight)]");
         let (width, height) = (size[0].as_u64().unwrap(), size[1].as_u64().unwrap());
         let mut metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.call("Emulation.setDeviceMetricsOverride", metrics.clone());
-        self.settles();
+        self.wait_until_idle();
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png", "captureBeyondViewport": true }));
-        std::fs::write(file, bytes_of(shot["data"].as_str().unwrap())).unwrap();
+        std::fs::write(file, decode_base64(shot["data"].as_str().unwrap())).unwrap();
         metrics["height"] = 900.into();
         self.call("Emulation.setDeviceMetricsOverride", metrics);
     }
@@ -356,7 +364,7 @@ impl Browser {
     }
 
     /// Exceptions of the page and errors on its console.
-    pub fn complaints(&self) -> Vec<String> {
+    pub fn console_errors(&self) -> Vec<String> {
         let is_complaint = |event: &&Value| {
             event["method"] == "Runtime.exceptionThrown"
                 || event["method"] == "Log.entryAdded" && event["params"]["entry"]["source"] != "network"
@@ -373,7 +381,7 @@ impl Drop for Browser {
 }
 
 /// Decodes base64.
-fn bytes_of(text: &str) -> Vec<u8> {
+fn decode_base64(text: &str) -> Vec<u8> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let (mut bytes, mut bits, mut count) = (Vec::new(), 0u32, 0);
     for letter in text.bytes().filter(|&letter| letter != b'=') {

@@ -1,7 +1,7 @@
 //! A training cache. Each version of the program trains a model once and keeps it under `target/`, since the same
 //! inputs give the same files.
 
-use super::{Place, Run, sha256};
+use super::{Run, TestDir, sha256};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,15 +11,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The cache folder of one version of the program.
-struct Store {
+struct TrainingCache {
     folder: PathBuf,
     /// A lock held as long as the process runs, so that other processes do not remove the folder.
     _in_use: File,
 }
 
-impl Store {
-    fn of_this_program() -> &'static Store {
-        static STORE: OnceLock<Store> = OnceLock::new();
+impl TrainingCache {
+    fn for_this_binary() -> &'static TrainingCache {
+        static STORE: OnceLock<TrainingCache> = OnceLock::new();
         STORE.get_or_init(|| {
             let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("models");
             fs::create_dir_all(&all).unwrap();
@@ -32,7 +32,7 @@ impl Store {
             in_use.lock_shared().unwrap();
             let folder = all.join(own);
             fs::create_dir_all(&folder).unwrap();
-            Store { folder, _in_use: in_use }
+            TrainingCache { folder, _in_use: in_use }
         })
     }
 }
@@ -84,7 +84,7 @@ fn hexadecimal(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl Place {
+impl TestDir {
     /// Runs a training, or copies the files of an earlier run with the same program, arguments and input files. The
     /// test may modify the copy.
     ///
@@ -100,30 +100,30 @@ impl Place {
             && !says("--threads");
         match is_fixed.then(|| self.key(args)) {
             Some(Ok(key)) => self.run_once(args, &key),
-            _ => self.run_anew(args),
+            _ => self.run_uncached(args),
         }
     }
 
     fn run_once(&self, args: &[&str], key: &str) -> Run {
-        let store = Store::of_this_program();
+        let store = TrainingCache::for_this_binary();
         let kept = store.folder.join(key);
         // A concurrent caller waits for the first.
         let lock = lock_file(&store.folder.join(format!("{key}.lock")));
         lock.lock().unwrap();
         if kept.is_dir() {
             drop(lock);
-            return self.restore(&kept);
+            return self.restore_entry(&kept);
         }
-        let before = self.entries();
-        let run = self.run_anew(args);
+        let before = self.file_states();
+        let run = self.run_uncached(args);
         if run.code != 0 {
             return run;
         }
         // Written under a temporary name, so that an aborted run leaves no partial entry.
         let new = tempfile::tempdir_in(&store.folder).unwrap();
-        let files = Place { root: new.path().join("files"), _own: None };
+        let files = TestDir { root: new.path().join("files"), _own: None };
         fs::create_dir(&files.root).unwrap();
-        for (name, contents) in self.entries() {
+        for (name, contents) in self.file_states() {
             if before.get(&name) != Some(&contents) {
                 files.copy_entry(&self.path(&name), &name);
             }
@@ -148,7 +148,7 @@ impl Place {
         }
         // Continued training also reads the training files of its base model.
         if args.contains(&"--from") {
-            for (name, contents) in self.entries() {
+            for (name, contents) in self.file_states() {
                 add(&mut hash, name.as_bytes());
                 add(&mut hash, contents.as_bytes());
             }
@@ -167,7 +167,7 @@ impl Place {
     }
 
     /// The names in the folder, each with the hash of its content.
-    fn entries(&self) -> BTreeMap<String, String> {
+    fn file_states(&self) -> BTreeMap<String, String> {
         // Entries with unusual names or without read access are not the result of a training.
         let entry = |name: OsString| {
             let name = name.into_string().ok()?;
@@ -178,7 +178,7 @@ impl Place {
         fs::read_dir(&self.root).unwrap().filter_map(|found| entry(found.unwrap().file_name())).collect()
     }
 
-    fn restore(&self, kept: &Path) -> Run {
+    fn restore_entry(&self, kept: &Path) -> Run {
         let text = fs::read_to_string(kept.join("run.json")).unwrap();
         let [stdout, stderr]: [String; 2] = serde_json::from_str(&text).unwrap();
         for entry in fs::read_dir(kept.join("files")).unwrap().map(Result::unwrap) {
@@ -193,7 +193,7 @@ impl Place {
 
     fn copy_entry(&self, from: &Path, name: &str) {
         if from.is_dir() {
-            self.copy(from, name);
+            self.copy_folder(from, name);
         } else {
             fs::copy(from, self.path(name)).unwrap();
         }
@@ -204,21 +204,24 @@ impl Place {
 fn cached_results_equal_fresh_ones() {
     let train = ["train", "reviews.csv", "--model", "ngrams", "--out", "model"];
     let make = |rows: usize| {
-        let place = Place::new();
+        let place = TestDir::new();
         place.write("reviews.csv", super::csv(&super::reviews(rows)));
-        let run = place.run(&train).ok();
+        let run = place.run(&train).assert_success();
         (place, run)
     };
     let ((place, run), (again, run_again), (other, _)) = (make(60), make(60), make(61));
-    assert_eq!((place.contents(), run.stdout, run.stderr), (again.contents(), run_again.stdout, run_again.stderr));
-    let model = |place: &Place| sha256(&place.path("model/model.safetensors"));
+    assert_eq!(
+        (place.file_hashes(), run.stdout, run.stderr),
+        (again.file_hashes(), run_again.stdout, run_again.stderr)
+    );
+    let model = |place: &TestDir| sha256(&place.path("model/model.safetensors"));
     assert_ne!(model(&place), model(&other));
-    again.run_anew(&[&train[..], &["--force"]].concat()).ok();
+    again.run_uncached(&[&train[..], &["--force"]].concat()).assert_success();
     assert_eq!(model(&place), model(&again));
     // The copy belongs to the test. An existing folder blocks it, and --force replaces that.
     place.write("model/model.safetensors", "damaged");
     assert_eq!(place.run(&train).code, 2);
-    assert_eq!(place.run(&[&train[..], &["--force"]].concat()).ok().code, 0);
+    assert_eq!(place.run(&[&train[..], &["--force"]].concat()).assert_success().code, 0);
     assert_eq!(model(&place), model(&again));
     assert_eq!(model(&make(60).0), model(&again));
 }

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A folder of files for one test. Commands run inside it, so paths in messages look as a user would type them.
-pub struct Place {
+pub struct TestDir {
     root: PathBuf,
     /// Removes the folder on drop. A folder shared by tests stays until the next run.
     _own: Option<tempfile::TempDir>,
@@ -32,58 +32,58 @@ pub struct Run {
     pub peak_bytes: Option<u64>,
 }
 
-impl Place {
+impl TestDir {
     /// Runs a training command that is killed at one failpoint after another, and resumes it until it finishes.
     ///
     /// The kills happen in the middle of an epoch, in each file of the first checkpoint, and before that checkpoint is
     /// in place. Later ones happen in the second checkpoint, in a resumed epoch, while the model is written, and while
     /// it moves into place.
-    pub fn run_in_spite_of_kills(&self, args: &[&str]) {
+    pub fn run_despite_kills(&self, args: &[&str]) {
         const FIRST: [&str; 4] = ["step:2", "write:1", "write:2", "rename:1"];
         const LATER: [&str; 4] = ["write:3", "step:1", "publish", "settle:2"];
         let resumed = [args, &["--resume"]].concat();
         if testkit::exhaustive("chumoku-cli") {
             let ended =
-                (1..).find(|n| !self.is_killed_at(&format!("any:{n}"), if *n > 1 { &resumed[..] } else { args }));
+                (1..).find(|n| !self.run_killed_at(&format!("any:{n}"), if *n > 1 { &resumed[..] } else { args }));
             return assert!(ended > Some(8), "the run passes few failpoints: {ended:?}");
         }
         for (kills, point) in FIRST.iter().chain(&LATER).enumerate() {
-            if !self.is_killed_at(point, if kills > 0 { &resumed[..] } else { args }) {
+            if !self.run_killed_at(point, if kills > 0 { &resumed[..] } else { args }) {
                 // A short run may have no second checkpoint and no further epochs.
                 assert!(kills >= FIRST.len(), "{point} is not reached");
                 return;
             }
         }
-        self.run(&resumed).ok();
+        self.run(&resumed).assert_success();
     }
 
     /// Runs a command with a kill at a failpoint (`NAME:N`, see `chumoku::failpoint`). Returns `false` if the command
     /// succeeds before reaching it.
     #[track_caller]
-    pub fn is_killed_at(&self, point: &str, args: &[&str]) -> bool {
+    pub fn run_killed_at(&self, point: &str, args: &[&str]) -> bool {
         let mut command = self.command(args);
-        let run = Run::of(command.env(VARIABLE, format!("{point}=abort")).output().unwrap());
+        let run = Run::from_output(command.env(VARIABLE, format!("{point}=abort")).output().unwrap());
         let killed = run.code == -1;
         assert!(killed || run.code == 0, "{point}, {args:?}: {run:#?}");
         killed
     }
 
-    pub fn new() -> Place {
+    pub fn new() -> TestDir {
         let own = tempfile::tempdir().unwrap();
-        Place { root: own.path().to_owned(), _own: Some(own) }
+        TestDir { root: own.path().to_owned(), _own: Some(own) }
     }
 
     /// Creates an empty folder for all tests of a file.
-    pub fn shared(name: &str) -> Place {
+    pub fn shared_by_file(name: &str) -> TestDir {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(&root).unwrap();
-        Place { root, _own: None }
+        TestDir { root, _own: None }
     }
 
     /// Creates a folder with `bert`: a tiny random BERT with its own vocabulary.
-    pub fn with_bert() -> Place {
-        let place = Place::new();
+    pub fn with_bert() -> TestDir {
+        let place = TestDir::new();
         fs::create_dir(place.path("bert")).unwrap();
         let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/pretrained/bert");
         for file in ["config.json", "model.safetensors"] {
@@ -134,12 +134,12 @@ impl Place {
         self.run_cached(args)
     }
 
-    pub fn run_anew(&self, args: &[&str]) -> Run {
-        Run::of(self.command(args).output().unwrap())
+    pub fn run_uncached(&self, args: &[&str]) -> Run {
+        Run::from_output(self.command(args).output().unwrap())
     }
 
     /// Runs the command with this standard input.
-    pub fn run_on(&self, input: &[u8], args: &[&str]) -> Run {
+    pub fn run_with_input(&self, input: &[u8], args: &[&str]) -> Run {
         let mut command = self.command(args);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -148,14 +148,14 @@ impl Place {
         let writer = std::thread::spawn(move || drop(pipe.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
-        Run::of(output)
+        Run::from_output(output)
     }
 
     /// Runs a command that is held at its end, and reads its peak memory from the system.
-    pub fn run_watched(&self, args: &[&str]) -> Run {
-        let hold = Hold::at("exit");
+    pub fn run_with_peak_memory(&self, args: &[&str]) -> Run {
+        let hold = HoldPoint::at("exit");
         let mut command = self.command(args);
-        command.envs([hold.variable()]);
+        command.envs([hold.environment()]);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Read concurrently: a full pipe would block the command.
         let pipes: [Box<dyn Read + Send>; 2] =
@@ -167,7 +167,7 @@ impl Place {
                 bytes
             })
         });
-        let peak = match hold.is_reached_by(&mut child) {
+        let peak = match hold.wait_until_reached_by(&mut child) {
             true => fs::read_to_string(format!("/proc/{}/status", child.id())).ok(),
             false => None,
         };
@@ -176,16 +176,16 @@ impl Place {
         hold.release();
         let status = child.wait().unwrap();
         let [stdout, stderr] = readers.map(|reader| reader.join().unwrap());
-        Run { peak_bytes: kilobytes.map(|n| n << 10), ..Run::of(Output { status, stdout, stderr }) }
+        Run { peak_bytes: kilobytes.map(|n| n << 10), ..Run::from_output(Output { status, stdout, stderr }) }
     }
 
     /// Runs a shell command in which `chumoku` is the program under test.
-    pub fn shell(&self, line: &str) -> Run {
+    pub fn run_shell(&self, line: &str) -> Run {
         let line = format!("chumoku() {{ \"$CHUMOKU\" \"$@\"; }}\n{line}");
         let mut command = Command::new("sh");
         command.args(["-c", &line]).env("CHUMOKU", env!("CARGO_BIN_EXE_chumoku"));
         command.current_dir(&self.root).stdin(Stdio::null()).env_remove("RUST_BACKTRACE");
-        Run::of(command.output().unwrap())
+        Run::from_output(command.output().unwrap())
     }
 
     /// Trains a small model: `rows` reviews, two epochs unless `more` overrides it.
@@ -198,13 +198,13 @@ impl Place {
         if !more.contains(&"--epochs") {
             args.extend(["--epochs", "2"]);
         }
-        self.run(&args).ok()
+        self.run(&args).assert_success()
     }
 
     /// Trains a small language model, `lm`.
     pub fn train_language_model(&self) {
         self.write("plays.txt", "to be or not to be, that is the question\n".repeat(200));
-        self.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).ok();
+        self.run(&["train", "plays.txt", "--task", "lm", "--epochs", "1", "--out", "lm"]).assert_success();
     }
 
     /// Trains a small translator, `turn`, which reverses numbers.
@@ -212,11 +212,12 @@ impl Place {
         let pairs: Vec<String> = (100..400).map(|i| i.to_string()).collect();
         self.write("pairs.a", pairs.join("\n"));
         self.write("pairs.b", pairs.iter().map(|p| p.chars().rev().collect::<String>()).collect::<Vec<_>>().join("\n"));
-        self.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"]).ok();
+        self.run(&["train", "pairs.a,pairs.b", "--task", "translate", "--epochs", "1", "--out", "turn"])
+            .assert_success();
     }
 
     /// Every file below the folder with its content (for large files, size and time).
-    pub fn contents(&self) -> BTreeMap<String, String> {
+    pub fn file_hashes(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
@@ -240,7 +241,7 @@ impl Place {
     }
 
     /// The names in a folder, sorted.
-    pub fn names(&self, folder: &str) -> Vec<String> {
+    pub fn file_names(&self, folder: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(folder)).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
@@ -248,13 +249,13 @@ impl Place {
         names
     }
 
-    pub fn copy(&self, from: &Path, to: &str) {
+    pub fn copy_folder(&self, from: &Path, to: &str) {
         let to = self.path(to);
         fs::create_dir_all(&to).unwrap();
         for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
             let name = entry.file_name();
             if entry.path().is_dir() {
-                self.copy(&entry.path(), to.join(name).to_str().unwrap());
+                self.copy_folder(&entry.path(), to.join(name).to_str().unwrap());
             } else {
                 fs::copy(entry.path(), to.join(name)).unwrap();
             }
@@ -264,24 +265,24 @@ impl Place {
     /// Runs a command that must be rejected: exit code 2, one error line that contains all of `words`, empty standard
     /// output, and unchanged files.
     #[track_caller]
-    pub fn refuses(&self, args: &[&str], words: &[&str]) -> Run {
-        let before = self.contents();
-        let run = self.run_anew(args);
+    pub fn run_rejected(&self, args: &[&str], words: &[&str]) -> Run {
+        let before = self.file_hashes();
+        let run = self.run_uncached(args);
         assert_eq!(run.code, 2, "{args:?}: {run:#?}");
-        run.has_one_error(words);
+        run.assert_one_error(words);
         assert_eq!(run.stdout, "", "{args:?}");
-        assert_eq!(self.contents(), before, "{args:?} changed files");
+        assert_eq!(self.file_hashes(), before, "{args:?} changed files");
         run
     }
 }
 
 /// Timeout for all waiting. On an idle machine, everything happens within moments.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Waits until a condition is true.
 #[track_caller]
 pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < until, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(2));
@@ -289,37 +290,37 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A failpoint that holds a program until the test releases it.
-pub struct Hold {
+pub struct HoldPoint {
     point: String,
     file: PathBuf,
     _folder: tempfile::TempDir,
 }
 
-impl Hold {
+impl HoldPoint {
     /// Holds at pass N or later of the failpoint `NAME:N` (see `chumoku::failpoint`).
-    pub fn at(point: &str) -> Hold {
+    pub fn at(point: &str) -> HoldPoint {
         let folder = tempfile::tempdir().unwrap();
-        let hold = Hold { point: point.to_owned(), file: folder.path().join("hold"), _folder: folder };
-        hold.again();
+        let hold = HoldPoint { point: point.to_owned(), file: folder.path().join("hold"), _folder: folder };
+        hold.rearm();
         hold
     }
 
     /// The environment variable that the program needs.
-    pub fn variable(&self) -> (&'static str, String) {
+    pub fn environment(&self) -> (&'static str, String) {
         (VARIABLE, format!("{}=hold:{}", self.point, self.file.display()))
     }
 
     /// Waits until the program is held.
     #[track_caller]
-    pub fn is_reached(&self) {
-        wait_until(&self.point, || self.is_full());
+    pub fn wait_until_reached(&self) {
+        wait_until(&self.point, || self.wait_until_full());
     }
 
     /// Waits until the program is held or has ended; returns `false` if it has ended.
     #[track_caller]
-    pub fn is_reached_by(&self, child: &mut Child) -> bool {
+    pub fn wait_until_reached_by(&self, child: &mut Child) -> bool {
         // Without a timeout: one of the two happens, however long the program works.
-        while !self.is_full() {
+        while !self.wait_until_full() {
             if child.try_wait().unwrap().is_some() {
                 return false;
             }
@@ -329,7 +330,7 @@ impl Hold {
     }
 
     /// Returns `true` if the program is or was held.
-    pub fn is_full(&self) -> bool {
+    pub fn wait_until_full(&self) -> bool {
         fs::metadata(&self.file).is_ok_and(|told| told.len() > 0)
     }
 
@@ -339,13 +340,13 @@ impl Hold {
     }
 
     /// Holds the program again at its next pass, after a release.
-    pub fn again(&self) {
+    pub fn rearm(&self) {
         fs::write(&self.file, "").unwrap();
     }
 }
 
 impl Run {
-    pub fn of(output: Output) -> Run {
+    pub fn from_output(output: Output) -> Run {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("output is UTF-8");
         let (stdout, stderr) = (text(output.stdout), text(output.stderr));
         /// Exit code of `abort` on Windows, which has no signals.
@@ -355,13 +356,13 @@ impl Run {
     }
 
     #[track_caller]
-    pub fn ok(self) -> Run {
+    pub fn assert_success(self) -> Run {
         assert!(self.code == 0 && !self.stderr.contains("error:"), "{self:#?}");
         self
     }
 
     /// Returns `true`, with a message, if a picture was not drawn because no installed font has its letters.
-    pub fn lacks_a_font(&self) -> bool {
+    pub fn is_missing_font(&self) -> bool {
         let lacks = self.code == 2
             && ["no font is installed", "no installed font has", "フォントがありません"]
                 .iter()
@@ -375,7 +376,7 @@ impl Run {
     /// Asserts that standard error ends with one readable error line. The line contains all of `words`, repeats
     /// nothing, and exposes no internals. Returns the line.
     #[track_caller]
-    pub fn has_one_error(&self, words: &[&str]) -> &str {
+    pub fn assert_one_error(&self, words: &[&str]) -> &str {
         let lines: Vec<&str> = self.stderr.lines().filter(|line| !line.is_empty()).collect();
         let is_error = |line: &&str| line.starts_with("error: ") || line.starts_with("エラー: ");
         let errors = lines.iter().copied().filter(is_error).count();
@@ -411,10 +412,10 @@ impl Run {
 }
 
 /// The path of a small model that tests only read.
-pub fn model() -> &'static str {
+pub fn shared_model() -> &'static str {
     static MODEL: OnceLock<String> = OnceLock::new();
     MODEL.get_or_init(|| {
-        let place = Place::shared("small");
+        let place = TestDir::shared_by_file("small");
         place.train_small("model", &[]);
         place.path("model").display().to_string()
     })
@@ -445,7 +446,7 @@ pub fn sha256(path: &Path) -> String {
 }
 
 /// A reproducible random number from 0 to 1 (SplitMix64).
-pub fn random(state: &mut u64) -> f64 {
+pub fn next_random(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -454,7 +455,7 @@ pub fn random(state: &mut u64) -> f64 {
 }
 
 /// Metrics before and after continued training, on some rows.
-pub fn figures(metrics: &serde_json::Value, rows_of: &str) -> [f64; 2] {
+pub fn key_metrics(metrics: &serde_json::Value, rows_of: &str) -> [f64; 2] {
     let figure = metrics["further"]["figure"].as_str().unwrap();
     let all = metrics["further"]["changes"].as_array().unwrap();
     let change = all.iter().find(|change| change["rows_of"] == rows_of).unwrap_or_else(|| panic!("{metrics}"));
@@ -479,22 +480,25 @@ pub fn has_fonts() -> bool {
 }
 
 /// A page of `docs` whose instructions are followed.
-pub struct Page(String);
+pub struct DocPage(String);
 
-impl Page {
-    pub fn of(name: &str) -> Page {
+impl DocPage {
+    pub fn read(name: &str) -> DocPage {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-        Page(fs::read_to_string(docs.join(name)).unwrap())
+        DocPage(fs::read_to_string(docs.join(name)).unwrap())
     }
 
     /// The first code block in a language.
-    pub fn block(&self, language: &str) -> String {
+    pub fn code_block(&self, language: &str) -> String {
         let (_, rest) = self.0.split_once(&format!("```{language}\n")).unwrap();
         rest.split_once("```").unwrap().0.to_owned()
     }
 
     /// Runs the commands of the page. None may fail.
-    pub fn follow(&self, place: &Place) -> Vec<Run> {
-        self.block("console").lines().map(|line| place.shell(line.strip_prefix("$ ").unwrap()).ok()).collect()
+    pub fn run_commands(&self, place: &TestDir) -> Vec<Run> {
+        self.code_block("console")
+            .lines()
+            .map(|line| place.run_shell(line.strip_prefix("$ ").unwrap()).assert_success())
+            .collect()
     }
 }

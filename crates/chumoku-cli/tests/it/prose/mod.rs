@@ -7,9 +7,9 @@ mod tokens;
 pub use tokens::{Node, parse};
 
 /// Macros and functions that take the same string in English and in Japanese.
-const BOTH: [&str; 2] = ["tr", "pick"];
+const TRANSLATION_CALLS: [&str; 2] = ["tr", "pick"];
 /// Messages for developers: a user sees them only after a bug.
-const PROGRAMMERS: [&str; 13] = [
+const DEVELOPER_CALLS: [&str; 13] = [
     "expect",
     "expect_err",
     "panic",
@@ -29,7 +29,7 @@ const WRAPPERS: [&str; 5] = ["format", "from", "Some", "Ok", "Err"];
 
 /// A faulty string.
 #[derive(Debug)]
-pub struct Found {
+pub struct MessageFault {
     pub line: usize,
     pub text: String,
     pub fault: Fault,
@@ -39,38 +39,39 @@ pub struct Found {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// English without a Japanese counterpart.
-    Alone,
+    NoJapanese,
     /// English in the position of the Japanese.
     NotJapanese,
     /// English and Japanese with different values.
-    Values,
+    ValuesDiffer,
 }
 
 /// Finds all faulty strings of a source file.
-pub fn faults(source: &str) -> Vec<Found> {
+pub fn faults(source: &str) -> Vec<MessageFault> {
     let nodes = parse(source);
-    let mut search = Search { counted: Vec::new(), found: Vec::new() };
-    counted(&nodes, &mut search.counted);
-    search.block(&nodes);
+    let mut search = FaultSearch { integers: Vec::new(), found: Vec::new() };
+    integer_names(&nodes, &mut search.integers);
+    search.search_block(&nodes);
     search.found
 }
 
-struct Search {
+struct FaultSearch {
     /// Names of numbers that are shown with their noun: `let rows = count(n, "row")`.
-    counted: Vec<String>,
-    found: Vec<Found>,
+    integers: Vec<String>,
+    found: Vec<MessageFault>,
 }
 
 /// Collects the names bound to a result of `count`, alone or in a tuple: `let (a, rows) = (b, count(n, "row"))`.
-fn counted(nodes: &[Node], names: &mut Vec<String>) {
+fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
     for statement in nodes.split(|node| *node == Node::Mark(';')) {
         for at in (0..statement.len()).filter(|&at| matches!(&statement[at], Node::Word(word) if word == "let")) {
             match &statement[at + 1..] {
-                [Node::Word(name), Node::Mark('='), value @ ..] if is_counted(value) => names.push(name.clone()),
+                [Node::Word(name), Node::Mark('='), value @ ..] if is_integer(value) => names.push(name.clone()),
                 [Node::Group { nodes: all, .. }, Node::Mark('='), Node::Group { nodes: values, .. }, ..] => {
                     let pairs = split(all).into_iter().zip(split(values));
-                    names
-                        .extend(pairs.filter(|(_, value)| is_counted(value)).flat_map(|(name, _)| owned(&words(name))));
+                    names.extend(
+                        pairs.filter(|(_, value)| is_integer(value)).flat_map(|(name, _)| owned_strings(&words(name))),
+                    );
                 }
                 _ => {}
             }
@@ -78,17 +79,17 @@ fn counted(nodes: &[Node], names: &mut Vec<String>) {
     }
     for node in nodes {
         if let Node::Group { nodes, .. } = node {
-            counted(nodes, names);
+            integer_names(nodes, names);
         }
     }
 }
 
 /// Returns `true` for a call of `count`.
-fn is_counted(value: &[Node]) -> bool {
+fn is_integer(value: &[Node]) -> bool {
     (1..value.len()).any(|at| matches!(value[at], Node::Group { .. }) && callee(value, at) == "count")
 }
 
-fn owned(words: &[&str]) -> Vec<String> {
+fn owned_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -152,7 +153,7 @@ fn without_values(text: &str) -> String {
 }
 
 /// The names of the values in a format string. `{}` gets its index, and `{{` is a brace.
-fn values(text: &str) -> Vec<String> {
+fn placeholders(text: &str) -> Vec<String> {
     let (text, mut next, mut names) = (text.replace("{{", "").replace("}}", ""), 0, Vec::new());
     for value in text.split('{').skip(1) {
         let name = value.split(['}', ':']).next().unwrap_or_default();
@@ -169,10 +170,10 @@ fn values(text: &str) -> Vec<String> {
 }
 
 /// Returns `true` if a pattern selects English and another arm gives the Japanese.
-fn is_answered(pattern: &[Node], arms: &[(&[Node], &[Node])]) -> bool {
+fn has_japanese_arm(pattern: &[Node], arms: &[(&[Node], &[Node])]) -> bool {
     let english = words(pattern);
     let others = |words: &[&str]| -> Vec<String> {
-        owned(words).into_iter().filter(|word| !["Lang", "En", "Ja", "_"].contains(&&**word)).collect()
+        owned_strings(words).into_iter().filter(|word| !["Lang", "En", "Ja", "_"].contains(&&**word)).collect()
     };
     let all = others(&english);
     english.contains(&"En")
@@ -197,7 +198,7 @@ fn words(nodes: &[Node]) -> Vec<&str> {
 }
 
 /// The patterns and bodies of a match; empty if the braces hold something else.
-fn arms(nodes: &[Node]) -> Vec<(&[Node], &[Node])> {
+fn match_arms(nodes: &[Node]) -> Vec<(&[Node], &[Node])> {
     let is_arrow = |at: usize| nodes[at..].starts_with(&[Node::Mark('='), Node::Mark('>')]);
     let (mut arms, mut start) = (Vec::new(), 0);
     while let Some(arrow) = (start..nodes.len()).find(|&at| is_arrow(at)) {
@@ -230,37 +231,37 @@ fn callee(nodes: &[Node], at: usize) -> &str {
 }
 
 /// Returns `true` if the nodes contain Japanese that is not already part of a pair.
-fn says_japanese(nodes: &[Node]) -> bool {
+fn mentions_japanese(nodes: &[Node]) -> bool {
     nodes.iter().enumerate().any(|(at, node)| match node {
         Node::Text { text, .. } => has_japanese(text),
-        Node::Group { nodes: inner, .. } => !BOTH.contains(&callee(nodes, at)) && says_japanese(inner),
+        Node::Group { nodes: inner, .. } => !TRANSLATION_CALLS.contains(&callee(nodes, at)) && mentions_japanese(inner),
         _ => false,
     })
 }
 
-impl Search {
+impl FaultSearch {
     /// Searches a file or the inside of braces: statements, fields or match arms.
-    fn block(&mut self, nodes: &[Node]) {
-        let arms = arms(nodes);
+    fn search_block(&mut self, nodes: &[Node]) {
+        let arms = match_arms(nodes);
         if arms.is_empty() {
             let fields = split(nodes);
             let is_pair = fields.windows(2).any(|pair| starts(pair[0], "en") && starts(pair[1], "ja"));
             if !is_pair {
-                self.walk(nodes, false);
+                self.search_nodes(nodes, false);
             }
             return;
         }
         for (pattern, body) in &arms {
             // `"reading" => "読み込み"`.
-            self.walk(pattern, says_japanese(body));
-            if !is_answered(pattern, &arms) {
-                self.walk(body, false);
+            self.search_nodes(pattern, mentions_japanese(body));
+            if !has_japanese_arm(pattern, &arms) {
+                self.search_nodes(body, false);
             }
         }
     }
 
     /// Searches a sequence of tokens. `is_paired` is true if the Japanese is next to it.
-    fn walk(&mut self, nodes: &[Node], is_paired: bool) {
+    fn search_nodes(&mut self, nodes: &[Node], is_paired: bool) {
         let mut at = 0;
         while at < nodes.len() {
             match &nodes[at] {
@@ -269,15 +270,17 @@ impl Search {
                     if let Some(Node::Group { open: '[', nodes: attribute }) = nodes.get(inner) {
                         // Users see only the text of the attribute `#[error("…")]`.
                         if matches!(attribute.first(), Some(Node::Word(name)) if name == "error") {
-                            self.walk(attribute, false);
+                            self.search_nodes(attribute, false);
                         }
-                        at = if is_of_tests(attribute) { behind_item(nodes, inner + 1) } else { inner + 1 };
+                        at = if is_test_attribute(attribute) { item_end(nodes, inner + 1) } else { inner + 1 };
                         continue;
                     }
                 }
-                Node::Text { text, line } if !is_paired && is_english(text) => self.fault(*line, text, Fault::Alone),
-                Node::Group { open: '{', nodes } => self.block(nodes),
-                Node::Group { nodes: inner, .. } => self.arguments(callee(nodes, at), inner, is_paired),
+                Node::Text { text, line } if !is_paired && is_english(text) => {
+                    self.add_fault(*line, text, Fault::NoJapanese)
+                }
+                Node::Group { open: '{', nodes } => self.search_block(nodes),
+                Node::Group { nodes: inner, .. } => self.search_arguments(callee(nodes, at), inner, is_paired),
                 _ => {}
             }
             at += 1;
@@ -285,60 +288,60 @@ impl Search {
     }
 
     /// Searches the arguments of `name`.
-    fn arguments(&mut self, name: &str, nodes: &[Node], is_paired: bool) {
-        if BOTH.contains(&name) {
-            self.pair(nodes, name == "tr");
-        } else if !PROGRAMMERS.contains(&name) {
+    fn search_arguments(&mut self, name: &str, nodes: &[Node], is_paired: bool) {
+        if TRANSLATION_CALLS.contains(&name) {
+            self.check_pair(nodes, name == "tr");
+        } else if !DEVELOPER_CALLS.contains(&name) {
             let is_wrapper = name.is_empty() || WRAPPERS.contains(&name);
             let arguments = split(nodes);
             for (i, argument) in arguments.iter().enumerate() {
-                let is_beside = arguments.get(i + 1).is_some_and(|next| says_japanese(next));
-                self.walk(argument, is_beside || is_paired && is_wrapper);
+                let is_beside = arguments.get(i + 1).is_some_and(|next| mentions_japanese(next));
+                self.search_nodes(argument, is_beside || is_paired && is_wrapper);
             }
         }
     }
 
     /// Checks a pair of English and Japanese and, for a message, its values.
-    fn pair(&mut self, nodes: &[Node], is_message: bool) {
+    fn check_pair(&mut self, nodes: &[Node], is_message: bool) {
         let arguments = split(nodes);
         let text = |i: usize| match arguments.get(i) {
             Some([Node::Text { text, line }]) => Some((text, *line)),
             _ => None,
         };
         if let Some((ja, line)) = text(1).filter(|(ja, _)| is_english(ja)) {
-            self.fault(line, ja, Fault::NotJapanese);
+            self.add_fault(line, ja, Fault::NotJapanese);
         }
         if let (true, Some((en, line)), Some((ja, _))) = (is_message, text(0), text(1))
-            && !self.agree(&values(en), &values(ja), &arguments[2..])
+            && !self.same_values(&placeholders(en), &placeholders(ja), &arguments[2..])
         {
-            self.fault(line, en, Fault::Values);
+            self.add_fault(line, en, Fault::ValuesDiffer);
         }
         for argument in arguments.iter().skip(2) {
-            self.walk(argument, false);
+            self.search_nodes(argument, false);
         }
     }
 
     /// Returns `true` if both languages use the same values. For an English `{rows}`, a number with its noun, Japanese
     /// may use the number under another name.
-    fn agree(&self, en: &[String], ja: &[String], arguments: &[&[Node]]) -> bool {
+    fn same_values(&self, en: &[String], ja: &[String], arguments: &[&[Node]]) -> bool {
         let only = |own: &[String], other: &[String]| -> Vec<String> {
             own.iter().filter(|name| !other.contains(name)).cloned().collect()
         };
         let [english, japanese] = [only(en, ja), only(ja, en)];
         let is_number = |name: &String| match name.parse::<usize>() {
-            Ok(number) => arguments.get(number).is_some_and(|argument| is_counted(argument)),
-            Err(_) => self.counted.contains(name),
+            Ok(number) => arguments.get(number).is_some_and(|argument| is_integer(argument)),
+            Err(_) => self.integers.contains(name),
         };
         english.len() == japanese.len() && english.iter().all(is_number)
     }
 
-    fn fault(&mut self, line: usize, text: &str, fault: Fault) {
-        self.found.push(Found { line, text: text.to_owned(), fault });
+    fn add_fault(&mut self, line: usize, text: &str, fault: Fault) {
+        self.found.push(MessageFault { line, text: text.to_owned(), fault });
     }
 }
 
 /// Returns `true` for an attribute that marks a test.
-fn is_of_tests(attribute: &[Node]) -> bool {
+fn is_test_attribute(attribute: &[Node]) -> bool {
     match attribute {
         [Node::Word(name)] => name == "test",
         [Node::Word(name), Node::Group { nodes, .. }] => {
@@ -349,7 +352,7 @@ fn is_of_tests(attribute: &[Node]) -> bool {
 }
 
 /// The index after the item that begins at `at`: after its braces or semicolon.
-fn behind_item(nodes: &[Node], at: usize) -> usize {
+fn item_end(nodes: &[Node], at: usize) -> usize {
     let is_end = |node: &Node| matches!(node, Node::Mark(';') | Node::Group { open: '{', .. });
     nodes[at..].iter().position(is_end).map_or(nodes.len(), |length| at + length + 1)
 }

@@ -1,27 +1,27 @@
 //! The service gives the same answers as the commands, for single and concurrent requests.
 
-use crate::common::{Place, random, reviews, wait_until};
-use crate::serve::{ALL, place, told};
-use crate::service::{Server, read, request};
+use crate::common::{TestDir, next_random, reviews, wait_until};
+use crate::serve::{ALL_MODELS, place, run_json};
+use crate::service::{Server, read_reply, request};
 use serde_json::{Value, json};
 use std::io::Write;
 
 #[test]
 fn every_answer_matches_the_command() {
     let place = place();
-    let server = Server::start(place, &ALL);
+    let server = Server::start(place, &ALL_MODELS);
     let text = "Slow, cold and not worth the money.";
     // Objects of `predict --json`, byte for byte.
     for model in ["reviews", "ngrams", "names"] {
-        let printed = place.run(&["predict", model, text, "Anna waits in Oslo", "--json"]).ok().stdout;
+        let printed = place.run(&["predict", model, text, "Anna waits in Oslo", "--json"]).assert_success().stdout;
         let body = json!({ "inputs": [[text], ["Anna waits in Oslo"]], "full": true, "model": model });
         let reply = server.post("/predict", &body);
         assert_eq!(reply.body, format!("[{}]", printed.trim_end().replace('\n', ",")));
         let one = server.post(&format!("/models/{model}/predict"), &json!({ "inputs": text, "full": true }));
         assert_eq!(one.body, printed.lines().next().unwrap());
     }
-    let printed = told(&["predict", "reviews", text, "--json", "--top", "2"]);
-    assert_eq!(server.asks("/predict", &json!({ "inputs": text, "full": true, "top": 2 })), printed[0]);
+    let printed = run_json(&["predict", "reviews", text, "--json", "--top", "2"]);
+    assert_eq!(server.post_json("/predict", &json!({ "inputs": text, "full": true, "top": 2 })), printed[0]);
     // The format of text-embeddings-inference.
     let labels: Vec<Value> = printed[0]["top"]
         .as_array()
@@ -29,65 +29,65 @@ fn every_answer_matches_the_command() {
         .iter()
         .map(|class| json!({ "label": class["label"], "score": class["probability"] }))
         .collect();
-    assert_eq!(server.asks("/predict", &json!({ "inputs": text })), Value::from(labels.clone()));
-    assert_eq!(server.asks("/predict", &json!({ "inputs": [text] })), Value::from(labels.clone()));
-    assert_eq!(server.asks("/predict", &json!({ "inputs": [[text], [text]] })), json!([labels, labels]));
-    assert_eq!(server.asks("/predict", &json!({ "inputs": [text, text] })), json!([labels, labels]));
-    let raw = server.asks("/predict", &json!({ "inputs": text, "raw_scores": true }));
+    assert_eq!(server.post_json("/predict", &json!({ "inputs": text })), Value::from(labels.clone()));
+    assert_eq!(server.post_json("/predict", &json!({ "inputs": [text] })), Value::from(labels.clone()));
+    assert_eq!(server.post_json("/predict", &json!({ "inputs": [[text], [text]] })), json!([labels, labels]));
+    assert_eq!(server.post_json("/predict", &json!({ "inputs": [text, text] })), json!([labels, labels]));
+    let raw = server.post_json("/predict", &json!({ "inputs": text, "raw_scores": true }));
     let p = |all: &Value, at: usize| all[at]["score"].as_f64().unwrap();
     for (at, label) in labels.iter().enumerate() {
         assert!((p(&raw, at).exp() - label["score"].as_f64().unwrap()).abs() < 1e-4, "{raw}");
     }
-    let spans = told(&["predict", "names", "Anna waits in Oslo", "--json"]);
-    let found = server.asks("/models/names/predict", &json!({ "inputs": "Anna waits in Oslo" }));
+    let spans = run_json(&["predict", "names", "Anna waits in Oslo", "--json"]);
+    let found = server.post_json("/models/names/predict", &json!({ "inputs": "Anna waits in Oslo" }));
     let span = &spans[0]["spans"][0];
     let as_entity = json!({ "entity_group": span["label"], "score": span["probability"], "word": span["text"], "start": span["start"], "end": span["end"] });
     assert_eq!(found[0], as_entity);
     // Explanations, for each kind of model that supports them.
     for model in ["reviews", "ngrams", "bert", "numbers", "book"] {
-        let printed = told(&["explain", model, "the film was good", "--json", "-"]);
+        let printed = run_json(&["explain", model, "the film was good", "--json", "-"]);
         assert_eq!(
-            server.asks("/explain", &json!({ "inputs": "the film was good", "model": model })),
+            server.post_json("/explain", &json!({ "inputs": "the film was good", "model": model })),
             printed[0],
             "{model}"
         );
     }
-    let printed = told(&["explain", "reviews", text, "--json", "-", "--method", "integrated-gradients"]);
-    assert_eq!(server.asks("/explain", &json!({ "inputs": text, "method": "integrated-gradients" })), printed[0]);
-    let printed = told(&["explain", "bert", "good film", "--target", "bad film", "--json", "-"]);
+    let printed = run_json(&["explain", "reviews", text, "--json", "-", "--method", "integrated-gradients"]);
+    assert_eq!(server.post_json("/explain", &json!({ "inputs": text, "method": "integrated-gradients" })), printed[0]);
+    let printed = run_json(&["explain", "bert", "good film", "--target", "bad film", "--json", "-"]);
     let body = json!({ "inputs": "good film", "target": "bad film", "model": "bert" });
-    assert_eq!(server.asks("/explain", &body), printed[0]);
+    assert_eq!(server.post_json("/explain", &body), printed[0]);
     let text = "Anna waits in Oslo";
-    let printed = told(&["explain", "names", text, "--json", "-"]);
-    assert_eq!(server.asks("/explain", &json!({ "inputs": text, "model": "names" })), printed[0]);
-    let printed = told(&["explain", "names", text, "--span", "5:10:place", "--json", "-"]);
+    let printed = run_json(&["explain", "names", text, "--json", "-"]);
+    assert_eq!(server.post_json("/explain", &json!({ "inputs": text, "model": "names" })), printed[0]);
+    let printed = run_json(&["explain", "names", text, "--span", "5:10:place", "--json", "-"]);
     let span = json!({ "start": 5, "end": 10, "label": "place" });
-    assert_eq!(server.asks("/explain", &json!({ "inputs": text, "model": "names", "span": span })), printed[0]);
+    assert_eq!(server.post_json("/explain", &json!({ "inputs": text, "model": "names", "span": span })), printed[0]);
     assert_eq!(printed[0]["spans"][0]["text"], "waits");
     // The answer for a long text would repeat each of its words for each of its spans.
     let long = "Anna waits in Oslo. ".repeat(150);
-    let refused = server.refuses("/explain", &json!({ "inputs": long, "model": "names" }), 413, "Validation");
+    let refused = server.post_rejected("/explain", &json!({ "inputs": long, "model": "names" }), 413, "Validation");
     assert!(refused.body.contains("effects of words on spans"), "{refused:?}");
-    let one = server.asks("/explain", &json!({ "inputs": long, "model": "names", "span": span }));
+    let one = server.post_json("/explain", &json!({ "inputs": long, "model": "names", "span": span }));
     assert_eq!(one["spans"].as_array().unwrap().len(), 1);
     // Vectors.
     let texts = ["the film was good", "映画"];
-    let printed = told(&["embed", "bert", texts[0], texts[1]]);
-    let vectors = server.asks("/embed", &json!({ "inputs": texts }));
+    let printed = run_json(&["embed", "bert", texts[0], texts[1]]);
+    let vectors = server.post_json("/embed", &json!({ "inputs": texts }));
     assert_eq!(vectors, json!([printed[0]["embedding"], printed[1]["embedding"]]));
-    assert_eq!(server.asks("/embed", &json!({ "inputs": texts[0] })), json!([printed[0]["embedding"]]));
-    let plain = told(&["embed", "bert", texts[0], "--no-normalize"]);
+    assert_eq!(server.post_json("/embed", &json!({ "inputs": texts[0] })), json!([printed[0]["embedding"]]));
+    let plain = run_json(&["embed", "bert", texts[0], "--no-normalize"]);
     assert_eq!(
-        server.asks("/embed", &json!({ "inputs": texts[0], "normalize": false })),
+        server.post_json("/embed", &json!({ "inputs": texts[0], "normalize": false })),
         json!([plain[0]["embedding"]])
     );
-    let openai = server.asks("/v1/embeddings", &json!({ "input": texts, "model": "text-embedding-3-small" }));
+    let openai = server.post_json("/v1/embeddings", &json!({ "input": texts, "model": "text-embedding-3-small" }));
     assert_eq!((&openai["data"][1]["embedding"], &openai["data"][1]["index"]), (&vectors[1], &json!(1)));
     assert_eq!((&openai["object"], &openai["model"]), (&json!("list"), &json!("bert")));
-    let tokens = server.asks("/tokenize", &json!({ "inputs": texts, "model": "bert" }));
+    let tokens = server.post_json("/tokenize", &json!({ "inputs": texts, "model": "bert" }));
     let count: usize = tokens.as_array().unwrap().iter().map(|tokens| tokens.as_array().unwrap().len()).sum();
     assert_eq!(openai["usage"]["prompt_tokens"], count);
-    let packed = server.asks("/v1/embeddings", &json!({ "input": texts[1], "encoding_format": "base64" }));
+    let packed = server.post_json("/v1/embeddings", &json!({ "input": texts[1], "encoding_format": "base64" }));
     assert_eq!(
         floats(packed["data"][0]["embedding"].as_str().unwrap()),
         vectors[1].as_array().unwrap().iter().map(|x| x.as_f64().unwrap() as f32).collect::<Vec<_>>()
@@ -96,7 +96,7 @@ fn every_answer_matches_the_command() {
     assert_eq!(tokens[1][0], json!({ "id": 2, "text": "[CLS]", "special": true, "start": null, "stop": null }));
     assert_eq!(tokens[1][2], json!({ "id": 13, "text": "画", "special": false, "start": 1, "stop": 2 }));
     let body = json!({ "inputs": text, "model": "reviews", "add_special_tokens": false });
-    let tokens = server.asks("/tokenize", &body);
+    let tokens = server.post_json("/tokenize", &body);
     let letters: Vec<char> = text.chars().collect();
     let place_of = |token: &Value, key: &str| token[key].as_u64().unwrap() as usize;
     let covered: String = tokens[0]
@@ -107,7 +107,7 @@ fn every_answer_matches_the_command() {
         .collect();
     assert_eq!(covered.replace(' ', ""), text.replace(' ', ""));
     // Translations.
-    let printed = told(&[
+    let printed = run_json(&[
         "translate",
         "numbers",
         "number 7",
@@ -120,11 +120,11 @@ fn every_answer_matches_the_command() {
         "--alignment",
     ]);
     let body = json!({ "inputs": ["number 7", "number 8"], "beam": 3, "n_best": 2, "alignment": true });
-    assert_eq!(server.asks("/translate", &body), Value::from(printed));
+    assert_eq!(server.post_json("/translate", &body), Value::from(printed));
     // Generated texts, whole and streamed.
-    let printed = told(&["generate", "book", "the cat", "--max-tokens", "12", "--seed", "5", "--json"]);
+    let printed = run_json(&["generate", "book", "the cat", "--max-tokens", "12", "--seed", "5", "--json"]);
     let mut body = json!({ "inputs": "the cat", "max_tokens": 12, "seed": 5 });
-    assert_eq!(server.asks("/generate", &body), printed[0]);
+    assert_eq!(server.post_json("/generate", &body), printed[0]);
     body["stream"] = true.into();
     let reply = server.post("/generate", &body);
     assert!(reply.status == 200 && reply.head.contains("text/event-stream"), "{reply:?}");
@@ -159,17 +159,19 @@ fn floats(text: &str) -> Vec<f32> {
 #[test]
 fn concurrent_requests_get_the_same_answers_as_single_ones() {
     let place = place();
-    let server = Server::start(place, &[&ALL[..], &["--log", "off"]].concat());
+    let server = Server::start(place, &[&ALL_MODELS[..], &["--log", "off"]].concat());
     let mut state = 7;
     let texts: Vec<String> = reviews(40).into_iter().map(|(text, _)| text).collect();
     let mut asked: Vec<(&str, Value)> = Vec::new();
     for (at, text) in texts.iter().enumerate() {
         let part =
             |share: f64| text.chars().take(1 + (share * text.chars().count() as f64) as usize).collect::<String>();
-        asked.push(("/predict", json!({ "inputs": part(random(&mut state)), "full": true })));
-        asked
-            .push(("/models/ngrams/predict", json!({ "inputs": [part(random(&mut state)), part(0.5)], "full": true })));
-        asked.push(("/embed", json!({ "inputs": [part(0.3), part(random(&mut state))], "truncate": true })));
+        asked.push(("/predict", json!({ "inputs": part(next_random(&mut state)), "full": true })));
+        asked.push((
+            "/models/ngrams/predict",
+            json!({ "inputs": [part(next_random(&mut state)), part(0.5)], "full": true }),
+        ));
+        asked.push(("/embed", json!({ "inputs": [part(0.3), part(next_random(&mut state))], "truncate": true })));
         match at % 8 {
             0 => asked.push(("/translate", json!({ "inputs": format!("number {at}"), "beam": 2 }))),
             1 => asked.push(("/models/reviews/explain", json!({ "inputs": part(0.2) }))),
@@ -194,7 +196,7 @@ fn concurrent_requests_get_the_same_answers_as_single_ones() {
                     for turn in 0..asked.len() {
                         let at = (turn * 7 + client * 11) % asked.len();
                         stream.write_all(&request(asked[at].0, asked[at].1.to_string().as_bytes())).unwrap();
-                        let reply = read(&mut stream).unwrap();
+                        let reply = read_reply(&mut stream).unwrap();
                         assert_eq!(reply.body, alone[at], "{:?}", asked[at]);
                     }
                 });
@@ -203,7 +205,7 @@ fn concurrent_requests_get_the_same_answers_as_single_ones() {
         16 * asked.len() as u64
     };
     // Repeats until some were batched, otherwise the test shows nothing; how many depends on the machine.
-    let (batches, mut requests) = (|| server.counts("chumoku_batch_texts_count"), 0);
+    let (batches, mut requests) = (|| server.metric("chumoku_batch_texts_count"), 0);
     let before = batches();
     wait_until("requests that are computed together", || {
         requests += ask_at_once();
@@ -211,14 +213,15 @@ fn concurrent_requests_get_the_same_answers_as_single_ones() {
     });
     // Single answers match the command.
     for (at, (path, body)) in asked.iter().enumerate().filter(|(_, (path, _))| *path == "/predict").take(3) {
-        let printed = place.run(&["predict", "reviews", body["inputs"].as_str().unwrap(), "--json"]).ok().stdout;
+        let printed =
+            place.run(&["predict", "reviews", body["inputs"].as_str().unwrap(), "--json"]).assert_success().stdout;
         assert_eq!(alone[at], printed.trim_end(), "{path}");
     }
 }
 
 #[test]
 fn pairs_columns_numbers_labels_and_trees_are_requested_as_trained() {
-    let place = Place::new();
+    let place = TestDir::new();
     let words = ["good", "kind", "poor", "stale"];
     let word = |i: usize| words[i * 7 / 3 % 4];
     let rows = |header: &str, row: &dyn Fn(usize) -> String| {
@@ -249,10 +252,11 @@ fn pairs_columns_numbers_labels_and_trees_are_requested_as_trained() {
         ("labels", &["--epochs", "1", "--separator", "|"]),
         ("tree", &["--model", "ngrams"]),
     ] {
-        place.run(&[&["train", &format!("{name}.csv"), "--out", name], more].concat()).ok();
+        place.run(&[&["train", &format!("{name}.csv"), "--out", name], more].concat()).assert_success();
     }
     let server = Server::start(&place, &["pairs", "columns", "numbers", "labels", "tree"]);
-    let printed = |args: &[&str]| place.run(&[args, &["--json"]].concat()).ok().stdout.trim_end().to_owned();
+    let printed =
+        |args: &[&str]| place.run(&[args, &["--json"]].concat()).assert_success().stdout.trim_end().to_owned();
     // The thresholds of a number are not labels of an answer.
     let info = server.get("/info").json();
     let kind = |model: &str| {
@@ -285,20 +289,20 @@ fn pairs_columns_numbers_labels_and_trees_are_requested_as_trained() {
         assert!(expected.contains("abstained"), "{expected}");
         assert_eq!(server.post("/predict", &body).body, expected);
     }
-    let found = server.asks("/models/columns/explain", &json!({ "inputs": text, "columns": { "price": 310 } }));
+    let found = server.post_json("/models/columns/explain", &json!({ "inputs": text, "columns": { "price": 310 } }));
     let expected: Value = serde_json::from_str(
-        &place.run(&["explain", "columns", text, "--set", "price=310", "--json", "-"]).ok().stdout,
+        &place.run(&["explain", "columns", text, "--set", "price=310", "--json", "-"]).assert_success().stdout,
     )
     .unwrap();
     assert_eq!(found, expected);
     // In the format of text-embeddings-inference.
     let number: Value = serde_json::from_str(&printed(&["predict", "numbers", text])).unwrap();
     assert_eq!(
-        server.asks("/models/numbers/predict", &json!({ "inputs": text })),
+        server.post_json("/models/numbers/predict", &json!({ "inputs": text })),
         json!([{ "label": "score", "score": number["score"] }])
     );
-    let labels = server.asks("/models/labels/predict", &json!({ "inputs": text }));
-    let raw = server.asks("/models/labels/predict", &json!({ "inputs": text, "raw_scores": true }));
+    let labels = server.post_json("/models/labels/predict", &json!({ "inputs": text }));
+    let raw = server.post_json("/models/labels/predict", &json!({ "inputs": text, "raw_scores": true }));
     assert_eq!(labels.as_array().unwrap().len(), 5, "{labels}");
     for (label, raw) in labels.as_array().unwrap().iter().zip(raw.as_array().unwrap()) {
         let odds = raw["score"].as_f64().unwrap().exp();
@@ -307,16 +311,26 @@ fn pairs_columns_numbers_labels_and_trees_are_requested_as_trained() {
     for (model, inputs) in
         [("pairs", json!(text)), ("pairs", json!([[text], [text, "It was good."]])), ("tree", json!([[text, text]]))]
     {
-        server.refuses("/predict", &json!({ "inputs": inputs, "model": model }), 422, "Validation");
+        server.post_rejected("/predict", &json!({ "inputs": inputs, "model": model }), 422, "Validation");
     }
     for columns in [json!({ "shop": "Ginza" }), json!({ "price": "many" }), json!({ "price": [1] }), json!(3)] {
-        server.refuses("/models/columns/predict", &json!({ "inputs": text, "columns": columns }), 422, "Validation");
+        server.post_rejected(
+            "/models/columns/predict",
+            &json!({ "inputs": text, "columns": columns }),
+            422,
+            "Validation",
+        );
     }
-    server.refuses(
+    server.post_rejected(
         "/models/numbers/predict",
         &json!({ "inputs": text, "full": true, "abstain": 0.9 }),
         422,
         "Validation",
     );
-    server.refuses("/models/numbers/predict", &json!({ "inputs": text, "full": true, "top": 2 }), 422, "Validation");
+    server.post_rejected(
+        "/models/numbers/predict",
+        &json!({ "inputs": text, "full": true, "top": 2 }),
+        422,
+        "Validation",
+    );
 }

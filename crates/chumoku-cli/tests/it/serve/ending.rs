@@ -2,7 +2,7 @@
 
 use crate::common::{reviews, wait_until};
 use crate::serve::place;
-use crate::service::{PATIENCE, Server, read, request};
+use crate::service::{Server, TIMEOUT, read_reply, request};
 use chumoku::signals::REPEAT_WINDOW;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -17,7 +17,7 @@ fn shutdown_answers_accepted_requests() {
     let mut server = Server::start(place, &["reviews", "--log", "json"]);
     let text = reviews(3)[0].0.clone();
     let body = request("/predict", json!({ "inputs": text }).to_string().as_bytes());
-    let expected = server.sends(&body).body;
+    let expected = server.send(&body).body;
     let idle = server.connect();
     let all = Arc::new(AtomicUsize::new(0));
     let clients: Vec<_> = (0..8)
@@ -26,7 +26,7 @@ fn shutdown_answers_accepted_requests() {
             std::thread::spawn(move || {
                 // Every accepted request is answered. An idle connection of a slow client is closed at shutdown.
                 while stream.write_all(&body).is_ok() {
-                    let Some(reply) = read(&mut stream) else { break };
+                    let Some(reply) = read_reply(&mut stream) else { break };
                     assert_eq!(reply.body, expected);
                     all.fetch_add(1, Relaxed);
                     // After a reply that closes the connection, nothing more is sent on it.
@@ -38,23 +38,24 @@ fn shutdown_answers_accepted_requests() {
         })
         .collect();
     // Half a request; the rest comes later.
-    let mut late = server.begins(&body);
+    let mut late = server.begin_request(&body);
     wait_until("some answers", || all.load(Relaxed) > 40);
-    server.signal("TERM");
-    server.hears("\"event\":\"ending\"");
+    server.send_signal("TERM");
+    server.wait_for_line("\"event\":\"ending\"");
     // New connections are refused, though shutdown is not complete.
     wait_until("no more connections", || TcpStream::connect(&server.address).is_err());
     late.write_all(&body[body.len() - 3..]).unwrap();
-    assert_eq!(read(&mut late).expect("an answer").body, expected);
+    assert_eq!(read_reply(&mut late).expect("an answer").body, expected);
     clients.into_iter().for_each(|client| client.join().unwrap());
     let answered = all.load(Relaxed);
-    assert_eq!(server.ends(), 0, "{:#?}", server.said());
+    assert_eq!(server.wait_for_exit(), 0, "{:#?}", server.output_lines());
     drop(idle);
     // The log has all of them, with the first and the late one.
-    let told = server.said().iter().filter(|line| line.contains("\"path\":\"/predict\",\"status\":200")).count();
+    let told =
+        server.output_lines().iter().filter(|line| line.contains("\"path\":\"/predict\",\"status\":200")).count();
     assert_eq!(told, answered + 2);
     // Each line of the log is an object without the request's text.
-    for line in server.said() {
+    for line in server.output_lines() {
         let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(line["time"].is_string() && line["event"].is_string(), "{line}");
         assert!(!line.to_string().contains(&text));
@@ -67,15 +68,15 @@ fn requests_during_shutdown_are_refused_with_a_reason() {
         let mut server = Server::start(place(), &["ngrams"]);
         let mut idle = server.connect();
         assert_eq!(server.get("/health").status, 200);
-        server.signal("TERM");
-        server.hears("ending");
+        server.send_signal("TERM");
+        server.wait_for_line("ending");
         let asked = idle.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let reply = asked.ok().and_then(|()| read(&mut idle));
-        assert_eq!(server.ends(), 0);
+        let reply = asked.ok().and_then(|()| read_reply(&mut idle));
+        assert_eq!(server.wait_for_exit(), 0);
         reply
     };
     // A connection is kept for a third of a second, which may pass on a busy machine.
-    let reply = (0..50).find_map(|_| asks()).expect("an answer").is(503, "Unhealthy");
+    let reply = (0..50).find_map(|_| asks()).expect("an answer").assert_error(503, "Unhealthy");
     let head = reply.head.to_lowercase();
     assert!(head.contains("connection: close") && head.contains("retry-after: "), "{reply:?}");
 }
@@ -88,10 +89,10 @@ fn incomplete_requests_are_dropped() {
     // The held request is accepted, since this one came later.
     assert_eq!(server.get("/health").status, 200);
     let begun = Instant::now();
-    server.signal("TERM");
-    assert_eq!(server.ends(), 1, "{:#?}", server.said());
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit(), 1, "{:#?}", server.output_lines());
     assert!(begun.elapsed() > Duration::from_millis(700), "{:?}", begun.elapsed());
-    let said = server.said().join("\n");
+    let said = server.output_lines().join("\n");
     assert!(said.contains("--drain-timeout") && said.contains("0.7 s"), "{said}");
 }
 
@@ -102,11 +103,11 @@ fn a_second_signal_stops_at_once() {
     half.write_all(&request("/predict", b"{}")[..40]).unwrap();
     // The held request is accepted, since this one came later.
     assert_eq!(server.get("/health").status, 200);
-    server.signal("TERM");
-    server.hears("ending");
+    server.send_signal("TERM");
+    server.wait_for_line("ending");
     std::thread::sleep(REPEAT_WINDOW);
-    server.signal("INT");
-    assert_eq!(server.ends(), 130);
+    server.send_signal("INT");
+    assert_eq!(server.wait_for_exit(), 130);
 }
 
 #[test]
@@ -114,21 +115,21 @@ fn simultaneous_signals_count_as_one() {
     let mut server = Server::start(place(), &["ngrams"]);
     let text = reviews(1)[0].0.clone();
     let body = request("/predict", json!({ "inputs": text }).to_string().as_bytes());
-    let mut late = server.begins(&body);
+    let mut late = server.begin_request(&body);
     // The held request is accepted, since this one came later.
     assert_eq!(server.get("/health").status, 200);
     // All signals wait until the service continues, however slow this test is.
-    ["STOP", "TERM", "INT", "CONT"].into_iter().for_each(|name| server.signal(name));
-    server.hears("ending");
+    ["STOP", "TERM", "INT", "CONT"].into_iter().for_each(|name| server.send_signal(name));
+    server.wait_for_line("ending");
     late.write_all(&body[body.len() - 3..]).unwrap();
-    assert_eq!(read(&mut late).expect("an answer").status, 200);
-    assert_eq!(server.ends(), 0, "{:#?}", server.said());
+    assert_eq!(read_reply(&mut late).expect("an answer").status, 200);
+    assert_eq!(server.wait_for_exit(), 0, "{:#?}", server.output_lines());
 }
 
 #[test]
 fn a_steady_flow_of_clients_does_not_delay_shutdown() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
-    let (until, count) = (Instant::now() + PATIENCE, AtomicUsize::new(0));
+    let (until, count) = (Instant::now() + TIMEOUT, AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let come = || {
             while TcpStream::connect(&server.address).is_ok() {
@@ -139,8 +140,8 @@ fn a_steady_flow_of_clients_does_not_delay_shutdown() {
         };
         let clients = [come; 4].map(|come| scope.spawn(come));
         wait_until("some connections", || count.load(Relaxed) > 100);
-        server.signal("TERM");
+        server.send_signal("TERM");
         clients.into_iter().for_each(|client| client.join().unwrap());
     });
-    assert_eq!(server.ends(), 0);
+    assert_eq!(server.wait_for_exit(), 0);
 }

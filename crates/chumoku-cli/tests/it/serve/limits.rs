@@ -1,8 +1,8 @@
 //! Slow, excessive or vanished clients, and long work: no client blocks another.
 
-use crate::common::{Hold, reviews, wait_until};
+use crate::common::{HoldPoint, reviews, wait_until};
 use crate::serve::place;
-use crate::service::{Server, is_silent, read, request};
+use crate::service::{Server, is_silent, read_reply, request};
 use serde_json::json;
 use std::io::Write;
 use std::net::TcpStream;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const HOUR: &str = "3600000";
 
 /// Opens a connection and sends these bytes.
-fn sent(server: &Server, bytes: &[u8]) -> TcpStream {
+fn send_raw(server: &Server, bytes: &[u8]) -> TcpStream {
     let mut stream = server.connect();
     stream.write_all(bytes).unwrap();
     stream
@@ -24,8 +24,8 @@ fn slow_clients_block_no_other() {
     let whole = request("/predict", b"{\"inputs\": \"good\"}");
     let [head, body] = [&whole[..30], &whole[..whole.len() - 4]];
     let idle = server.connect();
-    let halves: Vec<_> = [head; 8].into_iter().chain([body; 8]).map(|bytes| sent(&server, bytes)).collect();
-    assert_eq!(server.sends(&whole).status, 200);
+    let halves: Vec<_> = [head; 8].into_iter().chain([body; 8]).map(|bytes| send_raw(&server, bytes)).collect();
+    assert_eq!(server.send(&whole).status, 200);
     // This was answered while all others were still incomplete.
     assert!(halves.iter().chain([&idle]).all(is_silent));
 }
@@ -37,22 +37,22 @@ fn slow_clients_get_a_timeout() {
     for half in [&whole[..30], &whole[..whole.len() - 4]] {
         let begun = Instant::now();
         // On a busy machine the bytes may arrive too late, without an answer: try again.
-        let told = (0..50).find_map(|_| read(&mut sent(&server, half)));
-        told.expect("an answer").is(408, "Timeout");
+        let told = (0..50).find_map(|_| read_reply(&mut send_raw(&server, half)));
+        told.expect("an answer").assert_error(408, "Timeout");
         assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
     }
     // A connection without any bytes gets no answer.
-    assert!(read(&mut server.connect()).is_none());
+    assert!(read_reply(&mut server.connect()).is_none());
 }
 
 #[test]
 fn excess_connections_are_refused_with_a_reason() {
     let server = Server::start(place(), &["ngrams", "--max-connections", "30"]);
     let held: Vec<_> = (0..30).map(|_| server.connect()).collect();
-    read(&mut server.connect()).expect("an answer").is(503, "Overloaded");
+    read_reply(&mut server.connect()).expect("an answer").assert_error(503, "Overloaded");
     assert!(held.iter().all(is_silent));
     drop(held);
-    server.has_room_again();
+    server.wait_until_free();
 }
 
 #[test]
@@ -62,76 +62,76 @@ fn refused_connections_take_no_slot() {
     // They get an answer, and stay open for a while.
     let mut refused: Vec<_> = (0..20).map(|_| server.connect()).collect();
     for stream in &mut refused {
-        read(stream).expect("an answer").is(503, "Overloaded");
+        read_reply(stream).expect("an answer").assert_error(503, "Overloaded");
     }
     drop(first);
-    server.has_room_again();
+    server.wait_until_free();
 }
 
 /// A text that takes days unless it is stopped.
-fn endless(stream: bool) -> Vec<u8> {
+fn endless_request(stream: bool) -> Vec<u8> {
     let body = json!({ "inputs": "the", "max_tokens": 1_000_000_000, "temperature": 0, "stream": stream });
     request("/generate", body.to_string().as_bytes())
 }
 
-const ENDLESS: [&str; 3] = ["book", "--max-new-tokens", "1000000000"];
+const ENDLESS_GENERATION: [&str; 3] = ["book", "--max-new-tokens", "1000000000"];
 
 #[test]
 fn a_full_queue_refuses_requests() {
-    let hold = Hold::at("long-work");
-    let server = Server::held(place(), &["book", "--queue", "1"], &hold);
+    let hold = HoldPoint::at("long-work");
+    let server = Server::start_held(place(), &["book", "--queue", "1"], &hold);
     let short = json!({ "inputs": "the", "max_tokens": 1 });
-    let asks = || sent(&server, &request("/generate", short.to_string().as_bytes()));
+    let asks = || send_raw(&server, &request("/generate", short.to_string().as_bytes()));
     // One request is running, and one waits.
     let mut first = asks();
-    hold.is_reached();
+    hold.wait_until_reached();
     let mut second = asks();
-    server.comes_to("chumoku_queue_length{model=\"book\"}", 1);
-    let third = server.refuses("/generate", &short, 429, "Overloaded");
+    server.wait_for_metric("chumoku_queue_length{model=\"book\"}", 1);
+    let third = server.post_rejected("/generate", &short, 429, "Overloaded");
     assert!(third.head.to_lowercase().contains("retry-after: "), "{third:?}");
     // Quick requests do not wait for it.
     assert_eq!(server.post("/tokenize", &json!({ "inputs": "the cat" })).status, 200);
     assert!(is_silent(&first) && is_silent(&second));
     hold.release();
     for stream in [&mut first, &mut second] {
-        assert_eq!(read(stream).expect("an answer").status, 200);
+        assert_eq!(read_reply(stream).expect("an answer").status, 200);
     }
 }
 
 #[test]
 fn requests_that_wait_too_long_get_a_timeout() {
-    let hold = Hold::at("long-work");
-    let server = Server::held(place(), &["book", "--wait-timeout", "50ms"], &hold);
+    let hold = HoldPoint::at("long-work");
+    let server = Server::start_held(place(), &["book", "--wait-timeout", "50ms"], &hold);
     let short = request("/generate", json!({ "inputs": "the", "max_tokens": 1 }).to_string().as_bytes());
-    let mut first = sent(&server, &short);
+    let mut first = send_raw(&server, &short);
     wait_until("a request that has its turn", || {
         if !is_silent(&first) {
             // On a very busy machine it may also wait too long.
-            first = sent(&server, &short);
+            first = send_raw(&server, &short);
         }
-        hold.is_full()
+        hold.wait_until_full()
     });
-    server.sends(&short).is(429, "Overloaded");
+    server.send(&short).assert_error(429, "Overloaded");
     hold.release();
-    assert_eq!(read(&mut first).expect("an answer").status, 200);
+    assert_eq!(read_reply(&mut first).expect("an answer").status, 200);
 }
 
 #[test]
 fn a_text_that_takes_too_long_is_cut_off() {
-    let server = Server::start(place(), &[&ENDLESS[..], &["--compute-timeout", "300ms"]].concat());
-    let reply = server.sends(&endless(true));
+    let server = Server::start(place(), &[&ENDLESS_GENERATION[..], &["--compute-timeout", "300ms"]].concat());
+    let reply = server.send(&endless_request(true));
     let end: Vec<&str> = reply.body.trim_end().rsplit("\n\n").take(2).collect();
     assert!(end[0] == "data: [DONE]" && end[1].contains("\"stop\":\"time\""), "{end:?}");
     // Without streaming, that is an error.
-    server.sends(&endless(false)).is(504, "Timeout");
+    server.send(&endless_request(false)).assert_error(504, "Timeout");
 }
 
 #[test]
 fn a_disconnected_client_frees_its_slot() {
-    let server = Server::start(place(), &ENDLESS);
+    let server = Server::start(place(), &ENDLESS_GENERATION);
     for (count, stream) in [(1, true), (3, false)] {
-        let gone = sent(&server, &endless(stream));
-        server.comes_to("chumoku_queue_seconds_count", count);
+        let gone = send_raw(&server, &endless_request(stream));
+        server.wait_for_metric("chumoku_queue_seconds_count", count);
         drop(gone);
         // The next request runs after the first text is stopped.
         assert_eq!(server.post("/generate", &json!({ "inputs": "the", "max_tokens": 1 })).status, 200);
@@ -139,20 +139,20 @@ fn a_disconnected_client_frees_its_slot() {
 }
 
 /// Requests an explanation that takes hours.
-fn explains_long(server: &Server) -> TcpStream {
+fn begin_long_explanation(server: &Server) -> TcpStream {
     let long = json!({ "inputs": "g ".repeat(200_000) });
-    sent(server, &request("/explain", long.to_string().as_bytes()))
+    send_raw(server, &request("/explain", long.to_string().as_bytes()))
 }
 
-const LONG: [&str; 4] = ["--max-chars", "1000000", "--max-explain", "1000000000000"];
+const LONG_TEXTS: [&str; 4] = ["--max-chars", "1000000", "--max-explain", "1000000000000"];
 
 #[test]
 fn long_work_blocks_no_other_requests() {
-    let hold = Hold::at("long-work");
-    let server = Server::held(place(), &[&["reviews", "ngrams"], &LONG[..]].concat(), &hold);
+    let hold = HoldPoint::at("long-work");
+    let server = Server::start_held(place(), &[&["reviews", "ngrams"], &LONG_TEXTS[..]].concat(), &hold);
     let short = json!({ "inputs": "good" });
-    let long = explains_long(&server);
-    hold.is_reached();
+    let long = begin_long_explanation(&server);
+    hold.wait_until_reached();
     // All tests use one thread; quick requests have an additional one.
     for path in ["/predict", "/tokenize"] {
         assert_eq!(server.post(path, &short).status, 200);
@@ -168,18 +168,18 @@ fn long_work_blocks_no_other_requests() {
 fn work_past_its_deadline_is_stopped() {
     // Typically long and typically quick work.
     for (point, path) in [("long-work", "/explain"), ("short-work", "/predict")] {
-        let hold = Hold::at(point);
-        let args = [&["reviews", "--compute-timeout", "2s", "--max-body", "3000000"], &LONG[..]].concat();
-        let server = Server::held(place(), &args, &hold);
+        let hold = HoldPoint::at(point);
+        let args = [&["reviews", "--compute-timeout", "2s", "--max-body", "3000000"], &LONG_TEXTS[..]].concat();
+        let server = Server::start_held(place(), &args, &hold);
         let mut late = match path {
-            "/explain" => explains_long(&server),
+            "/explain" => begin_long_explanation(&server),
             _ => {
                 let many = json!({ "inputs": vec!["good ".repeat(3000); 128] });
-                sent(&server, &request(path, many.to_string().as_bytes()))
+                send_raw(&server, &request(path, many.to_string().as_bytes()))
             }
         };
-        hold.is_reached();
-        read(&mut late).expect("an answer").is(504, "Timeout");
+        hold.wait_until_reached();
+        read_reply(&mut late).expect("an answer").assert_error(504, "Timeout");
         // The work continues and is stopped. The next request does not wait for abandoned work.
         hold.release();
         let short = json!({ "inputs": "good" });
@@ -194,19 +194,20 @@ fn work_past_its_deadline_is_stopped() {
 
 #[test]
 fn waiting_requests_keep_only_what_they_need() {
-    let hold = Hold::at("long-work");
-    let (name, value) = hold.variable();
+    let hold = HoldPoint::at("long-work");
+    let (name, value) = hold.environment();
     // With this setting, large blocks return to the system when freed, so resident memory is memory in use.
-    let server = Server::with(place(), &["book"], &[(name, &value), ("MALLOC_MMAP_THRESHOLD_", "65536")]);
+    let server =
+        Server::start_with_environment(place(), &["book"], &[(name, &value), ("MALLOC_MMAP_THRESHOLD_", "65536")]);
     let first = json!({ "inputs": "the", "max_tokens": 1 });
-    let _first = sent(&server, &request("/generate", first.to_string().as_bytes()));
-    hold.is_reached();
+    let _first = send_raw(&server, &request("/generate", first.to_string().as_bytes()));
+    hold.wait_until_reached();
     // Unknown fields of two megabytes each.
     let junk = json!({ "inputs": "the", "max_tokens": 1, "junk": "x".repeat(1_900_000) }).to_string();
     let wait = |before: u64, count: u64| -> Vec<_> {
         let ask = |number| {
-            let stream = sent(&server, &request("/generate", junk.as_bytes()));
-            server.comes_to("chumoku_queue_length{model=\"book\"}", number + 1);
+            let stream = send_raw(&server, &request("/generate", junk.as_bytes()));
+            server.wait_for_metric("chumoku_queue_length{model=\"book\"}", number + 1);
             stream
         };
         // One after another, so that the reading memory is reused.
@@ -214,9 +215,9 @@ fn waiting_requests_keep_only_what_they_need() {
     };
     // The memory that a few need while they are read. The unknown fields of thirty would take 57 MB.
     let few = wait(0, 3);
-    let Some(before) = server.resident() else { return };
+    let Some(before) = server.resident_bytes() else { return };
     let many = wait(3, 30);
-    let more = server.resident().unwrap().saturating_sub(before) >> 20;
+    let more = server.resident_bytes().unwrap().saturating_sub(before) >> 20;
     assert!(more < 40, "30 requests that wait hold {more} MiB");
     drop((few, many));
 }
@@ -226,39 +227,39 @@ fn batches_wait_only_for_requests_being_read() {
     let server = Server::start(place(), &["ngrams", "--gather", HOUR]);
     let body = request("/predict", b"{\"inputs\": \"good\"}");
     // A single request is not delayed.
-    assert_eq!(server.sends(&body).status, 200);
+    assert_eq!(server.send(&body).status, 200);
     // With another request being read, it waits, and both share a batch.
-    let mut late = server.begins(&body);
-    let mut early = server.begins(&body);
+    let mut late = server.begin_request(&body);
+    let mut early = server.begin_request(&body);
     early.write_all(&body[body.len() - 3..]).unwrap();
     // Gives a faulty server time to fail.
     std::thread::sleep(Duration::from_millis(50));
-    assert!(is_silent(&early) && server.counts("chumoku_batch_texts_count") == 1);
+    assert!(is_silent(&early) && server.metric("chumoku_batch_texts_count") == 1);
     late.write_all(&body[body.len() - 3..]).unwrap();
     for stream in [&mut late, &mut early] {
-        assert_eq!(read(stream).expect("an answer").status, 200);
+        assert_eq!(read_reply(stream).expect("an answer").status, 200);
     }
-    assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 3));
+    assert_eq!((server.metric("chumoku_batch_texts_count"), server.metric("chumoku_batch_texts_sum")), (2, 3));
     // The other request is never completed.
-    let mut late = server.begins(&body);
-    let mut early = server.begins(&body);
+    let mut late = server.begin_request(&body);
+    let mut early = server.begin_request(&body);
     early.write_all(&body[body.len() - 3..]).unwrap();
     late.write_all(b"...").unwrap();
-    read(&mut late).expect("an answer").is(400, "Validation");
-    assert_eq!(read(&mut early).expect("an answer").status, 200);
+    read_reply(&mut late).expect("an answer").assert_error(400, "Validation");
+    assert_eq!(read_reply(&mut early).expect("an answer").status, 200);
 }
 
 #[test]
 fn batches_respect_their_limit() {
     let server = Server::start(place(), &["ngrams", "--gather", HOUR, "--batch-texts", "2"]);
     let body = request("/predict", b"{\"inputs\": \"good\"}");
-    let _last = server.begins(&body);
-    let mut others: Vec<_> = (0..4).map(|_| sent(&server, &body)).collect();
+    let _last = server.begin_request(&body);
+    let mut others: Vec<_> = (0..4).map(|_| send_raw(&server, &body)).collect();
     // Two at a time, and none of them waits for the last.
     for stream in &mut others {
-        assert_eq!(read(stream).expect("an answer").status, 200);
+        assert_eq!(read_reply(stream).expect("an answer").status, 200);
     }
-    assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 4));
+    assert_eq!((server.metric("chumoku_batch_texts_count"), server.metric("chumoku_batch_texts_sum")), (2, 4));
 }
 
 #[test]
@@ -266,14 +267,14 @@ fn a_failing_batch_is_answered_text_by_text() {
     let server = Server::start(place(), &["bert", "--gather", HOUR]);
     let body = |text: &str| request("/embed", json!({ "inputs": text }).to_string().as_bytes());
     let [good, long] = [body("good"), body(&reviews(1)[0].0.repeat(20))];
-    let alone = server.sends(&good).body;
-    let mut late = server.begins(&long);
-    let mut early = server.begins(&good);
+    let alone = server.send(&good).body;
+    let mut late = server.begin_request(&long);
+    let mut early = server.begin_request(&good);
     early.write_all(&good[good.len() - 3..]).unwrap();
     late.write_all(&long[long.len() - 3..]).unwrap();
-    read(&mut late).expect("an answer").is(413, "Validation");
-    assert_eq!(read(&mut early).expect("an answer").body, alone);
-    assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (2, 3));
+    read_reply(&mut late).expect("an answer").assert_error(413, "Validation");
+    assert_eq!(read_reply(&mut early).expect("an answer").body, alone);
+    assert_eq!((server.metric("chumoku_batch_texts_count"), server.metric("chumoku_batch_texts_sum")), (2, 3));
 }
 
 /// Texts whose answer from `/tokenize` has about sixty bytes per character.
@@ -302,7 +303,7 @@ fn answers_respect_their_size_limit() {
         ("/models/book/explain", json!({ "inputs": "the cat" })),
         ("/generate", json!({ "inputs": "the", "max_tokens": 400, "temperature": 0 })),
     ] {
-        let reply = server.refuses(path, &body, 413, "Validation");
+        let reply = server.post_rejected(path, &body, 413, "Validation");
         assert!(reply.body.contains("--max-answer"), "{path}: {reply:?}");
     }
     assert_eq!(server.post("/predict", &json!({ "inputs": "good" })).status, 200);
@@ -312,11 +313,11 @@ fn answers_respect_their_size_limit() {
 #[test]
 fn a_request_within_the_default_limits_takes_little_memory() {
     let server = Server::start(place(), &["numbers"]);
-    let Some(before) = server.resident() else { return };
+    let Some(before) = server.resident_bytes() else { return };
     // Two megabytes, whose tokens would give an answer of more than a hundred.
-    let reply = server.sends(&dots(126, 15_600)).is(413, "Validation");
+    let reply = server.send(&dots(126, 15_600)).assert_error(413, "Validation");
     assert!(reply.body.contains("--max-answer"), "{reply:?}");
-    let most = server.most_resident().unwrap().saturating_sub(before) >> 20;
+    let most = server.peak_resident_bytes().unwrap().saturating_sub(before) >> 20;
     assert!(most < 200, "one request took {most} MiB");
 }
 
@@ -325,16 +326,16 @@ fn memory_returns_to_the_system() {
     let server = Server::start(place(), &["ngrams"]);
     let whole = request("/predict", json!({ "inputs": "good", "junk": "x".repeat(1_900_000) }).to_string().as_bytes());
     let half = &whole[..whole.len() - 3];
-    let Some(before) = server.resident() else { return };
-    let slow: Vec<_> = (0..60).map(|_| sent(&server, half)).collect();
+    let Some(before) = server.resident_bytes() else { return };
+    let slow: Vec<_> = (0..60).map(|_| send_raw(&server, half)).collect();
     let head = half.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-    server.comes_to("chumoku_held_bytes", 60 * (half.len() - head) as u64);
-    let grown = server.resident().unwrap().saturating_sub(before) >> 20;
+    server.wait_for_metric("chumoku_held_bytes", 60 * (half.len() - head) as u64);
+    let grown = server.resident_bytes().unwrap().saturating_sub(before) >> 20;
     assert!(grown > 80, "60 requests that are being read hold {grown} MiB");
     drop(slow);
-    wait_until("memory that goes back", || server.resident().unwrap().saturating_sub(before) < 24 << 20);
+    wait_until("memory that goes back", || server.resident_bytes().unwrap().saturating_sub(before) < 24 << 20);
     // The counter increases after the trim.
-    wait_until("a trim that is counted", || server.counts("chumoku_trims_total") > 0);
+    wait_until("a trim that is counted", || server.metric("chumoku_trims_total") > 0);
 }
 
 #[test]
@@ -342,24 +343,24 @@ fn slow_clients_together_respect_the_memory_limit() {
     let server = Server::start(place(), &["numbers", "--max-held", "3000000"]);
     // Requests being read.
     let whole = request("/tokenize", json!({ "inputs": "7", "junk": "x".repeat(1_800_000) }).to_string().as_bytes());
-    let slow = sent(&server, &whole[..whole.len() - 3]);
+    let slow = send_raw(&server, &whole[..whole.len() - 3]);
     let head = whole.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
-    server.comes_to("chumoku_held_bytes", (whole.len() - 3 - head) as u64);
-    server.sends(&whole).is(429, "Overloaded");
+    server.wait_for_metric("chumoku_held_bytes", (whole.len() - 3 - head) as u64);
+    server.send(&whole).assert_error(429, "Overloaded");
     // Small requests always fit.
     let small = request("/tokenize", b"{\"inputs\": \"7\"}");
-    assert_eq!(server.sends(&small).status, 200);
+    assert_eq!(server.send(&small).status, 200);
     drop(slow);
-    server.comes_to("chumoku_held_bytes", 0);
-    assert_eq!(server.sends(&whole).status, 200);
+    server.wait_for_metric("chumoku_held_bytes", 0);
+    assert_eq!(server.send(&whole).status, 200);
     // Answers being sent: more than the system's buffers hold.
     let server = Server::start(place(), &["numbers", "--max-held", "30000000"]);
-    let slow = sent(&server, &dots(4, 100_000));
-    wait_until("an answer that is not read", || server.counts("chumoku_held_bytes") > 4_000_000);
-    let reply = server.sends(&dots(5, 100_000));
+    let slow = send_raw(&server, &dots(4, 100_000));
+    wait_until("an answer that is not read", || server.metric("chumoku_held_bytes") > 4_000_000);
+    let reply = server.send(&dots(5, 100_000));
     assert!(reply.status == 429 && reply.body.contains("--max-held"), "{reply:?}");
     drop(slow);
-    server.comes_to("chumoku_held_bytes", 0);
+    server.wait_for_metric("chumoku_held_bytes", 0);
 }
 
 #[test]
@@ -368,16 +369,16 @@ fn work_for_a_disconnected_client_stops_between_two_texts() {
     for (model, path, point) in
         [("book", "/tokenize", "answer:2"), ("names", "/predict", "short-work"), ("names", "/predict", "answer:2")]
     {
-        let hold = Hold::at(point);
-        let server = Server::held(place(), &[model], &hold);
+        let hold = HoldPoint::at(point);
+        let server = Server::start_held(place(), &[model], &hold);
         let body = json!({ "inputs": vec!["Anna waits in Oslo"; 3] }).to_string();
-        let gone = sent(&server, &request(path, body.as_bytes()));
-        hold.is_reached();
+        let gone = send_raw(&server, &request(path, body.as_bytes()));
+        hold.wait_until_reached();
         drop(gone);
         // Only the request for the metrics is left.
-        server.comes_to("chumoku_requests_in_flight", 1);
+        server.wait_for_metric("chumoku_requests_in_flight", 1);
         hold.release();
-        server.comes_to("chumoku_stopped_total", 1);
+        server.wait_for_metric("chumoku_stopped_total", 1);
     }
 }
 
@@ -389,7 +390,7 @@ fn an_explanation_respects_its_cost_limit() {
         [("ngrams", "good "), ("reviews", "good "), ("names", "Anna "), ("numbers", "number 7 "), ("book", "the cat ")]
     {
         let path = format!("/models/{model}/explain");
-        let reply = server.refuses(&path, &json!({ "inputs": text.repeat(9000) }), 413, "Validation");
+        let reply = server.post_rejected(&path, &json!({ "inputs": text.repeat(9000) }), 413, "Validation");
         assert!(reply.body.contains("--max-explain"), "{model}: {reply:?}");
         assert_eq!(server.post(&path, &json!({ "inputs": text.trim() })).status, 200, "{model}");
     }
@@ -397,16 +398,16 @@ fn an_explanation_respects_its_cost_limit() {
 
 #[test]
 fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
-    let hold = Hold::at("long-work");
-    let server = Server::held(place(), &["ngrams", "reviews", "bert", "--threads", "4"], &hold);
+    let hold = HoldPoint::at("long-work");
+    let server = Server::start_held(place(), &["ngrams", "reviews", "bert", "--threads", "4"], &hold);
     let ask = |model: &str| {
         let path = format!("/models/{model}/explain");
-        sent(&server, &request(&path, b"{\"inputs\": \"good\"}"))
+        send_raw(&server, &request(&path, b"{\"inputs\": \"good\"}"))
     };
     let mut asked: Vec<_> = ["ngrams", "reviews", "bert", "ngrams"].map(ask).into();
-    hold.is_reached();
+    hold.wait_until_reached();
     // One at a time, across all models.
-    server.comes_to("chumoku_explanations_waiting", 3);
+    server.wait_for_metric("chumoku_explanations_waiting", 3);
     let threads = server.threads();
     if threads.is_empty() {
         println!("SKIPPED: this system does not tell the threads of a process");
@@ -420,6 +421,6 @@ fn explanations_have_half_of_the_threads_and_the_lowest_priority() {
     assert_eq!(server.post("/models/reviews/predict", &json!({ "inputs": "good" })).status, 200);
     hold.release();
     for stream in &mut asked {
-        assert_eq!(read(stream).expect("an answer").status, 200);
+        assert_eq!(read_reply(stream).expect("an answer").status, 200);
     }
 }

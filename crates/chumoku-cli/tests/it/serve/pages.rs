@@ -3,7 +3,7 @@
 
 use crate::common::wait_until;
 use crate::serve::place;
-use crate::service::{PATIENCE, Server, read, request};
+use crate::service::{Server, TIMEOUT, read_reply, request};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -35,25 +35,25 @@ fn pages_describe_the_service() {
         let status = if method == "GET" { server.get(path).status } else { server.post(path, &json!({})).status };
         assert!([200, 422, 424].contains(&status), "{path}: {status}");
     }
-    server.asks("/predict", &json!({ "inputs": "good", "model": "judge" }));
+    server.post_json("/predict", &json!({ "inputs": "good", "model": "judge" }));
     let metrics = server.get("/metrics").body;
     assert!(metrics.contains("chumoku_requests_total{path=\"/predict\",status=\"200\"} 1\n"), "{metrics}");
     let queues: Vec<&str> = metrics.lines().filter_map(|line| line.strip_prefix("chumoku_queue_length")).collect();
     assert_eq!(queues, ["{model=\"reviews\"} 0", "{model=\"judge\"} 0", "{model=\"bert\"} 0"]);
     // All these requests computed one text.
-    assert_eq!((server.counts("chumoku_batch_texts_count"), server.counts("chumoku_batch_texts_sum")), (1, 1));
+    assert_eq!((server.metric("chumoku_batch_texts_count"), server.metric("chumoku_batch_texts_sum")), (1, 1));
     // Examples use the host that the page was requested from.
-    let page = server.sends(b"GET /docs HTTP/1.1\r\nHost: LOCALHOST:4711\r\n\r\n").body;
+    let page = server.send(b"GET /docs HTTP/1.1\r\nHost: LOCALHOST:4711\r\n\r\n").body;
     assert!(page.contains("curl http://LOCALHOST:4711/predict ") && !page.contains("Bearer"), "{page}");
 }
 
 #[test]
 fn the_log_reports_each_finished_request() {
     let server = Server::start(place(), &["book", "ngrams", "--max-new-tokens", "1000000000"]);
-    let log = |word: &str| server.said().into_iter().filter(|line| line.contains(word)).count();
+    let log = |word: &str| server.output_lines().into_iter().filter(|line| line.contains(word)).count();
     let mut body = json!({ "inputs": "the", "max_tokens": 3, "stream": true });
     assert_eq!(server.post("/generate", &body).status, 200);
-    let line = server.hears("POST /generate 200 model=book texts=1 queue=");
+    let line = server.wait_for_line("POST /generate 200 model=book texts=1 queue=");
     let milliseconds = |line: &str, name: &str| {
         let (_, rest) = line.split_once(&format!(" {name}=")).unwrap();
         rest.split_once("ms").unwrap().0.parse::<f64>().unwrap()
@@ -66,30 +66,30 @@ fn the_log_reports_each_finished_request() {
     stream.read_exact(&mut [0; 100]).unwrap();
     let begun = Instant::now();
     assert_eq!(log("POST /generate"), 1);
-    assert!(server.counts("chumoku_requests_in_flight") >= 2);
+    assert!(server.metric("chumoku_requests_in_flight") >= 2);
     let least = begun.elapsed().as_secs_f64() * 1e3;
     drop(stream);
-    let line = server.hears("aborted");
+    let line = server.wait_for_line("aborted");
     assert!(line.contains("POST /generate 200 model=book texts=1 "), "{line}");
     assert!(milliseconds(&line, "compute") >= least - 0.1, "{least}: {line}");
     // A client's made-up method does not fill the log.
     server
-        .sends(format!("{} / HTTP/1.1\r\nHost: localhost\r\n\r\n", "M".repeat(3000)).as_bytes())
-        .is(405, "Validation");
-    assert!(server.hears("MMMM").len() < 100);
+        .send(format!("{} / HTTP/1.1\r\nHost: localhost\r\n\r\n", "M".repeat(3000)).as_bytes())
+        .assert_error(405, "Validation");
+    assert!(server.wait_for_line("MMMM").len() < 100);
 }
 
 #[cfg(unix)]
 #[test]
 fn without_a_request_log_only_events_are_logged() {
     let mut server = Server::start(place(), &["ngrams", "--log", "off"]);
-    server.asks("/predict", &json!({ "inputs": "good" }));
-    server.get("/nothing").is(404, "NotFound");
-    server.signal("HUP");
-    server.hears("unchanged");
-    server.signal("TERM");
-    assert_eq!(server.ends(), 0);
-    let said = server.said();
+    server.post_json("/predict", &json!({ "inputs": "good" }));
+    server.get("/nothing").assert_error(404, "NotFound");
+    server.send_signal("HUP");
+    server.wait_for_line("unchanged");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit(), 0);
+    let said = server.output_lines();
     assert!(said.iter().any(|line| line.starts_with("ending")), "{said:#?}");
     assert!(said.iter().all(|line| !line.contains("/predict") && !line.contains("404")), "{said:#?}");
 }
@@ -106,10 +106,10 @@ fn a_slow_log_reader_blocks_nothing() {
     let line: Value = serde_json::from_str(&line).unwrap();
     let address = line["url"].as_str().unwrap().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let asks = |stream: &mut TcpStream| {
         stream.write_all(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-        assert_eq!(read(stream).expect("an answer").status, 200);
+        assert_eq!(read_reply(stream).expect("an answer").status, 200);
     };
     // More than a pipe holds and the service buffers.
     (0..4000).for_each(|_| asks(&mut stream));
@@ -138,57 +138,57 @@ fn a_slow_log_reader_blocks_nothing() {
 #[test]
 fn a_key_is_checked_and_required_beyond_this_machine() {
     let place = place();
-    let server = Server::with(place, &["ngrams"], &[("CHUMOKU_API_KEY", "open-sesame")]);
+    let server = Server::start_with_environment(place, &["ngrams"], &[("CHUMOKU_API_KEY", "open-sesame")]);
     let with = |key: &str| {
         let head = format!("GET /info HTTP/1.1\r\nHost: localhost\r\nAuthorization: {key}\r\n\r\n");
-        server.sends(head.as_bytes())
+        server.send(head.as_bytes())
     };
     assert_eq!(with("Bearer open-sesame").status, 200);
     for wrong in ["Bearer open-sesam", "Bearer open-sesame2", "Basic open-sesame", "open-sesame"] {
-        assert!(with(wrong).is(401, "Unauthorized").head.to_lowercase().contains("www-authenticate: bearer"));
+        assert!(with(wrong).assert_error(401, "Unauthorized").head.to_lowercase().contains("www-authenticate: bearer"));
     }
     assert!(with("Bearer open-sesam").body.contains("the key is wrong"));
-    server.refuses("/predict", &json!({ "inputs": "good" }), 401, "Unauthorized");
+    server.post_rejected("/predict", &json!({ "inputs": "good" }), 401, "Unauthorized");
     // A browser cannot send a key when following a link.
     for path in ["/health", "/docs", "/openapi.json"] {
         assert_eq!(server.get(path).status, 200, "{path}");
     }
     assert_eq!(server.get("/metrics").status, 401);
-    assert!(server.said().iter().all(|line| !line.contains("sesame")));
-    place.refuses(
+    assert!(server.output_lines().iter().all(|line| !line.contains("sesame")));
+    place.run_rejected(
         &["serve", "ngrams", "--host", "0.0.0.0", "--port", "0"],
         &["--host 0.0.0.0", "CHUMOKU_API_KEY", "--no-key"],
     );
     // With a key, --no-key has no effect, and the warning says so.
     let key = [("CHUMOKU_API_KEY", "secret")];
-    let keyed = Server::with(place, &["ngrams", "--host", "0.0.0.0", "--no-key"], &key);
-    keyed.hears("--no-key has no effect");
+    let keyed = Server::start_with_environment(place, &["ngrams", "--host", "0.0.0.0", "--no-key"], &key);
+    keyed.wait_for_line("--no-key has no effect");
     assert_eq!(keyed.get("/info").status, 401);
-    assert!(keyed.said().iter().all(|line| !line.contains("all machines")), "{:#?}", keyed.said());
+    assert!(keyed.output_lines().iter().all(|line| !line.contains("all machines")), "{:#?}", keyed.output_lines());
     let open = Server::start(place, &["ngrams", "--host", "0.0.0.0", "--no-key"]);
-    open.hears("all machines that can reach this address can send requests");
+    open.wait_for_line("all machines that can reach this address can send requests");
     let open = Server::start(place, &["ngrams", "--lang", "ja"]);
-    open.hears("待受");
+    open.wait_for_line("待受");
     assert!(open.post("/predict", &json!({})).body.contains("ありません"));
 }
 
 #[test]
 fn models_that_cannot_be_served_are_reported_at_once() {
     let place = place();
-    place.refuses(&["serve"], &["MODEL"]);
-    place.refuses(&["serve", "nowhere"], &["nowhere"]);
-    place.refuses(&["serve", "ngrams", "./ngrams"], &["two models are called ngrams"]);
-    place.refuses(&["serve", "ngrams", "--host", "no such host"], &["--host no such host"]);
-    place.refuses(&["serve", "ngrams", "--read-timeout", "0s"], &["--read-timeout", "10s"]);
+    place.run_rejected(&["serve"], &["MODEL"]);
+    place.run_rejected(&["serve", "nowhere"], &["nowhere"]);
+    place.run_rejected(&["serve", "ngrams", "./ngrams"], &["two models are called ngrams"]);
+    place.run_rejected(&["serve", "ngrams", "--host", "no such host"], &["--host no such host"]);
+    place.run_rejected(&["serve", "ngrams", "--read-timeout", "0s"], &["--read-timeout", "10s"]);
     let server = Server::start(place, &["ngrams"]);
     let port = server.address.rsplit_once(':').unwrap().1;
-    place.refuses(&["serve", "ngrams", "--port", port], &["listening on 127.0.0.1", port, "--port"]);
+    place.run_rejected(&["serve", "ngrams", "--port", port], &["listening on 127.0.0.1", port, "--port"]);
 }
 
 #[test]
 fn the_documentation_page_names_every_flag_and_endpoint() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serve.md")).unwrap();
-    let help = place().run(&["serve", "--help"]).ok().stdout;
+    let help = place().run(&["serve", "--help"]).assert_success().stdout;
     let flags: Vec<&str> = help.split_whitespace().filter(|word| word.starts_with("--")).collect();
     assert!(flags.len() > 15, "{flags:?}");
     for flag in flags.iter().filter(|flag| !["--help", "--lang", "--threads"].contains(*flag)) {

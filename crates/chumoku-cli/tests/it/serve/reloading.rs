@@ -1,6 +1,6 @@
 //! Models are reloaded while the service answers.
 
-use crate::common::{Hold, Place};
+use crate::common::{HoldPoint, TestDir};
 use crate::serve::place;
 use crate::service::Server;
 use serde_json::json;
@@ -10,22 +10,22 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[test]
 fn valid_models_are_reloaded_and_invalid_ones_are_not() {
-    let place = Place::new();
-    place.copy(&self::place().path("ngrams"), "model");
-    place.copy(&self::place().path("reviews"), "other");
+    let place = TestDir::new();
+    place.copy_folder(&self::place().path("ngrams"), "model");
+    place.copy_folder(&self::place().path("reviews"), "other");
     let mut server = Server::start(&place, &["model"]);
     let asked = json!({ "inputs": "Slow, cold and not worth the money.", "full": true });
-    let first = server.asks("/predict", &asked);
-    let next = place.run(&["predict", "other", asked["inputs"].as_str().unwrap(), "--json"]).ok().json();
+    let first = server.post_json("/predict", &asked);
+    let next = place.run(&["predict", "other", asked["inputs"].as_str().unwrap(), "--json"]).assert_success().json();
     assert_ne!(first, next);
-    server.signal("HUP");
-    server.hears("unchanged");
+    server.send_signal("HUP");
+    server.wait_for_line("unchanged");
     // An invalid model, while requests arrive.
     let swap = |with: &str| {
         std::fs::rename(place.path("model"), place.path(&format!("old{with}"))).unwrap();
         std::fs::rename(place.path(with), place.path("model")).unwrap();
     };
-    place.copy(&place.path("other"), "bad");
+    place.copy_folder(&place.path("other"), "bad");
     place.write("bad/model.safetensors", b"no weights");
     swap("bad");
     let is_over = AtomicBool::new(false);
@@ -36,7 +36,7 @@ fn valid_models_are_reloaded_and_invalid_ones_are_not() {
             loop {
                 // A request after the reload gets the new model's answer.
                 let is_last = is_over.load(Relaxed);
-                let found = server.asks("/predict", asked);
+                let found = server.post_json("/predict", asked);
                 assert!(found == *first || found == *next, "{found}");
                 if seen.last() != Some(&found) {
                     seen.push(found);
@@ -46,13 +46,13 @@ fn valid_models_are_reloaded_and_invalid_ones_are_not() {
                 }
             }
         });
-        server.signal("HUP");
-        let line = server.hears("keeping the old model");
+        server.send_signal("HUP");
+        let line = server.wait_for_line("keeping the old model");
         assert!(line.contains("model.safetensors"), "{line}");
-        assert_eq!(server.asks("/predict", asked), *first);
+        assert_eq!(server.post_json("/predict", asked), *first);
         swap("other");
-        server.signal("HUP");
-        server.hears("new model (classifier)");
+        server.send_signal("HUP");
+        server.wait_for_line("new model (classifier)");
         is_over.store(true, Relaxed);
         let seen = client.join().unwrap();
         assert_eq!(seen, [first.clone(), next.clone()]);
@@ -61,20 +61,20 @@ fn valid_models_are_reloaded_and_invalid_ones_are_not() {
     for line in ["chumoku_reloads_total{result=\"kept_old\"} 1", "chumoku_reloads_total{result=\"new\"} 1"] {
         assert!(metrics.contains(line), "{metrics}");
     }
-    server.signal("INT");
-    assert_eq!(server.ends(), 0);
+    server.send_signal("INT");
+    assert_eq!(server.wait_for_exit(), 0);
 }
 
 #[test]
 fn a_reload_signal_during_loading_is_remembered() {
-    let place = Place::new();
-    place.copy(&self::place().path("ngrams"), "model");
-    let hold = Hold::at("load");
+    let place = TestDir::new();
+    place.copy_folder(&self::place().path("ngrams"), "model");
+    let hold = HoldPoint::at("load");
     let mut command = place.command(&["serve", "--port", "0", "model"]);
-    let mut child = command.envs([hold.variable()]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command.envs([hold.environment()]).stderr(Stdio::piped()).spawn().unwrap();
     let id = child.id().to_string();
     let kill = |name: &str| assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    assert!(hold.is_reached_by(&mut child));
+    assert!(hold.wait_until_reached_by(&mut child));
     // The signal would end a process that does not handle it.
     kill("-HUP");
     hold.release();
@@ -88,16 +88,16 @@ fn a_reload_signal_during_loading_is_remembered() {
 
 #[test]
 fn shutdown_does_not_wait_for_loading_models() {
-    let place = Place::new();
-    place.copy(&self::place().path("ngrams"), "model");
+    let place = TestDir::new();
+    place.copy_folder(&self::place().path("ngrams"), "model");
     // Two models load at the start, and one reloads.
-    let hold = Hold::at("load:4");
-    let mut server = Server::held(&place, &["a=model", "b=model"], &hold);
+    let hold = HoldPoint::at("load:4");
+    let mut server = Server::start_held(&place, &["a=model", "b=model"], &hold);
     place.write("model/changed", "");
-    server.signal("HUP");
-    server.hears("a: new model");
-    hold.is_reached();
-    server.signal("TERM");
-    assert_eq!(server.ends(), 0);
-    assert!(!server.said().iter().any(|line| line.contains("b: new model")), "{:#?}", server.said());
+    server.send_signal("HUP");
+    server.wait_for_line("a: new model");
+    hold.wait_until_reached();
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit(), 0);
+    assert!(!server.output_lines().iter().any(|line| line.contains("b: new model")), "{:#?}", server.output_lines());
 }

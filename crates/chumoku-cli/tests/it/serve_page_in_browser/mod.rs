@@ -6,12 +6,12 @@
 
 #![cfg(unix)]
 
-mod rooms;
-mod whole;
-mod written;
+mod page;
+mod panels;
+mod typed_text;
 
 use crate::browser::Browser;
-use crate::common::{Hold, Place, wait_until};
+use crate::common::{HoldPoint, TestDir, wait_until};
 use crate::service::Server;
 use serde_json::{Value, json};
 use std::fs;
@@ -20,10 +20,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 /// A folder with a model of each kind.
-fn place() -> &'static Place {
-    static PLACE: OnceLock<Place> = OnceLock::new();
+fn place() -> &'static TestDir {
+    static PLACE: OnceLock<TestDir> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Place::shared("serve_page");
+        let place = TestDir::shared_by_file("serve_page");
         place.train_small("reviews", &["--epochs", "2"]);
         let (words, mots) = (["cat", "dog", "and", "the", "sees"], ["chat", "chien", "et", "le", "voit"]);
         let sentence = |i: usize| {
@@ -32,19 +32,19 @@ fn place() -> &'static Place {
             format!("{}\t{}\n", of(words), of(mots))
         };
         place.write("words.tsv", format!("source\ttarget\n{}", (0..600).map(sentence).collect::<String>()));
-        place.run(&["train", "words.tsv", "--task", "translate", "--out", "words", "--epochs", "8"]).ok();
+        place.run(&["train", "words.tsv", "--task", "translate", "--out", "words", "--epochs", "8"]).assert_success();
         let [people, deeds] =
             [["the cat", "a dog", "my friend", "the old man"], ["saw", "likes", "never met", "heard"]];
         let line =
             |i: usize| format!("{} {} {}.\n", people[i * 7 % 4], deeds[i * 5 / 4 % 4], people[(i * 3 + i / 9) % 4]);
         place.write("book.txt", (0..400).map(line).collect::<String>());
-        place.run(&["train", "book.txt", "--task", "lm", "--out", "book", "--epochs", "2"]).ok();
+        place.run(&["train", "book.txt", "--task", "lm", "--out", "book", "--epochs", "2"]).assert_success();
         let sentence = |i: usize| {
             let (who, town) = (["Anna", "Ben", "Clara", "Emma", "Hugo"][i % 5], ["Oslo", "Rome", "Kyoto"][i / 5 % 3]);
             format!("{who} B-person\n{} O\nin O\n{town} B-place\n\n", ["waits", "lives", "works"][i / 15])
         };
         place.write("names.conll", (0..45).map(sentence).collect::<String>());
-        place.run(&["train", "names.conll", "--task", "tag", "--out", "names"]).ok();
+        place.run(&["train", "names.conll", "--task", "tag", "--out", "names"]).assert_success();
         let pair = |i: usize| {
             let verbs = ["sleeps", "eats", "runs", "sings"];
             let (said, other) = (verbs[i % 4], verbs[(i + i / 4 % 2) % 4]);
@@ -52,7 +52,7 @@ fn place() -> &'static Place {
             format!("A dog {said} on day {i}.,A dog {other}.,{label}\n")
         };
         place.write("pairs.csv", format!("premise,hypothesis,label\n{}", (0..160).map(pair).collect::<String>()));
-        place.run(&["train", "pairs.csv", "--model", "ngrams", "--out", "pairs"]).ok();
+        place.run(&["train", "pairs.csv", "--model", "ngrams", "--out", "pairs"]).assert_success();
         let rating = |i: usize| {
             let words = ["good", "plain"];
             let picked = [i & 1, i >> 1 & 1, i >> 2 & 1];
@@ -60,7 +60,7 @@ fn place() -> &'static Place {
             format!("{},Room {i}: food {food} and staff {staff} and bath {bath}.\n", 3 - picked.iter().sum::<usize>())
         };
         place.write("ratings.csv", format!("rating,text\n{}", (0..160).map(rating).collect::<String>()));
-        place.run(&["train", "ratings.csv", "--task", "score", "--out", "ratings", "--epochs", "1"]).ok();
+        place.run(&["train", "ratings.csv", "--task", "score", "--out", "ratings", "--epochs", "1"]).assert_success();
         let topics = |i: usize| {
             let (a, b) = (["soup", "music"][i % 2], ["waiter", "price"][i / 2 % 2]);
             let labels =
@@ -68,21 +68,21 @@ fn place() -> &'static Place {
             format!("{}\n", json!({ "text": format!("Visit {i}: we remember the {a} and the {b}."), "labels": labels }))
         };
         place.write("topics.jsonl", (0..160).map(topics).collect::<String>());
-        place.run(&["train", "topics.jsonl", "--out", "topics", "--epochs", "1"]).ok();
-        let bert = Place::with_bert();
-        place.copy(&bert.path("bert"), "bert");
+        place.run(&["train", "topics.jsonl", "--out", "topics", "--epochs", "1"]).assert_success();
+        let bert = TestDir::with_bert();
+        place.copy_folder(&bert.path("bert"), "bert");
         place
     })
 }
 
-const ALL: [&str; 8] = ["reviews", "topics", "ratings", "names", "pairs", "bert", "words", "book"];
+const ALL_MODELS: [&str; 8] = ["reviews", "topics", "ratings", "names", "pairs", "bert", "words", "book"];
 const REVIEW: &str = "Slow, cold and not worth the money.";
 
 /// Opens the page of a service in a browser with this language.
-fn visit(server: &Server, language: &str) -> Option<Browser> {
+fn open_page(server: &Server, language: &str) -> Option<Browser> {
     let mut browser = Browser::start(language)?;
     browser.open(&format!("http://{}/", server.address));
-    browser.until("document.documentElement.dataset.ready");
+    browser.wait_until_true("document.documentElement.dataset.ready");
     Some(browser)
 }
 
@@ -95,12 +95,12 @@ fn assert_quiet(browser: &mut Browser, server: &Server) {
     }
     let data = browser.text("JSON.stringify({...document.documentElement.dataset})");
     assert!(!data.contains("error") && !data.contains("violation"), "{data}");
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    assert_eq!(browser.console_errors(), Vec::<String>::new());
 }
 
 /// Chooses a model of a panel by keyboard.
 #[track_caller]
-fn choose(browser: &mut Browser, select: &str, model: &str) {
+fn choose_model(browser: &mut Browser, select: &str, model: &str) {
     browser.tab_to(select);
     browser.press("Home");
     let wanted = browser
@@ -113,19 +113,19 @@ fn choose(browser: &mut Browser, select: &str, model: &str) {
 
 /// Opens a panel with the arrow keys.
 #[track_caller]
-fn enter(browser: &mut Browser, room: &str) {
-    browser.scroll_up();
+fn open_panel(browser: &mut Browser, panel: &str) {
+    browser.focus_first_button();
     let chosen = browser.text("document.querySelector('[role=tab][aria-selected=true]').id");
     browser.tab_to(&chosen);
     browser.press("Home");
     for _ in 0..5 {
-        if browser.text("document.activeElement.id") == format!("tab-{room}") {
+        if browser.text("document.activeElement.id") == format!("tab-{panel}") {
             break;
         }
         browser.press("ArrowRight");
     }
-    assert_eq!(browser.text("document.activeElement.id"), format!("tab-{room}"));
-    assert_eq!(browser.eval(&format!("document.getElementById('panel-{room}').hidden")), false);
+    assert_eq!(browser.text("document.activeElement.id"), format!("tab-{panel}"));
+    assert_eq!(browser.eval(&format!("document.getElementById('panel-{panel}').hidden")), false);
     assert_eq!(browser.eval("document.querySelectorAll('[role=tabpanel]:not([hidden])').length"), 1);
 }
 
@@ -137,7 +137,7 @@ fn percent(p: &Value) -> String {
 /// Evaluates an expression to a text in the frame of an explanation.
 #[track_caller]
 fn in_frame(browser: &mut Browser, expression: &str) -> String {
-    match browser.in_frame(expression) {
+    match browser.eval_in_frame(expression) {
         Value::String(text) => text,
         other => panic!("{expression}: {other}"),
     }

@@ -2,8 +2,8 @@
 
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by tests")]
 
-pub use super::common::PATIENCE;
-use super::common::{Hold, Place, wait_until};
+pub use super::common::TIMEOUT;
+use super::common::{HoldPoint, TestDir, wait_until};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 pub struct Server {
     child: Child,
     pub address: String,
-    said: Arc<Mutex<Vec<String>>>,
+    lines: Arc<Mutex<Vec<String>>>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -29,11 +29,11 @@ pub struct Reply {
 }
 
 impl Server {
-    pub fn start(place: &Place, args: &[&str]) -> Server {
-        Server::with(place, args, &[])
+    pub fn start(place: &TestDir, args: &[&str]) -> Server {
+        Server::start_with_environment(place, args, &[])
     }
 
-    pub fn with(place: &Place, args: &[&str], environment: &[(&str, &str)]) -> Server {
+    pub fn start_with_environment(place: &TestDir, args: &[&str], environment: &[(&str, &str)]) -> Server {
         // Timeouts are long enough for a busy machine unless a test sets them.
         let usual = [
             ("--threads", "1"),
@@ -48,24 +48,24 @@ impl Server {
         let args = [&["serve"], &usual[..], args].concat();
         let mut command = place.command(&args);
         command.env_remove("CHUMOKU_API_KEY").envs(environment.iter().copied());
-        Server::of(&mut command)
+        Server::spawn(&mut command)
     }
 
     /// Starts a service that is held at a failpoint.
-    pub fn held(place: &Place, args: &[&str], hold: &Hold) -> Server {
-        let (name, value) = hold.variable();
-        Server::with(place, args, &[(name, &value)])
+    pub fn start_held(place: &TestDir, args: &[&str], hold: &HoldPoint) -> Server {
+        let (name, value) = hold.environment();
+        Server::start_with_environment(place, args, &[(name, &value)])
     }
 
     /// Starts the service of a command, on any port.
-    pub fn of(command: &mut Command) -> Server {
+    pub fn spawn(command: &mut Command) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let (lines, kept) = (BufReader::new(child.stderr.take().unwrap()).lines(), said.clone());
         let reader =
             std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
-        let mut server = Server { child, address: String::new(), said, reader: Some(reader) };
-        let line = server.hears("http://");
+        let mut server = Server { child, address: String::new(), lines: said, reader: Some(reader) };
+        let line = server.wait_for_line("http://");
         let (_, rest) = line.split_once("http://").unwrap();
         server.address = rest.split(|c: char| c.is_whitespace() || c == '"' || c == '（').next().unwrap().to_owned();
         server
@@ -73,13 +73,13 @@ impl Server {
 
     /// Waits for the first log line that contains a word, and returns it.
     #[track_caller]
-    pub fn hears(&self, word: &str) -> String {
-        let until = Instant::now() + PATIENCE;
+    pub fn wait_for_line(&self, word: &str) -> String {
+        let until = Instant::now() + TIMEOUT;
         loop {
-            if let Some(line) = self.said().into_iter().find(|line| line.contains(word)) {
+            if let Some(line) = self.output_lines().into_iter().find(|line| line.contains(word)) {
                 return line;
             }
-            assert!(Instant::now() < until, "nobody says {word}: {:#?}", self.said());
+            assert!(Instant::now() < until, "nobody says {word}: {:#?}", self.output_lines());
             std::thread::sleep(Duration::from_millis(2));
         }
     }
@@ -88,19 +88,19 @@ impl Server {
         self.child.id()
     }
 
-    pub fn said(&self) -> Vec<String> {
-        self.said.lock().unwrap().clone()
+    pub fn output_lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().clone()
     }
 
     /// Resident memory in bytes, if the system reports it.
-    pub fn resident(&self) -> Option<u64> {
+    pub fn resident_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
     /// Peak resident memory in bytes.
-    pub fn most_resident(&self) -> Option<u64> {
+    pub fn peak_resident_bytes(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
@@ -119,7 +119,7 @@ impl Server {
 
     /// The value on the `/metrics` line with this prefix; 0 if there is none.
     #[track_caller]
-    pub fn counts(&self, line: &str) -> u64 {
+    pub fn metric(&self, line: &str) -> u64 {
         let metrics = self.get("/metrics").body;
         let rest = metrics.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(' '));
         rest.map_or(0, |number| number.parse().unwrap())
@@ -127,18 +127,18 @@ impl Server {
 
     /// Waits until `/metrics` reaches a value.
     #[track_caller]
-    pub fn comes_to(&self, line: &str, number: u64) {
-        wait_until(&format!("{line} {number}"), || self.counts(line) == number);
+    pub fn wait_for_metric(&self, line: &str, number: u64) {
+        wait_until(&format!("{line} {number}"), || self.metric(line) == number);
     }
 
-    pub fn signal(&self, name: &str) {
+    pub fn send_signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
     }
 
     /// Waits for the exit code.
     #[track_caller]
-    pub fn ends(&mut self) -> i32 {
+    pub fn wait_for_exit(&mut self) -> i32 {
         let mut status = None;
         wait_until("the end of the service", || {
             status = self.child.try_wait().unwrap();
@@ -151,39 +151,39 @@ impl Server {
     /// Opens a connection. The service accepts connections in the order of these calls.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream
     }
 
     /// Sends these bytes on a new connection and returns the reply.
     #[track_caller]
-    pub fn sends(&self, bytes: &[u8]) -> Reply {
+    pub fn send(&self, bytes: &[u8]) -> Reply {
         let mut stream = self.connect();
         // A server that refuses may not read everything.
         let _ = stream.write_all(bytes);
-        read(&mut stream)
+        read_reply(&mut stream)
             .unwrap_or_else(|| panic!("no answer to {}", String::from_utf8_lossy(&bytes[..bytes.len().min(200)])))
     }
 
     #[track_caller]
     pub fn get(&self, path: &str) -> Reply {
-        self.sends(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+        self.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
     }
 
     #[track_caller]
     pub fn post(&self, path: &str, body: &Value) -> Reply {
-        self.sends(&request(path, body.to_string().as_bytes()))
+        self.send(&request(path, body.to_string().as_bytes()))
     }
 
     /// Waits until a request is accepted, after the limit on connections was exceeded.
     #[track_caller]
-    pub fn has_room_again(&self) {
+    pub fn wait_until_free(&self) {
         wait_until("room for a request", || self.get("/health").status == 200);
     }
 
     /// Sends a request except for its last three bytes, and returns when the server reads the body.
     #[track_caller]
-    pub fn begins(&self, bytes: &[u8]) -> TcpStream {
+    pub fn begin_request(&self, bytes: &[u8]) -> TcpStream {
         let at = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
         let mut stream = self.connect();
         // The server sends 100 Continue when it starts to read the body.
@@ -197,7 +197,7 @@ impl Server {
 
     /// Posts JSON and returns the JSON of the reply, which must be a success.
     #[track_caller]
-    pub fn asks(&self, path: &str, body: &Value) -> Value {
+    pub fn post_json(&self, path: &str, body: &Value) -> Value {
         let reply = self.post(path, body);
         assert_eq!(reply.status, 200, "{path} {body}: {reply:?}");
         reply.json()
@@ -205,8 +205,8 @@ impl Server {
 
     /// Asserts that a request is rejected with this status and kind.
     #[track_caller]
-    pub fn refuses(&self, path: &str, body: &Value, status: u16, kind: &str) -> Reply {
-        self.post(path, body).is(status, kind)
+    pub fn post_rejected(&self, path: &str, body: &Value, status: u16, kind: &str) -> Reply {
+        self.post(path, body).assert_error(status, kind)
     }
 }
 
@@ -227,7 +227,7 @@ pub fn request(path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Reads one reply from a connection that may be kept alive; `None` if it is closed first.
-pub fn read(stream: &mut TcpStream) -> Option<Reply> {
+pub fn read_reply(stream: &mut TcpStream) -> Option<Reply> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 16 << 10];
     loop {
@@ -244,7 +244,7 @@ pub fn read(stream: &mut TcpStream) -> Option<Reply> {
             if whole {
                 let status = head.split(' ').nth(1).unwrap().parse().unwrap();
                 let body = &bytes[at + 4..length.map_or(bytes.len(), |length| at + 4 + length)];
-                let body = if is_chunked { unchunked(body) } else { body.to_vec() };
+                let body = if is_chunked { decode_chunked(body) } else { body.to_vec() };
                 return Some(Reply { status, head, body: String::from_utf8(body).unwrap() });
             }
         }
@@ -263,7 +263,7 @@ pub fn is_silent(stream: &TcpStream) -> bool {
     found.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-fn unchunked(mut bytes: &[u8]) -> Vec<u8> {
+fn decode_chunked(mut bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     loop {
         let at = bytes.windows(2).position(|two| two == b"\r\n").unwrap();
@@ -283,7 +283,7 @@ impl Reply {
     }
 
     #[track_caller]
-    pub fn is(self, status: u16, kind: &str) -> Reply {
+    pub fn assert_error(self, status: u16, kind: &str) -> Reply {
         assert_eq!(self.status, status, "{self:?}");
         let body = self.json();
         assert_eq!(body["error_type"], kind, "{self:?}");

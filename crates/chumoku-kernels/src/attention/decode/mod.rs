@@ -183,7 +183,7 @@ impl DecodeChunk<'_> {
     fn run<S: Simd>(self, simd: S, products: impl TileProducts) {
         let (args, sequence, key_head) = (self.args, self.chunk.sequence, self.chunk.key_head);
         let blocks = self.blocks();
-        let DecodeChunk { states, sums, prefetches: is_far, .. } = self;
+        let DecodeChunk { states, sums, prefetches, .. } = self;
         let (dim, value_dim, group) = (args.query.dim(), args.value.dim(), states.len());
         let first_head = key_head * group;
         // Rows are padded with zeros to whole vectors, and scores to whole tiles.
@@ -216,8 +216,8 @@ impl DecodeChunk<'_> {
             scores.fill(0.0);
             // The values are prefetched while the keys are multiplied, and the next keys while the values are added.
             // Only the first queries prefetch, because all queries pass over the same rows.
-            let values_ahead = Prefetch::new(args.value.data, &value_rows, 0, is_far);
-            let keys_ahead = Prefetch::new(args.key.data, &key_rows, KEY_BLOCK, is_far);
+            let values_ahead = Prefetch::new(args.value.data, &value_rows, 0, prefetches);
+            let keys_ahead = Prefetch::new(args.key.data, &key_rows, KEY_BLOCK, prefetches);
             let mut done = 0;
             if let DtypeSlice::Bf16(data) = args.key.data {
                 let matrix = SourceMatrix::from_slice(&data[key_rows.first..], count, dim, key_rows.stride);

@@ -40,7 +40,13 @@ impl Bf16 {
     /// All elements of `from` must be readable, and each tile at `to` writable and aligned to 64 bytes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-    pub(crate) unsafe fn split<const TERMS: usize>(self, from: F32Source, lay: TileLayout, to: *mut u8, apart: usize) {
+    pub(crate) unsafe fn split<const TERMS: usize>(
+        self,
+        from: F32Source,
+        lay: TileLayout,
+        to: *mut u8,
+        term_stride: usize,
+    ) {
         debug_assert!(from.count <= 16 && from.depth <= STEP_DEPTH);
         // SAFETY: the caller promises the elements and the tiles. Masks exclude elements that do not exist.
         unsafe {
@@ -53,11 +59,11 @@ impl Bf16 {
                     } else {
                         (load_strided(row, from.inner, 0, from.depth), load_strided(row, from.inner, 16, from.depth))
                     };
-                    store_terms::<TERMS, false>(a, b, to.add(64 * i), apart);
+                    store_terms::<TERMS, false>(a, b, to.add(64 * i), term_stride);
                 }
-                clear::<TERMS>(to, from.count, apart);
+                clear::<TERMS>(to, from.count, term_stride);
                 if lay == TileLayout::Pairs {
-                    transpose_tiles::<TERMS>(to, apart);
+                    transpose_tiles::<TERMS>(to, term_stride);
                 }
             } else {
                 let there = lane_mask(from.count);
@@ -67,11 +73,11 @@ impl Bf16 {
                     let odd = if 2 * pair + 1 < from.depth { there } else { 0 };
                     let a = _mm512_maskz_loadu_ps(there, row);
                     let b = _mm512_maskz_loadu_ps(odd, row.wrapping_add(from.inner));
-                    store_terms::<TERMS, true>(a, b, to.add(64 * pair), apart);
+                    store_terms::<TERMS, true>(a, b, to.add(64 * pair), term_stride);
                 }
-                clear::<TERMS>(to, pairs, apart);
+                clear::<TERMS>(to, pairs, term_stride);
                 if lay == TileLayout::Rows {
-                    transpose_tiles::<TERMS>(to, apart);
+                    transpose_tiles::<TERMS>(to, term_stride);
                 }
             }
         }
@@ -129,7 +135,7 @@ impl Bf16 {
 /// The rows must be writable and aligned to 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512bf16")]
-unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m512, to: *mut u8, apart: usize) {
+unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m512, to: *mut u8, term_stride: usize) {
     let (mut a, mut b) = (a, b);
     for term in 0..TERMS {
         // SAFETY: both are 512 plain bits.
@@ -138,7 +144,7 @@ unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m51
         // Interleaved: the values of a in the lower halves, those of b in the upper ones.
         let by_turns = _mm512_or_si512(_mm512_srli_epi32::<16>(_mm512_castps_si512(a1)), _mm512_castps_si512(b1));
         // SAFETY: the caller promises the rows.
-        unsafe { _mm512_store_si512(to.add(term * apart).cast(), if PAIRS { by_turns } else { packed }) };
+        unsafe { _mm512_store_si512(to.add(term * term_stride).cast(), if PAIRS { by_turns } else { packed }) };
         (a, b) = (_mm512_sub_ps(a, a1), _mm512_sub_ps(b, b1));
     }
 }
@@ -148,10 +154,10 @@ unsafe fn store_terms<const TERMS: usize, const PAIRS: bool>(a: __m512, b: __m51
 /// # Safety
 /// The tiles must be writable.
 #[inline]
-unsafe fn clear<const TERMS: usize>(to: *mut u8, first: usize, apart: usize) {
+unsafe fn clear<const TERMS: usize>(to: *mut u8, first: usize, term_stride: usize) {
     for term in 0..TERMS {
         // SAFETY: a tile has sixteen rows.
-        unsafe { to.add(term * apart + 64 * first).write_bytes(0, 64 * (16 - first)) };
+        unsafe { to.add(term * term_stride + 64 * first).write_bytes(0, 64 * (16 - first)) };
     }
 }
 
@@ -161,9 +167,9 @@ unsafe fn clear<const TERMS: usize>(to: *mut u8, first: usize, apart: usize) {
 /// The tiles must be initialized, writable and aligned to 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn transpose_tiles<const TERMS: usize>(to: *mut u8, apart: usize) {
+unsafe fn transpose_tiles<const TERMS: usize>(to: *mut u8, term_stride: usize) {
     for term in 0..TERMS {
-        let tile = to.wrapping_add(term * apart);
+        let tile = to.wrapping_add(term * term_stride);
         let mut rows = [_mm512_setzero_si512(); 16];
         // SAFETY: the caller promises the tile.
         unsafe {

@@ -1,7 +1,7 @@
 //! Accuracy of the levels of precision, and its independence of the sequence length.
 
 use crate::attention::case::{Case, Data, Results};
-use crate::attention::check::Kind;
+use crate::attention::check::DtypeKind;
 use crate::attention::oracle::Truth;
 use crate::common::each_isa;
 use chumoku_kernels::*;
@@ -27,7 +27,7 @@ fn each_precision_meets_its_documented_error() {
         for (precision, of_output, of_gradient) in
             [(Precision::Highest, 6e-7, 8e-7), (Precision::High, 1e-5, 2e-5), (Precision::Medium, 5e-3, 1e-2)]
         {
-            let found = Kind::F32(precision).run(&case, &data);
+            let found = DtypeKind::F32(precision).run(&case, &data);
             let errors: Vec<f64> =
                 main_parts(&found).iter().zip(main_parts(&truth)).map(|(a, b)| relative_error(a, b)).collect();
             println!("{isa} {precision:?}: {errors:?}");
@@ -42,7 +42,7 @@ fn lower_precision_equals_highest_without_bf16_hardware() {
     let case = Case { sinks: true, dropout: 0.2, ..Case::of(&[(100, 300)], [2, 1], [33, 40]) };
     let data = Data::new(&case);
     each_isa(|isa| {
-        let of = |precision| Kind::F32(precision).run(&case, &data);
+        let of = |precision| DtypeKind::F32(precision).run(&case, &data);
         let highest = of(Precision::Highest);
         for (precision, least) in [(Precision::High, Isa::Amx), (Precision::Medium, Isa::Avx512Bf16)] {
             assert_eq!(of(precision) == highest, isa < least, "{isa} {precision:?}");
@@ -60,7 +60,7 @@ fn key_and_value_gradient_errors_do_not_grow_with_length() {
     });
     each_isa(|isa| {
         let errors = cases.each_ref().map(|(case, data, truth)| {
-            let found = Kind::Bf16.run(case, data);
+            let found = DtypeKind::Bf16.run(case, data);
             [relative_error(&found.d_key, &truth.d_key), relative_error(&found.d_value, &truth.d_value)]
         });
         println!("{isa}: errors of dK and dV at 64, 512 and 4096 queries: {errors:?}");
@@ -81,7 +81,7 @@ fn output_errors_do_not_grow_with_the_number_of_keys() {
     });
     each_isa(|isa| {
         let errors = cases.each_ref().map(|(case, data, truth)| {
-            relative_error(&Kind::F32(Precision::Highest).run(case, data).output, &truth.output)
+            relative_error(&DtypeKind::F32(Precision::Highest).run(case, data).output, &truth.output)
         });
         println!("{isa}: errors of the output at 256, 4096 and 16384 keys: {errors:?}");
         // Tiles add up each block of keys separately before adding it to the sum.
@@ -112,12 +112,12 @@ fn golden_case(sizes: &[usize]) -> (Case, Data) {
 #[test]
 fn errors_are_at_most_twice_those_of_pytorch() {
     let golden = GoldenFile::read("attention/errors");
-    let kinds = [("f32", Kind::F32(Precision::Highest)), ("bf16", Kind::Bf16), ("f16", Kind::F16)];
+    let kinds = [("f32", DtypeKind::F32(Precision::Highest)), ("bf16", DtypeKind::Bf16), ("f16", DtypeKind::F16)];
     let mut cases = Vec::new();
     for name in golden.attribute("cases").split(' ') {
         let (case, data) = golden_case(&golden.integers(&format!("{name}.sizes")));
         for (dtype, kind) in kinds {
-            let data = kind.rounded(&data);
+            let data = kind.round(&data);
             let truth = case.truth(&data).results;
             let norms = golden.tensor(&format!("{name}.{dtype}.norms"));
             for (part, norm) in main_parts(&truth).iter().zip(norms) {

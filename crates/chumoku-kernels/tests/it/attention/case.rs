@@ -1,7 +1,7 @@
 //! A test case of attention, its data, and a function that runs it.
 
 use crate::attention::fence::{Fenced, Side};
-use crate::attention::place::{Order, Place, Shape, Written};
+use crate::attention::place::{ArrayLayout, AxisOrder, OutputArray, RowShape};
 use chumoku_kernels::*;
 use testkit::{GuardedBuffer, Random};
 
@@ -14,7 +14,7 @@ pub(crate) struct Case {
     pub(crate) key_heads: usize,
     pub(crate) dim: usize,
     pub(crate) value_dim: usize,
-    pub(crate) layout: Layout,
+    pub(crate) layout: CaseLayout,
     pub(crate) scale: Option<f64>,
     pub(crate) softcap: Option<f64>,
     pub(crate) causal: Option<Causal>,
@@ -25,13 +25,13 @@ pub(crate) struct Case {
     pub(crate) sinks: bool,
     pub(crate) dropout: f32,
     pub(crate) d_log_sum_exp: bool,
-    pub(crate) scores: Scores,
+    pub(crate) scores: ScoreRange,
     pub(crate) seed: u64,
 }
 
 /// The memory layout of the arrays of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum CaseLayout {
     /// (batch, heads, length, dim), all of them.
     Plain,
     /// (batch, length, heads, dim), all of them.
@@ -43,7 +43,7 @@ pub(crate) enum Layout {
 
 /// The magnitude and distribution of the scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scores {
+pub(crate) enum ScoreRange {
     /// Small: a few at most.
     Small,
     /// Thousands, so that a running maximum is needed.
@@ -83,7 +83,7 @@ impl Case {
             key_heads,
             dim,
             value_dim,
-            layout: if is_dense { Layout::Plain } else { Layout::Packed },
+            layout: if is_dense { CaseLayout::Plain } else { CaseLayout::Packed },
             scale: None,
             softcap: None,
             causal: None,
@@ -94,26 +94,26 @@ impl Case {
             sinks: false,
             dropout: 0.0,
             d_log_sum_exp: false,
-            scores: Scores::Small,
+            scores: ScoreRange::Small,
             seed: 1,
         }
     }
 
-    fn shape(&self, of_keys: bool, dim: usize) -> Shape {
+    fn shape(&self, of_keys: bool, dim: usize) -> RowShape {
         let lengths = self.lengths.iter().map(|&(queries, keys)| if of_keys { keys } else { queries }).collect();
-        Shape { lengths, heads: if of_keys { self.key_heads } else { self.heads }, dim }
+        RowShape { lengths, heads: if of_keys { self.key_heads } else { self.heads }, dim }
     }
 
-    pub(crate) fn query(&self) -> Shape {
+    pub(crate) fn query(&self) -> RowShape {
         self.shape(false, self.dim)
     }
-    pub(crate) fn key(&self) -> Shape {
+    pub(crate) fn key(&self) -> RowShape {
         self.shape(true, self.dim)
     }
-    pub(crate) fn value(&self) -> Shape {
+    pub(crate) fn value(&self) -> RowShape {
         self.shape(true, self.value_dim)
     }
-    pub(crate) fn output(&self) -> Shape {
+    pub(crate) fn output(&self) -> RowShape {
         self.shape(false, self.value_dim)
     }
 
@@ -127,7 +127,7 @@ impl Case {
         let form = self.mask?;
         let longest = |of: fn(&(usize, usize)) -> usize| self.lengths.iter().map(of).max().unwrap_or(0);
         // Packed sequences may read a corner of a larger mask.
-        let more = if self.layout == Layout::Packed { 2 } else { 0 };
+        let more = if self.layout == CaseLayout::Packed { 2 } else { 0 };
         let full = [self.lengths.len(), self.heads, longest(|l| l.0) + more, longest(|l| l.1) + more];
         let (mut shape, mut strides) = ([1; 4], [0; 4]);
         let mut stride = if form.has_gaps { 2 } else { 1 };
@@ -153,19 +153,19 @@ impl Case {
         })
     }
 
-    fn orders(&self) -> [Order; 5] {
+    fn orders(&self) -> [AxisOrder; 5] {
         let mixed = [
-            Order::HeadsFirstWithGaps,
-            Order::RowsFirst,
-            Order::RowsFirstWithGaps,
-            Order::HeadsFirst,
-            Order::HeadsFirstWithGaps,
+            AxisOrder::HeadsFirstWithGaps,
+            AxisOrder::RowsFirst,
+            AxisOrder::RowsFirstWithGaps,
+            AxisOrder::HeadsFirst,
+            AxisOrder::HeadsFirstWithGaps,
         ];
         match self.layout {
-            Layout::Plain => [Order::HeadsFirst; 5],
-            Layout::RowsFirst => [Order::RowsFirst; 5],
-            Layout::Packed => [Order::Packed; 5],
-            Layout::Mixed => std::array::from_fn(|at| mixed[(at + self.seed as usize) % 5]),
+            CaseLayout::Plain => [AxisOrder::HeadsFirst; 5],
+            CaseLayout::RowsFirst => [AxisOrder::RowsFirst; 5],
+            CaseLayout::Packed => [AxisOrder::Packed; 5],
+            CaseLayout::Mixed => std::array::from_fn(|at| mixed[(at + self.seed as usize) % 5]),
         }
     }
 }
@@ -188,22 +188,22 @@ pub(crate) struct Data {
 impl Data {
     pub(crate) fn new(case: &Case) -> Self {
         let mut random = Random::new(case.seed);
-        let mut numbers = |shape: &Shape, size: f64| -> Vec<f64> {
+        let mut numbers = |shape: &RowShape, size: f64| -> Vec<f64> {
             (0..shape.rows() * shape.dim).map(|_| f64::from((size * random.number()) as f32)).collect()
         };
-        let size = if matches!(case.scores, Scores::Large | Scores::Growing) { 40.0 } else { 2.0 };
+        let size = if matches!(case.scores, ScoreRange::Large | ScoreRange::Growing) { 40.0 } else { 2.0 };
         let mut query = numbers(&case.query(), size);
-        let mut key = numbers(&case.key(), if case.scores == Scores::Large { size } else { 2.0 });
+        let mut key = numbers(&case.key(), if case.scores == ScoreRange::Large { size } else { 2.0 });
         let (mut value, d_output) = (numbers(&case.value(), 2.0), numbers(&case.output(), 2.0));
-        if case.scores != Scores::Small {
+        if case.scores != ScoreRange::Small {
             // Exact in bf16, so that scores have the same accuracy at every level.
             [&mut query, &mut key].into_iter().flatten().for_each(|x| *x = bf16::round_from(*x).to_f64());
         }
         for (row, (s, _, j)) in case.key().places().enumerate() {
             let key = &mut key[row * case.dim..][..case.dim];
             match case.scores {
-                Scores::Growing => key.iter_mut().for_each(|x| *x *= [0.0625, 1.0, 8.0][j.min(511) / 60 % 3]),
-                Scores::Negative => key[0] = -64.0,
+                ScoreRange::Growing => key.iter_mut().for_each(|x| *x *= [0.0625, 1.0, 8.0][j.min(511) / 60 % 3]),
+                ScoreRange::Negative => key[0] = -64.0,
                 _ => {}
             }
             if j >= case.keys(s) {
@@ -211,7 +211,7 @@ impl Data {
                 value[row * case.value_dim..][..case.value_dim].fill(f64::NAN);
             }
         }
-        if case.scores == Scores::Negative {
+        if case.scores == ScoreRange::Negative {
             query.iter_mut().step_by(case.dim).for_each(|x| *x = 64.0);
         }
         let mut one = |size: f64| (size * random.number()) as f32;
@@ -268,20 +268,20 @@ impl Results {
 /// Runs `case` forward and backward with values of type `T`. Inputs are between inaccessible pages, outputs between
 /// guard bytes.
 pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) -> Results {
-    let side = if case.seed.is_multiple_of(4) { Side::Before } else { Side::Behind };
+    let side = if case.seed.is_multiple_of(4) { Side::Before } else { Side::After };
     let orders = case.orders();
     let [query_place, key_place, value_place, output_place] = [
-        Place::new(case.query(), orders[0]),
-        Place::new(case.key(), orders[1]),
-        Place::new(case.value(), orders[2]),
-        Place::new(case.output(), orders[3]),
+        ArrayLayout::new(case.query(), orders[0]),
+        ArrayLayout::new(case.key(), orders[1]),
+        ArrayLayout::new(case.value(), orders[2]),
+        ArrayLayout::new(case.output(), orders[3]),
     ];
-    let d_output_place = Place::new(case.output(), orders[4]);
+    let d_output_place = ArrayLayout::new(case.output(), orders[4]);
     let [query, key, value, d_output] = [
-        query_place.lay::<T>(&data.query, side),
-        key_place.lay::<T>(&data.key, side),
-        value_place.lay::<T>(&data.value, side),
-        d_output_place.lay::<T>(&data.d_output, side),
+        query_place.copy_in::<T>(&data.query, side),
+        key_place.copy_in::<T>(&data.key, side),
+        value_place.copy_in::<T>(&data.value, side),
+        d_output_place.copy_in::<T>(&data.d_output, side),
     ];
     let sums = |numbers: &[f64]| numbers.iter().map(|&x| T::Sum::round_from(x)).collect::<Vec<_>>();
     let bias: Vec<T::Sum> = data.bias.iter().map(|&x| T::Sum::round_from(f64::from(x))).collect();
@@ -336,13 +336,13 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
     };
     let places: Vec<usize> = case.query().places().map(|(s, h, i)| order(s, h, i)).collect();
     let guarded = |len: usize| GuardedBuffer::filled(len, T::Sum::round_from(f64::NAN), T::Sum::round_from(-4321.0));
-    let mut output = Written::<T>::new(output_place.clone());
+    let mut output = OutputArray::<T>::new(output_place.clone());
     let mut log_sum_exp = guarded(case.query().rows());
     args.forward_with_log_sum_exp(output.view(), log_sum_exp.as_mut_slice()).unwrap();
     let output = output.take();
     let log_sum_exp = Fenced::new(&log_sum_exp.into_checked(), side);
 
-    let mut alone = Written::<T>::new(output_place.clone());
+    let mut alone = OutputArray::<T>::new(output_place.clone());
     args.forward(alone.view()).unwrap();
     let is_same = alone.take().iter().zip(&output).all(|(a, b)| a.to_bits() == b.to_bits());
     assert!(is_same, "the output depends on whether the log-sum-exp is computed");
@@ -350,7 +350,7 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
     let mut d_lse = vec![0.0; places.len()];
     places.iter().zip(&data.d_log_sum_exp).for_each(|(&place, &d)| d_lse[place] = d);
     let d_lse = Fenced::new(&sums(&d_lse), side);
-    let saved_output = output_place.lay::<T>(&output, side);
+    let saved_output = output_place.copy_in::<T>(&output, side);
     let saved = BackwardInputs {
         output: output_place.view(&saved_output),
         log_sum_exp: &log_sum_exp,
@@ -358,7 +358,7 @@ pub(crate) fn run<T: Element>(case: &Case, data: &Data, precision: Precision) ->
         d_log_sum_exp: case.d_log_sum_exp.then_some(&*d_lse),
     };
     let [mut d_query, mut d_key, mut d_value] =
-        [query_place.clone(), key_place.clone(), value_place.clone()].map(Written::<T>::new);
+        [query_place.clone(), key_place.clone(), value_place.clone()].map(OutputArray::<T>::new);
     let mut d_mask = guarded(d_mask_size);
     let mut d_sinks = guarded(if case.sinks { case.heads } else { 0 });
     let gradients = Gradients {

@@ -9,61 +9,61 @@ use testkit::{Random, exhaustive};
 
 /// A dtype and a level of precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DtypeKind {
     F32(Precision),
     Bf16,
     F16,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 5] = [
-        Kind::F32(Precision::Highest),
-        Kind::F32(Precision::High),
-        Kind::F32(Precision::Medium),
-        Kind::Bf16,
-        Kind::F16,
+impl DtypeKind {
+    pub(crate) const ALL: [DtypeKind; 5] = [
+        DtypeKind::F32(Precision::Highest),
+        DtypeKind::F32(Precision::High),
+        DtypeKind::F32(Precision::Medium),
+        DtypeKind::Bf16,
+        DtypeKind::F16,
     ];
 
     /// Returns the kinds that differ on an instruction set. The others are computed in f32 (see
     /// `accuracy::lower_precision_equals_highest_without_bf16_hardware`).
-    pub(crate) fn on(isa: Isa) -> impl ParallelIterator<Item = Kind> {
-        let differs = move |kind: &Kind| match kind {
-            Kind::F32(Precision::High) => isa == Isa::Amx,
-            Kind::F32(Precision::Medium) => isa >= Isa::Avx512Bf16,
+    pub(crate) fn differing_on(isa: Isa) -> impl ParallelIterator<Item = DtypeKind> {
+        let differs = move |kind: &DtypeKind| match kind {
+            DtypeKind::F32(Precision::High) => isa == Isa::Amx,
+            DtypeKind::F32(Precision::Medium) => isa >= Isa::Avx512Bf16,
             _ => true,
         };
-        Kind::ALL.into_par_iter().filter(differs)
+        DtypeKind::ALL.into_par_iter().filter(differs)
     }
 
     pub(crate) fn run(self, case: &Case, data: &Data) -> Results {
         match self {
-            Kind::F32(precision) => run::<f32>(case, data, precision),
-            Kind::Bf16 => run::<bf16>(case, data, Precision::Highest),
-            Kind::F16 => run::<f16>(case, data, Precision::Highest),
+            DtypeKind::F32(precision) => run::<f32>(case, data, precision),
+            DtypeKind::Bf16 => run::<bf16>(case, data, Precision::Highest),
+            DtypeKind::F16 => run::<f16>(case, data, Precision::Highest),
         }
     }
 
     /// Rounds the data to its dtype.
-    pub(crate) fn rounded(self, data: &Data) -> Data {
+    pub(crate) fn round(self, data: &Data) -> Data {
         match self {
-            Kind::F32(_) => data.rounded::<f32>(),
-            Kind::Bf16 => data.rounded::<bf16>(),
-            Kind::F16 => data.rounded::<f16>(),
+            DtypeKind::F32(_) => data.rounded::<f32>(),
+            DtypeKind::Bf16 => data.rounded::<bf16>(),
+            DtypeKind::F16 => data.rounded::<f16>(),
         }
     }
 
     /// Returns the kinds of [`Kind::on`] for case `n`: all of them in exhaustive tests, otherwise those of one dtype.
-    pub(crate) fn turns_on(isa: Isa, n: usize) -> impl ParallelIterator<Item = Kind> {
-        let types = types_of(n);
-        Kind::on(isa).filter(move |kind| types.contains(&kind.number()))
+    pub(crate) fn sampled_on(isa: Isa, n: usize) -> impl ParallelIterator<Item = DtypeKind> {
+        let types = dtypes_of_case(n);
+        DtypeKind::differing_on(isa).filter(move |kind| types.contains(&kind.dtype_index()))
     }
 
     /// Returns the index of the dtype: 0 to 2.
-    fn number(self) -> usize {
+    fn dtype_index(self) -> usize {
         match self {
-            Kind::F32(_) => 0,
-            Kind::Bf16 => 1,
-            Kind::F16 => 2,
+            DtypeKind::F32(_) => 0,
+            DtypeKind::Bf16 => 1,
+            DtypeKind::F16 => 2,
         }
     }
 
@@ -71,12 +71,12 @@ impl Kind {
     pub(crate) fn tolerance(self, isa: Isa) -> Tolerance {
         let of = |output, gradient| Tolerance { output, gradient, smallest: TINY, score: 2.5e-7 };
         match self {
-            Kind::F32(Precision::Medium) if isa >= Isa::Avx512Bf16 => of(8e-3, 1.6e-2),
-            Kind::F32(Precision::High) if isa == Isa::Amx => of(2e-5, 4e-5),
-            Kind::F32(_) => of(1e-6, 1e-6),
-            Kind::Bf16 => of(8e-3, 1e-2),
+            DtypeKind::F32(Precision::Medium) if isa >= Isa::Avx512Bf16 => of(8e-3, 1.6e-2),
+            DtypeKind::F32(Precision::High) if isa == Isa::Amx => of(2e-5, 4e-5),
+            DtypeKind::F32(_) => of(1e-6, 1e-6),
+            DtypeKind::Bf16 => of(8e-3, 1e-2),
             // f16 has a step of 2^−24 near 0.
-            Kind::F16 => Tolerance { smallest: 6e-8, ..of(5e-4, 1e-3) },
+            DtypeKind::F16 => Tolerance { smallest: 6e-8, ..of(5e-4, 1e-3) },
         }
     }
 }
@@ -95,17 +95,17 @@ pub(crate) struct Tolerance {
 }
 
 /// Returns the dtypes for case `n`: all of them in exhaustive tests, otherwise one, chosen at random.
-fn types_of(n: usize) -> Vec<usize> {
+fn dtypes_of_case(n: usize) -> Vec<usize> {
     if exhaustive("chumoku-kernels") { vec![0, 1, 2] } else { vec![Random::new(n as u64).below(3)] }
 }
 
 /// A case with its data and expected results, for some dtypes.
-pub(crate) struct Expected {
+pub(crate) struct ExpectedResults {
     pub(crate) case: Case,
-    pub(crate) of_types: [Option<(Data, Truth)>; 3],
+    pub(crate) by_dtype: [Option<(Data, Truth)>; 3],
 }
 
-impl Expected {
+impl ExpectedResults {
     pub(crate) fn new(case: Case, types: &[usize]) -> Self {
         let data = Data::new(&case);
         let of_types = [0, 1, 2].map(|number| {
@@ -118,13 +118,13 @@ impl Expected {
             let truth = case.truth(&data);
             Some((data, truth))
         });
-        Expected { case, of_types }
+        ExpectedResults { case, by_dtype: of_types }
     }
 
     /// Runs the case as `kind` and compares all results. Returns the largest fraction of the tolerance, or 0 for a
     /// dtype that is not tested.
-    fn check(&self, isa: Isa, kind: Kind) -> f64 {
-        let Some((data, truth)) = &self.of_types[kind.number()] else { return 0.0 };
+    fn check(&self, isa: Isa, kind: DtypeKind) -> f64 {
+        let Some((data, truth)) = &self.by_dtype[kind.dtype_index()] else { return 0.0 };
         let found = kind.run(&self.case, data);
         let what = || format!("{isa} {kind:?} {:?}", self.case);
         compare(&what, &found, truth, kind.tolerance(isa))
@@ -133,10 +133,10 @@ impl Expected {
 
 /// Runs every case on every instruction set. Exhaustive tests cover every kind, others only the kinds of one dtype.
 pub(crate) fn check_all(cases: Vec<Case>) {
-    let expected: Vec<Expected> =
-        cases.into_par_iter().enumerate().map(|(n, case)| Expected::new(case, &types_of(n))).collect();
+    let expected: Vec<ExpectedResults> =
+        cases.into_par_iter().enumerate().map(|(n, case)| ExpectedResults::new(case, &dtypes_of_case(n))).collect();
     each_isa(|isa| {
-        Kind::on(isa).for_each(|kind| {
+        DtypeKind::differing_on(isa).for_each(|kind| {
             let worst = expected.par_iter().map(|expected| expected.check(isa, kind)).reduce(|| 0.0, f64::max);
             println!("{isa} {kind:?}: {} cases, {:.0} % of the tolerance", expected.len(), 100.0 * worst);
         });
@@ -145,7 +145,7 @@ pub(crate) fn check_all(cases: Vec<Case>) {
 
 #[test]
 fn a_few_cases_cover_every_dtype() {
-    let types: std::collections::BTreeSet<usize> = (0..6).flat_map(types_of).collect();
+    let types: std::collections::BTreeSet<usize> = (0..6).flat_map(dtypes_of_case).collect();
     assert_eq!(types.len(), 3);
 }
 

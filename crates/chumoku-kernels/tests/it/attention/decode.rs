@@ -1,6 +1,6 @@
 //! Decoding: a single query, whose keys are shared among threads.
 
-use crate::attention::case::{Case, Layout, Scores};
+use crate::attention::case::{Case, CaseLayout, ScoreRange};
 use crate::attention::check::check_all;
 use chumoku_kernels::Causal;
 
@@ -10,14 +10,14 @@ fn decoding_supports_any_number_of_keys_and_any_grouping() {
     let keys = [1, 3, 16, 63, 64, 65, 127, 128, 129, 200, 511, 512, 513, 1100];
     let groups = [[1, 1], [2, 1], [3, 1], [4, 2], [5, 1], [7, 1], [16, 1], [17, 1], [34, 2]];
     let dims = [[32, 16], [64, 64], [128, 128], [33, 20], [96, 5], [7, 65], [160, 48]];
-    let layouts = [Layout::Plain, Layout::RowsFirst, Layout::Mixed, Layout::Packed];
+    let layouts = [CaseLayout::Plain, CaseLayout::RowsFirst, CaseLayout::Mixed, CaseLayout::Packed];
     for (n, keys) in keys.into_iter().cycle().take(9 * 14).enumerate() {
         let lengths = [(1, keys), (1, keys)];
-        let mut scores = [Scores::Small, Scores::Large, Scores::Growing, Scores::Negative][n / 4 % 4];
+        let mut scores = [ScoreRange::Small, ScoreRange::Large, ScoreRange::Growing, ScoreRange::Negative][n / 4 % 4];
         // Scores in the tens of thousands with wide rows have larger rounding errors than weights tolerate, because the
         // backward pass adds them up in a different order.
-        if dims[n % 7][0] > 64 && scores == Scores::Negative {
-            scores = Scores::Small;
+        if dims[n % 7][0] > 64 && scores == ScoreRange::Negative {
+            scores = ScoreRange::Small;
         }
         cases.push(Case {
             layout: layouts[n % 4],
@@ -39,12 +39,12 @@ fn decoding_applies_windows_biases_and_lengths() {
         Case { causal: Some(Causal::Offset(300)), softcap: Some(3.0), ..base.clone() },
         // Windows that start and end inside of chunks and blocks.
         Case { window: window(Some(300), Some(2), 700), alibi: true, ..base.clone() },
-        Case { window: window(Some(10), None, 515), scores: Scores::Growing, ..base.clone() },
+        Case { window: window(Some(10), None, 515), scores: ScoreRange::Growing, ..base.clone() },
         Case { window: window(Some(70), Some(80), 512), sinks: true, ..base.clone() },
         // No visible keys.
         Case { causal: Some(Causal::Offset(-5)), sinks: true, ..base.clone() },
         Case { key_lengths: Some(vec![0, 517]), softcap: Some(2.0), ..base.clone() },
-        Case { key_lengths: Some(vec![64, 130]), alibi: true, scores: Scores::Large, ..base.clone() },
+        Case { key_lengths: Some(vec![64, 130]), alibi: true, scores: ScoreRange::Large, ..base.clone() },
         // A case for the kernel of many queries.
         Case { dropout: 0.3, ..base },
     ]);

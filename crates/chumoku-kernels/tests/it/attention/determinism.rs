@@ -1,8 +1,8 @@
 //! Determinism: the same values give the same bytes, for any number of threads and independent of the rest of the
 //! batch.
 
-use crate::attention::case::{Case, Data, Layout, MaskForm, Results, Scores};
-use crate::attention::check::Kind;
+use crate::attention::case::{Case, CaseLayout, Data, MaskForm, Results, ScoreRange};
+use crate::attention::check::DtypeKind;
 use crate::common::each_isa;
 use chumoku_kernels::Causal;
 use rayon::prelude::*;
@@ -18,13 +18,13 @@ fn results_do_not_depend_on_threads() {
         Case { causal, ..Case::of(&[(100, 2300)], [1, 1], [24, 16]) },
         // One query, whose keys are shared among threads.
         Case { causal, sinks: true, ..Case::of(&[(1, 2100)], [4, 1], [32, 16]) },
-        Case { layout: Layout::Packed, ..Case::of(&[(200, 1300), (0, 5), (90, 2100)], [2, 1], [16, 8]) },
+        Case { layout: CaseLayout::Packed, ..Case::of(&[(200, 1300), (0, 5), (90, 2100)], [2, 1], [16, 8]) },
         Case { mask: form([true, true, true, false]), dropout: 0.2, causal, ..base.clone() },
-        Case { mask: form([true, false, false, false]), scores: Scores::Growing, ..base.clone() },
-        Case { layout: Layout::Mixed, softcap: Some(3.0), mask: form([false, false, false, true]), ..base },
+        Case { mask: form([true, false, false, false]), scores: ScoreRange::Growing, ..base.clone() },
+        Case { layout: CaseLayout::Mixed, softcap: Some(3.0), mask: form([false, false, false, true]), ..base },
     ];
     each_isa(|isa| {
-        let runs = cases.par_iter().flat_map(|case| Kind::on(isa).map(move |kind| (case, kind)));
+        let runs = cases.par_iter().flat_map(|case| DtypeKind::differing_on(isa).map(move |kind| (case, kind)));
         runs.for_each(|(case, kind)| {
             let data = Data::new(case);
             let with = |threads: usize| {
@@ -71,18 +71,18 @@ fn sequences_do_not_depend_on_each_other() {
     let form = Some(MaskForm { ones: [true, false, false, false], ..MaskForm::full(false) });
     let base = Case { d_log_sum_exp: true, ..Case::of(&[(61, 290); 5], [4, 2], [20, 33]) };
     let lengths = [(61, 290), (0, 3), (1, 1), (100, 300), (33, 47), (500, 20)];
-    let packed = Case { layout: Layout::Packed, d_log_sum_exp: true, ..Case::of(&lengths, [2, 1], [16, 40]) };
+    let packed = Case { layout: CaseLayout::Packed, d_log_sum_exp: true, ..Case::of(&lengths, [2, 1], [16, 40]) };
     let cases = [
         Case { causal, ..base.clone() },
         Case { mask: form, ..base.clone() },
-        Case { scores: Scores::Growing, ..base.clone() },
+        Case { scores: ScoreRange::Growing, ..base.clone() },
         Case { key_lengths: Some(vec![290, 0, 31, 256, 257]), softcap: Some(2.0), ..base },
         Case { causal, ..packed.clone() },
-        Case { scores: Scores::Large, window: Some((Some(30), None, Causal::BottomRight)), ..packed },
+        Case { scores: ScoreRange::Large, window: Some((Some(30), None, Causal::BottomRight)), ..packed },
     ];
     each_isa(|isa| {
         let cases = cases.par_iter().enumerate();
-        let runs = cases.flat_map(|(n, case)| Kind::turns_on(isa, n).map(move |kind| (case, kind)));
+        let runs = cases.flat_map(|(n, case)| DtypeKind::sampled_on(isa, n).map(move |kind| (case, kind)));
         runs.for_each(|(case, kind)| {
             let data = Data::new(case);
             let all = kind.run(case, &data);
@@ -115,12 +115,12 @@ fn queries_do_not_depend_on_each_other() {
         ("all keys", |case, _| case),
         ("causal", |case, offset| Case { causal: Some(Causal::Offset(offset + 40)), ..case }),
         ("window", |case, offset| Case { window: Some((Some(70), Some(3), Causal::Offset(offset))), ..case }),
-        ("growing", |case, _| Case { scores: Scores::Growing, ..case }),
+        ("growing", |case, _| Case { scores: ScoreRange::Growing, ..case }),
         ("softcap", |case, offset| Case { softcap: Some(4.0), causal: Some(Causal::Offset(offset)), ..case }),
     ];
     each_isa(|isa| {
         let makes = makes.par_iter().enumerate();
-        let runs = makes.flat_map(|(n, make)| Kind::turns_on(isa, n).map(move |kind| (make, kind)));
+        let runs = makes.flat_map(|(n, make)| DtypeKind::sampled_on(isa, n).map(move |kind| (make, kind)));
         runs.for_each(|((name, make), kind)| {
             let case = make(base.clone(), 0);
             let data = Data::new(&case);

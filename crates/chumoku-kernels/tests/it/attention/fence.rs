@@ -6,7 +6,7 @@ use std::ops::Deref;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Before,
-    Behind,
+    After,
 }
 
 /// A copy of values between two inaccessible pages, one of them directly adjacent.

@@ -1,6 +1,6 @@
 //! Sizes that straddle every edge of vectors, tiles and blocks.
 
-use crate::attention::case::{Case, Layout};
+use crate::attention::case::{Case, CaseLayout};
 use crate::attention::check::check_all;
 use chumoku_kernels::Causal;
 use testkit::exhaustive;
@@ -8,7 +8,7 @@ use testkit::exhaustive;
 const LENGTHS: [usize; 22] =
     [0, 1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 95, 96, 97, 127, 128, 129, 255, 256, 257, 300];
 const DIMS: [usize; 11] = [1, 2, 3, 16, 31, 32, 33, 64, 65, 96, 128];
-const LAYOUTS: [Layout; 4] = [Layout::Plain, Layout::RowsFirst, Layout::Mixed, Layout::Packed];
+const LAYOUTS: [CaseLayout; 4] = [CaseLayout::Plain, CaseLayout::RowsFirst, CaseLayout::Mixed, CaseLayout::Packed];
 
 #[test]
 fn any_number_of_queries_and_keys() {
@@ -69,7 +69,7 @@ fn packed_sequences_of_any_length() {
         for (heads, dims) in [([2, 2], [8, 8]), ([6, 2], [33, 20]), ([5, 1], [64, 65])] {
             for causal in [None, Some(Causal::BottomRight)] {
                 let base = Case::of(&lengths, heads, dims);
-                cases.push(Case { layout: Layout::Packed, causal, seed: n as u64, ..base });
+                cases.push(Case { layout: CaseLayout::Packed, causal, seed: n as u64, ..base });
             }
         }
     }
@@ -87,6 +87,6 @@ fn long_sequences_cross_many_blocks() {
         Case { causal: Some(Causal::BottomRight), ..base(&[(20, 9300)], [2, 1], [8, 8]) },
         // Query heads of one key head that do not fit a query span of the backward pass together.
         base(&[(401, 90)], [8, 1], [8, 8]),
-        Case { layout: Layout::Packed, ..base(&[(1153, 40), (7, 1153)], [3, 1], [5, 3]) },
+        Case { layout: CaseLayout::Packed, ..base(&[(1153, 40), (7, 1153)], [3, 1], [5, 3]) },
     ]);
 }

@@ -3,8 +3,8 @@
 //! Scores are multiples of f32's last digit, so that every summation order gives the same number. Weights must be exact
 //! as well: equal scores get equal weights, and adjacent f32 scores differ as in double precision.
 
-use crate::attention::case::{Case, Data, Layout, MaskForm, Results};
-use crate::attention::check::{self, Kind, compare};
+use crate::attention::case::{Case, CaseLayout, Data, MaskForm, Results};
+use crate::attention::check::{self, DtypeKind, compare};
 use crate::attention::oracle::Truth;
 use crate::common::each_isa;
 use chumoku_kernels::*;
@@ -16,7 +16,7 @@ const POWERS: [i32; 19] = [0, 6, 12, 15, 18, 20, 23, 24, 26, 28, 30, 31, 33, 40,
 
 /// The distribution of a query's scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spread {
+enum ScoreSpread {
     /// Within a few last digits of one large number, so that many keys share the weight.
     Near,
     /// All magnitudes and both signs.
@@ -32,7 +32,7 @@ fn power(n: i32) -> f64 {
 
 /// Returns the data of a case with scores of about `2^of`: the sum of one large product and two small ones, its last
 /// digits.
-fn data(case: &Case, of: i32, spread: Spread) -> Data {
+fn data(case: &Case, of: i32, spread: ScoreSpread) -> Data {
     let mut data = Data::new(case);
     let mut random = Random::new(case.seed + 1000);
     let scale = case.scale.expect("a power of two");
@@ -41,8 +41,8 @@ fn data(case: &Case, of: i32, spread: Spread) -> Data {
     // The last digit of 2^of, or ¼ for small scores.
     let digit = (of - 23).max(-2);
     let (digit_of_query, digit_of_key) = (digit / 2, digit - digit / 2);
-    let sign = if spread == Spread::Below { -1.0 } else { 1.0 };
-    let is_far = spread == Spread::Far;
+    let sign = if spread == ScoreSpread::Below { -1.0 } else { 1.0 };
+    let is_far = spread == ScoreSpread::Far;
     let rows = data.query.chunks_exact_mut(case.dim).map(|row| (row, true));
     for (row, is_query) in rows.chain(data.key.chunks_exact_mut(case.dim).map(|row| (row, false))) {
         let digit = if is_query { power(digit_of_query) / scale.abs() } else { power(digit_of_key) };
@@ -77,7 +77,7 @@ fn cases() -> Vec<Case> {
         Case { mask: mask(false), ..base.clone() },
         Case { mask: mask(true), scale: Some(-1.0), sinks: true, ..base.clone() },
         Case { dropout: 0.3, window: Some((Some(150), None, Causal::BottomRight)), ..base.clone() },
-        Case { layout: Layout::Packed, scale, ..Case::of(&[(40, 50), (3, 260)], [2, 2], [4, 16]) },
+        Case { layout: CaseLayout::Packed, scale, ..Case::of(&[(40, 50), (3, 260)], [2, 2], [4, 16]) },
         // One block of queries that see all keys.
         Case { scale, ..Case::of(&[(20, 70)], [1, 1], [32, 32]) },
         decoded.clone(),
@@ -111,7 +111,7 @@ fn weights_are_exact_for_scores_of_any_size() {
     let mut all = Vec::new();
     for case in cases() {
         for (n, of) in POWERS.into_iter().enumerate() {
-            for spread in [Spread::Near, Spread::Far, Spread::Below] {
+            for spread in [ScoreSpread::Near, ScoreSpread::Far, ScoreSpread::Below] {
                 let case = Case { seed: case.seed + 10 * n as u64, ..case.clone() };
                 let mut data = data(&case, of, spread);
                 // Nonzero biases would be rounded.
@@ -128,9 +128,9 @@ fn weights_are_exact_for_scores_of_any_size() {
             .par_iter()
             .enumerate()
             .map(|(n, (case, data, truth, what))| {
-                let fits = Kind::turns_on(isa, n).filter(|kind| fits(*kind, data, &truth.results));
-                let name = |kind: Kind| move || format!("{isa} {kind:?} {what} {case:?}");
-                let run = |kind: Kind| check(&name(kind), &kind.run(case, data), truth, kind.tolerance(isa));
+                let fits = DtypeKind::sampled_on(isa, n).filter(|kind| fits(*kind, data, &truth.results));
+                let name = |kind: DtypeKind| move || format!("{isa} {kind:?} {what} {case:?}");
+                let run = |kind: DtypeKind| check(&name(kind), &kind.run(case, data), truth, kind.tolerance(isa));
                 fits.map(run).count()
             })
             .collect();
@@ -140,10 +140,10 @@ fn weights_are_exact_for_scores_of_any_size() {
 }
 
 /// Returns whether a dtype represents queries and keys exactly, and has the range for their gradients.
-fn fits(kind: Kind, data: &Data, truth: &Results) -> bool {
-    let rounded = kind.rounded(data);
+fn fits(kind: DtypeKind, data: &Data, truth: &Results) -> bool {
+    let rounded = kind.round(data);
     let same = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a == b || a.is_nan() && b.is_nan());
-    let largest = if kind == Kind::F16 { 6e4 } else { 1e38 };
+    let largest = if kind == DtypeKind::F16 { 6e4 } else { 1e38 };
     let gradients = [&truth.d_query, &truth.d_key, &truth.d_value];
     same(&rounded.query, &data.query)
         && same(&rounded.key, &data.key)
@@ -151,7 +151,7 @@ fn fits(kind: Kind, data: &Data, truth: &Results) -> bool {
 }
 
 /// Computes attention of one head over a few keys of width 1. Returns output, log-sum-exp and weights.
-fn small(query: f32, key: &[f32], value: &[f32], scale: f64) -> [Vec<f32>; 3] {
+fn single_head(query: f32, key: &[f32], value: &[f32], scale: f64) -> [Vec<f32>; 3] {
     let (query, n) = ([query; 3], key.len());
     let heads = |x, rows| Heads::bhld(x, [1, 1, rows, 1]).unwrap();
     let args = |rows: usize| Attention::new(heads(&query[..rows], rows), heads(key, n), heads(value, n)).scale(scale);
@@ -188,11 +188,11 @@ fn larger_of_two_large_scores_has_all_the_weight() {
             (3e38, [3e38, -3e38]),
             (f32::MAX, [f32::MAX, f32::from_bits(f32::MAX.to_bits() - 1)]),
         ] {
-            let [output, log_sum_exp, weights] = small(query, &key, &[1.0, 0.0], 1.0);
+            let [output, log_sum_exp, weights] = single_head(query, &key, &[1.0, 0.0], 1.0);
             let expected = (f64::from(query) * f64::from(key[0])) as f32;
             assert!(near(output[0], 1.0) && weights == [1.0, 0.0], "{query} {key:?}: {output:?} {weights:?}");
             assert!(near(log_sum_exp[0], expected), "{query} {key:?}: {log_sum_exp:?}");
-            let [output, log_sum_exp, weights] = small(-query, &key, &[1.0, 0.0], 1.0);
+            let [output, log_sum_exp, weights] = single_head(-query, &key, &[1.0, 0.0], 1.0);
             assert!(output[0].abs() < 1e-6 && weights == [0.0, 1.0], "{query} {key:?}: {output:?} {weights:?}");
             // A finite log-sum-exp never becomes −∞, which stands for nothing to attend to.
             let expected = ((-f64::from(query) * f64::from(key[1])) as f32).max(f32::MIN);
@@ -206,7 +206,7 @@ fn large_equal_scores_share_the_weight() {
     each_isa(|_| {
         for query in [1e5, 1e8, 1e12, 1e15, 1e18, 1e19, 1e25, 1e38] {
             for sign in [1.0, -1.0] {
-                let [output, _, weights] = small(query, &[sign * query; 4], &[1.0, 2.0, 3.0, 6.0], 1.0);
+                let [output, _, weights] = single_head(query, &[sign * query; 4], &[1.0, 2.0, 3.0, 6.0], 1.0);
                 assert!(near(output[0], 3.0) && weights == [0.25; 4], "{query} {sign}: {output:?} {weights:?}");
             }
         }
@@ -217,7 +217,7 @@ fn large_equal_scores_share_the_weight() {
 fn underflowing_norms_do_not_bound_scores() {
     // |q|² is 0 in f32, but the score is 1e22.
     each_isa(|_| {
-        let [output, log_sum_exp, weights] = small(1e-25, &[1e17, 5e16], &[1.0, 0.0], 1e30);
+        let [output, log_sum_exp, weights] = single_head(1e-25, &[1e17, 5e16], &[1.0, 0.0], 1e30);
         assert!(near(output[0], 1.0) && near(log_sum_exp[0], 1e22), "{output:?} {log_sum_exp:?}");
         assert_eq!(weights, [1.0, 0.0]);
     });
@@ -228,7 +228,7 @@ fn underflowing_norms_do_not_bound_scores() {
 fn statistics_agree_with_the_output() {
     each_isa(|isa| {
         for of in POWERS {
-            for spread in [Spread::Near, Spread::Far, Spread::Below] {
+            for spread in [ScoreSpread::Near, ScoreSpread::Far, ScoreSpread::Below] {
                 for scale in [0.25, -1.0] {
                     let case = Case { scale: Some(scale), seed: 7, ..Case::of(&[(9, 70)], [1, 1], [8, 70]) };
                     statistics(&case, &data(&case, of, spread), &format!("{isa} 2^{of} {spread:?} {scale}"));
@@ -319,7 +319,7 @@ fn parts_with_large_scores_merge() {
             // Each part has one key with the largest score.
             for (keys, expected) in [(4, 2.0), (6, 4.0)] {
                 let parts: Vec<[Vec<f32>; 3]> =
-                    (0..keys).step_by(2).map(|j| small(query, &key[j..j + 2], &value[j..j + 2], 1.0)).collect();
+                    (0..keys).step_by(2).map(|j| single_head(query, &key[j..j + 2], &value[j..j + 2], 1.0)).collect();
                 let [output, log_sum_exp] = merged(&parts);
                 assert!(near(output, expected), "{query} {keys}: {output}");
                 assert!(near(log_sum_exp, query * query), "{query} {keys}: {log_sum_exp}");
@@ -344,9 +344,9 @@ fn merged<'a>(parts: &'a [[Vec<f32>; 3]]) -> [f32; 2] {
 fn one_part_beyond_f32_outweighs_the_others_and_two_cannot_be_compared() {
     each_isa(|_| {
         let (beyond, usual, below) = (
-            small(1e20, &[1e20, 1e19], &[3.0, 4.0], 1.0),
-            small(1e10, &[1e10], &[5.0], 1.0),
-            small(-1e20, &[1e20, 2e20], &[7.0, 8.0], 1.0),
+            single_head(1e20, &[1e20, 1e19], &[3.0, 4.0], 1.0),
+            single_head(1e10, &[1e10], &[5.0], 1.0),
+            single_head(-1e20, &[1e20, 2e20], &[7.0, 8.0], 1.0),
         );
         assert_eq!(beyond[1], [f32::INFINITY]);
         assert_eq!(merged(&[usual.clone(), beyond.clone()]), [3.0, f32::INFINITY]);
@@ -365,7 +365,7 @@ fn large_softcap_does_not_change_small_scores() {
             let data = Data::new(&case(None)).rounded::<f32>();
             for case in [case(Some(cap)), Case { lengths: vec![(1, 300)], ..case(Some(cap)) }] {
                 let data = if case.lengths[0].0 == 1 { Data::new(&case).rounded::<f32>() } else { data.clone() };
-                let kind = Kind::F32(Precision::Highest);
+                let kind = DtypeKind::F32(Precision::Highest);
                 compare(&|| format!("{isa} {cap}"), &kind.run(&case, &data), &case.truth(&data), kind.tolerance(isa));
             }
         }
@@ -384,7 +384,7 @@ fn nan_in_a_mask_or_key_propagates_next_to_large_scores() {
         let mut poisoned = Data::new(&plain);
         poisoned.query.iter_mut().for_each(|x| *x *= 32.0);
         poisoned.key[3 * 16] = f64::NAN;
-        Kind::on(isa).for_each(|kind| {
+        DtypeKind::differing_on(isa).for_each(|kind| {
             let output = kind.run(&case, &masked).output;
             assert!(output[place / 40 * 16].is_nan(), "{isa} {kind:?}");
             let output = kind.run(&plain, &poisoned).output;

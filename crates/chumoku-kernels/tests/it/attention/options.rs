@@ -1,7 +1,7 @@
 //! All options of attention, alone and combined.
 
-use crate::attention::case::{Case, Data, Layout, MaskForm, Scores};
-use crate::attention::check::{Kind, check_all, compare};
+use crate::attention::case::{Case, CaseLayout, Data, MaskForm, ScoreRange};
+use crate::attention::check::{DtypeKind, check_all, compare};
 use crate::attention::oracle::Truth;
 use crate::common::each_isa;
 use chumoku_kernels::Causal;
@@ -13,9 +13,9 @@ use testkit::exhaustive;
 fn in_every_shape(cases: impl Fn(Case) -> Vec<Case>) -> Vec<Case> {
     let shapes = [
         Case::of(&[(40, 40)], [1, 1], [16, 16]),
-        Case { layout: Layout::Mixed, ..Case::of(&[(33, 150), (33, 150)], [4, 2], [20, 9]) },
-        Case { layout: Layout::RowsFirst, ..Case::of(&[(140, 65)], [3, 1], [32, 33]) },
-        Case { layout: Layout::Packed, ..Case::of(&[(49, 270), (0, 3), (100, 97), (2, 0)], [2, 1], [24, 40]) },
+        Case { layout: CaseLayout::Mixed, ..Case::of(&[(33, 150), (33, 150)], [4, 2], [20, 9]) },
+        Case { layout: CaseLayout::RowsFirst, ..Case::of(&[(140, 65)], [3, 1], [32, 33]) },
+        Case { layout: CaseLayout::Packed, ..Case::of(&[(49, 270), (0, 3), (100, 97), (2, 0)], [2, 1], [24, 40]) },
     ];
     let pairs = [[0, 3], [1, 2], [0, 1], [2, 3], [1, 3], [0, 2]];
     let in_shape = |(shape, base): (usize, Case)| {
@@ -139,7 +139,7 @@ pub(crate) fn combinations() -> Vec<Case> {
 fn scores_of_any_size() {
     check_all(in_every_shape(|base| {
         let mut cases = Vec::new();
-        for scores in [Scores::Large, Scores::Growing, Scores::Negative] {
+        for scores in [ScoreRange::Large, ScoreRange::Growing, ScoreRange::Negative] {
             let base = Case { scores, ..base.clone() };
             cases.extend([
                 base.clone(),
@@ -184,9 +184,9 @@ fn lowest_finite_bias_does_not_mask() {
                         _ => infinity,
                     };
                 }
-                Kind::on(isa).for_each(|kind| {
+                DtypeKind::differing_on(isa).for_each(|kind| {
                     let found = kind.run(&case, &data);
-                    let truth = case.truth(&kind.rounded(&data));
+                    let truth = case.truth(&kind.round(&data));
                     let what = || format!("{isa} {kind:?} {low} {case:?}");
                     // The log-sum-exp itself is rounded to f32; the weights are simple fractions.
                     let truth = Truth { largest_score: 0.0, ..truth };

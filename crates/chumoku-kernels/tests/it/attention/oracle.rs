@@ -65,7 +65,7 @@ impl Case {
     }
 
     /// Returns the dropout factor of the weight of a pair.
-    fn keep(&self, (s, h, i): (usize, usize, usize), j: usize) -> f64 {
+    fn dropout_factor(&self, (s, h, i): (usize, usize, usize), j: usize) -> f64 {
         if self.dropout == 0.0 {
             return 1.0;
         }
@@ -127,7 +127,7 @@ impl Case {
             results.log_sum_exp[row] = log_sum_exp;
 
             let output = &mut results.output[row * value_dim..][..value_dim];
-            let kept: Vec<f64> = seen.iter().map(|&j| self.keep((s, h, i), j)).collect();
+            let kept: Vec<f64> = seen.iter().map(|&j| self.dropout_factor((s, h, i), j)).collect();
             for ((&j, weight), keep) in seen.iter().zip(&weights).zip(&kept) {
                 add(output, weight * keep, value(j));
                 add_sizes(&mut terms.output[row * value_dim..][..value_dim], weight * keep, value(j));

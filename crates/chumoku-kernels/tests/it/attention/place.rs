@@ -6,13 +6,13 @@ use testkit::GuardedBuffer;
 
 /// The order of rows in the tests' data: sequence after sequence, each (heads, length, dim).
 #[derive(Clone, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct RowShape {
     pub(crate) lengths: Vec<usize>,
     pub(crate) heads: usize,
     pub(crate) dim: usize,
 }
 
-impl Shape {
+impl RowShape {
     pub(crate) fn row(&self, s: usize, h: usize, i: usize) -> usize {
         self.lengths[..s].iter().sum::<usize>() * self.heads + h * self.lengths[s] + i
     }
@@ -30,7 +30,7 @@ impl Shape {
 
 /// The order of the axes of one array, and whether it has gaps between the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum AxisOrder {
     HeadsFirst,
     RowsFirst,
     HeadsFirstWithGaps,
@@ -40,24 +40,24 @@ pub(crate) enum Order {
 
 /// The layout of an array: its shape, its order, and the first row of each sequence.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) shape: Shape,
-    order: Order,
+pub(crate) struct ArrayLayout {
+    pub(crate) shape: RowShape,
+    order: AxisOrder,
     offsets: Vec<usize>,
 }
 
-impl Place {
-    pub(crate) fn new(shape: Shape, order: Order) -> Self {
+impl ArrayLayout {
+    pub(crate) fn new(shape: RowShape, order: AxisOrder) -> Self {
         let mut offsets = vec![0];
         for length in &shape.lengths {
             offsets.push(offsets[offsets.len() - 1] + length);
         }
-        assert!(order == Order::Packed || shape.lengths.windows(2).all(|pair| pair[0] == pair[1]));
-        Place { shape, order, offsets }
+        assert!(order == AxisOrder::Packed || shape.lengths.windows(2).all(|pair| pair[0] == pair[1]));
+        ArrayLayout { shape, order, offsets }
     }
 
     pub(crate) fn is_packed(&self) -> bool {
-        self.order == Order::Packed
+        self.order == AxisOrder::Packed
     }
 
     /// Returns the strides of sequences, heads and rows.
@@ -65,17 +65,17 @@ impl Place {
         let (heads, dim) = (self.shape.heads, self.shape.dim);
         let length = self.shape.lengths.first().copied().unwrap_or(0);
         match self.order {
-            Order::HeadsFirst => [heads * length * dim, length * dim, dim],
-            Order::RowsFirst => [length * heads * dim, dim, heads * dim],
-            Order::HeadsFirstWithGaps => {
+            AxisOrder::HeadsFirst => [heads * length * dim, length * dim, dim],
+            AxisOrder::RowsFirst => [length * heads * dim, dim, heads * dim],
+            AxisOrder::HeadsFirstWithGaps => {
                 let head = length * (dim + 5) + 3;
                 [heads * head + 7, head, dim + 5]
             }
-            Order::RowsFirstWithGaps => {
+            AxisOrder::RowsFirstWithGaps => {
                 let row = heads * (dim + 2) + 1;
                 [length * row, dim + 2, row]
             }
-            Order::Packed => [0, dim, heads * dim + 3],
+            AxisOrder::Packed => [0, dim, heads * dim + 3],
         }
     }
 
@@ -92,7 +92,7 @@ impl Place {
     }
 
     /// Copies the values into this layout, with NaN between the rows.
-    pub(crate) fn lay<T: Element>(&self, numbers: &[f64], side: Side) -> Fenced<T> {
+    pub(crate) fn copy_in<T: Element>(&self, numbers: &[f64], side: Side) -> Fenced<T> {
         let mut data = vec![T::round_from(f64::NAN); self.len()];
         for (at, (s, h, i)) in self.shape.places().enumerate() {
             let row = &mut data[self.start(s, h, i)..][..self.shape.dim];
@@ -105,9 +105,9 @@ impl Place {
         let (heads, dim) = (self.shape.heads, self.shape.dim);
         let (batch, length) = (self.shape.lengths.len(), self.shape.lengths.first().copied().unwrap_or(0));
         match self.order {
-            Order::HeadsFirst => Heads::bhld(data, [batch, heads, length, dim]),
-            Order::RowsFirst => Heads::blhd(data, [batch, length, heads, dim]),
-            Order::Packed => Heads::packed(data, &self.offsets, heads, dim, self.strides()[2]),
+            AxisOrder::HeadsFirst => Heads::bhld(data, [batch, heads, length, dim]),
+            AxisOrder::RowsFirst => Heads::blhd(data, [batch, length, heads, dim]),
+            AxisOrder::Packed => Heads::packed(data, &self.offsets, heads, dim, self.strides()[2]),
             _ => Heads::strided(data, [batch, heads, length, dim], self.strides()),
         }
         .unwrap()
@@ -117,9 +117,9 @@ impl Place {
         let (heads, dim) = (self.shape.heads, self.shape.dim);
         let (batch, length) = (self.shape.lengths.len(), self.shape.lengths.first().copied().unwrap_or(0));
         match self.order {
-            Order::HeadsFirst => HeadsMut::bhld(data, [batch, heads, length, dim]),
-            Order::RowsFirst => HeadsMut::blhd(data, [batch, length, heads, dim]),
-            Order::Packed => HeadsMut::packed(data, &self.offsets, heads, dim, self.strides()[2]),
+            AxisOrder::HeadsFirst => HeadsMut::bhld(data, [batch, heads, length, dim]),
+            AxisOrder::RowsFirst => HeadsMut::blhd(data, [batch, length, heads, dim]),
+            AxisOrder::Packed => HeadsMut::packed(data, &self.offsets, heads, dim, self.strides()[2]),
             _ => HeadsMut::strided(data, [batch, heads, length, dim], self.strides()),
         }
         .unwrap()
@@ -127,28 +127,28 @@ impl Place {
 }
 
 /// An output array: NaN in its rows, and a pattern between and around them.
-pub(crate) struct Written<T> {
-    place: Place,
+pub(crate) struct OutputArray<T> {
+    layout: ArrayLayout,
     guarded: GuardedBuffer<T>,
 }
 
-impl<T: Element> Written<T> {
-    pub(crate) fn new(place: Place) -> Self {
+impl<T: Element> OutputArray<T> {
+    pub(crate) fn new(place: ArrayLayout) -> Self {
         let (nan, pattern) = (T::round_from(f64::NAN), T::round_from(-1234.0));
         let mut guarded = GuardedBuffer::filled(place.len(), pattern, pattern);
         for (s, h, i) in place.shape.places() {
             guarded.as_mut_slice()[place.start(s, h, i)..][..place.shape.dim].fill(nan);
         }
-        Written { place, guarded }
+        OutputArray { layout: place, guarded }
     }
 
     pub(crate) fn view(&mut self) -> HeadsMut<'_, T> {
-        self.place.view_mut(self.guarded.as_mut_slice())
+        self.layout.view_mut(self.guarded.as_mut_slice())
     }
 
     /// Returns the rows in the tests' order, after checking that nothing else was overwritten.
     pub(crate) fn take(self) -> Vec<f64> {
-        let (place, mut data) = (self.place, self.guarded.into_checked());
+        let (place, mut data) = (self.layout, self.guarded.into_checked());
         let mut numbers = Vec::new();
         for (s, h, i) in place.shape.places() {
             let row = &mut data[place.start(s, h, i)..][..place.shape.dim];

@@ -1,6 +1,6 @@
 //! The reference implementation, compared with the definition and with central differences.
 
-use crate::attention::case::{Case, Data, Layout, MaskForm, Results, run};
+use crate::attention::case::{Case, CaseLayout, Data, MaskForm, Results, run};
 use crate::attention::check::{self, compare};
 use crate::attention::options::combinations;
 use crate::attention::poison;
@@ -25,7 +25,7 @@ fn small_cases() -> Vec<Case> {
         base.clone(),
         Case { softcap: Some(0.8), alibi: true, sinks: true, ..base.clone() },
         Case { mask: Some(form), dropout: 0.4, sinks: true, ..base.clone() },
-        Case { layout: Layout::Packed, causal: Some(Causal::BottomRight), scale: Some(-0.7), ..base },
+        Case { layout: CaseLayout::Packed, causal: Some(Causal::BottomRight), scale: Some(-0.7), ..base },
     ]
 }
 

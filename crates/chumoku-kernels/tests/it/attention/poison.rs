@@ -1,7 +1,7 @@
 //! Masked values never affect a result, whatever they are; visible NaN and infinity always propagate.
 
-use crate::attention::case::{Case, Data, Layout, MaskForm, Results, Scores, run};
-use crate::attention::check::Kind;
+use crate::attention::case::{Case, CaseLayout, Data, MaskForm, Results, ScoreRange, run};
+use crate::attention::check::DtypeKind;
 use crate::common::each_isa;
 use chumoku_kernels::*;
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ type Place = (usize, usize, usize);
 
 /// Row indices of the inputs.
 #[derive(Clone, Debug, Default)]
-struct Rows {
+struct PoisonedRows {
     queries: Vec<usize>,
     keys: Vec<usize>,
     values: Vec<usize>,
@@ -21,7 +21,7 @@ struct Rows {
 
 impl Data {
     /// Replaces these rows by `bad`.
-    fn poisoned(&self, case: &Case, rows: &Rows, bad: f64) -> Data {
+    fn poisoned(&self, case: &Case, rows: &PoisonedRows, bad: f64) -> Data {
         let mut data = self.clone();
         for (numbers, dim, rows) in [
             (&mut data.query, case.dim, &rows.queries),
@@ -37,7 +37,7 @@ impl Data {
 
 /// The result rows that a poisoned row may affect: those of queries that see it, and of the keys that these queries
 /// see.
-struct Reached {
+struct AffectedRows {
     outputs: HashSet<usize>,
     d_queries: HashSet<usize>,
     d_keys: HashSet<usize>,
@@ -45,9 +45,9 @@ struct Reached {
     d_sinks: HashSet<usize>,
 }
 
-impl Reached {
-    fn new(case: &Case, data: &Data, rows: &Rows) -> Self {
-        let mut reached = Reached {
+impl AffectedRows {
+    fn new(case: &Case, data: &Data, rows: &PoisonedRows) -> Self {
+        let mut reached = AffectedRows {
             outputs: HashSet::new(),
             d_queries: HashSet::new(),
             d_keys: HashSet::new(),
@@ -117,7 +117,7 @@ pub(crate) fn cases() -> Vec<Case> {
     let mask = |is_additive| Some(MaskForm::full(is_additive));
     let wide = |is_additive| Some(MaskForm { ones: [false, false, true, false], ..MaskForm::full(is_additive) });
     let base = Case { d_log_sum_exp: true, ..Case::of(&[(70, 150), (70, 150)], [4, 2], [20, 12]) };
-    let packed = Case { layout: Layout::Packed, ..Case::of(&[(49, 270), (5, 0), (33, 40)], [2, 1], [33, 8]) };
+    let packed = Case { layout: CaseLayout::Packed, ..Case::of(&[(49, 270), (5, 0), (33, 40)], [2, 1], [33, 8]) };
     let lengths = Some(vec![101, 33]);
     let causal = Some(Causal::Offset(-5));
     let window = Some((Some(9), Some(6), Causal::TopLeft));
@@ -126,16 +126,16 @@ pub(crate) fn cases() -> Vec<Case> {
         Case { window, sinks: true, ..base.clone() },
         Case { key_lengths: lengths.clone(), causal: Some(Causal::BottomRight), ..base.clone() },
         Case { mask: mask(false), ..base.clone() },
-        Case { mask: mask(true), layout: Layout::Mixed, softcap: Some(3.0), ..base.clone() },
+        Case { mask: mask(true), layout: CaseLayout::Mixed, softcap: Some(3.0), ..base.clone() },
         Case { mask: wide(false), causal, dropout: 0.5, ..base.clone() },
         Case { mask: wide(true), window, alibi: true, sinks: true, ..base.clone() },
         Case { mask: wide(true), key_lengths: lengths, dropout: 0.3, ..base.clone() },
-        Case { scores: Scores::Large, window, ..base.clone() },
-        Case { scores: Scores::Growing, mask: mask(true), ..base },
+        Case { scores: ScoreRange::Large, window, ..base.clone() },
+        Case { scores: ScoreRange::Growing, mask: mask(true), ..base },
         // Every query sees every key within the key length: rows are not checked before they are multiplied.
         Case { key_lengths: Some(vec![149, 33]), ..Case::of(&[(70, 150), (70, 150)], [4, 2], [20, 16]) },
         Case {
-            layout: Layout::Packed,
+            layout: CaseLayout::Packed,
             key_lengths: Some(vec![9, 129]),
             ..Case::of(&[(5, 10), (9, 130)], [2, 1], [64, 33])
         },
@@ -167,12 +167,12 @@ fn masked_values_change_no_bit() {
             assert!(!keys.is_empty() || !queries.is_empty() || case.mask.is_some(), "nothing is masked: {case:?}");
             // Every query sees the sink: an upstream gradient that is not finite propagates to it.
             let d_outputs = if case.sinks { vec![] } else { queries.clone() };
-            let rows = Rows { queries, values: keys.clone(), keys, d_outputs };
-            Kind::turns_on(isa, n).for_each(|kind| {
+            let rows = PoisonedRows { queries, values: keys.clone(), keys, d_outputs };
+            DtypeKind::sampled_on(isa, n).for_each(|kind| {
                 let clean = kind.run(&case, &data);
                 for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::from(f32::MAX), -3e4] {
                     let found = kind.run(&case, &data.poisoned(&case, &rows, bad));
-                    let reached = Reached::new(&case, &data, &Rows::default());
+                    let reached = AffectedRows::new(&case, &data, &PoisonedRows::default());
                     reached.check(&format!("{isa} {kind:?} {bad} {case:?}"), &case, [&found, &clean, &clean]);
                 }
             });
@@ -189,12 +189,12 @@ fn visible_nan_propagates_only_to_its_queries() {
         let mut random = Random::new(case.seed + 50);
         let mut one = |rows: usize| vec![random.below(rows.max(1)); rows.min(1)];
         for rows in [
-            Rows { queries: one(case.query().rows()), ..Rows::default() },
-            Rows { keys: one(case.key().rows()), ..Rows::default() },
-            Rows { values: one(case.key().rows()), ..Rows::default() },
-            Rows { d_outputs: one(case.query().rows()), ..Rows::default() },
+            PoisonedRows { queries: one(case.query().rows()), ..PoisonedRows::default() },
+            PoisonedRows { keys: one(case.key().rows()), ..PoisonedRows::default() },
+            PoisonedRows { values: one(case.key().rows()), ..PoisonedRows::default() },
+            PoisonedRows { d_outputs: one(case.query().rows()), ..PoisonedRows::default() },
         ] {
-            let reached = Reached::new(&case, &data, &rows);
+            let reached = AffectedRows::new(&case, &data, &rows);
             let poisoned = [f64::NAN, f64::INFINITY].map(|bad| {
                 let poisoned = data.poisoned(&case, &rows, bad);
                 let plain = run::<f64>(&case, &poisoned, Precision::Highest);
@@ -205,7 +205,7 @@ fn visible_nan_propagates_only_to_its_queries() {
     }
     each_isa(|isa| {
         let poisons = poisons.par_iter().enumerate();
-        let runs = poisons.flat_map(|(n, poison)| Kind::turns_on(isa, n).map(move |kind| (poison, kind)));
+        let runs = poisons.flat_map(|(n, poison)| DtypeKind::sampled_on(isa, n).map(move |kind| (poison, kind)));
         runs.for_each(|((case, data, rows, reached, poisoned), kind)| {
             let clean = kind.run(case, data);
             for (data, plain) in poisoned {

@@ -1,6 +1,6 @@
 //! Randomly generated cases.
 
-use crate::attention::case::{Case, Layout, MaskForm, Scores};
+use crate::attention::case::{Case, CaseLayout, MaskForm, ScoreRange};
 use crate::attention::check::check_all;
 use chumoku_kernels::Causal;
 use proptest::option::of;
@@ -8,11 +8,16 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngSeed, TestRunner};
 
-fn lengths() -> impl Strategy<Value = (Vec<(usize, usize)>, Layout)> {
+fn lengths() -> impl Strategy<Value = (Vec<(usize, usize)>, CaseLayout)> {
     let dense = (0..4usize, 0..70usize, 0..290usize).prop_map(|(batch, queries, keys)| vec![(queries, keys); batch]);
-    let layout = prop_oneof![Just(Layout::Plain), Just(Layout::RowsFirst), Just(Layout::Mixed), Just(Layout::Packed)];
+    let layout = prop_oneof![
+        Just(CaseLayout::Plain),
+        Just(CaseLayout::RowsFirst),
+        Just(CaseLayout::Mixed),
+        Just(CaseLayout::Packed)
+    ];
     let packed = prop::collection::vec((0..70usize, 0..140usize), 0..4);
-    prop_oneof![(dense, layout), packed.prop_map(|lengths| (lengths, Layout::Packed))]
+    prop_oneof![(dense, layout), packed.prop_map(|lengths| (lengths, CaseLayout::Packed))]
 }
 
 fn diagonal() -> impl Strategy<Value = Causal> {
@@ -29,7 +34,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let sizes = (lengths(), 1..4usize, 1..4usize, 1..70usize, 1..70usize);
     let positions = (of(diagonal()), of((of(0..60usize), of(0..60usize), diagonal())), of(0..1000usize), of(mask()));
     let scale = prop_oneof![-0.5..0.5f64, Just(0.0)];
-    let scores = prop_oneof![3 => Just(Scores::Small), 1 => Just(Scores::Large), 1 => Just(Scores::Growing), 1 => Just(Scores::Negative)];
+    let scores = prop_oneof![3 => Just(ScoreRange::Small), 1 => Just(ScoreRange::Large), 1 => Just(ScoreRange::Growing), 1 => Just(ScoreRange::Negative)];
     let numbers = (of(scale), of(0.5..20.0f64), any::<bool>(), any::<bool>(), of(0.01..0.95f32), scores);
     (sizes, positions, numbers, any::<bool>(), 0..1000u64).prop_map(
         |(

@@ -4,25 +4,25 @@ use chumoku_kernels::{Isa, cap_isa, poison_scratch};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// The instruction set that the process is locked to, and the number of tests that depend on it.
-struct Held {
+struct IsaState {
     isa: Isa,
     tests: usize,
 }
 
-static HELD: Mutex<Held> = Mutex::new(Held { isa: Isa::Scalar, tests: 0 });
+static ISA_STATE: Mutex<IsaState> = Mutex::new(IsaState { isa: Isa::Scalar, tests: 0 });
 static RELEASED: Condvar = Condvar::new();
 
-fn held() -> MutexGuard<'static, Held> {
-    HELD.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn isa_state() -> MutexGuard<'static, IsaState> {
+    ISA_STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// A lock of the process on one instruction set.
-struct Turn(Isa);
+struct IsaLock(Isa);
 
-impl Turn {
+impl IsaLock {
     /// Takes one of `to_do` and locks it: the one that other tests have locked, or the first if there is none.
-    fn take(to_do: &mut Vec<Isa>) -> Turn {
-        let mut held = held();
+    fn take(to_do: &mut Vec<Isa>) -> IsaLock {
+        let mut held = isa_state();
         loop {
             let shared = (held.tests > 0).then(|| to_do.iter().position(|&isa| isa == held.isa));
             if let Some(at) = shared.unwrap_or(Some(0)) {
@@ -32,16 +32,16 @@ impl Turn {
                     held.isa = isa;
                 }
                 held.tests += 1;
-                return Turn(isa);
+                return IsaLock(isa);
             }
             held = RELEASED.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for IsaLock {
     fn drop(&mut self) {
-        let mut held = held();
+        let mut held = isa_state();
         held.tests -= 1;
         if held.tests == 0 {
             cap_isa(Isa::best());
@@ -63,7 +63,7 @@ pub(crate) fn each_isa(mut test: impl FnMut(Isa)) {
         println!("SKIPPED: this machine has no {isa}");
     }
     while !to_do.is_empty() {
-        let turn = Turn::take(&mut to_do);
+        let turn = IsaLock::take(&mut to_do);
         println!("running on {}", turn.0);
         test(turn.0);
     }

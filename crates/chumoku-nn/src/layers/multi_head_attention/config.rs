@@ -26,7 +26,7 @@ pub struct MultiHeadAttentionConfig {
     /// Causal attention: query i sees only the keys 0..=i.
     pub causal: bool,
     /// The dropout site of the layer.
-    pub site: u32,
+    pub dropout_site: u32,
     /// Other options.
     pub options: AttentionOptions,
 }
@@ -127,7 +127,7 @@ impl MultiHeadAttentionConfig {
             bias: true,
             dropout: 0.0,
             causal: false,
-            site: 0,
+            dropout_site: 0,
             options: AttentionOptions::default(),
         };
         config.with_options(options)

@@ -168,7 +168,7 @@ impl MultiHeadAttention {
         if let Some(slopes) = &self.slopes {
             attention = attention.alibi(slopes);
         }
-        match mode.attention_dropout(c.dropout, c.site) {
+        match mode.attention_dropout(c.dropout, c.dropout_site) {
             Some(dropout) if !c.options.hard_attention => attention.dropout(dropout),
             _ => attention,
         }
@@ -204,15 +204,15 @@ impl MultiHeadAttention {
         input: &AttentionInput<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
-        self.forward_then(p, input, Epilogue::Identity, mode)
+        self.forward_with_epilogue(p, input, Epilogue::Identity, mode)
     }
 
     /// Like [`MultiHeadAttention::forward`], with an epilogue applied to the output.
-    pub(crate) fn forward_then<T: Real>(
+    pub(crate) fn forward_with_epilogue<T: Real>(
         &self,
         p: &Params<T>,
         input: &AttentionInput<'_, T>,
-        then: Epilogue<'_, T>,
+        epilogue: Epilogue<'_, T>,
         mode: Mode,
     ) -> Result<(Array2<T>, MultiHeadAttentionCache<T>)> {
         if input.memory.is_some() && self.config.uses_positions() {
@@ -234,7 +234,7 @@ impl MultiHeadAttention {
             hard = Some((choice, chosen));
         }
         let used = hard.as_ref().map_or(&heads, |(_, chosen)| chosen);
-        let y = self.output.forward_then(p, used.view(), then)?;
+        let y = self.output.forward_with_epilogue(p, used.view(), epilogue)?;
         Ok((y, MultiHeadAttentionCache { projected, heads, log_sum_exp, hard }))
     }
 

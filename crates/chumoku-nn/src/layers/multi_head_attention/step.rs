@@ -86,17 +86,17 @@ impl MultiHeadAttention {
         offsets: &Offsets,
         cache: &mut KeyValueCache<T>,
     ) -> Result<Array2<T>> {
-        self.step_then(p, x, offsets, cache, Epilogue::Identity)
+        self.step_with_epilogue(p, x, offsets, cache, Epilogue::Identity)
     }
 
     /// Like [`MultiHeadAttention::step`], with an epilogue applied to the output.
-    pub(crate) fn step_then<T: Real>(
+    pub(crate) fn step_with_epilogue<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
         offsets: &Offsets,
         cache: &mut KeyValueCache<T>,
-        then: Epilogue<'_, T>,
+        epilogue: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
         if !self.config.causal {
             return Err(Error::NotCausal);
@@ -106,7 +106,7 @@ impl MultiHeadAttention {
         let [query, key, value] = self.head_views(&projected, [offsets; 2])?;
         cache.append(key, value)?;
         let views = [query, cache.key(), cache.value()];
-        self.finish_step(p, views, Some(cache.lengths()), offsets, then)
+        self.finish_step(p, views, Some(cache.lengths()), offsets, epilogue)
     }
 
     /// Projects the keys and values of cross-attention for [`MultiHeadAttention::step_cross_attention`].
@@ -148,11 +148,11 @@ impl MultiHeadAttention {
         offsets: &Offsets,
         memory: &ProjectedMemory<T>,
     ) -> Result<Array2<T>> {
-        self.step_cross_attention_then(p, x, offsets, memory, Epilogue::Identity)
+        self.step_cross_attention_with_epilogue(p, x, offsets, memory, Epilogue::Identity)
     }
 
     /// Like [`MultiHeadAttention::step_cross_attention`], with an epilogue applied to the output.
-    pub(crate) fn step_cross_attention_then<T: Real>(
+    pub(crate) fn step_cross_attention_with_epilogue<T: Real>(
         &self,
         p: &Params<T>,
         x: ArrayView2<'_, T>,
@@ -184,7 +184,7 @@ impl MultiHeadAttention {
         views: [Heads<'_, T>; 3],
         key_lengths: Option<&[usize]>,
         offsets: &Offsets,
-        then: Epilogue<'_, T>,
+        epilogue: Epilogue<'_, T>,
     ) -> Result<Array2<T>> {
         let c = &self.config;
         let mut attention = self.kernel_with_options(views, Causal::BottomRight, Mode::Eval, p.precision());
@@ -198,6 +198,6 @@ impl MultiHeadAttention {
             attention.forward(heads_view_mut(&mut heads, offsets, [c.num_heads, c.value_dim])?)?;
             heads
         };
-        self.output.forward_then(p, heads.view(), then)
+        self.output.forward_with_epilogue(p, heads.view(), epilogue)
     }
 }

@@ -122,14 +122,14 @@ enum PartFault {
 struct PartSize {
     bytes: u64,
     elements: u64,
-    beginning: Vec<u8>,
+    head: Vec<u8>,
 }
 
 /// Inflates and discards a part. Its bytes must stay within its limit, plus the memory of its elements except for
 /// sheets. The text between two tags must stay within the limit of a row.
 fn measure_part(mut part: impl Read, kind: PartKind) -> Result<PartSize, PartFault> {
     let limit = kind.max_bytes();
-    let mut weighed = PartSize { bytes: 0, elements: 0, beginning: Vec::new() };
+    let mut weighed = PartSize { bytes: 0, elements: 0, head: Vec::new() };
     let (mut buffer, mut piece) = (vec![0; 64 * 1024], 0_u64);
     loop {
         let read = match part.read(&mut buffer) {
@@ -139,9 +139,9 @@ fn measure_part(mut part: impl Read, kind: PartKind) -> Result<PartSize, PartFau
             Err(error) => return Err(PartFault::Read(error)),
         };
         let bytes = &buffer[..read];
-        if weighed.beginning.len() < HEAD_BYTES {
-            let room = (HEAD_BYTES - weighed.beginning.len()).min(read);
-            weighed.beginning.extend_from_slice(&bytes[..room]);
+        if weighed.head.len() < HEAD_BYTES {
+            let room = (HEAD_BYTES - weighed.head.len()).min(read);
+            weighed.head.extend_from_slice(&bytes[..room]);
         }
         weighed.bytes += read as u64;
         for &byte in bytes {
@@ -165,7 +165,7 @@ impl PartSize {
     /// Returns whether the shared strings start directly with their element, and claim no more strings than there are
     /// elements.
     fn has_plausible_count(&self) -> bool {
-        let beginning = String::from_utf8_lossy(&self.beginning);
+        let beginning = String::from_utf8_lossy(&self.head);
         let mut rest = beginning.trim_start_matches('\u{feff}').trim_start();
         while rest.starts_with("<?") {
             let Some(end) = rest.find("?>") else { return false };

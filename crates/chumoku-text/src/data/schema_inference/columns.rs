@@ -98,7 +98,7 @@ pub(crate) fn choose_columns(
             return Err(DataError::ColumnInUse { path: layout.path.clone(), column: layout.columns[column].clone() });
         }
     }
-    chooser.taken = taken;
+    chooser.features = taken;
     let asked_label =
         options.label.as_deref().map(|wanted| chooser.requested_column(ColumnRole::Label, wanted)).transpose()?;
     let pair = match options.text.as_deref() {
@@ -148,11 +148,11 @@ pub(crate) fn choose_columns(
         next_label = next;
     }
     let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
-    if let Some(column) = chooser.taken.iter().find(|column| [Some(text), second, label].contains(&Some(**column))) {
+    if let Some(column) = chooser.features.iter().find(|column| [Some(text), second, label].contains(&Some(**column))) {
         return Err(DataError::ColumnInUse { path: layout.path.clone(), column: layout.columns[*column].clone() });
     }
     let is_left =
-        |column: &usize| ![Some(text), second, label].contains(&Some(*column)) && !chooser.taken.contains(column);
+        |column: &usize| ![Some(text), second, label].contains(&Some(*column)) && !chooser.features.contains(column);
     // A second text column may belong to the first, such as the body of an email and its subject.
     let other_text = (0..chooser.profiles.len())
         .filter(|column| {
@@ -188,7 +188,7 @@ pub(crate) struct ColumnChooser<'a> {
     /// The fields of the first row. They identify columns without names in messages.
     first_row: &'a [String],
     /// Feature columns, which are neither the text nor the label.
-    taken: Vec<usize>,
+    features: Vec<usize>,
 }
 
 impl<'a> ColumnChooser<'a> {
@@ -196,7 +196,7 @@ impl<'a> ColumnChooser<'a> {
         let missing = MissingValues::from_options(options);
         let profiles = (0..layout.columns.len()).map(|c| ColumnProfile::of_column(layout, rows, c, &missing)).collect();
         let first = rows.first().map_or(&[][..], |row| &row.fields);
-        ColumnChooser { layout, rows, profiles, missing, first_row: first, taken: Vec::new() }
+        ColumnChooser { layout, rows, profiles, missing, first_row: first, features: Vec::new() }
     }
 
     /// Returns a view of the table with the label column that the options name.
@@ -346,7 +346,7 @@ impl<'a> ColumnChooser<'a> {
 
     /// Returns the candidates for the text with their bits, best first.
     fn rank_texts(&self, taken: &[usize]) -> Vec<(f64, usize)> {
-        let left = (0..self.profiles.len()).filter(|column| !taken.contains(column) && !self.taken.contains(column));
+        let left = (0..self.profiles.len()).filter(|column| !taken.contains(column) && !self.features.contains(column));
         // In rows with an identifier, short repeated values are not the text.
         let has_identifier = self.profiles.iter().any(|profile| profile.is_identifier && !profile.is_numbers());
         rank(left.map(|column| {
@@ -377,7 +377,7 @@ impl<'a> ColumnChooser<'a> {
         let named = found.iter().filter(|(_, column)| self.text_name_group(*column).is_some());
         let groups: Vec<Option<usize>> = named.map(|(_, column)| self.text_name_group(*column)).collect();
         let left: Vec<usize> = (0..self.profiles.len())
-            .filter(|&c| Some(c) != label && !self.profiles[c].nested && !self.taken.contains(&c))
+            .filter(|&c| Some(c) != label && !self.profiles[c].is_nested && !self.features.contains(&c))
             .collect();
         if let (true, [only]) = (groups.is_empty(), left.as_slice())
             && (!self.profiles[*only].is_identifier || self.layout.columns.len() == 1)
@@ -415,7 +415,7 @@ impl<'a> ColumnChooser<'a> {
             }
         });
         let columns = join_names(&held.collect::<Vec<_>>());
-        no_column(self.layout, ColumnRole::Text, lang().pick("a column of words", "文章の列"), columns)
+        no_column_error(self.layout, ColumnRole::Text, lang().pick("a column of words", "文章の列"), columns)
     }
 
     /// Returns the label column by its name. Among equally good names, the content decides.
@@ -424,7 +424,7 @@ impl<'a> ColumnChooser<'a> {
             return Ok((0..self.layout.columns.len()).find(|&column| self.layout.columns[column] == "label"));
         }
         let view = self.table_view(None);
-        let is_free = |column: &usize| !taken.contains(column) && !self.taken.contains(column);
+        let is_free = |column: &usize| !taken.contains(column) && !self.features.contains(column);
         let named =
             (0..self.profiles.len()).filter(is_free).filter_map(|column| Some((view.name_group(column)?, column)));
         let Some(best) = named.clone().map(|(group, _)| group).min() else { return Ok(None) };
@@ -445,17 +445,17 @@ impl<'a> ColumnChooser<'a> {
 
     /// Chooses the label by content. Returns it with the reason and the next reading, if it is close.
     fn choose_label_by_content(&self, texts: &[usize]) -> Result<(usize, &'static str, Option<String>), DataError> {
-        let is_left = |c: &usize| !texts.contains(c) && !self.taken.contains(c) && self.profiles[*c].filled > 0;
+        let is_left = |c: &usize| !texts.contains(c) && !self.features.contains(c) && self.profiles[*c].filled > 0;
         let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
         // With few rows, repetition does not show, so the only other column is the label.
         if let [only] = left.as_slice()
             && self.profiles[*only].filled < FEW_ROWS
-            && !self.profiles[*only].nested
+            && !self.profiles[*only].is_nested
         {
             return Ok((*only, the_only_other(), None));
         }
         let view = self.table_view(None);
-        let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
+        let taken: Vec<usize> = texts.iter().chain(&self.features).copied().collect();
         let mut found: Vec<(f64, LabelCandidate)> = view.readings(&taken);
         // One reading per column is enough here. How its labels are written is decided elsewhere.
         let mut seen = Vec::new();
@@ -489,7 +489,7 @@ impl<'a> ColumnChooser<'a> {
         texts: &[usize],
         asked: Option<usize>,
     ) -> Result<Option<(LabelCandidate, Option<String>)>, DataError> {
-        let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
+        let taken: Vec<usize> = texts.iter().chain(&self.features).copied().collect();
         let found = self.table_view(asked).readings_for_any_task(&taken);
         match tied_readings(&found) {
             [] => Ok(None),
@@ -512,7 +512,7 @@ impl<'a> ColumnChooser<'a> {
 
     /// Returns the numeric column to predict and the reason, or `None`.
     fn choose_number(&self, texts: &[usize]) -> Result<Option<(usize, &'static str)>, DataError> {
-        let taken: Vec<usize> = texts.iter().chain(&self.taken).copied().collect();
+        let taken: Vec<usize> = texts.iter().chain(&self.features).copied().collect();
         let found = self.table_view(None).number_columns(&taken);
         match (tied_readings(&found), found.len()) {
             ([], _) => Ok(None),
@@ -549,7 +549,7 @@ impl<'a> ColumnChooser<'a> {
     }
 
     pub(crate) fn no_column_error(&self, role: ColumnRole, wanted: &'static str) -> DataError {
-        no_column(self.layout, role, wanted, self.describe_all())
+        no_column_error(self.layout, role, wanted, self.describe_all())
     }
 
     /// Describes all columns, for a message.
@@ -571,7 +571,12 @@ impl<'a> ColumnChooser<'a> {
 }
 
 /// The error for a role without a column.
-pub(crate) fn no_column(layout: &TableLayout, role: ColumnRole, wanted: &'static str, columns: String) -> DataError {
+pub(crate) fn no_column_error(
+    layout: &TableLayout,
+    role: ColumnRole,
+    wanted: &'static str,
+    columns: String,
+) -> DataError {
     let pick = |en, ja| lang().pick(en, ja);
     let plain_text = || pick("plain text", "プレーンテキスト").to_owned();
     let (columns, advice) = match (layout.format, role) {

@@ -145,7 +145,7 @@ impl TableView<'_> {
         // Numbers are labels if the column looks like labels. In other columns they may be scores or positions.
         let numbers = self.requested == Some(column)
             || self.name_group(column).is_some()
-            || !self.profiles[column].nested && self.profiles[column].is_label_like();
+            || !self.profiles[column].is_nested && self.profiles[column].is_label_like();
         list_size(self.layout, self.rows, column, numbers)
     }
 

@@ -12,7 +12,7 @@ const EXACT: &str = "NA";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissingValues {
     /// The values that the options name, in lowercase. `None` means the usual ones.
-    named: Option<Vec<String>>,
+    words: Option<Vec<String>>,
 }
 
 /// Reads labels like those of a file: trimmed, with `None` for missing ones.
@@ -30,7 +30,7 @@ impl MissingValues {
     }
 
     fn from_words(words: Option<&[String]>) -> Self {
-        MissingValues { named: words.map(|words| words.iter().map(|word| word.trim().to_lowercase()).collect()) }
+        MissingValues { words: words.map(|words| words.iter().map(|word| word.trim().to_lowercase()).collect()) }
     }
 
     /// Returns whether a field is missing.
@@ -52,7 +52,7 @@ impl MissingValues {
             return false;
         }
         let folded = field.to_lowercase();
-        match &self.named {
+        match &self.words {
             Some(named) => named.contains(&folded),
             None => field == EXACT || WORDS.contains(&folded.as_str()),
         }

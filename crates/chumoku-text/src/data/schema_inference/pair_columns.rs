@@ -192,7 +192,8 @@ fn choose_partner(chooser: &ColumnChooser, asked: usize, role: ColumnRole) -> Re
         Some((a, b, why)) if b == asked => return Ok((a, why)),
         _ => {}
     }
-    let left: Vec<usize> = (0..chooser.profiles.len()).filter(|&c| c != asked && !chooser.profiles[c].nested).collect();
+    let left: Vec<usize> =
+        (0..chooser.profiles.len()).filter(|&c| c != asked && !chooser.profiles[c].is_nested).collect();
     if let [only] = left.as_slice() {
         return Ok((*only, the_only_other()));
     }
@@ -212,8 +213,8 @@ fn choose_by_name_or_content(chooser: &ColumnChooser) -> Result<PairColumns, Dat
         return Ok(PairColumns::new((source, target), why));
     }
     if let [a, b] = chooser.profiles.as_slice()
-        && !a.nested
-        && !b.nested
+        && !a.is_nested
+        && !b.is_nested
     {
         return Ok(PairColumns::new((0, 1), lang().pick("one of only two columns", "列が 2 つだけのため")));
     }

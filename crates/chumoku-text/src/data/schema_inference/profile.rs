@@ -26,12 +26,12 @@ pub(crate) struct ColumnProfile {
     /// Number of rows inspected.
     pub(crate) rows: usize,
     /// Fraction of values with a letter.
-    worded: f64,
+    letter_fraction: f64,
     /// Fraction of values with white space or non-ASCII characters. Identifiers and addresses have neither.
-    spaced: f64,
+    spaced_fraction: f64,
     /// True if every value is a number.
-    numeric: bool,
-    pub(crate) nested: bool,
+    is_numeric: bool,
+    pub(crate) is_nested: bool,
     /// True if the column holds identifiers, by its name or because all values have the same template.
     pub(crate) is_identifier: bool,
     /// True if nearly all values are dates or times.
@@ -64,10 +64,10 @@ impl ColumnProfile {
             distinct: distinct.len(),
             filled,
             rows: rows.len(),
-            worded: share(&|value| value.chars().any(char::is_alphabetic)),
-            spaced: share(&|value| value.chars().any(|c| c.is_whitespace() || !c.is_ascii())),
-            numeric: values.iter().all(|value| is_number(value)),
-            nested: rows.iter().any(|row| nested_value(layout, row, column).is_some()),
+            letter_fraction: share(&|value| value.chars().any(char::is_alphabetic)),
+            spaced_fraction: share(&|value| value.chars().any(|c| c.is_whitespace() || !c.is_ascii())),
+            is_numeric: values.iter().all(|value| is_number(value)),
+            is_nested: rows.iter().any(|row| nested_value(layout, row, column).is_some()),
             is_identifier: mostly_unique
                 && (names_identifier(name) && has_no_space() || are_identifiers(&values) || share(&is_code) >= 0.9),
             is_dates: filled > 0 && share(&is_date) >= 0.9,
@@ -78,10 +78,10 @@ impl ColumnProfile {
     /// Returns how much a column looks like text, in bits: long, distinct and rarely empty. Minus infinity if it cannot
     /// be the text.
     pub(crate) fn text_bits(&self) -> f64 {
-        if self.nested || self.worded < 0.5 || self.is_identifier || self.is_dates {
+        if self.is_nested || self.letter_fraction < 0.5 || self.is_identifier || self.is_dates {
             return f64::NEG_INFINITY;
         }
-        let like_identifiers = if self.spaced < 0.1 { 0.1 } else { 1.0 };
+        let like_identifiers = if self.spaced_fraction < 0.1 { 0.1 } else { 1.0 };
         let share = |of: usize, all: usize| of as f64 / all.max(1) as f64;
         let filled = share(self.filled, self.rows);
         (self.mean_chars * share(self.distinct, self.filled) * filled * like_identifiers).log2()
@@ -89,7 +89,7 @@ impl ColumnProfile {
 
     /// Returns whether a column looks like one side of pairs: sequences of words or numbers, mostly distinct.
     pub(crate) fn is_sentence_like(&self) -> bool {
-        self.text_bits() > f64::NEG_INFINITY && self.spaced >= 0.5 && self.distinct * 2 > self.filled
+        self.text_bits() > f64::NEG_INFINITY && self.spaced_fraction >= 0.5 && self.distinct * 2 > self.filled
     }
 
     /// Returns whether a column holds short repeated values. Next to identifiers, these are not texts.
@@ -99,12 +99,12 @@ impl ColumnProfile {
 
     /// Returns whether a column holds only numbers.
     pub(crate) fn is_numbers(&self) -> bool {
-        self.filled > 0 && self.numeric
+        self.filled > 0 && self.is_numeric
     }
 
     /// Returns whether a column looks like labels: short values that occur twice or more on average.
     pub(crate) fn is_label_like(&self) -> bool {
-        !self.nested && self.filled > 0 && self.mean_chars <= 40.0 && self.distinct * 2 <= self.filled
+        !self.is_nested && self.filled > 0 && self.mean_chars <= 40.0 && self.distinct * 2 <= self.filled
     }
 
     /// Describes a column that holds no texts.
@@ -112,11 +112,11 @@ impl ColumnProfile {
         use crate::tr;
         match () {
             () if self.filled == 0 => tr!("no values", "値なし"),
-            () if self.nested => tr!("lists or objects", "リストやオブジェクト"),
+            () if self.is_nested => tr!("lists or objects", "リストやオブジェクト"),
             () if self.is_numbers() => tr!("numbers or signs", "数値や記号"),
             () if self.is_identifier => tr!("identifiers", "ID（識別子）"),
             () if self.is_dates => tr!("dates or times", "日付や時刻"),
-            () if self.worded < 0.5 => tr!("numbers or signs", "数値や記号"),
+            () if self.letter_fraction < 0.5 => tr!("numbers or signs", "数値や記号"),
             () if self.distinct * 2 <= self.filled => tr!("few, repeated values", "少数の繰り返す値"),
             () => tr!("words", "語"),
         }

@@ -7,7 +7,7 @@ const MAX_VALUE: f64 = 1e100;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Quantity {
     pub(crate) value: f64,
-    form: QuantityFormat,
+    format: QuantityFormat,
 }
 
 /// The format of a number: the text around it, and its decimal separator if that is visible.
@@ -66,11 +66,13 @@ impl Quantity {
             let decimal = text.contains('.').then_some('.');
             return Some(Quantity {
                 value,
-                form: QuantityFormat { is_bare: true, decimal, ..QuantityFormat::default() },
+                format: QuantityFormat { is_bare: true, decimal, ..QuantityFormat::default() },
             });
         }
         if let Some(value) = count_stars(&text) {
-            return Some(Quantity { value, form: QuantityFormat { affix: "★".into(), ..QuantityFormat::default() } });
+            return Some(Quantity {
+                value, format: QuantityFormat { affix: "★".into(), ..QuantityFormat::default() }
+            });
         }
         let currency: String = text.chars().take_while(|c| "$€£¥￥".contains(*c)).collect();
         let rest = text[currency.len()..].trim_start();
@@ -84,17 +86,17 @@ impl Quantity {
             None => is_unit(&unit).then(|| unit.strip_suffix('s').unwrap_or(&unit).to_owned())?,
         };
         let around = currency + &unit;
-        Some(Quantity { value, form: QuantityFormat { is_bare: around.is_empty(), affix: around, decimal } })
+        Some(Quantity { value, format: QuantityFormat { is_bare: around.is_empty(), affix: around, decimal } })
     }
 
     /// Returns whether the number has the format of its column so far, and adds its format to it.
     pub(crate) fn fits_column(&self, form: &mut QuantityFormat) -> bool {
-        let goes = self.form.is_compatible_with(form);
+        let goes = self.format.is_compatible_with(form);
         if form.affix.is_empty() {
-            form.affix.clone_from(&self.form.affix);
+            form.affix.clone_from(&self.format.affix);
         }
-        form.is_bare |= self.form.is_bare;
-        form.decimal = form.decimal.or(self.form.decimal);
+        form.is_bare |= self.format.is_bare;
+        form.decimal = form.decimal.or(self.format.decimal);
         goes
     }
 }
@@ -122,8 +124,8 @@ pub fn parse_number(field: &str) -> Option<f64> {
 /// Parses a number with thousands separators or a decimal comma, as spreadsheets write it: `1,200`, `1.200,50`, `12,5`.
 /// Also returns its decimal separator, if it has one.
 pub fn parse_separated_number(field: &str) -> Option<(f64, Option<char>)> {
-    let found = Quantity::parse(field).filter(|found| !found.form.has_unit())?;
-    Some((found.value, found.form.decimal))
+    let found = Quantity::parse(field).filter(|found| !found.format.has_unit())?;
+    Some((found.value, found.format.decimal))
 }
 
 /// Parses digits with points and commas: `1.5`, `1,5`, `1,200.50`, `1.200,50`. Also returns the decimal separator, if

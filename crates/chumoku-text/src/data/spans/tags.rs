@@ -24,14 +24,14 @@ pub(super) enum TagPosition {
 /// A parsed tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag<'a> {
-    pub(super) part: TagPosition,
+    pub(super) position: TagPosition,
     pub(super) kind: &'a str,
 }
 
 impl<'a> Tag<'a> {
     /// Parses a tag with a prefix, or `O`. Returns `None` for a plain label.
     pub(super) fn parse_prefixed(tag: &'a str) -> Option<Tag<'a>> {
-        let outside = Tag { part: TagPosition::Outside, kind: "" };
+        let outside = Tag { position: TagPosition::Outside, kind: "" };
         if tag == "O" {
             return Some(outside);
         }
@@ -44,17 +44,17 @@ impl<'a> Tag<'a> {
             "S" | "U" => TagPosition::Single,
             _ => return None,
         };
-        (!kind.is_empty()).then_some(Tag { part, kind })
+        (!kind.is_empty()).then_some(Tag { position: part, kind })
     }
 
     /// Returns whether this tag starts a span if it follows another.
     fn starts_span_after(self, before: Tag<'_>) -> bool {
         let is_new = || {
-            matches!(self.part, TagPosition::Begin | TagPosition::Single)
-                || matches!(before.part, TagPosition::Outside | TagPosition::End | TagPosition::Single)
+            matches!(self.position, TagPosition::Begin | TagPosition::Single)
+                || matches!(before.position, TagPosition::Outside | TagPosition::End | TagPosition::Single)
                 || before.kind != self.kind
         };
-        self.part != TagPosition::Outside && is_new()
+        self.position != TagPosition::Outside && is_new()
     }
 }
 
@@ -88,8 +88,8 @@ impl TaggingScheme {
             TaggingScheme::Iob1 | TaggingScheme::Iob2 | TaggingScheme::Bioes => Tag::parse_prefixed(tag),
             TaggingScheme::Io if tag == "O" => Tag::parse_prefixed(tag),
             _ if tag.contains('-') && Tag::parse_prefixed(tag).is_some() => None,
-            TaggingScheme::Io => Some(Tag { part: TagPosition::Inside, kind: tag }),
-            TaggingScheme::Words => Some(Tag { part: TagPosition::Single, kind: tag }),
+            TaggingScheme::Io => Some(Tag { position: TagPosition::Inside, kind: tag }),
+            TaggingScheme::Words => Some(Tag { position: TagPosition::Single, kind: tag }),
         }
     }
 
@@ -103,13 +103,13 @@ impl TaggingScheme {
         }
         let (mut inside_first, mut begin_free) = (0, 0);
         for sentence in sentences {
-            let mut before = Tag { part: TagPosition::Outside, kind: "" };
+            let mut before = Tag { position: TagPosition::Outside, kind: "" };
             for tag in sentence.iter().filter_map(|tag| Tag::parse_prefixed(tag)) {
-                match tag.part {
+                match tag.position {
                     TagPosition::End | TagPosition::Single => return TaggingScheme::Bioes,
                     TagPosition::Inside if tag.starts_span_after(before) => inside_first += 1,
                     // IOB1 uses `B-` only between two spans of a kind, IOB2 at the start of every span.
-                    TagPosition::Begin if before.part != TagPosition::Outside && before.kind == tag.kind => {}
+                    TagPosition::Begin if before.position != TagPosition::Outside && before.kind == tag.kind => {}
                     TagPosition::Begin => begin_free += 1,
                     _ => {}
                 }
@@ -126,13 +126,13 @@ impl TaggingScheme {
 /// Returns the spans of a sentence, in words, and how many of them start irregularly for IOB2.
 pub(super) fn tags_to_spans<'a>(tags: &[Tag<'a>]) -> (Vec<(Range<usize>, &'a str)>, usize) {
     let mut spans: Vec<(Range<usize>, &str)> = Vec::new();
-    let (mut before, mut odd) = (Tag { part: TagPosition::Outside, kind: "" }, 0);
+    let (mut before, mut odd) = (Tag { position: TagPosition::Outside, kind: "" }, 0);
     for (i, &tag) in tags.iter().enumerate() {
         if tag.starts_span_after(before) {
-            odd += usize::from(matches!(tag.part, TagPosition::Inside | TagPosition::End));
+            odd += usize::from(matches!(tag.position, TagPosition::Inside | TagPosition::End));
             spans.push((i..i, tag.kind));
         }
-        if let (true, Some((words, _))) = (tag.part != TagPosition::Outside, spans.last_mut()) {
+        if let (true, Some((words, _))) = (tag.position != TagPosition::Outside, spans.last_mut()) {
             words.end = i + 1;
         }
         before = tag;

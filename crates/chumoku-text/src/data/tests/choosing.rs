@@ -32,7 +32,7 @@ fn columns_without_known_names_are_chosen_by_content() {
         let kind = if i % 3 == 0 { "red" } else { "blue" };
         content += &format!("{i:08x}-0000-4000-8000-00{i:08x}ff,2024-01-01 12:00:{i:02},short words {i},{kind}\n");
     }
-    let source = RowSource::open(&folder.file("a.csv", &content), &labelled()).unwrap();
+    let source = RowSource::open(&folder.file("a.csv", &content), &labeled()).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
     assert!(source.describe().ends_with(
         "text = column “words” (the longest and most varied), label = column “kind” (few distinct values); not used: \
@@ -41,7 +41,7 @@ fn columns_without_known_names_are_chosen_by_content() {
 
     // Options select by name, by name in other case, or by number.
     for (text, label) in [("when", "uuid"), ("WHEN", "UUID"), ("2", "1")] {
-        let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
+        let options = ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labeled() };
         let source = RowSource::open(&folder.path("a.csv"), &options).unwrap();
         assert_eq!((source.columns().text, source.columns().label), (1, Some(0)));
         let said = source.describe();
@@ -52,7 +52,7 @@ fn columns_without_known_names_are_chosen_by_content() {
     }
     // The clearest name is chosen. The other columns are not used.
     let path = folder.file("b.csv", "title,body,text,category,label\nA,b c,d e,x,1\nF,g h,i j,y,0\n");
-    let source = RowSource::open(&path, &labelled()).unwrap();
+    let source = RowSource::open(&path, &labeled()).unwrap();
     assert_eq!((source.columns().text, source.columns().label), (2, Some(4)));
 }
 
@@ -70,7 +70,7 @@ fn prediction_keeps_all_columns_of_a_labeled_file() {
 fn feature_columns_come_with_the_text_and_have_no_other_role() {
     let asking = |names: &[&str]| {
         let asked = |name: &&str| FeatureRequest { name: (*name).to_owned(), ..FeatureRequest::default() };
-        ReadOptions { features: names.iter().map(asked).collect(), ..labelled() }
+        ReadOptions { features: names.iter().map(asked).collect(), ..labeled() }
     };
     let folder = Folder::new();
     // Without options, `category` would be the label, and `body` the text.
@@ -93,7 +93,7 @@ fn feature_columns_come_with_the_text_and_have_no_other_role() {
     assert_eq!(pairs(&path, &options)[0].0, feature_columns::join("a good one", &["Ueno", "short"]));
     // Without feature columns a text has no separator, whatever the file holds.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
-    assert_eq!(pairs(&path, &labelled())[0].0, "a b c");
+    assert_eq!(pairs(&path, &labeled())[0].0, "a b c");
     for (names, part) in [(&["label"][..], "other than the text and the label"), (&["text", "text"], "each once")] {
         let text = message(
             "c.csv",

@@ -44,7 +44,7 @@ fn a_sheet_is_read_like_csv_whatever_the_file_name() {
     let bytes = book(&[("Data", &reviews)]);
     let rows = owned(&[("良い good", "pos"), ("bad, very", "neg"), ("line\nbreak", "pos")]);
     for (name, bytes) in [("a.xlsx", bytes.clone()), ("a.xlsx.gz", gz(&bytes)), ("a.bin", bytes)] {
-        let (found, description) = read(&folder, name, &bytes, &labelled());
+        let (found, description) = read(&folder, name, &bytes, &labeled());
         assert_eq!(found, rows, "{name}");
         let gzip = if name.ends_with("gz") { ", gzip" } else { "" };
         let expected =
@@ -57,7 +57,7 @@ fn a_sheet_is_read_like_csv_whatever_the_file_name() {
 fn rows_keep_the_numbers_of_excel() {
     let folder = Folder::new();
     let path = folder.file("a.xlsx", book(&[("Data", &reviews)]));
-    let dataset = load_labeled(&path, &labelled()).unwrap();
+    let dataset = load_labeled(&path, &labeled()).unwrap();
     assert_eq!(dataset.examples.iter().map(|example| example.line).collect::<Vec<_>>(), [2, 4, 5]);
     let place = dataset.location(1).to_string();
     assert!(place.ends_with("a.xlsx, row 4"), "{place}");
@@ -68,10 +68,10 @@ fn the_first_sheet_is_read_unless_another_is_named() {
     let folder = Folder::new();
     let other = |sheet: &mut Worksheet| write(sheet, &[&["text", "label"], &["x", "a"], &["y", "b"]]);
     let bytes = book(&[("Data", &reviews), ("もう一つ", &other), ("Notes", &|_| ())]);
-    let (rows, description) = read(&folder, "a.xlsx", &bytes, &labelled());
+    let (rows, description) = read(&folder, "a.xlsx", &bytes, &labeled());
     assert_eq!(rows.len(), 3);
     assert!(description.contains("sheet “Data” (one of 3; choose another with --sheet NAME)"), "{description}");
-    let named = |sheet: &str| ReadOptions { sheet: Some(sheet.to_owned()), ..labelled() };
+    let named = |sheet: &str| ReadOptions { sheet: Some(sheet.to_owned()), ..labeled() };
     assert_eq!(read(&folder, "a.xlsx", &bytes, &named("もう一つ")).0, owned(&[("x", "a"), ("y", "b")]));
     assert_eq!(read(&folder, "a.xlsx", &bytes, &named("data")).0.len(), 3);
     let said = |sheet: &str| folder.message(&load_labeled(&folder.path("a.xlsx"), &named(sheet)).unwrap_err());
@@ -96,12 +96,12 @@ fn cover_sheets_are_skipped() {
     let folder = Folder::new();
     for cover in [("Cover", &title as &dyn Fn(&mut Worksheet)), ("表紙", &facts), ("Sheet1", &title), ("Info", &facts)]
     {
-        let (rows, description) = read(&folder, "a.xlsx", &book(&[cover, ("Data", &table)]), &labelled());
+        let (rows, description) = read(&folder, "a.xlsx", &book(&[cover, ("Data", &table)]), &labeled());
         assert_eq!(rows.len(), 12, "{}", cover.0);
         assert!(description.contains("sheet “Data” (one of 2, the first that holds a table"), "{description}");
     }
     // The first table is read, even if another one is larger.
-    let (rows, _) = read(&folder, "a.xlsx", &book(&[("Data", &table), ("More", &reviews)]), &labelled());
+    let (rows, _) = read(&folder, "a.xlsx", &book(&[("Data", &table), ("More", &reviews)]), &labeled());
     assert_eq!(rows.len(), 12);
     let named = ReadOptions { sheet: Some("Cover".into()), ..ReadOptions::default() };
     let path = folder.file("a.xlsx", book(&[("Cover", &title), ("Data", &table)]));
@@ -122,7 +122,7 @@ fn values_look_as_in_excel() {
         }
     };
     let path = folder.file("a.xlsx", book(&[("Data", &fill)]));
-    let records = RowSource::open(&path, &labelled()).unwrap().records();
+    let records = RowSource::open(&path, &labeled()).unwrap().records();
     let rows: Vec<Vec<String>> = records.map(|row| row.unwrap().fields).collect();
     assert_eq!(rows, [["one", "1", "2024-05-17", "0.3", "TRUE"], ["two", "2", "2024-05-17", "0.3", "TRUE"]]);
 }
@@ -142,7 +142,7 @@ fn titles_empty_columns_and_merged_cells_are_handled() {
         }
         sheet.merge_range(3, 3, 4, 3, "pos", &Style::new()).unwrap();
     };
-    let (rows, description) = read(&folder, "a.xlsx", &book(&[("Data", &fill)]), &labelled());
+    let (rows, description) = read(&folder, "a.xlsx", &book(&[("Data", &fill)]), &labeled());
     assert_eq!(rows, owned(&[("a fine day", "pos"), ("a fine night", "pos"), ("a dull week", "neg")]));
     assert!(description.contains("with a header (row 3), 2 columns"), "{description}");
 }
@@ -159,7 +159,7 @@ fn a_value_outside_the_table_is_a_row_error() {
         sheet.write_string(1_050, 5, "look here").unwrap();
     };
     let path = folder.file("a.xlsx", book(&[("Data", &fill)]));
-    let said = folder.message(&load_labeled(&path, &labelled()).unwrap_err());
+    let said = folder.message(&load_labeled(&path, &labeled()).unwrap_err());
     assert_eq!(
         said,
         "a.xlsx, row 1051: reading an Excel row: expected values in the columns that the first rows have (A, B), found one in \
@@ -205,9 +205,9 @@ const ROWS: &str = "<row r=\"1\"><c r=\"A1\" t=\"s\"><v>0</v></c><c r=\"B1\" t=\
 #[test]
 fn oversized_parts_are_refused_before_reading() {
     let folder = Folder::new();
-    assert_eq!(read(&folder, "a.xlsx", &packed(&sheet(ROWS), STRINGS), &labelled()).0, owned(&[("a film", "good")]));
+    assert_eq!(read(&folder, "a.xlsx", &packed(&sheet(ROWS), STRINGS), &labeled()).0, owned(&[("a film", "good")]));
     let said = |sheet: &str, strings: &str| {
-        let error = load_labeled(&folder.file("a.xlsx", packed(sheet, strings)), &labelled()).unwrap_err();
+        let error = load_labeled(&folder.file("a.xlsx", packed(sheet, strings)), &labeled()).unwrap_err();
         assert!(error.is_usage(), "{error}");
         folder.message(&error)
     };
@@ -234,7 +234,7 @@ fn oversized_parts_are_refused_before_reading() {
 fn unreadable_workbooks_are_refused_with_advice() {
     let folder = Folder::new();
     let said = |name: &str, bytes: &[u8]| {
-        let error = load_labeled(&folder.file(name, bytes), &labelled()).unwrap_err();
+        let error = load_labeled(&folder.file(name, bytes), &labeled()).unwrap_err();
         assert!(error.is_usage(), "{error}");
         folder.message(&error)
     };
@@ -268,7 +268,7 @@ fn damage_never_panics() {
             let mut bytes = whole.clone();
             let at = (step * 7919 + n) % bytes.len();
             bytes[at] ^= 1 << (step % 8);
-            let _ = load_labeled(&folder.file("a.xlsx", bytes), &labelled());
+            let _ = load_labeled(&folder.file("a.xlsx", bytes), &labeled());
         }
     }
 }

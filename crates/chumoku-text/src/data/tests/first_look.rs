@@ -40,7 +40,7 @@ fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Re
 /// The names of the text and label columns of a file, and its description.
 fn chosen(name: &str, content: impl AsRef<[u8]>) -> (String, String, String) {
     let folder = Folder::new();
-    let source = RowSource::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labelled() })
+    let source = RowSource::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labeled() })
         .unwrap_or_else(|error| panic!("{}", folder.message(&error)));
     let layout = source.layout();
     let title = |column: usize| layout.columns[column].clone();
@@ -233,7 +233,7 @@ fn headers_of_forms_and_exports_are_detected() {
     assert_eq!((text.as_str(), label.as_str()), ("Your message", "What kind?"), "{said}");
     let folder = Folder::new();
     let path = folder.file("forms.tsv", &forms);
-    let named = |header| ReadOptions { text: Some("2".into()), label: Some("3".into()), header, ..labelled() };
+    let named = |header| ReadOptions { text: Some("2".into()), label: Some("3".into()), header, ..labeled() };
     assert_eq!(load_labeled(&path, &named(None)).unwrap().labels(), ["ham", "spam"]);
     assert_eq!(load_labeled(&path, &named(Some(true))).unwrap().labels(), ["ham", "spam"]);
     assert_eq!(load_labeled(&path, &named(Some(false))).unwrap().labels(), ["What kind?", "ham", "spam"]);
@@ -257,7 +257,7 @@ fn headers_of_forms_and_exports_are_detected() {
         table("Bitte beschreiben Sie Ihr Anliegen so genau wie möglich.,Art des Anliegens (Pflichtfeld)", 60, |i| {
             format!("{},{}", words(i), ["x1", "y1"][i % 2])
         });
-    let said = message("a.csv", open, &labelled());
+    let said = message("a.csv", open, &labeled());
     assert!(said.contains("--header yes or --header no"), "{said}");
     // Data rows are not headers.
     for row in [
@@ -335,22 +335,22 @@ fn identifiers_are_not_chosen_as_text() {
 fn missing_values_are_not_classes() {
     for word in ["NaN", "nan", "NULL", "null", "N/A", "?", "NA", "<NA>", "#N/A"] {
         let content = table("text,label", 60, |i| format!("{},{}", words(i), ["x", "y", word][i % 3]));
-        let said = message("a.csv", &content, &labelled());
+        let said = message("a.csv", &content, &labeled());
         assert!(said.starts_with("a.csv:4") && said.contains(word) && said.contains("--missing none"), "{said}");
         let folder = Folder::new();
         let path = folder.file("a.csv", &content);
         let dataset = load_labeled(&path, &skipping()).unwrap();
         assert_eq!((dataset.labels(), dataset.skipped.count), (vec!["x".to_owned(), "y".to_owned()], 20));
-        let kept = ReadOptions { missing: Some(Vec::new()), ..labelled() };
+        let kept = ReadOptions { missing: Some(Vec::new()), ..labeled() };
         assert_eq!(load_labeled(&path, &kept).unwrap().labels().len(), 3, "{word}");
-        let (_, gaps) = load_with_incomplete_rows(&path, &labelled()).unwrap();
+        let (_, gaps) = load_with_incomplete_rows(&path, &labeled()).unwrap();
         assert!(gaps.len() == 20 && gaps.iter().all(|gap| gap.label.is_empty()), "{word}");
     }
     // Many data sets have the class `None`. An option makes it a missing value.
     let content = table("text,stance", 60, |i| format!("{},{}", words(i), ["FAVOR", "AGAINST", "NONE"][i % 3]));
     let folder = Folder::new();
     let path = folder.file("a.csv", &content);
-    assert_eq!(load_labeled(&path, &labelled()).unwrap().labels().len(), 3);
+    assert_eq!(load_labeled(&path, &labeled()).unwrap().labels().len(), 3);
     let named = ReadOptions { missing: Some(vec!["none".into()]), ..skipping() };
     assert_eq!(load_labeled(&path, &named).unwrap().labels().len(), 2);
     // Numbers with missing values stay numbers.
@@ -373,26 +373,26 @@ fn lists_of_one_label_are_classes() {
         let (task, why) = look("a.jsonl", &content).unwrap();
         assert_eq!(task, TrainingTask::Classify, "{key}: {why}");
         let folder = Folder::new();
-        assert_eq!(load_labeled(&folder.file("a.jsonl", &content), &labelled()).unwrap().labels(), ["ham", "spam"]);
+        assert_eq!(load_labeled(&folder.file("a.jsonl", &content), &labeled()).unwrap().labels(), ["ham", "spam"]);
         // Multi-label loading keeps lists.
-        let sets = load_multi_label(&folder.path("a.jsonl"), &labelled(), &LabelOptions::default()).unwrap();
+        let sets = load_multi_label(&folder.path("a.jsonl"), &labeled(), &LabelOptions::default()).unwrap();
         assert_eq!(sets.examples[1].labels, ["spam"]);
     }
     let content = table("text\tlabel", 40, |i| format!("{}\t['{}']", words(i), ["ham", "spam"][i % 2]));
     assert_eq!(look("a.tsv", &content).unwrap().0, TrainingTask::Classify);
-    assert_eq!(pairs(&Folder::new().file("a.tsv", &content), &labelled())[0].1, "ham");
+    assert_eq!(pairs(&Folder::new().file("a.tsv", &content), &labeled())[0].1, "ham");
     // Unlabeled texts lack a label. Two labels are an error.
     let content = rows("label", &|i| if i == 5 { "[]".into() } else { format!("[\"{}\"]", ["ham", "spam"][i % 2]) });
-    assert!(message("a.jsonl", &content, &labelled()).starts_with("a.jsonl:6"));
+    assert!(message("a.jsonl", &content, &labeled()).starts_with("a.jsonl:6"));
     let content = rows("label", &|i| format!("[\"{}\"]", ["ham", "spam"][i % 2]))
         + "{\"text\":\"one more\",\"label\":[\"ham\",\"spam\"]}\n";
     let several = rows("label", &|i| [r#"["ham"]"#, r#"["ham","spam"]"#][i % 2].to_owned());
     assert_eq!(look("a.jsonl", several).unwrap().0, TrainingTask::Labels);
-    let said = message("a.jsonl", content.repeat(30), &labelled());
+    let said = message("a.jsonl", content.repeat(30), &labeled());
     assert!(said.starts_with("a.jsonl:41") && said.contains("--task labels"), "{said}");
     // Brackets may be part of a class name.
     let content = table("text,label", 40, |i| format!("{},{}", words(i), ["[A]", "[B]"][i % 2]));
-    assert_eq!(pairs(&Folder::new().file("a.csv", &content), &labelled())[0].1, "[A]");
+    assert_eq!(pairs(&Folder::new().file("a.csv", &content), &labeled())[0].1, "[A]");
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn a_second_text_column_is_suggested() {
     let (text, _, said) = chosen("a.csv", &content);
     assert!(text == "Description" && said.contains("--text Subject,Description"), "{said}");
     let content = content.replace("Subject,Description,Priority", "first part,second part,Priority");
-    let said = message("a.csv", content.replace(" and then some more words", ""), &labelled());
+    let said = message("a.csv", content.replace(" and then some more words", ""), &labeled());
     assert!(said.contains("--text first part,second part"), "{said}");
 }
 
@@ -420,10 +420,10 @@ fn values_inside_objects_have_paths() {
     let folder = Folder::new();
     let path = folder.file("a.jsonl", &content);
     let asking =
-        |text: &str, label: &str| ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labelled() };
+        |text: &str, label: &str| ReadOptions { text: Some(text.into()), label: Some(label.into()), ..labeled() };
     assert_eq!(pairs(&path, &asking("message.body", "message.meta.kind"))[1], (words(1), "b".to_owned()));
     // Rows keep their objects.
-    let record = RowSource::open(&path, &labelled()).unwrap().records().next().unwrap().unwrap();
+    let record = RowSource::open(&path, &labeled()).unwrap().records().next().unwrap().unwrap();
     assert_eq!(serde_json::to_string(&record.object).unwrap() + "\n", content.split_inclusive('\n').next().unwrap());
     let said = message("b.jsonl", &content, &asking("message", "message.meta.kind"));
     assert!(said.contains("message.body"), "{said}");
@@ -444,13 +444,13 @@ fn arrays_inside_objects_are_read_or_reported() {
         ("b.json", format!("{{\n \"version\": \"1.0\",\n \"n\": 6,\n \"data\": [\n {}\n ]\n}}\n", rows(6))),
         ("c.json", format!("{{\n \"data\": [\n {}\n ],\n \"license\": null\n}}\n", rows(6))),
     ] {
-        assert_eq!(pairs(&folder.file(name, content), &labelled()).len(), 6, "{name}");
+        assert_eq!(pairs(&folder.file(name, content), &labeled()).len(), 6, "{name}");
     }
     for content in [
         format!("{{\"train\": [{}], \"test\": [{}]}}", rows(6).replace('\n', ""), rows(2).replace('\n', "")),
         format!("{{\n\"train\": [{}],\n\"test\": [{}]\n}}", rows(6), rows(2)),
     ] {
-        let said = message("a.json", content, &labelled());
+        let said = message("a.json", content, &labeled());
         for part in ["“train”", "“test”", "jq .train"] {
             assert!(said.contains(part), "{part}: {said}");
         }
@@ -471,7 +471,7 @@ fn web_addresses_must_be_downloaded_first() {
 fn a_wrong_encoding_is_detected() {
     let content =
         table("text,label", 40, |i| format!("Grüße aus Köln, schön {i},{}", ["x", "y"][i % 2]).replacen(',', "", 1));
-    let of = |encoding: &str| ReadOptions { encoding: Some(encoding.into()), ..labelled() };
+    let of = |encoding: &str| ReadOptions { encoding: Some(encoding.into()), ..labeled() };
     for encoding in ["latin-1", "windows-1252", "shift_jis", "iso-8859-15", "utf-16le", "utf-16be"] {
         let said = message("a.csv", &content, &of(encoding));
         assert!(said.starts_with("a.csv: ") && said.contains("found UTF-8") && said.contains("--encoding"), "{said}");
@@ -529,10 +529,10 @@ fn spellings_are_merged_on_request() {
         table("text,label", 60, |i| format!("{},{}", words(i), ["ham", "Ham", "HAM ", "spam", "ｓｐａｍ"][i % 5]));
     let folder = Folder::new();
     let path = folder.file("a.csv", &content);
-    assert_eq!(load_labeled(&path, &labelled()).unwrap().labels().len(), 5);
+    assert_eq!(load_labeled(&path, &labeled()).unwrap().labels().len(), 5);
     let merging = |known: &[&str]| ReadOptions {
         merge_labels: Some(known.iter().map(|label| (*label).to_owned()).collect()),
-        ..labelled()
+        ..labeled()
     };
     assert_eq!(load_labeled(&path, &merging(&[])).unwrap().labels(), ["ham", "spam"]);
     assert_eq!(load_labeled(&path, &merging(&["HAM"])).unwrap().labels(), ["HAM", "spam"]);
@@ -550,17 +550,17 @@ fn files_with_the_same_columns_are_concatenated() {
     let rows = |from: usize| move |i: usize| format!("{},{}", words(from + i), ["x", "y"][i % 2]);
     let first = folder.file("a.csv", table("text,label", 20, rows(0)));
     let second = folder.file("b.csv", table("text,label", 20, rows(20)));
-    let options = options_for_all_files(&first, std::slice::from_ref(&second), &labelled()).unwrap();
+    let options = options_for_all_files(&first, std::slice::from_ref(&second), &labeled()).unwrap();
     let mut all = load_labeled(&first, &options).unwrap();
-    all.join(load_labeled(&second, &options).unwrap());
+    all.append(load_labeled(&second, &options).unwrap());
     let texts: Vec<String> = all.examples.iter().map(|example| example.text.clone()).collect();
     assert_eq!(texts, (0..40).map(words).collect::<Vec<_>>());
     for (name, content) in [("c.csv", table("text,kind", 20, rows(0))), ("d.csv", table(&rows(0)(0), 20, rows(1)))] {
-        let error = options_for_all_files(&first, &[folder.file(name, content)], &labelled()).unwrap_err();
+        let error = options_for_all_files(&first, &[folder.file(name, content)], &labeled()).unwrap_err();
         assert!(error.is_usage() && folder.message(&error).starts_with(name), "{error}");
         assert!(folder.message(&error).contains("“label”"), "{error}");
     }
     // With names, the order of columns does not matter.
     let swapped = table("label,text", 20, |i| format!("{},{}", ["x", "y"][i % 2], words(i)));
-    options_for_all_files(&first, &[folder.file("e.csv", swapped)], &labelled()).unwrap();
+    options_for_all_files(&first, &[folder.file("e.csv", swapped)], &labeled()).unwrap();
 }

@@ -39,12 +39,12 @@ fn files() -> Vec<(&'static str, String)> {
 fn each_format_is_read_plain_and_gzipped() {
     let folder = Folder::new();
     for (name, content) in files() {
-        assert_eq!(pairs(&folder.file(name, &content), &labelled()), expected(), "{name}");
+        assert_eq!(pairs(&folder.file(name, &content), &labeled()), expected(), "{name}");
         let zipped = folder.file(&format!("{name}.gz"), gz(&content));
-        assert_eq!(pairs(&zipped, &labelled()), expected(), "{name}.gz");
+        assert_eq!(pairs(&zipped, &labeled()), expected(), "{name}.gz");
         // Gzip is recognized by its first bytes, whatever the name.
         let disguised = folder.file(name, gz(&content));
-        assert_eq!(pairs(&disguised, &labelled()), expected(), "{name}, gzipped");
+        assert_eq!(pairs(&disguised, &labeled()), expected(), "{name}, gzipped");
     }
 }
 
@@ -52,7 +52,7 @@ fn each_format_is_read_plain_and_gzipped() {
 fn each_format_is_described() {
     let folder = Folder::new();
     let said = files().into_iter().map(|(name, content)| {
-        let source = RowSource::open(&folder.file(name, content), &labelled()).unwrap();
+        let source = RowSource::open(&folder.file(name, content), &labeled()).unwrap();
         source.describe().replace(&format!("{}/", folder.0.path().display()), "")
     });
     let expected = [
@@ -77,19 +77,19 @@ fn byte_order_marks_and_line_ends_do_not_matter() {
     let folder = Folder::new();
     for (name, content) in files() {
         let crlf = content.replace('\n', "\r\n");
-        assert_eq!(pairs(&folder.file(name, &crlf), &labelled()), expected(), "{name}, CRLF");
+        assert_eq!(pairs(&folder.file(name, &crlf), &labeled()), expected(), "{name}, CRLF");
         let mac = content.replace('\n', "\r");
-        assert_eq!(pairs(&folder.file(name, &mac), &labelled()), expected(), "{name}, CR");
+        assert_eq!(pairs(&folder.file(name, &mac), &labeled()), expected(), "{name}, CR");
         let marked = format!("\u{feff}{content}");
-        assert_eq!(pairs(&folder.file(name, &marked), &labelled()), expected(), "{name}, UTF-8 mark");
+        assert_eq!(pairs(&folder.file(name, &marked), &labeled()), expected(), "{name}, UTF-8 mark");
         let open_end = content.trim_end();
-        assert_eq!(pairs(&folder.file(name, open_end), &labelled()), expected(), "{name}, open end");
+        assert_eq!(pairs(&folder.file(name, open_end), &labeled()), expected(), "{name}, open end");
         for (order, mark) in [("le", [0xff, 0xfe]), ("be", [0xfe, 0xff])] {
             let units = content.encode_utf16();
             let bytes = units.flat_map(|unit| if order == "le" { unit.to_le_bytes() } else { unit.to_be_bytes() });
             let utf16: Vec<u8> = mark.into_iter().chain(bytes).collect();
-            assert_eq!(pairs(&folder.file(name, &utf16), &labelled()), expected(), "{name}, UTF-16{order}");
-            assert_eq!(pairs(&folder.file(name, gz(&utf16)), &labelled()), expected(), "{name}, UTF-16{order}, gzip");
+            assert_eq!(pairs(&folder.file(name, &utf16), &labeled()), expected(), "{name}, UTF-16{order}");
+            assert_eq!(pairs(&folder.file(name, gz(&utf16)), &labeled()), expected(), "{name}, UTF-16{order}, gzip");
         }
     }
 }
@@ -104,7 +104,7 @@ fn encodings_are_decoded_as_named() {
             let long = format!("{content}{}", format!("{japanese}\n").repeat(10_000));
             let (bytes, _, lost) = encoding.encode(&long);
             assert!(!lost);
-            let options = ReadOptions { encoding: Some(label.into()), ..labelled() };
+            let options = ReadOptions { encoding: Some(label.into()), ..labeled() };
             let source = RowSource::open(&folder.file(name, &bytes), &options).unwrap();
             let decoded = format!(", decoded from {} (", encoding.name());
             assert!(source.describe().contains(&decoded), "{}", source.describe());
@@ -138,7 +138,7 @@ fn blank_lines_are_not_rows() {
         [("a.csv", "\ntext,label\n\n \na,x\n\t\nb,y\n \n"), ("a.tsv", "\ntext\tlabel\n \na\tx\n\nb\ty\n  \n")]
     {
         let path = folder.file(name, content);
-        assert_eq!(rows(&path, &labelled()), [["a", "x"], ["b", "y"]], "{name}");
+        assert_eq!(rows(&path, &labeled()), [["a", "x"], ["b", "y"]], "{name}");
     }
 }
 
@@ -146,7 +146,7 @@ fn blank_lines_are_not_rows() {
 fn csv_fields_may_span_lines() {
     let folder = Folder::new();
     let path = folder.file("a.csv", "text,label\r\n\"one\r\ntwo\n\nthree, \"\"four\"\"\",x\r\n\r\nfive\"5,y\r\n");
-    let dataset = load_labeled(&path, &labelled()).unwrap();
+    let dataset = load_labeled(&path, &labeled()).unwrap();
     let lines: Vec<u64> = dataset.examples.iter().map(|example| example.line).collect();
     assert_eq!(lines, [2, 7]);
     assert_eq!(dataset.examples[0].text, "one\r\ntwo\n\nthree, \"four\"");
@@ -158,21 +158,20 @@ fn tsv_quotes_are_read_so_that_the_row_fits() {
     let folder = Folder::new();
     let content = "text\tlabel\n\"unbalanced\t0\nsay \"hi\"\t1\n\"in quotes\"\t0\n\"a \"\"b\"\" c\"\t1\n\"tab\tinside\"\t0\n\
                    \"two\nlines\"\t1\n\"lone\"word\t0\n\"x\t\"1\"\n";
-    let texts: Vec<String> =
-        pairs(&folder.file("a.tsv", content), &labelled()).into_iter().map(|pair| pair.0).collect();
+    let texts: Vec<String> = pairs(&folder.file("a.tsv", content), &labeled()).into_iter().map(|pair| pair.0).collect();
     let expected =
         ["\"unbalanced", "say \"hi\"", "in quotes", "a \"b\" c", "tab\tinside", "two\nlines", "\"lone\"word", "\"x"];
     assert_eq!(texts, expected);
     // Quotes that would join two fields are ordinary characters if the row then fits.
     let path = folder.file("b.tsv", "text\tlabel\n\"a\tb\"\nc\td\n");
-    assert_eq!(rows(&path, &labelled()), [["\"a", "b\""], ["c", "d"]]);
+    assert_eq!(rows(&path, &labeled()), [["\"a", "b\""], ["c", "d"]]);
 }
 
 #[test]
 fn fasttext_labels_may_follow_the_text() {
     let folder = Folder::new();
     let path = folder.file("a.ft", "__label__a  one two \n\nthree four __label__b\n");
-    assert_eq!(pairs(&path, &labelled()), [("one two".into(), "a".into()), ("three four".into(), "b".into())]);
+    assert_eq!(pairs(&path, &labeled()), [("one two".into(), "a".into()), ("three four".into(), "b".into())]);
     // Prediction does not need labels.
     let path = folder.file("b.ft", "__label__a one\ntwo\n");
     assert_eq!(rows(&path, &ReadOptions::default()), [["a", "one"], ["", "two"]]);
@@ -185,8 +184,8 @@ fn json_labels_may_be_strings_numbers_or_booleans() {
                    {\"text\":\"d\",\"label\":-1.5}\n";
     let path = folder.file("a.jsonl", content);
     let expected = [("a", "x"), ("b", "1"), ("3", "true"), ("d", "-1.5")];
-    assert_eq!(pairs(&path, &labelled()), expected.map(|(text, label)| (text.to_owned(), label.to_owned())));
-    let record = RowSource::open(&path, &labelled()).unwrap().records().nth(2).unwrap().unwrap();
+    assert_eq!(pairs(&path, &labeled()), expected.map(|(text, label)| (text.to_owned(), label.to_owned())));
+    let record = RowSource::open(&path, &labeled()).unwrap().records().nth(2).unwrap().unwrap();
     assert_eq!(record.line, 4);
     assert_eq!(serde_json::to_string(&record.object).unwrap(), "{\"text\":3,\"label\":true,\"more\":[1]}");
 }
@@ -194,7 +193,7 @@ fn json_labels_may_be_strings_numbers_or_booleans() {
 #[test]
 fn streams_are_read_like_files() {
     let input = std::io::Cursor::new("text\tlabel\nA\tx\n\nB\ty\n");
-    let source = RowSource::from_reader(Path::new("standard input"), input, &labelled()).unwrap();
+    let source = RowSource::from_reader(Path::new("standard input"), input, &labeled()).unwrap();
     assert_eq!(source.layout().format, Format::Tsv);
     let dataset = source.into_dataset().unwrap();
     assert_eq!(dataset.location(1).to_string(), "standard input:4");

@@ -49,7 +49,7 @@ fn other_json_is_not_read_as_an_array() {
     for text in ["[Chorus] la la\n[Verse] lo lo\n", "[1] a note\n", "[\"quoted\" words]\n"] {
         assert!(about("a.txt", text).1.starts_with("a.txt: plain text"), "{text}");
     }
-    let asked = ReadOptions { format: Some(Format::Json), ..labelled() };
+    let asked = ReadOptions { format: Some(Format::Json), ..labeled() };
     let said = message("a.txt", "text,label\na,b\n", &asked);
     assert!(said.starts_with("a.txt:1:1: reading a JSON array: expected an array of rows ([…]), found “t”"), "{said}");
 }
@@ -72,21 +72,21 @@ fn errors_have_a_location() {
     let rows = "[{\"text\":\"a\",\"label\":1},\n {\"text\":\"日本\" \"label\":1},\n {\"text\":\"b\",\"label\":2}, 7, {\"text\":\"\",\"label\":3}]";
     let advice = "or leave such rows out with --skip-bad-rows";
     assert_eq!(
-        message("a.json", rows, &labelled()),
+        message("a.json", rows, &labeled()),
         format!(
             "a.json:2:15: reading JSON: expected a valid element (number 2 of the array), found: expected `,` or `}}`; correct it, {advice}"
         )
     );
-    let said = message("a.json", rows.replace("\"日本\" ", "\"日本\","), &labelled());
+    let said = message("a.json", rows.replace("\"日本\" ", "\"日本\","), &labeled());
     assert!(said.starts_with("a.json, row 4: reading JSON: expected an object, found a number; "), "{said}");
-    let empty = message("a.json", "[{\"text\":\"a\",\"label\":1},{\"text\":\" \",\"label\":1}]", &labelled());
+    let empty = message("a.json", "[{\"text\":\"a\",\"label\":1},{\"text\":\" \",\"label\":1}]", &labeled());
     assert!(empty.starts_with("a.json, row 2: reading the text: expected some characters"), "{empty}");
     let folder = Folder::new();
     let dataset =
         load_labeled(&folder.file("a.json", rows), &ReadOptions { require_text: true, ..skipping() }).unwrap();
     assert_eq!((dataset.examples.len(), dataset.skipped.count), (2, 3));
     assert_eq!(dataset.skipped.rows.iter().map(|row| row.line).collect::<Vec<_>>(), [2, 4, 5]);
-    let ragged = message("a.json", "[[\"text\",\"label\"],[\"a\",1],[\"b\",1,2]]", &labelled());
+    let ragged = message("a.json", "[[\"text\",\"label\"],[\"a\",1],[\"b\",1,2]]", &labeled());
     assert!(ragged.contains("row 3: reading a JSON row: expected 2 columns, as in row 1, found 3"), "{ragged}");
 }
 
@@ -115,7 +115,7 @@ fn errors_that_end_reading_are_reported_even_if_rows_are_skipped() {
         let said = message("a.json", content, &skipping());
         assert!(said.contains(expected) && said.contains("written whole"), "{said}");
     }
-    let said = message("a.json", b"[{\"text\":\"\x83\x65\",\"label\":1}, 2]", &labelled());
+    let said = message("a.json", b"[{\"text\":\"\x83\x65\",\"label\":1}, 2]", &labeled());
     assert!(said.contains("expected UTF-8, found other bytes at byte 10 of the file"), "{said}");
 }
 
@@ -124,11 +124,11 @@ fn rows_are_bounded_and_their_number_is_not() {
     let folder = Folder::new();
     let long = format!("[{{\"text\":\"{}\",\"label\":1}},{{\"text\":\"a\",\"label\":1}}]", "a".repeat(33 << 20));
     let path = folder.file("a.json", long);
-    let said = folder.message(&load_labeled(&path, &labelled()).unwrap_err());
+    let said = folder.message(&load_labeled(&path, &labeled()).unwrap_err());
     assert!(said.starts_with("a.json:1: reading a row: expected at most 32"), "{said}");
     assert_eq!(load_labeled(&path, &skipping()).unwrap().examples.len(), 1);
     // More than the head used for detection, on one line.
     let rows: Vec<String> = (0..5_000).map(|i| format!("{{\"text\":\"text {i}\",\"label\":\"x{}\"}}", i % 2)).collect();
     let path = folder.file("b", format!("{{\"rows\":[{}]}}", rows.join(",")));
-    assert_eq!(load_labeled(&path, &labelled()).unwrap().examples.len(), 5_000);
+    assert_eq!(load_labeled(&path, &labeled()).unwrap().examples.len(), 5_000);
 }

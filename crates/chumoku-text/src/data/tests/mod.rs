@@ -61,12 +61,12 @@ fn gz(bytes: impl AsRef<[u8]>) -> Vec<u8> {
 }
 
 /// The options of `train`.
-fn labelled() -> ReadOptions {
+fn labeled() -> ReadOptions {
     ReadOptions { require_label: true, ..ReadOptions::default() }
 }
 
 fn skipping() -> ReadOptions {
-    ReadOptions { skip_bad_rows: true, ..labelled() }
+    ReadOptions { skip_bad_rows: true, ..labeled() }
 }
 
 /// Returns the texts and labels of a file.

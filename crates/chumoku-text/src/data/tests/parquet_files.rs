@@ -93,7 +93,7 @@ fn every_encoding_and_compression_is_read() {
 #[test]
 fn messages_name_rows() {
     assert_eq!(
-        message("a.parquet", file(plain(), 50), &labelled()),
+        message("a.parquet", file(plain(), 50), &labeled()),
         "a.parquet, row 10: reading the label: expected a class name, found null; fill it in, or leave such rows out \
          with --skip-bad-rows"
     );
@@ -116,25 +116,25 @@ fn rows_are_written_as_json() {
 #[test]
 fn other_files_and_files_without_strings_are_refused() {
     assert_eq!(
-        message("a.parquet", "text,label\n", &labelled()),
+        message("a.parquet", "text,label\n", &labeled()),
         "a.parquet: reading Parquet: expected a whole, undamaged file, found: no “PAR1” where the file begins; write or \
          download the file again"
     );
     let whole = file(plain(), 100);
-    let cut = message("a.parquet", &whole[..whole.len() / 2], &labelled());
+    let cut = message("a.parquet", &whole[..whole.len() / 2], &labeled());
     assert!(cut.starts_with("a.parquet: reading Parquet: expected a whole, undamaged file, found: "), "{cut}");
 
     let schema = Arc::new(parse_message_type("message m { required int64 id; required double x; }").unwrap());
     let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(plain().build())).unwrap();
     assert_eq!(
-        message("a.parquet", writer.into_inner().unwrap(), &labelled()),
+        message("a.parquet", writer.into_inner().unwrap(), &labeled()),
         "a.parquet: reading Parquet: expected a column of strings, found only “id”, “x”; write the texts as a string \
          column"
     );
     let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
     let writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(plain().build())).unwrap();
     assert_eq!(
-        message("a.parquet", writer.into_inner().unwrap(), &labelled()),
+        message("a.parquet", writer.into_inner().unwrap(), &labeled()),
         "a.parquet: reading the data: expected rows below the header (“id”, “review”, “stars”, “seen”, “weight”), found \
          none; check that the file was written whole"
     );
@@ -202,7 +202,7 @@ fn an_unsupported_compression_is_named() {
         (bytes[at] == 0 && says_lzo(&changed)).then_some(changed)
     });
     assert_eq!(
-        message("a.parquet", made.expect("a byte of the footer is the compression"), &labelled()),
+        message("a.parquet", made.expect("a byte of the footer is the compression"), &labeled()),
         "a.parquet: reading Parquet: expected Snappy, gzip, zstd, LZ4, Brotli or no compression, found LZO; write the file \
          again with one of these"
     );

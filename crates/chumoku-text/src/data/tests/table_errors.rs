@@ -7,33 +7,33 @@ const SKIP: &str = "or leave such rows out with --skip-bad-rows";
 #[test]
 fn ragged_rows() {
     assert_eq!(
-        message("a.csv", "text,label\nfine,1\né, no quotes,0\n", &labelled()),
+        message("a.csv", "text,label\nfine,1\né, no quotes,0\n", &labeled()),
         format!(
             "a.csv:3:14: reading a CSV row: expected 2 columns, as in line 1, found 3; put a text that holds the \
                  delimiter in quotes, {SKIP}"
         )
     );
     assert_eq!(
-        message("a.csv", "text,label\nfine,1\nalone\n", &labelled()),
+        message("a.csv", "text,label\nfine,1\nalone\n", &labeled()),
         format!(
             "a.csv:3:6: reading a CSV row: expected 2 columns, as in line 1, found 1; add the missing values, {SKIP}"
         )
     );
     assert_eq!(
-        message("a.tsv", "\ntext\tlabel\nfine\t1\na\tb\t0\n", &labelled()),
+        message("a.tsv", "\ntext\tlabel\nfine\t1\na\tb\t0\n", &labeled()),
         format!(
             "a.tsv:4:5: reading a TSV row: expected 2 columns, as in line 2, found 3; take the tabs out of the text, {SKIP}"
         )
     );
     assert_eq!(
-        message("a.tsv", "text\tlabel\n\"alone\nnever closed\n", &labelled()),
+        message("a.tsv", "text\tlabel\n\"alone\nnever closed\n", &labeled()),
         format!(
             "a.tsv:2:7: reading a TSV row: expected 2 columns, as in line 1, found 1; add the missing values, {SKIP}"
         )
     );
     let wide = format!("{}\n", "x,".repeat(5000));
     assert_eq!(
-        message("a.csv", wide, &labelled()),
+        message("a.csv", wide, &labeled()),
         "a.csv:1:8193: reading a header: expected at most 4096 columns, found 5001; is it a table with one text per row?"
     );
 }
@@ -42,14 +42,14 @@ fn ragged_rows() {
 fn quotes_in_csv() {
     let close = format!("close it, write a quote inside quotes twice (\"\"), {SKIP}");
     assert_eq!(
-        message("a.csv", "text,label\nfine,1\nx,\"open\nmore,1\nlast,0\n", &labelled()),
+        message("a.csv", "text,label\nfine,1\nx,\"open\nmore,1\nlast,0\n", &labeled()),
         format!(
             "a.csv:3:3: reading a CSV field: expected a closing quote (\") for the one that opens here, found the end \
                  of the file after line 5; {close}"
         )
     );
     assert_eq!(
-        message("a.csv", "text,label\n\"He said \"hi\" to me\",1\n", &labelled()),
+        message("a.csv", "text,label\n\"He said \"hi\" to me\",1\n", &labeled()),
         format!(
             "a.csv:2:1: reading a CSV field: expected a comma or the end of the line after its closing quote, found “hi\" to me\",1” at 2:11; write a quote inside quotes twice (\"\"), {SKIP}"
         )
@@ -97,7 +97,7 @@ fn missing_columns() {
     let asking = |text: Option<&str>, label: Option<&str>| ReadOptions {
         text: text.map(str::to_owned),
         label: label.map(str::to_owned),
-        ..labelled()
+        ..labeled()
     };
     let among = "found no such column among “id”, “review”, “stars”";
     assert_eq!(
@@ -119,19 +119,19 @@ fn missing_columns() {
          change --text or --label"
     );
     assert_eq!(
-        message("a.txt", "Plain text.\nMore of it.\n", &labelled()),
+        message("a.txt", "Plain text.\nMore of it.\n", &labeled()),
         "a.txt: choosing the label column: expected a column of few, repeated values, found only \
          plain text; write a CSV file with a text and a label in each row"
     );
     let unique: String = (0..30).map(|i| format!("text number {i},id{i}\n")).collect();
     assert_eq!(
-        message("a.csv", unique, &labelled()),
+        message("a.csv", unique, &labeled()),
         "a.csv: choosing the label column: expected a column of few, repeated values, found only columns 1 to 2 (no \
          names; the first row holds “text number 0”, “id0”); name one with --label NAME or number"
     );
     let numbers: String = (0..30).map(|i| format!("{i},{}\n", i * 2)).collect();
     assert_eq!(
-        message("a.csv", numbers, &labelled()),
+        message("a.csv", numbers, &labeled()),
         "a.csv: choosing the text column: expected a column of words, found only column 1 (numbers or signs), column 2 \
          (numbers or signs); name one with --text NAME or number"
     );
@@ -144,18 +144,18 @@ fn ambiguous_columns() {
         content += &format!("first words {i},other words {i},{},{}\n", i % 2, i % 4);
     }
     assert_eq!(
-        message("a.csv", &content, &labelled()),
+        message("a.csv", &content, &labeled()),
         "a.csv: choosing the text column: expected one clear candidate, found 2 equally likely: column “left”, \
          column “right”; name one with --text NAME, or two that belong together, as --text left,right"
     );
     let renamed = content.replace("gold", "kind").replace("left", "text");
     assert_eq!(
-        message("a.csv", &renamed, &labelled()),
+        message("a.csv", &renamed, &labeled()),
         "a.csv: choosing the label column: expected one clear candidate, found 2 equally likely: column “kind”, column \
          “split”; name one with --label NAME"
     );
     let twice = content.replace("right", "left");
-    let options = ReadOptions { text: Some("left".into()), ..labelled() };
+    let options = ReadOptions { text: Some("left".into()), ..labeled() };
     assert_eq!(
         message("a.csv", &twice, &options),
         "a.csv: choosing the text column: expected one clear candidate, found 2 equally likely: column “left”, \
@@ -166,23 +166,23 @@ fn ambiguous_columns() {
 #[test]
 fn empty_texts_and_labels() {
     assert_eq!(
-        message("a.csv", "text,label\nfine,1\n \u{3000},0\n", &labelled()),
+        message("a.csv", "text,label\nfine,1\n \u{3000},0\n", &labeled()),
         format!("a.csv:3: reading the text: expected some characters, found an empty text; fill it in, {SKIP}")
     );
     let empty_label = |place: &str, found: &str| {
         format!("{place}: reading the label: expected a class name, found {found}; fill it in, {SKIP}")
     };
-    let said = message("a.tsv", "text\tlabel\nfine\t1\nbad\t\n", &labelled());
+    let said = message("a.tsv", "text\tlabel\nfine\t1\nbad\t\n", &labeled());
     assert_eq!(said, empty_label("a.tsv:3", "an empty field"));
     let good = "{\"text\":\"a\",\"label\":1}\n";
-    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n"), &labelled());
+    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n"), &labeled());
     assert_eq!(said, empty_label("a.jsonl:2", "no key “label”"));
-    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":null}}\n"), &labelled());
+    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\",\"label\":null}}\n"), &labeled());
     assert_eq!(said, empty_label("a.jsonl:2", "null"));
-    let said = message("a.ft", "__label__a one\ntwo\n", &labelled());
+    let said = message("a.ft", "__label__a one\ntwo\n", &labeled());
     assert_eq!(said, empty_label("a.ft:2", "no __label__ on the line"));
     assert_eq!(
-        message("a.ft", "__label__a one\n__label__a __label__b two\n", &labelled()),
+        message("a.ft", "__label__a one\n__label__a __label__b two\n", &labeled()),
         format!(
             "a.ft:2: reading the label: expected one label, found 2 (“a”, “b”); train with --task labels to predict several, keep one for each text, {SKIP}"
         )
@@ -195,20 +195,17 @@ fn long_texts() {
     let expected = |place: &str| {
         format!("{place}: reading a text: expected at most 16 MiB, found 16.1 MiB; cut it into shorter texts, {SKIP}")
     };
-    assert_eq!(message("a.csv", format!("text,label\nfine,1\n{text},0\n"), &labelled()), expected("a.csv:3"));
-    assert_eq!(message("a.tsv", format!("text\tlabel\n{text}\t0\n"), &labelled()), expected("a.tsv:2"));
-    assert_eq!(
-        message("a.jsonl", format!("{{\"text\":\"{text}\",\"label\":0}}\n"), &labelled()),
-        expected("a.jsonl:1")
-    );
-    assert_eq!(message("a.ft", format!("__label__a {text}\n"), &labelled()), expected("a.ft:1"));
+    assert_eq!(message("a.csv", format!("text,label\nfine,1\n{text},0\n"), &labeled()), expected("a.csv:3"));
+    assert_eq!(message("a.tsv", format!("text\tlabel\n{text}\t0\n"), &labeled()), expected("a.tsv:2"));
+    assert_eq!(message("a.jsonl", format!("{{\"text\":\"{text}\",\"label\":0}}\n"), &labeled()), expected("a.jsonl:1"));
+    assert_eq!(message("a.ft", format!("__label__a {text}\n"), &labeled()), expected("a.ft:1"));
 }
 
 #[test]
 fn untrainable_data_sets_are_refused() {
     let folder = Folder::new();
     let check = |content: &str| {
-        let dataset = load_labeled(&folder.file("a.csv", content), &labelled()).unwrap();
+        let dataset = load_labeled(&folder.file("a.csv", content), &labeled()).unwrap();
         folder.message(&dataset.check_trainable().unwrap_err())
     };
     assert_eq!(
@@ -227,7 +224,7 @@ fn untrainable_data_sets_are_refused() {
     );
     let many: String = (0..=MAX_CLASSES).map(|i| format!("text {i},id{i}\n")).collect();
     assert_eq!(
-        message("a.csv", format!("text,label\n{many}"), &labelled()),
+        message("a.csv", format!("text,label\n{many}"), &labeled()),
         "a.csv: preparing to train: expected a label column of few, repeated values, found 5000 different values in 5000 \
          rows of column “label”, such as “id0”, “id1”, “id2”; it looks like an identifier; sort the values into a few classes"
     );
@@ -236,7 +233,7 @@ fn untrainable_data_sets_are_refused() {
         .map(|i| format!("{i},what somebody wrote about {i},{}.5,{}\n", 3 * i, ["good", "bad"][i % 2]))
         .collect();
     let path = folder.file("b.csv", format!("id,comment,amount,verdict\n{mixed}"));
-    let options = ReadOptions { label: Some("amount".into()), ..labelled() };
+    let options = ReadOptions { label: Some("amount".into()), ..labeled() };
     let said = folder.message(&load_labeled(&path, &options).unwrap().check_trainable().unwrap_err());
     assert!(
         said.ends_with(
@@ -246,7 +243,7 @@ fn untrainable_data_sets_are_refused() {
     );
     let many: String = (0..=5 * MAX_CLASSES).map(|i| format!("text {i},kind {}\n", i / 5)).collect();
     assert_eq!(
-        message("a.csv", format!("text,label\n{many}"), &labelled()),
+        message("a.csv", format!("text,label\n{many}"), &labeled()),
         "a.csv:25002: reading the label: expected at most 5000 classes, found more in column “label”; is it an \
          identifier? Name another column with --label"
     );
@@ -255,8 +252,8 @@ fn untrainable_data_sets_are_refused() {
 #[test]
 fn labels_unknown_to_training_are_refused() {
     let folder = Folder::new();
-    let train = load_labeled(&folder.file("train.csv", "text,label\na,pos\nb,neg\n"), &labelled()).unwrap();
-    let test = load_labeled(&folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"), &labelled()).unwrap();
+    let train = load_labeled(&folder.file("train.csv", "text,label\na,pos\nb,neg\n"), &labeled()).unwrap();
+    let test = load_labeled(&folder.file("test.csv", "text,label\nc,pos\nd,Pos\n"), &labeled()).unwrap();
     test.check_known_labels(&["pos", "Pos"]).unwrap();
     assert_eq!(
         folder.message(&test.check_known_labels(&train.labels()).unwrap_err()),
@@ -270,21 +267,21 @@ fn the_first_error_is_reported_accurately() {
     let good = "{\"text\":\"a\",\"label\":\"x\"}\n";
     let text = |found: &str| format!("reading the text: expected some characters, found {found}; fill it in");
     // The label is missing in an earlier row than the text.
-    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n{{\"label\":\"x\"}}\n"), &labelled());
+    let said = message("a.jsonl", format!("{good}{{\"text\":\"b\"}}\n{{\"label\":\"x\"}}\n"), &labeled());
     assert!(said.starts_with("a.jsonl:2: reading the label: expected a class name, found no key “label”;"), "{said}");
-    let said = message("a.jsonl", format!("{good}{{\"label\":\"x\"}}\n{{\"text\":\"b\"}}\n"), &labelled());
+    let said = message("a.jsonl", format!("{good}{{\"label\":\"x\"}}\n{{\"text\":\"b\"}}\n"), &labeled());
     assert!(said.starts_with(&format!("a.jsonl:2: {}", text("no key “text”"))), "{said}");
-    let said = message("a.jsonl", format!("{good}{{\"text\":null,\"label\":\"x\"}}\n"), &labelled());
+    let said = message("a.jsonl", format!("{good}{{\"text\":null,\"label\":\"x\"}}\n"), &labeled());
     assert!(said.starts_with(&format!("a.jsonl:2: {}", text("null"))), "{said}");
-    let said = message("a.jsonl", format!("{good}{{\"text\":\" \",\"label\":\"x\"}}\n"), &labelled());
+    let said = message("a.jsonl", format!("{good}{{\"text\":\" \",\"label\":\"x\"}}\n"), &labeled());
     assert!(said.starts_with(&format!("a.jsonl:2: {}", text("an empty text"))), "{said}");
 }
 
 #[test]
 fn row_errors_are_distinguished_from_other_errors() {
     let folder = Folder::new();
-    let error = load_labeled(&folder.file("a.csv", "text,label\n,1\n"), &labelled()).unwrap_err();
+    let error = load_labeled(&folder.file("a.csv", "text,label\n,1\n"), &labeled()).unwrap_err();
     assert!(error.is_row_error());
-    let error = load_labeled(&folder.file("a.csv", ""), &labelled()).unwrap_err();
+    let error = load_labeled(&folder.file("a.csv", ""), &labeled()).unwrap_err();
     assert!(!error.is_row_error() && !error.is_broken_pipe());
 }

@@ -13,7 +13,7 @@ pub(in crate::tokens) struct CharacterMap {
     /// The units of a byte-wise double-array trie (Aoe 1989), in the format of Darts-clone.
     trie: Vec<u32>,
     /// The replacements, each followed by a zero byte.
-    replaced: String,
+    replacements: String,
 }
 
 /// The offset to a unit's children, applied with XOR.
@@ -60,7 +60,7 @@ impl CharacterMap {
             ));
         }
         let trie = units.iter().map(|&unit| u32::from_le_bytes(unit)).collect();
-        Ok(CharacterMap { trie, replaced: replaced.to_owned() })
+        Ok(CharacterMap { trie, replacements: replaced.to_owned() })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -70,7 +70,7 @@ impl CharacterMap {
     /// Returns the replacement of the match whose value is at `at`.
     fn replacement_at(&self, at: usize) -> Option<&str> {
         let value = (self.trie.get(at)? & 0x7fff_ffff) as usize;
-        self.replaced.get(value..)?.split('\0').next()
+        self.replacements.get(value..)?.split('\0').next()
     }
 
     /// Returns the longest match at the start of a text: its length in bytes and its replacement.
@@ -108,7 +108,7 @@ impl CharacterMap {
                 return Err(invalid_map());
             }
         }
-        let longest = self.replaced.split('\0').map(str::len).max().unwrap_or(0);
+        let longest = self.replacements.split('\0').map(str::len).max().unwrap_or(0);
         let of_byte = |byte: u8| {
             let at = offset(self.trie[0]) ^ usize::from(byte);
             let unit = self.trie[at];
@@ -149,9 +149,9 @@ pub(in crate::tokens) mod tests {
     fn growth_is_computed_from_the_shortest_matches() {
         assert_eq!(growth(|_| {}), Ok(1.0));
         // "A", one byte, is replaced by the text at 0.
-        assert_eq!(growth(|map| map.replaced.insert_str(0, "wxyz")), Ok(5.0));
+        assert_eq!(growth(|map| map.replacements.insert_str(0, "wxyz")), Ok(5.0));
         // "é" has two bytes.
-        assert_eq!(growth(|map| map.replaced.insert_str(2, "vwxyz")), Ok(3.5));
+        assert_eq!(growth(|map| map.replacements.insert_str(2, "vwxyz")), Ok(3.5));
     }
 
     #[test]
@@ -164,10 +164,10 @@ pub(in crate::tokens) mod tests {
         assert!(growth(|map| map.trie[0] = 1 << 31 | 512 << 10).is_err());
         // A value beyond the replacements, and one inside a character.
         assert!(growth(|map| map.trie[0x40] = 1 << 31 | 6).is_err());
-        assert!(growth(|map| map.replaced = "é\0eee\0".into()).is_ok());
+        assert!(growth(|map| map.replacements = "é\0eee\0".into()).is_ok());
         assert!(
             growth(|map| {
-                map.replaced = "é\0eee\0".into();
+                map.replacements = "é\0eee\0".into();
                 map.trie[0x40] = 1 << 31 | 1;
             })
             .is_err()

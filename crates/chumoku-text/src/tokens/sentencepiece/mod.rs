@@ -27,11 +27,11 @@ pub(super) struct SentencePieceModel {
     /// The pieces, with their indices in `scores`.
     pieces: PrefixIndex,
     /// User-defined pieces, which are never split.
-    kept: PrefixIndex,
+    user_defined: PrefixIndex,
     scores: Vec<PieceScore>,
     /// The largest score of a piece, and the score of an unknown character.
-    largest: f32,
-    unknown: f32,
+    max_score: f32,
+    unknown_score: f32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,20 +92,20 @@ impl SentencePieceModel {
         let smallest = normal().fold(f32::INFINITY, f32::min);
         Ok(SentencePieceModel {
             pieces: of(&[PieceKind::Normal, PieceKind::UserDefined])?,
-            kept: of(&[PieceKind::UserDefined])?,
+            user_defined: of(&[PieceKind::UserDefined])?,
             scores: pieces
                 .iter()
                 .map(|piece| PieceScore { score: piece.score, is_user_defined: piece.kind == PieceKind::UserDefined })
                 .collect(),
-            largest: normal().fold(f32::NEG_INFINITY, f32::max),
-            unknown: if smallest.is_finite() { smallest } else { 0.0 } - UNKNOWN_PENALTY,
+            max_score: normal().fold(f32::NEG_INFINITY, f32::max),
+            unknown_score: if smallest.is_finite() { smallest } else { 0.0 } - UNKNOWN_PENALTY,
             normalizer,
         })
     }
 
     /// Segments a text into pieces. A run of unknown characters becomes one piece.
     pub(super) fn encode(&self, text: &str) -> Vec<PieceSpan> {
-        let normalized = self.normalizer.normalize(text, &self.kept);
+        let normalized = self.normalizer.normalize(text, &self.user_defined);
         let mut cuts: Vec<(std::ops::Range<usize>, bool)> = Vec::new();
         for (range, is_unknown) in self.viterbi(&normalized.text) {
             match cuts.last_mut() {
@@ -136,14 +136,14 @@ impl SentencePieceModel {
                 // The score of a user-defined piece exceeds that of any segmentation of it. Sums of two f32 are rounded
                 // to f32, as in SentencePiece.
                 let score = match is_kept {
-                    true => f64::from(length as f32 * self.largest) - 0.1 + f64::from(before),
+                    true => f64::from(length as f32 * self.max_score) - 0.1 + f64::from(before),
                     false => f64::from(score + before),
                 };
                 reach(start + length, score, false);
                 has_single |= length == character.len_utf8();
             }
             if !has_single {
-                reach(start + character.len_utf8(), f64::from(self.unknown + before), true);
+                reach(start + character.len_utf8(), f64::from(self.unknown_score + before), true);
             }
         }
         let mut best = Vec::new();

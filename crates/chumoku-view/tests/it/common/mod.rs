@@ -20,7 +20,7 @@ pub(crate) fn with<O>(mut options: O, change: impl FnOnce(&mut O)) -> O {
 
 /// Returns options for a terminal of this width.
 pub(crate) fn terminal(width: usize, colour: ColorDepth, lang: Lang) -> TerminalOptions {
-    with(TerminalOptions::default(), |o| (o.width, o.colour, o.lang) = (width, colour, lang))
+    with(TerminalOptions::default(), |o| (o.width, o.color, o.lang) = (width, colour, lang))
 }
 
 /// Deterministic pseudo-random numbers from 0 to 1.

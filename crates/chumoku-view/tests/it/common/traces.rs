@@ -55,7 +55,7 @@ pub(crate) fn wide() -> Trace {
     );
     let mut trace = WorkedExample::parse(&file).unwrap().trace(1).unwrap();
     trace.place = Some(HeadLocation { attention: AttentionKind::Causal, layer: 2, head: 1 });
-    trace.cut = Some(Truncation { read: 30, tokens: 47, is_end: true });
+    trace.truncation = Some(Truncation { read: 30, tokens: 47, is_end: true });
     trace.agreements = vec![Agreement {
         precision: "highest".into(),
         largest_differences: vec![("weights", 1.5e-8), ("residual", 2.1e-7)],

@@ -21,8 +21,8 @@ use crate::hierarchy::Hierarchy;
 use crate::prediction_target::PredictionTarget;
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
-use graph::{Attribute, Axis, Graph, Kind};
-use network::Network;
+use graph::{Attribute, Graph, GraphAxis, OnnxElementType};
+use network::NetworkExporter;
 
 /// The opset: the version of ONNX's standard operators.
 pub const OPSET: i64 = 17;
@@ -65,25 +65,29 @@ pub fn export_classifier(classifier: &TextClassifier) -> Result<ExportedClassifi
         )));
     }
     let lacks_ngrams = classifier.ngrams.is_some();
-    let mut network = Network::new(&config.model, params);
+    let mut network = NetworkExporter::new(&config.model, params);
     let logits = network.logits()?;
     let mut graph = network.writer.graph;
     let (scale, offsets) = calibration(classifier);
     let mut probabilities = probabilities(&mut graph, &logits, &config.target, scale, &offsets);
     if let (Some(tree), PredictionTarget::Labels(_)) = (&config.hierarchy, &config.target) {
-        probabilities = capped(&mut graph, probabilities, tree);
+        probabilities = cap_by_parents(&mut graph, probabilities, tree);
     }
     graph.node("Identity", &[&logits], &[], EXPORT_OUTPUTS[0]);
     graph.node("Identity", &[&probabilities], &[], EXPORT_OUTPUTS[1]);
-    let tokens = [Axis::Named("batch"), Axis::Named("sequence")];
+    let tokens = [GraphAxis::Symbolic("batch"), GraphAxis::Symbolic("sequence")];
     for name in EXPORT_INPUTS {
-        graph.input(name, Kind::Int64, &tokens);
+        graph.input(name, OnnxElementType::Int64, &tokens);
     }
     for name in EXPORT_OUTPUTS {
-        graph.output(name, Kind::Float, &[Axis::Named("batch"), Axis::Of(config.labels.len())]);
+        graph.output(
+            name,
+            OnnxElementType::Float,
+            &[GraphAxis::Symbolic("batch"), GraphAxis::Fixed(config.labels.len())],
+        );
     }
     let metadata = metadata(classifier);
-    Ok(ExportedClassifier { bytes: graph.model(OPSET, &metadata), metadata, lacks_ngrams })
+    Ok(ExportedClassifier { bytes: graph.into_model(OPSET, &metadata), metadata, lacks_ngrams })
 }
 
 /// Returns the calibration of the network if it is the whole predictor: a factor of its logits, and offsets.
@@ -97,7 +101,7 @@ fn calibration(classifier: &TextClassifier) -> (f32, Vec<f32>) {
 
 /// Adds the nodes from logits to probabilities.
 fn probabilities(graph: &mut Graph, logits: &str, problem: &PredictionTarget, scale: f32, offsets: &[f32]) -> String {
-    let scale = graph.number("calibration.scale", scale);
+    let scale = graph.scalar("calibration.scale", scale);
     let offsets = graph.floats("calibration.offsets", &[offsets.len()], offsets);
     let scaled = graph.op("Mul", &[logits, &scale], &[]);
     let calibrated = graph.op("Add", &[&scaled, &offsets], &[]);
@@ -108,7 +112,7 @@ fn probabilities(graph: &mut Graph, logits: &str, problem: &PredictionTarget, sc
 }
 
 /// Caps each label's probability at that of its parent. Each level takes the minimum of the two.
-fn capped(graph: &mut Graph, mut probabilities: String, tree: &Hierarchy) -> String {
+fn cap_by_parents(graph: &mut Graph, mut probabilities: String, tree: &Hierarchy) -> String {
     let parents: Vec<i64> = tree.parents().iter().map(|&label| label as i64).collect();
     let parents = graph.ints(&parents);
     for _ in 1..tree.depth() {

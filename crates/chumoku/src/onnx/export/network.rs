@@ -4,9 +4,9 @@
 //! `crates/chumoku-cli/tests/it/export.rs` compares the two.
 
 use super::EXPORT_INPUTS;
-use super::graph::{Attribute, Kind};
+use super::graph::{Attribute, OnnxElementType};
 use super::recurrent::recurrent;
-use super::writer::{Writer, unwritable};
+use super::writer::{GraphWriter, unsupported};
 use crate::models::ClassifierConfig;
 use crate::nn::{
     AttentionOptions, BackboneConfig, EncoderConfig, FeedForwardKind, HeadActivation, LayerNorm, NormKind, NormOrder,
@@ -17,37 +17,37 @@ use crate::{Result, tr};
 use std::collections::HashMap;
 
 /// Replaces masked scores: its exp is 0. It is finite because padding rows have no visible key at all.
-const HIDDEN: f32 = -1e30;
+const MASKED_SCORE: f32 = -1e30;
 
 /// Writes a network into a graph.
-pub(super) struct Network<'a> {
-    pub(super) writer: Writer<'a>,
+pub(super) struct NetworkExporter<'a> {
+    pub(super) writer: GraphWriter<'a>,
     config: &'a ClassifierConfig,
 }
 
 /// Values shared by all layers of an encoder.
-struct Places {
+struct EncoderInputs {
     /// Positions of the tokens: (sequence,).
-    tokens: String,
+    positions: String,
     /// Visible keys of each token, by window: (batch, 1, 1 or sequence, sequence).
-    seen: HashMap<Option<usize>, String>,
+    visible: HashMap<Option<usize>, String>,
 }
 
-impl<'a> Network<'a> {
+impl<'a> NetworkExporter<'a> {
     pub(super) fn new(config: &'a ClassifierConfig, params: &'a Params<f32>) -> Self {
-        Network { writer: Writer::new(params), config }
+        NetworkExporter { writer: GraphWriter::new(params), config }
     }
 
     /// Adds the whole network and returns the logits: (batch, classes).
     pub(super) fn logits(&mut self) -> Result<String> {
-        let tokens = self.tokens();
+        let tokens = self.positions();
         let x = self.embedding(&tokens)?;
-        let x = match &self.config.body {
+        let x = match &self.config.backbone {
             BackboneConfig::Transformer(encoder) => self.encoder(encoder, x, tokens)?,
             BackboneConfig::Recurrent(network) => recurrent(&mut self.writer, network, x)?,
         };
         self.writer.graph.scope = "head.".to_owned();
-        let pooled = self.pooled(&x)?;
+        let pooled = self.pool(&x)?;
         self.head(pooled)
     }
 
@@ -57,8 +57,8 @@ impl<'a> Network<'a> {
     }
 
     /// Adds a parameter as an initializer of the graph.
-    fn array(&mut self, name: &str) -> Result<String> {
-        self.writer.array(name)
+    fn initializer(&mut self, name: &str) -> Result<String> {
+        self.writer.initializer(name)
     }
 
     /// Adds an operator without attributes.
@@ -66,18 +66,19 @@ impl<'a> Network<'a> {
         self.writer.op(operator, inputs)
     }
 
-    fn cast(&mut self, x: &str, kind: Kind) -> String {
+    fn cast(&mut self, x: &str, kind: OnnxElementType) -> String {
         self.writer.cast(x, kind)
     }
 
-    fn number(&mut self, value: f32) -> String {
-        self.writer.number(value)
+    fn scalar(&mut self, value: f32) -> String {
+        self.writer.scalar(value)
     }
 
     /// Returns the positions of the tokens of a row, counted from 0: (sequence,).
-    fn tokens(&mut self) -> String {
+    fn positions(&mut self) -> String {
         let shape = self.op("Shape", &[EXPORT_INPUTS[0]]);
-        let (one, start, step) = (self.writer.graph.int(1), self.writer.graph.int(0), self.writer.graph.int(1));
+        let (one, start, step) =
+            (self.writer.graph.int_scalar(1), self.writer.graph.int_scalar(0), self.writer.graph.int_scalar(1));
         let length = self.op("Gather", &[&shape, &one]);
         self.op("Range", &[&start, &length, &step])
     }
@@ -86,10 +87,10 @@ impl<'a> Network<'a> {
     fn embedding(&mut self, tokens: &str) -> Result<String> {
         self.writer.graph.scope = "input.".to_owned();
         let options = self.config.embeddings;
-        let table = self.array("embedding.weight")?;
+        let table = self.initializer("embedding.weight")?;
         let mut x = self.op("Gather", &[&table, EXPORT_INPUTS[0]]);
         if !options.unscaled && options.norm_epsilon.is_none() {
-            let scale = self.number((self.config.body.d_model() as f64).sqrt() as f32);
+            let scale = self.scalar((self.config.backbone.d_model() as f64).sqrt() as f32);
             x = self.op("Mul", &[&x, &scale]);
         }
         if let Some(table) = self.position_table(options.first_position)? {
@@ -97,7 +98,7 @@ impl<'a> Network<'a> {
             x = self.op("Add", &[&x, &rows]);
         }
         if options.token_types > 0 {
-            let vectors = self.token_types()?;
+            let vectors = self.token_type_vectors()?;
             x = self.op("Add", &[&x, &vectors]);
         }
         match options.norm_epsilon {
@@ -108,18 +109,18 @@ impl<'a> Network<'a> {
 
     /// Returns the token type embeddings: the second type after the first separator of a sentence pair, the first type
     /// before it.
-    fn token_types(&mut self) -> Result<String> {
+    fn token_type_vectors(&mut self) -> Result<String> {
         let separator = self.config.embeddings.separator.filter(|_| self.config.embeddings.token_types > 1);
         let Some(separator) = separator else {
             let (_, values) = self.parameter("token_type.weight")?;
-            let width = self.config.body.d_model();
+            let width = self.config.backbone.d_model();
             return Ok(self.writer.graph.floats("token_type.first", &[width], &values[..width]));
         };
-        let table = self.array("token_type.weight")?;
+        let table = self.initializer("token_type.weight")?;
         let separator = self.writer.graph.ints(&[i64::from(separator)]);
         let is_separator = self.op("Equal", &[EXPORT_INPUTS[0], &separator]);
-        let ones = self.cast(&is_separator, Kind::Int64);
-        let axis = self.writer.graph.int(1);
+        let ones = self.cast(&is_separator, OnnxElementType::Int64);
+        let axis = self.writer.graph.int_scalar(1);
         let before = self.writer.graph.op("CumSum", &[&ones, &axis], &[("exclusive", Attribute::Int(1))]);
         let most = self.writer.graph.ints(&[1]);
         let kinds = self.op("Min", &[&before, &most]);
@@ -128,7 +129,7 @@ impl<'a> Network<'a> {
 
     /// Returns the position embeddings, if the network has them.
     fn position_table(&mut self, first: usize) -> Result<Option<String>> {
-        let [length, width] = [self.config.max_length, self.config.body.d_model()];
+        let [length, width] = [self.config.max_length, self.config.backbone.d_model()];
         let fixed = match self.config.position {
             PositionKind::Sinusoidal => sinusoidal::<f32>(length, width),
             PositionKind::SinusoidalHalves => sinusoidal_halves::<f32>(length, width),
@@ -140,7 +141,7 @@ impl<'a> Network<'a> {
             PositionKind::None | PositionKind::Rotary | PositionKind::Alibi => return Ok(None),
             other => {
                 let found = format!("{other:?}");
-                return Err(unwritable(&tr!(
+                return Err(unsupported(&tr!(
                     "position encoding {found} is not supported",
                     "位置 {found} には対応していません"
                 )));
@@ -151,7 +152,7 @@ impl<'a> Network<'a> {
     }
 
     fn encoder(&mut self, config: &EncoderConfig, mut x: String, tokens: String) -> Result<String> {
-        let mut places = Places { tokens, seen: HashMap::new() };
+        let mut places = EncoderInputs { positions: tokens, visible: HashMap::new() };
         let epsilon = config.options.norm_epsilon.unwrap_or(LayerNorm::EPSILON);
         for index in 0..config.num_layers {
             let layer = format!("encoder.layers.{index}");
@@ -182,10 +183,10 @@ impl<'a> Network<'a> {
 
     /// Adds a normalization of the last axis.
     fn norm(&mut self, name: &str, kind: NormKind, epsilon: f64, x: &str) -> Result<String> {
-        let weight = self.array(&format!("{name}.weight"))?;
+        let weight = self.initializer(&format!("{name}.weight"))?;
         let axis = ("axis", Attribute::Int(-1));
         if kind != NormKind::Rms {
-            let bias = if kind == NormKind::Layer { Some(self.array(&format!("{name}.bias"))?) } else { None };
+            let bias = if kind == NormKind::Layer { Some(self.initializer(&format!("{name}.bias"))?) } else { None };
             let inputs: Vec<&str> = [x, &weight].into_iter().chain(bias.as_deref()).collect();
             return Ok(self.writer.graph.op(
                 "LayerNormalization",
@@ -195,7 +196,7 @@ impl<'a> Network<'a> {
         }
         let square = self.op("Mul", &[x, x]);
         let mean = self.writer.graph.op("ReduceMean", &[&square], &[("axes", Attribute::Ints(&[-1]))]);
-        let epsilon = self.number(epsilon as f32);
+        let epsilon = self.scalar(epsilon as f32);
         let sum = self.op("Add", &[&mean, &epsilon]);
         let root = self.op("Sqrt", &[&sum]);
         let scaled = self.op("Div", &[x, &root]);
@@ -226,7 +227,13 @@ impl<'a> Network<'a> {
         self.linear_rows([name, &weight, &bias], &rows, x)
     }
 
-    fn attention(&mut self, config: &EncoderConfig, index: usize, x: &str, places: &mut Places) -> Result<String> {
+    fn attention(
+        &mut self,
+        config: &EncoderConfig,
+        index: usize,
+        x: &str,
+        places: &mut EncoderInputs,
+    ) -> Result<String> {
         let name = format!("encoder.layers.{index}.self_attn");
         let mut options = config.attention;
         let local = config.options.local_layers.filter(|local| !index.is_multiple_of(local.global_every.max(1)));
@@ -234,30 +241,30 @@ impl<'a> Network<'a> {
             (options.window, options.rotary_base) = (Some(local.window), Some(local.rotary_base));
         }
         if options.hard_attention || options.head_norm_epsilon.is_some() {
-            return Err(unwritable(&tr!(
+            return Err(unsupported(&tr!(
                 "hard attention and per-head norms are not supported",
                 "ハードアテンションとヘッドごとの正規化には対応していません"
             )));
         }
         let heads = config.num_heads;
         let width = options.head_dim.unwrap_or(config.d_model / heads);
-        let [query, key, value] = self.projected(&name, [heads, width], options, x)?;
+        let [query, key, value] = self.project_heads(&name, [heads, width], options, x)?;
         let [query, key] = match self.config.position {
             PositionKind::Rotary => {
-                let angles = self.angles(options, width, places)?;
-                [self.turned(&query, &angles, width), self.turned(&key, &angles, width)]
+                let angles = self.rotary_tables(options, width, places)?;
+                [self.rotate(&query, &angles, width), self.rotate(&key, &angles, width)]
             }
             _ => [query, key],
         };
         let key = self.writer.graph.op("Transpose", &[&key], &[("perm", Attribute::Ints(&[0, 1, 3, 2]))]);
         let scores = self.op("MatMul", &[&query, &key]);
-        let scores = self.scaled(&name, options, width, heads, &scores)?;
+        let scores = self.scale_scores(&name, options, width, heads, &scores)?;
         let scores = match self.config.position {
-            PositionKind::Alibi => self.with_alibi(&scores, heads, places),
+            PositionKind::Alibi => self.add_alibi(&scores, heads, places),
             _ => scores,
         };
-        let seen = self.seen(config.causal, options.window, places);
-        let hidden = self.number(HIDDEN);
+        let seen = self.visible_mask(config.causal, options.window, places);
+        let hidden = self.scalar(MASKED_SCORE);
         let scores = self.op("Where", &[&seen, &scores, &hidden]);
         let weights = self.writer.graph.op("Softmax", &[&scores], &[("axis", Attribute::Int(-1))]);
         let heads_made = self.op("MatMul", &[&weights, &value]);
@@ -269,7 +276,7 @@ impl<'a> Network<'a> {
 
     /// Adds the projections to queries, keys and values: (batch, heads, sequence, width) each. Weights of shared key
     /// heads are repeated for each query head.
-    fn projected(
+    fn project_heads(
         &mut self,
         name: &str,
         [heads, width]: [usize; 2],
@@ -293,7 +300,7 @@ impl<'a> Network<'a> {
     }
 
     /// Multiplies the scores by β.
-    fn scaled(
+    fn scale_scores(
         &mut self,
         name: &str,
         options: AttentionOptions,
@@ -303,7 +310,7 @@ impl<'a> Network<'a> {
     ) -> Result<String> {
         let fixed = options.beta.unwrap_or(1.0 / (width as f64).sqrt()) as f32;
         let beta = match options.train_beta {
-            false => self.number(fixed),
+            false => self.scalar(fixed),
             true => {
                 let (_, trained) = self.parameter(&format!("{name}.beta"))?;
                 let beta: Vec<f32> = trained.iter().map(|beta| beta * fixed).collect();
@@ -314,7 +321,12 @@ impl<'a> Network<'a> {
     }
 
     /// Returns the cosines and sines of the rotary angles: (sequence, width / 2) each.
-    fn angles(&mut self, options: AttentionOptions, width: usize, places: &Places) -> Result<[String; 2]> {
+    fn rotary_tables(
+        &mut self,
+        options: AttentionOptions,
+        width: usize,
+        places: &EncoderInputs,
+    ) -> Result<[String; 2]> {
         let base = options.rotary_base.unwrap_or(Rotary::BASE);
         let rotary = Rotary::new(width, base);
         let rotary = options.rotary_scaling.map_or_else(|| rotary.clone(), |scaling| rotary.scaled(scaling));
@@ -327,12 +339,12 @@ impl<'a> Network<'a> {
         let tables = [("cosines", table(f64::cos)), ("sines", table(f64::sin))];
         Ok(tables.map(|(name, values)| {
             let table = self.writer.graph.floats(&format!("rotary.{name}.{base}"), &shape, &values);
-            self.op("Gather", &[&table, &places.tokens])
+            self.op("Gather", &[&table, &places.positions])
         }))
     }
 
     /// Rotates heads by these angles; pairs are half the width apart.
-    fn turned(&mut self, x: &str, [cosines, sines]: &[String; 2], width: usize) -> String {
+    fn rotate(&mut self, x: &str, [cosines, sines]: &[String; 2], width: usize) -> String {
         let half = (width / 2) as i64;
         let [a, b] = [[0, half], [half, 2 * half]].map(|range| self.slice(x, range, 3));
         let [ac, bs, as_, bc] = [(&a, cosines), (&b, sines), (&a, sines), (&b, cosines)]
@@ -348,48 +360,48 @@ impl<'a> Network<'a> {
     }
 
     /// Returns i − j for query token i and key token j: (sequence, sequence).
-    fn distance(&mut self, places: &Places) -> String {
+    fn distance(&mut self, places: &EncoderInputs) -> String {
         let [rows, columns] = [1, 0].map(|axis| {
             let axis = self.writer.graph.ints(&[axis]);
-            self.op("Unsqueeze", &[&places.tokens, &axis])
+            self.op("Unsqueeze", &[&places.positions, &axis])
         });
         self.op("Sub", &[&rows, &columns])
     }
 
     /// Adds the ALiBi bias: `scores − slope · |i − j|`.
-    fn with_alibi(&mut self, scores: &str, heads: usize, places: &Places) -> String {
+    fn add_alibi(&mut self, scores: &str, heads: usize, places: &EncoderInputs) -> String {
         let distance = self.distance(places);
         let far = self.op("Abs", &[&distance]);
-        let far = self.cast(&far, Kind::Float);
+        let far = self.cast(&far, OnnxElementType::Float);
         let slopes = self.writer.graph.floats("alibi.slopes", &[heads, 1, 1], &alibi_slopes(heads));
         let less = self.op("Mul", &[&slopes, &far]);
         self.op("Sub", &[scores, &less])
     }
 
     /// Returns the mask of visible keys.
-    fn seen(&mut self, causal: bool, window: Option<usize>, places: &mut Places) -> String {
-        if let Some(seen) = places.seen.get(&window) {
+    fn visible_mask(&mut self, causal: bool, window: Option<usize>, places: &mut EncoderInputs) -> String {
+        if let Some(seen) = places.visible.get(&window) {
             return seen.clone();
         }
-        let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
+        let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
         let axes = self.writer.graph.ints(&[1, 2]);
         let mut seen = self.op("Unsqueeze", &[&mask, &axes]);
         if causal || window.is_some() {
             let distance = self.distance(places);
             let mut limits = Vec::new();
             if causal {
-                let zero = self.writer.graph.int(0);
+                let zero = self.writer.graph.int_scalar(0);
                 limits.push(self.op("GreaterOrEqual", &[&distance, &zero]));
             }
             if let Some(window) = window {
-                let (far, most) = (self.op("Abs", &[&distance]), self.writer.graph.int(window as i64));
+                let (far, most) = (self.op("Abs", &[&distance]), self.writer.graph.int_scalar(window as i64));
                 limits.push(self.op("LessOrEqual", &[&far, &most]));
             }
             for limit in limits {
                 seen = self.op("And", &[&seen, &limit]);
             }
         }
-        places.seen.insert(window, seen.clone());
+        places.visible.insert(window, seen.clone());
         seen
     }
 
@@ -397,11 +409,11 @@ impl<'a> Network<'a> {
         let linear1 = format!("{layer}.linear1");
         let inner = self.linear(&linear1, x)?;
         let inner = match config.options.feed_forward {
-            FeedForwardKind::Plain => self.activated(&config.activation, &inner)?,
+            FeedForwardKind::Plain => self.activate(&config.activation, &inner)?,
             _ => {
                 let width = config.d_ff as i64;
                 let [a, b] = [[0, width], [width, 2 * width]].map(|range| self.slice(&inner, range, 2));
-                let a = self.activated(&config.activation, &a)?;
+                let a = self.activate(&config.activation, &a)?;
                 self.op("Mul", &[&a, &b])
             }
         };
@@ -409,7 +421,7 @@ impl<'a> Network<'a> {
     }
 
     /// Applies the activation of this name. (ONNX has a Gelu operator from version 20 on.)
-    fn activated(&mut self, name: &str, x: &str) -> Result<String> {
+    fn activate(&mut self, name: &str, x: &str) -> Result<String> {
         let factor = match name {
             "relu" => return Ok(self.op("Relu", &[x])),
             "silu" => {
@@ -417,12 +429,12 @@ impl<'a> Network<'a> {
                 return Ok(self.op("Mul", &[x, &share]));
             }
             "gelu" => {
-                let root = self.number(std::f32::consts::FRAC_1_SQRT_2);
+                let root = self.scalar(std::f32::consts::FRAC_1_SQRT_2);
                 let scaled = self.op("Mul", &[x, &root]);
                 self.op("Erf", &[&scaled])
             }
             "gelu_tanh" => {
-                let [cubic, scale] = [0.044_715, (2.0 / std::f64::consts::PI).sqrt() as f32].map(|n| self.number(n));
+                let [cubic, scale] = [0.044_715, (2.0 / std::f64::consts::PI).sqrt() as f32].map(|n| self.scalar(n));
                 let square = self.op("Mul", &[x, x]);
                 let cube = self.op("Mul", &[&square, x]);
                 let cube = self.op("Mul", &[&cube, &cubic]);
@@ -431,38 +443,38 @@ impl<'a> Network<'a> {
                 self.op("Tanh", &[&scaled])
             }
             other => {
-                return Err(unwritable(&tr!(
+                return Err(unsupported(&tr!(
                     "activation {other} is not supported",
                     "活性化関数 {other} には対応していません"
                 )));
             }
         };
         // x/2 · (1 + factor)
-        let [half, one] = [0.5, 1.0].map(|n| self.number(n));
+        let [half, one] = [0.5, 1.0].map(|n| self.scalar(n));
         let sum = self.op("Add", &[&factor, &one]);
         let product = self.op("Mul", &[x, &sum]);
         Ok(self.op("Mul", &[&product, &half]))
     }
 
     /// Pools the tokens of each row: (batch, width).
-    fn pooled(&mut self, x: &str) -> Result<String> {
+    fn pool(&mut self, x: &str) -> Result<String> {
         match self.config.pooling {
             Pooling::First => {
-                let first = self.writer.graph.int(0);
+                let first = self.writer.graph.int_scalar(0);
                 Ok(self.writer.graph.op("Gather", &[x, &first], &[("axis", Attribute::Int(1))]))
             }
             Pooling::Max => {
-                let mask = self.cast(EXPORT_INPUTS[1], Kind::Bool);
+                let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Bool);
                 let last = self.writer.graph.ints(&[2]);
                 let mask = self.op("Unsqueeze", &[&mask, &last]);
-                let hidden = self.number(HIDDEN);
+                let hidden = self.scalar(MASKED_SCORE);
                 let seen = self.op("Where", &[&mask, x, &hidden]);
                 let settings = [("axes", Attribute::Ints(&[1])), ("keepdims", Attribute::Int(0))];
                 Ok(self.writer.graph.op("ReduceMax", &[&seen], &settings))
             }
             Pooling::Mean | Pooling::MeanSqrtLength => {
-                let mask = self.cast(EXPORT_INPUTS[1], Kind::Float);
-                let (second, one) = (self.writer.graph.ints(&[1]), self.number(1.0));
+                let mask = self.cast(EXPORT_INPUTS[1], OnnxElementType::Float);
+                let (second, one) = (self.writer.graph.ints(&[1]), self.scalar(1.0));
                 let count = self.op("ReduceSum", &[&mask, &second]);
                 let count = self.op("Max", &[&count, &one]);
                 let count = if self.config.pooling == Pooling::Mean { count } else { self.op("Sqrt", &[&count]) };
@@ -474,7 +486,7 @@ impl<'a> Network<'a> {
             }
             other => {
                 let found = format!("{other:?}");
-                Err(unwritable(&tr!("pooling {found} is not supported", "プーリング {found} には対応していません")))
+                Err(unsupported(&tr!("pooling {found} is not supported", "プーリング {found} には対応していません")))
             }
         }
     }
@@ -487,9 +499,9 @@ impl<'a> Network<'a> {
                 let x = match dense.activation {
                     HeadActivation::Tanh => self.op("Tanh", &[&x]),
                     HeadActivation::Relu => self.op("Relu", &[&x]),
-                    HeadActivation::Gelu => self.activated("gelu", &x)?,
+                    HeadActivation::Gelu => self.activate("gelu", &x)?,
                     _ => {
-                        return Err(unwritable(&tr!(
+                        return Err(unsupported(&tr!(
                             "the head's activation is not supported",
                             "出力層の活性化関数には対応していません"
                         )));

@@ -4,14 +4,14 @@
 
 /// A message under construction: its encoded fields.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Message(Vec<u8>);
+pub(super) struct ProtobufMessage(Vec<u8>);
 
 /// Wire types.
 const VARINT: u64 = 0;
 const BYTES: u64 = 2;
 const FIXED_32: u64 = 5;
 
-impl Message {
+impl ProtobufMessage {
     fn varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -48,12 +48,12 @@ impl Message {
         self.bytes(field, value.as_bytes())
     }
 
-    pub(super) fn message(&mut self, field: u64, value: &Message) -> &mut Self {
+    pub(super) fn message(&mut self, field: u64, value: &ProtobufMessage) -> &mut Self {
         self.bytes(field, &value.0)
     }
 
     /// Appends the fields of another message.
-    pub(super) fn append(&mut self, mut other: Message) -> &mut Self {
+    pub(super) fn append(&mut self, mut other: ProtobufMessage) -> &mut Self {
         self.0.append(&mut other.0);
         self
     }
@@ -69,10 +69,10 @@ mod tests {
 
     #[test]
     fn fields_match_the_documentation() {
-        let mut message = Message::default();
+        let mut message = ProtobufMessage::default();
         message.int(1, 150).text(2, "testing");
         assert_eq!(message.clone().into_bytes(), b"\x08\x96\x01\x12\x07testing");
-        let mut outer = Message::default();
+        let mut outer = ProtobufMessage::default();
         outer.message(3, &message).int(1, -1).float(15, 1.5);
         let expected = [&b"\x1a\x0c\x08\x96\x01\x12\x07testing\x08"[..], &[0xff; 9], b"\x01\x7d\0\0\xc0\x3f"].concat();
         assert_eq!(outer.into_bytes(), expected);

@@ -1,8 +1,8 @@
 //! Exports recurrent networks as ONNX's operators RNN, LSTM and GRU.
 
 use super::EXPORT_INPUTS;
-use super::graph::{Attribute, Kind};
-use super::writer::Writer;
+use super::graph::{Attribute, OnnxElementType};
+use super::writer::GraphWriter;
 use crate::Result;
 use crate::nn::RecurrentConfig;
 use chumoku_kernels::RecurrentCell;
@@ -10,7 +10,7 @@ use chumoku_kernels::RecurrentCell;
 /// Returns ONNX's name of a cell, and the indices of our gates in ONNX's order.
 ///
 /// LSTM rows are i, f, g, o here and i, o, f, c in ONNX. GRU rows are r, z, n here and z, r, h in ONNX.
-fn cell(cell: RecurrentCell) -> (&'static str, &'static [usize]) {
+fn cell_operator(cell: RecurrentCell) -> (&'static str, &'static [usize]) {
     match cell {
         RecurrentCell::Rnn => ("RNN", &[0]),
         RecurrentCell::Lstm => ("LSTM", &[0, 3, 1, 2]),
@@ -19,12 +19,12 @@ fn cell(cell: RecurrentCell) -> (&'static str, &'static [usize]) {
 }
 
 /// Adds the network over the tokens: (batch, sequence, d_model) → (batch, sequence, width). Padding gets 0.
-pub(super) fn recurrent(writer: &mut Writer<'_>, config: &RecurrentConfig, x: String) -> Result<String> {
+pub(super) fn recurrent(writer: &mut GraphWriter<'_>, config: &RecurrentConfig, x: String) -> Result<String> {
     writer.graph.scope = "recurrent.".to_owned();
     let swap = [("perm", Attribute::Ints(&[1, 0, 2]))];
     let axis = writer.graph.ints(&[1]);
     let lengths = writer.graph.op("ReduceSum", &[EXPORT_INPUTS[1], &axis], &[("keepdims", Attribute::Int(0))]);
-    let lengths = writer.cast(&lengths, Kind::Int32);
+    let lengths = writer.cast(&lengths, OnnxElementType::Int32);
     // ONNX expects time steps first.
     let mut x = writer.graph.op("Transpose", &[&x], &swap);
     for index in 0..config.num_layers {
@@ -33,8 +33,14 @@ pub(super) fn recurrent(writer: &mut Writer<'_>, config: &RecurrentConfig, x: St
     Ok(writer.graph.op("Transpose", &[&x], &swap))
 }
 
-fn layer(writer: &mut Writer<'_>, config: &RecurrentConfig, index: usize, x: &str, lengths: &str) -> Result<String> {
-    let (operator, gates) = cell(config.cell);
+fn layer(
+    writer: &mut GraphWriter<'_>,
+    config: &RecurrentConfig,
+    index: usize,
+    x: &str,
+    lengths: &str,
+) -> Result<String> {
+    let (operator, gates) = cell_operator(config.cell);
     let hidden = config.hidden_size;
     let directions: &[&str] = if config.bidirectional { &["", "_reverse"] } else { &[""] };
     let mut arrays = [Vec::new(), Vec::new(), Vec::new()];

@@ -1,6 +1,6 @@
 //! A graph under construction with the model's parameters.
 
-use super::graph::{Attribute, Graph, Kind};
+use super::graph::{Attribute, Graph, OnnxElementType};
 use crate::params::Params;
 use crate::{Error, Result, tr};
 use std::collections::HashMap;
@@ -9,22 +9,22 @@ use std::collections::HashMap;
 type Parameter<'a> = (&'a [usize], &'a [f32]);
 
 /// A graph, and a model's parameters by name.
-pub(super) struct Writer<'a> {
+pub(super) struct GraphWriter<'a> {
     pub(super) graph: Graph,
     parameters: HashMap<&'a str, Parameter<'a>>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> GraphWriter<'a> {
     pub(super) fn new(params: &'a Params<f32>) -> Self {
         let layout = params.layout().iter();
         let parameters = layout.map(|(name, shape, range)| (name, (shape, &params.values()[range]))).collect();
-        Writer { graph: Graph::default(), parameters }
+        GraphWriter { graph: Graph::default(), parameters }
     }
 
     /// Returns a parameter and its shape.
     pub(super) fn parameter(&self, name: &str) -> Result<Parameter<'a>> {
         self.parameters.get(name).copied().ok_or_else(|| {
-            unwritable(&tr!(
+            unsupported(&tr!(
                 "weights {name} are frozen: save the model and export its folder",
                 "重み {name} は固定されています。モデルを保存し、そのフォルダから書き出してください"
             ))
@@ -36,7 +36,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds a parameter as an initializer of the graph.
-    pub(super) fn array(&mut self, name: &str) -> Result<String> {
+    pub(super) fn initializer(&mut self, name: &str) -> Result<String> {
         let (shape, values) = self.parameter(name)?;
         Ok(self.graph.floats(name, shape, values))
     }
@@ -47,17 +47,17 @@ impl<'a> Writer<'a> {
     }
 
     /// Adds a scalar, which nodes may share.
-    pub(super) fn number(&mut self, value: f32) -> String {
-        self.graph.number(&format!("number.{value:e}"), value)
+    pub(super) fn scalar(&mut self, value: f32) -> String {
+        self.graph.scalar(&format!("number.{value:e}"), value)
     }
 
-    pub(super) fn cast(&mut self, x: &str, kind: Kind) -> String {
+    pub(super) fn cast(&mut self, x: &str, kind: OnnxElementType) -> String {
         self.graph.op("Cast", &[x], &[("to", Attribute::Int(kind as i64))])
     }
 }
 
 /// The error for a part that cannot be exported.
-pub(super) fn unwritable(problem: &str) -> Error {
+pub(super) fn unsupported(problem: &str) -> Error {
     Error::Setting(tr!(
         "writing ONNX: {problem}; use the model with chumoku itself",
         "ONNX を書き出せません。{problem}。chumoku でお使いください"

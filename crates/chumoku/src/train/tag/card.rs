@@ -91,7 +91,7 @@ pub(super) fn card(
         Some((plan, _)) => {
             let (kind, parameters) = (&plan.fine_tuning.model_type, format_thousands(model.num_parameters()));
             let shares = model.blend();
-            let how = match data.further {
+            let how = match data.continued {
                 None => tr!("fine-tuned with Chumoku {version}", "Chumoku {version} でファインチューニングし"),
                 Some(_) => tr!(
                     "fine-tuned and trained further with Chumoku {version}",

@@ -2,7 +2,7 @@
 
 use super::TaggerData;
 use crate::data::{Span, SpanDataset, SpanExample, SpanUnit};
-use crate::scoring::{Parts, SpanScores, ratio_gain};
+use crate::scoring::{RatioTerms, SpanScores, ratio_gain};
 use crate::text_tagger::TextTagger;
 use crate::train::base_model::BaseSnapshot;
 use crate::train::comparison::{ModelChange, ModelComparison, comparison_report};
@@ -39,11 +39,11 @@ impl ReplayData for TaggerData {
         file.examples.iter().map(|row| row.text.as_str()).collect()
     }
 
-    fn again(known: &BaseModel, before: Option<&Self>, file: SourceData<SpanDataset>) -> Result<Self> {
-        TaggerData::further(known, before, file, true)
+    fn read_old(known: &BaseModel, before: Option<&Self>, file: SourceData<SpanDataset>) -> Result<Self> {
+        TaggerData::add_new(known, before, file, true)
     }
 
-    fn further(known: &BaseModel, old: Option<&Self>, new: SourceData<SpanDataset>, replays: bool) -> Result<Self> {
+    fn add_new(known: &BaseModel, old: Option<&Self>, new: SourceData<SpanDataset>, replays: bool) -> Result<Self> {
         let SourceData { source, train, valid, test } = new;
         let (unit, each_word) = known.spans.unwrap_or((SpanUnit::Words, false));
         if train.has_word_labels != each_word {
@@ -105,7 +105,7 @@ impl ReplayData for TaggerData {
         let is_learnt: Vec<bool> = parts.labels.iter().map(|label| kinds.contains(label.as_str())).collect();
         notes.extend(untrained_labels_note(&parts.labels, &is_learnt));
         let further = Some(ContinuedTaggerData { replays, compared, base: known.snapshot() });
-        Ok(TaggerData { labels: parts.labels, each_word, unit, train, valid, test, notes, sources, further })
+        Ok(TaggerData { labels: parts.labels, each_word, unit, train, valid, test, notes, sources, continued: further })
     }
 
     fn num_rows(&self) -> usize {
@@ -120,8 +120,8 @@ impl ReplayData for TaggerData {
         self.fingerprint()
     }
 
-    fn new_held_out(&self) -> Vec<&str> {
-        let compared = self.further.iter().flat_map(|further| new_rows(&further.compared));
+    fn new_held_out_texts(&self) -> Vec<&str> {
+        let compared = self.continued.iter().flat_map(|further| new_rows(&further.compared));
         compared.flatten().map(|row| row.text.as_str()).collect()
     }
 
@@ -137,7 +137,7 @@ pub(super) fn compare_taggers(
     [before, after]: [&TextTagger; 2],
     seed: u64,
 ) -> Result<Option<(Value, String)>> {
-    let Some(further) = &data.further else { return Ok(None) };
+    let Some(further) = &data.continued else { return Ok(None) };
     let is_added = |span: &Span| !before.labels().contains(&span.label);
     let mut found = Vec::new();
     for (rows_of, rows) in &further.compared {
@@ -173,7 +173,7 @@ fn compare_spans(
         [2.0 * right as f64, (told.len() + truth.len()) as f64]
     };
     let all = is.iter().zip(was).zip(rows);
-    let parts: Vec<Parts> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
+    let parts: Vec<RatioTerms> = all.map(|((is, was), row)| [part(is, &row.spans), part(was, &row.spans)]).collect();
     let texts: Vec<&str> = rows.iter().map(|row| row.text.as_str()).collect();
     let (gain, interval) = ratio_gain(&parts, &texts, seed);
     let is_taken = |(is, row): &(&Vec<Span>, &SpanExample)| is.iter().any(is_added) && !row.spans.iter().any(is_added);

@@ -12,7 +12,7 @@ use crate::model_folder::{Snapshot, with_snapshot};
 use crate::models::{TokenTagger, TokenTaggerConfig};
 use crate::nn::{BackboneConfig, DenseHeadConfig, HeadActivation};
 use crate::params::{ParamLayout, Params};
-use crate::pretrained::Start;
+use crate::pretrained::FineTuningBase;
 use crate::scoring::mean_loss;
 use crate::tagger_network::{
     PackedWindows, TaggerNetwork, TaggerNetworkConfig, TaggerWindow, UnitRow, encode_unit_rows, log_probabilities,
@@ -27,7 +27,7 @@ use crate::train::memory::{FORWARD_SHARE, MemoryEstimate, ProcessUsage, evaluati
 use crate::train::micro_batches::StepOutput;
 use crate::train::run::{run, sha256_of_numbers};
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
-use crate::train::{DataShape, FineTuning, Settings, TrainEvent, TrainOptions, batches};
+use crate::train::{DataShape, FineTuning, TrainEvent, TrainOptions, TrainSettings, batches};
 use crate::{Result, stages, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ pub struct TaggerPlan {
     pub model: TokenTaggerConfig,
     /// The training settings.
     #[serde(flatten)]
-    pub settings: Settings,
+    pub settings: TrainSettings,
     /// How the pretrained encoder is fine-tuned.
     pub fine_tuning: FineTuning,
 }
@@ -85,7 +85,7 @@ struct NetworkStart<'a> {
 /// The origin of the initial weights.
 enum InitialWeights<'a> {
     /// A pretrained encoder; the head is new.
-    Encoder(Box<Start>),
+    Encoder(Box<FineTuningBase>),
     /// The network of a base tagger, and the old tags that each tag of the data starts from, with their shares.
     Tagger(&'a TaggerNetwork, Vec<Vec<(usize, f32)>>),
 }
@@ -93,7 +93,7 @@ enum InitialWeights<'a> {
 impl<'a> NetworkStart<'a> {
     /// Reads the encoder of a folder.
     fn from_encoder(folder: &Path, data: &TaggerData) -> Result<NetworkStart<'a>> {
-        let start = with_snapshot(folder, Start::read)?;
+        let start = with_snapshot(folder, FineTuningBase::read)?;
         let num_tags = data.tags().count();
         // Tokens with several characters need more than a linear layer to label each one.
         let is_by_character = data.unit == SpanUnit::Characters;
@@ -105,7 +105,7 @@ impl<'a> NetworkStart<'a> {
             encoder: start.origin.text_encoder(),
         };
         let model_type = start.origin.model_type().to_owned();
-        let (tokenizer, limit) = (start.tokenizer.clone(), start.limit);
+        let (tokenizer, limit) = (start.tokenizer.clone(), start.max_tokens);
         Ok(NetworkStart { tokenizer, model, model_type, limit, weights: InitialWeights::Encoder(Box::new(start)) })
     }
 
@@ -120,7 +120,7 @@ impl<'a> NetworkStart<'a> {
 
     fn params(&self, layout: &Arc<ParamLayout>, seed: u64) -> Result<Params<f32>> {
         match &self.weights {
-            InitialWeights::Encoder(start) => start.params_of_encoder(layout, seed),
+            InitialWeights::Encoder(start) => start.encoder_params(layout, seed),
             InitialWeights::Tagger(network, kept) => Ok(params_from_outputs(&network.params, layout, kept, None, seed)),
         }
     }
@@ -158,7 +158,7 @@ impl TaggerPlan {
         settings.patience = settings.epochs;
         settings.label_smoothing = 0.0;
         settings.precision = options.precision;
-        settings.parts = options.parts.unwrap_or(settings.parts);
+        settings.parts = options.micro_batches.unwrap_or(settings.parts);
         fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
         fine_tuning.freeze.adjust_learning_rates(&mut settings);
         TaggerPlan { model, settings, fine_tuning }
@@ -326,7 +326,7 @@ impl Trainable for TaggerTask<'_> {
         Ok((self.plan.fine_tuning.freeze.apply(&params, seed), sha256))
     }
 
-    fn settings(&self) -> &Settings {
+    fn settings(&self) -> &TrainSettings {
         &self.plan.settings
     }
 
@@ -388,7 +388,7 @@ impl Trainable for TaggerTask<'_> {
     }
 
     fn memory_estimate(&self) -> MemoryEstimate {
-        MemoryEstimate { base: self.process_usage.now, ..MemoryEstimate::default() }
+        MemoryEstimate { base: self.process_usage.current, ..MemoryEstimate::default() }
     }
 
     fn activations(&self) -> usize {

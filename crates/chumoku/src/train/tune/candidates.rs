@@ -135,10 +135,12 @@ impl Candidates {
             let new: Vec<SettingChange> = SPACED_NGRAMS.iter().filter(|new| !moves.contains(new)).copied().collect();
             moves.extend(new);
         }
-        moves.extend(plan.as_ref().map_or(&[][..], |plan| match (&plan.fine_tuning, plan.model.body.transformer()) {
-            (Some(_), _) => PRETRAINED,
-            (None, Some(_)) => FROM_SCRATCH,
-            (None, None) => RECURRENT,
+        moves.extend(plan.as_ref().map_or(&[][..], |plan| {
+            match (&plan.fine_tuning, plan.model.backbone.transformer()) {
+                (Some(_), _) => PRETRAINED,
+                (None, Some(_)) => FROM_SCRATCH,
+                (None, None) => RECURRENT,
+            }
         }));
         let setting = |change: &SettingChange| match *change {
             To(setting, _) | Times(setting, _) => setting,
@@ -146,7 +148,7 @@ impl Candidates {
         let is_given = |setting: Setting| match setting {
             Setting::Tokens if options.tokens.is_some() => true,
             Setting::Epochs if options.epochs.is_some() => true,
-            other => options.set.get(other).is_some(),
+            other => options.overrides.get(other).is_some(),
         };
         moves.retain(|change| !is_given(setting(change)));
         if unspaced > SOME {
@@ -156,7 +158,7 @@ impl Candidates {
             }
         }
         let random = Philox::new(options.seed, STREAM);
-        let given = options.set.clone();
+        let given = options.overrides.clone();
         Candidates { moves, next: 0, random, drawn: 0, tried: HashSet::new(), caller_settings: given, are_pairs, plan }
     }
 
@@ -237,7 +239,7 @@ mod tests {
 
     fn sequence(seed: u64, keep: impl Fn(usize) -> bool) -> Vec<String> {
         let mut best: SettingOverrides = "words=2".parse().unwrap();
-        let options = TrainOptions { seed, set: best.clone(), ..TrainOptions::default() };
+        let options = TrainOptions { seed, overrides: best.clone(), ..TrainOptions::default() };
         let mut candidates = Candidates::new(&data("a plain text"), &options, Some(plan()));
         let mut all = Vec::new();
         while let (Some((found, _)), true) = (candidates.next(&best, 16.0), all.len() < 60) {

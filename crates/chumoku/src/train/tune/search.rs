@@ -120,11 +120,11 @@ impl<'a> Search<'a> {
             .with("seed", options.seed)
             .with("epochs", chosen(options.epochs.map(|epochs| epochs.to_string())))
             .with("precision", options.precision.name())
-            .with("settings", &options.set);
+            .with("settings", &options.overrides);
         let log = TrialLog::open(&folder, out, options.resume, identity)?;
         fs::create_dir_all(&folder).map_err(Error::write("creating", &folder))?;
         let weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
-        let best = BestTrial { set: options.set.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };
+        let best = BestTrial { set: options.overrides.clone(), network_trial: 0, c: 0.0, ngrams: None, network: None };
         let options = TrainOptions { watch: None, ..options.clone() };
         Ok(Search { data, options, folder, has_network, stop, weights, log, done: 0, best })
     }
@@ -134,10 +134,10 @@ impl<'a> Search<'a> {
         let began = Instant::now();
         let before: f64 = self.log.trials.iter().map(|trial| trial.seconds_ngrams + trial.seconds_network).sum();
         let plan = match self.has_network {
-            true => Some(ClassifierNetwork::new(self.data, &self.with(&self.options.set, true))?.plan),
+            true => Some(ClassifierNetwork::new(self.data, &self.with(&self.options.overrides, true))?.plan),
             false => None,
         };
-        let given = self.options.set.clone();
+        let given = self.options.overrides.clone();
         let mut candidates = Candidates::new(self.data, &self.options, plan.clone());
         self.report_start(budget, observe);
         loop {
@@ -262,7 +262,7 @@ impl<'a> Search<'a> {
 
     /// Returns the options with these settings.
     fn with(&self, set: &SettingOverrides, resume: bool) -> TrainOptions {
-        TrainOptions { set: set.clone(), resume, folds: None, crew: None, ..self.options.clone() }
+        TrainOptions { overrides: set.clone(), resume, folds: None, worker_group: None, ..self.options.clone() }
     }
 
     /// Returns the options with the best settings.
@@ -272,12 +272,12 @@ impl<'a> Search<'a> {
 
     /// Returns the options with the initial settings.
     pub(super) fn first_options(&self) -> TrainOptions {
-        self.with(&self.options.set, true)
+        self.with(&self.options.overrides, true)
     }
 
     /// Returns `true` if no settings were better than the initial ones.
     pub(super) fn is_unchanged(&self) -> bool {
-        self.best.set == self.options.set
+        self.best.set == self.options.overrides
     }
 
     /// Returns `true` if fewer trials were requested than are finished.
@@ -540,7 +540,7 @@ impl<'a> Search<'a> {
     fn losses(&self, network: &[Vec<f32>], ngrams: &[Vec<f32>]) -> (Vec<f64>, f64) {
         let labels = &self.data.valid.labels;
         let (first, second) = if self.has_network { (network, Some(ngrams)) } else { (ngrams, None) };
-        let weights = self.data.valid.counted(self.weights.as_deref());
+        let weights = self.data.valid.row_weights(self.weights.as_deref());
         let blend = Blend::fit(first, second.unwrap_or_default(), labels, weights.as_deref());
         let weight = |row: usize| weights.as_ref().map_or(1.0, |weights| f64::from(weights[row]));
         let all: f64 = (0..labels.len()).map(weight).sum();
@@ -549,7 +549,7 @@ impl<'a> Search<'a> {
             let p = blend.probabilities(&first[row], second.map(|half| &half[row][..]));
             let loss = -f64::from(p[label as usize].max(f32::MIN_POSITIVE)).ln();
             losses.push(loss * weight(row) * labels.len() as f64 / all.max(f64::MIN_POSITIVE));
-            right += usize::from(crate::scoring::largest(&p) == label);
+            right += usize::from(crate::scoring::argmax(&p) == label);
         }
         (losses, right as f64 / labels.len().max(1) as f64)
     }

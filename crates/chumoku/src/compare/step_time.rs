@@ -1,15 +1,15 @@
 //! Measures the time of a training step and fits its growth with sequence length.
 
 use super::BATCH;
-use super::spread::Spread;
+use super::median_interval::MedianInterval;
 use crate::Result;
 use crate::count::CountConfig;
 use crate::models::{Classifier, ClassifierConfig};
 use crate::nn::{DropoutSeed, Mode, Offsets};
 use crate::params::Params;
-use crate::scoring::LEVEL;
+use crate::scoring::SIGNIFICANCE_LEVEL;
 use crate::train::{
-    DataShape, MicroBatchGradients, Plan, Settings, StepOutput, TrainOptions, TrainState, default_micro_batches,
+    DataShape, MicroBatchGradients, Plan, StepOutput, TrainOptions, TrainSettings, TrainState, default_micro_batches,
 };
 use chumoku_kernels::{CrossEntropy, Philox};
 use serde::Serialize;
@@ -20,7 +20,7 @@ use std::time::Instant;
 const SWEEPS: usize = 11;
 
 /// Fewest lengths to fit a growth to.
-const FEWEST_LENGTHS: usize = 3;
+const MIN_LENGTHS: usize = 3;
 
 /// Milliseconds of a training step: forward, loss, backward and optimizer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,7 +40,7 @@ pub struct StepTime {
 }
 
 impl StepTime {
-    pub(super) fn of(length: usize, all_ms: Vec<f64>) -> StepTime {
+    pub(super) fn from_runs(length: usize, all_ms: Vec<f64>) -> StepTime {
         let mut times = all_ms.clone();
         times.sort_by(f64::total_cmp);
         let runs = times.len();
@@ -50,11 +50,11 @@ impl StepTime {
 
 /// The growth of the step time: time is about a constant times length to this power.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Growth {
+pub struct TimeGrowth {
     /// The lengths.
     pub lengths: Vec<usize>,
     /// The power, fitted to each sweep (least squares of logarithms).
-    pub power: Spread,
+    pub power: MedianInterval,
     /// The power by which the network's multiply–adds grow over these lengths at its width, fitted in the same way.
     pub expected: f64,
     /// The length from which multiply–adds grow at least with the power 1.85, measured by doubling the length. `None`
@@ -70,14 +70,14 @@ fn slope(points: &[(f64, f64)]) -> f64 {
     products / points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum::<f64>()
 }
 
-impl Growth {
+impl TimeGrowth {
     /// The power from which growth counts as quadratic.
-    pub(super) const SQUARE: f64 = 1.85;
+    pub(super) const QUADRATIC_POWER: f64 = 1.85;
 
     /// Fits the growth over the steps of at least `shortest` tokens. Returns `None` if there are too few.
-    pub(super) fn of(steps: &[StepTime], sizes: &CountConfig, shortest: usize) -> Result<Option<Growth>> {
+    pub(super) fn fit(steps: &[StepTime], sizes: &CountConfig, shortest: usize) -> Result<Option<TimeGrowth>> {
         let steps: Vec<&StepTime> = steps.iter().filter(|step| step.length >= shortest).collect();
-        if steps.len() < FEWEST_LENGTHS {
+        if steps.len() < MIN_LENGTHS {
             return Ok(None);
         }
         let log = |length: usize| (length as f64).ln();
@@ -92,26 +92,26 @@ impl Growth {
         let points = lengths.iter().map(|&length| Ok((log(length), work(length)?))).collect::<Result<Vec<_>>>()?;
         let mut square_from = None;
         for length in (4..26).map(|power| 1 << power) {
-            if (work(2 * length)? - work(length)?) / 2f64.ln() >= Self::SQUARE {
+            if (work(2 * length)? - work(length)?) / 2f64.ln() >= Self::QUADRATIC_POWER {
                 square_from = Some(length);
                 break;
             }
         }
-        let power = Spread::of((0..sweeps).map(of_sweep).collect(), LEVEL);
-        Ok(Some(Growth { lengths, power, expected: slope(&points), square_from }))
+        let power = MedianInterval::from_samples((0..sweeps).map(of_sweep).collect(), SIGNIFICANCE_LEVEL);
+        Ok(Some(TimeGrowth { lengths, power, expected: slope(&points), square_from }))
     }
 }
 
 /// A model in training, on random tokens.
-struct Subject {
+struct TimedModel {
     model: Classifier,
     state: TrainState,
-    parts: MicroBatchGradients,
-    settings: Settings,
+    micro_batches: MicroBatchGradients,
+    settings: TrainSettings,
 }
 
-impl Subject {
-    fn new(config: &ClassifierConfig, options: &TrainOptions, longest: usize) -> Result<Subject> {
+impl TimedModel {
+    fn new(config: &ClassifierConfig, options: &TrainOptions, longest: usize) -> Result<TimedModel> {
         let config = ClassifierConfig { max_length: longest.max(config.max_length), ..config.clone() };
         let class_rows = vec![1; config.num_classes];
         let shape = DataShape { lengths: &[longest], class_rows: &class_rows, vocab_size: config.vocab_size };
@@ -119,8 +119,8 @@ impl Subject {
         let model = Classifier::new(config)?;
         let mut state = TrainState::new(Params::init(model.layout(), options.seed));
         state.set_precision(options.precision);
-        Ok(Subject {
-            parts: MicroBatchGradients::new(model.layout(), default_micro_batches(BATCH * longest)),
+        Ok(TimedModel {
+            micro_batches: MicroBatchGradients::new(model.layout(), default_micro_batches(BATCH * longest)),
             model,
             state,
             settings,
@@ -128,7 +128,7 @@ impl Subject {
     }
 
     /// Runs one training step on a batch of sequences of `length` tokens. Returns its milliseconds.
-    fn step(&mut self, length: usize) -> Result<f64> {
+    fn time_step(&mut self, length: usize) -> Result<f64> {
         let config = self.model.config();
         let random = Philox::new(1, length as u64);
         let draw = |i: usize, n: usize| (f64::from(random.uniform(i as u64)) * n as f64) as u32;
@@ -139,7 +139,7 @@ impl Subject {
 
         let start = Instant::now();
         let (model, params, step) = (&self.model, &self.state.params, self.state.step);
-        self.parts.train_step(&Vec::from_iter(0..BATCH), |rows, part, grads| {
+        self.micro_batches.train_step(&Vec::from_iter(0..BATCH), |rows, part, grads| {
             let ids: Vec<u32> = rows.iter().flat_map(|&row| &ids[row * length..][..length]).copied().collect();
             let labels: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
             let offsets = Offsets::from_lengths(rows.iter().map(|_| length));
@@ -147,7 +147,7 @@ impl Subject {
             let loss = model.loss(params, (&ids, &offsets), &labels, &options, mode, grads)?;
             Ok(StepOutput { loss: loss.into(), weight: rows.len() as f64, tokens: ids.len() })
         })?;
-        self.state.optimizer_step(self.parts.grads(), &self.settings, 1000)?;
+        self.state.optimizer_step(self.micro_batches.grads(), &self.settings, 1000)?;
         Ok(1e3 * start.elapsed().as_secs_f64())
     }
 }
@@ -155,28 +155,29 @@ impl Subject {
 /// Times a training step of each model at each length. Each sweep visits all lengths, and the models take turns at each
 /// length, so that other load on the machine affects all of them alike. Calls `observe` with the number of the sweep
 /// and the total.
-pub(super) fn steps(
+pub(super) fn time_steps(
     configs: &[ClassifierConfig],
     options: &TrainOptions,
     lengths: &[usize],
     observe: &mut dyn FnMut([usize; 2]),
 ) -> Result<Vec<Vec<StepTime>>> {
     let longest = lengths.iter().copied().max().unwrap_or(0);
-    let subjects = configs.iter().map(|config| Subject::new(config, options, longest));
-    let mut subjects: Vec<Subject> = subjects.collect::<Result<_>>()?;
+    let subjects = configs.iter().map(|config| TimedModel::new(config, options, longest));
+    let mut subjects: Vec<TimedModel> = subjects.collect::<Result<_>>()?;
     let mut times: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); lengths.len()]; subjects.len()];
     for sweep in 0..SWEEPS + 1 {
         observe([sweep + 1, SWEEPS + 1]);
         for (i, &length) in lengths.iter().enumerate() {
             for (subject, times) in subjects.iter_mut().zip(&mut times) {
-                let time = subject.step(length)?;
+                let time = subject.time_step(length)?;
                 if sweep > 0 {
                     times[i].push(time);
                 }
             }
         }
     }
-    let of_model = |times: Vec<Vec<f64>>| lengths.iter().zip(times).map(|(&n, times)| StepTime::of(n, times)).collect();
+    let of_model =
+        |times: Vec<Vec<f64>>| lengths.iter().zip(times).map(|(&n, times)| StepTime::from_runs(n, times)).collect();
     Ok(times.into_iter().map(of_model).collect())
 }
 
@@ -189,19 +190,20 @@ mod tests {
     #[test]
     fn a_step_time_reports_the_median() {
         let all_ms = vec![9.0, 1.0, 2.0, 3.0, 100.0];
-        let time = StepTime::of(32, all_ms.clone());
+        let time = StepTime::from_runs(32, all_ms.clone());
         assert_eq!(time, StepTime { length: 32, median_ms: 3.0, min_ms: 1.0, max_ms: 100.0, runs: 5, all_ms });
     }
 
     #[test]
     fn growth_is_the_slope_of_logarithms_next_to_the_expected_one() {
         let steps = |time: &dyn Fn(f64) -> f64| -> Vec<StepTime> {
-            let step =
-                |n: usize| StepTime::of(n, (0..11).map(|i| time(n as f64) * (1.0 + 0.001 * f64::from(i))).collect());
+            let step = |n: usize| {
+                StepTime::from_runs(n, (0..11).map(|i| time(n as f64) * (1.0 + 0.001 * f64::from(i))).collect())
+            };
             [32, 64, 128, 256, 512, 1024].map(step).into()
         };
         let sizes = CountConfig { d_model: 128, d_ff: 512, num_layers: 2, ..CountConfig::default() };
-        let found = Growth::of(&steps(&|n| 3.0 * n * n), &sizes, 128).unwrap().unwrap();
+        let found = TimeGrowth::fit(&steps(&|n| 3.0 * n * n), &sizes, 128).unwrap().unwrap();
         assert_eq!(found.lengths, [128, 256, 512, 1024]);
         for power in [found.power.low, found.power.median, found.power.high] {
             assert!((power - 2.0).abs() < 1e-9, "{found:?}");
@@ -213,9 +215,9 @@ mod tests {
         assert!((found.expected - slope(&points)).abs() < 1e-9 && found.expected < 1.4, "{found:?}");
         assert_eq!(found.square_from, Some(4096));
         let lstm = CountConfig { network: NetworkKind::Recurrent(RecurrentCell::Lstm), ..sizes };
-        let found = Growth::of(&steps(&|n| 3.0 * n), &lstm, 128).unwrap().unwrap();
+        let found = TimeGrowth::fit(&steps(&|n| 3.0 * n), &lstm, 128).unwrap().unwrap();
         assert!((found.expected - 1.0).abs() < 1e-9 && (found.power.median - 1.0).abs() < 1e-9);
         assert_eq!(found.square_from, None);
-        assert_eq!(Growth::of(&steps(&|n| n), &sizes, 512).unwrap(), None);
+        assert_eq!(TimeGrowth::fit(&steps(&|n| n), &sizes, 512).unwrap(), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Continued training of the user's own model: its checks, and replay of old rows together with new ones.
 
-use super::Run;
+use super::TrainParams;
 use chumoku::data::ReadOptions;
 use chumoku::nn::BackboneKind;
 use chumoku::train::{BaseModel, PredictionKind, ReplayData, SourceData, TrainEvent, Training};
@@ -8,15 +8,15 @@ use chumoku::{Error, RecurrentCell};
 use std::path::Path;
 
 /// Value of `old` that stands for no old rows.
-const NONE: &str = "none";
+const NO_REPLAY: &str = "none";
 
 /// Reads the base model if `from_pretrained` is the user's own model.
-pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
+pub(super) fn base_model(run: &TrainParams) -> Result<Option<BaseModel>, Error> {
     let (is_other, is_tagger) = (matches!(run.model.as_str(), "translator" | "language_model"), run.model == "tagger");
     let folder = run.from_pretrained.as_deref().filter(|_| !is_other);
     let known = folder.map(BaseModel::read).transpose()?.flatten();
     // Loading a tagger reports base models of the wrong kind.
-    let known = known.filter(|known| !is_tagger || known.tells == PredictionKind::Spans);
+    let known = known.filter(|known| !is_tagger || known.predicts == PredictionKind::Spans);
     // Without old rows, a fine-tuned model serves as an encoder to start from.
     let known = known.filter(|known| run.old.is_some() || !known.is_fine_tuned || is_tagger);
     let Some((mut known, folder)) = known.zip(folder) else {
@@ -29,13 +29,13 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
         };
     };
     let folder = folder.display();
-    let (task, answers) = match known.tells {
+    let (task, answers) = match known.predicts {
         PredictionKind::Labels => ("labels", "labels"),
         PredictionKind::Number => ("number", "numbers"),
         PredictionKind::Spans => ("class", "spans"),
         _ => ("class", "labels"),
     };
-    let is_of_task = run.task == task && is_tagger == (known.tells == PredictionKind::Spans);
+    let is_of_task = run.task == task && is_tagger == (known.predicts == PredictionKind::Spans);
     if run.old.is_none() && is_of_task {
         return Err(Error::Setting(format!(
             "from_pretrained: {folder} is your own model. Give its old rows as fit(X, y, old=(texts, {answers})), so that it does not \
@@ -45,7 +45,7 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
     }
     let refused = [
         ("y", !is_of_task),
-        ("model", run.model != "transformer" && run.model != model_of(&known)),
+        ("model", run.model != "transformer" && run.model != architecture_name(&known)),
         ("tokens", run.tokens.is_some()),
         ("freeze", run.freeze.is_some() && !known.is_fine_tuned),
         ("lora", run.lora.is_some() && !known.is_fine_tuned),
@@ -53,7 +53,7 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
         ("folds", run.folds.is_some()),
     ];
     if let Some((name, _)) = refused.into_iter().find(|(_, is_given)| *is_given) {
-        let what = match known.tells {
+        let what = match known.predicts {
             PredictionKind::Labels => "any number of labels per text",
             PredictionKind::Number => "a number per text",
             PredictionKind::Spans => "labeled spans",
@@ -81,9 +81,9 @@ pub(super) fn known(run: &Run) -> Result<Option<BaseModel>, Error> {
 }
 
 /// The name of the base model's architecture.
-pub(super) fn model_of(known: &BaseModel) -> &'static str {
+pub(super) fn architecture_name(known: &BaseModel) -> &'static str {
     match known.network {
-        None if known.tells == PredictionKind::Spans => "tagger",
+        None if known.predicts == PredictionKind::Spans => "tagger",
         None => "ngrams",
         Some(BackboneKind::Transformer) => "transformer",
         Some(BackboneKind::Recurrent(RecurrentCell::Lstm)) => "lstm",
@@ -93,8 +93,8 @@ pub(super) fn model_of(known: &BaseModel) -> &'static str {
 }
 
 /// Loads the old rows, if they are replayed, and the new rows. `load` reads a file and labels it with a name.
-pub(super) fn data<D: ReplayData>(
-    run: &Run,
+pub(super) fn continued_data<D: ReplayData>(
+    run: &TrainParams,
     known: &BaseModel,
     mut read: ReadOptions,
     load: impl Fn(&Path, &ReadOptions, &str) -> Result<D::File, Error>,
@@ -104,9 +104,9 @@ pub(super) fn data<D: ReplayData>(
     // Rows from Python are in temporary files: there is no source to record.
     let load = |file: &Path, name: &str| Ok::<_, Error>(SourceData::new(None, load(file, &read, name)?, [None, None]));
     let mut note = |text: String| (training.observe)(TrainEvent::Message("note", text));
-    let old = match run.old.as_deref().filter(|old| *old != Path::new(NONE)) {
+    let old = match run.old.as_deref().filter(|old| *old != Path::new(NO_REPLAY)) {
         None => None,
-        Some(file) => Some(D::again(known, None, load(file, "old")?)?),
+        Some(file) => Some(D::read_old(known, None, load(file, "old")?)?),
     };
     if old.as_ref().is_some_and(|old: &D| !known.was_trained_on(&old.sha256())) {
         note(
@@ -115,8 +115,8 @@ pub(super) fn data<D: ReplayData>(
                 .into(),
         );
     }
-    let mut data = D::further(known, old.as_ref(), load(&run.file, "fit(X, y)")?, old.is_some())?;
-    let seen = known.seen_held_out_note(&data.new_held_out());
+    let mut data = D::add_new(known, old.as_ref(), load(&run.file, "fit(X, y)")?, old.is_some())?;
+    let seen = known.seen_held_out_note(&data.new_held_out_texts());
     data.notes().extend(seen);
     data.notes().iter().for_each(|text| note(text.clone()));
     Ok(data)

@@ -92,7 +92,7 @@ impl<'a> Inputs<'a> {
 /// The outputs to compute besides Y.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Wanted {
+pub struct RequestedOutputs {
     /// `present_key` and `present_value`. They are always computed if past ones are given.
     pub present: bool,
     /// `qk_matmul_output`, the only output with all B · H · L · (P + S) numbers.

@@ -8,17 +8,17 @@
 use crate::sorting;
 
 /// The most confident rows: one in this many, and at least this many.
-const SUREST: [usize; 2] = [10, 50];
+const MOST_CONFIDENT: [usize; 2] = [10, 50];
 
 /// Rows of about the same confidence.
-struct Block {
+struct ConfidenceBlock {
     rows: f64,
-    differ: f64,
+    differing: f64,
 }
 
-impl Block {
-    fn share(&self) -> f64 {
-        self.differ / self.rows
+impl ConfidenceBlock {
+    fn differing_share(&self) -> f64 {
+        self.differing / self.rows
     }
 }
 
@@ -27,32 +27,35 @@ impl Block {
 ///
 /// The share that differs is a monotone function of the confidence, fitted by pooling adjacent violators (Ayer et al.
 /// 1955).
-pub(super) fn chances(rows: &[(f32, bool)]) -> Vec<f64> {
+pub(super) fn false_alarm_probabilities(rows: &[(f32, bool)]) -> Vec<f64> {
     let order = sorting::argsort_by(rows.len(), &|a, b| rows[b].0.total_cmp(&rows[a].0));
     // Rows of equal confidence are one block, so that their order does not matter.
-    let mut ties: Vec<Block> = Vec::new();
+    let mut ties: Vec<ConfidenceBlock> = Vec::new();
     let mut tie_of = vec![0; rows.len()];
     for (place, &row) in order.iter().enumerate() {
         if place == 0 || rows[order[place - 1]].0 != rows[row].0 {
-            ties.push(Block { rows: 0.0, differ: 0.0 });
+            ties.push(ConfidenceBlock { rows: 0.0, differing: 0.0 });
         }
         tie_of[row] = ties.len() - 1;
         let tie = &mut ties[tie_of[row]];
         tie.rows += 1.0;
-        tie.differ += f64::from(u8::from(rows[row].1));
+        tie.differing += f64::from(u8::from(rows[row].1));
     }
-    let wrong = share_of_wrong_labels(&ties, rows.len());
-    let mut pooled: Vec<(Block, usize)> = Vec::new();
+    let wrong = wrong_label_share(&ties, rows.len());
+    let mut pooled: Vec<(ConfidenceBlock, usize)> = Vec::new();
     for tie in ties {
         let mut block = (tie, 1);
-        while let Some((last, count)) = pooled.pop_if(|(last, _)| last.share() >= block.0.share()) {
-            block = (Block { rows: last.rows + block.0.rows, differ: last.differ + block.0.differ }, block.1 + count);
+        while let Some((last, count)) = pooled.pop_if(|(last, _)| last.differing_share() >= block.0.differing_share()) {
+            block = (
+                ConfidenceBlock { rows: last.rows + block.0.rows, differing: last.differing + block.0.differing },
+                block.1 + count,
+            );
         }
         pooled.push(block);
     }
     let chance = |share: f64| if share > 0.0 { (1.0 - wrong / share).max(0.0) } else { 0.0 };
     let of_ties: Vec<f64> =
-        pooled.iter().flat_map(|(block, count)| std::iter::repeat_n(chance(block.share()), *count)).collect();
+        pooled.iter().flat_map(|(block, count)| std::iter::repeat_n(chance(block.differing_share()), *count)).collect();
     tie_of.into_iter().map(|tie| of_ties[tie]).collect()
 }
 
@@ -60,14 +63,14 @@ pub(super) fn chances(rows: &[(f32, bool)]) -> Vec<f64> {
 ///
 /// The number of most confident rows is doubled while labels differ about as often among the added rows. Where the
 /// models hardly err, the share that differs does not depend on confidence.
-fn share_of_wrong_labels(ties: &[Block], rows: usize) -> f64 {
-    let mut surest = (rows / SUREST[0]).max(SUREST[1]).min(rows);
+fn wrong_label_share(ties: &[ConfidenceBlock], rows: usize) -> f64 {
+    let mut surest = (rows / MOST_CONFIDENT[0]).max(MOST_CONFIDENT[1]).min(rows);
     let error = |differ: f64, rows: f64| (differ * (1.0 - differ) / rows.max(1.0)).sqrt();
     // One imaginary differing row: none of fifty does not prove that there are none.
     let share = |differ: f64, rows: f64| (differ + 1.0) / (rows + 1.0);
     while surest > 0 && 2 * surest <= rows {
         let n = surest as f64;
-        let [first, both] = [surest, 2 * surest].map(|rows| differing(ties, rows));
+        let [first, both] = [surest, 2 * surest].map(|rows| count_differing(ties, rows));
         let [before, behind] = [share(first, n), share(both - first, n)];
         if behind - before > error(before, n).hypot(error(behind, n)) {
             break;
@@ -75,16 +78,16 @@ fn share_of_wrong_labels(ties: &[Block], rows: usize) -> f64 {
         surest *= 2;
     }
     let n = surest as f64;
-    let found = share(differing(ties, surest), n);
+    let found = share(count_differing(ties, surest), n);
     (found - error(found, n)).max(1.0 / (n + 1.0))
 }
 
 /// Counts the differing labels among the `rows` most confident rows. A tie contributes in proportion.
-fn differing(ties: &[Block], rows: usize) -> f64 {
+fn count_differing(ties: &[ConfidenceBlock], rows: usize) -> f64 {
     let (mut left, mut differ) = (rows as f64, 0.0);
     for tie in ties {
         let taken = tie.rows.min(left);
-        differ += tie.share() * taken;
+        differ += tie.differing_share() * taken;
         left -= taken;
     }
     differ
@@ -110,7 +113,8 @@ mod tests {
     /// Returns the expected and the true number of false alarms, and the number of differing labels.
     fn alarms(rows: &[(f32, bool, bool)]) -> [f64; 3] {
         let told: Vec<(f32, bool)> = rows.iter().map(|row| (row.0, row.1)).collect();
-        let expected = chances(&told).iter().zip(rows).filter(|(_, row)| row.1).map(|(chance, _)| chance).sum();
+        let expected =
+            false_alarm_probabilities(&told).iter().zip(rows).filter(|(_, row)| row.1).map(|(chance, _)| chance).sum();
         let of = |counts: &dyn Fn(&&(f32, bool, bool)) -> bool| rows.iter().filter(counts).count() as f64;
         [expected, of(&|row| row.1 && !row.2), of(&|row| row.1)]
     }
@@ -133,15 +137,18 @@ mod tests {
         let mut told: Vec<(f32, bool)> =
             rows(300, 0.5, 0.1).iter().map(|row| ((10.0 * row.0).round() / 10.0, row.1)).collect();
         let of = |told: &[(f32, bool)]| {
-            let mut found: Vec<(u32, u64)> =
-                chances(told).iter().zip(told).map(|(chance, row)| (row.0.to_bits(), chance.to_bits())).collect();
+            let mut found: Vec<(u32, u64)> = false_alarm_probabilities(told)
+                .iter()
+                .zip(told)
+                .map(|(chance, row)| (row.0.to_bits(), chance.to_bits()))
+                .collect();
             found.sort_unstable();
             found
         };
         let found = of(&told);
         told.reverse();
         assert_eq!(of(&told), found);
-        assert!(chances(&[]).is_empty());
-        assert_eq!(chances(&[(0.9, false)]), [0.0]);
+        assert!(false_alarm_probabilities(&[]).is_empty());
+        assert_eq!(false_alarm_probabilities(&[(0.9, false)]), [0.0]);
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A median with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Spread {
+pub struct MedianInterval {
     /// Lower limit of the true median.
     pub low: f64,
     /// The sample median.
@@ -13,13 +13,13 @@ pub struct Spread {
     pub high: f64,
 }
 
-impl Spread {
+impl MedianInterval {
     /// Computes the interval from independent measurements. It misses the true median with probability `level` at most.
     /// Its limits are two of the measurements, from the binomial distribution of the number below the median (Hahn and
     /// Meeker 1991, section 5.2).
     ///
     /// The limits are infinite if there are too few measurements.
-    pub fn of(mut values: Vec<f64>, level: f64) -> Spread {
+    pub fn from_samples(mut values: Vec<f64>, level: f64) -> MedianInterval {
         values.sort_by(f64::total_cmp);
         let n = values.len();
         let median = match n {
@@ -35,8 +35,8 @@ impl Spread {
             left_out += 1;
         }
         match left_out.checked_sub(1) {
-            None => Spread { low: f64::NEG_INFINITY, median, high: f64::INFINITY },
-            Some(k) => Spread { low: values[k], median, high: values[n - 1 - k] },
+            None => MedianInterval { low: f64::NEG_INFINITY, median, high: f64::INFINITY },
+            Some(k) => MedianInterval { low: values[k], median, high: values[n - 1 - k] },
         }
     }
 
@@ -57,14 +57,14 @@ mod tests {
 
     #[test]
     fn limits_follow_the_binomial_distribution() {
-        let of = |n: usize, level| Spread::of((1..=n).rev().map(|x| x as f64).collect(), level);
+        let of = |n: usize, level| MedianInterval::from_samples((1..=n).rev().map(|x| x as f64).collect(), level);
         // For 11 values the second and the tenth: twice (1 + 11) / 2048 = 1.2 %; the third would give 6.5 %.
-        assert_eq!(of(11, 0.05), Spread { low: 2.0, median: 6.0, high: 10.0 });
-        assert_eq!(of(11, 0.07), Spread { low: 3.0, median: 6.0, high: 9.0 });
-        assert_eq!(of(6, 0.05), Spread { low: 1.0, median: 3.5, high: 6.0 });
+        assert_eq!(of(11, 0.05), MedianInterval { low: 2.0, median: 6.0, high: 10.0 });
+        assert_eq!(of(11, 0.07), MedianInterval { low: 3.0, median: 6.0, high: 9.0 });
+        assert_eq!(of(6, 0.05), MedianInterval { low: 1.0, median: 3.5, high: 6.0 });
         // Five values decide nothing at 5 %: all lie on one side in 2 of 32 draws.
         assert_eq!((of(5, 0.05).low, of(5, 0.05).high), (f64::NEG_INFINITY, f64::INFINITY));
-        assert!(Spread::of(vec![], 0.05).median.is_nan());
+        assert!(MedianInterval::from_samples(vec![], 0.05).median.is_nan());
         assert_eq!([1.9, 5.0, 10.1].map(|x| of(11, 0.05).is_above(x)), [Some(true), None, Some(false)]);
     }
 
@@ -76,7 +76,7 @@ mod tests {
                 let random = Philox::new(3, draw);
                 // Skewed, as times are: most are near the minimum, a few far above. The median of u² is ¼.
                 let values = (0..n).map(|i| f64::from(random.uniform(i)).powi(2)).collect();
-                Spread::of(values, level).is_above(0.25).is_some()
+                MedianInterval::from_samples(values, level).is_above(0.25).is_some()
             });
             let rate = misses.count() as f64 / draws as f64;
             // The level plus three standard errors.

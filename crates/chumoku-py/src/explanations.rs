@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 use serde_json::Value;
 
 /// Parses a language name: "en" or "ja".
-pub(crate) fn language(name: &str) -> PyResult<Lang> {
+pub(crate) fn parse_language(name: &str) -> PyResult<Lang> {
     name.parse().map_err(|_| PyValueError::new_err(format!("lang: expected \"en\" or \"ja\", got {name:?}")))
 }
 
-enum Explained {
+enum PageContent {
     Text(Explanation),
     /// An n-gram model, with the effect of each n-gram.
     Ngrams(Explanation, Value),
@@ -23,23 +23,23 @@ enum Explained {
 
 /// The explanation of an answer: the effect of each word, and the attention of every head.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct Page(Explained);
+pub(crate) struct Page(PageContent);
 
 impl Page {
-    pub(crate) fn of_text(explanation: Explanation) -> Self {
-        Page(Explained::Text(explanation))
+    pub(crate) fn from_explanation(explanation: Explanation) -> Self {
+        Page(PageContent::Text(explanation))
     }
 
-    pub(crate) fn of_ngrams(explanation: Explanation, ngrams: Value) -> Self {
-        Page(Explained::Ngrams(explanation, ngrams))
+    pub(crate) fn from_ngrams(explanation: Explanation, ngrams: Value) -> Self {
+        Page(PageContent::Ngrams(explanation, ngrams))
     }
 
-    pub(crate) fn of_translation(alignment: Alignment) -> Self {
-        Page(Explained::Translation(alignment))
+    pub(crate) fn from_alignment(alignment: Alignment) -> Self {
+        Page(PageContent::Translation(alignment))
     }
 
-    pub(crate) fn of_spans(tagged: TaggedText, attention: Option<Explanation>) -> Self {
-        Page(Explained::Spans(tagged, attention))
+    pub(crate) fn from_spans(tagged: TaggedText, attention: Option<Explanation>) -> Self {
+        Page(PageContent::Spans(tagged, attention))
     }
 }
 
@@ -51,8 +51,8 @@ impl Page {
         let wrong = |problem: &dyn std::fmt::Display| PyValueError::new_err(problem.to_string());
         let value: Value = serde_json::from_str(json).map_err(|problem| wrong(&problem))?;
         let page = match value.get("source_words") {
-            Some(_) => Alignment::from_json(&value).map(Page::of_translation),
-            None => from_json(&value).map(Page::of_text),
+            Some(_) => Alignment::from_json(&value).map(Page::from_alignment),
+            None => from_json(&value).map(Page::from_explanation),
         };
         page.map_err(|problem| wrong(&problem))
     }
@@ -60,31 +60,31 @@ impl Page {
     /// The output of `chumoku explain --json`.
     fn json(&self) -> String {
         match &self.0 {
-            Explained::Text(explanation) => to_json(explanation),
-            Explained::Ngrams(explanation, ngrams) => {
+            PageContent::Text(explanation) => to_json(explanation),
+            PageContent::Ngrams(explanation, ngrams) => {
                 let mut json = to_json(explanation);
                 json["ngrams"] = ngrams.clone();
                 json
             }
-            Explained::Translation(alignment) => alignment.to_json(),
-            Explained::Spans(tagged, _) => shorten_numbers(serde_json::to_value(tagged).unwrap_or_default()),
+            PageContent::Translation(alignment) => alignment.to_json(),
+            PageContent::Spans(tagged, _) => shorten_numbers(serde_json::to_value(tagged).unwrap_or_default()),
         }
         .to_string()
     }
 
     /// The HTML page of `chumoku explain --html`, in English ("en") or Japanese ("ja").
     fn html(&self, lang: &str) -> PyResult<String> {
-        let lang = language(lang)?;
+        let lang = parse_language(lang)?;
         let explanation = match &self.0 {
-            Explained::Translation(alignment) => {
+            PageContent::Translation(alignment) => {
                 let first = alignment.ranking.first().map_or([0, 0], |best| [best.layer, best.head]);
                 return Ok(alignment_to_html(alignment, first, lang));
             }
-            Explained::Spans(tagged, attention) => {
+            PageContent::Spans(tagged, attention) => {
                 let of_network = attention.as_ref().map(|found| (found, [found.layers.saturating_sub(1), 0]));
                 return Ok(tagged_to_html(tagged, of_network, lang));
             }
-            Explained::Text(explanation) | Explained::Ngrams(explanation, _) => explanation,
+            PageContent::Text(explanation) | PageContent::Ngrams(explanation, _) => explanation,
         };
         let Some(last) = explanation.layers.checked_sub(1) else {
             return Err(PyValueError::new_err("this model has no attention to show on a page"));

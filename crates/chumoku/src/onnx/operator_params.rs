@@ -1,7 +1,7 @@
 //! Checks the inputs and attributes of the operator `Attention`, and derives its parameters.
 
-use super::float::Float;
-use super::schema::{Attributes, Inputs};
+use super::float::FloatType;
+use super::operator_schema::{Attributes, Inputs};
 use crate::lang::lang;
 use crate::tensors::Tensor;
 use crate::tr;
@@ -10,17 +10,17 @@ use chumoku_kernels::{Heads, ScoreStage};
 
 /// Checked parameters: inputs fit one another, and attributes are in range.
 #[derive(Debug)]
-pub(super) struct Problem {
-    pub(super) query: Place,
+pub(super) struct OperatorParams {
+    pub(super) query: OperandLayout,
     /// Layout of the new keys, without the past.
-    pub(super) key: Place,
-    pub(super) value: Place,
+    pub(super) key: OperandLayout,
+    pub(super) value: OperandLayout,
     /// Number of past keys, if past inputs are given.
-    pub(super) past: Option<usize>,
+    pub(super) past_keys: Option<usize>,
     /// Number of past and new keys.
-    pub(super) total: usize,
+    pub(super) total_keys: usize,
     /// Number of keys that the mask covers; the others are hidden from every query.
-    pub(super) reach: usize,
+    pub(super) mask_keys: usize,
     pub(super) key_lengths: Option<Vec<usize>>,
     pub(super) scale: f64,
     pub(super) softcap: Option<f64>,
@@ -30,30 +30,30 @@ pub(super) struct Problem {
     /// Stage of the scores in `qk_matmul_output`.
     pub(super) stage: ScoreStage,
     /// Type of Q, and of the results.
-    pub(super) float: Float,
+    pub(super) float_type: FloatType,
     /// Type of V.
-    pub(super) value_float: Float,
+    pub(super) value_type: FloatType,
     /// Type to compute in.
-    pub(super) compute_in: Float,
+    pub(super) compute_type: FloatType,
     /// Requested type of softmax.
-    pub(super) softmax_in: Float,
+    pub(super) softmax_type: FloatType,
 }
 
 /// The layout of heads in a contiguous tensor of three or four axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct OperandLayout {
     pub(super) batch: usize,
     pub(super) heads: usize,
     pub(super) length: usize,
     pub(super) dim: usize,
     /// Length of the stored tensor; only the first `length` rows are used.
-    stored: usize,
+    stored_length: usize,
     /// True if a row holds all heads: (B, L, H · dim) rather than (B, H, L, dim).
     heads_in_rows: bool,
 }
 
-impl Place {
-    fn of(name: &'static str, tensor: &Tensor, heads: (&'static str, Option<i64>)) -> Result<Place> {
+impl OperandLayout {
+    fn from_tensor(name: &'static str, tensor: &Tensor, heads: (&'static str, Option<i64>)) -> Result<OperandLayout> {
         let (flag, given) = heads;
         let shape = tensor.shape();
         let place = match *shape {
@@ -66,7 +66,7 @@ impl Place {
                     );
                     return Err(Error::operator(flag, problem));
                 }
-                Place { batch, heads, length, dim, stored: length, heads_in_rows: false }
+                OperandLayout { batch, heads, length, dim, stored_length: length, heads_in_rows: false }
             }
             [batch, length, width] => {
                 let given = given.ok_or_else(|| {
@@ -88,7 +88,7 @@ impl Place {
                         ),
                     )
                 })?;
-                Place { batch, heads, length, dim: width / heads, stored: length, heads_in_rows: true }
+                OperandLayout { batch, heads, length, dim: width / heads, stored_length: length, heads_in_rows: true }
             }
             _ => {
                 let problem = tr!(
@@ -111,18 +111,18 @@ impl Place {
     }
 
     /// Returns the contiguous layout (B, H, `length`, dim).
-    pub(super) fn dense(self, length: usize) -> Place {
-        Place { length, stored: length, heads_in_rows: false, ..self }
+    pub(super) fn contiguous(self, length: usize) -> OperandLayout {
+        OperandLayout { length, stored_length: length, heads_in_rows: false, ..self }
     }
 
     /// Keeps the first rows of each head.
-    pub(super) fn first(self, length: usize) -> Place {
-        Place { length, ..self }
+    pub(super) fn first_rows(self, length: usize) -> OperandLayout {
+        OperandLayout { length, ..self }
     }
 
     /// Changes the width of the rows.
-    pub(super) fn with_dim(self, dim: usize) -> Place {
-        Place { dim, ..self }
+    pub(super) fn with_dim(self, dim: usize) -> OperandLayout {
+        OperandLayout { dim, ..self }
     }
 
     pub(super) fn bhld(self) -> [usize; 4] {
@@ -132,13 +132,13 @@ impl Place {
     /// Returns the shape of the tensor.
     pub(super) fn shape(self) -> Vec<usize> {
         match self.heads_in_rows {
-            true => vec![self.batch, self.stored, self.heads.saturating_mul(self.dim)],
-            false => vec![self.batch, self.heads, self.stored, self.dim],
+            true => vec![self.batch, self.stored_length, self.heads.saturating_mul(self.dim)],
+            false => vec![self.batch, self.heads, self.stored_length, self.dim],
         }
     }
 
     pub(super) fn strides(self) -> [usize; 3] {
-        let (all, head) = (self.heads.saturating_mul(self.dim), self.stored.saturating_mul(self.dim));
+        let (all, head) = (self.heads.saturating_mul(self.dim), self.stored_length.saturating_mul(self.dim));
         let batch = head.saturating_mul(self.heads);
         if self.heads_in_rows { [batch, self.dim, all] } else { [batch, head, self.dim] }
     }
@@ -148,13 +148,13 @@ impl Place {
     }
 }
 
-impl Problem {
-    pub(super) fn new(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<Problem> {
-        let float = float("Q", inputs.query)?;
-        same_type("K", inputs.key, "Q", inputs.query)?;
-        let value_float = self::float("V", inputs.value)?;
-        let [query, key, value] = places(inputs, attributes)?;
-        let past = past(inputs, key, value)?;
+impl OperatorParams {
+    pub(super) fn new(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<OperatorParams> {
+        let float = float_type("Q", inputs.query)?;
+        check_type("K", inputs.key, "Q", inputs.query)?;
+        let value_float = self::float_type("V", inputs.value)?;
+        let [query, key, value] = layouts(inputs, attributes)?;
+        let past = past_keys(inputs, key, value)?;
         let total = past.unwrap_or(0).checked_add(key.length);
         let total = total.ok_or_else(|| {
             Error::operator(
@@ -163,7 +163,7 @@ impl Problem {
             )
         })?;
         let key_lengths = key_lengths(inputs, query.batch, total)?;
-        let reach = mask_reach(inputs.mask, [query.batch, query.heads, query.length], total)?;
+        let reach = mask_keys(inputs.mask, [query.batch, query.heads, query.length], total)?;
         if let Some(longest) = key_lengths.iter().flatten().copied().max().filter(|&longest| longest > reach) {
             let problem = tr!(
                 "expected a last axis of at least nonpad_kv_seqlen, {longest}, got {reach}",
@@ -171,55 +171,55 @@ impl Problem {
             );
             return Err(Error::operator("attn_mask", problem));
         }
-        let softmax_in = softmax_in(attributes, float)?;
-        let has_f64 = softmax_in == Float::F64
+        let softmax_in = softmax_type(attributes, float)?;
+        let has_f64 = softmax_in == FloatType::F64
             || [Some(inputs.value), inputs.mask]
                 .into_iter()
                 .flatten()
-                .any(|tensor| Float::of(tensor) == Some(Float::F64));
-        let compute_in = if float == Float::F32 && has_f64 { Float::F64 } else { float };
+                .any(|tensor| FloatType::of(tensor) == Some(FloatType::F64));
+        let compute_in = if float == FloatType::F32 && has_f64 { FloatType::F64 } else { float };
         let scale = scale(attributes, query.dim)?;
         let softcap = softcap(attributes)?;
-        Ok(Problem {
+        Ok(OperatorParams {
             query,
             key,
             value,
-            past,
-            total,
-            reach,
+            past_keys: past,
+            total_keys: total,
+            mask_keys: reach,
             key_lengths,
             scale,
             softcap,
             is_causal: attributes.is_causal.unwrap_or(false),
             window: [
-                window("left_window_size", attributes.left_window_size)?,
-                window("right_window_size", attributes.right_window_size)?,
+                window_size("left_window_size", attributes.left_window_size)?,
+                window_size("right_window_size", attributes.right_window_size)?,
             ],
             stage: stage(attributes)?,
-            float,
-            value_float,
-            compute_in,
-            softmax_in,
+            float_type: float,
+            value_type: value_float,
+            compute_type: compute_in,
+            softmax_type: softmax_in,
         })
     }
 
     /// Returns the number of keys of sequence `s` that a query may see.
-    pub(super) fn keys_of(&self, s: usize) -> usize {
-        self.key_lengths.as_ref().map_or(self.reach, |lengths| lengths[s])
+    pub(super) fn visible_keys(&self, s: usize) -> usize {
+        self.key_lengths.as_ref().map_or(self.mask_keys, |lengths| lengths[s])
     }
 
     /// Returns the shape of `qk_matmul_output`: (B, H, L, P + S).
     pub(super) fn scores_shape(&self) -> [usize; 4] {
-        [self.query.batch, self.query.heads, self.query.length, self.total]
+        [self.query.batch, self.query.heads, self.query.length, self.total_keys]
     }
 
     /// Returns the value of `qk_matmul_output` for hidden keys.
-    pub(super) fn unseen(&self) -> f64 {
+    pub(super) fn hidden_value(&self) -> f64 {
         if self.stage == ScoreStage::Masked { f64::NEG_INFINITY } else { 0.0 }
     }
 }
 
-fn float(name: &'static str, tensor: &Tensor) -> Result<Float> {
+fn float_type(name: &'static str, tensor: &Tensor) -> Result<FloatType> {
     let problem = || {
         tr!(
             "expected f32, f64, f16 or bf16, got {}",
@@ -227,10 +227,10 @@ fn float(name: &'static str, tensor: &Tensor) -> Result<Float> {
             tensor.type_name()
         )
     };
-    Float::of(tensor).ok_or_else(|| Error::operator(name, problem()))
+    FloatType::of(tensor).ok_or_else(|| Error::operator(name, problem()))
 }
 
-fn same_type(name: &'static str, tensor: &Tensor, other: &str, like: &Tensor) -> Result<()> {
+fn check_type(name: &'static str, tensor: &Tensor, other: &str, like: &Tensor) -> Result<()> {
     if tensor.type_name() == like.type_name() {
         return Ok(());
     }
@@ -243,7 +243,7 @@ fn same_type(name: &'static str, tensor: &Tensor, other: &str, like: &Tensor) ->
     Err(Error::operator(name, problem))
 }
 
-fn same(name: &'static str, what: &str, found: usize, expected: usize, other: &str) -> Result<()> {
+fn check_size(name: &'static str, what: &str, found: usize, expected: usize, other: &str) -> Result<()> {
     match found == expected {
         true => Ok(()),
         false => Err(Error::operator(
@@ -257,10 +257,10 @@ fn same(name: &'static str, what: &str, found: usize, expected: usize, other: &s
 }
 
 /// Returns the layouts of Q, K and V after checking that they fit one another.
-fn places(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[Place; 3]> {
-    let query = Place::of("Q", inputs.query, ("q_num_heads", attributes.q_num_heads))?;
-    let key = Place::of("K", inputs.key, ("kv_num_heads", attributes.kv_num_heads))?;
-    let value = Place::of("V", inputs.value, ("kv_num_heads", attributes.kv_num_heads))?;
+fn layouts(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[OperandLayout; 3]> {
+    let query = OperandLayout::from_tensor("Q", inputs.query, ("q_num_heads", attributes.q_num_heads))?;
+    let key = OperandLayout::from_tensor("K", inputs.key, ("kv_num_heads", attributes.kv_num_heads))?;
+    let value = OperandLayout::from_tensor("V", inputs.value, ("kv_num_heads", attributes.kv_num_heads))?;
     for (name, tensor, place) in [("K", inputs.key, key), ("V", inputs.value, value)] {
         if place.heads_in_rows != query.heads_in_rows {
             let problem = tr!(
@@ -271,11 +271,11 @@ fn places(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[Place; 3]> {
             );
             return Err(Error::operator(name, problem));
         }
-        same(name, lang().pick("sequences", "系列の数"), place.batch, query.batch, "Q")?;
+        check_size(name, lang().pick("sequences", "系列の数"), place.batch, query.batch, "Q")?;
     }
-    same("K", lang().pick("numbers in a head", "ヘッド内の数の個数"), key.dim, query.dim, "Q")?;
-    same("V", lang().pick("heads", "ヘッド数"), value.heads, key.heads, "K")?;
-    same("V", lang().pick("rows", "行数"), value.length, key.length, "K")?;
+    check_size("K", lang().pick("numbers in a head", "ヘッド内の数の個数"), key.dim, query.dim, "Q")?;
+    check_size("V", lang().pick("heads", "ヘッド数"), value.heads, key.heads, "K")?;
+    check_size("V", lang().pick("rows", "行数"), value.length, key.length, "K")?;
     if !query.heads.is_multiple_of(key.heads) {
         let problem = tr!(
             "expected a divisor of the {} heads of Q, got {} heads",
@@ -289,13 +289,13 @@ fn places(inputs: &Inputs<'_>, attributes: &Attributes) -> Result<[Place; 3]> {
 }
 
 /// Returns the requested type of softmax; by default that of Q.
-fn softmax_in(attributes: &Attributes, float: Float) -> Result<Float> {
+fn softmax_type(attributes: &Attributes, float: FloatType) -> Result<FloatType> {
     match attributes.softmax_precision {
         None => Ok(float),
-        Some(1) => Ok(Float::F32),
-        Some(10) => Ok(Float::F16),
-        Some(11) => Ok(Float::F64),
-        Some(16) => Ok(Float::Bf16),
+        Some(1) => Ok(FloatType::F32),
+        Some(10) => Ok(FloatType::F16),
+        Some(11) => Ok(FloatType::F64),
+        Some(16) => Ok(FloatType::Bf16),
         Some(other) => {
             let problem = tr!(
                 "expected 1 (f32), 10 (f16), 11 (f64) or 16 (bf16), got {other}",
@@ -306,7 +306,7 @@ fn softmax_in(attributes: &Attributes, float: Float) -> Result<Float> {
     }
 }
 
-fn finite(name: &'static str, x: f64) -> Result<f64> {
+fn check_finite(name: &'static str, x: f64) -> Result<f64> {
     match x.is_finite() {
         true => Ok(x),
         false => Err(Error::operator(name, tr!("expected a finite number, got {x}", "有限の数が必要ですが、{x} です"))),
@@ -314,7 +314,7 @@ fn finite(name: &'static str, x: f64) -> Result<f64> {
 }
 
 fn scale(attributes: &Attributes, dim: usize) -> Result<f64> {
-    let scale = finite("scale", attributes.scale.unwrap_or(1.0 / (dim as f64).sqrt()))?;
+    let scale = check_finite("scale", attributes.scale.unwrap_or(1.0 / (dim as f64).sqrt()))?;
     if scale < 0.0 {
         let problem = tr!(
             "expected 0 or above, as its square root is taken, got {scale}",
@@ -326,7 +326,7 @@ fn scale(attributes: &Attributes, dim: usize) -> Result<f64> {
 }
 
 fn softcap(attributes: &Attributes) -> Result<Option<f64>> {
-    let softcap = finite("softcap", attributes.softcap.unwrap_or(0.0))?;
+    let softcap = check_finite("softcap", attributes.softcap.unwrap_or(0.0))?;
     if softcap < 0.0 {
         let problem = tr!(
             "expected 0 for none, or a number above, got {softcap}",
@@ -352,7 +352,7 @@ fn stage(attributes: &Attributes) -> Result<ScoreStage> {
 }
 
 /// Returns the number of past keys after checking the past inputs.
-fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> {
+fn past_keys(inputs: &Inputs<'_>, key: OperandLayout, value: OperandLayout) -> Result<Option<usize>> {
     let (past_key, past_value) = match (inputs.past_key, inputs.past_value) {
         (None, None) => return Ok(None),
         (Some(key), Some(value)) => (key, value),
@@ -376,8 +376,8 @@ fn past(inputs: &Inputs<'_>, key: Place, value: Place) -> Result<Option<usize>> 
         );
         return Err(Error::operator("nonpad_kv_seqlen", problem));
     }
-    same_type("past_key", past_key, "K", inputs.key)?;
-    same_type("past_value", past_value, "V", inputs.value)?;
+    check_type("past_key", past_key, "K", inputs.key)?;
+    check_type("past_value", past_value, "V", inputs.value)?;
     let &[_, _, past, _] = past_key.shape() else {
         let problem = tr!(
             "expected four axes (batch, heads, length, dim), got shape {:?}",
@@ -424,7 +424,7 @@ fn key_lengths(inputs: &Inputs<'_>, batch: usize, total: usize) -> Result<Option
 }
 
 /// Returns the length of the mask's last axis, or the number of keys without a mask. Checks its type and shape.
-fn mask_reach(mask: Option<&Tensor>, sizes: [usize; 3], total: usize) -> Result<usize> {
+fn mask_keys(mask: Option<&Tensor>, sizes: [usize; 3], total: usize) -> Result<usize> {
     let Some(mask) = mask else { return Ok(total) };
     if let Tensor::I64(_) = mask {
         let problem = tr!(
@@ -448,7 +448,7 @@ fn mask_reach(mask: Option<&Tensor>, sizes: [usize; 3], total: usize) -> Result<
     if others.len() > 3 || !fits || reach > total { Err(problem()) } else { Ok(reach) }
 }
 
-fn window(name: &'static str, size: Option<i64>) -> Result<Option<usize>> {
+fn window_size(name: &'static str, size: Option<i64>) -> Result<Option<usize>> {
     match size {
         None | Some(-1) => Ok(None),
         Some(size) => match usize::try_from(size) {

@@ -11,14 +11,14 @@ pub struct OddLabel {
     /// Index of the label.
     pub label: u32,
     /// True if only one text has it, so that no model of other texts can predict it.
-    pub single: bool,
+    pub has_one_text: bool,
     /// The label that was probably intended.
-    pub meant: Option<u32>,
+    pub intended: Option<u32>,
 }
 
 /// Finds labels with a single text, and labels that differ from an at least equally frequent one only in case and white
 /// space.
-pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<OddLabel> {
+pub(super) fn find_odd_labels(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<OddLabel> {
     let mut of_label = vec![BTreeSet::new(); labels.len()];
     let mut rows = vec![0_usize; labels.len()];
     for (&answer, text) in answers.iter().zip(texts) {
@@ -44,7 +44,7 @@ pub(super) fn odd(labels: &[String], answers: &[u32], texts: &[&str]) -> Vec<Odd
             labels.iter().position(|other| other == name)
         };
         let meant = same.or_else(|| if single { close() } else { None }).map(|other| other as u32);
-        (single || meant.is_some()).then_some(OddLabel { label: label as u32, single, meant })
+        (single || meant.is_some()).then_some(OddLabel { label: label as u32, has_one_text: single, intended: meant })
     };
     (0..labels.len()).filter_map(oddity).collect()
 }
@@ -57,14 +57,17 @@ mod tests {
     fn typos_in_labels_are_found() {
         let labels = ["Good", "bad", "good", "goood", "other"].map(String::from);
         let texts = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
-        let found = odd(&labels, &[0, 0, 1, 1, 2, 2, 2, 3, 4], &texts);
+        let found = find_odd_labels(&labels, &[0, 0, 1, 1, 2, 2, 2, 3, 4], &texts);
         let expected = [(0, false, Some(2)), (3, true, Some(2)), (4, true, None)];
-        let expected = expected.map(|(label, single, meant)| OddLabel { label, single, meant });
+        let expected = expected.map(|(label, single, meant)| OddLabel { label, has_one_text: single, intended: meant });
         assert_eq!(found, expected);
         // Equally frequent labels; missing white space.
         let labels = ["Pos", "neg", "pos", "very good", "verygood"].map(String::from);
-        let found = odd(&labels, &[0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], &[&texts[..], &["j", "k"]].concat());
+        let found = find_odd_labels(&labels, &[0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4], &[&texts[..], &["j", "k"]].concat());
         let expected = [(2, false, Some(0)), (4, false, Some(3))];
-        assert_eq!(found, expected.map(|(label, single, meant)| OddLabel { label, single, meant }));
+        assert_eq!(
+            found,
+            expected.map(|(label, single, meant)| OddLabel { label, has_one_text: single, intended: meant })
+        );
     }
 }

@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 /// The files to examine.
 #[derive(Clone, Debug)]
-pub struct Given {
+pub struct DoctorInput {
     /// The labeled rows with a text and a label.
     pub dataset: Dataset,
     /// Rows without a text or without a label.
-    pub gaps: Vec<Example>,
+    pub incomplete: Vec<Example>,
     /// The test file.
-    pub test: Option<Texts>,
+    pub test: Option<DoctorTexts>,
     /// Unlabeled texts, candidates to label next.
-    pub unlabelled: Option<Texts>,
+    pub unlabeled: Option<DoctorTexts>,
 }
 
 /// The texts of a file, with labels if it has any.
 #[derive(Clone, Debug)]
-pub struct Texts {
+pub struct DoctorTexts {
     /// Path of the file, as the user gave it.
     pub path: PathBuf,
     /// Rows with a text; the label is empty if there is none.
@@ -30,23 +30,23 @@ pub struct Texts {
     pub description: String,
 }
 
-impl Given {
+impl DoctorInput {
     /// Reads a labeled file.
     ///
     /// # Errors
     /// If the file cannot be read or parsed. Rows without a text or a label are no error.
-    pub fn read(path: &Path, options: &ReadOptions) -> Result<Given> {
+    pub fn read(path: &Path, options: &ReadOptions) -> Result<DoctorInput> {
         let (dataset, gaps) = load_with_incomplete_rows(path, options)?;
-        Ok(Given { dataset, gaps, test: None, unlabelled: None })
+        Ok(DoctorInput { dataset, incomplete: gaps, test: None, unlabeled: None })
     }
 }
 
-impl Texts {
+impl DoctorTexts {
     /// Reads the texts of a file and skips rows without one.
     ///
     /// # Errors
     /// If the file cannot be read or parsed.
-    pub fn read(path: &Path, options: &ReadOptions) -> Result<Texts> {
+    pub fn read(path: &Path, options: &ReadOptions) -> Result<DoctorTexts> {
         let mut options = options.clone();
         (options.require_label, options.require_text, options.pairs) = (false, false, true);
         let source = RowSource::open(path, &options)?;
@@ -60,6 +60,6 @@ impl Texts {
                 rows.push(Example { text, label, line: record.line });
             }
         }
-        Ok(Texts { path, rows, skipped: records.skipped().clone(), description })
+        Ok(DoctorTexts { path, rows, skipped: records.skipped().clone(), description })
     }
 }

@@ -3,8 +3,8 @@
 //! Python passes two objects, whose methods run on the training thread. Python owns the arrays, as in `addresses`. Each
 //! array object is held while its elements are read or written.
 
-use crate::addresses::{Array, Written};
-use crate::pool::{self, Place};
+use crate::addresses::{Array, OutputArrays};
+use crate::pool::{self, Execution};
 use chumoku::train::{
     BatchPosition, Coordinator, GradientTerms, StepOutput, TrainMicroBatch, Worker, WorkerGroup, combine_gradients,
 };
@@ -16,18 +16,18 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The output of a batch or micro-batch as a tuple: loss, weight, tokens.
-type Told = (f64, f64, usize);
+type StepTuple = (f64, f64, usize);
 
-fn learnt((loss, weight, tokens): Told) -> StepOutput {
+fn step_output((loss, weight, tokens): StepTuple) -> StepOutput {
     StepOutput { loss, weight, tokens }
 }
 
-fn told(learnt: StepOutput) -> Told {
+fn step_tuple(learnt: StepOutput) -> StepTuple {
     (learnt.loss, learnt.weight, learnt.tokens)
 }
 
 /// Converts an exception of Python to a training error.
-fn raised(py: Python<'_>, error: &PyErr) -> Error {
+fn training_error(py: Python<'_>, error: &PyErr) -> Error {
     Error::Setting(error.value(py).to_string())
 }
 
@@ -36,58 +36,58 @@ fn terms_json(terms: &GradientTerms) -> String {
 }
 
 /// Attaches to the interpreter, calls a method, and converts exceptions to errors.
-fn call<R>(object: &Py<PyAny>, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>) -> Result<R> {
-    Python::attach(|py| work(object.bind(py)).map_err(|error| raised(py, &error)))
+fn call_python<R>(object: &Py<PyAny>, work: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>) -> Result<R> {
+    Python::attach(|py| work(object.bind(py)).map_err(|error| training_error(py, &error)))
 }
 
 /// The coordinator object of Python. Its methods are `begin(terms)`, `room(numbers)` (an array for weights),
 /// `learn(epoch, batch, step, parts)` (an array with the mean gradient, then loss, weight, tokens) and `news()`.
-struct PyLeader(Py<PyAny>);
+struct PyCoordinator(Py<PyAny>);
 
-impl fmt::Debug for PyLeader {
+impl fmt::Debug for PyCoordinator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PyLeader")
     }
 }
 
-impl Coordinator for PyLeader {
+impl Coordinator for PyCoordinator {
     fn start(&self, terms: &GradientTerms) -> Result<()> {
-        call(&self.0, |leader| leader.call_method1("begin", (terms_json(terms),)).map(drop))
+        call_python(&self.0, |leader| leader.call_method1("begin", (terms_json(terms),)).map(drop))
     }
 
     fn train_step(&self, params: &[f32], at: BatchPosition, parts: usize, grads: &mut [f32]) -> Result<StepOutput> {
-        call(&self.0, |leader| {
+        call_python(&self.0, |leader| {
             let (_held, room): (Py<PyAny>, Array) = leader.call_method1("room", (params.len(),))?.extract()?;
-            fitting(Written::new(vec![&room], &[])?.next::<f32>("room")?, params.len())?.copy_from_slice(params);
+            check_len(OutputArrays::new(vec![&room], &[])?.next::<f32>("room")?, params.len())?.copy_from_slice(params);
             let found = leader.call_method1("learn", (at.epoch, at.batch, at.step, parts))?;
-            let (_held, sum, whole): (Py<PyAny>, Array, Told) = found.extract()?;
+            let (_held, sum, whole): (Py<PyAny>, Array, StepTuple) = found.extract()?;
             let sum = sum.slice::<f32>("learn")?;
             if sum.len() != grads.len() {
                 let problem = format!("learn: expected {} numbers, got {}", grads.len(), sum.len());
                 return Err(PyValueError::new_err(problem));
             }
             grads.copy_from_slice(sum);
-            Ok(learnt(whole))
+            Ok(step_output(whole))
         })
     }
 
     fn take_messages(&self) -> Vec<String> {
-        call(&self.0, |leader| leader.call_method0("news")?.extract()).unwrap_or_default()
+        call_python(&self.0, |leader| leader.call_method0("news")?.extract()).unwrap_or_default()
     }
 }
 
-fn fitting(slice: &mut [f32], wanted: usize) -> PyResult<&mut [f32]> {
-    match slice.len() == wanted {
+fn check_len(slice: &mut [f32], expected: usize) -> PyResult<&mut [f32]> {
+    match slice.len() == expected {
         true => Ok(slice),
-        false => Err(PyValueError::new_err(format!("expected an array of {wanted} numbers, got {}", slice.len()))),
+        false => Err(PyValueError::new_err(format!("expected an array of {expected} numbers, got {}", slice.len()))),
     }
 }
 
 /// The worker object of Python. Its methods are `begin(terms)`, `next()` (weights, epoch, batch, step, micro-batch, and
 /// an array for the gradient; None at the end), `done(loss, weight, tokens)` and `failed(problem)`.
-struct PyHelper(Py<PyAny>);
+struct PyWorker(Py<PyAny>);
 
-impl fmt::Debug for PyHelper {
+impl fmt::Debug for PyWorker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PyHelper")
     }
@@ -95,25 +95,26 @@ impl fmt::Debug for PyHelper {
 
 /// A request to a worker: the weight array (object and memory), (epoch, batch, step), the micro-batch index, and the
 /// gradient array.
-type Asked = ((Py<PyAny>, Array), (u64, u64, u64), usize, (Py<PyAny>, Array));
+type MicroBatchRequest = ((Py<PyAny>, Array), (u64, u64, u64), usize, (Py<PyAny>, Array));
 
-impl Worker for PyHelper {
+impl Worker for PyWorker {
     fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
-        call(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
+        call_python(&self.0, |helper| helper.call_method1("begin", (terms_json(terms),)).map(drop))?;
         loop {
-            let asked: Option<Asked> = call(&self.0, |helper| helper.call_method0("next")?.extract())?;
+            let asked: Option<MicroBatchRequest> =
+                call_python(&self.0, |helper| helper.call_method0("next")?.extract())?;
             let Some(((_weights, params), (epoch, batch, step), part, (_gradient, into))) = asked else {
                 return Ok(());
             };
             // The interpreter is detached here.
-            let told_of = |error: PyErr| Python::attach(|py| raised(py, &error));
+            let told_of = |error: PyErr| Python::attach(|py| training_error(py, &error));
             let weights = params.slice::<f32>("weights").map_err(told_of)?;
-            let mut written = Written::new(vec![&into], &[&params]).map_err(told_of)?;
+            let mut written = OutputArrays::new(vec![&into], &[&params]).map_err(told_of)?;
             let gradient = written.next::<f32>("gradient").map_err(told_of)?;
             match learn(weights, BatchPosition { epoch, batch, step }, part, gradient) {
-                Ok(learnt) => call(&self.0, |helper| helper.call_method1("done", told(learnt)).map(drop))?,
+                Ok(learnt) => call_python(&self.0, |helper| helper.call_method1("done", step_tuple(learnt)).map(drop))?,
                 Err(error) => {
-                    call(&self.0, |helper| helper.call_method1("failed", (error.to_string(),)).map(drop))?;
+                    call_python(&self.0, |helper| helper.call_method1("failed", (error.to_string(),)).map(drop))?;
                     return Err(error);
                 }
             }
@@ -126,8 +127,8 @@ impl Worker for PyHelper {
 #[pyfunction]
 pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, leads: bool) -> u8 {
     let crew = match leads {
-        true => WorkerGroup::Coordinator(Arc::new(PyLeader(crew))),
-        false => WorkerGroup::Worker(Arc::new(PyHelper(crew))),
+        true => WorkerGroup::Coordinator(Arc::new(PyCoordinator(crew))),
+        false => WorkerGroup::Worker(Arc::new(PyWorker(crew))),
     };
     py.detach(|| chumoku_cli::run_with_workers(args, Some(crew)).number())
 }
@@ -135,16 +136,21 @@ pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, 
 /// Writes the mean gradient to `sum`, from the same slice of each micro-batch's gradient, as a single process adds
 /// them. `parts` holds loss, weight and tokens of each micro-batch. Returns those of the whole batch.
 #[pyfunction]
-pub(crate) fn joined_gradients(py: Python<'_>, parts: Vec<Told>, grads: Vec<Array>, sum: Array) -> PyResult<Told> {
+pub(crate) fn joined_gradients(
+    py: Python<'_>,
+    parts: Vec<StepTuple>,
+    grads: Vec<Array>,
+    sum: Array,
+) -> PyResult<StepTuple> {
     let read: Vec<&Array> = grads.iter().collect();
-    let mut written = Written::new(vec![&sum], &read)?;
+    let mut written = OutputArrays::new(vec![&sum], &read)?;
     let sum = written.next::<f32>("sum")?;
     let grads = grads.iter().map(|grad| grad.slice::<f32>("gradient")).collect::<PyResult<Vec<_>>>()?;
     if parts.len() != grads.len() && !grads.is_empty() {
         return Err(PyValueError::new_err(format!("expected {} gradients, got {}", parts.len(), grads.len())));
     }
-    let parts: Vec<StepOutput> = parts.into_iter().map(learnt).collect();
+    let parts: Vec<StepOutput> = parts.into_iter().map(step_output).collect();
     // Runs on the calling thread, since the pool may be busy with training.
-    let whole = pool::run(py, Place::Here, || combine_gradients(&parts, &grads, sum))?;
-    whole.map(told).map_err(|error| PyValueError::new_err(error.to_string()))
+    let whole = pool::run(py, Execution::CallingThread, || combine_gradients(&parts, &grads, sum))?;
+    whole.map(step_tuple).map_err(|error| PyValueError::new_err(error.to_string()))
 }

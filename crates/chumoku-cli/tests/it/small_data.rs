@@ -1,33 +1,33 @@
 //! Small data: cross-validation chooses how a classifier is trained and blended, and the report says so.
 
-use crate::common::{Place, csv, sha256, tensors};
+use crate::common::{TestDir, csv, sha256, tensors};
 use chumoku::{EmbedOptions, TextClassifier, TextEmbedder};
 use serde_json::{Value, json};
 
-const TELLING: [[&str; 3]; 2] = [["good", "great", "fine"], ["bad", "awful", "poor"]];
-const OTHER: [&str; 6] = ["film", "food", "room", "the", "was", "here"];
+const CLASS_WORDS: [[&str; 3]; 2] = [["good", "great", "fine"], ["bad", "awful", "poor"]];
+const FILLER_WORDS: [&str; 6] = ["film", "food", "room", "the", "was", "here"];
 
 /// Rows of two classes, each with a word that reveals the class, among others.
 fn rows(from: usize, count: usize) -> String {
     let of_row = |i: usize| {
         let class = i % 2;
-        let other = |k: usize| OTHER[(i / 2 * (k + 3) + k * k + i / 5) % 6];
-        let text = format!("{} {} {} {} {i}", other(1), TELLING[class][i / 2 % 3], other(2), other(3));
+        let other = |k: usize| FILLER_WORDS[(i / 2 * (k + 3) + k * k + i / 5) % 6];
+        let text = format!("{} {} {} {} {i}", other(1), CLASS_WORDS[class][i / 2 % 3], other(2), other(3));
         (text, ["pos", "neg"][class].to_owned())
     };
     csv(&(from..from + count).map(of_row).collect::<Vec<_>>())
 }
 
 /// Writes small files, and a tiny random encoder `sentences` with sentence-embedding settings.
-fn place() -> Place {
-    let place = Place::with_bert();
+fn place() -> TestDir {
+    let place = TestDir::with_bert();
     std::fs::create_dir_all(place.path("sentences/1_Pooling")).unwrap();
     for entry in std::fs::read_dir(place.path("bert")).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), place.path("sentences").join(entry.file_name())).unwrap();
     }
     let words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"].into_iter();
-    let words = words.chain(TELLING.into_iter().flatten()).chain(OTHER);
+    let words = words.chain(CLASS_WORDS.into_iter().flatten()).chain(FILLER_WORDS);
     let words = words.collect::<Vec<_>>().join("\n");
     ["bert", "sentences"].into_iter().for_each(|folder| place.write(&format!("{folder}/vocab.txt"), &words));
     let module = |idx: usize, path: &str, kind: &str| json!({ "idx": idx, "name": idx.to_string(), "path": path, "type": format!("sentence_transformers.models.{kind}") });
@@ -42,7 +42,7 @@ fn place() -> Place {
 
 const TRAIN: [&str; 4] = ["train", "few.csv", "--test", "test.csv"];
 
-fn metrics(place: &Place, out: &str) -> Value {
+fn metrics(place: &TestDir, out: &str) -> Value {
     place.json(&format!("{out}/metrics.json"))
 }
 
@@ -50,7 +50,7 @@ fn metrics(place: &Place, out: &str) -> Value {
 fn ngrams_decide_alone_unless_the_network_clearly_helps() {
     let place = place();
     let run = |out: &str, threads: &str| {
-        place.run(&[&TRAIN[..], &["--out", out, "--epochs", "2", "--threads", threads]].concat()).ok()
+        place.run(&[&TRAIN[..], &["--out", out, "--epochs", "2", "--threads", threads]].concat()).assert_success()
     };
     let said = run("one", "1");
     let told = said.stdout.replace('\n', " ");
@@ -62,7 +62,7 @@ fn ngrams_decide_alone_unless_the_network_clearly_helps() {
     let choice = &found["choice"];
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
     // The report says the same, and names no best epoch if none was compared.
-    let report = place.run(&["info", "one", "--report"]).ok().stdout.replace('\n', " ");
+    let report = place.run(&["info", "one", "--report"]).assert_success().stdout.replace('\n', " ");
     for part in ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: no held-out rows"] {
         assert!(report.contains(part), "{part}: {report}");
     }
@@ -80,8 +80,8 @@ fn ngrams_decide_alone_unless_the_network_clearly_helps() {
         assert_eq!(sha256(&place.path("one").join(file)), sha256(&place.path("two").join(file)), "{file}");
     }
     let japanese = [&TRAIN[..], &["--out", "three", "--epochs", "1", "--lang", "ja"]].concat();
-    let said = place.run(&japanese).ok().stdout;
-    let report = place.run(&["info", "three", "--report", "--lang", "ja"]).ok().stdout;
+    let said = place.run(&japanese).assert_success().stdout;
+    let report = place.run(&["info", "three", "--report", "--lang", "ja"]).assert_success().stdout;
     assert!(report.contains("選択: ほぼ n-gram だけで判断します") && report.contains("最後のエポック 1 "), "{report}");
     assert!(said.contains("交差検証") && said.contains("ほぼ n-gram だけで判断します"), "{said}");
 }
@@ -92,7 +92,7 @@ fn a_fully_frozen_encoder_gives_a_solved_regression() {
     let frozen = |out: &str, more: &[&str]| {
         let run = [&TRAIN[..], &["--from", "sentences", "--freeze", "all", "--out", out], more];
         let run = [&run.concat()[..], &["--precision", "highest"]].concat();
-        place.run(&run).ok()
+        place.run(&run).assert_success()
     };
     let said = frozen("one", &["--threads", "1"]);
     for part in ["-fold cross-validation over 60 rows", "logistic regression on the encoder's vectors"] {
@@ -150,11 +150,11 @@ fn a_fully_frozen_encoder_gives_a_solved_regression() {
     assert!(best < -0.99, "{best}");
 
     // The folder predicts as the model was scored, and can be trained further.
-    let scored = place.run(&["eval", "one", "test.csv", "--json"]).ok().stdout;
+    let scored = place.run(&["eval", "one", "test.csv", "--json"]).assert_success().stdout;
     let scored: Value = serde_json::from_str(&scored).unwrap();
     assert_eq!(scored["accuracy"], found["accuracy"], "{scored}");
     place.write("new.csv", rows(200, 40));
-    place.run(&["train", "new.csv", "--from", "one", "--epochs", "1", "--out", "further"]).ok();
+    place.run(&["train", "new.csv", "--from", "one", "--epochs", "1", "--out", "further"]).assert_success();
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_sentence_encoder_is_tried_both_ways() {
     let run = |from: &str, more: &[&str]| {
         let out = format!("of-{from}{}", more.join(""));
         let args = [&TRAIN[..], &["--from", from, "--out", &out, "--epochs", "2"], more].concat();
-        let said = place.run(&args).ok();
+        let said = place.run(&args).assert_success();
         (said.stdout, metrics(&place, &out))
     };
     let (said, found) = run("sentences", &[]);
@@ -184,8 +184,9 @@ fn a_sentence_encoder_is_tried_both_ways() {
         assert!(said.contains("fine-tuning") && !said.contains("regression"), "{said}");
     }
     // Cross-validation chooses the epochs of a network from scratch unless the caller does.
-    place.run(&[&TRAIN[..], &["--out", "chosen"]].concat()).ok();
-    let (found, report) = (metrics(&place, "chosen"), place.run(&["info", "chosen", "--report"]).ok().stdout);
+    place.run(&[&TRAIN[..], &["--out", "chosen"]].concat()).assert_success();
+    let (found, report) =
+        (metrics(&place, "chosen"), place.run(&["info", "chosen", "--report"]).assert_success().stdout);
     let chosen = found["choice"]["epochs"].as_u64().unwrap();
     assert_eq!(found["epochs"], chosen);
     let said = format!("after epoch {chosen}, the last: cross-validation chose {chosen}.");
@@ -196,7 +197,7 @@ fn a_sentence_encoder_is_tried_both_ways() {
 fn the_penalty_of_ngrams_alone_is_chosen_on_all_rows() {
     let place = place();
     for (out, threads) in [("one", "1"), ("two", "2")] {
-        place.run(&[&TRAIN[..], &["--model", "ngrams", "--out", out, "--threads", threads]].concat()).ok();
+        place.run(&[&TRAIN[..], &["--model", "ngrams", "--out", out, "--threads", threads]].concat()).assert_success();
     }
     assert_eq!(sha256(&place.path("one/model.safetensors")), sha256(&place.path("two/model.safetensors")));
     let found = metrics(&place, "one");

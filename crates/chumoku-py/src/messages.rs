@@ -5,8 +5,8 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyOSError, PyValueError};
 
 /// Converts a library error to an exception, with parameters instead of flags.
-pub(crate) fn error(error: &Error) -> PyErr {
-    let message = of_python(&error.to_string());
+pub(crate) fn to_py_err(error: &Error) -> PyErr {
+    let message = with_parameter_names(&error.to_string());
     if error.is_usage() { PyValueError::new_err(message) } else { PyOSError::new_err(message) }
 }
 
@@ -50,7 +50,7 @@ const PARAMETERS: &[(&str, &str)] = &[
 ];
 
 /// Flags whose parameter has the same name.
-const ALIKE: &[&str] = &[
+const SAME_NAME: &[&str] = &[
     "abstain",
     "columns",
     "epochs",
@@ -74,14 +74,14 @@ const ALIKE: &[&str] = &[
 
 /// Replaces flags in a message by parameters. Flags without a counterpart stay, as do whole commands (`chumoku train
 /// --from X`).
-pub(crate) fn of_python(message: &str) -> String {
+pub(crate) fn with_parameter_names(message: &str) -> String {
     let mut message = message.to_owned();
     for (of_command, of_python) in PHRASES {
         message = message.replace(of_command, of_python);
     }
     let mut found = String::with_capacity(message.len());
     let mut rest = message.as_str();
-    while let Some(at) = rest.find(COMMAND) {
+    while let Some(at) = rest.find(COMMAND_START) {
         let end = rest[at + 1..].find('`').map_or(rest.len(), |end| at + 1 + end);
         replace_flags(&rest[..at], &mut found);
         found.push_str(&rest[at..end]);
@@ -92,7 +92,7 @@ pub(crate) fn of_python(message: &str) -> String {
 }
 
 /// The beginning of a whole command in a message.
-const COMMAND: &str = "`chumoku ";
+const COMMAND_START: &str = "`chumoku ";
 
 fn replace_flags(text: &str, found: &mut String) {
     let mut rest = text;
@@ -101,7 +101,7 @@ fn replace_flags(text: &str, found: &mut String) {
         let name = flag[2..].split(|c: char| !(c.is_ascii_lowercase() || c == '-')).next().unwrap_or("");
         let is_flag = !before.ends_with(|c: char| c.is_alphanumeric() || c == '-') && !name.starts_with('-');
         found.push_str(before);
-        match parameter(name).filter(|_| is_flag) {
+        match parameter_for_flag(name).filter(|_| is_flag) {
             Some(parameter) => found.push_str(parameter),
             None => found.push_str(&flag[..2 + name.len()]),
         }
@@ -110,7 +110,7 @@ fn replace_flags(text: &str, found: &mut String) {
     found.push_str(rest);
 }
 
-fn parameter(flag: &str) -> Option<&str> {
+fn parameter_for_flag(flag: &str) -> Option<&str> {
     let named = PARAMETERS.iter().find(|(name, _)| *name == flag).map(|(_, parameter)| *parameter);
-    named.or_else(|| ALIKE.contains(&flag).then_some(flag))
+    named.or_else(|| SAME_NAME.contains(&flag).then_some(flag))
 }

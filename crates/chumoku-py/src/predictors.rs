@@ -1,9 +1,9 @@
 //! Trained models that predict from a text: a class, labels, a number, or spans.
 
 use crate::addresses::Array;
-use crate::models::{borrowed, on_pool, room};
+use crate::explanations::Page;
+use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
-use crate::pages::Page;
 use chumoku::answers::{AbstentionThresholds, AnswerDecision, Predictor};
 use chumoku::data::Span;
 use chumoku::explain::SpanQuery;
@@ -15,30 +15,30 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-enum Model {
+enum ClassifierModel {
     Network(Box<TextClassifier>),
     Ngrams(Box<NgramClassifier>),
 }
 
 /// A trained model that predicts a class, labels or a number from texts or pairs of texts.
 #[pyclass(frozen, module = "chumoku._chumoku")]
-pub(crate) struct Classifier(Model);
+pub(crate) struct Classifier(ClassifierModel);
 
 /// A span: start (first character), end (one past the last character), label, text, probability.
-type Spans = Vec<(usize, usize, String, String, f64)>;
+type SpanTuples = Vec<(usize, usize, String, String, f64)>;
 
 impl Classifier {
     fn predictor(&self) -> Predictor<'_> {
         match &self.0 {
-            Model::Network(model) => Predictor::Classifier(model),
-            Model::Ngrams(model) => Predictor::Ngrams(model),
+            ClassifierModel::Network(model) => Predictor::Classifier(model),
+            ClassifierModel::Ngrams(model) => Predictor::Ngrams(model),
         }
     }
 
     fn network(&self) -> Option<&TextClassifier> {
         match &self.0 {
-            Model::Network(model) => Some(model),
-            Model::Ngrams(_) => None,
+            ClassifierModel::Network(model) => Some(model),
+            ClassifierModel::Ngrams(_) => None,
         }
     }
 }
@@ -48,11 +48,11 @@ impl Classifier {
     /// Reads a model folder.
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
-        on_pool(py, || {
+        run_fallible(py, || {
             let load = || match ModelKind::from_folder(&folder) {
-                Ok(ModelKind::Ngrams) => Ok(Model::Ngrams(Box::new(NgramClassifier::load(&folder)?))),
+                Ok(ModelKind::Ngrams) => Ok(ClassifierModel::Ngrams(Box::new(NgramClassifier::load(&folder)?))),
                 // Loading reports the error for a folder of another kind.
-                _ => Ok(Model::Network(Box::new(TextClassifier::load(&folder)?))),
+                _ => Ok(ClassifierModel::Network(Box::new(TextClassifier::load(&folder)?))),
             };
             read_model_folder(&folder, load).map(Classifier)
         })
@@ -112,7 +112,7 @@ impl Classifier {
         let model = self.predictor();
         let bounds = AbstentionThresholds::for_accuracy(model, level)
             .map_err(|problem| PyValueError::new_err(format!("abstain: {problem}")))?;
-        let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
+        let found = run_fallible(py, || model.predict(&as_strs(&texts)))?;
         let rows = texts.iter().zip(&found);
         Ok(rows.map(|(text, found)| bounds.decide(model, text, found) == AnswerDecision::Full).collect())
     }
@@ -127,7 +127,7 @@ impl Classifier {
 
     /// The share of each text's n-grams that the model knows; 1 for a text without n-grams.
     fn known(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<f32>> {
-        on_pool(py, || Ok(texts.iter().map(|text| self.predictor().known_share(text).unwrap_or(1.0)).collect()))
+        run_fallible(py, || Ok(texts.iter().map(|text| self.predictor().known_share(text).unwrap_or(1.0)).collect()))
     }
 
     /// Returns the class index for each row of probabilities if the model does not simply choose the largest; else
@@ -166,11 +166,11 @@ impl Classifier {
 
     /// Explains the answer for a text; `name` is the displayed name of the model.
     fn explain(&self, py: Python<'_>, text: String, name: String) -> PyResult<Page> {
-        on_pool(py, || match &self.0 {
-            Model::Network(model) => model.explain(&text, &name).map(Page::of_text),
-            Model::Ngrams(model) => {
+        run_fallible(py, || match &self.0 {
+            ClassifierModel::Network(model) => model.explain(&text, &name).map(Page::from_explanation),
+            ClassifierModel::Ngrams(model) => {
                 let effects = serde_json::to_value(model.ngram_effects(&text)?).unwrap_or_default();
-                Ok(Page::of_ngrams(model.explain(&text, &name)?, effects))
+                Ok(Page::from_ngrams(model.explain(&text, &name)?, effects))
             }
         })
     }
@@ -178,8 +178,8 @@ impl Classifier {
     /// Writes the class probabilities of each text: float32 of shape (texts, classes).
     fn predict(&self, py: Python<'_>, texts: Vec<String>, probabilities: Array) -> PyResult<()> {
         let classes = self.labels().len();
-        let out = room(&probabilities, texts.len(), classes)?;
-        let found = on_pool(py, || self.predictor().predict(&borrowed(&texts)))?;
+        let out = output_rows(&probabilities, texts.len(), classes)?;
+        let found = run_fallible(py, || self.predictor().predict(&as_strs(&texts)))?;
         for (out, prediction) in out.chunks_exact_mut(classes).zip(found) {
             out.copy_from_slice(&prediction.probabilities);
         }
@@ -192,7 +192,7 @@ impl Classifier {
         if !model.predicts_numbers() {
             return Err(PyValueError::new_err("expected a regression model, got a classifier"));
         }
-        let found = on_pool(py, || model.predict(&borrowed(&texts)))?;
+        let found = run_fallible(py, || model.predict(&as_strs(&texts)))?;
         Ok(found.iter().filter_map(|prediction| model.estimate(prediction)).map(|told| told.rounded()).collect())
     }
 
@@ -203,7 +203,7 @@ impl Classifier {
         let Some(model) = self.network() else {
             return Err(PyValueError::new_err("expected a model with a network, got n-grams only"));
         };
-        let exported = on_pool(py, || export_classifier(model))?;
+        let exported = run_fallible(py, || export_classifier(model))?;
         let metadata = exported.metadata.into_iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         Ok((PyBytes::new(py, &exported.bytes), exported.lacks_ngrams, metadata))
     }
@@ -230,7 +230,7 @@ impl Tagger {
     /// Reads a model folder.
     #[staticmethod]
     fn load(py: Python<'_>, folder: ReadPath) -> PyResult<Self> {
-        on_pool(py, || TextTagger::load(&folder).map(Tagger))
+        run_fallible(py, || TextTagger::load(&folder).map(Tagger))
     }
 
     /// The span labels.
@@ -240,8 +240,8 @@ impl Tagger {
     }
 
     /// The spans of each text.
-    fn predict(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<Spans>> {
-        let found = on_pool(py, || self.0.predict(&borrowed(&texts)))?;
+    fn predict(&self, py: Python<'_>, texts: Vec<String>) -> PyResult<Vec<SpanTuples>> {
+        let found = run_fallible(py, || self.0.predict(&as_strs(&texts)))?;
         let each = |spans: Vec<chumoku::PredictedSpan>| {
             spans.into_iter().map(|found| {
                 let Span { start, end, label } = found.span;
@@ -261,9 +261,9 @@ impl Tagger {
         name: String,
     ) -> PyResult<Page> {
         let asked = span.map(|(start, end, label)| SpanQuery { start, end, label });
-        on_pool(py, || {
+        run_fallible(py, || {
             let tagged = self.0.explain(&text, &name, asked.as_ref(), &mut |_, _| {})?;
-            Ok(Page::of_spans(tagged, self.0.attention(&text, &name)?))
+            Ok(Page::from_spans(tagged, self.0.attention(&text, &name)?))
         })
     }
 }

@@ -9,14 +9,14 @@
 use std::collections::BTreeMap;
 
 /// The off-diagonal part of the confident joint.
-pub(super) struct Confident {
+pub(super) struct ConfidentJoint {
     /// Estimated number of rows by given label (first) and true label (second). Only pairs of different labels above 0.
     pub(super) pairs: BTreeMap<[u32; 2], f64>,
 }
 
-impl Confident {
+impl ConfidentJoint {
     /// Estimates the joint from out-of-fold probabilities (rows, classes) and the given labels.
-    pub(super) fn of(probabilities: &[f32], labels: &[u32], classes: usize) -> Confident {
+    pub(super) fn estimate(probabilities: &[f32], labels: &[u32], classes: usize) -> ConfidentJoint {
         let (mut sums, mut rows) = (vec![0.0_f64; classes], vec![0_usize; classes]);
         for (p, &label) in probabilities.chunks_exact(classes).zip(labels) {
             sums[label as usize] += f64::from(p[label as usize]);
@@ -42,11 +42,11 @@ impl Confident {
             let share = n as f64 / of_given[given as usize] as f64;
             ([given, counted], share * rows[given as usize] as f64)
         };
-        Confident { pairs: off_diagonal.map(scaled).collect() }
+        ConfidentJoint { pairs: off_diagonal.map(scaled).collect() }
     }
 
     /// Returns the estimated number of rows with a wrong label.
-    pub(super) fn wrong(&self) -> f64 {
+    pub(super) fn num_wrong(&self) -> f64 {
         // An empty sum is −0.0.
         self.pairs.values().sum::<f64>() + 0.0
     }
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn the_joint_matches_the_paper() {
         let probabilities = [0.9, 0.1, 0.8, 0.2, 0.95, 0.05, 0.35, 0.65, 0.1, 0.9, 0.2, 0.8, 0.9, 0.1, 0.3, 0.7];
-        let found = Confident::of(&probabilities, &[0, 0, 0, 0, 1, 1, 1, 1], 2);
+        let found = ConfidentJoint::estimate(&probabilities, &[0, 0, 0, 0, 1, 1, 1, 1], 2);
         assert_eq!(found.pairs, BTreeMap::from([([0, 1], 1.0), ([1, 0], 1.0)]));
-        assert_eq!(found.wrong(), 2.0);
+        assert_eq!(found.num_wrong(), 2.0);
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         // The thresholds are 0.433, 0.85 and 0.9. The third row reaches none.
         let probabilities =
             [0.9, 0.05, 0.05, 0.05, 0.9, 0.05, 0.35, 0.33, 0.32, 0.05, 0.9, 0.05, 0.05, 0.05, 0.9, 0.1, 0.8, 0.1];
-        let found = Confident::of(&probabilities, &[0, 0, 0, 1, 2, 1], 3);
+        let found = ConfidentJoint::estimate(&probabilities, &[0, 0, 0, 1, 2, 1], 3);
         // One of the two counted rows of class 0, scaled to its three rows.
         assert_eq!(found.pairs, BTreeMap::from([([0, 1], 1.5)]));
     }

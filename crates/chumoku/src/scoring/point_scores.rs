@@ -1,7 +1,7 @@
 //! Accuracy and macro-F1 without intervals.
 
 /// Computes accuracy and macro-F1 from the correct, true and predicted rows of each class.
-fn figures(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
+fn accuracy_and_macro_f1(right: &[f64], truth: &[f64], predicted: &[f64]) -> (f64, f64) {
     let rows: f64 = truth.iter().sum();
     let (mut f1, mut occurring) = (0.0, 0);
     for ((&right, &truth), &predicted) in right.iter().zip(truth).zip(predicted) {
@@ -28,7 +28,7 @@ pub(crate) fn weighted_scores(truth: &[u32], predicted: &[u32], weights: Option<
         counts[1][t as usize] += weight;
         counts[2][p as usize] += weight;
     }
-    figures(&counts[0], &counts[1], &counts[2])
+    accuracy_and_macro_f1(&counts[0], &counts[1], &counts[2])
 }
 
 #[cfg(test)]

@@ -4,17 +4,17 @@ use super::*;
 
 #[test]
 fn a_text_is_classified_and_explained_while_typing() {
-    let server = Server::start(place(), &ALL);
-    let Some(mut browser) = visit(&server, "en-GB") else { return };
-    choose(&mut browser, "text-model", "reviews");
+    let server = Server::start(place(), &ALL_MODELS);
+    let Some(mut browser) = open_page(&server, "en-GB") else { return };
+    choose_model(&mut browser, "text-model", "reviews");
     browser.press("Tab");
     assert_eq!(browser.text("document.activeElement.id"), "text-in");
     for part in ["Slow, cold", " and not worth", " the money."] {
-        browser.types(part);
+        browser.type_text(part);
     }
-    let answer = server.asks("/predict", &json!({ "inputs": REVIEW, "model": "reviews" }));
+    let answer = server.post_json("/predict", &json!({ "inputs": REVIEW, "model": "reviews" }));
     let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
-    browser.until(&format!("document.querySelector('#text-answer .verdict')?.textContent === '{shown}'"));
+    browser.wait_until_true(&format!("document.querySelector('#text-answer .verdict')?.textContent === '{shown}'"));
     let rows = browser.text("[...document.querySelectorAll('#text-answer tr')].map(r => r.textContent).join()");
     for class in answer.as_array().unwrap() {
         let row = format!("{}{}", class["label"].as_str().unwrap(), percent(&class["score"]));
@@ -22,8 +22,8 @@ fn a_text_is_classified_and_explained_while_typing() {
     }
     assert!(browser.text("document.getElementById('said').textContent").contains(answer[0]["label"].as_str().unwrap()));
     // Every word has its effect, as in `explain`.
-    browser.until("document.querySelector('#text-why iframe:not(.coming)')");
-    let explained = server.asks("/explain", &json!({ "inputs": REVIEW, "model": "reviews" }));
+    browser.wait_until_true("document.querySelector('#text-why iframe:not(.coming)')");
+    let explained = server.post_json("/explain", &json!({ "inputs": REVIEW, "model": "reviews" }));
     let words: Vec<String> = explained["words"].as_array().unwrap()[1..]
         .iter()
         .zip(&explained["attribution"]["whole"].as_array().unwrap()[1..])
@@ -43,7 +43,8 @@ fn a_text_is_classified_and_explained_while_typing() {
     );
     assert!(in_frame(&mut browser, "document.getElementById('tiles').textContent").contains("money"));
     let height = in_frame(&mut browser, "String(Math.ceil(document.body.getBoundingClientRect().height))");
-    browser.until(&format!("Math.abs(document.querySelector('#text-why iframe').clientHeight - {height}) < 3"));
+    browser
+        .wait_until_true(&format!("Math.abs(document.querySelector('#text-why iframe').clientHeight - {height}) < 3"));
     assert_eq!(in_frame(&mut browser, "getComputedStyle(document.querySelector('.top')).display"), "none");
     // It is reachable by Tab, and its own keys choose the head. The choice stays for the next text.
     let head = in_frame(&mut browser, "document.getElementById('head-now').textContent");
@@ -60,22 +61,22 @@ fn a_text_is_classified_and_explained_while_typing() {
     let chosen = in_frame(&mut browser, "document.getElementById('head-now').textContent");
     browser.eval("document.getElementById('text-in').focus()");
     browser.press("End");
-    browser.types(" Never again.");
-    browser.until("document.querySelector('.coloured')?.textContent.endsWith('again.') && document.querySelectorAll('iframe').length === 1");
+    browser.type_text(" Never again.");
+    browser.wait_until_true("document.querySelector('.coloured')?.textContent.endsWith('again.') && document.querySelectorAll('iframe').length === 1");
     assert_eq!(in_frame(&mut browser, "document.getElementById('head-now').textContent"), chosen);
     // Empty input, then other kinds of answers.
-    browser.types_over("");
-    browser.until("!document.querySelector('#text-answer .verdict') && !document.querySelector('iframe')");
+    browser.replace_text("");
+    browser.wait_until_true("!document.querySelector('#text-answer .verdict') && !document.querySelector('iframe')");
     for (model, text) in [
         ("topics", "We remember the soup and the waiter."),
         ("ratings", "food good and staff plain"),
         ("names", "Emma waits in Kyoto"),
     ] {
-        browser.scroll_up();
-        choose(&mut browser, "text-model", model);
+        browser.focus_first_button();
+        choose_model(&mut browser, "text-model", model);
         browser.tab_to("text-in");
-        browser.types_over(text);
-        let answer = server.asks("/predict", &json!({ "inputs": text, "model": model, "full": true }));
+        browser.replace_text(text);
+        let answer = server.post_json("/predict", &json!({ "inputs": text, "model": model, "full": true }));
         let expected = match model {
             "topics" => match answer["labels"].as_array().unwrap() {
                 none if none.is_empty() => "No label".to_owned(),
@@ -87,7 +88,9 @@ fn a_text_is_classified_and_explained_while_typing() {
                 n => format!("{n} spans"),
             },
         };
-        browser.until(&format!("document.querySelector('#text-answer .verdict')?.textContent.trim() === '{expected}'"));
+        browser.wait_until_true(&format!(
+            "document.querySelector('#text-answer .verdict')?.textContent.trim() === '{expected}'"
+        ));
         match model {
             "ratings" => {
                 let interval = format!(
@@ -105,7 +108,7 @@ fn a_text_is_classified_and_explained_while_typing() {
                 assert!(!expected.is_empty());
                 assert_eq!(marks, json!(expected));
                 // Below them is the page of `explain --html`, without its heading, in this page's language.
-                browser.until("document.querySelector('iframe:not(.coming)')");
+                browser.wait_until_true("document.querySelector('iframe:not(.coming)')");
                 let explained = in_frame(
                     &mut browser,
                     "[...document.querySelectorAll('#tagged h2')].map(h => h.querySelector('bdi').textContent + h.querySelector('ins').textContent).join('|')",
@@ -114,9 +117,11 @@ fn a_text_is_classified_and_explained_while_typing() {
                 let heading = "String(getComputedStyle(document.querySelector('header')).display) + document.documentElement.lang";
                 assert_eq!(in_frame(&mut browser, heading), "noneen");
                 let height = in_frame(&mut browser, "String(Math.ceil(document.body.getBoundingClientRect().height))");
-                browser.until(&format!("document.querySelector('iframe:not(.coming)').clientHeight === {height}"));
+                browser.wait_until_true(&format!(
+                    "document.querySelector('iframe:not(.coming)').clientHeight === {height}"
+                ));
             }
-            _ => browser.until("document.querySelectorAll('#text-answer tbody tr').length === 4"),
+            _ => browser.wait_until_true("document.querySelectorAll('#text-answer tbody tr').length === 4"),
         }
     }
     assert_quiet(&mut browser, &server);
@@ -125,27 +130,27 @@ fn a_text_is_classified_and_explained_while_typing() {
 #[test]
 fn texts_stay_texts_and_the_last_one_counts() {
     let server = Server::start(place(), &["reviews"]);
-    let Some(mut browser) = visit(&server, "en") else { return };
+    let Some(mut browser) = open_page(&server, "en") else { return };
     browser.tab_to("text-in");
     let hostile = "</script><img src=x onerror=alert(1)>{{7*7}} & \u{202e}good";
-    browser.types(hostile);
-    browser.until("document.querySelector('.coloured') && document.querySelector('iframe:not(.coming)')");
+    browser.type_text(hostile);
+    browser.wait_until_true("document.querySelector('.coloured') && document.querySelector('iframe:not(.coming)')");
     assert_eq!(browser.text("document.querySelector('.coloured').textContent"), hostile);
     assert_eq!(browser.eval("document.querySelectorAll('img, main script').length"), 0);
     assert_eq!(in_frame(&mut browser, "String(document.querySelectorAll('img').length)"), "0");
     // Typed without a pause: the final answer belongs to the whole text.
-    browser.types_over("bad");
+    browser.replace_text("bad");
     for _ in 0..30 {
-        browser.types(" good");
+        browser.type_text(" good");
     }
     let text = format!("bad{}", " good".repeat(30));
-    browser.until(&format!("document.querySelector('.coloured')?.textContent === '{text}'"));
-    let answer = server.asks("/predict", &json!({ "inputs": text }));
+    browser.wait_until_true(&format!("document.querySelector('.coloured')?.textContent === '{text}'"));
+    let answer = server.post_json("/predict", &json!({ "inputs": text }));
     let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
     assert_eq!(browser.text("document.querySelector('#text-answer .verdict').textContent"), shown);
     // A reload keeps the input.
     browser.call("Page.reload", json!({}));
-    browser.until(&format!(
+    browser.wait_until_true(&format!(
         "document.getElementById('text-in')?.value === '{text}' && document.querySelector('#text-answer .verdict')"
     ));
     assert_quiet(&mut browser, &server);
@@ -153,22 +158,22 @@ fn texts_stay_texts_and_the_last_one_counts() {
 
 #[test]
 fn two_texts_are_compared() {
-    let server = Server::start(place(), &ALL);
-    let Some(mut browser) = visit(&server, "en") else { return };
-    enter(&mut browser, "two");
+    let server = Server::start(place(), &ALL_MODELS);
+    let Some(mut browser) = open_page(&server, "en") else { return };
+    open_panel(&mut browser, "two");
     let fill = |browser: &mut Browser, model: &str, texts: [&str; 2]| {
-        browser.scroll_up();
-        choose(browser, "two-model", model);
+        browser.focus_first_button();
+        choose_model(browser, "two-model", model);
         for (field, text) in ["two-first", "two-second"].into_iter().zip(texts) {
             browser.tab_to(field);
-            browser.types_over(text);
+            browser.replace_text(text);
         }
     };
     // A classifier: an answer for each, and the difference.
     fill(&mut browser, "reviews", ["It was good.", "It was bad and cold."]);
-    browser.until("document.querySelector('#two-answer .compare')");
-    let answers =
-        server.asks("/predict", &json!({ "inputs": ["It was good.", "It was bad and cold."], "model": "reviews" }));
+    browser.wait_until_true("document.querySelector('#two-answer .compare')");
+    let answers = server
+        .post_json("/predict", &json!({ "inputs": ["It was good.", "It was bad and cold."], "model": "reviews" }));
     let verdicts: Vec<String> = (0..2)
         .map(|i| format!("{} {}", answers[i][0]["label"].as_str().unwrap(), percent(&answers[i][0]["score"])))
         .collect();
@@ -186,36 +191,37 @@ fn two_texts_are_compared() {
     // A pair is read together.
     fill(&mut browser, "pairs", ["A dog runs on day 3.", "A dog runs."]);
     let answer =
-        server.asks("/predict", &json!({ "inputs": ["A dog runs on day 3.", "A dog runs."], "model": "pairs" }));
+        server.post_json("/predict", &json!({ "inputs": ["A dog runs on day 3.", "A dog runs."], "model": "pairs" }));
     let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
-    browser.until(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{shown}' && document.querySelectorAll('#two-answer .verdict').length === 1"));
-    browser.until("document.querySelector('#two-why iframe:not(.coming)')");
+    browser.wait_until_true(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{shown}' && document.querySelectorAll('#two-answer .verdict').length === 1"));
+    browser.wait_until_true("document.querySelector('#two-why iframe:not(.coming)')");
     // Vectors of an encoder.
     fill(&mut browser, "bert", ["good film", "bad food"]);
-    let explained = server.asks("/explain", &json!({ "inputs": "good film", "target": "bad food", "model": "bert" }));
+    let explained =
+        server.post_json("/explain", &json!({ "inputs": "good film", "target": "bad food", "model": "bert" }));
     let cosine = format!("{:.3}", explained["similarity"].as_f64().unwrap()).replace('-', "−");
-    browser.until(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{cosine}'"));
-    browser.until("document.querySelectorAll('#two-why .coloured span').length === 2 && document.querySelector('#two-why iframe:not(.coming)')");
+    browser.wait_until_true(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{cosine}'"));
+    browser.wait_until_true("document.querySelectorAll('#two-why .coloured span').length === 2 && document.querySelector('#two-why iframe:not(.coming)')");
     assert_eq!(in_frame(&mut browser, "document.documentElement.dataset.framed"), "encoder");
     browser.tab_to("two-second");
-    browser.types_over(&"good ".repeat(30));
-    browser.until("document.getElementById('two-answer').textContent.includes('truncated')");
+    browser.replace_text(&"good ".repeat(30));
+    browser.wait_until_true("document.getElementById('two-answer').textContent.includes('truncated')");
     assert_quiet(&mut browser, &server);
 }
 
 #[test]
 fn a_table_is_classified_and_downloaded() {
-    let server = Server::start(place(), &ALL);
-    let Some(mut browser) = visit(&server, "en") else { return };
+    let server = Server::start(place(), &ALL_MODELS);
+    let Some(mut browser) = open_page(&server, "en") else { return };
     let downloads = browser.folder.path().join("downloads");
     let behaviour = json!({ "behavior": "allow", "downloadPath": downloads });
     browser.call("Page.setDownloadBehavior", behaviour);
-    enter(&mut browser, "table");
+    open_panel(&mut browser, "table");
     browser.tab_to("table-in");
     // As spreadsheets copy: tabs, and quotes around fields with line breaks or quotes.
     let texts = ["It was good.", "Cold, slow and \"bad\".", "", "とても良い\n映画でした。", "=1+1"];
     let many = (0..70).map(|i| format!("r{i}\tGood film number {i}, once more.\n")).collect::<String>();
-    browser.types(&format!(
+    browser.type_text(&format!(
         "id\ttext\na\tIt was good.\nb\t\"Cold, slow and \"\"bad\"\".\"\nc\t\nd\t\"とても良い\n映画でした。\"\ne\t=1+1\n{many}"
     ));
     assert_eq!(browser.text("document.getElementById('table-found').textContent"), "75 rows, 2 columns.");
@@ -223,14 +229,14 @@ fn a_table_is_classified_and_downloaded() {
     assert_eq!(browser.text("document.getElementById('table-first').selectedOptions[0].textContent"), "text");
     browser.tab_to("table-go");
     browser.press("Enter");
-    browser.until("document.getElementById('table-progress-said').textContent === 'Done: 75 rows.'");
-    browser.scroll_up();
+    browser.wait_until_true("document.getElementById('table-progress-said').textContent === 'Done: 75 rows.'");
+    browser.focus_first_button();
     browser.tab_to("table-save");
     browser.press("Enter");
     let file = downloads.join("table-reviews.csv");
     wait_until("the download", || file.is_file());
     let saved = fs::read_to_string(&file).unwrap();
-    let answers = server.asks(
+    let answers = server.post_json(
         "/predict",
         &json!({ "inputs": [[texts[0]], [texts[1]], [texts[3]], [texts[4]]], "full": true, "model": "reviews" }),
     );
@@ -250,21 +256,21 @@ fn a_table_is_classified_and_downloaded() {
 
 #[test]
 fn labels_of_a_downloaded_table_are_not_formulas() {
-    let place = Place::new();
+    let place = TestDir::new();
     let row = |i: usize| format!("{} number {i},{}\n", ["sum", "less"][i % 2], ["=1+1", "-1"][i % 2]);
     place.write("rows.csv", format!("text,label\n{}", (0..60).map(row).collect::<String>()));
-    place.run(&["train", "rows.csv", "--out", "formulas", "--model", "ngrams"]).ok();
+    place.run(&["train", "rows.csv", "--out", "formulas", "--model", "ngrams"]).assert_success();
     let server = Server::start(&place, &["formulas"]);
-    let Some(mut browser) = visit(&server, "en") else { return };
+    let Some(mut browser) = open_page(&server, "en") else { return };
     let downloads = browser.folder.path().join("downloads");
     browser.call("Page.setDownloadBehavior", json!({ "behavior": "allow", "downloadPath": downloads }));
-    enter(&mut browser, "table");
+    open_panel(&mut browser, "table");
     browser.tab_to("table-in");
-    browser.types("id\ttext\na\tsum number 3\nb\tless number 4\n");
+    browser.type_text("id\ttext\na\tsum number 3\nb\tless number 4\n");
     browser.tab_to("table-go");
     browser.press("Enter");
-    browser.until("document.getElementById('table-progress-said').textContent === 'Done: 2 rows.'");
-    browser.scroll_up();
+    browser.wait_until_true("document.getElementById('table-progress-said').textContent === 'Done: 2 rows.'");
+    browser.focus_first_button();
     browser.tab_to("table-save");
     browser.press("Enter");
     let file = downloads.join("table-formulas.csv");
@@ -278,29 +284,30 @@ fn labels_of_a_downloaded_table_are_not_formulas() {
 #[test]
 fn a_table_can_be_stopped_and_continued() {
     // After two of its parts.
-    let hold = Hold::at("short-work:3");
-    let server = Server::held(place(), &ALL, &hold);
-    let Some(mut browser) = visit(&server, "en") else { return };
-    enter(&mut browser, "table");
-    choose(&mut browser, "table-model", "pairs");
+    let hold = HoldPoint::at("short-work:3");
+    let server = Server::start_held(place(), &ALL_MODELS, &hold);
+    let Some(mut browser) = open_page(&server, "en") else { return };
+    open_panel(&mut browser, "table");
+    choose_model(&mut browser, "table-model", "pairs");
     browser.tab_to("table-in");
     let rows = (0..20_000).map(|i| format!("A dog runs on day {i}.\tA dog sings.\n")).collect::<String>();
     browser.press("Ctrl+a");
-    browser.pastes(&format!("premise\thypothesis\n{rows}"));
-    browser.until("document.getElementById('table-found').textContent === '20000 rows, 2 columns.'");
+    browser.paste_text(&format!("premise\thypothesis\n{rows}"));
+    browser.wait_until_true("document.getElementById('table-found').textContent === '20000 rows, 2 columns.'");
     assert_eq!(browser.text("document.getElementById('table-second').selectedOptions[0].textContent"), "hypothesis");
     browser.tab_to("table-go");
     browser.press("Enter");
-    browser.until("document.getElementById('table-progress').value > 0");
+    browser.wait_until_true("document.getElementById('table-progress').value > 0");
     browser.tab_to("table-cancel");
     browser.press("Enter");
-    browser.until("document.getElementById('table-progress-said').textContent.startsWith('Stopped after')");
+    browser.wait_until_true("document.getElementById('table-progress-said').textContent.startsWith('Stopped after')");
     hold.release();
     let before = browser.eval("document.getElementById('table-progress').value").as_u64().unwrap();
     assert!(before > 0 && before < 20_000, "{before}");
-    browser.until("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Resume'");
+    browser
+        .wait_until_true("document.activeElement.id === 'table-go' && document.activeElement.textContent === 'Resume'");
     browser.press("Enter");
-    browser.until("document.getElementById('table-progress-said').textContent === 'Done: 20000 rows.'");
+    browser.wait_until_true("document.getElementById('table-progress-said').textContent === 'Done: 20000 rows.'");
     assert_quiet(&mut browser, &server);
 }
 
@@ -308,67 +315,79 @@ fn a_table_can_be_stopped_and_continued() {
 fn errors_are_reported_in_plain_words() {
     let place = place();
     let mut server = Server::start(place, &["reviews", "--max-chars", "300"]);
-    let Some(mut browser) = visit(&server, "en") else { return };
+    let Some(mut browser) = open_page(&server, "en") else { return };
     browser.tab_to("text-in");
-    browser.types("good soup");
-    browser.until("document.querySelector('#text-answer .verdict') && document.querySelector('#text-why iframe')");
-    browser.types_over(&"good ".repeat(80));
-    browser.until("document.getElementById('problem-said').textContent.includes('the maximum is 300 characters')");
+    browser.type_text("good soup");
+    browser.wait_until_true(
+        "document.querySelector('#text-answer .verdict') && document.querySelector('#text-why iframe')",
+    );
+    browser.replace_text(&"good ".repeat(80));
+    browser.wait_until_true(
+        "document.getElementById('problem-said').textContent.includes('the maximum is 300 characters')",
+    );
     // The answer to another text is not shown with it.
     for of_another in ["#text-answer .verdict", "#text-why iframe"] {
         assert_eq!(browser.eval(&format!("document.querySelector('{of_another}')")), Value::Null, "{of_another}");
     }
-    browser.types_over(REVIEW);
-    browser.until("document.getElementById('problem').hidden && document.querySelector('#text-answer .verdict')");
+    browser.replace_text(REVIEW);
+    browser.wait_until_true(
+        "document.getElementById('problem').hidden && document.querySelector('#text-answer .verdict')",
+    );
     // The service stops, and starts again at the same address.
-    server.signal("TERM");
-    assert_eq!(server.ends(), 0);
-    browser.types(" Never.");
-    browser.until("document.getElementById('problem-said').textContent.startsWith('The service does not answer.')");
+    server.send_signal("TERM");
+    assert_eq!(server.wait_for_exit(), 0);
+    browser.type_text(" Never.");
+    browser.wait_until_true(
+        "document.getElementById('problem-said').textContent.startsWith('The service does not answer.')",
+    );
     assert_eq!(browser.text("document.getElementById('text-in').value"), format!("{REVIEW} Never."));
     let (_, port) = server.address.rsplit_once(':').unwrap();
-    let again = Server::with(place, &["reviews", "--port", port], &[]);
-    browser.scroll_up();
+    let again = Server::start_with_environment(place, &["reviews", "--port", port], &[]);
+    browser.focus_first_button();
     browser.tab_to("problem-again");
     browser.press("Enter");
-    browser.until("document.getElementById('problem').hidden && document.querySelector('.coloured')?.textContent.endsWith('Never.')");
+    browser.wait_until_true("document.getElementById('problem').hidden && document.querySelector('.coloured')?.textContent.endsWith('Never.')");
     drop(again);
     // In Japanese too.
-    browser.scroll_up();
+    browser.focus_first_button();
     browser.tab_to("lang-ja");
     browser.press("Enter");
     browser.tab_to("text-in");
-    browser.types("!");
-    browser.until("document.getElementById('problem-said').textContent.startsWith('サービスが応答しません。')");
-    assert_eq!(browser.complaints(), Vec::<String>::new());
+    browser.type_text("!");
+    browser
+        .wait_until_true("document.getElementById('problem-said').textContent.startsWith('サービスが応答しません。')");
+    assert_eq!(browser.console_errors(), Vec::<String>::new());
 }
 
 #[test]
 fn the_page_asks_for_the_key() {
-    let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "open-sesame")]);
+    let server = Server::start_with_environment(place(), &["reviews"], &[("CHUMOKU_API_KEY", "open-sesame")]);
     let Some(mut browser) = Browser::start("en") else { return };
     browser.open(&format!("http://{}/", server.address));
-    browser.until("document.getElementById('key-dialog').open && document.activeElement.id === 'key-in'");
+    browser.wait_until_true("document.getElementById('key-dialog').open && document.activeElement.id === 'key-in'");
     assert_eq!(browser.eval("document.getElementById('key-wrong').hidden"), true);
-    browser.types("sesame");
+    browser.type_text("sesame");
     browser.press("Enter");
-    browser.until("document.getElementById('key-dialog').open && !document.getElementById('key-wrong').hidden");
+    browser
+        .wait_until_true("document.getElementById('key-dialog').open && !document.getElementById('key-wrong').hidden");
     assert_eq!(browser.text("document.getElementById('key-in').value"), "");
     browser.press("Escape");
-    browser
-        .until("document.getElementById('problem-said').textContent.startsWith('The service does not answer without')");
+    browser.wait_until_true(
+        "document.getElementById('problem-said').textContent.startsWith('The service does not answer without')",
+    );
     browser.tab_to("problem-again");
     browser.press("Enter");
-    browser.until("document.getElementById('key-dialog').open");
-    browser.types("open-sesame");
+    browser.wait_until_true("document.getElementById('key-dialog').open");
+    browser.type_text("open-sesame");
     browser.press("Enter");
-    browser.until("document.documentElement.dataset.ready");
+    browser.wait_until_true("document.documentElement.dataset.ready");
     browser.tab_to("text-in");
-    browser.types(REVIEW);
-    browser.until("document.querySelector('#text-answer .verdict')");
+    browser.type_text(REVIEW);
+    browser.wait_until_true("document.querySelector('#text-answer .verdict')");
     // It is kept as long as the tab is open, and is never part of an address.
     browser.call("Page.reload", json!({}));
-    browser.until("document.documentElement.dataset.ready && document.querySelector('#text-answer .verdict')");
+    browser
+        .wait_until_true("document.documentElement.dataset.ready && document.querySelector('#text-answer .verdict')");
     assert!(browser.requests().iter().all(|address| !address.contains("sesame")));
     assert_eq!(browser.eval("Object.keys(localStorage).length"), 0);
     assert_quiet(&mut browser, &server);

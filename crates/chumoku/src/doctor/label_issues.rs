@@ -1,12 +1,12 @@
 //! Finds labels that are likely wrong, with reasons.
 
-use super::alarms;
-use super::confident::Confident;
-use super::names::OddLabel;
-use super::next::top_two;
-use super::out_of_fold::OutOfFold;
+use super::annotation::top_two;
+use super::confident_learning::ConfidentJoint;
+use super::false_alarms;
+use super::odd_labels::OddLabel;
+use super::out_of_fold::OutOfFoldModels;
 use super::scripts::Script;
-use super::shingles::Near;
+use super::shingles::NearPair;
 use crate::{NgramEffect, sorting};
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A label that is likely wrong.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doubt {
+pub struct LabelIssue {
     /// The row, from 0.
     pub row: usize,
     /// The given label.
@@ -33,17 +33,17 @@ pub struct Doubt {
 
 /// An estimate of how many labels are wrong.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Noise {
+pub struct LabelNoise {
     /// Number of rows whose label was checked.
-    pub judged: usize,
+    pub num_judged: usize,
     /// True if the models predict labels better than their frequencies do. If not, no label is reported.
-    pub informed: bool,
+    pub is_informed: bool,
     /// Estimated number of these rows with a wrong label.
-    pub rows: f64,
+    pub wrong_rows: f64,
     /// The same by given and likely label, the most frequent pair first.
     pub pairs: Vec<PairNoise>,
     /// Number of labels that confident learning flags.
-    pub doubted: usize,
+    pub num_flagged: usize,
     /// Expected number of false alarms among these, estimated from the most confident rows and how often their labels
     /// differ.
     pub false_alarms: f64,
@@ -66,26 +66,26 @@ pub struct PairNoise {
     pub share: f64,
 }
 
-impl Noise {
+impl LabelNoise {
     /// Returns the estimated share of wrong labels among the checked rows.
     pub fn share(&self) -> f64 {
-        if self.judged == 0 { 0.0 } else { self.rows / self.judged as f64 }
+        if self.num_judged == 0 { 0.0 } else { self.wrong_rows / self.num_judged as f64 }
     }
 }
 
 /// The result of checking all labels.
-pub(super) struct Judged {
-    pub(super) doubts: Vec<Doubt>,
+pub(super) struct LabelReview {
+    pub(super) issues: Vec<LabelIssue>,
     pub(super) ranking: Vec<usize>,
-    pub(super) noise: Noise,
+    pub(super) noise: LabelNoise,
 }
 
 /// Most n-grams in a reason.
-const NAMED: usize = 3;
+const MAX_NGRAMS: usize = 3;
 /// Largest share of false alarms among flagged labels for models that are strong enough.
-const WEAK: f64 = 0.8;
+const WEAK_SHARE: f64 = 0.8;
 /// Largest share of false alarms among the labels reported as likely wrong.
-const LISTED: f64 = 0.5;
+const MAX_LISTED_SHARE: f64 = 0.5;
 
 /// Checks every label against models of other texts. Labels with a single text cannot be checked.
 ///
@@ -96,61 +96,61 @@ const LISTED: f64 = 0.5;
 ///
 /// At most half of the labels reported as likely wrong are expected to be false alarms. If nearly all flagged labels
 /// are, none is reported.
-pub(super) fn judge(
-    by_others: &OutOfFold,
+pub(super) fn review_labels(
+    models: &OutOfFoldModels,
     texts: &[&str],
     labels: &[u32],
-    near: &[Near],
+    near: &[NearPair],
     odd_labels: &[OddLabel],
-) -> Judged {
-    let single: BTreeSet<u32> = odd_labels.iter().filter(|odd| odd.single).map(|odd| odd.label).collect();
+) -> LabelReview {
+    let single: BTreeSet<u32> = odd_labels.iter().filter(|odd| odd.has_one_text).map(|odd| odd.label).collect();
     let rows: Vec<usize> = (0..labels.len()).filter(|&row| !single.contains(&labels[row])).collect();
-    let probabilities: Vec<f32> = rows.iter().flat_map(|&row| by_others.of(row)).copied().collect();
+    let probabilities: Vec<f32> = rows.iter().flat_map(|&row| models.row(row)).copied().collect();
     let given: Vec<u32> = rows.iter().map(|&row| labels[row]).collect();
-    let mut noise = noise(&Confident::of(&probabilities, &given, by_others.classes), &given);
-    let own = |at: usize| by_others.of(rows[at])[given[at] as usize];
+    let mut noise = estimate_noise(&ConfidentJoint::estimate(&probabilities, &given, models.classes), &given);
+    let own = |at: usize| models.row(rows[at])[given[at] as usize];
     let order = sorting::argsort_by(rows.len(), &|a, b| own(a).total_cmp(&own(b)));
     let ranking = order.iter().map(|&at| rows[at]).collect();
-    if !is_informed(&probabilities, &given, by_others.classes) {
-        let noise = Noise { judged: rows.len(), ..Noise::default() };
-        return Judged { doubts: Vec::new(), ranking, noise };
+    if !is_informed(&probabilities, &given, models.classes) {
+        let noise = LabelNoise { num_judged: rows.len(), ..LabelNoise::default() };
+        return LabelReview { issues: Vec::new(), ranking, noise };
     }
-    let most = noise.rows.round() as usize;
-    let doubted = order.iter().copied().filter(|&at| top_two(by_others.of(rows[at])).0 != given[at]).take(most);
-    let doubted = trusted(doubted.collect(), &probabilities, &given, &mut noise);
+    let most = noise.wrong_rows.round() as usize;
+    let doubted = order.iter().copied().filter(|&at| top_two(models.row(rows[at])).0 != given[at]).take(most);
+    let doubted = limit_false_alarms(doubted.collect(), &probabilities, &given, &mut noise);
     let contradictions = contradictions(labels, near);
     let halting = CancelFlag::current();
     let doubt = |&at: &usize| {
         halting.check();
         let (row, label) = (rows[at], given[at]);
-        let p = by_others.of(row);
+        let p = models.row(row);
         let likely = top_two(p).0;
-        Doubt {
+        LabelIssue {
             row,
             label,
             likely,
             given_probability: p[label as usize],
             probability: p[likely as usize],
-            ngrams: telling(texts[row], by_others.effects(row, texts[row], [likely, label])),
+            ngrams: reason_ngrams(texts[row], models.ngram_effects(row, texts[row], [likely, label])),
             contradicted_by: contradictions.get(&row).cloned().unwrap_or_default(),
         }
     };
     let doubts = parallel::map(&doubted, doubt);
-    Judged { doubts, ranking, noise }
+    LabelReview { issues: doubts, ranking, noise }
 }
 
 /// Selects the `doubted` labels to report as likely wrong. Stores the expected false alarms in `noise`.
-fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mut Noise) -> Vec<usize> {
+fn limit_false_alarms(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mut LabelNoise) -> Vec<usize> {
     let classes = probabilities.len() / given.len().max(1);
     let of_row = |(p, &label): (&[f32], &u32)| {
         let likely = top_two(p).0;
         (p[likely as usize], likely != label)
     };
     let rows: Vec<(f32, bool)> = probabilities.chunks_exact(classes.max(1)).zip(given).map(of_row).collect();
-    let chances = alarms::chances(&rows);
-    noise.doubted = doubted.len();
+    let chances = false_alarms::false_alarm_probabilities(&rows);
+    noise.num_flagged = doubted.len();
     noise.false_alarms = doubted.iter().map(|&at| chances[at]).sum::<f64>() + 0.0;
-    noise.is_weak = noise.false_alarms > WEAK * doubted.len() as f64;
+    noise.is_weak = noise.false_alarms > WEAK_SHARE * doubted.len() as f64;
     if noise.is_weak {
         return Vec::new();
     }
@@ -160,7 +160,7 @@ fn trusted(doubted: Vec<usize>, probabilities: &[f32], given: &[u32], noise: &mu
     let (mut sum, mut kept, mut listed) = (0.0, 0, 0.0);
     for (n, &place) in by_chance.iter().enumerate() {
         sum += chances[doubted[place]];
-        if sum <= LISTED * (n + 1) as f64 {
+        if sum <= MAX_LISTED_SHARE * (n + 1) as f64 {
             (kept, listed) = (n + 1, sum);
         }
     }
@@ -181,7 +181,7 @@ fn is_informed(probabilities: &[f32], given: &[u32], classes: usize) -> bool {
     gains.iter().sum::<f64>() > square.sqrt()
 }
 
-fn noise(confident: &Confident, given: &[u32]) -> Noise {
+fn estimate_noise(confident: &ConfidentJoint, given: &[u32]) -> LabelNoise {
     let mut of_label: BTreeMap<u32, usize> = BTreeMap::new();
     given.iter().for_each(|&label| *of_label.entry(label).or_default() += 1);
     let pair = |(&[given, likely], &rows): (&[u32; 2], &f64)| {
@@ -190,13 +190,19 @@ fn noise(confident: &Confident, given: &[u32]) -> Noise {
     };
     let mut pairs: Vec<PairNoise> = confident.pairs.iter().map(pair).collect();
     sorting::sort_by(&mut pairs, |a, b| b.rows.total_cmp(&a.rows));
-    Noise { judged: given.len(), informed: true, rows: confident.wrong(), pairs, ..Noise::default() }
+    LabelNoise {
+        num_judged: given.len(),
+        is_informed: true,
+        wrong_rows: confident.num_wrong(),
+        pairs,
+        ..LabelNoise::default()
+    }
 }
 
 /// Returns for each row the rows with nearly the same text but another label.
-fn contradictions(labels: &[u32], near: &[Near]) -> BTreeMap<usize, Vec<usize>> {
+fn contradictions(labels: &[u32], near: &[NearPair]) -> BTreeMap<usize, Vec<usize>> {
     let mut found: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for &Near { texts: [a, b], .. } in near {
+    for &NearPair { texts: [a, b], .. } in near {
         if b < labels.len() && labels[a] != labels[b] {
             found.entry(a).or_default().push(b);
             found.entry(b).or_default().push(a);
@@ -207,18 +213,18 @@ fn contradictions(labels: &[u32], near: &[Near]) -> BTreeMap<usize, Vec<usize>> 
 
 /// Returns the strongest n-grams of a text. Whole words are preferred over parts of words. Of n-grams that contain each
 /// other (“film”, “a film”), only the strongest is kept.
-fn telling(text: &str, effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
+fn reason_ngrams(text: &str, effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
     let lower = text.to_lowercase();
     let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && !"'’".contains(c)).collect();
     let (whole, parts): (Vec<_>, Vec<_>) = effects
         .into_iter()
-        .filter(|(ngram, effect)| *effect > 0.0 && says_something(ngram))
-        .partition(|(ngram, _)| is_whole(ngram, &words));
-    strongest(if whole.is_empty() { parts } else { whole })
+        .filter(|(ngram, effect)| *effect > 0.0 && is_informative(ngram))
+        .partition(|(ngram, _)| has_whole_words(ngram, &words));
+    distinct_ngrams(if whole.is_empty() { parts } else { whole })
 }
 
 /// Returns whether an n-gram has a letter or digit, and more than a single kana.
-fn says_something(ngram: &str) -> bool {
+fn is_informative(ngram: &str) -> bool {
     let is_kana = |c: char| ('ぁ'..='ん').contains(&c);
     let inside = ngram.replace("[START]", "").replace("[END]", "");
     let mut letters = inside.chars().filter(|c| c.is_alphanumeric());
@@ -226,13 +232,13 @@ fn says_something(ngram: &str) -> bool {
 }
 
 /// Returns whether an n-gram consists of whole words, or of characters of a script without spaces.
-fn is_whole(ngram: &str, words: &BTreeSet<&str>) -> bool {
+fn has_whole_words(ngram: &str, words: &BTreeSet<&str>) -> bool {
     let is_unspaced = |c| matches!(Script::of(c), Some(Script::Japanese | Script::SoutheastAsian));
     let is_sign = |part: &str| ["[START]", "[END]"].contains(&part) || !part.chars().any(char::is_alphanumeric);
     ngram.chars().any(is_unspaced) || ngram.split(' ').all(|part| is_sign(part) || words.contains(part))
 }
 
-fn strongest(effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
+fn distinct_ngrams(effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
     let mut kept: Vec<NgramEffect> = Vec::new();
     let bare = |name: &str| name.trim_matches('_').to_owned();
     for (ngram, effect) in effects {
@@ -241,7 +247,7 @@ fn strongest(effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
             let other = bare(&other.ngram);
             other.contains(&name) || name.contains(&other)
         };
-        if kept.len() < NAMED && !kept.iter().any(says_the_same) {
+        if kept.len() < MAX_NGRAMS && !kept.iter().any(says_the_same) {
             kept.push(NgramEffect { ngram, effect });
         }
     }
@@ -252,19 +258,19 @@ fn strongest(effects: Vec<(String, f32)>) -> Vec<NgramEffect> {
 mod tests {
     use super::*;
 
-    fn told(text: &str, effects: &[(&str, f32)]) -> Vec<String> {
+    fn reasons(text: &str, effects: &[(&str, f32)]) -> Vec<String> {
         let effects = effects.iter().map(|(name, effect)| ((*name).to_owned(), *effect)).collect();
-        telling(text, effects).into_iter().map(|ngram| ngram.ngram).collect()
+        reason_ngrams(text, effects).into_iter().map(|ngram| ngram.ngram).collect()
     }
 
     #[test]
     fn reasons_are_distinct_words() {
         let effects =
             [("film", 0.5), ("a film", 0.4), (".", 0.4), ("ul", 0.3), ("dull", 0.2), ("day", 0.1), ("x", 0.05)];
-        assert_eq!(told("A film, a dull day. x", &effects), ["film", "dull", "day"]);
-        assert_eq!(told("a film", &[("_fil", 0.2), ("film", -0.1)]), ["_fil"]);
-        assert_eq!(told("朝食も良い。", &[("も", 0.5), ("良い", 0.4), ("。[END]", 0.2)]), ["良い"]);
-        assert!(told("y", &[("y", -0.1)]).is_empty());
+        assert_eq!(reasons("A film, a dull day. x", &effects), ["film", "dull", "day"]);
+        assert_eq!(reasons("a film", &[("_fil", 0.2), ("film", -0.1)]), ["_fil"]);
+        assert_eq!(reasons("朝食も良い。", &[("も", 0.5), ("良い", 0.4), ("。[END]", 0.2)]), ["良い"]);
+        assert!(reasons("y", &[("y", -0.1)]).is_empty());
     }
 
     #[test]
@@ -278,7 +284,7 @@ mod tests {
 
     #[test]
     fn contradictions_are_listed_for_both_rows() {
-        let near = [[0, 1], [0, 2], [1, 5]].map(|texts| Near { texts, similarity: 0.9 });
+        let near = [[0, 1], [0, 2], [1, 5]].map(|texts| NearPair { texts, similarity: 0.9 });
         assert_eq!(contradictions(&[0, 1, 0], &near), BTreeMap::from([(0, vec![1]), (1, vec![0])]));
     }
 }

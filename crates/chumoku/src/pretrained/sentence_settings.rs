@@ -1,7 +1,7 @@
 //! Reads the settings of sentence-transformers: pooling, projections, and prompts.
 
 use super::files;
-use super::weights::dense_matrix;
+use super::weights::read_dense_matrix;
 use crate::model_folder::{MODULES, SentenceModule, Snapshot, model_file_error};
 use crate::nn::Pooling;
 use crate::{Result, tr};
@@ -11,12 +11,12 @@ use std::collections::BTreeMap;
 
 const CONFIG: &str = "config.json";
 /// Most values of a linear layer: about a gigabyte.
-const LARGEST_DENSE: usize = 1 << 28;
+const MAX_DENSE_VALUES: usize = 1 << 28;
 
 /// `config_sentence_transformers.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Prompts {
+struct PromptSettings {
     prompts: BTreeMap<String, String>,
     default_prompt_name: Option<String>,
 }
@@ -24,7 +24,7 @@ struct Prompts {
 /// `sentence_bert_config.json`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Limit {
+struct LengthSettings {
     max_seq_length: Option<usize>,
     do_lower_case: bool,
 }
@@ -33,18 +33,18 @@ struct Limit {
 struct DenseConfig {
     in_features: usize,
     out_features: usize,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     bias: bool,
     activation_function: String,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
 /// A linear layer after pooling: `activation(x Wᵀ + b)`.
 #[derive(Clone, Debug)]
-pub(crate) struct Dense {
+pub(crate) struct DenseProjection {
     /// (outputs, inputs), row-major.
     pub(crate) weight: Vec<f32>,
     /// Empty if there is none.
@@ -55,44 +55,44 @@ pub(crate) struct Dense {
 
 /// Settings of the steps from token vectors to a text vector.
 #[derive(Clone, Debug)]
-pub(crate) struct Sentence {
+pub(crate) struct SentenceSettings {
     /// Pooling methods; their vectors are concatenated.
     pub(crate) pooling: Vec<Pooling>,
-    pub(crate) dense: Vec<Dense>,
+    pub(crate) dense: Vec<DenseProjection>,
     pub(crate) normalize: bool,
     /// Prompts to put before a text, by name.
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) default_prompt: Option<String>,
     /// Most tokens of a text.
-    pub(crate) limit: Option<usize>,
+    pub(crate) max_tokens: Option<usize>,
     pub(crate) lowercase: bool,
     /// True if surrounding white space is trimmed; not for static vectors.
-    pub(crate) trims: bool,
+    pub(crate) trim: bool,
     /// True if the folder declares these settings. The default is the normalized mean of all tokens.
-    pub(crate) is_said: bool,
+    pub(crate) is_declared: bool,
 }
 
-impl Sentence {
+impl SentenceSettings {
     /// Reads the folder's settings. `width` is the width of token vectors.
     ///
     /// # Errors
     /// If a step is not supported, or does not fit the one before.
-    pub(crate) fn read(folder: &Snapshot, width: usize) -> Result<Sentence> {
-        let Prompts { prompts, default_prompt_name } =
+    pub(crate) fn read(folder: &Snapshot, width: usize) -> Result<SentenceSettings> {
+        let PromptSettings { prompts, default_prompt_name } =
             files::optional_json(folder, "config_sentence_transformers.json")?.unwrap_or_default();
-        let mut sentence = Sentence {
+        let mut sentence = SentenceSettings {
             pooling: vec![Pooling::Mean],
             dense: Vec::new(),
             normalize: true,
             prompts,
             default_prompt: default_prompt_name,
-            limit: None,
+            max_tokens: None,
             lowercase: false,
-            trims: true,
-            is_said: false,
+            trim: true,
+            is_declared: false,
         };
         let Some(modules) = files::optional_json::<Vec<SentenceModule>>(folder, MODULES)? else { return Ok(sentence) };
-        (sentence.is_said, sentence.normalize) = (true, false);
+        (sentence.is_declared, sentence.normalize) = (true, false);
         let mut columns = width;
         // Static embeddings are pooled during lookup.
         let is_static = modules.first().is_some_and(|module| module.is_static_embedding());
@@ -101,16 +101,17 @@ impl Sentence {
             let place = folder.subfolder(check_path(folder, path)?);
             match (step, kind.rsplit('.').next().unwrap_or_default()) {
                 (0, "Transformer") => {
-                    let limit: Limit = files::optional_json(&place, "sentence_bert_config.json")?.unwrap_or_default();
-                    (sentence.limit, sentence.lowercase) = (limit.max_seq_length, limit.do_lower_case);
+                    let limit: LengthSettings =
+                        files::optional_json(&place, "sentence_bert_config.json")?.unwrap_or_default();
+                    (sentence.max_tokens, sentence.lowercase) = (limit.max_seq_length, limit.do_lower_case);
                 }
-                (0, "StaticEmbedding") => sentence.trims = false,
+                (0, "StaticEmbedding") => sentence.trim = false,
                 (1, "Pooling") if !is_static => {
-                    sentence.pooling = pooling(&place)?;
+                    sentence.pooling = read_pooling(&place)?;
                     columns *= sentence.pooling.len();
                 }
                 (step, "Dense") if step >= rest && !sentence.normalize => {
-                    let dense = dense(&place, columns)?;
+                    let dense = read_dense(&place, columns)?;
                     columns = dense.outputs;
                     sentence.dense.push(dense);
                 }
@@ -129,7 +130,7 @@ impl Sentence {
 }
 
 /// Returns the subfolder with the encoder's files, if `modules.json` names one.
-pub(crate) fn folder_of_encoder(folder: &Snapshot) -> Result<Option<Snapshot>> {
+pub(crate) fn encoder_folder(folder: &Snapshot) -> Result<Option<Snapshot>> {
     let modules: Option<Vec<SentenceModule>> = files::optional_json(folder, MODULES)?;
     let Some([SentenceModule { path, .. }, ..]) = modules.as_deref() else { return Ok(None) };
     let path = check_path(folder, path)?;
@@ -148,7 +149,7 @@ fn check_path<'a>(folder: &Snapshot, path: &'a str) -> Result<&'a str> {
 }
 
 /// Reads the pooling methods of a pooling folder.
-fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
+fn read_pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
     let settings: Map<String, Value> = files::json(folder, CONFIG)?;
     let is_on = |key: &str| settings.get(key).and_then(Value::as_bool).unwrap_or(false);
     if settings.get("include_prompt").and_then(Value::as_bool) == Some(false) {
@@ -190,7 +191,7 @@ fn pooling(folder: &Snapshot) -> Result<Vec<Pooling>> {
     }
 }
 
-fn dense(folder: &Snapshot, inputs: usize) -> Result<Dense> {
+fn read_dense(folder: &Snapshot, inputs: usize) -> Result<DenseProjection> {
     let config: DenseConfig = files::json(folder, CONFIG)?;
     let fault = |problem: String| model_file_error(folder, CONFIG, problem);
     if config.in_features != inputs {
@@ -200,7 +201,7 @@ fn dense(folder: &Snapshot, inputs: usize) -> Result<Dense> {
             "in_features: 前の段の {inputs} が必要ですが、{found} です"
         )));
     }
-    if config.out_features == 0 || config.out_features.saturating_mul(inputs) > LARGEST_DENSE {
+    if config.out_features == 0 || config.out_features.saturating_mul(inputs) > MAX_DENSE_VALUES {
         let found = config.out_features;
         return Err(fault(tr!("out_features: {found} is out of range", "out_features: {found} は範囲外です")));
     }
@@ -211,6 +212,6 @@ fn dense(folder: &Snapshot, inputs: usize) -> Result<Dense> {
             "activation_function: Tanh か Identity が必要ですが、\"{activation}\" です"
         )));
     }
-    let [weight, bias] = dense_matrix(folder, [config.out_features, inputs], config.bias)?;
-    Ok(Dense { weight, bias, outputs: config.out_features, is_tanh: activation == "Tanh" })
+    let [weight, bias] = read_dense_matrix(folder, [config.out_features, inputs], config.bias)?;
+    Ok(DenseProjection { weight, bias, outputs: config.out_features, is_tanh: activation == "Tanh" })
 }

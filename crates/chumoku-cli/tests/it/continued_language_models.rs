@@ -1,6 +1,6 @@
 //! `train --from` with a language model: it is trained further and written in its published format.
 
-use crate::common::{Place, sha256, tensors};
+use crate::common::{TestDir, sha256, tensors};
 use chumoku::TextGenerator;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -9,8 +9,8 @@ use std::process::Command;
 const MODELS: [&str; 4] = ["llama", "llama_scaled", "gpt2", "qwen3"];
 
 /// Tiny random language models with words as tokens, and a text with a learnable order.
-fn place() -> Place {
-    let place = Place::new();
+fn place() -> TestDir {
+    let place = TestDir::new();
     let vocab: serde_json::Map<String, Value> = (0..50).map(|id| (format!("t{id}"), id.into())).collect();
     let tokenizer = json!({
         "version": "1.0", "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "WhitespaceSplit" },
@@ -33,8 +33,11 @@ fn place() -> Place {
     place
 }
 
-fn train(place: &Place, from: &str, out: &str, more: &[&str]) -> String {
-    place.run(&[&["train", "book.txt", "--from", from, "--out", out, "--epochs", "2"], more].concat()).ok().stderr
+fn train(place: &TestDir, from: &str, out: &str, more: &[&str]) -> String {
+    place
+        .run(&[&["train", "book.txt", "--from", from, "--out", out, "--epochs", "2"], more].concat())
+        .assert_success()
+        .stderr
 }
 
 #[test]
@@ -70,9 +73,15 @@ fn the_output_has_the_published_format() {
         let book = place.read("book.txt");
         let held_out = &book[book.len() * 9 / 10..];
         place.write("rest.txt", held_out.split_once('\n').unwrap().1);
-        let found = place.run(&["eval", &out, "rest.txt", "--json"]).ok().json();
+        let found = place.run(&["eval", &out, "rest.txt", "--json"]).assert_success().json();
         assert!((found["loss"].as_f64().unwrap() - loss("scores")).abs() < 0.1, "{from}: {found} {metrics}");
-        assert!(!place.run(&["generate", &out, "t3 t7", "--no-chat", "--max-tokens", "9"]).ok().stdout.is_empty());
+        assert!(
+            !place
+                .run(&["generate", &out, "t3 t7", "--no-chat", "--max-tokens", "9"])
+                .assert_success()
+                .stdout
+                .is_empty()
+        );
         // A second continuation.
         train(&place, &out, &format!("again-{from}"), &[]);
         let again = place.json(&format!("again-{from}/metrics.json"));
@@ -85,7 +94,7 @@ fn the_output_has_the_published_format() {
 #[test]
 fn a_model_trained_by_chumoku_is_trained_further() {
     let place = place();
-    place.run(&["train", "book.txt", "--task", "lm", "--epochs", "1", "--out", "own"]).ok();
+    place.run(&["train", "book.txt", "--task", "lm", "--epochs", "1", "--out", "own"]).assert_success();
     train(&place, "own", "more", &[]);
     let [mut before, mut after] = ["own", "more"].map(|name| place.json(&format!("{name}/config.json")));
     let ids = [&mut before, &mut after].map(|config| config.as_object_mut().unwrap().remove("chumoku_generation"));
@@ -103,8 +112,8 @@ fn threads_and_kills_change_nothing_and_the_seed_does() {
     train(&place, "llama", "c", &["--seed", "7"]);
     assert_ne!(weights("a"), weights("c"));
     let settings = ["train", "book.txt", "--from", "gpt2", "--epochs", "4"];
-    place.run(&[&settings[..], &["--out", "whole", "--threads", "1"]].concat()).ok();
-    place.run_in_spite_of_kills(&[&settings[..], &["--out", "killed", "--threads", "2"]].concat());
+    place.run(&[&settings[..], &["--out", "whole", "--threads", "1"]].concat()).assert_success();
+    place.run_despite_kills(&[&settings[..], &["--out", "killed", "--threads", "2"]].concat());
     assert_eq!(weights("whole"), weights("killed"));
 }
 
@@ -150,7 +159,7 @@ fn lora_changes_only_the_matrices_of_layers() {
 fn unsupported_models_are_rejected_before_anything_is_written() {
     let place = place();
     let refuses = |args: &[&str], words: &[&str]| {
-        place.refuses(&[&["train", "book.txt", "--out", "x"], args].concat(), words);
+        place.run_rejected(&[&["train", "book.txt", "--out", "x"], args].concat(), words);
         assert!(!place.path("x").exists());
     };
     refuses(&["--from", "llama", "--freeze", "all"], &["--freeze all", "no new part"]);

@@ -4,17 +4,17 @@ use super::*;
 
 #[test]
 fn a_translation_grows_with_its_alignment() {
-    let server = Server::start(place(), &ALL);
-    let Some(mut browser) = visit(&server, "en") else { return };
-    enter(&mut browser, "translation");
+    let server = Server::start(place(), &ALL_MODELS);
+    let Some(mut browser) = open_page(&server, "en") else { return };
+    open_panel(&mut browser, "translation");
     browser.tab_to("translation-in");
-    browser.types("dog and cat");
+    browser.type_text("dog and cat");
     // An observer records each change of the growing text.
     browser.eval("self.grown = []; new MutationObserver(() => grown.push(document.getElementById('translation-target').children.length)).observe(document.getElementById('translation-target'), { childList: true })");
     browser.press("Ctrl+Enter");
-    let printed = server.asks("/translate", &json!({ "inputs": ["dog and cat"] }));
+    let printed = server.post_json("/translate", &json!({ "inputs": ["dog and cat"] }));
     let translation = printed[0]["translation"].as_str().unwrap();
-    browser.until(&format!("document.getElementById('translation-out').getAttribute('aria-busy') === 'false' && document.getElementById('translation-text').textContent === {}", json!(translation)));
+    browser.wait_until_true(&format!("document.getElementById('translation-out').getAttribute('aria-busy') === 'false' && document.getElementById('translation-text').textContent === {}", json!(translation)));
     let words = browser.eval("[...document.querySelectorAll('#translation-target .token')].map(t => t.textContent)");
     let grown = browser.eval("grown");
     assert!(
@@ -22,7 +22,7 @@ fn a_translation_grows_with_its_alignment() {
         "{grown} {words}"
     );
     let source = browser.eval("[...document.querySelectorAll('#translation-source .token')].map(t => t.textContent)");
-    let explained = server.asks("/explain", &json!({ "inputs": "dog and cat", "model": "words" }));
+    let explained = server.post_json("/explain", &json!({ "inputs": "dog and cat", "model": "words" }));
     let named = |side: &str| explained[side].as_array().unwrap().iter().map(|w| w["text"].clone()).collect::<Vec<_>>();
     assert_eq!(source, json!(named("source_words")));
     // The last word of the explanation is the end.
@@ -52,27 +52,27 @@ fn a_translation_grows_with_its_alignment() {
     );
     browser.tab_to_text("Explain the whole translation");
     browser.press("Enter");
-    browser.until("document.querySelector('#translation-why iframe:not(.coming)')");
+    browser.wait_until_true("document.querySelector('#translation-why iframe:not(.coming)')");
     assert_eq!(in_frame(&mut browser, "document.documentElement.dataset.framed"), "translator");
     assert_quiet(&mut browser, &server);
 }
 
 #[test]
 fn a_text_is_generated_token_by_token() {
-    let server = Server::start(place(), &ALL);
-    let Some(mut browser) = visit(&server, "en") else { return };
-    enter(&mut browser, "writing");
+    let server = Server::start(place(), &ALL_MODELS);
+    let Some(mut browser) = open_page(&server, "en") else { return };
+    open_panel(&mut browser, "writing");
     browser.tab_to("writing-in");
-    browser.types("the cat");
+    browser.type_text("the cat");
     browser.tab_to("writing-most");
-    browser.types_over("12");
+    browser.replace_text("12");
     browser.tab_to("writing-seed");
-    browser.types_over("5");
+    browser.replace_text("5");
     browser.tab_to("writing-go");
     browser.press("Enter");
-    browser.until("document.getElementById('writing-out').getAttribute('aria-busy') === 'false'");
+    browser.wait_until_true("document.getElementById('writing-out').getAttribute('aria-busy') === 'false'");
     let body = json!({ "inputs": "the cat", "max_tokens": 12, "seed": 5, "model": "book" });
-    let whole = server.asks("/generate", &body);
+    let whole = server.post_json("/generate", &body);
     let written = browser.text("document.getElementById('writing-text').textContent");
     assert_eq!(written, format!("the cat{}", whole["text"].as_str().unwrap()));
     // Each token's probability matches the explanation of the preceding text.
@@ -80,7 +80,7 @@ fn a_text_is_generated_token_by_token() {
         browser.eval("[...document.querySelectorAll('#writing-text .token')].map(t => [t.textContent, t.title])");
     let tokens = tokens.as_array().unwrap();
     assert!(tokens.len() > 5, "{tokens:?}");
-    let explained = server.asks("/explain", &json!({ "inputs": "the cat", "model": "book" }));
+    let explained = server.post_json("/explain", &json!({ "inputs": "the cat", "model": "book" }));
     let likely =
         explained["probabilities"].as_array().unwrap().iter().map(|p| percent(&p["probability"])).collect::<Vec<_>>();
     assert!(likely.iter().any(|p| json!(p) == tokens[0][1]), "{likely:?} {}", tokens[0]);
@@ -102,29 +102,29 @@ fn a_text_is_generated_token_by_token() {
 
 #[test]
 fn a_long_text_can_be_stopped() {
-    let hold = Hold::at("piece:6");
-    let server = Server::held(place(), &ALL, &hold);
-    let Some(mut browser) = visit(&server, "en") else { return };
-    enter(&mut browser, "writing");
+    let hold = HoldPoint::at("piece:6");
+    let server = Server::start_held(place(), &ALL_MODELS, &hold);
+    let Some(mut browser) = open_page(&server, "en") else { return };
+    open_panel(&mut browser, "writing");
     browser.tab_to("writing-in");
-    browser.types("the cat");
+    browser.type_text("the cat");
     browser.tab_to("writing-most");
-    browser.types_over("1024");
+    browser.replace_text("1024");
     browser.tab_to("writing-temperature");
     for _ in 0..7 {
         browser.press("ArrowRight");
     }
     browser.tab_to("writing-go");
     browser.press("Enter");
-    browser.until("document.querySelectorAll('#writing-text .token').length > 3");
+    browser.wait_until_true("document.querySelectorAll('#writing-text .token').length > 3");
     browser.press("Tab");
     browser.press("Enter");
     assert_eq!(browser.text("document.getElementById('writing-said').textContent"), "Stopped.");
     let count = browser.eval("document.querySelectorAll('#writing-text .token').length");
     // The model generates one more token before it notices that the client has disconnected.
     hold.release();
-    server.hears("aborted");
-    browser.settles();
+    server.wait_for_line("aborted");
+    browser.wait_until_idle();
     assert_eq!(browser.eval("document.querySelectorAll('#writing-text .token').length"), count);
     assert_quiet(&mut browser, &server);
 }

@@ -15,7 +15,7 @@ use testkit::exhaustive;
 
 /// State of a distributed run: the coordinator's request and the workers' results.
 #[derive(Debug, Default)]
-struct Asked {
+struct SharedRun {
     weights: Arc<Vec<f32>>,
     at: Option<BatchPosition>,
     to_do: Vec<usize>,
@@ -28,15 +28,15 @@ struct Asked {
 
 /// The shared state of coordinator and workers in one process.
 #[derive(Debug, Default)]
-struct Board {
-    asked: Mutex<Asked>,
+struct RunBoard {
+    asked: Mutex<SharedRun>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct Leads(Arc<Board>);
+struct TestCoordinator(Arc<RunBoard>);
 
-impl Coordinator for Leads {
+impl Coordinator for TestCoordinator {
     fn start(&self, terms: &GradientTerms) -> Result<()> {
         self.0.asked.lock().unwrap().terms.push(terms.clone());
         Ok(())
@@ -63,13 +63,13 @@ impl Coordinator for Leads {
 }
 
 #[derive(Debug)]
-struct Helps {
-    board: Arc<Board>,
+struct TestWorker {
+    board: Arc<RunBoard>,
     /// True if it crashes during its first micro-batch.
     dies: bool,
 }
 
-impl Worker for Helps {
+impl Worker for TestWorker {
     fn run(&self, terms: &GradientTerms, learn: &mut TrainMicroBatch<'_>) -> Result<()> {
         let mut asked = self.board.asked.lock().unwrap();
         asked.terms.push(terms.clone());
@@ -101,33 +101,36 @@ impl Worker for Helps {
 
 /// Checks that local and distributed runs produce the same weights. There are one, two or three workers, and one of
 /// them crashes.
-fn same_bytes(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
+fn check_same_weights(name: &str, work: impl Fn(Training<'_>) -> Result<()> + Sync) {
     let folder = tempfile::tempdir().unwrap();
     let run = |out: &Path, crew: Option<WorkerGroup>| {
         let mut training = Training::new(out);
         training.options.epochs = Some(2);
-        training.options.parts = Some(4);
-        training.options.crew = crew;
+        training.options.micro_batches = Some(4);
+        training.options.worker_group = crew;
         work(training)
     };
     let bytes = |out: &str| std::fs::read(folder.path().join(out).join("model.safetensors")).unwrap();
     run(&folder.path().join("alone"), None).unwrap();
     let crews: &[usize] = if exhaustive("chumoku") { &[1, 2, 3] } else { &[1, 3] };
     for &helpers in crews {
-        let board = Arc::new(Board::default());
+        let board = Arc::new(RunBoard::default());
         board.asked.lock().unwrap().to_die = usize::from(helpers == 3);
         let out = format!("of {helpers}");
         std::thread::scope(|scope| {
             let helping: Vec<_> = (0..helpers)
                 .map(|number| {
-                    let helper = Helps { board: Arc::clone(&board), dies: number == 2 };
+                    let helper = TestWorker { board: Arc::clone(&board), dies: number == 2 };
                     let out = folder.path().join(format!("{out}, helper {number}"));
                     let run = &run;
                     scope.spawn(move || run(&out, Some(WorkerGroup::Worker(Arc::new(helper)))))
                 })
                 .collect();
-            run(&folder.path().join(&out), Some(WorkerGroup::Coordinator(Arc::new(Leads(Arc::clone(&board))))))
-                .unwrap();
+            run(
+                &folder.path().join(&out),
+                Some(WorkerGroup::Coordinator(Arc::new(TestCoordinator(Arc::clone(&board))))),
+            )
+            .unwrap();
             board.asked.lock().unwrap().is_over = true;
             board.changed.notify_all();
             for (number, helper) in helping.into_iter().enumerate() {
@@ -157,19 +160,19 @@ fn a_classifier_trains_the_same_with_workers() {
     let few = data.clone();
     // Without test rows, validation rows must stay separate, so there is no cross-validation.
     shorten(&mut data.test, 0);
-    same_bytes("classes", |training| train(&data, training).map(drop));
+    check_same_weights("classes", |training| train(&data, training).map(drop));
     leader_trains_alone(&few);
 }
 
 /// With few rows the coordinator trains alone, says so, and produces the same bytes. A worker ends at once.
 fn leader_trains_alone(data: &TrainingData) {
     let folder = tempfile::tempdir().unwrap();
-    let board = Arc::new(Board::default());
+    let board = Arc::new(RunBoard::default());
     let mut said = Vec::new();
     let mut run = |out: &str, crew: Option<WorkerGroup>| {
         let out = folder.path().join(out);
         let mut training = Training::new(&out);
-        (training.options.epochs, training.options.crew) = (Some(1), crew);
+        (training.options.epochs, training.options.worker_group) = (Some(1), crew);
         training.observe = Box::new(|event: TrainEvent<'_>| {
             if let TrainEvent::Message(_, text) = event {
                 said.push(text);
@@ -178,8 +181,8 @@ fn leader_trains_alone(data: &TrainingData) {
         train(data, training).map(drop)
     };
     run("alone", None).unwrap();
-    run("leader", Some(WorkerGroup::Coordinator(Arc::new(Leads(Arc::clone(&board)))))).unwrap();
-    let helper = Helps { board: Arc::clone(&board), dies: false };
+    run("leader", Some(WorkerGroup::Coordinator(Arc::new(TestCoordinator(Arc::clone(&board)))))).unwrap();
+    let helper = TestWorker { board: Arc::clone(&board), dies: false };
     assert!(matches!(run("helper", Some(WorkerGroup::Worker(Arc::new(helper)))), Err(Error::WorkerFinished)));
     assert!(board.asked.lock().unwrap().terms.is_empty());
     assert_eq!(said.iter().filter(|text| text.contains("this process trains alone")).count(), 1, "{said:?}");
@@ -188,7 +191,7 @@ fn leader_trains_alone(data: &TrainingData) {
 }
 
 /// Writes a file into a temporary folder.
-fn written(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+fn write_file(name: &str, text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name);
     std::fs::write(&path, text).unwrap();
@@ -209,21 +212,21 @@ fn sentences() -> impl Iterator<Item = (String, usize)> {
 fn multi_label_and_regression_models_train_the_same_with_workers() {
     let rows: String =
         sentences().map(|(text, good)| format!("{{\"text\":\"{text}\",\"number\":{good}.5}}\n")).collect();
-    let (_folder, path) = written("rows.jsonl", &rows);
+    let (_folder, path) = write_file("rows.jsonl", &rows);
     let mut read = ReadOptions::default();
     read.label = Some("number".into());
     let scores = load_scores(&path, &read).unwrap();
     let data = TrainingData::from_scores(&scores, None, None).unwrap();
-    same_bytes("numbers", |training| train_number(&data, training).map(drop));
+    check_same_weights("numbers", |training| train_number(&data, training).map(drop));
 
     let labels = |text: &str| ["good", "cold"].into_iter().filter(|word| text.contains(word)).collect::<Vec<_>>();
     let rows: String =
         sentences().map(|(text, _)| format!("{{\"text\":\"{text}\",\"labels\":{:?}}}\n", labels(&text))).collect();
-    let (_folder, path) = written("rows.jsonl", &rows);
+    let (_folder, path) = write_file("rows.jsonl", &rows);
     read.label = Some("labels".into());
     let sets = load_multi_label(&path, &read, &LabelOptions::default()).unwrap();
     let data = TrainingData::from_label_sets(&sets, None, None).unwrap();
-    same_bytes("labels", |training| train_labels(&data, training).map(drop));
+    check_same_weights("labels", |training| train_labels(&data, training).map(drop));
 }
 
 #[test]
@@ -234,10 +237,10 @@ fn a_translator_trains_the_same_with_workers() {
             format!("{text}\t{turned}\n")
         })
         .collect();
-    let (_folder, path) = written("pairs.tsv", &rows);
+    let (_folder, path) = write_file("pairs.tsv", &rows);
     let pairs = load_pairs(&DataFiles::One(path), &ReadOptions::default()).unwrap();
     let parts = PairSplit::new(&pairs, None, None).unwrap();
-    same_bytes("translation", |training| train_translator(&parts, pairs.names.clone(), training).map(drop));
+    check_same_weights("translation", |training| train_translator(&parts, pairs.names.clone(), training).map(drop));
 }
 
 #[test]
@@ -245,19 +248,19 @@ fn language_models_and_encoders_train_the_same_with_workers() {
     let texts: Vec<String> = sentences().map(|(text, good)| format!("{good} of these are good: {text}.")).collect();
     let mut parts = DocumentSplit::default();
     (parts.train, parts.valid) = (texts[..50].to_vec(), texts[110..].to_vec());
-    same_bytes("language", |training| train_language_model(&parts, training).map(drop));
-    same_bytes("masked", |training| pretrain(&parts, training).map(drop));
+    check_same_weights("language", |training| train_language_model(&parts, training).map(drop));
+    check_same_weights("masked", |training| pretrain(&parts, training).map(drop));
 }
 
 #[test]
 fn terms_contain_everything_that_workers_must_agree_on() {
     let terms = |change: &dyn Fn(&mut Training<'_>)| {
         let folder = tempfile::tempdir().unwrap();
-        let board = Arc::new(Board::default());
+        let board = Arc::new(RunBoard::default());
         board.asked.lock().unwrap().is_over = true;
-        let helper = Helps { board: Arc::clone(&board), dies: false };
+        let helper = TestWorker { board: Arc::clone(&board), dies: false };
         let mut training = Training::new(folder.path());
-        training.options.crew = Some(WorkerGroup::Worker(Arc::new(helper)));
+        training.options.worker_group = Some(WorkerGroup::Worker(Arc::new(helper)));
         change(&mut training);
         assert!(matches!(train(&builtin::reviews(), training), Err(Error::WorkerFinished)));
         board.asked.lock().unwrap().terms.remove(0)
@@ -265,6 +268,6 @@ fn terms_contain_everything_that_workers_must_agree_on() {
     let first = terms(&|_| {});
     assert_eq!(first, terms(&|_| {}));
     assert_ne!(first.fingerprint, terms(&|training| training.options.seed = 7).fingerprint);
-    assert_ne!(first.fingerprint, terms(&|training| training.options.parts = Some(8)).fingerprint);
+    assert_ne!(first.fingerprint, terms(&|training| training.options.micro_batches = Some(8)).fingerprint);
     assert_ne!(first.precision, terms(&|training| training.options.precision = chumoku::Precision::Highest).precision);
 }

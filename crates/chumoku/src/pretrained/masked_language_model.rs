@@ -1,6 +1,6 @@
 //! Writes an encoder pretrained here as a masked language model in Hugging Face's format.
 
-use super::weights::published;
+use super::weights::published_tensors;
 use crate::Result;
 use crate::model_folder::{CHUMOKU_KEY, CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize_tensors};
 use crate::params::Params;
@@ -41,7 +41,7 @@ pub(crate) fn masked_model_files(
         "pad_token": PAD,
         "model_max_length": settings.max_position_embeddings,
     });
-    let mut tensors = published(params, &settings.masked_tensors()?);
+    let mut tensors = published_tensors(params, &settings.masked_tensors()?);
     let bias = vec![0; 4 * settings.vocab_size];
     tensors.push(("decoder.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
     let text =

@@ -6,11 +6,11 @@ use super::*;
 fn both_languages_and_themes_at_every_width() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots");
     fs::create_dir_all(&folder).unwrap();
-    let server = Server::start(place(), &ALL);
+    let server = Server::start(place(), &ALL_MODELS);
     for (language, other, scheme, review) in
         [("en", "ja", "light", REVIEW), ("ja", "en", "dark", "遅くて冷たくて、お金を払う価値がありません。")]
     {
-        let Some(mut browser) = visit(&server, language) else { return };
+        let Some(mut browser) = open_page(&server, language) else { return };
         assert_eq!(browser.text("document.documentElement.lang"), language);
         let texts = "[...document.querySelectorAll('button, label > span, h2, h3, #serving')].map(n => n.textContent).join('|')";
         let before = browser.text(texts);
@@ -37,36 +37,36 @@ fn both_languages_and_themes_at_every_width() {
             ),
             ("table", "table-in", rows.as_str(), "", "!document.getElementById('table-go').disabled"),
         ] {
-            enter(&mut browser, room);
+            open_panel(&mut browser, room);
             browser.tab_to(field);
-            browser.types_over(text);
+            browser.replace_text(text);
             if !key.is_empty() {
                 browser.press(key);
             }
-            browser.until(done);
+            browser.wait_until_true(done);
         }
         browser.tab_to("table-go");
         browser.press("Enter");
-        browser.until("document.querySelector('#table-rows .told')");
+        browser.wait_until_true("document.querySelector('#table-rows .told')");
         for (width, scheme) in [
             (1200, scheme),
             (360, scheme),
             (360, if scheme == "dark" { "light" } else { "dark" }),
             (1200, if scheme == "dark" { "light" } else { "dark" }),
         ] {
-            browser.look(width, 900, scheme);
-            browser.until(&format!("document.documentElement.dataset.theme === '{scheme}'"));
+            browser.set_viewport(width, 900, scheme);
+            browser.wait_until_true(&format!("document.documentElement.dataset.theme === '{scheme}'"));
             for room in ["text", "two", "translation", "writing", "table"] {
-                enter(&mut browser, room);
-                browser.until(&format!("document.documentElement.scrollWidth <= {width}"));
+                open_panel(&mut browser, room);
+                browser.wait_until_true(&format!("document.documentElement.scrollWidth <= {width}"));
                 let light = if scheme == "light" { "rgb(245, 244, 240)" } else { "rgb(17, 21, 27)" };
-                browser.until(&format!("getComputedStyle(document.body).backgroundColor === '{light}'"));
-                browser.settles();
-                browser.picture(&folder.join(format!("serve-{room}-{language}-{scheme}-{width}.png")));
+                browser.wait_until_true(&format!("getComputedStyle(document.body).backgroundColor === '{light}'"));
+                browser.wait_until_idle();
+                browser.screenshot(&folder.join(format!("serve-{room}-{language}-{scheme}-{width}.png")));
             }
         }
         // The switch is remembered and overrides the browser's language; the theme likewise.
-        browser.scroll_up();
+        browser.focus_first_button();
         browser.tab_to(&format!("lang-{other}"));
         browser.press("Enter");
         assert_eq!(browser.text("document.documentElement.lang"), other);
@@ -75,9 +75,9 @@ fn both_languages_and_themes_at_every_width() {
         browser.press("Enter");
         browser.press("Enter");
         assert_eq!(browser.text("document.documentElement.dataset.theme"), "dark");
-        browser.look(1200, 900, "light");
+        browser.set_viewport(1200, 900, "light");
         browser.call("Page.reload", json!({}));
-        browser.until("document.documentElement.dataset.ready");
+        browser.wait_until_true("document.documentElement.dataset.ready");
         assert_eq!(
             browser.text("document.documentElement.lang + document.documentElement.dataset.theme"),
             format!("{other}dark")
@@ -98,7 +98,7 @@ fn only_panels_for_the_models_are_shown() {
     ];
     for (models, rooms) in cases {
         let server = Server::start(place(), models);
-        let Some(mut browser) = visit(&server, "en") else { return };
+        let Some(mut browser) = open_page(&server, "en") else { return };
         let shown = browser.eval("[...document.querySelectorAll('[role=tab]:not([hidden])')].map(t => t.id.slice(4))");
         assert_eq!(shown, json!(rooms), "{models:?}");
         // A single model needs no selector.
@@ -109,12 +109,12 @@ fn only_panels_for_the_models_are_shown() {
 
 #[test]
 fn requests_of_the_page_are_available_to_programs() {
-    let server = Server::start(place(), &ALL);
+    let server = Server::start(place(), &ALL_MODELS);
     // The page of an explanation equals the command's, except for the path of its model.
     let body = json!({ "inputs": REVIEW, "html": true, "model": "reviews" });
     let reply = server.post("/explain", &body);
     assert!(reply.status == 200 && reply.head.contains("text/html"), "{reply:?}");
-    place().run(&["explain", "reviews", REVIEW, "--html", "why.html"]).ok();
+    place().run(&["explain", "reviews", REVIEW, "--html", "why.html"]).assert_success();
     assert_eq!(reply.body, place().read("why.html"));
     // A translation stream ends with the translation; its words and weights match the last step.
     let body = json!({ "inputs": "dog and cat", "stream": true });
@@ -123,7 +123,7 @@ fn requests_of_the_page_are_available_to_programs() {
     assert_eq!(events.last(), Some(&"[DONE]"));
     let events: Vec<Value> =
         events[..events.len() - 1].iter().map(|event| serde_json::from_str(event).unwrap()).collect();
-    let whole = server.asks("/translate", &json!({ "inputs": ["dog and cat"] }));
+    let whole = server.post_json("/translate", &json!({ "inputs": ["dog and cat"] }));
     assert_eq!(events.last(), Some(&whole[0]));
     let mut words: Vec<Value> = Vec::new();
     for event in &events[..events.len() - 1] {
@@ -142,7 +142,7 @@ fn requests_of_the_page_are_available_to_programs() {
         json!({ "inputs": "a", "stream": true, "alignment": true }),
         json!({ "inputs": "a", "stream": true, "n_best": 2 }),
     ] {
-        server.refuses("/translate", &body, 422, "Validation");
+        server.post_rejected("/translate", &body, 422, "Validation");
     }
     // Streamed tokens have the model's probability, independent of the temperature.
     let streamed = |temperature: f64| {
@@ -150,7 +150,7 @@ fn requests_of_the_page_are_available_to_programs() {
         let reply = server.post("/generate", &body).body;
         serde_json::from_str::<Value>(reply.split("\n\n").next().unwrap().strip_prefix("data: ").unwrap()).unwrap()
     };
-    let explained = server.asks("/explain", &json!({ "inputs": "the cat", "model": "book" }));
+    let explained = server.post_json("/explain", &json!({ "inputs": "the cat", "model": "book" }));
     let likeliest = explained["probabilities"][0]["probability"].as_f64().unwrap();
     assert!((streamed(0.0)["probability"].as_f64().unwrap() - likeliest).abs() < 1e-3, "{likeliest}");
     let info = server.get("/info").json();
@@ -159,9 +159,9 @@ fn requests_of_the_page_are_available_to_programs() {
 
 #[test]
 fn browsers_get_the_page_and_programs_the_list() {
-    let server = Server::with(place(), &["reviews"], &[("CHUMOKU_API_KEY", "secret")]);
+    let server = Server::start_with_environment(place(), &["reviews"], &[("CHUMOKU_API_KEY", "secret")]);
     let get = |accept: &str, more: &str| {
-        server.sends(format!("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n{more}\r\n").as_bytes())
+        server.send(format!("GET / HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\n{more}\r\n").as_bytes())
     };
     let page = get("text/html,*/*;q=0.8", "");
     assert_eq!(page.status, 200);
@@ -189,9 +189,9 @@ fn browsers_get_the_page_and_programs_the_list() {
     let mut known = String::new();
     stream.read_to_string(&mut known).unwrap();
     assert!(known.starts_with("HTTP/1.1 304 ") && known.ends_with("\r\n\r\n"), "{known}");
-    get("*/*", "").is(401, "Unauthorized");
+    get("*/*", "").assert_error(401, "Unauthorized");
     assert_eq!(get("*/*", "Authorization: Bearer secret\r\n").json()["models"], json!(["reviews"]));
     // Another machine's host name gets no page either.
-    let other = server.sends(b"GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: text/html\r\n\r\n");
-    other.is(403, "Validation");
+    let other = server.send(b"GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: text/html\r\n\r\n");
+    other.assert_error(403, "Validation");
 }
