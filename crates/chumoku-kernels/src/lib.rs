@@ -158,7 +158,7 @@
 //! - `cancel`: cancellation, for example on Ctrl-C
 //! - `isa`: instruction sets: detection, dispatch and vectors; the only place with intrinsics
 //! - `roofline`: measured peak rates of the processor and its caches
-//! - `loss`: cross-entropy with label smoothing and class weights
+//! - `loss`: cross-entropy of classes, and binary cross-entropy of labels
 //! - `math`: vectorized exp, erf, tanh, sigmoid and normal distribution
 //! - `memory`: uninitialized buffers and scratch memory
 //! - `low_precision`: f32, bf16 and f16 as attention reads and writes them
@@ -219,7 +219,7 @@ pub use error::{Error, Result};
 pub use gemm::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, PackedMatrix, Precision, Rhs, gemm};
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, from_name as isa_named};
-pub use loss::{CrossEntropy, check_row_weights, cross_entropy};
+pub use loss::{CrossEntropy, binary_cross_entropy, cross_entropy};
 pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;

@@ -686,6 +686,9 @@ fn gradients_of_a_classifier_with_its_loss() {
             let found = classifier.multi_label_loss(&params, (&ids, &offsets), (wrong, None), TRAINING, &mut unused);
             assert!(found.is_err());
         }
+        let plain = CrossEntropy { class_weights: None, row_weights: None, ..options };
+        let found = classifier.loss(&params, (&ids, &offsets), &[2], &plain, TRAINING, &mut unused);
+        assert!(found.is_err(), "two sequences have two labels");
         // Frozen parameters have no gradient and do not change the other gradients.
         for prefixes in
             [&["embedding."][..], &["embedding.", "position.", "token_type.", "input_norm.", "encoder.layers.0."]]
