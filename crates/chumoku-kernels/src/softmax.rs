@@ -97,16 +97,16 @@ pub(crate) mod reference {
 
     /// Computes `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
     pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
-        for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
-            let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
-            let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
-            for (&x, y) in x.iter().zip(&mut *y) {
-                *y = (x - shift).exp();
-            }
-            let total: T = y.iter().copied().sum();
-            for y in y {
-                *y = if total == T::ZERO { T::ZERO } else { *y / total };
-            }
-        }
+        y.copy_from_slice(x);
+        y.chunks_exact_mut(cols).for_each(softmax_in_place);
+    }
+
+    /// Computes [`softmax_forward`] of a single row in place.
+    pub fn softmax_in_place<T: Real>(x: &mut [T]) {
+        let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+        let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+        x.iter_mut().for_each(|x| *x = (*x - shift).exp());
+        let total: T = x.iter().copied().sum();
+        x.iter_mut().for_each(|x| *x = if total == T::ZERO { T::ZERO } else { *x / total });
     }
 }
