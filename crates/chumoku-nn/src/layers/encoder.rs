@@ -1,7 +1,6 @@
 //! The encoder: a stack of layers.
 
-use super::trace::{AttentionTrace, GradientTrace, NormParameters};
-use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets, to_f64};
+use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -10,14 +9,14 @@ use ndarray::Array2;
 /// A stack of [`EncoderLayer`]s (Vaswani et al. 2017, figure 1, left).
 #[derive(Clone, Debug)]
 pub struct Encoder {
-    layers: Vec<EncoderLayer>,
-    norm: Option<Norm>,
+    pub(super) layers: Vec<EncoderLayer>,
+    pub(super) norm: Option<Norm>,
 }
 
 /// The cache of an [`Encoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct EncoderCache<T> {
-    layers: Vec<EncoderLayerCache<T>>,
+    pub(super) layers: Vec<EncoderLayerCache<T>>,
     norm: Option<(Array2<T>, NormCache<T>)>,
 }
 
@@ -150,90 +149,29 @@ impl Encoder {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        self.backward_observed(p, (cache, offsets), dy, mode, grads, &mut |_, _| {})
-    }
-
-    /// Like [`Encoder::backward`]. Calls `observe` with the index of each layer and the gradient of its input, last
-    /// layer first. Before that, it passes the gradient of the last layer's output, with the number of layers as index.
-    fn backward_observed<T: Real>(
-        &self,
-        p: &Params<T>,
-        (cache, offsets): (&EncoderCache<T>, &Offsets),
-        mut dy: Array2<T>,
-        mode: Mode,
-        grads: &mut Params<T>,
-        observe: &mut dyn FnMut(usize, &Array2<T>),
-    ) -> Result<Array2<T>> {
-        if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
-            dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
-        }
-        observe(self.layers.len(), &dy);
-        for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
+        let mut d = self.norm_backward(p, cache, dy, grads)?;
+        for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             // Everything below is frozen and needs no gradients.
             if !grads.has_trained_before(layer.params_end()) {
-                return Ok(dy);
+                return Ok(d);
             }
-            dy = layer.backward(p, cache, offsets, dy, mode, grads)?;
-            observe(index, &dy);
+            d = layer.backward(p, cache, offsets, d, mode, grads)?;
         }
-        Ok(dy)
+        Ok(d)
     }
 
-    /// Traces the gradients of one layer, given the gradient of the encoder's output. The batch must be a single
-    /// sequence in evaluation mode. The gradients of all parameters are added to `grads`, which must have no frozen
-    /// parameters.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub(crate) fn trace_gradients<T: Real>(
+    /// Returns the gradient of the last layer's output, given that of the encoder's output.
+    pub(super) fn norm_backward<T: Real>(
         &self,
         p: &Params<T>,
-        cache: (&EncoderCache<T>, &Offsets),
+        cache: &EncoderCache<T>,
         dy: Array2<T>,
-        layer: usize,
         grads: &mut Params<T>,
-    ) -> Result<GradientTrace> {
-        let mut around = [layer, layer + 1].map(|_| Array2::zeros((0, 0)));
-        let mut watch = |index: usize, d: &Array2<T>| {
-            if let Some(own) = index.checked_sub(layer).and_then(|at| around.get_mut(at)) {
-                *own = to_f64(d.view());
-            }
-        };
-        self.backward_observed(p, cache, dy, Mode::Eval, grads, &mut watch)?;
-        Ok(self.layers[layer].trace_gradients(grads, around))
-    }
-
-    /// Traces the attention and the feed-forward network of a layer, for a batch of a single sequence.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub(crate) fn trace<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &EncoderCache<T>,
-        offsets: &Offsets,
-        layer: usize,
-    ) -> Result<AttentionTrace> {
-        let (layer, cache) = (&self.layers[layer], &cache.layers[layer]);
-        let feed_forward = Some(layer.trace_feed_forward(p, cache)?);
-        Ok(AttentionTrace { feed_forward, ..layer.trace(p, cache, offsets)? })
-    }
-
-    /// Returns the parameters of the final norm.
-    pub(crate) fn norm_parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
-        self.norm.as_ref().and_then(|norm| norm.parameters(p))
-    }
-
-    /// Traces the attention of every layer in turn, without the feed-forward networks.
-    pub(crate) fn trace_layers<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &EncoderCache<T>,
-        offsets: &Offsets,
-        each: &mut dyn FnMut(&AttentionTrace),
-    ) -> Result<()> {
-        let mut layers = self.layers.iter().zip(&cache.layers);
-        layers.try_for_each(|(layer, cache)| layer.trace(p, cache, offsets).map(|record| each(&record)))
+    ) -> Result<Array2<T>> {
+        match (&self.norm, &cache.norm) {
+            (Some(norm), Some((x, cached))) => norm.backward(p, x.view(), cached, dy.view(), None, grads),
+            _ => Ok(dy),
+        }
     }
 
     /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).

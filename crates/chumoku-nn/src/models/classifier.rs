@@ -16,7 +16,7 @@ use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub use trace::{HeadTrace, LossTrace};
+pub use trace::{ClassifierTrace, HeadTrace, LossTrace};
 
 /// The sizes and options of a [`Classifier`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

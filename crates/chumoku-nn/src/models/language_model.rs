@@ -3,7 +3,7 @@
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionTrace, Embedding, EncoderConfig, GradientTrace, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
+    AttentionTrace, BackwardTrace, Embedding, EncoderConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
     PositionKind, Tokens,
 };
 use crate::params::{Builder, ParamLayout, Params};
@@ -163,12 +163,7 @@ impl LanguageModel {
     ///
     /// # Panics
     /// If the layer does not exist.
-    pub fn trace_backward<T: Real>(
-        &self,
-        p: &Params<T>,
-        ids: &[u32],
-        layer: usize,
-    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+    pub fn trace_backward<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<BackwardTrace> {
         let offsets = Offsets::from_lengths([ids.len()]);
         let next = ids.get(1..).unwrap_or_default();
         let mut grads = Params::zeros(&self.layout);

@@ -3,8 +3,8 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache, EncoderConfig,
-    GradientTrace, Memory, Mode, MultiHeadAttention, Offsets, PositionEncoding, PositionKind,
+    AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
+    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, PositionEncoding, PositionKind,
 };
 use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::Real;
@@ -426,7 +426,7 @@ impl Translator {
         pair: &TranslationBatch,
         part: TranslatorAttention,
         layer: usize,
-    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+    ) -> Result<BackwardTrace> {
         let attention = self.trace(p, pair, part, layer)?;
         let mut grads = Params::zeros(&self.layout);
         let (y, cache) = self.forward(p, pair, Mode::Eval)?;
@@ -444,7 +444,7 @@ impl Translator {
                 self.decoder.trace_gradients(p, (&cache.decoder, input), dy, place, &mut grads)?
             }
         };
-        Ok((attention, loss, gradients))
+        Ok(BackwardTrace { attention, loss, gradients })
     }
 
     /// The cross-attention of a decoder layer.

@@ -41,22 +41,20 @@ impl MultiHeadAttention {
     /// Returns the parameters in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> AttentionMatrices {
         let (c, parts) = (&self.config, self.projection_ranges());
-        let weights = match &self.weights {
-            Ok(fused) => {
-                parts.clone().map(|rows| to_f64(p.view(*fused).slice_axis(Axis(0), Slice::from(rows)).reversed_axes()))
-            }
-            Err(apart) => apart.map(|id| to_f64(p.view(id).reversed_axes())),
-        };
+        let weights = [0, 1, 2].map(|i| {
+            let (id, rows) = self.weights.rows_of(i, parts[i].clone());
+            to_f64(p.view(id).slice_axis(Axis(0), Slice::from(rows)).reversed_axes())
+        });
         let biases = self.bias.map(|bias| {
             let whole = row_f64(p, bias);
             parts.map(|columns| whole.slice_axis(Axis(1), Slice::from(columns)).to_owned())
         });
-        let (output, output_bias) = self.output.matrices(p);
+        let output = self.output.matrices(p);
         AttentionMatrices {
             weights,
             biases,
-            output,
-            output_bias,
+            output: output.weight,
+            output_bias: output.bias,
             head_norms: self.head_norms.as_ref().zip(c.options.head_norm_epsilon).map(|(norms, epsilon)| {
                 let [queries, keys] = norms;
                 ([queries.gamma(p), keys.gamma(p)], epsilon)

@@ -4,7 +4,7 @@
 //!
 //! - `config`: sizes and variants
 //! - `hard`: argmax attention and its straight-through gradient; replaces the kernel's output and dV
-//! - `matrices`: parameters for display; ablation of heads
+//! - `matrices`: parameters and kernel inputs for display; ablation of heads
 //! - `project`: projections of queries, keys, values and output; the inverse temperature β
 //! - `step`: decoding with a cache
 
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 use chumoku_kernels::{Attention, BackwardInputs, Causal, Epilogue, Gradients, Heads, HeadsMut, Mask, Precision, Real};
 use hard::ArgmaxKeys;
 use ndarray::{Array2, ArrayView2};
-use project::Projections;
+use project::{ProjectionWeights, Projections};
 
 /// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
 /// section 3.2.2).
@@ -37,8 +37,7 @@ use project::Projections;
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttention {
     config: MultiHeadAttentionConfig,
-    /// One fused weight, or three separate ones.
-    weights: Result<ParamId, [ParamId; 3]>,
+    weights: ProjectionWeights,
     bias: Option<ParamId>,
     /// Factors β of the queries, one per head.
     beta: Option<ParamId>,
@@ -121,9 +120,9 @@ impl MultiHeadAttention {
         let weights = if key_width == d_model && value_width == d_model {
             // Each of the three parts is initialized like a separate square projection.
             let init = Init::glorot(d_model, queries);
-            Ok(builder.add("in_proj_weight", &[queries + keys + values, d_model], init))
+            ProjectionWeights::Fused(builder.add("in_proj_weight", &[queries + keys + values, d_model], init))
         } else {
-            Err([
+            ProjectionWeights::Separate([
                 builder.add("q_proj_weight", &[queries, d_model], Init::glorot(d_model, queries)),
                 builder.add("k_proj_weight", &[keys, key_width], Init::glorot(key_width, keys)),
                 builder.add("v_proj_weight", &[values, value_width], Init::glorot(value_width, values)),
