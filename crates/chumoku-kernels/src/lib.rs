@@ -153,7 +153,7 @@
 //! - `attention`: scaled dot-product attention, forward, backward and decoding
 //! - `dropout`: random masks that are regenerated instead of stored
 //! - `embedding`: scaled lookup of table rows
-//! - `error`: argument errors
+//! - `error`: argument errors, and numbers in messages
 //! - `gemm`: the matrix product
 //! - `cancel`: cancellation, for example on Ctrl-C
 //! - `isa`: instruction sets: detection, dispatch and vectors; the only place with intrinsics
@@ -165,7 +165,7 @@
 //! - `norm`: layer norm and RMS norm
 //! - `number`: number types and dtype dispatch between fast and reference implementations
 //! - `parallel`: parallel loops for code outside the kernels
-//! - `philox`: counter-based random numbers
+//! - `philox`: counter-based random numbers, and the hash of a stream's name
 //! - `profile`: counts of multiply–adds and, on request, time per operation
 //! - `recurrent`: RNN, LSTM and GRU over packed sequences
 //! - `reference`: re-exports of all reference implementations
@@ -215,7 +215,7 @@ pub use attention::{
 };
 pub use dropout::{Dropout, dropout, dropout_copy};
 pub use embedding::{embedding_backward, embedding_forward};
-pub use error::{Error, Result};
+pub use error::{Error, Result, format_thousands};
 pub use gemm::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, PackedMatrix, Precision, Rhs, gemm};
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, from_name as isa_named};
@@ -229,7 +229,7 @@ pub use norm::{
     layer_norm_forward_without_bias, rms_norm_forward,
 };
 pub use number::{Element, Real};
-pub use philox::Philox;
+pub use philox::{Philox, fnv1a};
 pub use profile::{Multiplier, Operation, OperationProfile, Profile, multiply_adds, profile};
 pub use recurrent::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
 pub use roofline::Roofline;

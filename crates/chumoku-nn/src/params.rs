@@ -7,7 +7,7 @@ mod low_rank;
 
 pub use low_rank::LowRankConfig;
 
-use chumoku_kernels::{MatMut, MatRef, PackedMatrix, Philox, Precision, Real, Rhs, zeros};
+use chumoku_kernels::{MatMut, MatRef, PackedMatrix, Philox, Precision, Real, Rhs, fnv1a, zeros};
 use ndarray::ArrayView2;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -332,7 +332,8 @@ impl<T: Real> Params<T> {
     pub fn init(layout: &Arc<ParamLayout>, seed: u64) -> Self {
         let mut params = Params::zeros(layout);
         for entry in layout.entries.iter().filter(|entry| !entry.is_frozen) {
-            let random = Philox::new(seed, name_stream(&entry.name));
+            // Each parameter has the random stream of its name.
+            let random = Philox::new(seed, fnv1a(entry.name.bytes()));
             for (i, value) in params.values[entry.range.clone()].iter_mut().enumerate() {
                 *value = match entry.init {
                     Init::Zeros => T::ZERO,
@@ -433,11 +434,6 @@ impl<T: Real> Params<T> {
         let rows = self.matrix_shape(id).0;
         self.matrix_rows_mut(id, 0..rows)
     }
-}
-
-/// Returns the random stream of a parameter: FNV-1a of its name (Fowler, Noll and Vo).
-fn name_stream(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

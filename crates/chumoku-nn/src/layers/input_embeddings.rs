@@ -16,32 +16,20 @@ pub struct InputEmbeddingsOptions {
     #[serde(rename = "embedding_norm_epsilon", skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
     /// The kind of that normalization.
-    #[serde(rename = "embedding_norm", skip_serializing_if = "is_layer_norm")]
+    #[serde(rename = "embedding_norm", skip_serializing_if = "crate::is_default")]
     pub norm: NormKind,
     /// Does not multiply embeddings by √d_model.
-    #[serde(rename = "unscaled_embedding", skip_serializing_if = "is_false")]
+    #[serde(rename = "unscaled_embedding", skip_serializing_if = "crate::is_default")]
     pub unscaled: bool,
     /// Number of token types, each with its own vector (BERT's first and second sentence); none by default.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub token_types: usize,
     /// The token between two texts. It has the first type, and the tokens after it have the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separator: Option<u32>,
     /// Number of rows of a learned positional encoding before the row of a sequence's first token.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub first_position: usize,
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
-}
-
-fn is_layer_norm(kind: &NormKind) -> bool {
-    *kind == NormKind::Layer
-}
-
-fn is_zero(x: &usize) -> bool {
-    *x == 0
 }
 
 /// The sizes of [`InputEmbeddings`].

@@ -31,12 +31,8 @@ pub struct LanguageModelConfig {
     #[serde(flatten)]
     pub embeddings: InputEmbeddingsOptions,
     /// True if the output layer has its own matrix instead of the embedding's.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub untied_output: bool,
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
 }
 
 /// The model: a backbone that computes a vector per token, and an output layer. The output layer's weight is the

@@ -49,12 +49,8 @@ pub struct TranslatorOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_d_ff: Option<usize>,
     /// Adds a trained bias to the logit of each token.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub output_bias: bool,
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
 }
 
 impl TranslatorConfig {
