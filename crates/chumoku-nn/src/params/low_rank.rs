@@ -9,7 +9,7 @@
 
 use super::{ParamEntry, ParamId, ParamLayout, Params};
 use crate::Result;
-use chumoku_kernels::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, Philox, Precision, Real, gemm, fnv1a};
+use chumoku_kernels::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, Philox, Precision, Real, fnv1a, gemm};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl<T: Real> Params<T> {
             }
         });
         let start = |entry: &ParamEntry| {
-            let (random, size) = (Philox::new(seed, fnv1a(&entry.name.bytes())), entry.range.len());
+            let (random, size) = (Philox::new(seed, fnv1a(entry.name.bytes())), entry.range.len());
             let bound = match entry.name.ends_with(FACTOR_SUFFIXES[0]) {
                 true => 1.0 / (entry.shape[1].max(1) as f64).sqrt(),
                 false => 0.0,
