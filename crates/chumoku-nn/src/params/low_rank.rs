@@ -236,7 +236,7 @@ mod tests {
         let plain = Params::<f64>::init(&builder.finish(), 5);
         let update = LowRankConfig { rank: 2, alpha: 6.0 };
         let mut params = plain.freeze(|_| true).with_low_rank(update, |name| name == "w", 9);
-        let names: Vec<String> = params.layout().iter().map(|(name, ..)| name.to_owned()).collect();
+        let names: Vec<String> = params.layout().iter().map(|param| param.name.to_owned()).collect();
         assert_eq!(names, ["w.lora_a", "w.lora_b"]);
         assert_eq!(params.values().len(), 2 * 3 + 4 * 2);
         for id in [w, v, bias] {
