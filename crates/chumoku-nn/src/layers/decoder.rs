@@ -1,8 +1,9 @@
 //! The decoder: a stack of layers, each attending to the encoder's output.
 
+use super::norm::{OptionalNorm, OptionalNormCache};
 use super::{
     DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, Memory, Mode,
-    Norm, NormCache, NormOrder, Offsets, zeros,
+    NormOrder, Offsets, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -13,14 +14,14 @@ use ndarray::Array2;
 #[derive(Clone, Debug)]
 pub struct Decoder {
     pub(super) layers: Vec<DecoderLayer>,
-    norm: Option<Norm>,
+    pub(super) norm: OptionalNorm,
 }
 
 /// The cache of a [`Decoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct DecoderCache<T> {
     pub(super) layers: Vec<DecoderLayerCache<T>>,
-    norm: Option<(Array2<T>, NormCache<T>)>,
+    pub(super) norm: OptionalNormCache<T>,
 }
 
 /// The state of a [`Decoder`] during step-by-step decoding.
@@ -41,7 +42,7 @@ impl Decoder {
             .map(|i| builder.scope(&format!("layers.{i}"), |b| DecoderLayer::new(b, config, i)))
             .collect::<Result<_>>()?;
         let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.new_norm(b)));
-        Ok(Decoder { layers, norm })
+        Ok(Decoder { layers, norm: OptionalNorm(norm) })
     }
 
     /// The layers, first to last.
@@ -69,9 +70,8 @@ impl Decoder {
             layers.push(cache);
             x = y;
         }
-        let Some(norm) = &self.norm else { return Ok((x, DecoderCache { layers, norm: None })) };
-        let (y, cache) = norm.forward(p, x.view())?;
-        Ok((y, DecoderCache { layers, norm: Some((x, cache)) }))
+        let (y, norm) = self.norm.forward(p, x)?;
+        Ok((y, DecoderCache { layers, norm }))
     }
 
     /// Returns the gradients of x and of the memory.
@@ -91,26 +91,12 @@ impl Decoder {
         grads: &mut Params<T>,
     ) -> Result<[Array2<T>; 2]> {
         let mut d_memory = zeros(input.memory.output.dim());
-        let mut d = self.norm_backward(p, cache, dy, grads)?;
+        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             let gradients = DecoderGradients { params: grads, memory: &mut d_memory };
             d = layer.backward(p, cache, input, d, mode, gradients)?;
         }
         Ok([d, d_memory])
-    }
-
-    /// Returns the gradient of the last layer's output, given that of the decoder's output.
-    pub(super) fn norm_backward<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &DecoderCache<T>,
-        dy: Array2<T>,
-        grads: &mut Params<T>,
-    ) -> Result<Array2<T>> {
-        match (&self.norm, &cache.norm) {
-            (Some(norm), Some((x, cached))) => norm.backward(p, x.view(), cached, dy.view(), None, grads),
-            _ => Ok(dy),
-        }
     }
 
     /// Starts decoding against a memory, with capacity for `capacity` tokens per sequence; it grows on demand.
@@ -146,10 +132,7 @@ impl Decoder {
         for (layer, state) in self.layers.iter().zip(&mut state.layers) {
             x = layer.step(p, x, offsets, state)?;
         }
-        match &self.norm {
-            Some(norm) => Ok(norm.forward(p, x.view())?.0),
-            None => Ok(x),
-        }
+        Ok(self.norm.forward(p, x)?.0)
     }
 
     /// Returns the cross-attention weights of one layer, sequence and head: (target tokens, source tokens).

@@ -1,6 +1,7 @@
 //! The encoder: a stack of layers.
 
-use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, Norm, NormCache, NormOrder, Offsets};
+use super::norm::{OptionalNorm, OptionalNormCache};
+use super::{EncoderConfig, EncoderLayer, EncoderLayerCache, Mode, NormOrder, Offsets};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{KeyValueCache, Real};
@@ -10,14 +11,14 @@ use ndarray::Array2;
 #[derive(Clone, Debug)]
 pub struct Encoder {
     pub(super) layers: Vec<EncoderLayer>,
-    pub(super) norm: Option<Norm>,
+    pub(super) norm: OptionalNorm,
 }
 
 /// The cache of an [`Encoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct EncoderCache<T> {
     pub(super) layers: Vec<EncoderLayerCache<T>>,
-    norm: Option<(Array2<T>, NormCache<T>)>,
+    pub(super) norm: OptionalNormCache<T>,
 }
 
 impl Encoder {
@@ -30,7 +31,7 @@ impl Encoder {
             .map(|i| builder.scope(&format!("layers.{i}"), |b| EncoderLayer::new(b, config, i)))
             .collect::<Result<_>>()?;
         let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.new_norm(b)));
-        Ok(Encoder { layers, norm })
+        Ok(Encoder { layers, norm: OptionalNorm(norm) })
     }
 
     /// The layers, first to last.
@@ -58,9 +59,8 @@ impl Encoder {
             layers.push(cache);
             x = y;
         }
-        let Some(norm) = &self.norm else { return Ok((x, EncoderCache { layers, norm: None })) };
-        let (y, cache) = norm.forward(p, x.view())?;
-        Ok((y, EncoderCache { layers, norm: Some((x, cache)) }))
+        let (y, norm) = self.norm.forward(p, x)?;
+        Ok((y, EncoderCache { layers, norm }))
     }
 
     /// Like [`Encoder::forward`] in evaluation mode, without a cache.
@@ -71,10 +71,7 @@ impl Encoder {
         for layer in &self.layers {
             x = layer.forward(p, x, offsets, Mode::Eval)?.0;
         }
-        match &self.norm {
-            Some(norm) => Ok(norm.forward(p, x.view())?.0),
-            None => Ok(x),
-        }
+        Ok(self.norm.forward(p, x)?.0)
     }
 
     /// Returns the input of the first layer and the output of each layer, in evaluation mode. The final norm applies to
@@ -88,8 +85,8 @@ impl Encoder {
             let last = states[states.len() - 1].clone();
             states.push(layer.forward(p, last, offsets, Mode::Eval)?.0);
         }
-        if let (Some(norm), Some(last)) = (&self.norm, states.last_mut()) {
-            *last = norm.forward(p, last.view())?.0;
+        if let Some(last) = states.pop() {
+            states.push(self.norm.forward(p, last)?.0);
         }
         Ok(states)
     }
@@ -126,10 +123,7 @@ impl Encoder {
         for (layer, cache) in self.layers.iter().zip(caches) {
             x = layer.step(p, x, offsets, cache)?;
         }
-        match &self.norm {
-            Some(norm) => Ok(norm.forward(p, x.view())?.0),
-            None => Ok(x),
-        }
+        Ok(self.norm.forward(p, x)?.0)
     }
 
     /// Returns the gradient of x and adds the parameter gradients to `grads`. It stops early at a layer below which
@@ -149,7 +143,7 @@ impl Encoder {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<Array2<T>> {
-        let mut d = self.norm_backward(p, cache, dy, grads)?;
+        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
         for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             // Everything below is frozen and needs no gradients.
             if !grads.has_trained_before(layer.params_end()) {
@@ -158,20 +152,6 @@ impl Encoder {
             d = layer.backward(p, cache, offsets, d, mode, grads)?;
         }
         Ok(d)
-    }
-
-    /// Returns the gradient of the last layer's output, given that of the encoder's output.
-    pub(super) fn norm_backward<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &EncoderCache<T>,
-        dy: Array2<T>,
-        grads: &mut Params<T>,
-    ) -> Result<Array2<T>> {
-        match (&self.norm, &cache.norm) {
-            (Some(norm), Some((x, cached))) => norm.backward(p, x.view(), cached, dy.view(), None, grads),
-            _ => Ok(dy),
-        }
     }
 
     /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).

@@ -1,6 +1,7 @@
 //! Input embeddings: a vector for each token, with its position.
 
-use super::{Embedding, Mode, Norm, NormCache, NormKind, Offsets, PositionEncoding, PositionKind};
+use super::norm::{OptionalNorm, OptionalNormCache};
+use super::{Embedding, Mode, Norm, NormKind, Offsets, PositionEncoding, PositionKind};
 use crate::Result;
 use crate::params::{Builder, ParamMark, Params};
 use chumoku_kernels::Real;
@@ -56,7 +57,7 @@ pub struct InputEmbeddings {
     embedding: Embedding,
     position: PositionEncoding,
     token_type: Option<TokenTypes>,
-    norm: Option<Norm>,
+    norm: OptionalNorm,
     dropout: f32,
     params_end: ParamMark,
 }
@@ -88,7 +89,7 @@ impl TokenTypes {
 
 /// The cache of the forward pass of [`InputEmbeddings`].
 #[derive(Clone, Debug)]
-pub struct InputEmbeddingsCache<T>(Option<(Array2<T>, NormCache<T>)>);
+pub struct InputEmbeddingsCache<T>(OptionalNormCache<T>);
 
 /// Tokens of packed sequences.
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +138,7 @@ impl InputEmbeddings {
         let norm = options
             .norm_epsilon
             .map(|epsilon| builder.scope("input_norm", |b| Norm::new(b, options.norm, d_model, epsilon)));
+        let norm = OptionalNorm(norm);
         InputEmbeddings { embedding, position, token_type, norm, dropout: config.dropout, params_end: builder.mark() }
     }
 
@@ -196,15 +198,9 @@ impl InputEmbeddings {
         if let Some(token_type) = &self.token_type {
             x += &token_type.embedding.forward(p, &token_type.type_ids(tokens))?;
         }
-        let cache = match &self.norm {
-            None => None,
-            Some(norm) => {
-                let (y, cache) = norm.forward(p, x.view())?;
-                Some((std::mem::replace(&mut x, y), cache))
-            }
-        };
-        mode.apply_dropout(&mut x, self.dropout, DROPOUT_SITE)?;
-        Ok((x, InputEmbeddingsCache(cache)))
+        let (mut y, cache) = self.norm.forward(p, x)?;
+        mode.apply_dropout(&mut y, self.dropout, DROPOUT_SITE)?;
+        Ok((y, InputEmbeddingsCache(cache)))
     }
 
     /// Adds the gradients of the parameters to `grads`.
@@ -253,10 +249,7 @@ impl InputEmbeddings {
     ) -> Result<Array2<T>> {
         mode.apply_dropout(&mut dy, self.dropout, DROPOUT_SITE)?;
         // y = norm(x)
-        match (&self.norm, &cache.0) {
-            (Some(norm), Some((x, cache))) => norm.backward(p, x.view(), cache, dy.view(), None, grads),
-            _ => Ok(dy),
-        }
+        self.norm.backward(p, &cache.0, dy, grads)
     }
 }
 

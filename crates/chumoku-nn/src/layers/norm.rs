@@ -56,6 +56,36 @@ pub enum NormCache<T> {
     Identity,
 }
 
+/// A normalization that a model may lack.
+#[derive(Clone, Debug)]
+pub(super) struct OptionalNorm(pub(super) Option<Norm>);
+
+/// The input of an [`OptionalNorm`] and the cache of its forward pass, if the model has it.
+pub(super) type OptionalNormCache<T> = Option<(Array2<T>, NormCache<T>)>;
+
+impl OptionalNorm {
+    /// Normalizes each row of `x`, or returns it as it is.
+    pub(super) fn forward<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<(Array2<T>, OptionalNormCache<T>)> {
+        let Some(norm) = &self.0 else { return Ok((x, None)) };
+        let (y, cache) = norm.forward(p, x.view())?;
+        Ok((y, Some((x, cache))))
+    }
+
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
+    pub(super) fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &OptionalNormCache<T>,
+        dy: Array2<T>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        match (&self.0, cache) {
+            (Some(norm), Some((x, cache))) => norm.backward(p, x.view(), cache, dy.view(), None, grads),
+            _ => Ok(dy),
+        }
+    }
+}
+
 impl Norm {
     /// Adds the parameters of a normalization to the model.
     pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {

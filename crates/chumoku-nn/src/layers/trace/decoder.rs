@@ -71,7 +71,7 @@ impl Decoder {
     ) -> Result<GradientTrace> {
         let mut d_memory = zeros(input.memory.output.dim());
         let mut around = None;
-        let mut d = self.norm_backward(p, cache, dy, grads)?;
+        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
         for (index, (own, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             let output = to_f64(d.view());
             d = own.feed_forward_backward(p, cache, d, Mode::Eval, grads)?;

@@ -71,7 +71,7 @@ impl Encoder {
         grads: &mut Params<T>,
     ) -> Result<GradientTrace> {
         let mut around = None;
-        let mut d = self.norm_backward(p, cache, dy, grads)?;
+        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
         for (index, (own, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
             let output = to_f64(d.view());
             d = own.backward(p, cache, offsets, d, Mode::Eval, grads)?;
@@ -92,6 +92,6 @@ impl Encoder {
 
     /// Returns the parameters of the final norm.
     pub(crate) fn norm_parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
-        self.norm.as_ref().and_then(|norm| norm.parameters(p))
+        self.norm.0.as_ref().and_then(|norm| norm.parameters(p))
     }
 }
