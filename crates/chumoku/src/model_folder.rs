@@ -389,7 +389,7 @@ pub(crate) fn check_no_extra_tensors(
 ) -> Result<()> {
     /// The maximum number of names in the message.
     const MAX_LISTED: usize = 4;
-    let parameters = layout.into_iter().flat_map(ParamLayout::iter).map(|(name, ..)| name);
+    let parameters = layout.into_iter().flat_map(ParamLayout::iter).map(|param| param.name);
     let known: HashSet<&str> = parameters.chain(others.iter().map(String::as_str)).collect();
     let mut found: Vec<&str> = tensors.names().into_iter().filter(|name| !known.contains(name)).collect();
     if found.is_empty() {

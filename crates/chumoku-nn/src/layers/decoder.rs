@@ -134,22 +134,6 @@ impl Decoder {
         }
         Ok(self.norm.forward(p, x)?.0)
     }
-
-    /// Returns the cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub fn cross_attention_weights<T: Real>(
-        &self,
-        cache: &DecoderCache<T>,
-        input: DecoderInput<'_, T>,
-        [layer, sequence, head]: [usize; 3],
-    ) -> Result<Array2<T>> {
-        self.layers[layer].cross_attention_weights(&cache.layers[layer], input, sequence, head)
-    }
 }
 
 impl<T: Real> DecoderState<T> {

@@ -240,23 +240,6 @@ impl DecoderLayer {
     pub(crate) fn cross_attention(&self) -> &MultiHeadAttention {
         &self.cross_attention
     }
-
-    /// Returns the cross-attention weights of one sequence and head: (target tokens, source tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    pub fn cross_attention_weights<T: Real>(
-        &self,
-        cache: &DecoderLayerCache<T>,
-        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        let part = &cache.cross_attention;
-        let x = part.input.view();
-        let input = cross_attention_input(&x, offsets, &memory);
-        self.cross_attention.attention_weights(&input, &part.inner, sequence, head)
-    }
 }
 
 impl<T: Real> DecoderLayerState<T> {

@@ -153,22 +153,4 @@ impl Encoder {
         }
         Ok(d)
     }
-
-    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        cache: &EncoderCache<T>,
-        offsets: &Offsets,
-        layer: usize,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        self.layers[layer].attention_weights(&cache.layers[layer], offsets, sequence, head)
-    }
 }

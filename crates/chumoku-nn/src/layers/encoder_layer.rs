@@ -138,19 +138,4 @@ impl EncoderLayer {
     pub(crate) fn attention(&self) -> &MultiHeadAttention {
         &self.attention
     }
-
-    /// Returns the attention weights of one sequence and head: (tokens, tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        cache: &EncoderLayerCache<T>,
-        offsets: &Offsets,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        let input = AttentionInput::self_attention(cache.attention.input.view(), offsets);
-        self.attention.attention_weights(&input, &cache.attention.inner, sequence, head)
-    }
 }

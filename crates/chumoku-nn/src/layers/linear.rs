@@ -58,27 +58,6 @@ impl Linear {
         array((x.nrows(), self.outputs), product.compute()?)
     }
 
-    /// Returns the result of `work` on the parameters with these inputs ablated, and restores the parameters.
-    pub(crate) fn with_inputs_ablated<T: Real, R>(
-        &self,
-        p: &mut Params<T>,
-        inputs: std::ops::Range<usize>,
-        work: impl FnOnce(&Params<T>) -> R,
-    ) -> R {
-        let kept = p.slice(self.weight).to_vec();
-        self.ablate_inputs(p, inputs);
-        let result = work(p);
-        p.slice_mut(self.weight).copy_from_slice(&kept);
-        result
-    }
-
-    /// Ablates these inputs: their weights become 0.
-    pub(crate) fn ablate_inputs<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
-        let weight = p.slice_mut(self.weight);
-        let width = weight.len() / self.outputs.max(1);
-        weight.chunks_exact_mut(width.max(1)).for_each(|row| row[inputs.clone()].fill(T::ZERO));
-    }
-
     /// Returns the gradient of x and adds the gradients of weight and bias to `grads`.
     ///
     /// # Shapes

@@ -378,22 +378,4 @@ impl Classifier {
             Backbone::Recurrent(_) => None,
         }
     }
-
-    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist, or the network has no attention.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        cache: &ClassifierCache<T>,
-        offsets: &Offsets,
-        layer: usize,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        self.backbone.attention_weights(&cache.backbone, offsets, layer, sequence, head)
-    }
 }

@@ -4,7 +4,7 @@
 //!
 //! - `config`: sizes and variants
 //! - `hard`: argmax attention and its straight-through gradient; replaces the kernel's output and dV
-//! - `matrices`: parameters and kernel inputs for display; ablation of heads
+//! - `matrices`: parameters, kernel inputs and weights for display; ablation of heads
 //! - `project`: projections of queries, keys, values and output; the inverse temperature β
 //! - `step`: decoding with a cache
 
@@ -285,29 +285,5 @@ impl MultiHeadAttention {
             choice.scatter_values_gradient(&d_heads, &mut d[2], offsets, c.value_dim);
         }
         self.project_backward(p, input, &cache.projected, d, grads)
-    }
-
-    /// Returns the attention weights of one sequence and head: (queries, keys), rows summing to 1.
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        input: &AttentionInput<'_, T>,
-        cache: &MultiHeadAttentionCache<T>,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        let args = self.kernel(input, &cache.projected, Mode::Eval, Precision::Highest)?;
-        let mut weights = args.weights(sequence, head)?;
-        if let Some((choice, _)) = &cache.hard {
-            let keys = input.key_offsets.range(sequence).len().max(1);
-            for (token, row) in input.query_offsets.range(sequence).zip(weights.chunks_exact_mut(keys)) {
-                row.fill(T::ZERO);
-                choice.key(head, token).into_iter().for_each(|key| row[key] = T::ONE);
-            }
-        }
-        let shape = (input.query_offsets.range(sequence).len(), input.key_offsets.range(sequence).len());
-        Ok(Array2::from_shape_vec(shape, weights).expect("the kernel returns queries × keys weights"))
     }
 }

@@ -56,6 +56,25 @@ impl Decoder {
         })
     }
 
+    /// Returns the cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
+    ///
+    /// # Errors
+    /// If the sequence or head does not exist.
+    ///
+    /// # Panics
+    /// If the layer does not exist.
+    pub(crate) fn cross_attention_weights<T: Real>(
+        &self,
+        cache: &DecoderCache<T>,
+        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
+        [layer, sequence, head]: [usize; 3],
+    ) -> Result<Array2<T>> {
+        let part = &cache.layers[layer].cross_attention;
+        let query = part.input.view();
+        let input = cross_attention_input(&query, offsets, &memory);
+        self.layers[layer].cross_attention.attention_weights(&input, &part.inner, sequence, head)
+    }
+
     /// Traces the gradients of one attention of a layer, given the gradient of the decoder's output. The gradients of
     /// all parameters are added to `grads`, which must have no frozen parameters.
     ///

@@ -2,12 +2,24 @@
 
 use super::{AttentionTrace, GradientTrace, NormParameters};
 use crate::Result;
-use crate::layers::{Encoder, EncoderCache, EncoderLayer, EncoderLayerCache, Mode, Offsets, to_f64};
+use crate::layers::{AttentionInput, Encoder, EncoderCache, EncoderLayer, EncoderLayerCache, Mode, Offsets, to_f64};
 use crate::params::Params;
 use chumoku_kernels::Real;
 use ndarray::Array2;
 
 impl EncoderLayer {
+    /// Returns the attention weights of one sequence and head: (tokens, tokens).
+    fn attention_weights<T: Real>(
+        &self,
+        cache: &EncoderLayerCache<T>,
+        offsets: &Offsets,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        let input = AttentionInput::self_attention(cache.attention.input.view(), offsets);
+        self.attention.attention_weights(&input, &cache.attention.inner, sequence, head)
+    }
+
     /// Traces the attention, without the feed-forward network.
     fn trace<T: Real>(&self, p: &Params<T>, cache: &EncoderLayerCache<T>, offsets: &Offsets) -> Result<AttentionTrace> {
         let order = self.sublayers[0].order;
@@ -88,6 +100,24 @@ impl Encoder {
             feed_forward: Some(layer.feed_forward.matrices(grads)),
             feed_forward_norm: layer.sublayers[1].norm.parameters(grads),
         })
+    }
+
+    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If the sequence or head does not exist.
+    ///
+    /// # Panics
+    /// If the layer does not exist.
+    pub(crate) fn attention_weights<T: Real>(
+        &self,
+        cache: &EncoderCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        self.layers[layer].attention_weights(&cache.layers[layer], offsets, sequence, head)
     }
 
     /// Returns the parameters of the final norm.

@@ -1,12 +1,12 @@
 //! Traces of a classifier reading one sequence, and the gradients of a class's loss, for display.
 
-use super::Classifier;
-use crate::Result;
+use super::{Classifier, ClassifierCache};
 use crate::layers::{
     AttentionTrace, Backbone, BackboneCache, DenseParameters, GradientTrace, LinearMatrices, Mode, NormParameters,
     Offsets, Pooling, Tokens, numbers, numbers_mut, to_f64,
 };
 use crate::params::Params;
+use crate::{Error, Result};
 use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{CrossEntropy, Real, cross_entropy};
 use ndarray::Array2;
@@ -147,6 +147,29 @@ impl Classifier {
             encoder.trace_layers(p, cache, &offsets, each)?;
         }
         Ok(())
+    }
+
+    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If the sequence or head does not exist, or the network has no attention.
+    ///
+    /// # Panics
+    /// If the layer does not exist.
+    pub fn attention_weights<T: Real>(
+        &self,
+        cache: &ClassifierCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        match (&self.backbone, &cache.backbone) {
+            (Backbone::Transformer(encoder), BackboneCache::Transformer(cache)) => {
+                encoder.attention_weights(cache, offsets, layer, sequence, head)
+            }
+            _ => Err(Error::NoAttention),
+        }
     }
 }
 
