@@ -6,7 +6,7 @@
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -113,32 +113,19 @@ fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, rows: u
     }
 }
 
-/// Both implementations of [`cross_entropy`].
-struct CrossEntropyLoss;
-
-impl Implementations for CrossEntropyLoss {
-    type Args<'a, T: Real> = (&'a [T], &'a [u32], &'a CrossEntropy<'a, T>, &'a mut [T]);
-    type Output<T: Real> = T;
-    fn fast((logits, labels, options, d_logits): Self::Args<'_, f32>) -> f32 {
-        cross_entropy_f32(logits, labels, options, d_logits)
-    }
-    fn reference((logits, labels, options, d_logits): Self::Args<'_, f64>) -> f64 {
-        reference::cross_entropy(logits, labels, options, d_logits)
+implementations! {
+    /// Both implementations of [`cross_entropy`].
+    CrossEntropyLoss<'a, T>(logits: &'a [T], labels: &'a [u32], options: &'a CrossEntropy<'a, T>, d: &'a mut [T]) -> T {
+        fast: cross_entropy_f32,
+        reference: reference::cross_entropy,
     }
 }
 
-/// Both implementations of [`binary_cross_entropy`].
-struct BinaryCrossEntropyLoss;
-
-impl Implementations for BinaryCrossEntropyLoss {
-    type Args<'a, T: Real> = (&'a [T], &'a [Vec<u32>], Option<&'a [T]>, &'a mut [T]);
-    type Output<T: Real> = T;
-    fn fast((logits, labels, row_weights, d_logits): Self::Args<'_, f32>) -> f32 {
-        binary_cross_entropy_f32(logits, labels, row_weights, d_logits)
-    }
-    fn reference((logits, labels, row_weights, d_logits): Self::Args<'_, f64>) -> f64 {
-        reference::binary_cross_entropy(logits, labels, row_weights, d_logits)
-    }
+implementations! {
+    /// Both implementations of [`binary_cross_entropy`].
+    BinaryCrossEntropyLoss<'a, T>(
+        logits: &'a [T], labels: &'a [Vec<u32>], weights: Option<&'a [T]>, d: &'a mut [T]
+    ) -> T { fast: binary_cross_entropy_f32, reference: reference::binary_cross_entropy }
 }
 
 /// Totals that all rows of a batch share.

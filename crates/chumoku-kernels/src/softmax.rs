@@ -2,7 +2,7 @@
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::{Error, Result};
 
@@ -50,17 +50,11 @@ pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -
     Ok(())
 }
 
-/// Both implementations of [`softmax_forward`].
-struct SoftmaxForward;
-
-impl Implementations for SoftmaxForward {
-    type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((x, cols, y): Self::Args<'_, f32>) {
-        isa::dispatch(SoftmaxRows(x, cols, y));
-    }
-    fn reference((x, cols, y): Self::Args<'_, f64>) {
-        reference::softmax_forward(x, cols, y);
+implementations! {
+    /// Both implementations of [`softmax_forward`].
+    SoftmaxForward<'a, T>(x: &'a [T], cols: usize, y: &'a mut [T]) -> () {
+        fast: |x, cols, y| isa::dispatch(SoftmaxRows(x, cols, y)),
+        reference: reference::softmax_forward,
     }
 }
 
