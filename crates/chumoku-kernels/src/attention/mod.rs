@@ -10,8 +10,8 @@
 //!
 //! # Files
 //!
-//! - `amx`: engine of bf16 terms (AMX tiles or AVX-512 dot products)
 //! - `backward`: gradients of queries, keys and values
+//! - `bf16_engine`: engine of bf16 terms (AMX tiles or AVX-512 dot products)
 //! - `blocks`: partition of the work into units and query blocks
 //! - `cache`: keys and values of earlier tokens
 //! - `decode`: one query against many keys
@@ -39,7 +39,7 @@
 // A file may use the groups above its own, and files to its left:
 //
 //   heads, mask, params; reference; type_erased                        arguments and reference implementation
-//   engine, operands; register_engine, amx; engine_choice              block multipliers
+//   engine, operands; register_engine, bf16_engine; engine_choice      block multipliers
 //   softmax, transform; blocks, staging; finish                        operations on rows
 //   plan; decode, forward; explain                                     the forward pass
 //   softmax_backward; mask_gradient, backward                          the backward pass
