@@ -4,7 +4,7 @@
 //! the form of PyTorch's `AdamW`.
 
 use crate::isa::{self, Simd, SimdOp};
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -54,21 +54,15 @@ pub fn adamw_step<T: Real>(options: &AdamW, param: &mut [T], grad: &[T], [m, v]:
     }
     // All arrays are read and written, except the gradient.
     let _timed = profile::memory_bound::<T>("AdamW", 7 * param.len());
-    T::run::<AdamWStep>((options, param, grad, [m, v]));
+    T::run::<AdamWStep>((options, param, grad, m, v));
     Ok(())
 }
 
-/// Both implementations of [`adamw_step`].
-struct AdamWStep;
-
-impl Implementations for AdamWStep {
-    type Args<'a, T: Real> = (&'a AdamW, &'a mut [T], &'a [T], [&'a mut [T]; 2]);
-    type Output<T: Real> = ();
-    fn fast((options, param, grad, [m, v]): Self::Args<'_, f32>) {
-        step_f32(options, param, grad, m, v);
-    }
-    fn reference((options, param, grad, [m, v]): Self::Args<'_, f64>) {
-        reference::adamw_step(options, param, grad, m, v);
+implementations! {
+    /// Both implementations of [`adamw_step`].
+    AdamWStep<'a, T>(options: &'a AdamW, param: &'a mut [T], grad: &'a [T], m: &'a mut [T], v: &'a mut [T]) -> () {
+        fast: step_f32,
+        reference: reference::adamw_step,
     }
 }
 

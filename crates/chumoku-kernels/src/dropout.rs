@@ -5,7 +5,7 @@
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::memory::fill_uninit;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::philox::{LANES, Philox};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
@@ -179,33 +179,23 @@ pub fn dropout_copy<T: Real>(x: &[T], dropout: Dropout) -> Result<Vec<T>> {
     Ok(T::run::<DropoutCopy>((x, DropoutMask::new(dropout.rate, dropout.random))))
 }
 
-/// Both implementations of [`dropout`].
-struct DropoutInPlace;
-
-impl Implementations for DropoutInPlace {
-    type Args<'a, T: Real> = (&'a mut [T], DropoutMask);
-    type Output<T: Real> = ();
-    fn fast((x, keep): Self::Args<'_, f32>) {
-        dropout_f32(x, keep);
-    }
-    fn reference((x, keep): Self::Args<'_, f64>) {
-        reference::dropout(x, keep);
+implementations! {
+    /// Both implementations of [`dropout`].
+    DropoutInPlace<'a, T>(x: &'a mut [T], keep: DropoutMask) -> () {
+        fast: dropout_f32,
+        reference: reference::dropout,
     }
 }
 
-/// Both implementations of [`dropout_copy`].
-struct DropoutCopy;
-
-impl Implementations for DropoutCopy {
-    type Args<'a, T: Real> = (&'a [T], DropoutMask);
-    type Output<T: Real> = Vec<T>;
-    fn fast((x, keep): Self::Args<'_, f32>) -> Vec<f32> {
-        dropout_copy_f32(x, keep)
-    }
-    fn reference((x, keep): Self::Args<'_, f64>) -> Vec<f64> {
-        let mut y = x.to_vec();
-        reference::dropout(&mut y, keep);
-        y
+implementations! {
+    /// Both implementations of [`dropout_copy`].
+    DropoutCopy<'a, T>(x: &'a [T], keep: DropoutMask) -> Vec<T> {
+        fast: dropout_copy_f32,
+        reference: |x: &[f64], keep| {
+            let mut y = x.to_vec();
+            reference::dropout(&mut y, keep);
+            y
+        },
     }
 }
 

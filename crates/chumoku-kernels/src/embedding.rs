@@ -2,7 +2,7 @@
 //! (section 3.4).
 
 use crate::memory::fill_uninit;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -62,17 +62,11 @@ pub fn embedding_backward<T: Real>(ids: &[u32], dy: &[T], width: usize, scale: T
     Ok(())
 }
 
-/// Both implementations of [`embedding_backward`].
-struct EmbeddingBackward;
-
-impl Implementations for EmbeddingBackward {
-    type Args<'a, T: Real> = (&'a [u32], &'a [T], usize, T, &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((ids, dy, width, scale, d_table): Self::Args<'_, f32>) {
-        backward_f32(ids, dy, width, scale, d_table);
-    }
-    fn reference((ids, dy, width, scale, d_table): Self::Args<'_, f64>) {
-        reference::embedding_backward(ids, dy, width, scale, d_table);
+implementations! {
+    /// Both implementations of [`embedding_backward`].
+    EmbeddingBackward<'a, T>(ids: &'a [u32], dy: &'a [T], width: usize, scale: T, d_table: &'a mut [T]) -> () {
+        fast: backward_f32,
+        reference: reference::embedding_backward,
     }
 }
 

@@ -55,3 +55,16 @@ impl Error {
         if expected == found { Ok(()) } else { Err(Error::length(what, expected, found)) }
     }
 }
+
+/// Formats a whole number with thousands separators, as messages show it: `1,234,567`.
+pub fn format_thousands(n: u128) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}

@@ -153,19 +153,19 @@
 //! - `attention`: scaled dot-product attention, forward, backward and decoding
 //! - `dropout`: random masks that are regenerated instead of stored
 //! - `embedding`: scaled lookup of table rows
-//! - `error`: argument errors
+//! - `error`: argument errors, and numbers in messages
 //! - `gemm`: the matrix product
 //! - `cancel`: cancellation, for example on Ctrl-C
 //! - `isa`: instruction sets: detection, dispatch and vectors; the only place with intrinsics
 //! - `roofline`: measured peak rates of the processor and its caches
-//! - `loss`: cross-entropy with label smoothing and class weights
+//! - `loss`: cross-entropy of classes, and binary cross-entropy of labels
 //! - `math`: vectorized exp, erf, tanh, sigmoid and normal distribution
 //! - `memory`: uninitialized buffers and scratch memory
 //! - `low_precision`: f32, bf16 and f16 as attention reads and writes them
 //! - `norm`: layer norm and RMS norm
 //! - `number`: number types and dtype dispatch between fast and reference implementations
 //! - `parallel`: parallel loops for code outside the kernels
-//! - `philox`: counter-based random numbers
+//! - `philox`: counter-based random numbers, and the hash of a stream's name
 //! - `profile`: counts of multiply–adds and, on request, time per operation
 //! - `recurrent`: RNN, LSTM and GRU over packed sequences
 //! - `reference`: re-exports of all reference implementations
@@ -215,11 +215,11 @@ pub use attention::{
 };
 pub use dropout::{Dropout, dropout, dropout_copy};
 pub use embedding::{embedding_backward, embedding_forward};
-pub use error::{Error, Result};
+pub use error::{Error, Result, format_thousands};
 pub use gemm::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, PackedMatrix, Precision, Rhs, gemm};
 pub use half::{bf16, f16};
 pub use isa::{Isa, active as active_isa, cap as cap_isa, from_name as isa_named};
-pub use loss::{CrossEntropy, check_row_weights, cross_entropy};
+pub use loss::{CrossEntropy, binary_cross_entropy, cross_entropy};
 pub use math::{erf_each, exp_each, sigmoid_each, tanh_each};
 #[doc(hidden)]
 pub use memory::poison_scratch;
@@ -229,7 +229,7 @@ pub use norm::{
     layer_norm_forward_without_bias, rms_norm_forward,
 };
 pub use number::{Element, Real};
-pub use philox::Philox;
+pub use philox::{Philox, fnv1a};
 pub use profile::{Multiplier, Operation, OperationProfile, Profile, multiply_adds, profile};
 pub use recurrent::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
 pub use roofline::Roofline;

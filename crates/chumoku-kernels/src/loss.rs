@@ -1,4 +1,4 @@
-//! Cross-entropy with label smoothing, class weights and row weights.
+//! Cross-entropy of classes, with label smoothing, class weights and row weights, and binary cross-entropy of labels.
 //!
 //! Source of label smoothing: Szegedy et al., "Rethinking the Inception Architecture" (2016), section 7. It combines
 //! with class weights as in `torch.nn.functional.cross_entropy` (reduction "mean"). The weight of a row multiplies its
@@ -6,7 +6,7 @@
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -61,11 +61,45 @@ pub fn cross_entropy<T: Real>(
     Ok(T::run::<CrossEntropyLoss>((logits, labels, options, d_logits)))
 }
 
+/// Computes the mean binary cross-entropy of a multi-label batch, and its gradient with respect to the logits.
+///
+/// Each label has its own probability `p = 1 / (1 + e⁻ᶻ)`. With y = 1 for the labels of row i and 0 for all others,
+/// `loss_i = −Σ_k (y_k ln p_k + (1 − y_k) ln(1 − p_k)) = Σ_k ln(1 + e^{z_k}) − Σ_k y_k z_k`. With row weights r (1 if
+/// absent), the loss of the batch is `Σ_i r_i loss_i / Σ_i r_i`. Weights of 1 give the same bits as none. A row of
+/// weight 0 is excluded from the loss.
+///
+/// # Shapes
+/// `logits`, `d_logits` (rows, labels); `labels` (rows,): the ids of each row's labels, without repetition.
+///
+/// # Errors
+/// If there are no rows, a label does not exist, the lengths do not match or the weights are out of range.
+pub fn binary_cross_entropy<T: Real>(
+    logits: &[T],
+    labels: &[Vec<u32>],
+    row_weights: Option<&[T]>,
+    d_logits: &mut [T],
+) -> Result<T> {
+    let rows = labels.len();
+    if rows == 0 || logits.is_empty() || !logits.len().is_multiple_of(rows) {
+        let problem = format!("expected one row for each of {rows} sets of labels, got {} values", logits.len());
+        return Err(Error::value("binary cross entropy: logits", problem));
+    }
+    let classes = logits.len() / rows;
+    Error::check_length("binary cross entropy: d_logits", logits.len(), d_logits.len())?;
+    check_row_weights("binary cross entropy: row_weights", row_weights, rows)?;
+    if let Some(label) = labels.iter().flatten().find(|&&label| label as usize >= classes) {
+        let problem = format!("expected labels below {classes}, got {label}");
+        return Err(Error::value("binary cross entropy: labels", problem));
+    }
+    let _timed = profile::memory_bound::<T>("binary cross-entropy", 2 * logits.len());
+    Ok(T::run::<BinaryCrossEntropyLoss>((logits, labels, row_weights, d_logits)))
+}
+
 /// Checks the row weights, if there are any.
 ///
 /// # Errors
 /// If their number differs from `rows`, one is negative or not finite, or all are 0.
-pub fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, rows: usize) -> Result<()> {
+fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, rows: usize) -> Result<()> {
     let Some(weights) = weights else { return Ok(()) };
     Error::check_length(what, rows, weights.len())?;
     let is_weight = |&weight: &T| weight.is_finite() && weight >= T::ZERO;
@@ -79,18 +113,19 @@ pub fn check_row_weights<T: Real>(what: &'static str, weights: Option<&[T]>, row
     }
 }
 
-/// Both implementations of [`cross_entropy`].
-struct CrossEntropyLoss;
+implementations! {
+    /// Both implementations of [`cross_entropy`].
+    CrossEntropyLoss<'a, T>(logits: &'a [T], labels: &'a [u32], options: &'a CrossEntropy<'a, T>, d: &'a mut [T]) -> T {
+        fast: cross_entropy_f32,
+        reference: reference::cross_entropy,
+    }
+}
 
-impl Implementations for CrossEntropyLoss {
-    type Args<'a, T: Real> = (&'a [T], &'a [u32], &'a CrossEntropy<'a, T>, &'a mut [T]);
-    type Output<T: Real> = T;
-    fn fast((logits, labels, options, d_logits): Self::Args<'_, f32>) -> f32 {
-        cross_entropy_f32(logits, labels, options, d_logits)
-    }
-    fn reference((logits, labels, options, d_logits): Self::Args<'_, f64>) -> f64 {
-        reference::cross_entropy(logits, labels, options, d_logits)
-    }
+implementations! {
+    /// Both implementations of [`binary_cross_entropy`].
+    BinaryCrossEntropyLoss<'a, T>(
+        logits: &'a [T], labels: &'a [Vec<u32>], weights: Option<&'a [T]>, d: &'a mut [T]
+    ) -> T { fast: binary_cross_entropy_f32, reference: reference::binary_cross_entropy }
 }
 
 /// Totals that all rows of a batch share.
@@ -200,10 +235,73 @@ fn cross_entropy_f32(logits: &[f32], labels: &[u32], options: &CrossEntropy<f32>
     losses.iter().sum::<f32>() / shared.divisor
 }
 
+/// Computes in f64 and rounds each gradient once: a batch has few labels, and the loss sums large terms that cancel.
+fn binary_cross_entropy_f32(
+    logits: &[f32],
+    labels: &[Vec<u32>],
+    row_weights: Option<&[f32]>,
+    d_logits: &mut [f32],
+) -> f32 {
+    let classes = logits.len() / labels.len();
+    let weight = |row: usize| row_weights.map_or(1.0, |weights| f64::from(weights[row]));
+    let total: f64 = (0..labels.len()).map(weight).sum();
+    let rows = (PIECE / classes).max(1);
+    // −Σ_k ln(1 − p_k) of each row.
+    let mut without_labels = vec![0.0_f64; labels.len()];
+    let (d, of_rows) = (SharedMut::new(d_logits), SharedMut::new(&mut without_labels));
+    for_each(labels.len().div_ceil(rows), logits.len() * 128, |piece| {
+        let (first, count) = (piece * rows, rows.min(labels.len() - piece * rows));
+        // SAFETY: each piece is its own range of rows.
+        let (d_logits, sums) = unsafe { (d.slice(first * classes, count * classes), of_rows.slice(first, count)) };
+        let of_row = logits[first * classes..].chunks_exact(classes).zip(d_logits.chunks_exact_mut(classes)).zip(sums);
+        for (row, ((z, d), sum)) in (first..).zip(of_row) {
+            let divisor = total / weight(row);
+            for (d, &z) in d.iter_mut().zip(z) {
+                *d = (1.0 / ((1.0 + (-f64::from(z)).exp()) * divisor)) as f32;
+            }
+            for &label in &labels[row] {
+                d[label as usize] -= (1.0 / divisor) as f32;
+            }
+            *sum = z.iter().map(|&z| reference::softplus(f64::from(z))).sum();
+        }
+    });
+    let mut loss = 0.0;
+    for (row, (labels, sum)) in labels.iter().zip(without_labels).enumerate() {
+        loss += weight(row) * sum;
+        labels.iter().for_each(|&label| loss -= weight(row) * f64::from(logits[row * classes + label as usize]));
+    }
+    (loss / total) as f32
+}
+
 /// The reference implementation.
 pub(crate) mod reference {
     use super::CrossEntropy;
     use crate::number::Real;
+
+    /// Returns ln(1 + eᶻ), without overflow.
+    pub fn softplus(z: f64) -> f64 {
+        z.max(0.0) + (-z.abs()).exp().ln_1p()
+    }
+
+    /// Computes the mean loss and its gradient with the formula of [`crate::binary_cross_entropy`].
+    pub fn binary_cross_entropy<T: Real>(z: &[T], labels: &[Vec<u32>], row_weights: Option<&[T]>, d: &mut [T]) -> T {
+        let weight = |row: usize| row_weights.map_or(T::ONE, |weights| weights[row]);
+        let total = (0..labels.len()).map(weight).sum::<T>();
+        let classes = z.len() / labels.len();
+        let mut loss = T::ZERO;
+        let rows = z.chunks_exact(classes).zip(d.chunks_exact_mut(classes)).zip(labels);
+        for (row, ((z, d), labels)) in rows.enumerate() {
+            let divisor = total / weight(row);
+            // Without labels: −Σ ln(1 − p), and its gradient is p.
+            d.iter_mut().zip(z).for_each(|(d, &z)| *d = T::ONE / ((T::ONE + (-z).exp()) * divisor));
+            loss += weight(row) * z.iter().map(|z| T::round_from(softplus(z.to_f64()))).sum::<T>();
+            for label in labels.iter().map(|&label| label as usize) {
+                loss -= weight(row) * z[label];
+                d[label] -= T::ONE / divisor;
+            }
+        }
+        loss / total
+    }
 
     /// Computes the mean loss and its gradient with the formula of [`crate::cross_entropy`].
     pub fn cross_entropy<T: Real>(x: &[T], labels: &[u32], options: &CrossEntropy<T>, d: &mut [T]) -> T {

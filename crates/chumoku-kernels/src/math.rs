@@ -126,15 +126,21 @@ pub(crate) fn sigmoid<S: VectorMath>(simd: S, x: S::V) -> S::V {
     simd.div(one, simd.add(one, exp(simd, simd.sub(simd.splat(0.0), x))))
 }
 
-/// Computes the normal distribution at t = |x|, clamped to [`NORMAL_END`]: t, the tail Φ(−t) and the density φ(t) =
-/// e^(−t²/2)/√2π.
+/// The normal distribution at t: the tail Φ(−t), and the density φ(t) = e^(−t²/2)/√2π.
+pub(crate) struct NormalTail<V> {
+    pub(crate) t: V,
+    pub(crate) tail: V,
+    pub(crate) density: V,
+}
+
+/// Computes the normal distribution at t = |x|, clamped to [`NORMAL_END`].
 ///
 /// Φ(−t) = e^(−t²/2)·m(t) for a smooth function m, and `(t + 3)·m(t)` is a polynomial in `(t − 3)/(t + 3)`. The
 /// relative error is below 5e-7 even far out in the tail, because t² is computed with twice the digits. From the end
 /// on, the result is 0. NaN gives NaN as t. Source of the form: Shepherd and Laframboise, "Chebyshev Approximation of
 /// (1 + 2x) exp(x²) erfc x" (1981).
 #[inline(always)]
-pub(crate) fn normal_tail<A: VectorMath>(simd: A, x: A::V) -> (A::V, A::V, A::V) {
+pub(crate) fn normal_tail<A: VectorMath>(simd: A, x: A::V) -> NormalTail<A::V> {
     /// 1.5 · 2^23: adding it to a number leaves the nearest whole number in the low bits of the sum.
     const MAGIC: f32 = 12_582_912.0;
     let (one, zero, end) = (simd.splat(1.0), simd.splat(0.0), simd.splat(NORMAL_END));
@@ -151,7 +157,8 @@ pub(crate) fn normal_tail<A: VectorMath>(simd: A, x: A::V) -> (A::V, A::V, A::V)
     let inverse = simd.div(one, simd.add(t, simd.splat(3.0)));
     // (t − 3)/(t + 3)
     let p = polynomial(simd, simd.mul_add(inverse, simd.splat(-6.0), one), MILLS);
-    (t, simd.mul(bell, simd.mul(inverse, p)), simd.mul(bell, simd.splat(0.398_942_3)))
+    let tail = simd.mul(bell, simd.mul(inverse, p));
+    NormalTail { t, tail, density: simd.mul(bell, simd.splat(0.398_942_3)) }
 }
 
 /// Computes the error function in double precision: a series near 0, a continued fraction away from it.

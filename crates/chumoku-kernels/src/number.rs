@@ -220,6 +220,29 @@ pub(crate) trait Implementations {
     fn reference(args: Self::Args<'_, f64>) -> Self::Output<f64>;
 }
 
+/// Defines an operation by its arguments, and the functions for f32 and for f64.
+macro_rules! implementations {
+    ($(#[$docs:meta])* $name:ident<$a:lifetime, $t:ident>($($arg:ident: $type:ty),+) -> $output:ty {
+        fast: $fast:expr, reference: $reference:expr $(,)?
+    }) => {
+        $(#[$docs])*
+        struct $name;
+
+        #[allow(clippy::redundant_closure_call, reason = "a function may be a closure")]
+        impl crate::number::Implementations for $name {
+            type Args<$a, $t: Real> = ($($type,)+);
+            type Output<$t: Real> = $output;
+            fn fast(($($arg,)+): Self::Args<'_, f32>) -> Self::Output<f32> {
+                ($fast)($($arg),+)
+            }
+            fn reference(($($arg,)+): Self::Args<'_, f64>) -> Self::Output<f64> {
+                ($reference)($($arg),+)
+            }
+        }
+    };
+}
+pub(crate) use implementations;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -138,9 +138,22 @@ impl Philox {
     }
 }
 
+/// Returns the FNV-1a hash of bytes or larger words (Fowler, Noll and Vo), for example as the stream of a name.
+#[inline]
+pub fn fnv1a<W: Into<u64>>(words: impl IntoIterator<Item = W>) -> u64 {
+    words.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word.into()).wrapping_mul(0x0100_0000_01b3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fnv1a_matches_its_authors_vectors() {
+        let found = ["", "a", "foobar"].map(|text| fnv1a(text.bytes()));
+        assert_eq!(found, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
+        assert_eq!(fnv1a("foobar".chars()), found[2]);
+    }
 
     #[test]
     fn matches_known_answers() {

@@ -10,7 +10,7 @@
 
 use crate::attention::HeadsMut;
 use crate::isa::{self, Simd, SimdOp};
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -112,7 +112,7 @@ impl RotaryTable {
             rows.extend((0..length).map(|row| RotaryRow { sequence, row, position: start + row }));
         }
         let _timed = profile::memory_bound::<T>("rotary positions", 2 * rows.len() * x.heads() * x.dim());
-        T::run::<Rotation>(RotateArgs { table: self, x, rows: &rows, direction: turn });
+        T::run::<Rotation>((RotateArgs { table: self, x, rows: &rows, direction: turn },));
         Ok(())
     }
 }
@@ -141,18 +141,9 @@ impl RotaryTable {
     }
 }
 
-/// Both implementations of [`RotaryTable::rotate`].
-struct Rotation;
-
-impl Implementations for Rotation {
-    type Args<'a, T: Real> = RotateArgs<'a, T>;
-    type Output<T: Real> = ();
-    fn fast(args: Self::Args<'_, f32>) {
-        rotate_f32(args);
-    }
-    fn reference(args: Self::Args<'_, f64>) {
-        reference::rotate(args);
-    }
+implementations! {
+    /// Both implementations of [`RotaryTable::rotate`].
+    Rotation<'a, T>(args: RotateArgs<'a, T>) -> () { fast: rotate_f32, reference: reference::rotate }
 }
 
 /// Rows in a piece of work.

@@ -2,7 +2,7 @@
 
 use crate::isa::{self, Simd, SimdOp};
 use crate::math::exp;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::{Error, Result};
 
@@ -50,17 +50,11 @@ pub fn softmax_backward<T: Real>(y: &[T], cols: usize, dy: &[T], dx: &mut [T]) -
     Ok(())
 }
 
-/// Both implementations of [`softmax_forward`].
-struct SoftmaxForward;
-
-impl Implementations for SoftmaxForward {
-    type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((x, cols, y): Self::Args<'_, f32>) {
-        isa::dispatch(SoftmaxRows(x, cols, y));
-    }
-    fn reference((x, cols, y): Self::Args<'_, f64>) {
-        reference::softmax_forward(x, cols, y);
+implementations! {
+    /// Both implementations of [`softmax_forward`].
+    SoftmaxForward<'a, T>(x: &'a [T], cols: usize, y: &'a mut [T]) -> () {
+        fast: |x, cols, y| isa::dispatch(SoftmaxRows(x, cols, y)),
+        reference: reference::softmax_forward,
     }
 }
 
@@ -97,16 +91,16 @@ pub(crate) mod reference {
 
     /// Computes `y_j = exp(x_j − max) / Σ exp(x_k − max)` over rows of `cols`; 0 for a row of −∞.
     pub fn softmax_forward<T: Real>(x: &[T], cols: usize, y: &mut [T]) {
-        for (x, y) in x.chunks_exact(cols).zip(y.chunks_exact_mut(cols)) {
-            let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
-            let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
-            for (&x, y) in x.iter().zip(&mut *y) {
-                *y = (x - shift).exp();
-            }
-            let total: T = y.iter().copied().sum();
-            for y in y {
-                *y = if total == T::ZERO { T::ZERO } else { *y / total };
-            }
-        }
+        y.copy_from_slice(x);
+        y.chunks_exact_mut(cols).for_each(softmax_in_place);
+    }
+
+    /// Computes [`softmax_forward`] of a single row in place.
+    pub fn softmax_in_place<T: Real>(x: &mut [T]) {
+        let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
+        let shift = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
+        x.iter_mut().for_each(|x| *x = (*x - shift).exp());
+        let total: T = x.iter().copied().sum();
+        x.iter_mut().for_each(|x| *x = if total == T::ZERO { T::ZERO } else { *x / total });
     }
 }

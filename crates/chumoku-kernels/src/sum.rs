@@ -1,7 +1,7 @@
 //! Sums in a fixed order.
 
 use crate::isa::{self, Simd, SimdOp};
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -30,17 +30,11 @@ pub fn add_column_sums<T: Real>(x: &[T], sums: &mut [T]) -> Result<()> {
     Ok(())
 }
 
-/// Both implementations of [`add_column_sums`].
-struct ColumnSums;
-
-impl Implementations for ColumnSums {
-    type Args<'a, T: Real> = (&'a [T], usize, &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((x, cols, sums): Self::Args<'_, f32>) {
-        add_column_sums_f32(x, cols, sums);
-    }
-    fn reference((x, cols, sums): Self::Args<'_, f64>) {
-        reference::add_column_sums(x, cols, sums);
+implementations! {
+    /// Both implementations of [`add_column_sums`].
+    ColumnSums<'a, T>(x: &'a [T], cols: usize, sums: &'a mut [T]) -> () {
+        fast: add_column_sums_f32,
+        reference: reference::add_column_sums,
     }
 }
 

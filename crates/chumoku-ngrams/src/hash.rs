@@ -2,8 +2,7 @@
 
 /// The FNV-1a hash (Fowler, Noll, Vo).
 pub fn fnv1a(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
+    chumoku_kernels::fnv1a(bytes.iter().copied())
 }
 
 /// The 64-bit finalizer of MurmurHash3 (Appleby).

@@ -27,7 +27,6 @@
 //! - `feature_columns`: columns of numbers, categories and dates
 //! - `features`: selection and weights of n-grams
 //! - `hash`: hashes of n-grams, part of the file format
-//! - `loss`: probabilities and log-loss of a row
 //! - `memory_estimate`: estimates of n-gram counts and memory
 //! - `model`: the trained model: text to class scores
 //! - `newton`: the truncated Newton solver
@@ -35,7 +34,7 @@
 //! - `packed`: sparse columns of counts in few bytes
 //! - `pairs`: features of text pairs
 //! - `sparse`: sparse matrices by row
-//! - `target`: the prediction targets
+//! - `target`: the prediction targets, their probabilities and log-loss
 //! - `tensors`: the model as named arrays
 //! - `tokens`: text to hashes of n-grams
 //! - `train`: training, and the choice of C
@@ -48,7 +47,6 @@ mod error;
 pub mod feature_columns;
 mod features;
 pub mod hash;
-mod loss;
 mod memory_estimate;
 mod model;
 mod newton;
@@ -68,8 +66,7 @@ mod tests;
 
 pub use error::NgramError;
 pub use model::{NgramModel, NgramReport};
-pub use target::NgramTarget;
-pub use target::{label_ids_of, log_loss as loss_of};
+pub use target::{NgramTarget, label_ids_of, log_loss};
 pub use tensors::NgramTensors;
 pub use tokens::NgramScheme;
 pub use tokens::words;

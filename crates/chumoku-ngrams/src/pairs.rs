@@ -49,7 +49,7 @@ pub(super) fn pair_features(sides: &[PairSide; 2]) -> Vec<u64> {
     let places = memberships(first, second);
     let mut found: Vec<u64> = places.iter().map(|&(hash, place)| membership_hash(hash, place)).collect();
     let steps = membership_counts(&places).into_iter().zip(0..).flat_map(|(of, block)| overlap_steps(of, block));
-    found.extend(steps.flat_map(|(hash, ..)| [hash; WEIGHT]));
+    found.extend(steps.flat_map(|step| [step.hash; WEIGHT]));
     found
 }
 
@@ -65,12 +65,21 @@ fn membership_counts(places: &[(u64, PairMembership)]) -> [[u64; 3]; 2] {
     counts
 }
 
-/// Returns the overlap steps that a block reaches: hash, overlap, step.
-fn overlap_steps([first, second, both]: [u64; 3], block: u64) -> impl Iterator<Item = (u64, usize, u64)> {
+/// A step that an overlap of two texts reaches.
+struct OverlapStep {
+    /// The feature's hash.
+    hash: u64,
+    /// Index into [`OVERLAPS`].
+    overlap: usize,
+    step: u64,
+}
+
+/// Returns the overlap steps that a block reaches.
+fn overlap_steps([first, second, both]: [u64; 3], block: u64) -> impl Iterator<Item = OverlapStep> {
     let wholes = [first, second, first + second - both];
     wholes.into_iter().enumerate().flat_map(move |(overlap, whole)| {
         let reached = (STEPS * both).checked_div(whole).unwrap_or(0);
-        (1..=reached).map(move |step| (overlap_hash(overlap, step, block), overlap, step))
+        (1..=reached).map(move |step| OverlapStep { hash: overlap_hash(overlap, step, block), overlap, step })
     })
 }
 
@@ -119,7 +128,7 @@ pub(super) fn feature_names(sides: &[PairSide; 2]) -> Vec<(u64, String)> {
     let mut found: Vec<(u64, String)> = places.iter().filter_map(named).collect();
     let units = [["words", "単語"], ["characters", "文字"]].map(|[en, ja]| pick(en, ja));
     for ((of, block), unit) in membership_counts(&places).into_iter().zip(0..).zip(units) {
-        found.extend(overlap_steps(of, block).map(|(hash, overlap, step)| {
+        found.extend(overlap_steps(of, block).map(|OverlapStep { hash, overlap, step }| {
             let [en, ja] = OVERLAPS[overlap];
             let (whole, percent) = (pick(en, ja), 100 / STEPS * step);
             let name =

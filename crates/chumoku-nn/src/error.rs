@@ -1,5 +1,7 @@
 //! Errors of configurations, sequences and model numbers.
 
+use chumoku_kernels::format_thousands;
+
 /// The result type of layers and models.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -125,7 +127,7 @@ pub enum Error {
     #[error("the model returned a logit that is not a number: its weights are too large to use")]
     NanLogit,
     /// A size for counting costs that is out of range.
-    #[error("{name}: expected {least} to {}, got {found}", group_thousands(*most))]
+    #[error("{name}: expected {least} to {}, got {found}", format_thousands(*most as u128))]
     CountSize {
         /// The name of the size.
         name: &'static str,
@@ -141,18 +143,4 @@ pub enum Error {
         "count: the {0} of these sizes are more than 2^128 (3.4e38), which cannot be counted exactly; use smaller sizes"
     )]
     CountOverflow(&'static str),
-}
-
-/// Formats a whole number with thousands separators. `chumoku-text` has the same function, but neither crate depends on
-/// the other, and the crate below both holds only arithmetic.
-fn group_thousands(n: usize) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

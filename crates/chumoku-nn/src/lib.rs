@@ -73,7 +73,7 @@
 //! - `models`: whole networks
 //! - `params`: parameters in one flat buffer; low-rank updates (LoRA) in `params/low_rank.rs`
 //! - `pretrained`: published architectures
-//! - `probability`: softmax, log-softmax and log-sum-exp of a row
+//! - `probability`: log-softmax and log-sum-exp of a row
 //! - `sampling`: choice of a token from logits
 
 pub mod attention;
@@ -88,3 +88,8 @@ pub mod probability;
 pub mod sampling;
 
 pub use error::{Error, Result};
+
+/// Returns true for an option that configurations omit because it has its default.
+fn is_default<T: Default + PartialEq>(option: &T) -> bool {
+    *option == T::default()
+}

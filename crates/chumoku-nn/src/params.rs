@@ -7,7 +7,7 @@ mod low_rank;
 
 pub use low_rank::LowRankConfig;
 
-use chumoku_kernels::{MatMut, MatRef, PackedMatrix, Philox, Precision, Real, Rhs, zeros};
+use chumoku_kernels::{MatMut, MatRef, PackedMatrix, Philox, Precision, Real, Rhs, fnv1a, zeros};
 use ndarray::ArrayView2;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -51,6 +51,17 @@ struct ParamEntry {
     low_rank: Option<low_rank::LowRankUpdate>,
     /// The range in the buffer of trained numbers, or of frozen ones.
     range: Range<usize>,
+}
+
+/// A trained parameter: see [`ParamLayout::iter`].
+#[derive(Clone, Debug)]
+pub struct ParamView<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The shape.
+    pub shape: &'a [usize],
+    /// The range in the buffer.
+    pub range: Range<usize>,
 }
 
 /// Names, shapes and offsets of a model's parameters.
@@ -139,10 +150,10 @@ impl ParamLayout {
         self.len == 0
     }
 
-    /// Iterates over the trained parameters, sorted by name: name, shape, and range in the buffer.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &[usize], Range<usize>)> {
+    /// Iterates over the trained parameters, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = ParamView<'_>> {
         let trained = self.entries.iter().filter(|entry| !entry.is_frozen);
-        trained.map(|entry| (entry.name.as_str(), entry.shape.as_slice(), entry.range.clone()))
+        trained.map(|ParamEntry { name, shape, range, .. }| ParamView { name, shape, range: range.clone() })
     }
 
     /// Returns this layout with some parameters frozen, and the number of frozen numbers.
@@ -332,7 +343,8 @@ impl<T: Real> Params<T> {
     pub fn init(layout: &Arc<ParamLayout>, seed: u64) -> Self {
         let mut params = Params::zeros(layout);
         for entry in layout.entries.iter().filter(|entry| !entry.is_frozen) {
-            let random = Philox::new(seed, name_stream(&entry.name));
+            // Each parameter has the random stream of its name.
+            let random = Philox::new(seed, fnv1a(entry.name.bytes()));
             for (i, value) in params.values[entry.range.clone()].iter_mut().enumerate() {
                 *value = match entry.init {
                     Init::Zeros => T::ZERO,
@@ -435,11 +447,6 @@ impl<T: Real> Params<T> {
     }
 }
 
-/// Returns the random stream of a parameter: FNV-1a of its name (Fowler, Noll and Vo).
-fn name_stream(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -450,7 +457,7 @@ mod tests {
         let z = builder.scope("z", |b| b.add("weight", &[2, 3], Init::Ones));
         let a = builder.scope("a", |b| b.scope("b", |b| b.add("bias", &[4], Init::Normal(0.1))));
         let layout = builder.finish();
-        let names: Vec<_> = layout.iter().map(|(name, _, range)| (name.to_owned(), range)).collect();
+        let names: Vec<_> = layout.iter().map(|param| (param.name.to_owned(), param.range)).collect();
         assert_eq!(names, [("a.b.bias".to_owned(), 0..4), ("z.weight".to_owned(), 4..10)]);
         let params = Params::<f32>::init(&layout, 1);
         assert_eq!(params.slice(z), [1.0; 6]);
@@ -473,7 +480,8 @@ mod tests {
         let again = part.unfreeze();
         assert_eq!(again.values().len(), 12);
         assert_eq!((again.slice(b), again.slice(c)), (whole.slice(b), &[7.0; 4][..]));
-        let names = |params: &Params<f32>| params.layout().iter().map(|(name, ..)| name.to_owned()).collect::<Vec<_>>();
+        let names =
+            |params: &Params<f32>| params.layout().iter().map(|param| param.name.to_owned()).collect::<Vec<_>>();
         assert_eq!(names(&again), names(&whole));
     }
 }

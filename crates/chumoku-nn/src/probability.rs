@@ -1,6 +1,6 @@
-//! Probabilities and log-probabilities from scores (logits), without overflow or underflow.
+//! Log-probabilities from scores (logits), without overflow or underflow.
 //!
-//! With m = max x and z = Σ exp(x − m), `softmax(x) = exp(x − m) / z` and `ln Σ eˣ = m + ln z`. No exponent is above 0,
+//! With m = max x and z = Σ exp(x − m), `ln softmax(x) = x − m − ln z` and `ln Σ eˣ = m + ln z`. No exponent is above 0,
 //! and z is at least 1. A NaN or an infinite m makes every result NaN.
 //!
 //! These functions process single rows of model outputs. Layers use the kernels' softmax and cross-entropy, which are
@@ -38,23 +38,6 @@ pub fn log_softmax(x: &[f32]) -> Vec<f32> {
     x.iter().map(|&x| x - log_total).collect()
 }
 
-/// Computes the softmax in place: `x ← exp(x − m) / z`.
-///
-/// ```
-/// let mut p = [0.0, 3f32.ln()];
-/// chumoku_nn::probability::softmax(&mut p);
-/// assert!((p[1] - 0.75).abs() < 1e-6);
-/// ```
-pub fn softmax<T: Real>(x: &mut [T]) {
-    let largest = x.iter().copied().fold(T::NEG_INFINITY, T::max);
-    let mut sum = T::ZERO;
-    for x in x.iter_mut() {
-        *x = (*x - largest).exp();
-        sum += *x;
-    }
-    x.iter_mut().for_each(|x| *x /= sum);
-}
-
 /// Returns `−ln p[class] = ln z + m − x[class]` with `p = softmax(x)`. Differences are in f32; z is summed in f64.
 ///
 /// # Panics
@@ -68,22 +51,20 @@ pub fn negative_log_likelihood(x: &[f32], class: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use chumoku_kernels::reference::softmax_in_place;
 
     #[test]
-    fn softmax_log_softmax_and_log_sum_exp_agree() {
+    fn log_softmax_log_sum_exp_and_the_kernels_softmax_agree() {
         for shift in [-1e4, 0.0, 1e4] {
             let x = [1.0, 3.0, 2.0, -1.0].map(|x: f32| x + shift);
             let wide = x.map(f64::from);
             let total = log_sum_exp(&wide);
-            let [mut p, mut p_wide] = [x.map(f64::from), wide];
-            softmax(&mut p_wide);
-            p.iter_mut().for_each(|x| *x = (*x - total).exp());
-            let mut narrow = x;
-            softmax(&mut narrow);
+            let p = wide.map(|x| (x - total).exp());
+            let mut p_wide = wide;
+            softmax_in_place(&mut p_wide);
             let log_p = log_softmax(&x);
             for i in 0..x.len() {
                 assert!((p[i] - p_wide[i]).abs() < 1e-12, "{p:?} {p_wide:?}");
-                assert!((f64::from(narrow[i]) - p[i]).abs() < 1e-6, "{p:?} {narrow:?}");
                 // One unit in the last place of 10,000 is 0.001.
                 assert!((f64::from(log_p[i]) - p[i].ln()).abs() < 1e-3, "{p:?} {log_p:?}");
                 assert!((negative_log_likelihood(&x, i) + p[i].ln()).abs() < 1e-6, "{p:?}");
@@ -96,9 +77,6 @@ mod tests {
         assert!(log_softmax(&[0.0, f32::NAN]).iter().all(|x| x.is_nan()));
         assert!(log_sum_exp(&[0.0, f64::INFINITY]).is_nan());
         assert!(negative_log_likelihood(&[f32::NAN, 0.0], 1).is_nan());
-        let mut p = [f32::NEG_INFINITY, 0.0];
-        softmax(&mut p);
-        assert_eq!(p, [0.0, 1.0]);
         assert_eq!(log_sum_exp::<f64>(&[]), f64::NEG_INFINITY);
     }
 }

@@ -3,7 +3,7 @@
 use crate::figure::{ColorScale, Content, Curves, Figure, FigureAxis, Heatmap};
 use chumoku::lang::Lang;
 use chumoku::nn::{PositionKind, Rotary, sinusoidal, sinusoidal_halves};
-use chumoku::params::Params;
+use chumoku::params::{ParamView, Params};
 use chumoku::{Error, ModelKind, Result, TextClassifier, TextGenerator, TextTranslator, tr};
 use ndarray::{Array2, Slice};
 use std::f64::consts::TAU;
@@ -90,8 +90,8 @@ impl PositionalEncoding {
     /// If the folder cannot be read, or the model has another kind of positions or none.
     pub fn from_model(folder: &Path, length: usize, name: &str) -> Result<PositionalEncoding> {
         let learned = |params: &Params<f32>| {
-            let found = params.layout().iter().find(|(name, ..)| name.ends_with("position.weight"));
-            found.and_then(|(_, shape, range)| {
+            let found = params.layout().iter().find(|param| param.name.ends_with("position.weight"));
+            found.and_then(|ParamView { shape, range, .. }| {
                 let table = Array2::from_shape_vec((shape[0], shape[1]), params.values()[range].to_vec()).ok()?;
                 Some(table.slice_axis(ndarray::Axis(0), Slice::from(..length.min(shape[0]))).to_owned())
             })

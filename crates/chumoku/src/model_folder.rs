@@ -29,7 +29,7 @@ pub use snapshot::{model_file, read_model_folder};
 pub(crate) use tensors::{Tensors, serialize_tensors};
 
 use crate::lang::lang;
-use crate::params::{ParamLayout, Params};
+use crate::params::{ParamLayout, ParamView, Params};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
@@ -335,7 +335,9 @@ pub(crate) fn f32_from_bytes(bytes: &[u8]) -> Vec<f32> {
 pub(crate) fn param_tensors(params: &Params<f32>) -> Tensors {
     let layout = params.layout().iter();
     layout
-        .map(|(name, shape, range)| (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range])))
+        .map(|ParamView { name, shape, range }| {
+            (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range]))
+        })
         .collect()
 }
 
@@ -360,10 +362,10 @@ pub(crate) fn read_params(
         Ok(view)
     };
     // Sizes come from an untrusted file. Check that all tensors are present before allocating memory.
-    layout.iter().try_for_each(|(name, shape, _)| find(name, shape).map(drop))?;
+    layout.iter().try_for_each(|param| find(param.name, param.shape).map(drop))?;
     let mut params = Params::zeros(layout);
     params.set_precision(precision);
-    for (name, shape, range) in layout.iter() {
+    for ParamView { name, shape, range } in layout.iter() {
         let values = f32_from_bytes(find(name, shape)?.data());
         if let Some(value) = values.iter().find(|x| !x.is_finite()) {
             let problem = tr!(
@@ -387,7 +389,7 @@ pub(crate) fn check_no_extra_tensors(
 ) -> Result<()> {
     /// The maximum number of names in the message.
     const MAX_LISTED: usize = 4;
-    let parameters = layout.into_iter().flat_map(ParamLayout::iter).map(|(name, ..)| name);
+    let parameters = layout.into_iter().flat_map(ParamLayout::iter).map(|param| param.name);
     let known: HashSet<&str> = parameters.chain(others.iter().map(String::as_str)).collect();
     let mut found: Vec<&str> = tensors.names().into_iter().filter(|name| !known.contains(name)).collect();
     if found.is_empty() {

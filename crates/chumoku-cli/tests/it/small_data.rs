@@ -128,8 +128,8 @@ fn a_fully_frozen_encoder_gives_a_solved_regression() {
     let vectors = 4.0_f32 * embedder.embed(&texts, options).unwrap().vectors;
     let model = TextClassifier::load(&place.path("one")).unwrap();
     let named = |name: &str| {
-        let (_, _, range) = model.params().layout().iter().find(|(found, ..)| *found == name).unwrap();
-        model.params().values()[range].iter().map(|&x| f64::from(x)).collect::<Vec<f64>>()
+        let param = model.params().layout().iter().find(|param| param.name == name).unwrap();
+        model.params().values()[param.range].iter().map(|&x| f64::from(x)).collect::<Vec<f64>>()
     };
     let (weight, bias) = (named("head.weight"), named("head.bias"));
     let width = vectors.ncols();

@@ -3,7 +3,7 @@
 use crate::common::TestDir;
 use chumoku::models::{Classifier, LanguageModel, TranslationBatch, Translator};
 use chumoku::nn::{Mode, Offsets};
-use chumoku::params::{ParamLayout, Params};
+use chumoku::params::{ParamLayout, ParamView, Params};
 use chumoku::text::TextTokenizer;
 use chumoku::{TextClassifier, TextGenerator, TextTranslator};
 use chumoku_kernels::{AdamW, CrossEntropy, adamw_step};
@@ -58,8 +58,8 @@ impl GradientCheck<'_> {
         assert!((said - loss).abs() < 1e-5 * (1.0 + loss), "{said} {loss}");
         let mut scratch = Params::zeros(self.layout);
         for (name, parameter, start) in quantities {
-            let (_, shape, range) =
-                self.layout.iter().find(|(own, ..)| own == parameter).unwrap_or_else(|| panic!("no {parameter}"));
+            let found = self.layout.iter().find(|param| param.name == *parameter);
+            let ParamView { shape, range, .. } = found.unwrap_or_else(|| panic!("no {parameter}"));
             let shown = matrix(step(trace, "gradient", name));
             let rows = if shape.len() == 2 { shown.len() } else { 1 };
             let place = |i: usize, j: usize| range.start + (start + j) * rows + i;

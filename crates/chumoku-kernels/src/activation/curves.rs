@@ -2,7 +2,7 @@
 
 use super::Activation;
 use crate::isa::VectorMath;
-use crate::math::{exp_factors, normal_tail};
+use crate::math::{NormalTail, exp_factors, normal_tail};
 use std::f64::consts::{FRAC_2_SQRT_PI, SQRT_2};
 
 /// In f32, x·σ(u) is 0 below −this value, and its slope is 1 above this value.
@@ -25,7 +25,7 @@ pub(super) fn value_and_slope<S: VectorMath>(simd: S, kind: Activation, x: S::V)
             (simd.select_lt(x, zero, zero, x), slope)
         }
         Activation::Gelu => {
-            let (t, tail, density) = normal_tail(simd, x);
+            let NormalTail { t, tail, density } = normal_tail(simd, x);
             // x Φ(x) = max(x, 0) − |x| Φ(−|x|)
             let y = simd.sub(simd.max(zero, x), simd.mul(t, tail));
             // (x Φ(x))′ = Φ(x) + x φ(x), whose values at x and −x add up to 1.
@@ -34,8 +34,8 @@ pub(super) fn value_and_slope<S: VectorMath>(simd: S, kind: Activation, x: S::V)
         }
         Activation::GeluTanh => {
             let size = negative_abs(simd, x, GELU_TANH_END);
-            let (u, rest, du) = gelu_cubic(simd, size);
-            times_logistic(simd, clamp(simd, x, GELU_TANH_END), (u, rest), du)
+            let CubicTerm { u, rest, slope } = gelu_cubic(simd, size);
+            times_logistic(simd, clamp(simd, x, GELU_TANH_END), (u, rest), slope)
         }
         Activation::Silu => {
             let size = negative_abs(simd, x, SILU_END);
@@ -58,10 +58,16 @@ fn negative_abs<S: VectorMath>(simd: S, x: S::V, end: f32) -> S::V {
     simd.max(simd.splat(-end), simd.min(x, simd.sub(simd.splat(0.0), x)))
 }
 
-/// Returns `u = GELU_LINEAR·x + GELU_CUBIC·x³` rounded, its rounding error, and u′. Rounding alone would change e^u by
-/// |u| units in the last place.
+/// The result of [`gelu_cubic`]: u rounded, its rounding error, and u′.
+struct CubicTerm<V> {
+    u: V,
+    rest: V,
+    slope: V,
+}
+
+/// Computes `u = GELU_LINEAR·x + GELU_CUBIC·x³`. Rounding alone would change e^u by |u| units in the last place.
 #[inline(always)]
-fn gelu_cubic<S: VectorMath>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
+fn gelu_cubic<S: VectorMath>(simd: S, x: S::V) -> CubicTerm<S::V> {
     let (linear, linear_rest) =
         (simd.splat(GELU_LINEAR as f32), simd.splat((GELU_LINEAR - GELU_LINEAR as f32 as f64) as f32));
     let (cubic, cubic_rest) =
@@ -77,7 +83,8 @@ fn gelu_cubic<S: VectorMath>(simd: S, x: S::V) -> (S::V, S::V, S::V) {
     let sum_rest = simd.add(simd.sub(linear, simd.sub(sum, added)), simd.sub(term, added));
     let sum_rest = simd.add(sum_rest, simd.add(linear_rest, term_rest));
     let (u, u_rest) = simd.exact_product(x, sum);
-    (u, simd.mul_add(x, sum_rest, u_rest), simd.mul_add(simd.splat(3.0), term, linear))
+    let rest = simd.mul_add(x, sum_rest, u_rest);
+    CubicTerm { u, rest, slope: simd.mul_add(simd.splat(3.0), term, linear) }
 }
 
 /// Computes `x·σ(u(x))` and its slope `σ(u) + x·u′·σ(u)·σ(−u)`, for an odd function u that increases with x.

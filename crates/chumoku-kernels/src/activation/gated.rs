@@ -2,7 +2,7 @@
 
 use super::{Activation, reference, value_and_slope};
 use crate::isa::{self, Simd, SimdOp};
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -64,31 +64,19 @@ fn token_count(len: usize, width: usize) -> Result<usize> {
     Ok(len / row)
 }
 
-/// Both implementations of [`gated_forward`].
-struct GatedForward;
-
-impl Implementations for GatedForward {
-    type Args<'a, T: Real> = (Activation, &'a [T], usize, &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((kind, x, width, y): Self::Args<'_, f32>) {
-        forward_f32(kind, x, width, y);
-    }
-    fn reference((kind, x, width, y): Self::Args<'_, f64>) {
-        reference::gated_forward(kind, x, width, y);
+implementations! {
+    /// Both implementations of [`gated_forward`].
+    GatedForward<'a, T>(kind: Activation, x: &'a [T], width: usize, y: &'a mut [T]) -> () {
+        fast: forward_f32,
+        reference: reference::gated_forward,
     }
 }
 
-/// Both implementations of [`gated_backward`].
-struct GatedBackward;
-
-impl Implementations for GatedBackward {
-    type Args<'a, T: Real> = (Activation, &'a [T], usize, &'a [T], &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((kind, x, width, dy, dx): Self::Args<'_, f32>) {
-        backward_f32(kind, x, width, dy, dx);
-    }
-    fn reference((kind, x, width, dy, dx): Self::Args<'_, f64>) {
-        reference::gated_backward(kind, x, width, dy, dx);
+implementations! {
+    /// Both implementations of [`gated_backward`].
+    GatedBackward<'a, T>(kind: Activation, x: &'a [T], width: usize, dy: &'a [T], dx: &'a mut [T]) -> () {
+        fast: backward_f32,
+        reference: reference::gated_backward,
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) mod reference;
 pub use gated::{gated_backward, gated_forward};
 
 use crate::isa::{self, Simd, SimdOp, VectorPair};
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::threads::{SharedMut, for_each};
 use crate::{Error, Result};
@@ -70,31 +70,19 @@ pub fn activation_backward<T: Real>(kind: Activation, x: &[T], dy: &[T], dx: &mu
     Ok(())
 }
 
-/// Both implementations of [`activation_forward`].
-struct ActivationForward;
-
-impl Implementations for ActivationForward {
-    type Args<'a, T: Real> = (Activation, &'a [T], &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((kind, x, y): Self::Args<'_, f32>) {
-        forward_f32(kind, x, y);
-    }
-    fn reference((kind, x, y): Self::Args<'_, f64>) {
-        reference::activation_forward(kind, x, y);
+implementations! {
+    /// Both implementations of [`activation_forward`].
+    ActivationForward<'a, T>(kind: Activation, x: &'a [T], y: &'a mut [T]) -> () {
+        fast: forward_f32,
+        reference: reference::activation_forward,
     }
 }
 
-/// Both implementations of [`activation_backward`].
-struct ActivationBackward;
-
-impl Implementations for ActivationBackward {
-    type Args<'a, T: Real> = (Activation, &'a [T], &'a [T], &'a mut [T]);
-    type Output<T: Real> = ();
-    fn fast((kind, x, dy, dx): Self::Args<'_, f32>) {
-        backward_f32(kind, x, dy, dx);
-    }
-    fn reference((kind, x, dy, dx): Self::Args<'_, f64>) {
-        reference::activation_backward(kind, x, dy, dx);
+implementations! {
+    /// Both implementations of [`activation_backward`].
+    ActivationBackward<'a, T>(kind: Activation, x: &'a [T], dy: &'a [T], dx: &'a mut [T]) -> () {
+        fast: backward_f32,
+        reference: reference::activation_backward,
     }
 }
 

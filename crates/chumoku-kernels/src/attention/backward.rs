@@ -62,7 +62,7 @@
 use super::blocks::{QueryBlock, QueryGroup, QueryUnit};
 use super::engine::{Engine, EngineOp, EngineTask, GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE};
 use super::engine_choice::run_on_engine;
-use super::heads::{HeadsLayout, HeadsMut};
+use super::heads::{HeadsLayout, HeadsMut, QueryIndex};
 use super::mask_gradient;
 use super::operands::{
     KeyAccumulator, PackedLhs, PackedLhsTransposed, PackedRhs, PackedRhsTransposed, QueryAccumulator, ScoreTileGroup,
@@ -231,10 +231,11 @@ impl BackwardContext<'_> {
         }
         for &(h, i) in &bad_rows {
             let row = self.saved.reference.row(sequence, h, i);
+            let query = QueryIndex { sequence, head: h, query: i };
             for j in (0..keys).filter(|&j| row.d_scores[j].is_some()) {
                 // SAFETY: the chunks are done, so no other code accesses the sums of this head. They are initialized.
                 let [d_key, d_value] = sums.each_ref().map(|sums| unsafe { sums.row(j) });
-                self.saved.reference.add_to_key(&row, (sequence, h, i), j, d_key, d_value);
+                self.saved.reference.add_to_key(&row, query, j, d_key, d_value);
             }
             // SAFETY: rows of gradients do not overlap, and only this task accesses queries that read this head of
             // keys.
@@ -625,14 +626,14 @@ impl<'a, E: Engine> ChunkBackward<'a, E> {
                 for (half, (_, span)) in rows.iter().enumerate().filter(|(_, (_, span))| !span.is_empty()) {
                     let mut scores = self.tiles.scores(b);
                     let line = scores.row_mut(i + half);
-                    let place = (sequence, block.head, block.first + i + half);
+                    let query = QueryIndex { sequence, head: block.head, query: block.first + i + half };
                     transform.softcap_slopes(
                         engine.simd(),
                         *span,
                         line,
                         &mut self.slopes[half * SCORE_STRIDE..][..SCORE_STRIDE],
                     );
-                    transform.apply(engine.simd(), args, place, first_key, *span, line);
+                    transform.apply(engine.simd(), args, query, first_key, *span, line);
                 }
             }
             let mut pair = RowPairBackward {

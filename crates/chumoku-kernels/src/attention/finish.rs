@@ -1,7 +1,7 @@
 //! The last stage: sums of weighted values become output and log-sum-exp. [`ForwardResults::try_finish_block`] is the
 //! fast path for ordinary rows. [`ForwardResults::finish_query`] handles all other rows, and decoding.
 
-use super::heads::HeadsLayout;
+use super::heads::{HeadsLayout, QueryIndex};
 use super::params::ForwardOutputs;
 use super::reference::{AttentionRow, rounded_score};
 use super::softmax::OnlineSoftmaxState;
@@ -35,7 +35,7 @@ impl<'a> ForwardResults<'a> {
         ForwardResults { args, layout, output, log_sum_exp, unit: ScoreUnit::new(args), reference: plain }
     }
 
-    /// Finishes up to sixteen queries from (sequence, head, query) like [`ForwardResults::finish_query`], if none of
+    /// Finishes up to sixteen queries from this one on like [`ForwardResults::finish_query`], if none of
     /// them needs special handling. Returns whether it did.
     ///
     /// # Shapes
@@ -48,7 +48,7 @@ impl<'a> ForwardResults<'a> {
     pub(super) unsafe fn try_finish_block<S: Simd>(
         &self,
         simd: S,
-        (s, h, i): (usize, usize, usize),
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         states: &[OnlineSoftmaxState],
         totals: &[f32; 16],
         dropout_factor: f32,
@@ -97,7 +97,7 @@ impl<'a> ForwardResults<'a> {
     pub(super) unsafe fn finish_query<S: Simd>(
         &self,
         simd: S,
-        (s, h, i): (usize, usize, usize),
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         state: &OnlineSoftmaxState,
         total: f32,
         is_bad: bool,

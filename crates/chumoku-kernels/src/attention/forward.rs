@@ -57,6 +57,7 @@ use super::decode::decode;
 use super::engine::{Engine, EngineOp, EngineTask, KEY_BLOCK, KeyColumns, VisibleSpan};
 use super::engine_choice::run_on_engine;
 use super::finish::{ForwardResults, scale_in_place};
+use super::heads::QueryIndex;
 use super::operands::{PackedLhs, PackedRhs, PackedRhsTransposed, QueryAccumulator, ScoreTile};
 use super::params::{Attention, ForwardOutputs};
 use super::reference;
@@ -393,22 +394,22 @@ impl<'a, E: Engine> UnitForward<'a, E> {
                 let totals = simd.sums(&totals);
                 let count = 16.min(block.count - first);
                 let of_these = at..at + count;
-                let place = (self.unit.sequence, block.head, block.first + first);
+                let query = QueryIndex { sequence: self.unit.sequence, head: block.head, query: block.first + first };
                 // SAFETY: these queries belong only to this unit, and the unit only to this task.
                 let is_done = !is_bad[of_these.clone()].contains(&true)
                     && unsafe {
                         let (states, sums) = (&states[of_these.clone()], self.output.rows(at));
-                        results.try_finish_block(simd, place, states, &totals, dropout_factor, sums, cols)
+                        results.try_finish_block(simd, query, states, &totals, dropout_factor, sums, cols)
                     };
                 if is_done {
                     continue;
                 }
                 for (i, (row, total)) in of_these.zip(totals).enumerate() {
-                    let place = (self.unit.sequence, block.head, block.first + first + i);
+                    let query = QueryIndex { query: query.query + i, ..query };
                     let sums = &mut self.output.row_mut(row)[..value_dim];
                     // SAFETY: this query belongs only to this unit, and the unit only to this task.
                     unsafe {
-                        results.finish_query(simd, place, &states[row], total, is_bad[row], dropout_factor, sums)
+                        results.finish_query(simd, query, &states[row], total, is_bad[row], dropout_factor, sums)
                     };
                 }
             }
@@ -492,8 +493,8 @@ impl UnitSoftmax<'_> {
         if let Some(transform) = &self.transform
             && !span.is_empty()
         {
-            let place = (self.unit.sequence, block.head, block.first + i);
-            transform.apply(engine.simd(), self.args, place, first_key, span, tile.scores.row_mut(i));
+            let query = QueryIndex { sequence: self.unit.sequence, head: block.head, query: block.first + i };
+            transform.apply(engine.simd(), self.args, query, first_key, span, tile.scores.row_mut(i));
         }
         let mut row = SoftmaxRow { engine, scores: tile.row(i), span, scale_log2, dropout_bits: kept };
         if span.is_empty() {

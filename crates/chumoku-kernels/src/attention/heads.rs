@@ -2,6 +2,14 @@
 
 use crate::error::{Error, Result};
 
+/// A query: its sequence, its head, and its position in the sequence.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueryIndex {
+    pub(super) sequence: usize,
+    pub(super) head: usize,
+    pub(super) query: usize,
+}
+
 /// Arrangement of the sequences of a view.
 #[derive(Clone, Copy, Debug)]
 enum SequenceLayout<'a> {

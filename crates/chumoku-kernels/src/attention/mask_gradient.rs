@@ -8,6 +8,7 @@
 use super::blocks::QueryUnit;
 use super::engine::{Engine, EngineOp, KEY_BLOCK, SCORE_STRIDE};
 use super::engine_choice::run_on_engine;
+use super::heads::QueryIndex;
 use super::mask::{Mask, MaskView};
 use super::operands::{PackedLhs, PackedRhsTransposed, ScoreBlock};
 use super::softmax::{MASKED_BELOW, exp2_clamped};
@@ -127,7 +128,8 @@ impl EngineOp for MaskGradientTask<'_> {
                     block.draw_dropout_bits((simd, keep), args, unit.sequence, first_key, columns, &mut dropout_bits);
                 }
                 for i in 0..block.count {
-                    let (span, at) = (block.span(i, first_key, columns), (unit.sequence, block.head, block.first + i));
+                    let span = block.span(i, first_key, columns);
+                    let at = QueryIndex { sequence: unit.sequence, head: block.head, query: block.first + i };
                     let row = rows.softmax[block.row + i];
                     if row.is_inactive() || span.is_empty() {
                         continue;
@@ -146,8 +148,9 @@ impl EngineOp for MaskGradientTask<'_> {
                     }
                     let first = first_key + span.first_visible();
                     for (j, d_score) in (first..).zip(&line[span.visible()]) {
+                        let entry = place.entry_index(at.sequence, at.head, at.query, j);
                         // SAFETY: this task owns the rows of the mask's plane that its queries read.
-                        unsafe { d_mask.slice(place.entry_index(at.0, at.1, at.2, j), 1)[0] += *d_score };
+                        unsafe { d_mask.slice(entry, 1)[0] += *d_score };
                     }
                 }
             }

@@ -1,6 +1,7 @@
 //! The reference implementation: one query at a time, in double precision. It never reads masked pairs, so their values
 //! cannot affect a result.
 
+use super::heads::QueryIndex;
 use super::mask::Mask;
 use super::params::{Attention, AttentionParams, BackwardInputs, ForwardOutputs, Gradients};
 use crate::dropout::DropoutMask;
@@ -186,16 +187,17 @@ pub fn attention_backward<T: Element>(args: &Attention<T>, saved: BackwardInputs
             let heads = kv_head * args.params.group_size()..(kv_head + 1) * args.params.group_size();
             for (h, d_sink) in heads.clone().zip(&mut d_sinks[heads]) {
                 for i in 0..args.query.length(s) {
+                    let query = QueryIndex { sequence: s, head: h, query: i };
                     let row = attention_row_backward(args, saved, s, h, i);
                     let d_query = gradients.query.row_mut(s, h, i);
                     d_query.iter_mut().zip(&row.d_query).for_each(|(d, &x)| *d = T::round_from(x));
                     for j in (0..args.params.key_count(s)).filter(|&j| row.d_scores[j].is_some()) {
                         let (d_key, d_value) =
                             (&mut d_key[j * dim..][..dim], &mut d_value[j * value_dim..][..value_dim]);
-                        row.add_to_key(args, saved, (s, h, i), j, d_key, d_value);
+                        row.add_to_key(args, saved, query, j, d_key, d_value);
                     }
                     if let Some(d_mask) = &mut d_mask {
-                        row.add_to_mask(args, (s, h, i), d_mask);
+                        row.add_to_mask(args, query, d_mask);
                     }
                     *d_sink += row.d_sink;
                 }
@@ -225,7 +227,7 @@ impl RowGradients {
         &self,
         args: &Attention<T>,
         saved: BackwardInputs<T>,
-        (s, h, i): (usize, usize, usize),
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         j: usize,
         d_key: &mut [D],
         d_value: &mut [D],
@@ -242,7 +244,7 @@ impl RowGradients {
     pub(super) fn add_to_mask<T: Element, D: Real>(
         &self,
         args: &Attention<T>,
-        (s, h, i): (usize, usize, usize),
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         d_mask: &mut [D],
     ) {
         let Some(Mask::Additive(view)) = args.params.mask else { return };

@@ -4,6 +4,7 @@
 //! rows. For f64 everything is in double precision. Rows with a score beyond f32 come from the reference
 //! implementation, as does their output.
 
+use super::heads::QueryIndex;
 use super::mask::Mask;
 use super::params::Attention;
 use super::reference::{attention_row, dot, rounded_score};
@@ -202,7 +203,12 @@ impl<T: Element> Attention<'_, T> {
 
     /// Adds the biases of query `i` to the scores of the keys from `first` on, and sets masked scores to −∞. Returns
     /// whether all other scores are finite.
-    fn mask_row(&self, (s, h, i): (usize, usize, usize), first: usize, scores: &mut [T::Sum]) -> bool {
+    fn mask_row(
+        &self,
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
+        first: usize,
+        scores: &mut [T::Sum],
+    ) -> bool {
         let seen = self.params.visible_keys(s, i);
         let within = |j: usize| j.clamp(first, first + scores.len()) - first;
         let (start, end) = (within(seen.start), within(seen.end));
@@ -315,7 +321,8 @@ impl<'a, T: Element> HeadScores<'a, T> {
             if let Some(cap) = args.params.softcap.filter(|_| stage >= ScoreStage::Capped) {
                 scores.iter_mut().for_each(|x| *x = T::Sum::round_from(cap * (x.to_f64() / cap).tanh()));
             }
-            let are_finite = stage < ScoreStage::Masked || args.mask_row((s, h, query), keys.start, scores);
+            let are_finite = stage < ScoreStage::Masked
+                || args.mask_row(QueryIndex { sequence: s, head: h, query }, keys.start, scores);
             if !are_finite {
                 self.fill_from_reference(query, keys.start, scores, &mut weights);
             } else if stage == ScoreStage::Weights && width > 0 {

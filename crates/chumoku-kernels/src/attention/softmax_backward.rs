@@ -3,7 +3,7 @@
 
 use super::blocks::{QueryBlock, QueryUnit};
 use super::engine::{Engine, KEY_BLOCK, SCORE_STRIDE, VisibleSpan};
-use super::heads::Heads;
+use super::heads::{Heads, QueryIndex};
 use super::operands::ScoreRowPair;
 use super::softmax::{LANE_INDEX, MASKED_BELOW, V, exp2_clamped};
 use super::staging::{MAX_SUM_OF_SQUARES, sum_of_squares};
@@ -37,7 +37,7 @@ impl SoftmaxBackwardRow {
         simd: S,
         saved: &AnyBackwardInputs,
         [query, output, d_output]: [Heads<'_, T>; 3],
-        (s, h, i): (usize, usize, usize),
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         mut is_bad: bool,
     ) -> Self {
         let at = query.layout.row_index(s, h, i);
@@ -179,7 +179,8 @@ impl<T: F32Compute> SimdOp for ComputeBlockRows<'_, T> {
             Heads { data: d_output, layout: saved.d_output.layout },
         ];
         for (i, &is_bad) in is_bad.iter().enumerate() {
-            rows.push(SoftmaxBackwardRow::new(simd, saved, heads, (sequence, block.head, block.first + i), is_bad));
+            let query = QueryIndex { sequence, head: block.head, query: block.first + i };
+            rows.push(SoftmaxBackwardRow::new(simd, saved, heads, query, is_bad));
         }
     }
 }

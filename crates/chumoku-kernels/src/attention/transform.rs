@@ -1,6 +1,7 @@
 //! The steps between the product and the softmax: softcap, ALiBi and masks. Also the unit of scores.
 
 use super::engine::VisibleSpan;
+use super::heads::QueryIndex;
 use super::mask::Mask;
 use super::params::AttentionParams;
 use super::softmax::MASKED_SCORE;
@@ -66,19 +67,19 @@ impl ScoreTransform {
         }
     }
 
-    /// Scales, caps and masks the scores of query (sequence, head, query) for the keys from `first_key`. Masked keys
+    /// Scales, caps and masks the scores of a query for the keys from `first_key`. Masked keys
     /// get [`MASKED_SCORE`].
     #[inline(always)]
     pub(super) fn apply<S: Simd>(
         &self,
         simd: S,
         args: &AttentionParams<f32>,
-        place: (usize, usize, usize),
+        query: QueryIndex,
         first_key: usize,
         span: VisibleSpan,
         scores: &mut [f32],
     ) {
-        simd.run(ApplyTransform { transform: self, args, place, first_key, span, scores });
+        simd.run(ApplyTransform { transform: self, args, query, first_key, span, scores });
     }
 
     /// Inlined body of [`ScoreTransform::apply`].
@@ -87,7 +88,7 @@ impl ScoreTransform {
         &self,
         simd: S,
         args: &AttentionParams<f32>,
-        (s, h, i): (usize, usize, usize),
+        QueryIndex { sequence: s, head: h, query: i }: QueryIndex,
         first_key: usize,
         span: VisibleSpan,
         scores: &mut [f32],
@@ -146,7 +147,7 @@ impl ScoreTransform {
 struct ApplyTransform<'a, 'b> {
     transform: &'a ScoreTransform,
     args: &'a AttentionParams<'b, f32>,
-    place: (usize, usize, usize),
+    query: QueryIndex,
     first_key: usize,
     span: VisibleSpan,
     scores: &'a mut [f32],
@@ -156,8 +157,8 @@ impl SimdOp for ApplyTransform<'_, '_> {
     type Output = ();
     #[inline(always)]
     fn eval<S: Simd>(self, simd: S) {
-        let ApplyTransform { transform, args, place, first_key, span, scores } = self;
-        transform.apply_to(simd, args, place, first_key, span, scores);
+        let ApplyTransform { transform, args, query, first_key, span, scores } = self;
+        transform.apply_to(simd, args, query, first_key, span, scores);
     }
 }
 

@@ -4,7 +4,7 @@
 //! [`super::softmax_backward`]) and where results are written ([`super::finish`]). Everything in between works on f32
 //! and takes the arguments of this file, so it is compiled once instead of once per dtype.
 
-use super::heads::{Heads, HeadsLayout};
+use super::heads::{Heads, HeadsLayout, QueryIndex};
 use super::params::{Attention, AttentionParams, BackwardInputs};
 use super::reference::{self, RowGradients};
 use crate::low_precision::{DtypeSlice, F32Compute};
@@ -35,7 +35,7 @@ impl<'a> AnyHeads<'a> {
     /// # Panics
     /// If the row does not exist.
     #[inline(always)]
-    pub(super) fn read_row(&self, (s, h, i): (usize, usize, usize), to: &mut [f32]) {
+    pub(super) fn read_row(&self, QueryIndex { sequence: s, head: h, query: i }: QueryIndex, to: &mut [f32]) {
         let (at, dim) = (self.layout.row_offset(s, h, i), self.layout.dim);
         match self.data {
             DtypeSlice::F32(data) => f32::widen(&data[at..][..dim], to),
@@ -97,28 +97,14 @@ pub(super) trait ReferenceBackward: Sync {
     /// Calls [`reference::attention_row_backward`].
     fn row(&self, s: usize, h: usize, i: usize) -> RowGradients;
     /// Calls [`RowGradients::add_to_key`].
-    fn add_to_key(
-        &self,
-        row: &RowGradients,
-        query: (usize, usize, usize),
-        j: usize,
-        d_key: &mut [f32],
-        d_value: &mut [f32],
-    );
+    fn add_to_key(&self, row: &RowGradients, query: QueryIndex, j: usize, d_key: &mut [f32], d_value: &mut [f32]);
 }
 
 impl<T: Element> ReferenceBackward for (&Attention<'_, T>, BackwardInputs<'_, T>) {
     fn row(&self, s: usize, h: usize, i: usize) -> RowGradients {
         reference::attention_row_backward(self.0, self.1, s, h, i)
     }
-    fn add_to_key(
-        &self,
-        row: &RowGradients,
-        place: (usize, usize, usize),
-        j: usize,
-        d_key: &mut [f32],
-        d_value: &mut [f32],
-    ) {
-        row.add_to_key(self.0, self.1, place, j, d_key, d_value);
+    fn add_to_key(&self, row: &RowGradients, query: QueryIndex, j: usize, d_key: &mut [f32], d_value: &mut [f32]) {
+        row.add_to_key(self.0, self.1, query, j, d_key, d_value);
     }
 }

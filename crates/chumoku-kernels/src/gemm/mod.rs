@@ -50,7 +50,7 @@ use crate::error::{Error, Result};
 use crate::isa::bf16::Bf16;
 use crate::low_precision::StorageDtype;
 use crate::memory::AlignedBuffer;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile::{self, Cost, Operation};
 use crate::threads::SharedMut;
 use epilogue::BlockEpilogue;
@@ -126,7 +126,7 @@ impl<T: Real> FusedGemm<'_, T> {
             Epilogue::Activate { .. } | Epilogue::AddResidual { .. } | Epilogue::Multiply { .. } => 2,
         };
         let _timed = timed(&self.a, &self.b.matrix, self.precision, results);
-        Ok(T::run::<ComputeFusedGemm>(self))
+        Ok(T::run::<ComputeFusedGemm>((self,)))
     }
 }
 
@@ -139,45 +139,26 @@ impl PackedMatrix {
     }
 }
 
-/// Both implementations of [`gemm`].
-struct Gemm;
+implementations! {
+    /// Both implementations of [`gemm`].
+    Gemm<'a, T>(
+        a: MatRef<'a, T>, b: MatRef<'a, T>, start: OutputInit<'a, T>, c: MatMut<'a, T>, precision: Precision
+    ) -> () { fast: gemm_f32, reference: |a, b, start, c, _| reference::gemm(a, b, start, c) }
+}
 
-impl Implementations for Gemm {
-    type Args<'a, T: Real> = (MatRef<'a, T>, MatRef<'a, T>, OutputInit<'a, T>, MatMut<'a, T>, Precision);
-    type Output<T: Real> = ();
-    fn fast((a, b, start, c, precision): Self::Args<'_, f32>) {
-        gemm_f32(a, b, start, c, precision);
-    }
-    fn reference((a, b, start, c, _): Self::Args<'_, f64>) {
-        reference::gemm(a, b, start, c);
+implementations! {
+    /// Both implementations of [`FusedGemm::compute`].
+    ComputeFusedGemm<'a, T>(product: FusedGemm<'a, T>) -> Vec<T> {
+        fast: fused_gemm_f32,
+        reference: reference::fused_gemm,
     }
 }
 
-/// Both implementations of [`FusedGemm::compute`].
-struct ComputeFusedGemm;
-
-impl Implementations for ComputeFusedGemm {
-    type Args<'a, T: Real> = FusedGemm<'a, T>;
-    type Output<T: Real> = Vec<T>;
-    fn fast(product: Self::Args<'_, f32>) -> Vec<f32> {
-        fused_gemm_f32(product)
-    }
-    fn reference(product: Self::Args<'_, f64>) -> Vec<f64> {
-        reference::fused_gemm(product)
-    }
-}
-
-/// Both implementations of [`PackedMatrix::new`].
-struct PackRhsMatrix;
-
-impl Implementations for PackRhsMatrix {
-    type Args<'a, T: Real> = (MatRef<'a, T>, Precision);
-    type Output<T: Real> = Option<PackedMatrix>;
-    fn fast((b, precision): Self::Args<'_, f32>) -> Option<PackedMatrix> {
-        Some(pack_f32(b, precision))
-    }
-    fn reference(_: Self::Args<'_, f64>) -> Option<PackedMatrix> {
-        None
+implementations! {
+    /// Both implementations of [`PackedMatrix::new`].
+    PackRhsMatrix<'a, T>(b: MatRef<'a, T>, precision: Precision) -> Option<PackedMatrix> {
+        fast: |b, precision| Some(pack_f32(b, precision)),
+        reference: |_, _| None,
     }
 }
 

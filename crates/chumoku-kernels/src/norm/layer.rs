@@ -6,7 +6,7 @@ use super::types::{LayerNormBackward, LayerNormForward, LayerNormOutput};
 use super::{PIECE, reference, sum_row, sum_squared_deviations};
 use crate::isa::{self, Simd, SimdOp};
 use crate::memory::fill_uninit;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
@@ -43,7 +43,7 @@ impl<T: Real> LayerNormForward<'_, T> {
         super::check_epsilon("layer norm: epsilon", self.epsilon)?;
         // The input and the normalized rows.
         let _timed = profile::memory_bound::<T>("layer norm", 2 * len);
-        Ok(T::run::<ComputeLayerNorm>(self))
+        Ok(T::run::<ComputeLayerNorm>((self,)))
     }
 }
 
@@ -86,32 +86,19 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
     Error::check_length("layer norm: x", rows.saturating_mul(width), len)
 }
 
-/// Both implementations of [`layer_norm_forward`] and [`layer_norm_forward_without_bias`].
-struct ComputeLayerNorm;
-
-impl Implementations for ComputeLayerNorm {
-    type Args<'a, T: Real> = LayerNormForward<'a, T>;
-    type Output<T: Real> = LayerNormOutput<T>;
-    fn fast(args: Self::Args<'_, f32>) -> LayerNormOutput<f32> {
-        forward_f32(args)
-    }
-    fn reference(args: Self::Args<'_, f64>) -> LayerNormOutput<f64> {
-        reference::layer_norm_forward(args)
+implementations! {
+    /// Both implementations of [`layer_norm_forward`] and [`layer_norm_forward_without_bias`].
+    ComputeLayerNorm<'a, T>(args: LayerNormForward<'a, T>) -> LayerNormOutput<T> {
+        fast: forward_f32,
+        reference: reference::layer_norm_forward,
     }
 }
 
-/// Both implementations of [`LayerNormBackward::compute`] and [`LayerNormBackward::compute_without_bias`].
-struct ComputeLayerNormBackward;
-
-impl Implementations for ComputeLayerNormBackward {
-    type Args<'a, T: Real> = (LayerNormBackward<'a, T>, &'a mut [T], Option<&'a mut [T]>);
-    type Output<T: Real> = Vec<T>;
-    fn fast((args, d_gamma, d_beta): Self::Args<'_, f32>) -> Vec<f32> {
-        backward_f32(args, d_gamma, d_beta)
-    }
-    fn reference((args, d_gamma, d_beta): Self::Args<'_, f64>) -> Vec<f64> {
-        reference::layer_norm_backward(args, d_gamma, d_beta)
-    }
+implementations! {
+    /// Both implementations of [`LayerNormBackward::compute`] and [`LayerNormBackward::compute_without_bias`].
+    ComputeLayerNormBackward<'a, T>(
+        args: LayerNormBackward<'a, T>, d_gamma: &'a mut [T], d_beta: Option<&'a mut [T]>
+    ) -> Vec<T> { fast: backward_f32, reference: reference::layer_norm_backward }
 }
 
 struct LayerNormForwardRows<'a> {

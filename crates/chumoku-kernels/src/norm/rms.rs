@@ -4,7 +4,7 @@ use super::types::{RmsNormBackward, RmsNormOutput};
 use super::{PIECE, check_epsilon, reference, sum_squared_deviations};
 use crate::isa::{self, Simd, SimdOp};
 use crate::memory::fill_uninit;
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile;
 use crate::sum;
 use crate::threads::{SharedMut, for_each};
@@ -54,31 +54,19 @@ fn check(len: usize, width: usize, rows: usize) -> Result<()> {
     Error::check_length("RMS norm: x", rows.saturating_mul(width), len)
 }
 
-/// Both implementations of [`rms_norm_forward`].
-struct ComputeRmsNorm;
-
-impl Implementations for ComputeRmsNorm {
-    type Args<'a, T: Real> = (&'a [T], &'a [T], T);
-    type Output<T: Real> = RmsNormOutput<T>;
-    fn fast((x, gamma, epsilon): Self::Args<'_, f32>) -> RmsNormOutput<f32> {
-        forward_f32(x, gamma, epsilon)
-    }
-    fn reference((x, gamma, epsilon): Self::Args<'_, f64>) -> RmsNormOutput<f64> {
-        reference::rms_norm_forward(x, gamma, epsilon)
+implementations! {
+    /// Both implementations of [`rms_norm_forward`].
+    ComputeRmsNorm<'a, T>(x: &'a [T], gamma: &'a [T], epsilon: T) -> RmsNormOutput<T> {
+        fast: forward_f32,
+        reference: reference::rms_norm_forward,
     }
 }
 
-/// Both implementations of [`RmsNormBackward::compute`].
-struct ComputeRmsNormBackward;
-
-impl Implementations for ComputeRmsNormBackward {
-    type Args<'a, T: Real> = (RmsNormBackward<'a, T>, &'a mut [T]);
-    type Output<T: Real> = Vec<T>;
-    fn fast((args, d_gamma): Self::Args<'_, f32>) -> Vec<f32> {
-        backward_f32(args, d_gamma)
-    }
-    fn reference((args, d_gamma): Self::Args<'_, f64>) -> Vec<f64> {
-        reference::rms_norm_backward(args, d_gamma)
+implementations! {
+    /// Both implementations of [`RmsNormBackward::compute`].
+    ComputeRmsNormBackward<'a, T>(args: RmsNormBackward<'a, T>, d_gamma: &'a mut [T]) -> Vec<T> {
+        fast: backward_f32,
+        reference: reference::rms_norm_backward,
     }
 }
 

@@ -22,7 +22,7 @@ mod types;
 pub use types::{ProjectionGradients, Recurrence, RecurrentActivations, RecurrentCell};
 
 use crate::gemm::{MatMut, MatRef, Rhs};
-use crate::number::{Implementations, Real};
+use crate::number::{Real, implementations};
 use crate::profile::{self, Cost, Operation};
 use crate::{Error, Result};
 
@@ -93,32 +93,18 @@ impl Recurrence<'_> {
     }
 }
 
-/// Both implementations of [`Recurrence::forward`].
-struct RecurrentForward;
-
-impl Implementations for RecurrentForward {
-    type Args<'a, T: Real> = (&'a Recurrence<'a>, Rhs<'a, T>, &'a [T], Vec<T>, MatMut<'a, T>);
-    type Output<T: Real> = RecurrentActivations<T>;
-    fn fast((r, weight, bias, projections, y): Self::Args<'_, f32>) -> RecurrentActivations<f32> {
-        steps::forward_f32(r, weight, bias, projections, y)
-    }
-    fn reference((r, weight, bias, projections, y): Self::Args<'_, f64>) -> RecurrentActivations<f64> {
-        reference::recurrent_forward(r, weight, bias, projections, y)
-    }
+implementations! {
+    /// Both implementations of [`Recurrence::forward`].
+    RecurrentForward<'a, T>(
+        r: &'a Recurrence<'a>, weight: Rhs<'a, T>, bias: &'a [T], projections: Vec<T>, y: MatMut<'a, T>
+    ) -> RecurrentActivations<T> { fast: steps::forward_f32, reference: reference::recurrent_forward }
 }
 
-/// Both implementations of [`Recurrence::backward`].
-struct RecurrentBackward;
-
-impl Implementations for RecurrentBackward {
-    type Args<'a, T: Real> = (&'a Recurrence<'a>, Rhs<'a, T>, &'a RecurrentActivations<T>, MatRef<'a, T>);
-    type Output<T: Real> = ProjectionGradients<T>;
-    fn fast((r, weight, trace, dy): Self::Args<'_, f32>) -> ProjectionGradients<f32> {
-        steps::backward_f32(r, weight, trace, dy)
-    }
-    fn reference((r, weight, trace, dy): Self::Args<'_, f64>) -> ProjectionGradients<f64> {
-        reference::recurrent_backward(r, weight, trace, dy)
-    }
+implementations! {
+    /// Both implementations of [`Recurrence::backward`].
+    RecurrentBackward<'a, T>(
+        r: &'a Recurrence<'a>, weight: Rhs<'a, T>, trace: &'a RecurrentActivations<T>, dy: MatRef<'a, T>
+    ) -> ProjectionGradients<T> { fast: steps::backward_f32, reference: reference::recurrent_backward }
 }
 
 fn check_shape(what: &'static str, expected: (usize, usize), found: (usize, usize)) -> Result<()> {

@@ -598,6 +598,86 @@ fn cross_entropy_weights_rows() {
     }
 }
 
+/// Compares with the reference, and pins the bits of a serial evaluation in f64 that rounds each gradient once.
+#[test]
+fn binary_cross_entropy_matches_the_reference_for_every_size() {
+    each_isa(|isa| {
+        for (rows, classes) in [(1, 1), (3, 2), (5, 17), (9, 3000), (1500, 20)] {
+            let mut random = Random::new((rows + classes) as u64);
+            let logits: Vec<f32> = random.numbers(rows * classes).iter().map(|x| 8.0 * x).collect();
+            let labels: Vec<Vec<u32>> =
+                (0..rows).map(|row| (0..classes as u32).filter(|_| random.below(3 + row % 4) == 0).collect()).collect();
+            // Every third row is excluded from the loss.
+            let of_row = |(row, x): (usize, f32)| if row % 3 == 2 { 0.0 } else { x.abs() + 0.1 };
+            let weights: Vec<f32> = random.numbers(rows).into_iter().enumerate().map(of_row).collect();
+            let (logits64, weights64) = (to_f64(&logits), to_f64(&weights));
+            let run = |row_weights: Option<&[f32]>| {
+                let mut d = GuardedBuffer::new(logits.len());
+                let loss = binary_cross_entropy(&logits, &labels, row_weights, d.as_mut_slice()).unwrap();
+                (loss, d.into_checked())
+            };
+            let at = format!("{isa} {rows}x{classes}");
+            assert_eq!(run(None), run(Some(&vec![1.0; rows])), "{at}: weights of 1 change no bit");
+            let (loss, d) = run(Some(&weights));
+            let mut d64 = vec![f64::NAN; logits.len()];
+            let loss64 = binary_cross_entropy(&logits64, &labels, Some(&weights64), &mut d64).unwrap();
+            compare(&at, &[loss], &[loss64], Tolerance { relative: 1e-6, absolute: 1e-9 }).unwrap();
+            compare(&at, &d, &d64, Tolerance { relative: 1e-6, absolute: 1e-7 / rows as f64 }).unwrap();
+            let (total, mut serial) = (weights64.iter().sum::<f64>(), 0.0);
+            for (row, labels) in labels.iter().enumerate() {
+                let (z, divisor) = (&logits64[row * classes..][..classes], total / weights64[row]);
+                serial += weights64[row] * z.iter().map(|z| z.max(0.0) + (-z.abs()).exp().ln_1p()).sum::<f64>();
+                for (class, z) in z.iter().enumerate() {
+                    let mut expected = (1.0 / ((1.0 + (-z).exp()) * divisor)) as f32;
+                    if labels.contains(&(class as u32)) {
+                        serial -= weights64[row] * z;
+                        expected -= (1.0 / divisor) as f32;
+                    }
+                    assert_eq!(d[row * classes + class].to_bits(), expected.to_bits(), "{at}, row {row}, {class}");
+                }
+            }
+            assert_eq!(loss.to_bits(), ((serial / total) as f32).to_bits(), "{at}");
+        }
+        let mut d = [0.0f32; 2];
+        let loss = binary_cross_entropy(&[f32::NAN, 1.0], &[vec![1]], None, &mut d).unwrap();
+        assert!(loss.is_nan() && d[0].is_nan() && d[1].is_finite(), "{isa}: a NaN logit propagates");
+    });
+    let mut d = [0.0f64; 4];
+    let mut problem = |labels: &[Vec<u32>], weights: Option<&[f64]>| {
+        binary_cross_entropy(&[0.0; 4], labels, weights, &mut d).unwrap_err().to_string()
+    };
+    assert!(problem(&[], None).contains("logits") && problem(&[vec![2], vec![]], None).contains("below 2, got 2"));
+    for wrong in [&[1.0][..], &[1.0, -1.0], &[0.0, 0.0], &[1.0, f64::NAN]] {
+        assert!(problem(&[vec![0], vec![]], Some(wrong)).contains("row_weights"), "{wrong:?}");
+    }
+}
+
+/// The gradient equals central differences, and saturated logits give finite results.
+#[test]
+fn binary_cross_entropy_has_the_gradient_of_its_formula() {
+    let (labels, weights) = ([vec![0, 2], vec![]], [0.7, 1.9]);
+    let loss = |logits: &[f64]| {
+        let mut d = vec![f64::NAN; logits.len()];
+        (binary_cross_entropy(logits, &labels, Some(&weights), &mut d).unwrap(), d)
+    };
+    let logits = [0.3, -1.2, 0.8, 2.0, 0.1, -0.4];
+    let ln_p = |z: f64| -(-z).exp().ln_1p();
+    let by_hand = 0.7 * (ln_p(0.3) + ln_p(1.2) + ln_p(0.8)) + 1.9 * (ln_p(-2.0) + ln_p(-0.1) + ln_p(0.4));
+    let (found, gradient) = loss(&logits);
+    assert!((found + by_hand / 2.6).abs() < 1e-12, "{found} {by_hand}");
+    for (at, &d) in gradient.iter().enumerate() {
+        let moved = |by: f64| {
+            let mut logits = logits;
+            logits[at] += by;
+            loss(&logits).0
+        };
+        let difference = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+        assert!((d - difference).abs() < 1e-9, "{at}: {d} {difference}");
+    }
+    let (found, gradient) = loss(&[1e4, -1e4, 1e4, -1e4, -1e4, -1e4]);
+    assert!(found == 0.0 && gradient.iter().all(|&d| d == 0.0), "{found} {gradient:?}");
+}
+
 /// Returns every 9973rd f32, or every 1999th in exhaustive tests.
 fn sample() -> Vec<f32> {
     let step = testkit::cases("chumoku-kernels", 9973, 1999);

@@ -40,17 +40,24 @@ pub(super) fn parse(cell: &str, day_first: bool) -> Option<ParsedDate> {
     if text.len() > 64 {
         return None;
     }
-    let (date, rest, in_question) =
+    let DateParts { date, rest, ambiguous } =
         parse_numeric(&text, day_first).or_else(|| parse_japanese(&text)).or_else(|| parse_english(&text))?;
     let date = valid_date(date)?;
     let hour = match rest.trim_matches(|c: char| c.is_whitespace() || c == ',') {
         "" => None,
         time => Some(parse_hour(time)?),
     };
-    Some(ParsedDate { date_hour: DateHour { date, hour }, ambiguous: in_question })
+    Some(ParsedDate { date_hour: DateHour { date, hour }, ambiguous })
 }
 
-type DateParts<'a> = (Date, &'a str, Option<[i64; 2]>);
+/// A date at the start of a text.
+struct DateParts<'a> {
+    date: Date,
+    /// The text after it.
+    rest: &'a str,
+    /// Day and month, or month and day, if their order is unknown.
+    ambiguous: Option<[i64; 2]>,
+}
 
 /// Returns the date if it exists in the calendar.
 fn valid_date(date: Date) -> Option<Date> {
@@ -62,13 +69,22 @@ fn date_of(year: i64, month: i64, day: i64) -> Option<Date> {
     Some(Date { year, month: month.try_into().ok()?, day: day.try_into().ok()? })
 }
 
-/// Splits off up to four leading digits. Returns the number, its length and the rest.
-fn digits(text: &str) -> Option<(i64, usize, &str)> {
+/// A number at the start of a text.
+struct LeadingNumber<'a> {
+    number: i64,
+    /// Number of digits.
+    length: usize,
+    /// The text after it.
+    rest: &'a str,
+}
+
+/// Splits off up to four leading digits.
+fn digits(text: &str) -> Option<LeadingNumber<'_>> {
     let length = text.bytes().take_while(u8::is_ascii_digit).count();
     if !(1..=4).contains(&length) {
         return None;
     }
-    Some((text[..length].parse().ok()?, length, &text[length..]))
+    Some(LeadingNumber { number: text[..length].parse().ok()?, length, rest: &text[length..] })
 }
 
 /// Expands a two-digit year as in spreadsheets and POSIX: 69 to 99 are 1969 to 1999, 00 to 68 are 2000 to 2068.
@@ -81,18 +97,20 @@ fn full_year(year: i64, digits: usize) -> i64 {
 }
 
 fn parse_numeric(text: &str, day_first: bool) -> Option<DateParts<'_>> {
-    let (first, long, rest) = digits(text)?;
+    let LeadingNumber { number: first, length: long, rest } = digits(text)?;
     let separator = rest.chars().next().filter(|c| ['-', '/', '.'].contains(c))?;
-    let (second, _, rest) = digits(&rest[1..])?;
-    let (third, last_long, rest) = digits(rest.strip_prefix(separator)?)?;
+    let LeadingNumber { number: second, rest, .. } = digits(&rest[1..])?;
+    let LeadingNumber { number: third, length: last_long, rest } = digits(rest.strip_prefix(separator)?)?;
     let rest = rest.strip_prefix('T').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit())).unwrap_or(rest);
     match (long, last_long) {
-        (4, 1 | 2) => Some((date_of(first, second, third)?, rest, None)),
-        (1 | 2, 2 | 4) if separator == '.' => Some((date_of(full_year(third, last_long), second, first)?, rest, None)),
+        (4, 1 | 2) => Some(DateParts { date: date_of(first, second, third)?, rest, ambiguous: None }),
+        (1 | 2, 2 | 4) if separator == '.' => {
+            Some(DateParts { date: date_of(full_year(third, last_long), second, first)?, rest, ambiguous: None })
+        }
         (1 | 2, 2 | 4) if last_long == 4 || separator == '/' => {
             let third = full_year(third, last_long);
             let [month, day] = if day_first { [second, first] } else { [first, second] };
-            Some((date_of(third, month, day)?, rest, Some([first, second])))
+            Some(DateParts { date: date_of(third, month, day)?, rest, ambiguous: Some([first, second]) })
         }
         _ => None,
     }
@@ -103,12 +121,13 @@ fn parse_japanese(text: &str) -> Option<DateParts<'_>> {
     let text = era.map_or(text, |era| &text[era.name.len()..]);
     let (year, rest) = match (era, text.strip_prefix('元')) {
         (Some(_), Some(rest)) => (1, rest),
-        _ => digits(text).map(|(year, _, rest)| (year, rest))?,
+        _ => digits(text).map(|year| (year.number, year.rest))?,
     };
     let year = era.map_or(year, |era| era.first.year - era.year(era.first) + year);
-    let (month, _, rest) = digits(rest.strip_prefix('年')?)?;
-    let (day, _, rest) = digits(rest.strip_prefix('月')?)?;
-    Some((date_of(year, month, day)?, rest.strip_prefix('日')?, None))
+    let month = digits(rest.strip_prefix('年')?)?;
+    let day = digits(month.rest.strip_prefix('月')?)?;
+    let date = date_of(year, month.number, day.number)?;
+    Some(DateParts { date, rest: day.rest.strip_prefix('日')?, ambiguous: None })
 }
 
 fn parse_english(text: &str) -> Option<DateParts<'_>> {
@@ -130,22 +149,25 @@ fn parse_english(text: &str) -> Option<DateParts<'_>> {
     };
     let day = |word: &str| {
         let bare = ["st", "nd", "rd", "th"].iter().find_map(|end| word.strip_suffix(end)).unwrap_or(word);
-        digits(bare).filter(|(_, long, rest)| *long < 3 && rest.is_empty()).map(|(day, ..)| day)
+        digits(bare).filter(|day| day.length < 3 && day.rest.is_empty()).map(|day| day.number)
     };
     let (month, day) = match month(first) {
         Some(month) => (month, day(second)?),
         None => (month(second)?, day(first)?),
     };
-    let (year, long, _) = digits(year).filter(|(_, long, rest)| matches!(long, 2 | 4) && rest.is_empty())?;
-    Some((date_of(full_year(year, long), month, day)?, rest, None))
+    let year = digits(year).filter(|year| matches!(year.length, 2 | 4) && year.rest.is_empty())?;
+    Some(DateParts { date: date_of(full_year(year.number, year.length), month, day)?, rest, ambiguous: None })
 }
 
 /// Parses the hour of a time such as 18:30, 18:30:00.5+09:00, 6:30 PM.
 fn parse_hour(text: &str) -> Option<u32> {
-    let (hour, long, rest) = digits(text)?;
-    let (minute, minutes_long, rest) = digits(rest.strip_prefix(':')?)?;
-    let half =
-        rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.').trim().to_ascii_lowercase();
+    let LeadingNumber { number: hour, length: long, rest } = digits(text)?;
+    let minute = digits(rest.strip_prefix(':')?)?;
+    let half = minute
+        .rest
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == ':' || c == '.')
+        .trim()
+        .to_ascii_lowercase();
     let is_zone = half.is_empty()
         || half == "z"
         || half == "utc"
@@ -156,5 +178,5 @@ fn parse_hour(text: &str) -> Option<u32> {
         _ if is_zone => hour,
         _ => return None,
     };
-    (hour < 24 && minute < 60 && long < 3 && minutes_long == 2).then(|| hour.try_into().unwrap_or(0))
+    (hour < 24 && minute.number < 60 && long < 3 && minute.length == 2).then(|| hour.try_into().unwrap_or(0))
 }

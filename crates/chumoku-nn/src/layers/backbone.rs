@@ -313,29 +313,6 @@ impl Backbone {
         }
     }
 
-    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist, or the network has no attention.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        cache: &BackboneCache<T>,
-        offsets: &Offsets,
-        layer: usize,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        match (self, cache) {
-            (Backbone::Transformer(encoder), BackboneCache::Transformer(cache)) => {
-                encoder.attention_weights(cache, offsets, layer, sequence, head)
-            }
-            _ => Err(Error::NoAttention),
-        }
-    }
-
     /// The minimum number of tokens per group of sequences. A group goes through all layers together, so its
     /// activations stay in the second-level cache.
     pub(crate) fn tokens_per_group(&self) -> usize {

@@ -1,9 +1,9 @@
 //! The decoder: a stack of layers, each attending to the encoder's output.
 
-use super::trace::{AttentionTrace, GradientTrace};
+use super::norm::{OptionalNorm, OptionalNormCache};
 use super::{
     DecoderGradients, DecoderInput, DecoderLayer, DecoderLayerCache, DecoderLayerState, EncoderConfig, Memory, Mode,
-    Norm, NormCache, NormOrder, Offsets, to_f64, zeros,
+    NormOrder, Offsets, zeros,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -13,15 +13,15 @@ use ndarray::Array2;
 /// A stack of [`DecoderLayer`]s (Vaswani et al. 2017, figure 1, right). With pre-norm, a final norm follows.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    layers: Vec<DecoderLayer>,
-    norm: Option<Norm>,
+    pub(super) layers: Vec<DecoderLayer>,
+    pub(super) norm: OptionalNorm,
 }
 
 /// The cache of a [`Decoder`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct DecoderCache<T> {
-    layers: Vec<DecoderLayerCache<T>>,
-    norm: Option<(Array2<T>, NormCache<T>)>,
+    pub(super) layers: Vec<DecoderLayerCache<T>>,
+    pub(super) norm: OptionalNormCache<T>,
 }
 
 /// The state of a [`Decoder`] during step-by-step decoding.
@@ -42,7 +42,7 @@ impl Decoder {
             .map(|i| builder.scope(&format!("layers.{i}"), |b| DecoderLayer::new(b, config, i)))
             .collect::<Result<_>>()?;
         let norm = (config.norm_order == NormOrder::Pre).then(|| builder.scope("norm", |b| config.new_norm(b)));
-        Ok(Decoder { layers, norm })
+        Ok(Decoder { layers, norm: OptionalNorm(norm) })
     }
 
     /// The layers, first to last.
@@ -70,9 +70,8 @@ impl Decoder {
             layers.push(cache);
             x = y;
         }
-        let Some(norm) = &self.norm else { return Ok((x, DecoderCache { layers, norm: None })) };
-        let (y, cache) = norm.forward(p, x.view())?;
-        Ok((y, DecoderCache { layers, norm: Some((x, cache)) }))
+        let (y, norm) = self.norm.forward(p, x)?;
+        Ok((y, DecoderCache { layers, norm }))
     }
 
     /// Returns the gradients of x and of the memory.
@@ -91,55 +90,13 @@ impl Decoder {
         mode: Mode,
         grads: &mut Params<T>,
     ) -> Result<[Array2<T>; 2]> {
-        self.backward_observed(p, (cache, input), dy, mode, grads, &mut |_, _, _| {})
-    }
-
-    /// Like [`Decoder::backward`]. Calls `observe` with the layer's index and the arguments of
-    /// [`DecoderLayer::backward_observed`].
-    fn backward_observed<T: Real>(
-        &self,
-        p: &Params<T>,
-        (cache, input): (&DecoderCache<T>, DecoderInput<'_, T>),
-        mut dy: Array2<T>,
-        mode: Mode,
-        grads: &mut Params<T>,
-        observe: &mut dyn FnMut(usize, usize, &Array2<T>),
-    ) -> Result<[Array2<T>; 2]> {
         let mut d_memory = zeros(input.memory.output.dim());
-        if let (Some(norm), Some((x, cached))) = (&self.norm, &cache.norm) {
-            dy = norm.backward(p, x.view(), cached, dy.view(), None, grads)?;
-        }
-        for (index, (layer, cache)) in self.layers.iter().zip(&cache.layers).enumerate().rev() {
+        let mut d = self.norm.backward(p, &cache.norm, dy, grads)?;
+        for (layer, cache) in self.layers.iter().zip(&cache.layers).rev() {
             let gradients = DecoderGradients { params: grads, memory: &mut d_memory };
-            dy = layer
-                .backward_observed(p, cache, input, dy, mode, gradients, &mut |part, d| observe(index, part, d))?;
+            d = layer.backward(p, cache, input, d, mode, gradients)?;
         }
-        Ok([dy, d_memory])
-    }
-
-    /// Traces the gradients of one attention of a layer, given the gradient of the decoder's output. With
-    /// cross-attention, the trace includes the feed-forward network. The batch must be a single pair in evaluation
-    /// mode. The gradients of all parameters are added to `grads`, which must have no frozen parameters.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub(crate) fn trace_gradients<T: Real>(
-        &self,
-        p: &Params<T>,
-        of: (&DecoderCache<T>, DecoderInput<'_, T>),
-        dy: Array2<T>,
-        (layer, is_cross): (usize, bool),
-        grads: &mut Params<T>,
-    ) -> Result<GradientTrace> {
-        let parts = if is_cross { [1, 3] } else { [0, 1] };
-        let mut around = parts.map(|_| Array2::zeros((0, 0)));
-        let mut watch = |index: usize, part: usize, d: &Array2<T>| {
-            if let Some(at) = parts.iter().position(|own| (index, *own) == (layer, part)) {
-                around[at] = to_f64(d.view());
-            }
-        };
-        self.backward_observed(p, of, dy, Mode::Eval, grads, &mut watch)?;
-        Ok(self.layers[layer].trace_gradients(grads, is_cross, around))
+        Ok([d, d_memory])
     }
 
     /// Starts decoding against a memory, with capacity for `capacity` tokens per sequence; it grows on demand.
@@ -175,41 +132,7 @@ impl Decoder {
         for (layer, state) in self.layers.iter().zip(&mut state.layers) {
             x = layer.step(p, x, offsets, state)?;
         }
-        match &self.norm {
-            Some(norm) => Ok(norm.forward(p, x.view())?.0),
-            None => Ok(x),
-        }
-    }
-
-    /// Traces an attention of a layer for a batch of a single pair: cross-attention with `is_cross`, else
-    /// self-attention.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub(crate) fn trace<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &DecoderCache<T>,
-        input: DecoderInput<'_, T>,
-        (layer, is_cross): (usize, bool),
-    ) -> Result<AttentionTrace> {
-        self.layers[layer].trace(p, &cache.layers[layer], input, is_cross)
-    }
-
-    /// Returns the cross-attention weights of one layer, sequence and head: (target tokens, source tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub fn cross_attention_weights<T: Real>(
-        &self,
-        cache: &DecoderCache<T>,
-        input: DecoderInput<'_, T>,
-        [layer, sequence, head]: [usize; 3],
-    ) -> Result<Array2<T>> {
-        self.layers[layer].cross_attention_weights(&cache.layers[layer], input, sequence, head)
+        Ok(self.norm.forward(p, x)?.0)
     }
 }
 

@@ -2,10 +2,9 @@
 //! residual connection and layer normalization.
 
 use super::sublayer::{Sublayer, SublayerCache};
-use super::trace::{AttentionTrace, GradientTrace};
 use super::{
     AttentionInput, AttentionOptions, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention,
-    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign, to_f64,
+    MultiHeadAttentionCache, MultiHeadAttentionConfig, Offsets, PositionKind, ProjectedMemory, add_assign,
 };
 use crate::Result;
 use crate::params::{Builder, Params};
@@ -45,18 +44,18 @@ pub struct DecoderGradients<'a, T: Real> {
 /// Causal self-attention, cross-attention and feed-forward (Vaswani et al. 2017, section 3.1).
 #[derive(Clone, Debug)]
 pub struct DecoderLayer {
-    self_attention: MultiHeadAttention,
-    cross_attention: MultiHeadAttention,
-    feed_forward: FeedForward,
-    sublayers: [Sublayer; 3],
+    pub(super) self_attention: MultiHeadAttention,
+    pub(super) cross_attention: MultiHeadAttention,
+    pub(super) feed_forward: FeedForward,
+    pub(super) sublayers: [Sublayer; 3],
 }
 
 /// The cache of a [`DecoderLayer`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct DecoderLayerCache<T> {
-    self_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
-    cross_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
-    feed_forward: SublayerCache<T, FeedForwardCache<T>>,
+    pub(super) self_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
+    pub(super) cross_attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
+    pub(super) feed_forward: SublayerCache<T, FeedForwardCache<T>>,
 }
 
 /// The state of a [`DecoderLayer`] during decoding: keys and values of the tokens so far, and those of the memory.
@@ -132,65 +131,64 @@ impl DecoderLayer {
         input: DecoderInput<'_, T>,
         dy: Array2<T>,
         mode: Mode,
-        gradients: DecoderGradients<'_, T>,
+        mut gradients: DecoderGradients<'_, T>,
     ) -> Result<Array2<T>> {
-        self.backward_observed(p, cache, input, dy, mode, gradients, &mut |_, _| {})
+        let d = self.feed_forward_backward(p, cache, dy, mode, gradients.params)?;
+        let d = self.cross_attention_backward(p, cache, input, d, mode, &mut gradients)?;
+        self.self_attention_backward(p, cache, input.offsets, d, mode, gradients.params)
     }
 
-    /// Like [`DecoderLayer::backward`]. Calls `observe` with the index of a sublayer and the gradient of its input,
-    /// last sublayer first. Before that, it passes the gradient of the layer's output as index 3.
-    #[allow(clippy::too_many_arguments, reason = "the arguments of `backward` and a callback")]
-    pub(super) fn backward_observed<T: Real>(
+    /// The backward pass of the feed-forward network.
+    pub(super) fn feed_forward_backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &DecoderLayerCache<T>,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        let part = &cache.feed_forward;
+        self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
+            self.feed_forward.backward(p, part.input.view(), &part.inner, d, mode, grads)
+        })
+    }
+
+    /// The backward pass of cross-attention.
+    pub(super) fn cross_attention_backward<T: Real>(
         &self,
         p: &Params<T>,
         cache: &DecoderLayerCache<T>,
         DecoderInput { offsets, memory }: DecoderInput<'_, T>,
         dy: Array2<T>,
         mode: Mode,
-        DecoderGradients { params: grads, memory: d_memory }: DecoderGradients<'_, T>,
-        observe: &mut dyn FnMut(usize, &Array2<T>),
+        gradients: &mut DecoderGradients<'_, T>,
     ) -> Result<Array2<T>> {
-        observe(3, &dy);
-        let part = &cache.feed_forward;
-        let d = self.sublayers[2].backward(p, part, dy, mode, grads, |d, grads| {
-            self.feed_forward.backward(p, part.input.view(), &part.inner, d, mode, grads)
-        })?;
-        observe(2, &d);
-        let part = &cache.cross_attention;
-        let d = self.sublayers[1].backward(p, part, d, mode, grads, |d, grads| {
+        let (part, d_memory) = (&cache.cross_attention, &mut *gradients.memory);
+        self.sublayers[1].backward(p, part, dy, mode, gradients.params, |d, grads| {
             let x = part.input.view();
             let input = cross_attention_input(&x, offsets, &memory);
             let (dx, of_memory) = self.cross_attention.backward(p, &input, &part.inner, d, mode, grads)?;
             // Keys and values both come from the memory.
             of_memory.iter().flatten().for_each(|d| add_assign(d_memory, d.view()));
             Ok(dx)
-        })?;
-        observe(1, &d);
-        let part = &cache.self_attention;
-        let d = self.sublayers[0].backward(p, part, d, mode, grads, |d, grads| {
-            let input = AttentionInput::self_attention(part.input.view(), offsets);
-            Ok(self.self_attention.backward(p, &input, &part.inner, d, mode, grads)?.0)
-        })?;
-        observe(0, &d);
-        Ok(d)
+        })
     }
 
-    /// Traces the gradients of the parameters that [`DecoderLayer::trace`] covers, and those of its input and output.
-    pub(super) fn trace_gradients<T: Real>(
+    /// The backward pass of self-attention.
+    pub(super) fn self_attention_backward<T: Real>(
         &self,
-        grads: &Params<T>,
-        is_cross: bool,
-        [x, output]: [Array2<f64>; 2],
-    ) -> GradientTrace {
-        let attention = if is_cross { &self.cross_attention } else { &self.self_attention };
-        GradientTrace {
-            output,
-            x,
-            attention: attention.matrices(grads),
-            norm: self.sublayers[usize::from(is_cross)].norm().parameters(grads),
-            feed_forward: is_cross.then(|| self.feed_forward.matrices(grads)),
-            feed_forward_norm: self.sublayers[2].norm().parameters(grads).filter(|_| is_cross),
-        }
+        p: &Params<T>,
+        cache: &DecoderLayerCache<T>,
+        offsets: &Offsets,
+        dy: Array2<T>,
+        mode: Mode,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        let part = &cache.self_attention;
+        self.sublayers[0].backward(p, part, dy, mode, grads, |d, grads| {
+            let input = AttentionInput::self_attention(part.input.view(), offsets);
+            Ok(self.self_attention.backward(p, &input, &part.inner, d, mode, grads)?.0)
+        })
     }
 
     /// Starts decoding against a memory, with capacity for `capacity` tokens per sequence; it grows on demand.
@@ -242,68 +240,6 @@ impl DecoderLayer {
     pub(crate) fn cross_attention(&self) -> &MultiHeadAttention {
         &self.cross_attention
     }
-
-    /// Traces self-attention or, with `is_cross`, cross-attention, for a batch of a single pair. Cross-attention
-    /// includes the feed-forward network that follows it.
-    pub(super) fn trace<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &DecoderLayerCache<T>,
-        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
-        is_cross: bool,
-    ) -> Result<AttentionTrace> {
-        let (attention, part) = match is_cross {
-            true => (&self.cross_attention, &cache.cross_attention),
-            false => (&self.self_attention, &cache.self_attention),
-        };
-        let sublayer = &self.sublayers[usize::from(is_cross)];
-        let order = sublayer.order();
-        let around = match is_cross {
-            true => cache.cross_attention.input_and_sum(&cache.feed_forward, order),
-            false => cache.self_attention.input_and_sum(&cache.cross_attention, order),
-        };
-        let [x, sum] = around.map(|x| to_f64(x.view()));
-        let of_head = |head| -> Result<_> {
-            let x = part.input.view();
-            let input = if is_cross {
-                cross_attention_input(&x, offsets, &memory)
-            } else {
-                AttentionInput::self_attention(x, offsets)
-            };
-            Ok(to_f64(attention.attention_weights(&input, &part.inner, 0, head)?.view()))
-        };
-        Ok(AttentionTrace {
-            x,
-            memory: is_cross.then(|| to_f64(memory.output)),
-            matrices: attention.matrices(p),
-            order,
-            norm: sublayer.norm().parameters(p),
-            projected: attention.kernel_inputs(&part.inner),
-            weights: (0..attention.config().num_heads).map(of_head).collect::<Result<_>>()?,
-            sum,
-            feed_forward: match is_cross {
-                true => Some(self.sublayers[2].trace_feed_forward(p, &self.feed_forward, &cache.feed_forward)?),
-                false => None,
-            },
-        })
-    }
-
-    /// Returns the cross-attention weights of one sequence and head: (target tokens, source tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    pub fn cross_attention_weights<T: Real>(
-        &self,
-        cache: &DecoderLayerCache<T>,
-        DecoderInput { offsets, memory }: DecoderInput<'_, T>,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        let part = &cache.cross_attention;
-        let x = part.input.view();
-        let input = cross_attention_input(&x, offsets, &memory);
-        self.cross_attention.attention_weights(&input, &part.inner, sequence, head)
-    }
 }
 
 impl<T: Real> DecoderLayerState<T> {
@@ -319,7 +255,7 @@ impl<T: Real> DecoderLayerState<T> {
 }
 
 /// The attention input with queries from the target, and keys and values from the memory.
-fn cross_attention_input<'a, T: Real>(
+pub(super) fn cross_attention_input<'a, T: Real>(
     x: &'a ArrayView2<'_, T>,
     offsets: &'a Offsets,
     memory: &'a Memory<'_, T>,

@@ -40,16 +40,16 @@ pub struct EncoderConfig {
 #[serde(default)]
 pub struct LayerOptions {
     /// The kind of normalization.
-    #[serde(skip_serializing_if = "is_layer_norm")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub norm: NormKind,
     /// ε of every normalization; [`LayerNorm::EPSILON`] by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
     /// The kind of feed-forward network.
-    #[serde(skip_serializing_if = "is_plain")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub feed_forward: FeedForwardKind,
     /// Omits the norm before the first layer's attention, because its input is already normalized (Warner et al. 2024).
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub first_norm_left_out: bool,
     /// Local attention in most layers; global attention in all layers by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,18 +92,6 @@ impl FeedForwardKind {
     pub fn has_bias(self) -> bool {
         self != FeedForwardKind::Gated
     }
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
-}
-
-fn is_layer_norm(kind: &NormKind) -> bool {
-    *kind == NormKind::Layer
-}
-
-fn is_plain(kind: &FeedForwardKind) -> bool {
-    *kind == FeedForwardKind::Plain
 }
 
 impl EncoderConfig {

@@ -1,10 +1,9 @@
 //! An encoder layer: self-attention and feed-forward, each with a residual connection and layer normalization.
 
 use super::sublayer::{Sublayer, SublayerCache};
-use super::trace::{AttentionTrace, FeedForwardTrace, GradientTrace};
 use super::{
     AttentionInput, EncoderConfig, FeedForward, FeedForwardCache, Mode, MultiHeadAttention, MultiHeadAttentionCache,
-    Offsets, to_f64,
+    Offsets,
 };
 use crate::Result;
 use crate::params::{Builder, ParamMark, Params};
@@ -14,17 +13,17 @@ use ndarray::Array2;
 /// Self-attention and feed-forward (Vaswani et al. 2017, section 3.1).
 #[derive(Clone, Debug)]
 pub struct EncoderLayer {
-    attention: MultiHeadAttention,
-    feed_forward: FeedForward,
-    sublayers: [Sublayer; 2],
+    pub(super) attention: MultiHeadAttention,
+    pub(super) feed_forward: FeedForward,
+    pub(super) sublayers: [Sublayer; 2],
     params_end: ParamMark,
 }
 
 /// The cache of an [`EncoderLayer`]'s forward pass.
 #[derive(Clone, Debug)]
 pub struct EncoderLayerCache<T> {
-    attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
-    feed_forward: SublayerCache<T, FeedForwardCache<T>>,
+    pub(super) attention: SublayerCache<T, MultiHeadAttentionCache<T>>,
+    pub(super) feed_forward: SublayerCache<T, FeedForwardCache<T>>,
 }
 
 impl EncoderLayer {
@@ -138,65 +137,5 @@ impl EncoderLayer {
     /// The self-attention of the layer.
     pub(crate) fn attention(&self) -> &MultiHeadAttention {
         &self.attention
-    }
-
-    /// Traces the attention, for a batch of a single sequence.
-    pub(super) fn trace<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &EncoderLayerCache<T>,
-        offsets: &Offsets,
-    ) -> Result<AttentionTrace> {
-        let order = self.sublayers[0].order();
-        let [x, sum] = cache.attention.input_and_sum(&cache.feed_forward, order).map(|x| to_f64(x.view()));
-        let heads = 0..self.attention.config().num_heads;
-        let weights = heads.map(|head| Ok(to_f64(self.attention_weights(cache, offsets, 0, head)?.view())));
-        Ok(AttentionTrace {
-            x,
-            memory: None,
-            matrices: self.attention.matrices(p),
-            order,
-            norm: self.sublayers[0].norm().parameters(p),
-            projected: self.attention.kernel_inputs(&cache.attention.inner),
-            weights: weights.collect::<Result<_>>()?,
-            sum,
-            feed_forward: None,
-        })
-    }
-
-    /// Traces the feed-forward network and the output of the layer.
-    pub(super) fn trace_feed_forward<T: Real>(
-        &self,
-        p: &Params<T>,
-        cache: &EncoderLayerCache<T>,
-    ) -> Result<FeedForwardTrace> {
-        self.sublayers[1].trace_feed_forward(p, &self.feed_forward, &cache.feed_forward)
-    }
-
-    /// Traces the gradients of the parameters, the input and the output.
-    pub(super) fn trace_gradients<T: Real>(&self, grads: &Params<T>, [x, output]: [Array2<f64>; 2]) -> GradientTrace {
-        GradientTrace {
-            output,
-            x,
-            attention: self.attention.matrices(grads),
-            norm: self.sublayers[0].norm().parameters(grads),
-            feed_forward: Some(self.feed_forward.matrices(grads)),
-            feed_forward_norm: self.sublayers[1].norm().parameters(grads),
-        }
-    }
-
-    /// Returns the attention weights of one sequence and head: (tokens, tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        cache: &EncoderLayerCache<T>,
-        offsets: &Offsets,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        let input = AttentionInput::self_attention(cache.attention.input.view(), offsets);
-        self.attention.attention_weights(&input, &cache.attention.inner, sequence, head)
     }
 }

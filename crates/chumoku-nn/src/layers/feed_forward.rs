@@ -1,12 +1,10 @@
 //! The position-wise feed-forward network.
 
-use super::linear::LinearMatrices;
-use super::trace::FeedForwardMatrices;
 use super::{EncoderConfig, FeedForwardKind, Linear, Mode, numbers, numbers_mut, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
 use chumoku_kernels::{Activation, Epilogue, Real, gated_backward, gated_forward};
-use ndarray::{Array2, ArrayView2, Axis, Slice};
+use ndarray::{Array2, ArrayView2};
 
 /// `y = W₂ f(W₁ x + b₁) + b₂` for each token (Vaswani et al. 2017, equation 2), or, gated, `y = W₂ (f(W x) ∘ V x)`
 /// (Shazeer 2020, equation 6). Dropout applies to the input of W₂.
@@ -14,11 +12,11 @@ use ndarray::{Array2, ArrayView2, Axis, Slice};
 /// In a gated network, W and V are one parameter with the rows of W first, so one product computes both.
 #[derive(Clone, Debug)]
 pub struct FeedForward {
-    linear1: Linear,
-    linear2: Linear,
-    activation: Activation,
-    is_gated: bool,
-    d_ff: usize,
+    pub(super) linear1: Linear,
+    pub(super) linear2: Linear,
+    pub(super) activation: Activation,
+    pub(super) is_gated: bool,
+    pub(super) d_ff: usize,
     dropout: f32,
     dropout_site: u32,
 }
@@ -187,21 +185,5 @@ impl FeedForward {
         gated_backward(self.activation, numbers(&before), self.d_ff, numbers(&d_after), numbers_mut(&mut d_before))?;
         // before = linear1(x)
         self.linear1.backward(p, x, d_before.view(), grads)
-    }
-
-    /// Returns the parameters in f64.
-    pub fn matrices<T: Real>(&self, p: &Params<T>) -> FeedForwardMatrices {
-        let of = |linear: &Linear| linear.linear_matrices(p);
-        let (first, gate) = match (of(&self.linear1), self.is_gated) {
-            (both, true) => {
-                let half = |columns: Slice| {
-                    let part = |x: &Array2<f64>| x.slice_axis(Axis(1), columns).to_owned();
-                    LinearMatrices { weight: part(&both.weight), bias: both.bias.as_ref().map(part) }
-                };
-                (half(Slice::from(..self.d_ff)), Some(half(Slice::from(self.d_ff..))))
-            }
-            (first, false) => (first, None),
-        };
-        FeedForwardMatrices { first, gate, second: of(&self.linear2), activation: self.activation }
     }
 }

@@ -1,7 +1,5 @@
 //! The head of a classifier: from the vector of a sequence to its logits.
 
-use super::linear::LinearMatrices;
-use super::trace::NormParameters;
 use super::{Linear, Mode, Norm, NormCache, NormKind, array, numbers, zeros};
 use crate::Result;
 use crate::params::{Builder, Init, Params};
@@ -75,17 +73,17 @@ impl DenseHeadConfig {
 /// `logits = dropout(x) Wᵀ + b`, or with a dense layer before it, `dropout(norm(f(x Vᵀ + c))) Wᵀ + b`.
 #[derive(Clone, Debug)]
 pub struct ClassifierHead {
-    dense: Option<DenseLayer>,
-    out: Linear,
+    pub(super) dense: Option<DenseLayer>,
+    pub(super) out: Linear,
     dropout: f32,
     dropout_site: u32,
 }
 
 #[derive(Clone, Debug)]
-struct DenseLayer {
-    linear: Linear,
-    activation: HeadActivation,
-    norm: Norm,
+pub(super) struct DenseLayer {
+    pub(super) linear: Linear,
+    pub(super) activation: HeadActivation,
+    pub(super) norm: Norm,
 }
 
 /// The input of the dense layer, its output, the activation of that, and the norm's cache.
@@ -98,17 +96,6 @@ pub struct ClassifierHeadCache<T> {
     dense: Option<DenseCache<T>>,
     /// The input of the last layer.
     last_input: Array2<T>,
-}
-
-/// The parameters of the part of a head before its last layer: `norm(f(x W + b))`.
-#[derive(Clone, Debug)]
-pub struct DenseParameters {
-    /// W and b.
-    pub linear: LinearMatrices,
-    /// The activation f.
-    pub activation: HeadActivation,
-    /// The normalization, if any.
-    pub norm: Option<NormParameters>,
 }
 
 impl ClassifierHead {
@@ -170,16 +157,6 @@ impl ClassifierHead {
         let a = activation.forward(&h)?;
         let (y, of_norm) = norm.forward(p, a.view())?;
         Ok((y, Some(([x, h, a], of_norm))))
-    }
-
-    /// Returns the parameters of the dense layer and of the last layer, in f64.
-    pub(crate) fn parameters<T: Real>(&self, p: &Params<T>) -> (Option<DenseParameters>, LinearMatrices) {
-        let dense = self.dense.as_ref().map(|dense| DenseParameters {
-            linear: dense.linear.linear_matrices(p),
-            activation: dense.activation,
-            norm: dense.norm.parameters(p),
-        });
-        (dense, self.out.linear_matrices(p))
     }
 
     /// Returns the gradient of x and adds the parameter gradients to `grads`.

@@ -1,6 +1,7 @@
 //! Input embeddings: a vector for each token, with its position.
 
-use super::{Embedding, Mode, Norm, NormCache, NormKind, Offsets, PositionEncoding, PositionKind};
+use super::norm::{OptionalNorm, OptionalNormCache};
+use super::{Embedding, Mode, Norm, NormKind, Offsets, PositionEncoding, PositionKind};
 use crate::Result;
 use crate::params::{Builder, ParamMark, Params};
 use chumoku_kernels::Real;
@@ -16,32 +17,20 @@ pub struct InputEmbeddingsOptions {
     #[serde(rename = "embedding_norm_epsilon", skip_serializing_if = "Option::is_none")]
     pub norm_epsilon: Option<f64>,
     /// The kind of that normalization.
-    #[serde(rename = "embedding_norm", skip_serializing_if = "is_layer_norm")]
+    #[serde(rename = "embedding_norm", skip_serializing_if = "crate::is_default")]
     pub norm: NormKind,
     /// Does not multiply embeddings by √d_model.
-    #[serde(rename = "unscaled_embedding", skip_serializing_if = "is_false")]
+    #[serde(rename = "unscaled_embedding", skip_serializing_if = "crate::is_default")]
     pub unscaled: bool,
     /// Number of token types, each with its own vector (BERT's first and second sentence); none by default.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub token_types: usize,
     /// The token between two texts. It has the first type, and the tokens after it have the second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub separator: Option<u32>,
     /// Number of rows of a learned positional encoding before the row of a sequence's first token.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub first_position: usize,
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
-}
-
-fn is_layer_norm(kind: &NormKind) -> bool {
-    *kind == NormKind::Layer
-}
-
-fn is_zero(x: &usize) -> bool {
-    *x == 0
 }
 
 /// The sizes of [`InputEmbeddings`].
@@ -68,7 +57,7 @@ pub struct InputEmbeddings {
     embedding: Embedding,
     position: PositionEncoding,
     token_type: Option<TokenTypes>,
-    norm: Option<Norm>,
+    norm: OptionalNorm,
     dropout: f32,
     params_end: ParamMark,
 }
@@ -100,7 +89,7 @@ impl TokenTypes {
 
 /// The cache of the forward pass of [`InputEmbeddings`].
 #[derive(Clone, Debug)]
-pub struct InputEmbeddingsCache<T>(Option<(Array2<T>, NormCache<T>)>);
+pub struct InputEmbeddingsCache<T>(OptionalNormCache<T>);
 
 /// Tokens of packed sequences.
 #[derive(Clone, Copy, Debug)]
@@ -149,6 +138,7 @@ impl InputEmbeddings {
         let norm = options
             .norm_epsilon
             .map(|epsilon| builder.scope("input_norm", |b| Norm::new(b, options.norm, d_model, epsilon)));
+        let norm = OptionalNorm(norm);
         InputEmbeddings { embedding, position, token_type, norm, dropout: config.dropout, params_end: builder.mark() }
     }
 
@@ -208,15 +198,9 @@ impl InputEmbeddings {
         if let Some(token_type) = &self.token_type {
             x += &token_type.embedding.forward(p, &token_type.type_ids(tokens))?;
         }
-        let cache = match &self.norm {
-            None => None,
-            Some(norm) => {
-                let (y, cache) = norm.forward(p, x.view())?;
-                Some((std::mem::replace(&mut x, y), cache))
-            }
-        };
-        mode.apply_dropout(&mut x, self.dropout, DROPOUT_SITE)?;
-        Ok((x, InputEmbeddingsCache(cache)))
+        let (mut y, cache) = self.norm.forward(p, x)?;
+        mode.apply_dropout(&mut y, self.dropout, DROPOUT_SITE)?;
+        Ok((y, InputEmbeddingsCache(cache)))
     }
 
     /// Adds the gradients of the parameters to `grads`.
@@ -265,10 +249,7 @@ impl InputEmbeddings {
     ) -> Result<Array2<T>> {
         mode.apply_dropout(&mut dy, self.dropout, DROPOUT_SITE)?;
         // y = norm(x)
-        match (&self.norm, &cache.0) {
-            (Some(norm), Some((x, cache))) => norm.backward(p, x.view(), cache, dy.view(), None, grads),
-            _ => Ok(dy),
-        }
+        self.norm.backward(p, &cache.0, dy, grads)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The linear layer `y = x Wᵀ + b`.
 
-use super::{array, contiguous, mat_ref, numbers, row_f64, to_f64};
+use super::{array, contiguous, mat_ref, numbers};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{Epilogue, FusedGemm, Real, add_column_sums};
@@ -9,18 +9,9 @@ use ndarray::{Array2, ArrayView2};
 /// `y = x Wᵀ + b`, with W of shape (outputs, inputs) as in PyTorch.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    weight: ParamId,
-    bias: Option<ParamId>,
+    pub(super) weight: ParamId,
+    pub(super) bias: Option<ParamId>,
     outputs: usize,
-}
-
-/// The parameters of a linear layer in the form `x W + b`.
-#[derive(Clone, Debug)]
-pub struct LinearMatrices {
-    /// W: (inputs, outputs).
-    pub weight: Array2<f64>,
-    /// b: (1, outputs).
-    pub bias: Option<Array2<f64>>,
 }
 
 impl Linear {
@@ -65,38 +56,6 @@ impl Linear {
             precision: p.precision(),
         };
         array((x.nrows(), self.outputs), product.compute()?)
-    }
-
-    /// Returns the weight in the form `x W + b`, (inputs, outputs), and the bias, (1, outputs), in f64.
-    pub(crate) fn matrices<T: Real>(&self, p: &Params<T>) -> (Array2<f64>, Option<Array2<f64>>) {
-        (to_f64(p.view(self.weight).reversed_axes()), self.bias.map(|bias| row_f64(p, bias)))
-    }
-
-    /// Returns the parameters as [`LinearMatrices`].
-    pub(super) fn linear_matrices<T: Real>(&self, p: &Params<T>) -> LinearMatrices {
-        let (weight, bias) = self.matrices(p);
-        LinearMatrices { weight, bias }
-    }
-
-    /// Returns the result of `work` on the parameters with these inputs ablated, and restores the parameters.
-    pub(crate) fn with_inputs_ablated<T: Real, R>(
-        &self,
-        p: &mut Params<T>,
-        inputs: std::ops::Range<usize>,
-        work: impl FnOnce(&Params<T>) -> R,
-    ) -> R {
-        let kept = p.slice(self.weight).to_vec();
-        self.ablate_inputs(p, inputs);
-        let result = work(p);
-        p.slice_mut(self.weight).copy_from_slice(&kept);
-        result
-    }
-
-    /// Ablates these inputs: their weights become 0.
-    pub(crate) fn ablate_inputs<T: Real>(&self, p: &mut Params<T>, inputs: std::ops::Range<usize>) {
-        let weight = p.slice_mut(self.weight);
-        let width = weight.len() / self.outputs.max(1);
-        weight.chunks_exact_mut(width.max(1)).for_each(|row| row[inputs.clone()].fill(T::ZERO));
     }
 
     /// Returns the gradient of x and adds the gradients of weight and bias to `grads`.

@@ -63,11 +63,11 @@ pub use encoder::{Encoder, EncoderCache};
 pub use encoder_config::{ACTIVATIONS, EncoderConfig, FeedForwardKind, LayerOptions, LocalLayers};
 pub use encoder_layer::{EncoderLayer, EncoderLayerCache};
 pub use feed_forward::{FeedForward, FeedForwardCache};
-pub use head::{ClassifierHead, ClassifierHeadCache, DenseHeadConfig, DenseParameters, HeadActivation};
+pub use head::{ClassifierHead, ClassifierHeadCache, DenseHeadConfig, HeadActivation};
 pub use input_embeddings::{
     InputEmbeddings, InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Tokens,
 };
-pub use linear::{Linear, LinearMatrices};
+pub use linear::Linear;
 pub use multi_head_attention::{
     AttentionBias, AttentionInput, AttentionMatrices, AttentionOptions, InputGradients, MultiHeadAttention,
     MultiHeadAttentionCache, MultiHeadAttentionConfig, ProjectedMemory,
@@ -77,7 +77,10 @@ pub use pooling::{Pooling, PoolingCache};
 pub use position::{PositionEncoding, PositionKind, sinusoidal, sinusoidal_halves};
 pub use recurrent::{Recurrent, RecurrentCache, RecurrentConfig};
 pub use rotary::{Rotary, RotaryScaling};
-pub use trace::{AttentionTrace, FeedForwardMatrices, FeedForwardTrace, GradientTrace, NormParameters};
+pub use trace::{
+    AttentionTrace, BackwardTrace, DenseParameters, FeedForwardMatrices, FeedForwardTrace, GradientTrace,
+    LinearMatrices, NormParameters,
+};
 
 use crate::Result;
 use crate::params::{ParamId, Params};

@@ -1,6 +1,6 @@
 //! Normalization of tokens: layer norm or RMS norm, and its position in a layer.
 
-use super::{array, contiguous, numbers, row_f64};
+use super::{array, contiguous, numbers};
 use crate::Result;
 use crate::params::{Builder, Init, ParamId, Params};
 use chumoku_kernels::{
@@ -56,6 +56,36 @@ pub enum NormCache<T> {
     Identity,
 }
 
+/// A normalization that a model may lack.
+#[derive(Clone, Debug)]
+pub(super) struct OptionalNorm(pub(super) Option<Norm>);
+
+/// The input of an [`OptionalNorm`] and the cache of its forward pass, if the model has it.
+pub(super) type OptionalNormCache<T> = Option<(Array2<T>, NormCache<T>)>;
+
+impl OptionalNorm {
+    /// Normalizes each row of `x`, or returns it as it is.
+    pub(super) fn forward<T: Real>(&self, p: &Params<T>, x: Array2<T>) -> Result<(Array2<T>, OptionalNormCache<T>)> {
+        let Some(norm) = &self.0 else { return Ok((x, None)) };
+        let (y, cache) = norm.forward(p, x.view())?;
+        Ok((y, Some((x, cache))))
+    }
+
+    /// Returns the gradient of x and adds the parameter gradients to `grads`.
+    pub(super) fn backward<T: Real>(
+        &self,
+        p: &Params<T>,
+        cache: &OptionalNormCache<T>,
+        dy: Array2<T>,
+        grads: &mut Params<T>,
+    ) -> Result<Array2<T>> {
+        match (&self.0, cache) {
+            (Some(norm), Some((x, cache))) => norm.backward(p, x.view(), cache, dy.view(), None, grads),
+            _ => Ok(dy),
+        }
+    }
+}
+
 impl Norm {
     /// Adds the parameters of a normalization to the model.
     pub fn new(builder: &mut Builder, kind: NormKind, width: usize, epsilon: f64) -> Self {
@@ -63,19 +93,6 @@ impl Norm {
             NormKind::Layer => Norm::Layer(LayerNorm::with_epsilon(builder, width, epsilon)),
             NormKind::LayerWithoutBias => Norm::Layer(LayerNorm::without_bias(builder, width, epsilon)),
             NormKind::Rms => Norm::Rms(RmsNorm::new(builder, width, epsilon)),
-        }
-    }
-
-    /// Returns γ and β as rows, in f64, and ε. RMS norm has no β. `None` without normalization.
-    pub(crate) fn parameter_rows<T: Real>(&self, p: &Params<T>) -> Option<(Array2<f64>, Option<Array2<f64>>, f64)> {
-        match self {
-            Norm::Layer(norm) => {
-                let gamma = row_f64(p, norm.weight);
-                let beta = norm.bias.map_or_else(|| Array2::zeros(gamma.dim()), |bias| row_f64(p, bias));
-                Some((gamma, Some(beta), norm.epsilon))
-            }
-            Norm::Rms(norm) => Some((row_f64(p, norm.weight), None, norm.epsilon)),
-            Norm::Identity => None,
         }
     }
 
@@ -132,9 +149,9 @@ impl Norm {
 /// `y = γ (x − mean)/√(variance + ε) + β` for each token (Ba, Kiros and Hinton 2016), or the same without β.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
-    weight: ParamId,
-    bias: Option<ParamId>,
-    epsilon: f64,
+    pub(super) weight: ParamId,
+    pub(super) bias: Option<ParamId>,
+    pub(super) epsilon: f64,
 }
 
 /// The mean and 1/√(variance + ε) of each token.
@@ -225,8 +242,8 @@ impl LayerNorm {
 /// `y = γ · x/√(mean(x²) + ε)` for each token (Zhang and Sennrich 2019, equation 4).
 #[derive(Clone, Debug)]
 pub struct RmsNorm {
-    weight: ParamId,
-    epsilon: f64,
+    pub(super) weight: ParamId,
+    pub(super) epsilon: f64,
 }
 
 /// 1/√(mean(x²) + ε) of each token.
@@ -239,11 +256,6 @@ impl RmsNorm {
     /// Adds `weight` (γ, starting at 1).
     pub fn new(builder: &mut Builder, width: usize, epsilon: f64) -> Self {
         RmsNorm { weight: builder.add("weight", &[width], Init::Ones), epsilon }
-    }
-
-    /// Returns γ in f64.
-    pub(crate) fn gamma<T: Real>(&self, p: &Params<T>) -> Vec<f64> {
-        p.slice(self.weight).iter().map(|x| x.to_f64()).collect()
     }
 
     /// Divides each row by its root mean square, then scales it by γ; `backward` needs x and the cache.

@@ -1,7 +1,6 @@
 //! The building block of encoder and decoder layers: a function with a residual connection and a normalization.
 
-use super::trace::FeedForwardTrace;
-use super::{EncoderConfig, FeedForward, FeedForwardCache, Mode, Norm, NormCache, NormOrder, add_assign, to_f64};
+use super::{EncoderConfig, Mode, Norm, NormCache, NormOrder, add_assign};
 use crate::Result;
 use crate::params::{Builder, Params};
 use chumoku_kernels::{Epilogue, Real};
@@ -11,8 +10,8 @@ use ndarray::{Array2, ArrayView2};
 /// the original paper, pre-norm `x + dropout(f(norm(x)))` (Vaswani et al. 2017, section 3.1; Xiong et al. 2020).
 #[derive(Clone, Debug)]
 pub(super) struct Sublayer {
-    order: NormOrder,
-    norm: Norm,
+    pub(super) order: NormOrder,
+    pub(super) norm: Norm,
     dropout: f32,
     dropout_site: u32,
 }
@@ -24,7 +23,8 @@ pub(super) struct SublayerCache<T, C> {
     pub(super) input: Array2<T>,
     /// The cache of the inner function.
     pub(super) inner: C,
-    norm_input: Array2<T>,
+    /// The input of the normalization.
+    pub(super) norm_input: Array2<T>,
     norm: NormCache<T>,
 }
 
@@ -64,33 +64,6 @@ impl Sublayer {
         }
     }
 
-    /// The position of the normalization.
-    pub(super) fn order(&self) -> NormOrder {
-        self.order
-    }
-
-    /// The normalization.
-    pub(super) fn norm(&self) -> &Norm {
-        &self.norm
-    }
-
-    /// Traces a feed-forward network: its parameters, and its output computed again.
-    pub(super) fn trace_feed_forward<T: Real>(
-        &self,
-        p: &Params<T>,
-        network: &FeedForward,
-        cache: &SublayerCache<T, FeedForwardCache<T>>,
-    ) -> Result<FeedForwardTrace> {
-        let (x, mode) = (cache.sublayer_input(self.order).clone(), Mode::Eval);
-        let (output, _) = self.forward(p, x, mode, |x, then| network.forward_with_epilogue(p, x, then, mode))?;
-        Ok(FeedForwardTrace {
-            order: self.order,
-            norm: self.norm.parameters(p),
-            matrices: network.matrices(p),
-            output: to_f64(output.view()),
-        })
-    }
-
     /// Returns the gradient of x. `part(d, grads)` computes the gradient of f's input from that of its output.
     pub(super) fn backward<T: Real, C>(
         &self,
@@ -116,29 +89,6 @@ impl Sublayer {
                 Ok(dx)
             }
         }
-    }
-}
-
-impl<T, C> SublayerCache<T, C> {
-    /// Returns the input of the sublayer.
-    pub(super) fn sublayer_input(&self, order: NormOrder) -> &Array2<T> {
-        match order {
-            NormOrder::Pre => &self.norm_input,
-            NormOrder::Post => &self.input,
-        }
-    }
-
-    /// Returns the input of the sublayer and the sum `x + f(…)`, given the cache of the next sublayer.
-    pub(super) fn input_and_sum<'a, D>(
-        &'a self,
-        next: &'a SublayerCache<T, D>,
-        order: NormOrder,
-    ) -> [&'a Array2<T>; 2] {
-        let sum = match order {
-            NormOrder::Pre => next.sublayer_input(order),
-            NormOrder::Post => &self.norm_input,
-        };
-        [self.sublayer_input(order), sum]
     }
 }
 

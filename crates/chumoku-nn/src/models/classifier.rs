@@ -11,12 +11,12 @@ use crate::layers::{
 };
 use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::parallel::in_pool;
-use chumoku_kernels::{CrossEntropy, Error as KernelError, Real, RecurrentCell, check_row_weights, cross_entropy};
+use chumoku_kernels::{CrossEntropy, Error as KernelError, Real, RecurrentCell, binary_cross_entropy, cross_entropy};
 use ndarray::{Array2, ArrayView2, Axis};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-pub use trace::{HeadTrace, LossTrace};
+pub use trace::{ClassifierTrace, HeadTrace, LossTrace};
 
 /// The sizes and options of a [`Classifier`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,6 +97,14 @@ pub struct ClassifierCache<T> {
 }
 
 const HEAD_DROPOUT_SITE: u32 = 1;
+
+/// Checks that each of at least one sequence has its label or labels. The kernels only see the number of logits.
+fn check_label_count(found: usize, sequences: usize) -> Result<()> {
+    match found == sequences && found > 0 {
+        true => Ok(()),
+        false => Err(KernelError::Length { what: "classifier: labels", expected: sequences.max(1), found }.into()),
+    }
+}
 
 impl Classifier {
     /// Builds the model of a configuration. Its parameters come from [`Params::init`] from its [`Classifier::layout`].
@@ -230,6 +238,7 @@ impl Classifier {
     ) -> Result<T> {
         let (logits, cache) = self.forward(p, ids, offsets, mode)?;
         let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
+        check_label_count(labels.len(), logits.nrows())?;
         let loss = cross_entropy(numbers(&logits.view()), labels, options, numbers_mut(&mut d_logits))?;
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
@@ -258,33 +267,9 @@ impl Classifier {
         grads: &mut Params<T>,
     ) -> Result<T> {
         let (logits, cache) = self.forward(p, ids, offsets, mode)?;
-        let (rows, classes) = logits.dim();
-        let weight = |row: usize| weights.map_or(1.0, |weights| weights[row].to_f64());
-        if labels.len() != rows || rows == 0 {
-            let (expected, found) = (rows.max(1), labels.len());
-            return Err(KernelError::Length { what: "classifier: labels", expected, found }.into());
-        }
-        if let Some(&label) = labels.iter().flatten().find(|&&label| label as usize >= classes) {
-            let problem = format!("expected labels below {classes}, got {label}");
-            return Err(KernelError::Value { what: "classifier: labels", problem }.into());
-        }
-        check_row_weights("classifier: weights", weights, rows)?;
-        let all: f64 = (0..rows).map(weight).sum();
-        let mut loss = 0.0;
         let mut d_logits = Array2::from_elem(logits.dim(), T::ZERO);
-        for (row, labels) in labels.iter().enumerate() {
-            let (weight, z) = (weight(row), logits.row(row));
-            let divisor = all / weight;
-            let mut d = d_logits.row_mut(row);
-            d.iter_mut().zip(&z).for_each(|(d, z)| *d = T::round_from(1.0 / ((1.0 + (-z.to_f64()).exp()) * divisor)));
-            let absent = |z: &T| z.to_f64().max(0.0) + (-z.to_f64().abs()).exp().ln_1p();
-            loss += weight * z.iter().map(absent).sum::<f64>();
-            for &label in labels {
-                loss -= weight * z[label as usize].to_f64();
-                d[label as usize] -= T::round_from(1.0 / divisor);
-            }
-        }
-        let loss = T::round_from(loss / all);
+        check_label_count(labels.len(), logits.nrows())?;
+        let loss = binary_cross_entropy(numbers(&logits.view()), labels, weights, numbers_mut(&mut d_logits))?;
         if loss.is_finite() {
             self.backward(p, (ids, offsets), &cache, d_logits.view(), mode, grads)?;
         }
@@ -392,23 +377,5 @@ impl Classifier {
             Backbone::Transformer(encoder) => Some(encoder.layers()[layer].attention()),
             Backbone::Recurrent(_) => None,
         }
-    }
-
-    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist, or the network has no attention.
-    ///
-    /// # Panics
-    /// If the layer does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        cache: &ClassifierCache<T>,
-        offsets: &Offsets,
-        layer: usize,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        self.backbone.attention_weights(&cache.backbone, offsets, layer, sequence, head)
     }
 }

@@ -3,7 +3,7 @@
 use super::text_encoder::{TextEncoder, TextEncoderConfig};
 use crate::Result;
 use crate::layers::{
-    AttentionTrace, Embedding, EncoderConfig, GradientTrace, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
+    AttentionTrace, BackwardTrace, Embedding, EncoderConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
     PositionKind, Tokens,
 };
 use crate::params::{Builder, ParamLayout, Params};
@@ -31,12 +31,8 @@ pub struct LanguageModelConfig {
     #[serde(flatten)]
     pub embeddings: InputEmbeddingsOptions,
     /// True if the output layer has its own matrix instead of the embedding's.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub untied_output: bool,
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
 }
 
 /// The model: a backbone that computes a vector per token, and an output layer. The output layer's weight is the
@@ -163,12 +159,7 @@ impl LanguageModel {
     ///
     /// # Panics
     /// If the layer does not exist.
-    pub fn trace_backward<T: Real>(
-        &self,
-        p: &Params<T>,
-        ids: &[u32],
-        layer: usize,
-    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+    pub fn trace_backward<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<BackwardTrace> {
         let offsets = Offsets::from_lengths([ids.len()]);
         let next = ids.get(1..).unwrap_or_default();
         let mut grads = Params::zeros(&self.layout);

@@ -16,7 +16,7 @@ mod tagger;
 mod text_encoder;
 mod translator;
 
-pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, HeadTrace, LossTrace};
+pub use classifier::{Classifier, ClassifierCache, ClassifierConfig, ClassifierTrace, HeadTrace, LossTrace};
 pub use language_model::{LanguageModel, LanguageModelConfig, LanguageModelState};
 pub use masked_language_model::MaskedLanguageModel;
 pub use tagger::{TaggedUnits, TokenTagger, TokenTaggerCache, TokenTaggerConfig};

@@ -4,7 +4,7 @@
 use crate::Result;
 use crate::layers::map_groups;
 use crate::layers::{
-    AttentionTrace, Embedding, Encoder, EncoderCache, EncoderConfig, GradientTrace, InputEmbeddings,
+    AttentionTrace, BackwardTrace, Embedding, Encoder, EncoderCache, EncoderConfig, InputEmbeddings,
     InputEmbeddingsCache, InputEmbeddingsConfig, InputEmbeddingsOptions, Mode, MultiHeadAttention, Offsets,
     PositionKind, Tokens,
 };
@@ -197,12 +197,12 @@ impl TextEncoder {
         layer: usize,
         grads: &mut Params<T>,
         loss: impl FnOnce(&Array2<T>, &mut Params<T>) -> Result<(f64, Array2<T>)>,
-    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+    ) -> Result<BackwardTrace> {
         let (y, cache) = self.forward(p, tokens, Mode::Eval)?;
         let attention = self.encoder.trace(p, &cache.encoder, tokens.offsets, layer)?;
         let (loss, dy) = loss(&y, grads)?;
         let gradients = self.encoder.trace_gradients(p, (&cache.encoder, tokens.offsets), dy, layer, grads)?;
-        Ok((attention, loss, gradients))
+        Ok(BackwardTrace { attention, loss, gradients })
     }
 
     /// Traces the attention of every layer in turn, in a single forward pass over one sequence.

@@ -3,8 +3,8 @@
 
 use crate::Result;
 use crate::layers::{
-    AttentionTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache, EncoderConfig,
-    GradientTrace, Memory, Mode, MultiHeadAttention, Offsets, PositionEncoding, PositionKind,
+    AttentionTrace, BackwardTrace, Decoder, DecoderCache, DecoderInput, DecoderState, Embedding, Encoder, EncoderCache,
+    EncoderConfig, Memory, Mode, MultiHeadAttention, Offsets, PositionEncoding, PositionKind,
 };
 use crate::params::{Builder, ParamLayout, Params};
 use chumoku_kernels::Real;
@@ -49,12 +49,8 @@ pub struct TranslatorOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder_d_ff: Option<usize>,
     /// Adds a trained bias to the logit of each token.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub output_bias: bool,
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
 }
 
 impl TranslatorConfig {
@@ -426,7 +422,7 @@ impl Translator {
         pair: &TranslationBatch,
         part: TranslatorAttention,
         layer: usize,
-    ) -> Result<(AttentionTrace, f64, GradientTrace)> {
+    ) -> Result<BackwardTrace> {
         let attention = self.trace(p, pair, part, layer)?;
         let mut grads = Params::zeros(&self.layout);
         let (y, cache) = self.forward(p, pair, Mode::Eval)?;
@@ -444,7 +440,7 @@ impl Translator {
                 self.decoder.trace_gradients(p, (&cache.decoder, input), dy, place, &mut grads)?
             }
         };
-        Ok((attention, loss, gradients))
+        Ok(BackwardTrace { attention, loss, gradients })
     }
 
     /// The cross-attention of a decoder layer.

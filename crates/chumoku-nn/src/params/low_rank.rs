@@ -7,9 +7,9 @@
 //! the backward pass they hand over the factors of W's gradient, from which the gradients of A and B follow without W's
 //! own gradient.
 
-use super::{ParamEntry, ParamId, ParamLayout, Params, name_stream};
+use super::{ParamEntry, ParamId, ParamLayout, Params};
 use crate::Result;
-use chumoku_kernels::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, Philox, Precision, Real, gemm};
+use chumoku_kernels::{Epilogue, FusedGemm, MatMut, MatRef, OutputInit, Philox, Precision, Real, fnv1a, gemm};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl<T: Real> Params<T> {
             }
         });
         let start = |entry: &ParamEntry| {
-            let (random, size) = (Philox::new(seed, name_stream(&entry.name)), entry.range.len());
+            let (random, size) = (Philox::new(seed, fnv1a(entry.name.bytes())), entry.range.len());
             let bound = match entry.name.ends_with(FACTOR_SUFFIXES[0]) {
                 true => 1.0 / (entry.shape[1].max(1) as f64).sqrt(),
                 false => 0.0,
@@ -236,7 +236,7 @@ mod tests {
         let plain = Params::<f64>::init(&builder.finish(), 5);
         let update = LowRankConfig { rank: 2, alpha: 6.0 };
         let mut params = plain.freeze(|_| true).with_low_rank(update, |name| name == "w", 9);
-        let names: Vec<String> = params.layout().iter().map(|(name, ..)| name.to_owned()).collect();
+        let names: Vec<String> = params.layout().iter().map(|param| param.name.to_owned()).collect();
         assert_eq!(names, ["w.lora_a", "w.lora_b"]);
         assert_eq!(params.values().len(), 2 * 3 + 4 * 2);
         for id in [w, v, bias] {

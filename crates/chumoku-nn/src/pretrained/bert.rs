@@ -31,28 +31,28 @@ pub struct BertConfig {
     /// Number of rows of the position table.
     pub max_position_embeddings: usize,
     /// Number of token types.
-    #[serde(default = "two")]
+    #[serde(default = "default_type_vocab_size")]
     pub type_vocab_size: usize,
     /// Activation of the feed-forward network.
-    #[serde(default = "super::gelu")]
+    #[serde(default = "super::default_activation")]
     pub hidden_act: String,
     /// Dropout of each sublayer's output.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub hidden_dropout_prob: f32,
     /// Dropout of attention weights.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub attention_probs_dropout_prob: f32,
     /// Dropout before a classifier's last layer; same as `hidden_dropout_prob` by default.
     #[serde(default)]
     pub classifier_dropout: Option<f32>,
     /// ε of the normalizations.
-    #[serde(default = "epsilon")]
+    #[serde(default = "default_layer_norm_eps")]
     pub layer_norm_eps: f64,
     /// The id of the padding token.
     #[serde(default)]
     pub pad_token_id: Option<usize>,
     /// The kind of position embeddings.
-    #[serde(default = "absolute")]
+    #[serde(default = "default_position_embedding_type")]
     pub position_embedding_type: String,
     /// True for a decoder.
     #[serde(default)]
@@ -62,15 +62,15 @@ pub struct BertConfig {
     pub add_cross_attention: bool,
 }
 
-fn two() -> usize {
+fn default_type_vocab_size() -> usize {
     2
 }
 
-fn epsilon() -> f64 {
+fn default_layer_norm_eps() -> f64 {
     1e-12
 }
 
-fn absolute() -> String {
+fn default_position_embedding_type() -> String {
     "absolute".into()
 }
 

@@ -28,20 +28,20 @@ pub struct DistilBertConfig {
     /// Number of rows of the position table.
     pub max_position_embeddings: usize,
     /// Activation of the feed-forward network.
-    #[serde(default = "super::gelu")]
+    #[serde(default = "super::default_activation")]
     pub activation: String,
     /// Dropout of each sublayer's output.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub dropout: f32,
     /// Dropout of attention weights.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub attention_dropout: f32,
     /// Dropout before a classifier's last layer.
-    #[serde(default = "fifth")]
+    #[serde(default = "default_seq_classif_dropout")]
     pub seq_classif_dropout: f32,
 }
 
-fn fifth() -> f32 {
+fn default_seq_classif_dropout() -> f32 {
     0.2
 }
 

@@ -23,22 +23,22 @@ pub struct Gpt2Config {
     /// Width inside the feed-forward network; four times the width of activations by default.
     pub n_inner: Option<usize>,
     /// Activation of the feed-forward network.
-    #[serde(default = "gelu_new")]
+    #[serde(default = "default_activation_function")]
     pub activation_function: String,
     /// ε of the normalizations.
-    #[serde(default = "epsilon")]
+    #[serde(default = "default_layer_norm_epsilon")]
     pub layer_norm_epsilon: f64,
     /// Dropout of each sublayer's output.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub resid_pdrop: f32,
     /// Dropout of the embeddings.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub embd_pdrop: f32,
     /// Dropout of attention weights.
-    #[serde(default = "super::tenth")]
+    #[serde(default = "super::default_dropout")]
     pub attn_pdrop: f32,
     /// True if scores are divided by √(head width).
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub scale_attn_weights: bool,
     /// True if scores are also divided by the layer number.
     #[serde(default)]
@@ -47,19 +47,19 @@ pub struct Gpt2Config {
     #[serde(default)]
     pub add_cross_attention: bool,
     /// True if the output layer shares the embedding's matrix.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub tie_word_embeddings: bool,
 }
 
-fn gelu_new() -> String {
+fn default_activation_function() -> String {
     "gelu_new".into()
 }
 
-fn epsilon() -> f64 {
+fn default_layer_norm_epsilon() -> f64 {
     1e-5
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 

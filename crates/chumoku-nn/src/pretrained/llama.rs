@@ -31,12 +31,12 @@ pub struct LlamaConfig {
     /// Width of a head; Qwen3's default is 128.
     pub head_dim: Option<usize>,
     /// Activation of the feed-forward network.
-    #[serde(default = "silu")]
+    #[serde(default = "default_hidden_act")]
     pub hidden_act: String,
     /// Maximum number of tokens.
     pub max_position_embeddings: usize,
     /// ε of the norms.
-    #[serde(default = "epsilon")]
+    #[serde(default = "default_rms_norm_eps")]
     pub rms_norm_eps: f64,
     /// The base of rotary positions, in older files.
     pub rope_theta: Option<f64>,
@@ -57,7 +57,7 @@ pub struct LlamaConfig {
     #[serde(default)]
     pub attention_dropout: f32,
     /// Number of tokens that a token sees, including itself. Mistral's default is 4096.
-    #[serde(default, deserialize_with = "said")]
+    #[serde(default, deserialize_with = "null_or_value")]
     pub sliding_window: Option<Option<usize>>,
     /// True if Qwen uses windows at all.
     pub use_sliding_window: Option<bool>,
@@ -90,16 +90,16 @@ pub struct RopeParameters {
     pub partial_rotary_factor: Option<f64>,
 }
 
-fn silu() -> String {
+fn default_hidden_act() -> String {
     "silu".into()
 }
 
-fn epsilon() -> f64 {
+fn default_rms_norm_eps() -> f64 {
     1e-6
 }
 
 /// Distinguishes a null setting from a missing one.
-fn said<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<usize>>, D::Error> {
+fn null_or_value<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<usize>>, D::Error> {
     Option::deserialize(from).map(Some)
 }
 

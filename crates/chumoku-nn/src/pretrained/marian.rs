@@ -2,8 +2,8 @@
 //! original transformer with SiLU and a bias of the logits.
 
 use super::{
-    PretrainedTranslator, TensorSource, activation_name, check_size, gelu, push_in_projection, push_weight_and_bias,
-    tenth, unsupported,
+    PretrainedTranslator, TensorSource, activation_name, check_size, push_in_projection, push_weight_and_bias,
+    unsupported,
 };
 use crate::Result;
 use crate::layers::{AttentionOptions, EncoderConfig, LayerOptions, MultiHeadAttentionConfig, NormOrder, PositionKind};
@@ -33,12 +33,12 @@ pub struct MarianConfig {
     /// Width inside the decoder's feed-forward networks.
     pub decoder_ffn_dim: usize,
     /// Activation of the feed-forward networks.
-    #[serde(default = "gelu")]
+    #[serde(default = "super::default_activation")]
     pub activation_function: String,
     /// Maximum number of tokens of source and target.
     pub max_position_embeddings: usize,
     /// Dropout of embeddings and of each sublayer's output.
-    #[serde(default = "tenth")]
+    #[serde(default = "super::default_dropout")]
     pub dropout: f32,
     /// Dropout of attention weights.
     #[serde(default)]

@@ -177,12 +177,12 @@ impl PretrainedEncoder {
 }
 
 /// The default activation of configurations.
-fn gelu() -> String {
+fn default_activation() -> String {
     "gelu".into()
 }
 
 /// The default dropout of configurations.
-fn tenth() -> f32 {
+fn default_dropout() -> f32 {
     0.1
 }
 

@@ -82,7 +82,7 @@ impl Default for ModernBertConfig {
             intermediate_size: 1152,
             num_hidden_layers: 22,
             num_attention_heads: 12,
-            hidden_activation: super::gelu(),
+            hidden_activation: super::default_activation(),
             max_position_embeddings: 8192,
             norm_eps: 1e-5,
             norm_bias: false,
@@ -99,7 +99,7 @@ impl Default for ModernBertConfig {
             rope_parameters: None,
             classifier_pooling: "cls".into(),
             classifier_bias: false,
-            classifier_activation: super::gelu(),
+            classifier_activation: super::default_activation(),
             classifier_dropout: 0.0,
         }
     }

@@ -7,7 +7,7 @@ use chumoku_nn::models::{
     Classifier, ClassifierConfig, LanguageModel, LanguageModelConfig, TranslationBatch, Translator, TranslatorConfig,
     TranslatorOptions,
 };
-use chumoku_nn::params::{Builder, Params};
+use chumoku_nn::params::{Builder, ParamView, Params};
 use ndarray::{Array2, ArrayView2};
 use testkit::{GoldenFile, Tolerance, compare};
 
@@ -60,7 +60,7 @@ impl<T: Number> GoldenCase<T> {
     fn params(&self, builder: Builder) -> (Params<T>, Params<T>) {
         let layout = builder.finish();
         let mut params = Params::zeros(&layout);
-        for (name, shape, range) in layout.iter() {
+        for ParamView { name, shape, range } in layout.iter() {
             assert_eq!(shape, self.golden.shape(&format!("param.{name}")), "{name}");
             params.values_mut()[range].copy_from_slice(&self.values(&format!("param.{name}")));
         }
@@ -70,7 +70,7 @@ impl<T: Number> GoldenCase<T> {
     }
 
     fn assert_grads_close(&self, grads: &Params<T>) {
-        for (name, _, range) in grads.layout().iter() {
+        for ParamView { name, range, .. } in grads.layout().iter() {
             self.assert_close(&format!("grad.param.{name}"), &grads.values()[range]);
         }
     }
@@ -548,7 +548,7 @@ fn ten_steps<T: Number>(
     mut learn: impl FnMut(usize, &Params<T>, &mut Params<T>) -> T,
 ) {
     let mut p = Params::<T>::zeros(layout);
-    for (name, _, range) in layout.iter() {
+    for ParamView { name, range, .. } in layout.iter() {
         p.values_mut()[range].copy_from_slice(&case.values(&format!("param.{name}")));
     }
     let (mut m, mut v) = (Params::<T>::zeros(layout), Params::<T>::zeros(layout));
@@ -561,7 +561,7 @@ fn ten_steps<T: Number>(
         }
         let norm = sum_of_squares(grads.values()).sqrt();
         compare("norm", &[norm], &case.golden.tensor("out.grad_norms")[step..=step], RULE).unwrap();
-        for (_, shape, range) in layout.iter() {
+        for ParamView { shape, range, .. } in layout.iter() {
             let options = AdamW {
                 learning_rate: 1e-3,
                 beta1: 0.9,
@@ -580,7 +580,7 @@ fn ten_steps<T: Number>(
     // off by 0.1 to 1.2 times the tolerance, depending on the instruction set. All others are within a quarter of the
     // tolerance.
     let mut ill_conditioned = 0;
-    for (name, _, range) in layout.iter() {
+    for ParamView { name, range, .. } in layout.iter() {
         let (found, expected) = (&p.values()[range], case.golden.tensor(&format!("out.final.{name}")));
         let third = found.len() / 3;
         // The true gradient of the key bias is 0, so that third is excluded.

@@ -296,7 +296,7 @@ fn gradients_of_attention_variants() {
             let mut params = random_params(&layout);
             for is_flat in [false, true] {
                 // At β = 0 all weights are equal, but β still has a gradient.
-                let beta = layout.iter().find(|(name, ..)| *name == "beta").map(|(_, _, range)| range);
+                let beta = layout.iter().find(|param| param.name == "beta").map(|param| param.range);
                 match (is_flat, beta) {
                     (true, None) => continue,
                     (true, Some(beta)) => params.values_mut()[beta].fill(0.0),
@@ -336,8 +336,8 @@ fn hard_attention_is_straight_through() {
     let layout = builder.finish();
     let offsets = Offsets::from_lengths([tokens]);
     let part = |p: &Params<f64>, name: &str| {
-        let (_, _, range) = layout.iter().find(|(found, ..)| *found == name).unwrap();
-        p.values()[range].to_vec()
+        let param = layout.iter().find(|param| param.name == name).unwrap();
+        p.values()[param.range].to_vec()
     };
     let soft = |p: &Params<f64>, x: &Array2<f64>, head: usize| {
         let (w, b) = (part(p, "in_proj_weight"), part(p, "in_proj_bias"));
@@ -480,7 +480,7 @@ fn gradients_of_language_models_with_tied_and_untied_output() {
             // Heads of odd width 3 cannot use rotary positions.
             let position = if attention.head_dim.is_some() { PositionKind::Rotary } else { PositionKind::Learned };
             let model = LanguageModel::new(LanguageModelConfig { position, ..config }).unwrap();
-            assert_eq!(model.layout().iter().any(|(name, ..)| name == "output.weight"), untied_output);
+            assert_eq!(model.layout().iter().any(|param| param.name == "output.weight"), untied_output);
             let params = random_params(model.layout());
             let mut grads = Params::zeros(model.layout());
             let loss = |p: &Params<f64>, grads| model.loss(p, [&ids, &next], &offsets, TRAINING, grads).unwrap();
@@ -686,6 +686,9 @@ fn gradients_of_a_classifier_with_its_loss() {
             let found = classifier.multi_label_loss(&params, (&ids, &offsets), (wrong, None), TRAINING, &mut unused);
             assert!(found.is_err());
         }
+        let plain = CrossEntropy { class_weights: None, row_weights: None, ..options };
+        let found = classifier.loss(&params, (&ids, &offsets), &[2], &plain, TRAINING, &mut unused);
+        assert!(found.is_err(), "two sequences have two labels");
         // Frozen parameters have no gradient and do not change the other gradients.
         for prefixes in
             [&["embedding."][..], &["embedding.", "position.", "token_type.", "input_norm.", "encoder.layers.0."]]
@@ -695,9 +698,9 @@ fn gradients_of_a_classifier_with_its_loss() {
             let mut of_rest = Params::zeros(partly.layout());
             loss(&partly, Some(&mut of_rest));
             let mut places = of_rest.layout().iter();
-            for (name, _, range) in classifier.layout().iter().filter(|(name, ..)| !is_frozen(name)) {
-                let (found, _, at) = places.next().unwrap();
-                assert_eq!((found, &of_rest.values()[at]), (name, &grads.values()[range]));
+            for own in classifier.layout().iter().filter(|param| !is_frozen(param.name)) {
+                let found = places.next().unwrap();
+                assert_eq!((found.name, &of_rest.values()[found.range]), (own.name, &grads.values()[own.range]));
             }
             assert!(places.next().is_none());
         }

@@ -93,15 +93,7 @@ pub fn format_thousands(n: usize) -> String {
 /// [`format_thousands`] for a `u128`.
 #[must_use]
 pub fn format_thousands_wide(n: u128) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    chumoku_kernels::format_thousands(n)
 }
 
 /// Formats a size in bytes. Rounds up, so that a size over a limit never reads as the limit.

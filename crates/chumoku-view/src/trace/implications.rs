@@ -257,7 +257,7 @@ fn row_exponentials(row: &[Interval]) -> Vec<Interval> {
     (0..row.len()).map(|i| Interval { low: below(row[i].low, highs(i)), high: below(row[i].high, lows(i)) }).collect()
 }
 
-/// Computes `exp(x) / Σ exp`, after subtracting the maximum.
+/// Computes bounds of `exp(x) / Σ exp` from bounds of x, which the kernels' softmax cannot.
 fn row_softmax(row: &[Interval]) -> Vec<Interval> {
     let most = row.iter().fold(f64::NEG_INFINITY, |most, x| most.max(x.high));
     let exp = |x: f64| if x == f64::NEG_INFINITY { 0.0 } else { (x - most).exp() };

@@ -2,9 +2,10 @@
 //! finds pairs that probably share many of them (Broder, "On the resemblance and containment of documents", 1997). Each
 //! candidate pair is then verified by its true Jaccard similarity.
 
+use crate::ngram::hash::finalize;
 use crate::text::unspaced_fraction;
 use chumoku_kernels::cancel::CancelFlag;
-use chumoku_kernels::parallel;
+use chumoku_kernels::{fnv1a, parallel};
 use rayon::slice::ParallelSliceMut;
 
 /// Smallest Jaccard similarity of nearly equal texts.
@@ -66,14 +67,7 @@ fn fold_text(text: &str) -> Vec<char> {
 
 /// FNV-1a of the characters, then the finalizer of MurmurHash3.
 fn hash(shingle: &[char]) -> u64 {
-    let step = |h: u64, c: &char| (h ^ u64::from(*c)).wrapping_mul(0x100_0000_01b3);
-    mix(shingle.iter().fold(0xcbf2_9ce4_8422_2325, step))
-}
-
-fn mix(mut h: u64) -> u64 {
-    h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    h ^ (h >> 33)
+    finalize(fnv1a(shingle.iter().copied()))
 }
 
 /// The Jaccard similarity of two ascending lists of shingles; 1 if both are empty.
@@ -100,7 +94,7 @@ fn bands(shingles: &[u64]) -> [u64; BANDS] {
             *least = (*least).min((shingle ^ key).wrapping_mul(key.rotate_left(31) | 1));
         }
     }
-    let of_band = |rows: &[u64]| rows.iter().fold(1, |h, &least| mix(h ^ least));
+    let of_band = |rows: &[u64]| rows.iter().fold(1, |h, &least| finalize(h ^ least));
     std::array::from_fn(|band| of_band(&least[band * ROWS..(band + 1) * ROWS]))
 }
 

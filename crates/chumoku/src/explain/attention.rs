@@ -4,7 +4,8 @@ use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer};
 use super::loss::{LossTarget, RecordedLoss};
 use crate::lang::Lang;
-use crate::models::TranslatorAttention;
+use crate::models::{ClassifierTrace, TranslatorAttention};
+use crate::nn::BackwardTrace;
 use crate::params::Params;
 use crate::text::TextTokenizer;
 use crate::{
@@ -222,13 +223,10 @@ impl TextClassifier {
         let chosen = Cell::new(class.flatten());
         record_at_both_precisions(&self.params, self.config.precision, label, |params| {
             let found = match class {
-                None => self.model.trace(params, &ids, layer)?.map(|(attention, record)| (attention, record, None)),
-                Some(_) => {
-                    let found = self.model.trace_backward(params, &ids, layer, chosen.get())?;
-                    found.map(|(attention, record, loss)| (attention, record, Some(loss)))
-                }
+                None => self.model.trace(params, &ids, layer)?,
+                Some(_) => self.model.trace_backward(params, &ids, layer, chosen.get())?,
             };
-            let (attention, record, loss) = found.ok_or_else(|| {
+            let ClassifierTrace { attention, head, loss } = found.ok_or_else(|| {
                 Error::Setting(tr!(
                     "this model has no attention to trace",
                     "このモデルにはトレースするアテンションがありません"
@@ -236,7 +234,7 @@ impl TextClassifier {
             })?;
             chosen.set(loss.as_ref().map(|loss| loss.class));
             let is_behind = layer + 1 == encoder.num_layers;
-            let answer = RecordedAnswer { labels: self.labels().to_vec(), follows_attention: is_behind, record };
+            let answer = RecordedAnswer { labels: self.labels().to_vec(), follows_attention: is_behind, record: head };
             let answer = self.config.target.is_one_class().then_some(answer);
             let step = if self.origin.is_some() {
                 optimizer_defaults::fine_tuning(encoder)
@@ -292,7 +290,7 @@ impl TextGenerator {
             if !with_loss {
                 return Ok(self.model.trace(params, &ids, layer)?.into());
             }
-            let (attention, loss, gradients) = self.model.trace_backward(params, &ids, layer)?;
+            let BackwardTrace { attention, loss, gradients } = self.model.trace_backward(params, &ids, layer)?;
             let step = if self.origin.is_some() {
                 optimizer_defaults::fine_tuning(encoder)
             } else {
@@ -413,7 +411,7 @@ impl TextTranslator {
             if !with_loss {
                 return Ok(self.model.trace(params, &pair, part, layer)?.into());
             }
-            let (attention, loss, gradients) = self.model.trace_backward(params, &pair, part, layer)?;
+            let BackwardTrace { attention, loss, gradients } = self.model.trace_backward(params, &pair, part, layer)?;
             let step = optimizer_defaults::translator(model.encoder.d_model);
             let loss = RecordedLoss::for_tokens(LossTarget::Translation, loss, gradients, step);
             Ok(ForwardTrace { loss: Some(loss), ..attention.into() })

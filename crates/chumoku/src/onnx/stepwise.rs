@@ -130,8 +130,7 @@ impl StepwiseAttention<'_> {
 /// Applies softmax in place and rounds every number. The sum is rounded once at the end, or after each addition. Scores
 /// of −∞ give 0.
 ///
-/// It differs from `chumoku_nn::probability`: the operator's definition rounds after every step, and a row of only −∞
-/// gives 0.
+/// It differs from the kernels' softmax: the operator's definition rounds after every step.
 fn softmax(row: &mut [f32], round: impl Fn(f32) -> f32, rounds_additions: bool) {
     row.iter_mut().for_each(|x| *x = round(*x));
     let largest = row.iter().copied().fold(f32::NEG_INFINITY, Real::max);

@@ -12,7 +12,7 @@ use crate::model_folder::{
 };
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
 use crate::nn::{DenseHeadConfig, HeadActivation, NormKind, Pooling};
-use crate::params::{ParamLayout, Params};
+use crate::params::{ParamLayout, ParamView, Params};
 use crate::text::TextTokenizer;
 use crate::{Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, TensorSource};
@@ -263,7 +263,7 @@ impl FineTuningBase {
         };
         let mut params = self.load_params(layout, seed, role)?;
         if self.origin.pooling.is_some() {
-            for (name, shape, range) in layout.iter().filter(|(name, ..)| *name == DENSE_WEIGHT) {
+            for ParamView { name, shape, range } in layout.iter().filter(|param| param.name == DENSE_WEIGHT) {
                 debug_assert_eq!((name, shape[0]), (DENSE_WEIGHT, shape[1]));
                 let matrix = &mut params.values_mut()[range];
                 matrix.fill(0.0);

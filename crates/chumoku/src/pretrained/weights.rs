@@ -2,7 +2,7 @@
 
 use super::files;
 use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, missing_tensor_message, model_file_error};
-use crate::params::{ParamLayout, Params};
+use crate::params::{ParamLayout, ParamView, Params};
 use crate::{Error, Result, failpoint, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16, parallel};
 use chumoku_nn::pretrained::TensorSource;
@@ -243,7 +243,7 @@ impl WeightFiles {
         let mut missing = Vec::new();
         // Sizes come from an untrusted file: allocate only after checking that all data exists.
         let mut plan = Vec::new();
-        for (ours, shape, range) in layout.iter() {
+        for ParamView { name: ours, shape, range } in layout.iter() {
             let role = role(ours);
             if role == TensorRole::Skipped {
                 continue;
@@ -353,7 +353,7 @@ impl WeightFiles {
 pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
     let sources: HashMap<&str, &TensorSource> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
     let mut tensors = Tensors::new();
-    for (ours, shape, range) in params.layout().iter() {
+    for ParamView { name: ours, shape, range } in params.layout().iter() {
         let Some(source) = sources.get(ours) else {
             unreachable!("the table of names has no {ours}");
         };

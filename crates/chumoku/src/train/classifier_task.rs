@@ -240,7 +240,7 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
             return Ok((frozen.unwrap_or(params), sha256));
         }
         let begin = |mut params: Params<f32>| {
-            let place = self.layout().iter().find(|(name, ..)| *name == "head.bias").map(|(_, _, range)| range);
+            let place = self.layout().iter().find(|param| param.name == "head.bias").map(|param| param.range);
             if let Some((range, bias)) = place.zip(A::initial_bias(&self.data.class_rows(), self.data.train.len())) {
                 params.values_mut()[range].copy_from_slice(&bias);
             }
@@ -251,9 +251,9 @@ impl<A: ClassifierTarget> Trainable for ClassifierTask<'_, A> {
         };
         let mut params = begin(start.params(self.layout(), seed)?);
         if let Some(head) = self.head {
-            for (name, _, range) in self.layout().iter() {
-                let to = &mut params.values_mut()[range];
-                match name {
+            for param in self.layout().iter() {
+                let to = &mut params.values_mut()[param.range];
+                match param.name {
                     "head.weight" => to.iter_mut().zip(&head.weight).for_each(|(to, &w)| *to = w as f32),
                     "head.bias" => to.iter_mut().zip(&head.bias).for_each(|(to, &b)| *to = b as f32),
                     _ => {}

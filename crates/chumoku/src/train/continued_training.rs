@@ -12,7 +12,7 @@ use super::{
 };
 use crate::data::{Dataset, normalize};
 use crate::lang::wording::{format_count, list_names};
-use crate::params::{ParamLayout, Params};
+use crate::params::{ParamLayout, ParamView, Params};
 use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
@@ -259,9 +259,9 @@ pub(super) fn params_from_outputs(
     seed: u64,
 ) -> Params<f32> {
     let mut params = Params::init(layout, seed);
-    let known: HashMap<&str, Range<usize>> = before.layout().iter().map(|(name, _, range)| (name, range)).collect();
+    let known: HashMap<&str, Range<usize>> = before.layout().iter().map(|param| (param.name, param.range)).collect();
     let old = before.values();
-    for (name, _, range) in layout.iter() {
+    for ParamView { name, range, .. } in layout.iter() {
         let Some(old_range) = known.get(name) else { continue };
         if !matches!(name, "head.weight" | "head.bias") {
             params.values_mut()[range].copy_from_slice(&old[old_range.clone()]);

@@ -8,7 +8,7 @@ use super::{Metric, Rows, TrainEvent, TrainingData};
 use crate::data::SourceLocation;
 use crate::feature_columns::{self, FeatureColumn, MAX_COLUMNS};
 use crate::lang::{escape_markdown, lang};
-use crate::ngram::{NgramModel, NgramTarget, loss_of};
+use crate::ngram::{NgramModel, NgramTarget, log_loss};
 use crate::{Error, Result, tr};
 use chumoku_text::feature_columns::{FeatureRequest, join, text_of, values};
 use serde_json::{Value, json};
@@ -179,7 +179,8 @@ impl ColumnBenefit {
             .iter()
             .enumerate()
             .map(|(row, answer)| {
-                loss_of(&text[row], answer.label_ids(), A::IS_SET) - loss_of(&both[row], answer.label_ids(), A::IS_SET)
+                log_loss(&text[row], answer.label_ids(), A::IS_SET)
+                    - log_loss(&both[row], answer.label_ids(), A::IS_SET)
             })
             .collect();
         let n = gains.len().max(1) as f64;

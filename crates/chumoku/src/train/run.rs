@@ -444,9 +444,11 @@ impl Run<'_> {
     /// Builds the error for a value that is not finite. It names the cause and the last good checkpoint.
     fn not_finite_error(&self, state: &TrainState, batch: &[usize], problem: &str) -> Error {
         let bad = |params: &Params<f32>| {
-            let found =
-                params.layout().iter().find(|(_, _, r)| params.values()[r.clone()].iter().any(|x| !x.is_finite()));
-            found.map(|(name, _, _)| name.to_owned())
+            let found = params
+                .layout()
+                .iter()
+                .find(|param| params.values()[param.range.clone()].iter().any(|x| !x.is_finite()));
+            found.map(|param| param.name.to_owned())
         };
         let cause = match bad(&state.params) {
             Some(name) => tr!(

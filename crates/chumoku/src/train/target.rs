@@ -109,7 +109,7 @@ fn best_micro_f1(logits: &[&[f32]], (answers, weights): (&[Vec<u32>], Option<&[f
     let thresholds = fit_thresholds(&probabilities, answers, weights, labels);
     let blend = LabelBlend { thresholds, ..LabelBlend::network_only(labels) };
     let predicted: Vec<Vec<u32>> = probabilities.iter().map(|p| blend.predicted_labels(p)).collect();
-    let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::loss_of(row, answer, true);
+    let of_row = |(row, answer): (&&[f32], &Vec<u32>)| crate::ngram::log_loss(row, answer, true);
     let loss = weighted_mean(logits.iter().zip(answers).map(of_row), weights);
     (micro_f1(answers, &predicted, weights), loss)
 }
@@ -167,7 +167,7 @@ fn number_error(
         let above: Vec<f32> = z.iter().map(|&z| sigmoid(z)).collect();
         (plain.estimate(&above).score - answer.number).abs()
     };
-    let loss = |(z, answer): (&&[f32], &NumberLabel)| crate::ngram::loss_of(z, answer.label_ids(), true);
+    let loss = |(z, answer): (&&[f32], &NumberLabel)| crate::ngram::log_loss(z, answer.label_ids(), true);
     let rows = || logits.iter().zip(answers);
     (weighted_mean(rows().map(error), weights), weighted_mean(rows().map(loss), weights))
 }

@@ -3,7 +3,7 @@
 use super::TrainSettings;
 use super::schedule::learning_rate;
 use crate::optimizer_defaults;
-use crate::params::Params;
+use crate::params::{ParamView, Params};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, parallel, sum_of_squares, update_moving_average};
 use std::sync::Arc;
@@ -98,8 +98,8 @@ impl TrainState {
         };
         if !norm.is_finite() {
             let bad = |values: &[f32]| values.iter().any(|x| !x.is_finite());
-            let found = grads.layout().iter().find(|(_, _, range)| bad(&grads.values()[range.clone()]));
-            let name = found.map_or_else(|| tr!("a gradient", "いずれかのパラメータ"), |(name, _, _)| name.to_owned());
+            let found = grads.layout().iter().find(|param| bad(&grads.values()[param.range.clone()]));
+            let name = found.map_or_else(|| tr!("a gradient", "いずれかのパラメータ"), |param| param.name.to_owned());
             return Err(Error::NotFinite(tr!(
                 "the gradient of {name} is not finite",
                 "{name} の勾配が有限ではありません"
@@ -108,7 +108,7 @@ impl TrainState {
         let warmup = ((steps as f64 * settings.warmup_share) as u64).max(1);
         let rate = learning_rate(settings.learning_rate, step, warmup, steps);
         let layout = Arc::clone(grads.layout());
-        for (name, shape, range) in layout.iter() {
+        for ParamView { name, shape, range } in layout.iter() {
             let embedding_factor = if name.ends_with(EMBEDDING) { settings.embedding_rate } else { 1.0 };
             let head_factor = if name.starts_with(HEAD) { settings.head_rate } else { 1.0 };
             let options = AdamW {

@@ -64,7 +64,8 @@ fn outputs_and_gradients_match_transformers() {
     let gradient = |names: &[String]| -> Vec<f64> {
         names.iter().flat_map(|name| expected.tensor(&format!("grad.{name}")).to_vec()).collect()
     };
-    for (ours, _, range) in grads.layout().iter() {
+    for param in grads.layout().iter() {
+        let (ours, range) = (param.name, param.range);
         if ours == "output_bias" {
             assert!(grads.values()[range].iter().all(|&d| d == 0.0));
             continue;

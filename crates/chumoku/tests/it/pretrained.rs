@@ -80,7 +80,8 @@ fn check_gradients(
     tensors: &[(String, TensorSource)],
     expected: impl Fn(&str) -> Vec<f64>,
 ) {
-    for (ours, shape, range) in grads.layout().iter() {
+    for param in grads.layout().iter() {
+        let (ours, shape, range) = (param.name, param.shape, param.range);
         let (_, source) = tensors.iter().find(|(name, _)| name == ours).unwrap();
         let mut expected: Vec<f64> = source.names().iter().flat_map(|theirs| expected(theirs)).collect();
         if let TensorSource::Transposed(_) = source {

@@ -16,6 +16,7 @@ mod vectors;
 
 use super::engine::{GRAIN, KEY_BLOCK, KeyColumns, SCORE_STRIDE, SourceMatrix, VisibleSpan};
 use super::finish::{ForwardResults, scale_in_place};
+use super::heads::QueryIndex;
 use super::operands::ScoreTileRow;
 use super::params::AttentionParams;
 use super::plan::AttentionPlan;
@@ -194,7 +195,7 @@ impl DecodeChunk<'_> {
         let ([queries, scores], packed) = ([queries, scores].map(ScratchBuffer::into_f32), packed.into_ptr());
         for (i, to) in queries.chunks_exact_mut(width).enumerate() {
             let (row, rest) = to.split_at_mut(dim);
-            args.query.read_row((sequence, first_head + i, 0), row);
+            args.query.read_row(QueryIndex { sequence, head: first_head + i, query: 0 }, row);
             rest.fill(0.0);
         }
         // Tile products exist only for bf16.
@@ -280,7 +281,7 @@ impl ChunkState {
         let transform = ScoreTransform::new(args);
         let scale_log2 = ScoreUnit::new(args).scale_log2;
         if let Some(transform) = &transform {
-            transform.apply(simd, args, (sequence, head, 0), keys.start, span, line);
+            transform.apply(simd, args, QueryIndex { sequence, head, query: 0 }, keys.start, span, line);
         }
         let mut row = SoftmaxRow {
             engine: RegisterEngine(simd),
@@ -347,10 +348,10 @@ impl SimdOp for MergeChunks<'_> {
                 let from = &sums[row * dim..][..dim];
                 whole.iter_mut().zip(from).for_each(|(to, from)| *to = *to * before + share * from);
             }
-            let place = (*sequence, key_head * group + i, 0);
+            let query = QueryIndex { sequence: *sequence, head: key_head * group + i, query: 0 };
             // SAFETY: this is the only query of the sequence and head. Only this task accesses it, because a task is a
             // head of keys and each query head reads one of them.
-            unsafe { results.finish_query(simd, place, &state, total, is_bad, 1.0, &mut whole) };
+            unsafe { results.finish_query(simd, query, &state, total, is_bad, 1.0, &mut whole) };
         }
     }
 }

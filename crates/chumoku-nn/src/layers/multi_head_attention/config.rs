@@ -46,12 +46,12 @@ pub struct AttentionOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub beta: Option<f64>,
     /// Trains β: the parameter `beta`, one number per head starting at 1, multiplies the fixed β.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub train_beta: bool,
     /// Hard attention: each query takes the value of its best key, in training and evaluation. Gradients use the
     /// straight-through estimator (Bengio, Léonard and Courville 2013): weights count as
     /// `hard + soft − constant(soft)`. This is exact for values; queries and keys get the gradients of soft attention.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub hard_attention: bool,
     /// The base of the angles of rotary positions; 10000 by default.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +63,7 @@ pub struct AttentionOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head_dim: Option<usize>,
     /// The projections that have biases.
-    #[serde(rename = "attention_bias", skip_serializing_if = "has_all_biases")]
+    #[serde(rename = "attention_bias", skip_serializing_if = "crate::is_default")]
     pub bias: AttentionBias,
     /// Normalizes the queries and keys of each head by an RMS norm with this ε, before the rotation. Each norm has one
     /// weight that all heads share (Henry et al. 2020; Qwen3).
@@ -87,14 +87,6 @@ pub enum AttentionBias {
     Inputs,
     /// None.
     None,
-}
-
-fn has_all_biases(bias: &AttentionBias) -> bool {
-    *bias == AttentionBias::All
-}
-
-fn is_false(x: &bool) -> bool {
-    !x
 }
 
 impl MultiHeadAttentionConfig {

@@ -1,9 +1,10 @@
-//! The parameters of attention in the paper's notation, and ablation of heads.
+//! The parameters, inputs and weights of attention for display, and ablation of heads.
 
-use super::{AttentionOptions, MultiHeadAttention, MultiHeadAttentionCache};
+use super::{AttentionInput, AttentionOptions, Mode, MultiHeadAttention, MultiHeadAttentionCache};
+use crate::Result;
 use crate::layers::{row_f64, to_f64};
 use crate::params::Params;
-use chumoku_kernels::Real;
+use chumoku_kernels::{Precision, Real};
 use ndarray::{Array2, Axis, Slice};
 
 /// The parameters of attention: `Q = x W_Q + b_Q`, and so on; biases are rows.
@@ -41,22 +42,20 @@ impl MultiHeadAttention {
     /// Returns the parameters in f64.
     pub fn matrices<T: Real>(&self, p: &Params<T>) -> AttentionMatrices {
         let (c, parts) = (&self.config, self.projection_ranges());
-        let weights = match &self.weights {
-            Ok(fused) => {
-                parts.clone().map(|rows| to_f64(p.view(*fused).slice_axis(Axis(0), Slice::from(rows)).reversed_axes()))
-            }
-            Err(apart) => apart.map(|id| to_f64(p.view(id).reversed_axes())),
-        };
+        let weights = [0, 1, 2].map(|i| {
+            let (id, rows) = self.weights.rows_of(i, parts[i].clone());
+            to_f64(p.view(id).slice_axis(Axis(0), Slice::from(rows)).reversed_axes())
+        });
         let biases = self.bias.map(|bias| {
             let whole = row_f64(p, bias);
             parts.map(|columns| whole.slice_axis(Axis(1), Slice::from(columns)).to_owned())
         });
-        let (output, output_bias) = self.output.matrices(p);
+        let output = self.output.matrices(p);
         AttentionMatrices {
             weights,
             biases,
-            output,
-            output_bias,
+            output: output.weight,
+            output_bias: output.bias,
             head_norms: self.head_norms.as_ref().zip(c.options.head_norm_epsilon).map(|(norms, epsilon)| {
                 let [queries, keys] = norms;
                 ([queries.gamma(p), keys.gamma(p)], epsilon)
@@ -89,6 +88,30 @@ impl MultiHeadAttention {
         each
     }
 
+    /// Returns the attention weights of one sequence and head: (queries, keys), rows summing to 1.
+    ///
+    /// # Errors
+    /// If the sequence or head does not exist.
+    pub fn attention_weights<T: Real>(
+        &self,
+        input: &AttentionInput<'_, T>,
+        cache: &MultiHeadAttentionCache<T>,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        let args = self.kernel(input, &cache.projected, Mode::Eval, Precision::Highest)?;
+        let mut weights = args.weights(sequence, head)?;
+        if let Some((choice, _)) = &cache.hard {
+            let keys = input.key_offsets.range(sequence).len().max(1);
+            for (token, row) in input.query_offsets.range(sequence).zip(weights.chunks_exact_mut(keys)) {
+                row.fill(T::ZERO);
+                choice.key(head, token).into_iter().for_each(|key| row[key] = T::ONE);
+            }
+        }
+        let shape = (input.query_offsets.range(sequence).len(), input.key_offsets.range(sequence).len());
+        Ok(Array2::from_shape_vec(shape, weights).expect("the kernel returns queries × keys weights"))
+    }
+
     /// Returns the result of `work` on the parameters with this head ablated, and restores the parameters. Only the
     /// packed copy of this layer's output projection is rebuilt.
     pub fn with_head_ablated<T: Real, R>(
@@ -97,13 +120,17 @@ impl MultiHeadAttention {
         head: usize,
         work: impl FnOnce(&Params<T>) -> R,
     ) -> R {
-        let width = self.config.value_dim;
-        self.output.with_inputs_ablated(p, head * width..(head + 1) * width, work)
+        let kept = p.slice(self.output.weight).to_vec();
+        self.ablate_head(p, head);
+        let result = work(p);
+        p.slice_mut(self.output.weight).copy_from_slice(&kept);
+        result
     }
 
     /// Ablates the head: the rows of W_O that read it become 0.
     pub fn ablate_head<T: Real>(&self, p: &mut Params<T>, head: usize) {
-        let width = self.config.value_dim;
-        self.output.ablate_inputs(p, head * width..(head + 1) * width);
+        let (width, heads) = (self.config.value_dim, self.config.num_heads);
+        let rows = p.slice_mut(self.output.weight).chunks_exact_mut((heads * width).max(1));
+        rows.for_each(|row| row[head * width..][..width].fill(T::ZERO));
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! - `config`: sizes and variants
 //! - `hard`: argmax attention and its straight-through gradient; replaces the kernel's output and dV
-//! - `matrices`: parameters for display; ablation of heads
+//! - `matrices`: parameters, kernel inputs and weights for display; ablation of heads
 //! - `project`: projections of queries, keys, values and output; the inverse temperature β
 //! - `step`: decoding with a cache
 
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 use chumoku_kernels::{Attention, BackwardInputs, Causal, Epilogue, Gradients, Heads, HeadsMut, Mask, Precision, Real};
 use hard::ArgmaxKeys;
 use ndarray::{Array2, ArrayView2};
-use project::Projections;
+use project::{ProjectionWeights, Projections};
 
 /// `concat(head_1, …, head_h) W_O` with `head_i = Attention(Q W_Qᵢ, K W_Kᵢ, V W_Vᵢ)` (Vaswani et al. 2017,
 /// section 3.2.2).
@@ -37,8 +37,7 @@ use project::Projections;
 #[derive(Clone, Debug)]
 pub struct MultiHeadAttention {
     config: MultiHeadAttentionConfig,
-    /// One fused weight, or three separate ones.
-    weights: Result<ParamId, [ParamId; 3]>,
+    weights: ProjectionWeights,
     bias: Option<ParamId>,
     /// Factors β of the queries, one per head.
     beta: Option<ParamId>,
@@ -121,9 +120,9 @@ impl MultiHeadAttention {
         let weights = if key_width == d_model && value_width == d_model {
             // Each of the three parts is initialized like a separate square projection.
             let init = Init::glorot(d_model, queries);
-            Ok(builder.add("in_proj_weight", &[queries + keys + values, d_model], init))
+            ProjectionWeights::Fused(builder.add("in_proj_weight", &[queries + keys + values, d_model], init))
         } else {
-            Err([
+            ProjectionWeights::Separate([
                 builder.add("q_proj_weight", &[queries, d_model], Init::glorot(d_model, queries)),
                 builder.add("k_proj_weight", &[keys, key_width], Init::glorot(key_width, keys)),
                 builder.add("v_proj_weight", &[values, value_width], Init::glorot(value_width, values)),
@@ -286,29 +285,5 @@ impl MultiHeadAttention {
             choice.scatter_values_gradient(&d_heads, &mut d[2], offsets, c.value_dim);
         }
         self.project_backward(p, input, &cache.projected, d, grads)
-    }
-
-    /// Returns the attention weights of one sequence and head: (queries, keys), rows summing to 1.
-    ///
-    /// # Errors
-    /// If the sequence or head does not exist.
-    pub fn attention_weights<T: Real>(
-        &self,
-        input: &AttentionInput<'_, T>,
-        cache: &MultiHeadAttentionCache<T>,
-        sequence: usize,
-        head: usize,
-    ) -> Result<Array2<T>> {
-        let args = self.kernel(input, &cache.projected, Mode::Eval, Precision::Highest)?;
-        let mut weights = args.weights(sequence, head)?;
-        if let Some((choice, _)) = &cache.hard {
-            let keys = input.key_offsets.range(sequence).len().max(1);
-            for (token, row) in input.query_offsets.range(sequence).zip(weights.chunks_exact_mut(keys)) {
-                row.fill(T::ZERO);
-                choice.key(head, token).into_iter().for_each(|key| row[key] = T::ONE);
-            }
-        }
-        let shape = (input.query_offsets.range(sequence).len(), input.key_offsets.range(sequence).len());
-        Ok(Array2::from_shape_vec(shape, weights).expect("the kernel returns queries × keys weights"))
     }
 }

@@ -4,12 +4,32 @@
 use super::super::{RmsNormCache, array, contiguous, mat_mut, mat_ref, numbers, numbers_mut, zeros};
 use super::{AttentionInput, InputGradients, MultiHeadAttention, Offsets, heads_view, heads_view_mut};
 use crate::Result;
-use crate::params::Params;
+use crate::params::{ParamId, Params};
 use chumoku_kernels::{
     Epilogue, FusedGemm, Heads, OutputInit, Real, Rhs, RotationDirection, add_column_sums, gemm, parallel,
 };
 use ndarray::{Array2, ArrayView2, Axis, Slice};
 use std::ops::Range;
+
+/// The weights of the projections of queries, keys and values.
+#[derive(Clone, Debug)]
+pub(super) enum ProjectionWeights {
+    /// One parameter, because all inputs have one width: the rows of queries, then keys, then values.
+    Fused(ParamId),
+    /// A parameter each.
+    Separate([ParamId; 3]),
+}
+
+impl ProjectionWeights {
+    /// Returns the parameter of queries (part 0), keys (1) or values (2), and its rows. `part` has the rows of the
+    /// fused weight.
+    pub(super) fn rows_of(&self, which: usize, part: Range<usize>) -> (ParamId, Range<usize>) {
+        match self {
+            ProjectionWeights::Fused(weight) => (*weight, part),
+            ProjectionWeights::Separate(weights) => (weights[which], 0..part.len()),
+        }
+    }
+}
 
 /// Queries, keys and values in the kernel's layout.
 #[derive(Clone, Debug)]
@@ -45,7 +65,7 @@ impl MultiHeadAttention {
         starts: Option<&[usize]>,
     ) -> Result<Projections<T>> {
         let mut parts = match (&self.weights, input.memory) {
-            (Ok(weight), None) => {
+            (ProjectionWeights::Fused(weight), None) => {
                 vec![self.product(p, input.query, p.transposed_operand(*weight), 0..self.projection_ranges()[2].end)?]
             }
             (_, memory) => {
@@ -99,9 +119,9 @@ impl MultiHeadAttention {
         let part = self.projection_ranges()[which].clone();
         let weight = match &self.weights {
             // Decoding projects queries in every step, but keys and values only once.
-            Ok(weight) if which == 0 => p.transposed_rows_operand(*weight, part.len()),
-            Ok(weight) => p.matrix_rows(*weight, part.clone()).t().into(),
-            Err(weights) => p.transposed_operand(weights[which]),
+            ProjectionWeights::Fused(weight) if which == 0 => p.transposed_rows_operand(*weight, part.len()),
+            ProjectionWeights::Fused(weight) => p.matrix_rows(*weight, part.clone()).t().into(),
+            ProjectionWeights::Separate(weights) => p.transposed_operand(weights[which]),
         };
         self.product(p, x, weight, part)
     }
@@ -199,10 +219,7 @@ impl MultiHeadAttention {
         for i in 0..3 {
             let (source, d) = (contiguous(sources[i]), d[i].view());
             let (d_matrix, part) = (mat_ref(&d)?, parts[i].clone());
-            let (id, rows) = match &self.weights {
-                Ok(id) => (*id, part.clone()),
-                Err(ids) => (ids[i], 0..part.len()),
-            };
+            let (id, rows) = self.weights.rows_of(i, part.clone());
             let weight = p.matrix_rows(id, rows.clone());
             grads.add_weight_gradient(p, id, rows, d_matrix, mat_ref(&source.view())?)?;
             if is_self && i > 0 {

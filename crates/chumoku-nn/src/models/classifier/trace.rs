@@ -1,12 +1,12 @@
 //! Traces of a classifier reading one sequence, and the gradients of a class's loss, for display.
 
-use super::Classifier;
-use crate::Result;
+use super::{Classifier, ClassifierCache};
 use crate::layers::{
     AttentionTrace, Backbone, BackboneCache, DenseParameters, GradientTrace, LinearMatrices, Mode, NormParameters,
     Offsets, Pooling, Tokens, numbers, numbers_mut, to_f64,
 };
 use crate::params::Params;
+use crate::{Error, Result};
 use chumoku_kernels::parallel::in_pool;
 use chumoku_kernels::{CrossEntropy, Real, cross_entropy};
 use ndarray::Array2;
@@ -45,8 +45,16 @@ pub struct LossTrace {
     pub last: LinearMatrices,
 }
 
-/// Traces of a layer's attention and of the head, and the gradients of the loss if requested.
-type ClassifierTrace = (AttentionTrace, HeadTrace, Option<LossTrace>);
+/// A trace of a classifier.
+#[derive(Clone, Debug)]
+pub struct ClassifierTrace {
+    /// The attention of one layer.
+    pub attention: AttentionTrace,
+    /// The head.
+    pub head: HeadTrace,
+    /// The loss of a class and its gradients, if requested.
+    pub loss: Option<LossTrace>,
+}
 
 impl Classifier {
     /// Traces the attention of a layer and the head while the model reads one sequence. Returns `None` for a recurrent
@@ -57,13 +65,8 @@ impl Classifier {
     ///
     /// # Panics
     /// If the layer does not exist.
-    pub fn trace<T: Real>(
-        &self,
-        p: &Params<T>,
-        ids: &[u32],
-        layer: usize,
-    ) -> Result<Option<(AttentionTrace, HeadTrace)>> {
-        Ok(self.trace_with_loss(p, ids, layer, None)?.map(|(attention, answer, _)| (attention, answer)))
+    pub fn trace<T: Real>(&self, p: &Params<T>, ids: &[u32], layer: usize) -> Result<Option<ClassifierTrace>> {
+        self.trace_with_loss(p, ids, layer, None)
     }
 
     /// Like [`Classifier::trace`], with the gradients of the cross-entropy of a class, by default of the most probable
@@ -80,9 +83,8 @@ impl Classifier {
         ids: &[u32],
         layer: usize,
         class: Option<u32>,
-    ) -> Result<Option<(AttentionTrace, HeadTrace, LossTrace)>> {
-        let found = self.trace_with_loss(p, ids, layer, Some(class))?;
-        Ok(found.and_then(|(attention, answer, loss)| Some((attention, answer, loss?))))
+    ) -> Result<Option<ClassifierTrace>> {
+        self.trace_with_loss(p, ids, layer, Some(class))
     }
 
     fn trace_with_loss<T: Real>(
@@ -117,7 +119,7 @@ impl Classifier {
                     Some(LossTrace { class, loss: loss.to_f64(), layer, norm, dense, last })
                 }
             };
-            let answer = HeadTrace {
+            let head = HeadTrace {
                 norm: encoder.norm_parameters(p),
                 hidden: to_f64(hidden.view()),
                 pooling: self.config.pooling,
@@ -125,7 +127,7 @@ impl Classifier {
                 last,
                 logits: to_f64(logits.view()),
             };
-            Ok(Some((attention, answer, loss)))
+            Ok(Some(ClassifierTrace { attention, head, loss }))
         })
     }
 
@@ -145,6 +147,29 @@ impl Classifier {
             encoder.trace_layers(p, cache, &offsets, each)?;
         }
         Ok(())
+    }
+
+    /// Returns the attention weights of one layer, sequence and head: (tokens, tokens).
+    ///
+    /// # Errors
+    /// If the sequence or head does not exist, or the network has no attention.
+    ///
+    /// # Panics
+    /// If the layer does not exist.
+    pub fn attention_weights<T: Real>(
+        &self,
+        cache: &ClassifierCache<T>,
+        offsets: &Offsets,
+        layer: usize,
+        sequence: usize,
+        head: usize,
+    ) -> Result<Array2<T>> {
+        match (&self.backbone, &cache.backbone) {
+            (Backbone::Transformer(encoder), BackboneCache::Transformer(cache)) => {
+                encoder.attention_weights(cache, offsets, layer, sequence, head)
+            }
+            _ => Err(Error::NoAttention),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) struct GraphWriter<'a> {
 impl<'a> GraphWriter<'a> {
     pub(super) fn new(params: &'a Params<f32>) -> Self {
         let layout = params.layout().iter();
-        let parameters = layout.map(|(name, shape, range)| (name, (shape, &params.values()[range]))).collect();
+        let parameters = layout.map(|param| (param.name, (param.shape, &params.values()[param.range]))).collect();
         GraphWriter { graph: Graph::default(), parameters }
     }
 

@@ -1,8 +1,19 @@
-//! Traces of attention and feed-forward networks: inputs, parameters and results in f64, for display.
+//! Traces of layers for display: inputs, parameters, results and gradients in f64. The layers themselves record nothing.
+//!
+//! # Files
+//!
+//! - `decoder`: traces of the decoder's attentions
+//! - `encoder`: traces of the encoder's layers
+//! - `parameters`: the parameters of single layers
 
-use super::linear::LinearMatrices;
+mod decoder;
+mod encoder;
+mod parameters;
+
 use super::multi_head_attention::AttentionMatrices;
-use super::{Norm, NormOrder};
+use super::sublayer::{Sublayer, SublayerCache};
+use super::{FeedForward, FeedForwardCache, HeadActivation, Mode, NormOrder, to_f64};
+use crate::Result;
 use crate::params::Params;
 use chumoku_kernels::{Activation, Real};
 use ndarray::Array2;
@@ -86,9 +97,71 @@ pub struct GradientTrace {
     pub feed_forward_norm: Option<NormParameters>,
 }
 
-impl Norm {
-    /// Returns the parameters in f64.
-    pub(super) fn parameters<T: Real>(&self, p: &Params<T>) -> Option<NormParameters> {
-        self.parameter_rows(p).map(|(gamma, beta, epsilon)| NormParameters { gamma, beta, epsilon })
+/// The parameters of a linear layer in the form `x W + b`.
+#[derive(Clone, Debug)]
+pub struct LinearMatrices {
+    /// W: (inputs, outputs).
+    pub weight: Array2<f64>,
+    /// b: (1, outputs).
+    pub bias: Option<Array2<f64>>,
+}
+
+/// The parameters of the part of a head before its last layer: `norm(f(x W + b))`.
+#[derive(Clone, Debug)]
+pub struct DenseParameters {
+    /// W and b.
+    pub linear: LinearMatrices,
+    /// The activation f.
+    pub activation: HeadActivation,
+    /// The normalization, if any.
+    pub norm: Option<NormParameters>,
+}
+
+/// A trace of one attention, and the loss and its gradients in that layer.
+#[derive(Clone, Debug)]
+pub struct BackwardTrace {
+    /// The attention.
+    pub attention: AttentionTrace,
+    /// The loss.
+    pub loss: f64,
+    /// The gradients of the loss.
+    pub gradients: GradientTrace,
+}
+
+impl<T, C> SublayerCache<T, C> {
+    /// Returns the input of the sublayer.
+    fn sublayer_input(&self, order: NormOrder) -> &Array2<T> {
+        match order {
+            NormOrder::Pre => &self.norm_input,
+            NormOrder::Post => &self.input,
+        }
+    }
+
+    /// Returns the input of the sublayer and the sum `x + f(…)`, given the cache of the next sublayer.
+    fn input_and_sum<'a, D>(&'a self, next: &'a SublayerCache<T, D>, order: NormOrder) -> [&'a Array2<T>; 2] {
+        let sum = match order {
+            NormOrder::Pre => next.sublayer_input(order),
+            NormOrder::Post => &self.norm_input,
+        };
+        [self.sublayer_input(order), sum]
+    }
+}
+
+impl Sublayer {
+    /// Traces a feed-forward network: its parameters, and its output computed again.
+    fn trace_feed_forward<T: Real>(
+        &self,
+        p: &Params<T>,
+        network: &FeedForward,
+        cache: &SublayerCache<T, FeedForwardCache<T>>,
+    ) -> Result<FeedForwardTrace> {
+        let (x, mode) = (cache.sublayer_input(self.order).clone(), Mode::Eval);
+        let (output, _) = self.forward(p, x, mode, |x, then| network.forward_with_epilogue(p, x, then, mode))?;
+        Ok(FeedForwardTrace {
+            order: self.order,
+            norm: self.norm.parameters(p),
+            matrices: network.matrices(p),
+            output: to_f64(output.view()),
+        })
     }
 }
