@@ -72,7 +72,7 @@ pub fn load_multi_label(
     };
     let layout = source.layout().clone();
     let description = describe(&source, &form, &why) + &describe_alternatives(&next);
-    let (beside, missing) = (source.requested_features(), source.missing_values());
+    let (beside, missing) = (source.requested_features(), source.missing_values().clone());
     let files = RowOrigins::one(&layout.path, source.location(0).is_row);
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());

@@ -143,9 +143,9 @@ pub(crate) fn choose_columns(
         label = chooser.choose_number(&texts)?;
     }
     if label.is_none() && options.require_label {
-        let (column, why, next) = chooser.choose_label_by_content(&texts)?;
-        label = Some((column, why));
-        next_label = next;
+        let found = chooser.choose_label_by_content(&texts)?;
+        label = Some((found.column, found.why));
+        next_label = found.runner_up;
     }
     let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
     if let Some(column) = chooser.features.iter().find(|column| [Some(text), second, label].contains(&Some(**column))) {
@@ -169,6 +169,14 @@ pub(crate) fn choose_columns(
     });
     let next = [next_text, both, next_label].into_iter().flatten().collect();
     Ok(ColumnChoice { text, second, label, text_why, label_why, features: beside, alternatives: next })
+}
+
+/// The chosen label column.
+struct LabelChoice {
+    column: usize,
+    why: &'static str,
+    /// The next reading, if it is close.
+    runner_up: Option<String>,
 }
 
 /// The chosen text column.
@@ -443,8 +451,8 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// Chooses the label by content. Returns it with the reason and the next reading, if it is close.
-    fn choose_label_by_content(&self, texts: &[usize]) -> Result<(usize, &'static str, Option<String>), DataError> {
+    /// Chooses the label by content.
+    fn choose_label_by_content(&self, texts: &[usize]) -> Result<LabelChoice, DataError> {
         let is_left = |c: &usize| !texts.contains(c) && !self.features.contains(c) && self.profiles[*c].filled > 0;
         let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
         // With few rows, repetition does not show, so the only other column is the label.
@@ -452,7 +460,7 @@ impl<'a> ColumnChooser<'a> {
             && self.profiles[*only].filled < FEW_ROWS
             && !self.profiles[*only].is_nested
         {
-            return Ok((*only, the_only_other(), None));
+            return Ok(LabelChoice { column: *only, why: the_only_other(), runner_up: None });
         }
         let view = self.table_view(None);
         let taken: Vec<usize> = texts.iter().chain(&self.features).copied().collect();
@@ -469,8 +477,8 @@ impl<'a> ColumnChooser<'a> {
         match tied_readings(&found) {
             [] => Err(self.no_column_error(ColumnRole::Label, label_description())),
             [(_, only)] => {
-                let next = close_runner_up(&found).map(|next| next.describe(self.layout));
-                Ok((only.form.column().unwrap_or_default(), few_values(), next))
+                let runner_up = close_runner_up(&found).map(|next| next.describe(self.layout));
+                Ok(LabelChoice { column: only.form.column().unwrap_or_default(), why: few_values(), runner_up })
             }
             several => {
                 let columns: Vec<usize> = several.iter().filter_map(|(_, candidate)| candidate.form.column()).collect();
