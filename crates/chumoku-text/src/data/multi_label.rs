@@ -17,9 +17,9 @@ use super::schema_inference::label_form::{
 use super::schema_inference::missing::MissingValues;
 use super::schema_inference::reasons::as_requested;
 use super::source::{RowSource, describe_alternatives};
-use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names, quote};
+use crate::row::FeatureRequest;
 use crate::tr;
 
 /// A text and its distinct labels, in file order. There may be none.

@@ -15,9 +15,9 @@ use super::schema_inference::label_kind::LabelKind;
 use super::schema_inference::missing::MissingValues;
 use super::schema_inference::profile::ColumnProfile;
 use super::table::DataTable;
-use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::lang::wording::{join_names, list_names, quote};
+use crate::row::FeatureRequest;
 use crate::tr;
 
 /// An open data file whose format and columns have been detected.
@@ -180,7 +180,7 @@ impl RowSource {
         self.table.location(line)
     }
 
-    /// Returns the text of a row. A pair has both texts, [joined](crate::pair::join).
+    /// Returns the [row](crate::row) of a record: its text, the second text of a pair, and its feature values.
     pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         self.columns.row_text(record)
     }

@@ -11,7 +11,7 @@ use super::reasons::{as_in_training, as_requested, few_values, its_name, label_d
 use super::{close_runner_up, rank, tied_readings};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names};
-use crate::{feature_columns, pair, tr};
+use crate::{row, tr};
 use std::borrow::Cow;
 
 /// The chosen columns, counted from 0, with the reasons.
@@ -33,7 +33,7 @@ pub struct ColumnChoice {
     pub alternatives: Vec<String>,
 }
 
-/// The source of a [feature](crate::feature_columns) value.
+/// The source of a [feature](crate::row) value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeatureSource {
     /// A column of the file.
@@ -53,13 +53,11 @@ impl FeatureSource {
 }
 
 impl ColumnChoice {
-    /// Returns the text of a row without separators. A [pair](crate::pair) has both texts, joined, and [feature
-    /// values](crate::feature_columns) follow.
+    /// Returns the [row](crate::row) of a record: its text, the second text of a pair, and its feature values.
     pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         let first = record.field(self.text);
-        let text = self
-            .second
-            .map_or_else(|| pair::remove_separators(first), |second| pair::join(first, record.field(second)).into());
+        let text =
+            self.second.map_or_else(|| row::single(first), |second| row::pair(first, record.field(second)).into());
         if self.features.is_empty() {
             return text;
         }
@@ -67,7 +65,7 @@ impl ColumnChoice {
             FeatureSource::Column(column) => record.field(*column).to_owned(),
             FeatureSource::Value(value) => value.clone(),
         };
-        feature_columns::join(&text, &self.features.iter().map(value).collect::<Vec<_>>()).into()
+        row::with_columns(&text, &self.features.iter().map(value).collect::<Vec<_>>()).into()
     }
 
     /// The columns of the file that are in use.
