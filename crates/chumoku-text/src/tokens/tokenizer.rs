@@ -486,13 +486,14 @@ mod tests {
     }
 
     /// A tokenizer for each normalization form and unit.
-    fn every_kind() -> Vec<(NormalizationForm, TokenizationUnit, TextTokenizer)> {
+    fn every_kind() -> Vec<(TokenizerConfig, TextTokenizer)> {
         let texts = ["the film was 12 great,\nthe film.", "この映画はとても良かった。この映画。"];
         let units = [TokenizationUnit::Subwords, TokenizationUnit::Characters, TokenizationUnit::Words];
         let all = NormalizationForm::ALL.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
         let train = |(form, unit)| {
             let config = TokenizerConfig { vocab_size: 330, min_frequency: 1, form, unit };
-            (form, unit, TextTokenizer::train(&texts, &config).unwrap())
+            let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
+            (config, tokenizer)
         };
         all.map(train).collect()
     }
@@ -511,7 +512,7 @@ mod tests {
 
     #[test]
     fn regexes_mean_the_same_in_oniguruma() {
-        for (form, unit, tokenizer) in every_kind() {
+        for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             let file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
             let found = regexes(&file);
             assert!(!found.is_empty(), "{form:?} {unit:?}");
@@ -535,7 +536,7 @@ mod tests {
 
     #[test]
     fn the_template_matches_the_input_of_models() {
-        for (form, unit, tokenizer) in every_kind() {
+        for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             // As the Python package does, with special tokens.
             let asked = tokenizer
                 .engine
@@ -562,7 +563,7 @@ mod tests {
 
     #[test]
     fn files_of_earlier_versions_are_read() {
-        for (form, unit, tokenizer) in every_kind() {
+        for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             let mut file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
             if unit == TokenizationUnit::Characters {
                 file["pre_tokenizer"]["pattern"]["Regex"] = r"(?s:.)".into();
