@@ -117,7 +117,7 @@ impl Default for NgramConfig {
 }
 
 impl NgramConfig {
-    /// Returns the defaults for single texts or for [pairs](chumoku_text::pair).
+    /// Returns the defaults for single texts or for [pairs](chumoku_text::row).
     ///
     /// In a pair, the text that contains an n-gram mostly matters more than the distribution over classes. Short
     /// character n-grams also show an overlap better than long ones. Both settings were chosen by cross-validation

@@ -21,7 +21,7 @@ use super::error::NgramError;
 use super::hash::{finalize, fnv1a};
 use super::pairs::{self, PairSide};
 use crate::feature_columns::{self, FeatureColumn};
-use chumoku_text::pair;
+use chumoku_text::row;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
@@ -39,7 +39,7 @@ pub struct NgramScheme {
     pub inside_words: Option<(usize, usize)>,
     /// True if the start and the end of a text count as units (in n-grams of two or more).
     pub edges: bool,
-    /// True if texts are [pairs](chumoku_text::pair).
+    /// True if texts are [pairs](chumoku_text::row).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pairs: bool,
     /// The feature columns, in the order of a row's values.
@@ -72,7 +72,7 @@ impl Default for NgramScheme {
 impl NgramScheme {
     /// Returns the text of a row, without the values of feature columns.
     pub fn text_of<'a>(&self, row: &'a str) -> &'a str {
-        if self.columns.is_empty() { row } else { chumoku_text::feature_columns::text_of(row) }
+        if self.columns.is_empty() { row } else { row::without_columns(row) }
     }
 
     /// Checks the lengths of n-grams and the feature columns.
@@ -233,7 +233,7 @@ impl NgramReader {
     /// features. Feature columns are not read.
     pub(crate) fn read(&mut self, text: &str, scheme: &NgramScheme) -> &[u64] {
         let text = scheme.text_of(text);
-        match pair::split(text).filter(|_| scheme.pairs) {
+        match row::split_pair(text).filter(|_| scheme.pairs) {
             None => {
                 self.read_one(text, scheme);
                 self.keep_slice();

@@ -15,7 +15,7 @@ use super::vocabulary::{CountedTexts, Vocabulary};
 use crate::feature_columns;
 use chumoku_kernels::parallel;
 use chumoku_text::lang::lang;
-use chumoku_text::{failpoint, memory, pair, tr};
+use chumoku_text::{failpoint, memory, row, tr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Training data of a model.
@@ -486,7 +486,7 @@ fn scheme_for(texts: &[&str], config: &NgramConfig) -> NgramScheme {
     if words as f64 > config.inside_words_up_to * texts.len() as f64 {
         scheme.inside_words = None;
     }
-    scheme.pairs = texts.iter().all(|text| pair::split(text).is_some());
+    scheme.pairs = texts.iter().all(|text| row::is_pair(text));
     scheme
 }
 

@@ -13,7 +13,7 @@ use chumoku::sampling::Sampling;
 use chumoku::train::{LanguageScores, TranslationScores};
 use chumoku::{
     ChatMessage, EmbedOptions, Error, ModelKind, Precision, StopReason, TextClassifier, TextEmbedder, TextGenerator,
-    TextTranslator, TranslateOptions, pair,
+    TextTranslator, TranslateOptions, row,
 };
 use chumoku_view::trace::Trace;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -343,7 +343,7 @@ pub(crate) fn trace_model(
         // Loading reports the error for a model of another kind.
         _ => {
             let model = TextClassifier::load(folder)?;
-            let expected = match (pair::split(text).is_some(), model.config().reads_pairs()) {
+            let expected = match (row::is_pair(text), model.config().reads_pairs()) {
                 (false, true) => "two texts: give both, as (\"first\", \"second\")",
                 (true, false) => "one text: give that alone",
                 _ => "",

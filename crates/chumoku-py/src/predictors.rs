@@ -10,7 +10,7 @@ use chumoku::explain::SpanQuery;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
 use chumoku::train::SpanScores;
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, UnreadableValues, pair, read_model_folder, row};
+use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, UnreadableValues, read_model_folder, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -212,13 +212,13 @@ impl Classifier {
 /// Joins two texts into one, in the form that pair models read.
 #[pyfunction]
 pub(crate) fn joined(first: &str, second: &str) -> String {
-    pair::join(first, second)
+    row::pair(first, second)
 }
 
 /// Joins a text or a joined pair with the values of its feature columns, in the form that models read.
 #[pyfunction]
 pub(crate) fn beside(text: &str, cells: Vec<String>) -> String {
-    row::join(text, &cells)
+    row::with_columns(text, &cells)
 }
 
 /// A trained tagger.

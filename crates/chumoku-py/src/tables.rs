@@ -9,7 +9,7 @@ use chumoku::data::{
     DataFiles, Format, LabelOptions, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants,
     load_labeled, load_multi_label, load_scores, merge_labels,
 };
-use chumoku::pair;
+use chumoku::row;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -126,7 +126,7 @@ pub(crate) fn read_table<'py>(
     let table = pool::run_long(py, || reading.read(&file))?.map_err(|failed| to_py_err(&failed))?;
     let texts = PyList::empty(py);
     for text in &table.texts {
-        match pair::split(text) {
+        match row::split_pair(text) {
             Some(both) => texts.append(both)?,
             None => texts.append(text)?,
         }

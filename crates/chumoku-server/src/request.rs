@@ -10,7 +10,7 @@ use axum::body::{Body, HttpBody};
 use axum::http::{HeaderMap, StatusCode, header};
 use chumoku::explain::SpanQuery;
 use chumoku::lang::wording::{list_names, quote};
-use chumoku::{pair, row, tr};
+use chumoku::{row, tr};
 use serde_json::{Map, Value};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -233,10 +233,10 @@ impl RequestFields {
         }
         let row = |parts: Vec<String>| {
             let text = match &parts[..] {
-                [first, second] => pair::join(first, second),
-                _ => pair::remove_separators(&parts[0]).into_owned(),
+                [first, second] => row::pair(first, second),
+                _ => row::single(&parts[0]).into_owned(),
             };
-            if cells.is_empty() { text } else { row::join(&text, &cells) }
+            if cells.is_empty() { text } else { row::with_columns(&text, &cells) }
         };
         Ok((given.into_iter().map(row).collect(), is_one))
     }

@@ -1,8 +1,8 @@
 //! Text input and output: everything between a file and a model.
 //!
 //! [`data`] reads files of labeled texts, pairs and documents in many formats and encodings, infers their columns, and
-//! splits them. [`tokens`] turns texts into token ids and back. [`pair`] joins two texts into one row, and
-//! [`feature_columns`] adds the values of other columns to it. [`metrics`] has BLEU and chrF with the numbers of
+//! splits them. [`tokens`] turns texts into token ids and back. [`row`] joins two texts and the values of
+//! other columns into one row. [`metrics`] has BLEU and chrF with the numbers of
 //! sacreBLEU. [`output`] opens every file that is written. [`lang`] is the language of messages.
 //!
 //! ```
@@ -31,13 +31,12 @@
 //! - `checksum`: checksums in hexadecimal
 //! - `data`: files to rows
 //! - `failpoint`: named places at which tests stop the process
-//! - `feature_columns`: feature columns in a row
 //! - `lang`: the language of messages
 //! - `memory`: free memory of the machine
 //! - `metrics`: BLEU and chrF
 //! - `output`: files that are written
-//! - `pair`: two texts in one row
 //! - `panics`: panics of dependencies as errors
+//! - `row`: rows with one text or two, and with feature columns
 //! - `signals`: signals that stop a process
 //! - `sorting`: stable sorting without generic code
 //! - `tokens`: tokenizers
@@ -47,13 +46,12 @@
 pub mod checksum;
 pub mod data;
 pub mod failpoint;
-pub mod feature_columns;
 pub mod lang;
 pub mod memory;
 pub mod metrics;
 pub mod output;
-pub mod pair;
 mod panics;
+pub mod row;
 pub mod signals;
 #[doc(hidden)]
 pub mod sorting;

@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn pairs_that_share_a_text_share_a_fold() {
         let texts: Vec<String> =
-            (0..60).map(|i| crate::pair::join(&format!("picture {}", i / 3), &format!("caption {i}"))).collect();
+            (0..60).map(|i| crate::row::pair(&format!("picture {}", i / 3), &format!("caption {i}"))).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let folds = assign_folds(&texts, &[0; 60], 4, [1, 0]);
         assert!(folds.chunks(3).all(|of_picture| of_picture.iter().all(|fold| *fold == of_picture[0])), "{folds:?}");

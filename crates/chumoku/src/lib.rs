@@ -172,8 +172,7 @@ pub(crate) use chumoku_text::checksum;
 #[doc(hidden)]
 pub use chumoku_text::sorting;
 pub use chumoku_text::{
-    Lang, data, failpoint, feature_columns as row, lang, memory, metrics, output, pair, set_lang, signals,
-    tokens as text, tr,
+    Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, tokens as text, tr,
 };
 pub use class_thresholds::ClassThresholds;
 pub use crf::TaggerBlend;

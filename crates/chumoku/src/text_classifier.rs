@@ -170,7 +170,7 @@ pub(crate) fn tokenizer_for_pairs(tokenizer: TextTokenizer, model: &mut Classifi
 }
 
 impl ModelConfig {
-    /// Returns `true` if the model reads [pairs](crate::pair) of texts.
+    /// Returns `true` if the model reads [pairs](crate::row) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.model.embeddings.separator.is_some()
     }

@@ -58,7 +58,7 @@ pub struct NgramClassifierConfig {
 }
 
 impl NgramClassifierConfig {
-    /// Returns `true` if the model reads [pairs](crate::pair) of texts.
+    /// Returns `true` if the model reads [pairs](crate::row) of texts.
     pub fn reads_pairs(&self) -> bool {
         self.ngrams.pairs
     }

@@ -4,7 +4,7 @@ use crate::UsageError;
 use crate::args::SetColumnArgs;
 use crate::progress::print_status;
 use chumoku::lang::wording::{did_you_mean, join_names, list_names, quote};
-use chumoku::row::{FeatureRequest, join};
+use chumoku::row::{self, FeatureRequest};
 use chumoku::{FeatureColumn, UnreadableValues, tr};
 
 /// Returns the columns that a file must have for a model of these `columns`: all except those that `--set` gives.
@@ -44,7 +44,7 @@ pub(super) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetC
     if columns.is_empty() {
         return Ok(text.to_owned());
     }
-    Ok(join(text, &values.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()))
+    Ok(row::with_columns(text, &values.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()))
 }
 
 /// Reports the columns that `--set` does not give.

@@ -223,7 +223,7 @@ impl ChunkAnswerer {
             Some(value) => value.clone(),
             None => cells.next().cloned().unwrap_or_default(),
         });
-        chumoku::row::join(text, &each.collect::<Vec<_>>())
+        chumoku::row::with_columns(text, &each.collect::<Vec<_>>())
     }
 
     /// Answers texts. Each answer is JSON: a list of column values, or an object.

@@ -24,7 +24,7 @@ pub(super) fn to_csv(examples: &[Example], predictions: &[Prediction], labels: &
         let of_label = of_label.map_or(String::new(), |label| format!("{:.4}", prediction.probabilities[label]));
         let fields = vec![
             example.line.to_string(),
-            escape_formula(&chumoku::pair::display(&example.text)),
+            escape_formula(&chumoku::row::display(&example.text)),
             escape_formula(&example.label),
             escape_formula(&labels[prediction.class()]),
             format!("{:.4}", sure(prediction)),

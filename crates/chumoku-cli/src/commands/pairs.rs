@@ -2,17 +2,17 @@
 //! reads.
 
 use crate::UsageError;
-use chumoku::{pair, tr};
+use chumoku::{row, tr};
 use std::borrow::Cow;
 
 /// Joins the texts of a command line as the model reads them: for a model of pairs, each two consecutive texts become
 /// one.
 pub(super) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Result<Vec<String>> {
     if !reads_pairs {
-        return Ok(texts.into_iter().map(|text| pair::remove_separators(text).into_owned()).collect());
+        return Ok(texts.into_iter().map(|text| row::single(text).into_owned()).collect());
     }
     if texts.len().is_multiple_of(2) {
-        return Ok(texts.chunks_exact(2).map(|two| pair::join(two[0], two[1])).collect());
+        return Ok(texts.chunks_exact(2).map(|two| row::pair(two[0], two[1])).collect());
     }
     let n = texts.len();
     let problem = tr!(
@@ -25,7 +25,7 @@ pub(super) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Res
 /// Parses a line as the model reads it: for a model of pairs, two texts with a tab between them. `flag` is the source
 /// of the line.
 pub(super) fn from_line<'a>(flag: &str, line: &'a str, reads_pairs: bool) -> anyhow::Result<Cow<'a, str>> {
-    pair::from_line(line, reads_pairs).ok_or_else(|| {
+    row::from_line(line, reads_pairs).ok_or_else(|| {
         let problem = tr!(
             "{flag}: this model reads pairs of texts; give two texts with a tab between them",
             "{flag}: このモデルは 2 つのテキストの組を読みます。2 つのテキストをタブで区切って指定してください"
@@ -54,5 +54,5 @@ pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<(
 
 /// Returns true if a text is a pair.
 pub(super) fn is_pair(text: Option<&str>) -> bool {
-    text.is_some_and(|text| pair::split(text).is_some())
+    text.is_some_and(|text| row::is_pair(text))
 }

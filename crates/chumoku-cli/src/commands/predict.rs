@@ -13,8 +13,8 @@ use chumoku::answers::{
     AbstentionReason, AbstentionThresholds, AnswerDecision, NUMBER_KEYS, Predictor, rounded_probability,
 };
 use chumoku::data::RowSource;
-use chumoku::row::FeatureRequest;
-use chumoku::{ModelKind, Prediction, UnreadableValues, pair, tr};
+use chumoku::row::{self, FeatureRequest};
+use chumoku::{ModelKind, Prediction, UnreadableValues, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
@@ -121,14 +121,14 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
                     true => model.answered_class(&prediction, verdict).1,
                     false => model.confidence(&prediction),
                 };
-            writeln!(out, "{said}\t{p:.1} %\t{}", sanitize(&pair::display(text)))?;
+            writeln!(out, "{said}\t{p:.1} %\t{}", sanitize(&row::display(text)))?;
         } else if let (Some(AnswerDecision::UpToLevel(_)), None) = (verdict, args.top) {
             let (label, p) = model.answered_class(&prediction, verdict);
-            writeln!(out, "{}\t{:.1} %\t{}", sanitize(label), 100.0 * p, sanitize(&pair::display(text)))?;
+            writeln!(out, "{}\t{:.1} %\t{}", sanitize(label), 100.0 * p, sanitize(&row::display(text)))?;
         } else if let Some(estimate) = model.estimate(&prediction) {
             let [score, low, high] = estimate.rounded().map(|x| x.to_string());
             let interval = tr!("{low} to {high}", "{low}〜{high}");
-            writeln!(out, "{score}\t{interval}\t{}", sanitize(&pair::display(text)))?;
+            writeln!(out, "{score}\t{interval}\t{}", sanitize(&row::display(text)))?;
         } else {
             let answer = model.answer_labels(&prediction, args.top).into_iter();
             let mut line: Vec<String> =
@@ -136,7 +136,7 @@ pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
             if line.is_empty() {
                 line.push(tr!("(no label)\t", "（ラベルなし）\t"));
             }
-            writeln!(out, "{}\t{}", line.join("\t"), sanitize(&pair::display(text)))?;
+            writeln!(out, "{}\t{}", line.join("\t"), sanitize(&row::display(text)))?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -10,7 +10,7 @@ use crate::args::{AttentionPart, TraceArgs, TraceDepth, TraceFormat};
 use crate::output::{self, OutputPath};
 use crate::{UsageError, threads};
 use chumoku::models::TranslatorAttention;
-use chumoku::{ModelKind, pair, tr};
+use chumoku::{ModelKind, row, tr};
 use chumoku_view::TerminalOptions;
 use chumoku_view::trace::{self, HeadSelection, TraceOptions, WorkedExample, builtin};
 use std::io::{IsTerminal, Write, stdout};
@@ -146,7 +146,7 @@ fn trace_model(args: &TraceArgs) -> anyhow::Result<trace::Trace> {
         // Loading fails with a message for any other kind of model.
         _ => {
             let model = load::classifier(folder, args.precision)?;
-            let text = &pair::from_line(text, model.config().reads_pairs()).ok_or_else(missing_second_text)?;
+            let text = &row::from_line(text, model.config().reads_pairs()).ok_or_else(missing_second_text)?;
             if args.backward { model.record_backward(text, place, target)? } else { model.record(text, place)? }
         }
     };

@@ -2,9 +2,9 @@
 
 use super::{FeatureColumn, FeatureColumnKind, MAX_VALUES, date, is_missing};
 use chumoku_text::data::parse_separated_number;
-use chumoku_text::feature_columns::FeatureRequest;
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quote;
+use chumoku_text::row::FeatureRequest;
 use chumoku_text::{sorting, tr};
 use std::collections::BTreeMap;
 

@@ -26,7 +26,7 @@ pub use unreadable::UnreadableValues;
 use chumoku_text::data::parse_separated_number;
 use chumoku_text::lang::lang;
 use chumoku_text::lang::wording::quote;
-use chumoku_text::tr;
+use chumoku_text::{row, tr};
 use date::DateHour;
 use serde::{Deserialize, Serialize};
 
@@ -276,7 +276,7 @@ pub fn num_features(columns: &[FeatureColumn]) -> usize {
 
 /// Appends the features of a row's column values, multiplied by `scale`. Absent values are missing.
 pub fn push_features(columns: &[FeatureColumn], scale: f32, row: &str, indices: &mut Vec<u32>, values: &mut Vec<f32>) {
-    let mut cells = chumoku_text::feature_columns::values(row);
+    let mut cells = row::column_values(row);
     let mut first = 0;
     for column in columns {
         column.for_each_feature(cells.next().unwrap_or_default(), |feature, value| {

@@ -1,5 +1,5 @@
 use super::*;
-use chumoku_text::feature_columns::{FeatureRequest, join};
+use chumoku_text::row::{FeatureRequest, with_columns};
 use proptest::prelude::*;
 
 fn request(name: &str) -> FeatureRequest {
@@ -154,7 +154,7 @@ fn absent_values_of_a_row_are_missing() {
     let (mut indices, mut values) = (Vec::new(), Vec::new());
     push_features(&columns, 0.5, "a text", &mut indices, &mut values);
     assert_eq!(indices, [2, 5]);
-    push_features(&columns, 0.5, &join("a text", &["3", "a"]), &mut indices, &mut values);
+    push_features(&columns, 0.5, &with_columns("a text", &["3", "a"]), &mut indices, &mut values);
     assert_eq!((&indices[2..], &values[2..]), (&[0, 1, 3][..], &[0.5; 3][..]));
 }
 

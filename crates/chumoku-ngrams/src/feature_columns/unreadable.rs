@@ -1,7 +1,7 @@
 //! Counters of unreadable column values.
 
 use super::FeatureColumn;
-use chumoku_text::feature_columns::values;
+use chumoku_text::row;
 
 /// Counts column values that a model cannot read and treats as missing.
 #[derive(Clone, Debug)]
@@ -21,7 +21,9 @@ impl<'a> UnreadableValues<'a> {
     /// Counts unreadable values in rows: texts with their column values.
     pub fn count<S: AsRef<str>>(&mut self, rows: &[S]) {
         for row in rows {
-            for ((column, cell), (count, first)) in self.columns.iter().zip(values(row.as_ref())).zip(&mut self.found) {
+            for ((column, cell), (count, first)) in
+                self.columns.iter().zip(row::column_values(row.as_ref())).zip(&mut self.found)
+            {
                 if column.is_unreadable(cell) {
                     if *count == 0 {
                         *first = cell.to_owned();

@@ -8,7 +8,7 @@ use super::super::vocabulary::CountedTexts;
 use super::super::{NgramConfig, NgramData, NgramModel, label_ids_of};
 use super::plain_frequencies;
 use super::reading::WORDS;
-use chumoku_text::pair;
+use chumoku_text::row;
 use std::sync::atomic::AtomicBool;
 
 /// Texts read once per slice of hashes have the same columns as texts read at once.
@@ -18,7 +18,7 @@ fn slices_together_hold_all_ngrams() {
     let mut word = || format!("w{} ", random.next().unwrap() % 900);
     let texts: Vec<String> = (0..90).map(|_| (0..30).map(|_| word()).collect()).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let pairs: Vec<String> = texts.iter().map(|text| pair::join(text, "w1 w2 w3")).collect();
+    let pairs: Vec<String> = texts.iter().map(|text| row::pair(text, "w1 w2 w3")).collect();
     let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
     let scheme = NgramScheme { words: 3, inside_words: Some((2, 4)), ..WORDS };
     for (texts, scheme) in [(&texts, scheme.clone()), (&pairs, NgramScheme { pairs: true, ..scheme })] {

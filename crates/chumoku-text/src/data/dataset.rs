@@ -12,8 +12,8 @@ use super::schema_inference::columns::{ColumnChoice, no_column_error};
 use super::schema_inference::label_kind::{LabelKind, quote_some_labels};
 use super::schema_inference::reasons::label_description;
 use super::source::{Records, RowSource};
-use crate::feature_columns::FeatureRequest;
 use crate::lang::wording::{did_you_mean, join_names, list_names};
+use crate::row::FeatureRequest;
 use crate::tr;
 
 /// Most classes of a label column (5,000). A column with more holds identifiers.

@@ -30,12 +30,20 @@ const ROWS_AHEAD: usize = 8;
 
 type Workbook = Xlsx<BufReader<File>>;
 
+/// The sheet to read.
+struct ChosenSheet {
+    name: String,
+    /// The number of other sheets.
+    others: usize,
+    /// True if sheets before it were skipped as covers.
+    follows_cover: bool,
+}
+
 /// Reads the rows of a sheet.
 pub(crate) struct ExcelReader {
     path: PathBuf,
     rows: Option<Receiver<Result<Record, DataError>>>,
-    /// The sheet, the number of other sheets, and whether sheets before it were skipped as covers.
-    sheet: (String, usize, bool),
+    sheet: ChosenSheet,
     /// The columns with values in the first rows, once known.
     columns: Option<Vec<usize>>,
 }
@@ -47,14 +55,14 @@ impl ExcelReader {
         let io = |source| DataError::Io { path: path.to_owned(), doing: "reading the data", source };
         file.rewind().map_err(io)?;
         let mut book: Workbook = catch_panics(path, || Xlsx::new(BufReader::new(file)))?;
-        let (name, others, is_later) = choose_sheet(path, &mut book, options)?;
+        let sheet = choose_sheet(path, &mut book, options)?;
         // The merged cells are stored after the cells, so this reads the whole sheet.
         let merged = match large {
             true => Vec::new(),
-            false => catch_panics(path, || book.merge_cells_by_sheet_name(&name))?,
+            false => catch_panics(path, || book.merge_cells_by_sheet_name(&sheet.name))?,
         };
         let (sender, rows) = sync_channel(ROWS_AHEAD);
-        let (of, from) = (path.to_owned(), name.clone());
+        let (of, from) = (path.to_owned(), sheet.name.clone());
         // The thread ends with the sheet, when the receiver is dropped, or with the program.
         thread::spawn(move || {
             let ended = catch_panics(&of, || send_rows(&of, &mut book, &from, merged, &sender));
@@ -63,7 +71,7 @@ impl ExcelReader {
                 let _ = sender.send(Err(error));
             }
         });
-        Ok(ExcelReader { path: path.to_owned(), rows: Some(rows), sheet: (name, others, is_later), columns: None })
+        Ok(ExcelReader { path: path.to_owned(), rows: Some(rows), sheet, columns: None })
     }
 
     pub(crate) fn location(&self, row: u64) -> SourceLocation {
@@ -73,9 +81,9 @@ impl ExcelReader {
     /// Describes the sheet for the description of the file: `, sheet “Data” (one of 3; choose another with --sheet
     /// NAME)`.
     pub(crate) fn describe_sheet(&self) -> String {
-        let (name, others) = (quote(&self.sheet.0), self.sheet.1);
+        let (name, others) = (quote(&self.sheet.name), self.sheet.others);
         match others {
-            _ if self.sheet.2 => {
+            _ if self.sheet.follows_cover => {
                 let n = others + 1;
                 tr!(
                     ", sheet {name} (one of {n}, the first that holds a table; choose another with --sheet NAME)",
@@ -168,8 +176,8 @@ const COVER_NAMES: [&str; 23] = [
     "説明",
 ];
 
-/// Returns the sheet to read, the number of other sheets, and whether sheets before it were skipped as covers.
-fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Result<(String, usize, bool), DataError> {
+/// Returns the sheet that the options name, else the first visible one with a table.
+fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Result<ChosenSheet, DataError> {
     let tables = book.sheets_metadata().iter().filter(|sheet| sheet.typ == SheetType::WorkSheet);
     let names: Vec<String> = tables.clone().map(|sheet| sheet.name.clone()).collect();
     let visible: Vec<String> =
@@ -184,10 +192,11 @@ fn choose_sheet(path: &Path, book: &mut Workbook, options: &ReadOptions) -> Resu
             return Err(DataError::Excel { path: path.to_owned(), detail });
         };
         let later = sheet_after_cover(path, book, &visible);
-        return Ok((later.unwrap_or(first).clone(), names.len() - 1, later.is_some()));
+        let name = later.unwrap_or(first).clone();
+        return Ok(ChosenSheet { name, others: names.len() - 1, follows_cover: later.is_some() });
     };
     match names.iter().find(|name| *name == wanted).or_else(|| names.iter().find(|name| same(name, wanted))) {
-        Some(name) => Ok((name.clone(), names.len() - 1, false)),
+        Some(name) => Ok(ChosenSheet { name: name.clone(), others: names.len() - 1, follows_cover: false }),
         None => Err(DataError::NoSuchSheet {
             path: path.to_owned(),
             wanted: wanted.clone(),

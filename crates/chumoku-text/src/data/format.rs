@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 use super::stream_copies::StreamCopies;
-use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
+use crate::row::FeatureRequest;
 use crate::tr;
 
 /// The format of a data file.
@@ -82,11 +82,11 @@ pub struct ReadOptions {
     pub require_label: bool,
     /// Labels are numbers: a numeric column is used if no column is named as the label.
     pub numbers: bool,
-    /// The text may be two columns, the texts of a [pair](crate::pair): those in `text`, as in `premise,hypothesis`, or
+    /// The text may be two columns, the texts of a [pair](crate::row): those in `text`, as in `premise,hypothesis`, or
     /// columns with the names of a pair.
     pub pairs: bool,
     /// The requested feature columns, in order. Each text then becomes a row with their values
-    /// ([`feature_columns`](crate::feature_columns)).
+    /// ([`row`](crate::row)).
     pub features: Vec<FeatureRequest>,
     /// A fastText line may have several labels.
     pub several_labels: bool,

@@ -9,7 +9,7 @@ use super::decode::guess_encoding;
 use super::error::{DataError, SourceLocation};
 use super::json_lines::{error_detail, json_type_name};
 use super::limits::MAX_ROW_BYTES;
-use super::lines::{LineReader, column_at};
+use super::lines::{BytePosition, LineReader, column_at};
 use super::record::{Record, value_to_text};
 use super::width::RowWidth;
 use crate::lang::lang;
@@ -125,7 +125,7 @@ impl JsonArrayReader {
         }
         self.position = ArrayPosition::AfterElement;
         self.element += 1;
-        let (line, column, offset) = self.lines.position();
+        let BytePosition { line, column, offset } = self.lines.position();
         let text = self.read_value()?;
         let text = String::from_utf8(text).map_err(|error| {
             let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
@@ -206,7 +206,7 @@ impl JsonArrayReader {
 
     /// Reads the bytes of a value. It ends when its brackets are closed, or before a comma or bracket outside of it.
     fn read_value(&mut self) -> Result<Vec<u8>, DataError> {
-        let (line, ..) = self.lines.position();
+        let line = self.lines.position().line;
         let (mut text, mut bytes, mut depth) = (Vec::new(), 0_u64, 0_u64);
         let (mut is_quoted, mut is_escaped) = (false, false);
         loop {
@@ -272,7 +272,7 @@ impl JsonArrayReader {
 
     /// The error for unexpected input, which cannot be skipped.
     fn broken_array(&self, expected: &'static str, found: Option<u8>) -> DataError {
-        let (line, column, _) = self.lines.position();
+        let BytePosition { line, column, .. } = self.lines.position();
         let found = match found {
             None => tr!("the end of the file", "ファイルの終わり"),
             Some(byte) if byte.is_ascii_graphic() => quote(&char::from(byte).to_string()),

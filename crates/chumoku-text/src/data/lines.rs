@@ -31,6 +31,16 @@ impl TextLine {
     }
 }
 
+/// The position of a byte in a file.
+pub(crate) struct BytePosition {
+    /// The line, from 1.
+    pub(crate) line: u64,
+    /// The character in the line, from 1.
+    pub(crate) column: u64,
+    /// The number of bytes before it.
+    pub(crate) offset: u64,
+}
+
 /// Returns the column of the byte at `at` in `line`, in characters counted from 1. A byte inside a character counts as
 /// that character.
 pub(crate) fn column_at(line: &str, at: usize) -> u64 {
@@ -145,9 +155,9 @@ impl LineReader {
         }
     }
 
-    /// Returns the line and column of the next byte, from 1, and the number of bytes before it.
-    pub(crate) fn position(&self) -> (u64, u64, u64) {
-        (self.number + 1, self.column + 1, self.offset)
+    /// Returns the position of the next byte.
+    pub(crate) fn position(&self) -> BytePosition {
+        BytePosition { line: self.number + 1, column: self.column + 1, offset: self.offset }
     }
 
     /// The file, as the user named it.

@@ -17,7 +17,7 @@
 //!    [`load_documents`] reads plain text and columns of documents for language models (`documents.rs`).
 //!    [`detect_task`] returns the task that a file is for.
 //! 6. [`load_spans`] reads texts with labeled spans from CoNLL files and JSONL (`spans/`).
-//! 7. Each text comes with the values of its feature columns ([`FeatureSource`], [`crate::feature_columns`]).
+//! 7. Each text comes with the values of its feature columns ([`FeatureSource`], [`crate::row`]).
 //! 8. [`split()`] splits examples so that equal texts stay together, and [`shared_texts`] finds leaks.
 //!    [`DatasetStats`] summarizes a data set. [`RecordWriter`] writes rows back with added columns. [`Fingerprint`]
 //!    hashes rows, to compare them across machines.

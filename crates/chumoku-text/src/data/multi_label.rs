@@ -17,9 +17,9 @@ use super::schema_inference::label_form::{
 use super::schema_inference::missing::MissingValues;
 use super::schema_inference::reasons::as_requested;
 use super::source::{RowSource, describe_alternatives};
-use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names, quote};
+use crate::row::FeatureRequest;
 use crate::tr;
 
 /// A text and its distinct labels, in file order. There may be none.
@@ -72,7 +72,7 @@ pub fn load_multi_label(
     };
     let layout = source.layout().clone();
     let description = describe(&source, &form, &why) + &describe_alternatives(&next);
-    let (beside, missing) = (source.requested_features(), source.missing_values());
+    let (beside, missing) = (source.requested_features(), source.missing_values().clone());
     let files = RowOrigins::one(&layout.path, source.location(0).is_row);
     let mut records = source.records();
     let (mut examples, mut known) = (Vec::new(), HashSet::new());

@@ -1,7 +1,7 @@
 //! Groups pairs that share a text.
 
 use super::normalize::normalize;
-use crate::pair;
+use crate::row;
 use std::collections::HashMap;
 
 /// The largest fraction of the rows that a group may have.
@@ -13,7 +13,8 @@ const MAX_GROUP_FRACTION: f64 = 0.1;
 /// Returns `None` if the texts are not pairs, or if a group would be too large.
 #[must_use]
 pub fn group_related(texts: &[&str]) -> Option<Vec<String>> {
-    let pairs = texts.iter().map(|text| pair::split(text)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())?;
+    let pairs =
+        texts.iter().map(|text| row::split_pair(text)).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty())?;
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut number = |text: &str| {
         let next = numbers.len();
@@ -56,8 +57,8 @@ mod tests {
     #[test]
     fn pairs_that_share_a_text_stay_together() {
         let mut texts: Vec<String> =
-            (0..200).map(|i| pair::join(&format!("picture {}", i / 4), &format!("caption {i}"))).collect();
-        texts.extend((0..10).map(|i| pair::join(&format!("caption {}", 9 * i), &format!("other {i}"))));
+            (0..200).map(|i| row::pair(&format!("picture {}", i / 4), &format!("caption {i}"))).collect();
+        texts.extend((0..10).map(|i| row::pair(&format!("caption {}", 9 * i), &format!("other {i}"))));
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let keys = group_related(&texts).unwrap();
         assert!(keys[0] == keys[1] && keys[3] == keys[0] && keys[4] != keys[0]);
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn one_text_shared_by_all_rows_forms_no_group() {
-        let same: Vec<String> = (0..50).map(|i| pair::join("the question", &format!("answer {i}"))).collect();
+        let same: Vec<String> = (0..50).map(|i| row::pair("the question", &format!("answer {i}"))).collect();
         assert_eq!(group_related(&same.iter().map(String::as_str).collect::<Vec<_>>()), None);
         assert_eq!(group_related(&["alone", "texts"]), None);
         assert_eq!(group_related(&[]), None);

@@ -11,9 +11,9 @@ use super::row_origins::RowOrigins;
 use super::schema_inference::numbers::MIN_DISTINCT_NUMBERS;
 use super::schema_inference::quantity::{Quantity, QuantityFormat};
 use super::source::RowSource;
-use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::lang::wording::quote;
+use crate::row::FeatureRequest;
 
 /// A text and its number.
 #[derive(Debug, Clone, PartialEq)]

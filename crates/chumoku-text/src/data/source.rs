@@ -15,15 +15,16 @@ use super::schema_inference::label_kind::LabelKind;
 use super::schema_inference::missing::MissingValues;
 use super::schema_inference::profile::ColumnProfile;
 use super::table::DataTable;
-use crate::feature_columns::FeatureRequest;
 use crate::lang::lang;
 use crate::lang::wording::{join_names, list_names, quote};
+use crate::row::FeatureRequest;
 use crate::tr;
 
 /// An open data file whose format and columns have been detected.
 pub struct RowSource {
     table: DataTable,
     columns: ColumnChoice,
+    missing: MissingValues,
 }
 
 impl RowSource {
@@ -78,7 +79,8 @@ impl RowSource {
                 table.layout.columns[label] = "label".to_owned();
             }
         }
-        let source = RowSource { table, columns };
+        let missing = MissingValues::from_options(&table.options);
+        let source = RowSource { table, columns, missing };
         if options.require_text && !options.skips_bad_rows() && !options.faults_in_place {
             // Errors should show now rather than after half of the work.
             let label = source.columns.label.filter(|_| options.require_label);
@@ -178,7 +180,7 @@ impl RowSource {
         self.table.location(line)
     }
 
-    /// Returns the text of a row. A pair has both texts, [joined](crate::pair::join).
+    /// Returns the [row](crate::row) of a record: its text, the second text of a pair, and its feature values.
     pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         self.columns.row_text(record)
     }
@@ -218,8 +220,7 @@ impl RowSource {
         if !is_list {
             self.table.check_scalar(record, ColumnRole::Label, column)?;
         }
-        let missing = MissingValues::from_options(&self.table.options);
-        if !missing.is_missing(&label) {
+        if !self.missing.is_missing(&label) {
             return Ok(label);
         }
         let empty = match self.layout().format {
@@ -243,8 +244,7 @@ impl RowSource {
 
     /// Returns whether the label of a row is missing.
     pub(crate) fn is_label_missing(&self, record: &Record, column: usize) -> bool {
-        let missing = MissingValues::from_options(&self.table.options);
-        single_label(self.layout(), record, column).is_ok_and(|label| missing.label(&label).is_none())
+        single_label(self.layout(), record, column).is_ok_and(|label| self.missing.label(&label).is_none())
     }
 
     /// Returns the labels whose spellings are used, if spellings are merged.
@@ -253,16 +253,15 @@ impl RowSource {
     }
 
     /// Returns the values that count as missing.
-    pub(crate) fn missing_values(&self) -> MissingValues {
-        MissingValues::from_options(&self.table.options)
+    pub(crate) fn missing_values(&self) -> &MissingValues {
+        &self.missing
     }
 
     /// Returns the unused columns that could be the label, judging by their first rows.
     pub(crate) fn label_candidates(&self) -> Vec<String> {
         let (layout, rows) = (self.layout(), self.table.sample.iter().collect::<Vec<&Record>>());
         let could_be = |&column: &usize| {
-            let profile =
-                ColumnProfile::of_column(layout, &rows, column, &MissingValues::from_options(&self.table.options));
+            let profile = ColumnProfile::of_column(layout, &rows, column, &self.missing);
             let labels: Vec<&str> =
                 rows.iter().map(|row| row.field(column).trim()).filter(|label| !label.is_empty()).collect();
             profile.is_label_like() && profile.distinct > 1 && LabelKind::detect(&labels, false).is_none()

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::dataset::Example;
 use super::normalize::normalize;
 use super::related_rows::group_related;
-use crate::feature_columns;
+use crate::row;
 
 /// The indices of the examples in each set, in file order, and label conflicts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -62,7 +62,7 @@ struct SplitGroup<'a> {
 /// and every label has some training row. A text with several labels counts for its most frequent one. A fraction that
 /// is not positive requests no set.
 ///
-/// [Pairs](crate::pair) that share a text also form a group, directly or through other pairs. Otherwise, the model
+/// [Pairs](crate::row) that share a text also form a group, directly or through other pairs. Otherwise, the model
 /// would know half of a validation row from training. If such a group would exceed a tenth of the rows, pairs are
 /// treated like single texts.
 pub fn split(examples: &[Example], seed: u64, valid_fraction: f64, test_fraction: f64) -> Split {
@@ -105,8 +105,8 @@ fn split_rows(rows: &[(&str, &str)], seed: u64, valid_fraction: f64, test_fracti
     ensure_train_has_all_labels(&mut groups);
 
     // Feature columns may explain different labels of equal texts.
-    let whole: Vec<String> = rows.iter().map(|row| row.0.replace(feature_columns::SEPARATOR, " | ")).collect();
-    let has_columns = rows.iter().any(|row| row.0.contains(feature_columns::SEPARATOR));
+    let whole: Vec<String> = rows.iter().map(|row| row::with_visible_columns(row.0)).collect();
+    let has_columns = rows.iter().any(|row| row::has_columns(row.0));
     let conflicts = match related {
         None if !has_columns => find_conflicts(rows, &groups),
         _ => {
@@ -200,6 +200,7 @@ fn find_conflicts(rows: &[(&str, &str)], groups: &[SplitGroup]) -> LabelConflict
     conflicts
 }
 
+/// Hashes a row without its feature columns. The hash decides the part of the split, so it must never change.
 fn text_hash(seed: u64, text: &str) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(seed.to_le_bytes());
@@ -248,4 +249,18 @@ pub(crate) fn shared_rows(a: &[&str], b: &[&str]) -> SharedTexts {
         }
     }
     shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_of_rows_are_fixed() {
+        let pair = row::pair("One  TEXT", "two ");
+        let hash = "d896b37efec67683ff9a5d8a767e655f2a11904ce0ac8128e7c85755bcb5891f";
+        assert_eq!(crate::checksum::hex(text_hash(7, &pair)), hash);
+        assert_eq!(crate::checksum::hex(text_hash(7, &row::with_columns(&pair, &["3"]))), hash);
+        assert_ne!(crate::checksum::hex(text_hash(8, &pair)), hash);
+    }
 }

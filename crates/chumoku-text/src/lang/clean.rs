@@ -58,9 +58,9 @@ pub fn escape_markdown(text: &str) -> String {
 }
 
 /// Like [`show_controls`], for running text: line feeds and tabs become spaces, and a bar separates the two texts of a
-/// [pair](crate::pair).
+/// [pair](crate::row).
 pub fn show_controls_in_text(text: &str) -> String {
-    let text = crate::pair::display(text);
+    let text = crate::row::display(text);
     let spaced: Vec<&str> = text.split_whitespace().collect();
     show_controls(&spaced.join(" "))
 }

@@ -8,7 +8,7 @@ use super::pretrained::{PretrainedTokenizer, SpecialTokens};
 use super::token_sequence::TokenSequence;
 use super::validated::{ValidatedTokenizer, token_spans};
 use super::word_cache::WordCache;
-use crate::{feature_columns, pair, tr};
+use crate::{row, tr};
 use rayon::prelude::*;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -238,7 +238,7 @@ impl TextTokenizer {
         &self.special_tokens
     }
 
-    /// Returns the tokenizer for [pairs](crate::pair). The separator between the two texts is the token after a text,
+    /// Returns the tokenizer for [pairs](crate::row). The separator between the two texts is the token after a text,
     /// if there is one. Otherwise it is `[SEP]`, if the vocabulary has it. Otherwise it is the token before a text,
     /// which then starts both.
     pub fn with_pair_separator(mut self) -> Self {
@@ -247,7 +247,7 @@ impl TextTokenizer {
         self
     }
 
-    /// Returns the tokenizer for rows with [feature columns](crate::feature_columns), which it ignores.
+    /// Returns the tokenizer for rows with [feature columns](crate::row), which it ignores.
     pub fn ignoring_features(mut self) -> Self {
         self.ignores_features = true;
         self
@@ -263,13 +263,13 @@ impl TextTokenizer {
     /// # Errors
     /// If the tokenizer cannot encode the text. A tokenizer that was trained here never fails.
     pub fn encode(&self, text: &str) -> Result<TokenSequence, Error> {
-        let text = if self.ignores_features { feature_columns::text_of(text) } else { text };
-        let (Some(between), Some((first, second))) = (self.pair_separator, pair::split(text)) else {
+        let text = if self.ignores_features { row::without_columns(text) } else { text };
+        let (Some(between), Some((first, second))) = (self.pair_separator, row::split_pair(text)) else {
             return self.encode_one(text);
         };
+        let start = text.len() - second.len();
         let (mut tokens, second) = (self.encode_one(first)?, self.encode_one(second)?);
         let unit = tokens.word_ids.last().map_or(0, |unit| unit + 1);
-        let start = first.len() + pair::SEPARATOR.len_utf8();
         tokens.ids.push(between);
         tokens.spans.push((first.len(), start));
         tokens.word_ids.push(unit);
@@ -300,7 +300,7 @@ impl TextTokenizer {
         let encode = |text: &str| Ok(self.encode(text)?.ids);
         match self.word_cache.as_ref().filter(|_| self.pair_separator.is_none()) {
             Some(by_word) if self.ignores_features => {
-                let texts: Vec<&str> = texts.iter().map(|text| feature_columns::text_of(text)).collect();
+                let texts: Vec<&str> = texts.iter().map(|text| row::without_columns(text)).collect();
                 by_word.encode_all(&texts, encode)
             }
             Some(by_word) => by_word.encode_all(texts, encode),
@@ -368,7 +368,7 @@ mod tests {
     fn pairs_are_joined_by_the_separator_token() {
         let tokenizer = trained().with_special(&[SEP]).unwrap().with_pair_separator();
         let (first, second) = ("the food was good", "この映画");
-        let pair = pair::join(first, second);
+        let pair = row::pair(first, second);
         let [a, b, both] = [first, second, &pair].map(|text| tokenizer.encode(text).unwrap());
         let separator = tokenizer.pair_separator().unwrap();
         assert_eq!(tokenizer.id(SEP), Some(separator));
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn feature_columns_are_ignored() {
-        let row = feature_columns::join("the food was good", &["good", "x"]);
+        let row = row::with_columns("the food was good", &["good", "x"]);
         let plain = trained().encode("the food was good").unwrap();
         let tokenizer = trained().ignoring_features();
         assert_eq!(tokenizer.encode(&row).unwrap(), plain);
@@ -486,13 +486,14 @@ mod tests {
     }
 
     /// A tokenizer for each normalization form and unit.
-    fn every_kind() -> Vec<(NormalizationForm, TokenizationUnit, TextTokenizer)> {
+    fn every_kind() -> Vec<(TokenizerConfig, TextTokenizer)> {
         let texts = ["the film was 12 great,\nthe film.", "この映画はとても良かった。この映画。"];
         let units = [TokenizationUnit::Subwords, TokenizationUnit::Characters, TokenizationUnit::Words];
         let all = NormalizationForm::ALL.into_iter().flat_map(|form| units.map(|unit| (form, unit)));
         let train = |(form, unit)| {
             let config = TokenizerConfig { vocab_size: 330, min_frequency: 1, form, unit };
-            (form, unit, TextTokenizer::train(&texts, &config).unwrap())
+            let tokenizer = TextTokenizer::train(&texts, &config).unwrap();
+            (config, tokenizer)
         };
         all.map(train).collect()
     }
@@ -511,7 +512,7 @@ mod tests {
 
     #[test]
     fn regexes_mean_the_same_in_oniguruma() {
-        for (form, unit, tokenizer) in every_kind() {
+        for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             let file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
             let found = regexes(&file);
             assert!(!found.is_empty(), "{form:?} {unit:?}");
@@ -535,7 +536,7 @@ mod tests {
 
     #[test]
     fn the_template_matches_the_input_of_models() {
-        for (form, unit, tokenizer) in every_kind() {
+        for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             // As the Python package does, with special tokens.
             let asked = tokenizer
                 .engine
@@ -562,7 +563,7 @@ mod tests {
 
     #[test]
     fn files_of_earlier_versions_are_read() {
-        for (form, unit, tokenizer) in every_kind() {
+        for (TokenizerConfig { form, unit, .. }, tokenizer) in every_kind() {
             let mut file: Value = serde_json::from_str(&tokenizer.to_json().unwrap()).unwrap();
             if unit == TokenizationUnit::Characters {
                 file["pre_tokenizer"]["pattern"]["Regex"] = r"(?s:.)".into();

@@ -103,7 +103,7 @@ fn without_queries(page: &str) -> String {
 #[test]
 fn two_texts_are_shown_one_below_the_other() {
     let mut e = deep(false);
-    e.text = chumoku::pair::join("A man sleeps.", "It's a man.");
+    e.text = chumoku::row::pair("A man sleeps.", "It's a man.");
     let Some(dom) = dom(&without_queries(&to_html(&e, [0; 2], Lang::En)), "view=depth&layer=2&head=2") else {
         return;
     };

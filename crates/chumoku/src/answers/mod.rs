@@ -22,8 +22,8 @@ pub use generated::{continuation, translation, vector};
 pub use predictor::{NUMBER_KEYS, Predictor};
 pub use tokens::{ModelTokenizer, Token};
 
+use crate::row;
 use crate::text_tagger::PredictedSpan;
-use crate::{pair, row};
 use serde_json::{Map, Value, json};
 
 /// Returns a probability, rounded to six decimals.
@@ -34,8 +34,8 @@ pub fn rounded_probability(p: f32) -> Value {
 
 /// Inserts a text into an answer: as `text`, or as `texts` for a pair.
 pub fn insert_text(object: &mut Map<String, Value>, text: &str) {
-    let text = row::text_of(text);
-    match pair::split(text) {
+    let text = row::without_columns(text);
+    match row::split_pair(text) {
         None => object.insert("text".into(), text.into()),
         Some((first, second)) => object.insert("texts".into(), json!([first, second])),
     };

@@ -51,7 +51,7 @@ pub use label_issues::{LabelIssue, LabelNoise, PairNoise};
 pub use odd_labels::OddLabel;
 
 use crate::data::{Example, label_key};
-use crate::{Result, pair, sorting, tr};
+use crate::{Result, row, sorting, tr};
 use out_of_fold::OutOfFoldModels;
 use shingles::{Shingling, near_pairs};
 
@@ -131,7 +131,7 @@ pub fn examine(given: &DoctorInput, options: &DoctorOptions, observe: &dyn Fn(&s
     let test = given.test.as_ref().map(|test| row_texts(&test.rows)).unwrap_or_default();
     let all = [&texts[..], &test].concat();
     // Sentence pairs that share one text are half equal but may ask something else. Only equal pairs count.
-    let are_pairs = texts.first().is_some_and(|text| pair::split(text).is_some());
+    let are_pairs = texts.first().is_some_and(|text| row::is_pair(text));
     let near = if are_pairs { Vec::new() } else { near_pairs(&all, shingling) };
     let groups = duplicates::find_groups(&all, &answers, &near);
     let leaks = duplicates::find_leaks(&all, texts.len(), &near);

@@ -36,7 +36,7 @@ impl OutOfFoldModels {
     ) -> Result<OutOfFoldModels> {
         let folds = options.folds.clamp(2, texts.len().max(2));
         let rounds = options.rounds.max(1);
-        let are_pairs = texts.iter().all(|text| crate::pair::split(text).is_some());
+        let are_pairs = texts.iter().all(|text| crate::row::is_pair(text));
         let mut fitting = FoldTrainer { texts, labels, classes, config: NgramConfig::default_for(are_pairs) };
         fitting.config.c_grid = C_GRID.to_vec();
         let mut log_p = vec![vec![0.0; classes]; texts.len()];

@@ -3,7 +3,7 @@
 use super::explanation::{DerivedAttention, QueriesAndKeys, Word};
 use crate::nn::AttentionTrace;
 use crate::text::{TextTokenizer, WordSpan, word_spans};
-use crate::{Result, pair};
+use crate::{Result, row};
 use ndarray::{Array2, Axis, Slice};
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl FramedText {
 
 /// Returns `true` if a word is the separator between the two texts of a pair.
 pub(crate) fn is_separator(text: &str, word: &WordSpan, tokenizer: &TextTokenizer) -> bool {
-    tokenizer.pair_separator().is_some() && text[word.bytes.clone()].chars().eq([pair::SEPARATOR])
+    tokenizer.pair_separator().is_some() && row::is_pair_separator(&text[word.bytes.clone()])
 }
 
 /// Returns a word as in the text. The separator of a pair is displayed as its token.

@@ -81,7 +81,7 @@ pub(super) struct TextEffects {
 impl TextClassifier {
     /// Returns the text of a row without its feature columns.
     pub(super) fn text_without_columns<'a>(&self, row: &'a str) -> &'a str {
-        if self.config.columns().is_empty() { row } else { chumoku_text::feature_columns::text_of(row) }
+        if self.config.columns().is_empty() { row } else { chumoku_text::row::without_columns(row) }
     }
 
     /// Explains the prediction for `text`. `name` is the displayed name of the model.

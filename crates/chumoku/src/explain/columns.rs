@@ -1,7 +1,7 @@
 //! Effects of feature columns on a prediction.
 
 use crate::feature_columns::{ColumnValue, FeatureColumn};
-use chumoku_text::feature_columns::{join, text_of, values};
+use crate::row;
 use serde::{Deserialize, Serialize};
 
 /// A feature column with the effect of its value.
@@ -36,14 +36,14 @@ pub(super) fn rows_without(columns: &[FeatureColumn], row: &str) -> Vec<String> 
     let without = |at: usize| {
         let mut cells = given.clone();
         cells[at] = "";
-        join(text_of(row), &cells)
+        row::with_columns(row::without_columns(row), &cells)
     };
     (0..columns.len()).map(without).collect()
 }
 
 /// Returns the values of all columns. Missing values are empty.
 fn column_values<'a>(columns: &[FeatureColumn], row: &'a str) -> Vec<&'a str> {
-    let mut cells = values(row);
+    let mut cells = row::column_values(row);
     columns.iter().map(|_| cells.next().unwrap_or_default()).collect()
 }
 

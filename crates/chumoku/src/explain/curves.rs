@@ -72,7 +72,7 @@ fn text_with_words(text: &str, words: &[WordSpan], is_left: impl Fn(usize) -> bo
         start = word.bytes.end;
     }
     // Feature columns stay.
-    let beside = &text[chumoku_text::feature_columns::text_of(text).len()..];
+    let beside = &text[chumoku_text::row::without_columns(text).len()..];
     found.trim_start().to_owned() + beside
 }
 

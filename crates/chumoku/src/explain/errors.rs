@@ -5,9 +5,9 @@ use super::attention_collector::is_separator;
 use super::attribution::AttributionMethod;
 use super::highlighted::{HighlightedWord, highlight};
 use crate::data::Example;
+use crate::row;
 use crate::text_classifier::TextClassifier;
 use crate::{NgramClassifier, Prediction, Result, sorting};
-use chumoku_text::feature_columns::text_of;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -262,7 +262,7 @@ fn find_errors(
         let of_truth = labels.iter().position(|label| *label == example.label);
         errors.push(ConfidentError {
             line: example.line,
-            text: text_of(&example.text).to_owned(),
+            text: row::without_columns(&example.text).to_owned(),
             answer: WrongAnswer::Class {
                 truth: example.label.clone(),
                 answer: labels[p.class()].clone(),

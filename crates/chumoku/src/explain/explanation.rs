@@ -313,7 +313,7 @@ impl Explanation {
             true => self.text.clone(),
             false => {
                 let values: Vec<&str> = self.columns.iter().map(|column| column.value.as_str()).collect();
-                chumoku_text::feature_columns::join(&self.text, &values)
+                chumoku_text::row::with_columns(&self.text, &values)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A text word by word, with the effect of each word on the answer.
 
 use super::explanation::Explanation;
-use crate::pair;
+use crate::row;
 use serde::Serialize;
 use std::ops::Range;
 
@@ -23,7 +23,7 @@ pub(super) fn highlight(text: &str, words: impl Iterator<Item = (Range<usize>, f
     let mut end = 0;
     for (bytes, effect) in words {
         let gap = text.get(end..bytes.start).unwrap_or_default();
-        let is_pair = gap.contains(pair::SEPARATOR);
+        let is_pair = row::is_pair(gap);
         if is_pair {
             found.push(HighlightedWord { text: "|".into(), effect: None, is_spaced: true });
         }
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn words_keep_their_spaces_and_pairs_their_separator() {
-        let text = " so good,they\u{1f}said";
+        let text = row::pair(" so good,they", "said");
         let words = [(1..3, 1.0), (4..8, -2.0), (8..9, 0.0), (9..13, 0.5), (14..18, 3.0)];
-        let found = highlight(text, words.into_iter());
+        let found = highlight(&text, words.into_iter());
         let shown: String =
             found.iter().map(|word| format!("{}{}", if word.is_spaced { " " } else { "" }, word.text)).collect();
         assert_eq!(shown, "so good,they | said");

@@ -8,10 +8,10 @@ use super::highlighted::{HighlightedWord, highlight};
 use crate::data::{MultiLabelExample, ScoreExample};
 use crate::number::Estimate;
 use crate::prediction_target::PredictionTarget;
+use crate::row;
 use crate::text::word_spans;
 use crate::text_classifier::TextClassifier;
 use crate::{Error, NgramClassifier, Prediction, Result, sorting, tr};
-use chumoku_text::feature_columns::text_of;
 use std::collections::HashSet;
 
 /// The unit of an effect on a number.
@@ -107,7 +107,7 @@ impl LabelErrorContext<'_> {
             }
             errors.push(ConfidentError {
                 line: example.line,
-                text: text_of(&example.text).to_owned(),
+                text: row::without_columns(&example.text).to_owned(),
                 answer: WrongAnswer::Label { label: self.labels[label].clone(), missed, probability },
                 words,
             });
@@ -153,7 +153,7 @@ impl LabelErrorContext<'_> {
             let [score, low, high] = told.rounded();
             errors.push(ConfidentError {
                 line: example.line,
-                text: text_of(&example.text).to_owned(),
+                text: row::without_columns(&example.text).to_owned(),
                 answer: WrongAnswer::Number { truth: example.score, score, low, high, off: off[row] },
                 words,
             });

@@ -15,7 +15,7 @@ use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::NgramClassifier;
 use crate::text_tagger::TextTagger;
 use crate::{Error, Result, tr};
-use chumoku_text::feature_columns::FeatureRequest;
+use chumoku_text::row::FeatureRequest;
 use std::path::Path;
 
 /// The kind of prediction that a model makes.
@@ -51,7 +51,7 @@ pub struct BaseModel {
     pub network: Option<BackboneKind>,
     /// True if the network was fine-tuned from a pretrained encoder.
     pub is_fine_tuned: bool,
-    /// True if the texts are [pairs](crate::pair).
+    /// True if the texts are [pairs](crate::row).
     pub reads_pairs: bool,
     /// The training files, in order. Empty if the folder does not record them.
     pub sources: Vec<DataSource>,

@@ -11,7 +11,7 @@ use crate::pretrained::FineTuningBase;
 use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
 use crate::text_classifier::{TextClassifier, tokenizer_for_pairs};
 use crate::text_generator::TextGenerator;
-use crate::{Error, ModelKind, Result, pair, stages, tr};
+use crate::{Error, ModelKind, Result, row, stages, tr};
 use std::path::Path;
 
 impl TrainOptions {
@@ -150,8 +150,7 @@ impl ClassifierNetwork {
     /// Builds a network and a tokenizer from the data.
     fn from_scratch(data: &NetworkInputs<'_>, options: &TrainOptions) -> Result<ClassifierNetwork> {
         let (all, reads_pairs) = (&data.texts, data.reads_pairs);
-        let texts =
-            if reads_pairs { all.iter().flat_map(|text| text.split(pair::SEPARATOR)).collect() } else { all.clone() };
+        let texts = if reads_pairs { all.iter().flat_map(|text| row::texts(text)).collect() } else { all.clone() };
         let vocab_size = TextTokenizer::suitable_vocab_size(&texts);
         let (unit, min_count) = options.overrides.tokens();
         let unit = unit.or(options.tokens).unwrap_or_else(|| default_unit(&texts));

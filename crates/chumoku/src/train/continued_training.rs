@@ -12,11 +12,13 @@ use super::{
 };
 use crate::data::{Dataset, normalize};
 use crate::lang::wording::{format_count, list_names};
-use crate::params::{ParamLayout, ParamView, Params};
+use crate::params::ParamLayout;
+use crate::params::ParamView;
+use crate::params::Params;
+use crate::row;
 use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
 use crate::{Error, Result, tr};
-use chumoku_text::feature_columns::text_of;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -190,7 +192,7 @@ pub(super) fn is_new_row<A: PartialEq>(
     let [trained, valid, test] = old.each_ref().map(texts);
     let (held, all) = (&valid | &test, &(&trained | &valid) | &test);
     // Texts are compared without their feature columns.
-    let whole = |row: &str| (normalize(row), row[text_of(row).len()..].to_owned());
+    let whole = |row: &str| (normalize(row), row[row::without_columns(row).len()..].to_owned());
     let mut rows: HashMap<(String, String), Vec<&A>> = HashMap::new();
     old[0].iter().for_each(|(row, answer)| rows.entry(whole(row)).or_default().push(answer));
     let is_there = |row: &str, answer: &A| rows.get(&whole(row)).is_some_and(|answers| answers.contains(&answer));
@@ -311,9 +313,12 @@ mod tests {
     /// Other column values make another row, but not an unseen text.
     #[test]
     fn other_column_values_make_new_rows_but_not_new_texts() {
-        let old = [&rows(&["a\u{1e}1"], &[0]), &rows(&["v\u{1e}1"], &[0]), &rows(&[], &[])];
-        let new = [rows(&["a\u{1e}1", "a\u{1e}2", "v\u{1e}2"], &[0, 0, 0]), rows(&["a\u{1e}3"], &[0]), rows(&[], &[])];
+        let row = |text: &str, value: &str| row::with_columns(text, &[value]);
+        let [a1, a2, a3] = ["1", "2", "3"].map(|value| row("a", value));
+        let [v1, v2] = ["1", "2"].map(|value| row("v", value));
+        let old = [&rows(&[&a1], &[0]), &rows(&[&v1], &[0]), &rows(&[], &[])];
+        let new = [rows(&[&a1, &a2, &v2], &[0, 0, 0]), rows(&[&a3], &[0]), rows(&[], &[])];
         let [train, valid, _] = without_old_rows(old, new);
-        assert_eq!((train.texts, valid.texts), (vec!["a\u{1e}2".to_owned()], vec![]));
+        assert_eq!((train.texts, valid.texts), (vec![a2], vec![]));
     }
 }

@@ -16,7 +16,7 @@ use crate::ngram::{NgramConfig, NgramModel, WarmStart};
 use crate::prediction_target::PredictionTarget;
 use crate::scoring::Rows;
 use crate::text_classifier::{ModelConfig, TextClassifier};
-use crate::{Error, ModelKind, Result, inference, pair, tr};
+use crate::{Error, ModelKind, Result, inference, row, tr};
 use ndarray::Array2;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -97,7 +97,7 @@ pub(super) fn train_members<A: ClassifierTarget>(
         observe(TrainEvent::Message(topic_label("weights"), weights.sentence()));
     }
     let watched = |text: &str| {
-        let text = pair::from_line(text, data.reads_pairs()).ok_or_else(|| {
+        let text = row::from_line(text, data.reads_pairs()).ok_or_else(|| {
             Error::Setting(tr!(
                 "--watch: expected two texts separated by a tab, since the rows are pairs of texts",
                 "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"

@@ -8,9 +8,12 @@ use super::{Metric, Rows, TrainEvent, TrainingData};
 use crate::data::SourceLocation;
 use crate::feature_columns::{self, FeatureColumn, MAX_COLUMNS};
 use crate::lang::{escape_markdown, lang};
-use crate::ngram::{NgramModel, NgramTarget, log_loss};
+use crate::ngram::NgramModel;
+use crate::ngram::NgramTarget;
+use crate::ngram::log_loss;
+use crate::row::FeatureRequest;
+use crate::row::self;
 use crate::{Error, Result, tr};
-use chumoku_text::feature_columns::{FeatureRequest, join, text_of, values};
 use serde_json::{Value, json};
 
 /// The minimum number of rows for a statement on the benefit of columns.
@@ -49,7 +52,7 @@ impl<A: NgramTarget> TrainingData<A> {
         }
         let mut kept = Vec::new();
         for (at, of) in requests.iter().enumerate() {
-            let found: Vec<&str> = self.train.texts.iter().map(|row| values(row).nth(at).unwrap_or_default()).collect();
+            let found: Vec<&str> = self.train.texts.iter().map(|row| row::column_value(row, at)).collect();
             let learnt = feature_columns::fit_column(of, &found)
                 .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
             self.notes.extend(learnt.notes);
@@ -60,8 +63,8 @@ impl<A: NgramTarget> TrainingData<A> {
         }
         if kept.len() < requests.len() {
             let keep = |row: &mut String| {
-                let values: Vec<&str> = kept.iter().map(|&at| values(row).nth(at).unwrap_or_default()).collect();
-                *row = join(text_of(row), &values);
+                let values: Vec<&str> = kept.iter().map(|&at| row::column_value(row, at)).collect();
+                *row = row::with_columns(row::without_columns(row), &values);
             };
             [&mut self.train, &mut self.valid, &mut self.test]
                 .into_iter()
@@ -85,7 +88,7 @@ impl<A: NgramTarget> TrainingData<A> {
             return Ok(self);
         }
         for (at, (column, asked)) in known.0.iter().zip(known.1).enumerate() {
-            let found: Vec<&str> = self.train.texts.iter().map(|row| values(row).nth(at).unwrap_or_default()).collect();
+            let found: Vec<&str> = self.train.texts.iter().map(|row| row::column_value(row, at)).collect();
             let learnt = feature_columns::fit_column(asked, &found)
                 .map_err(|unclear| unclear_column_error(place_of, at, &unclear))?;
             if learnt.column.is_some() {
@@ -100,7 +103,7 @@ impl<A: NgramTarget> TrainingData<A> {
     fn with_column_notes(mut self) -> Self {
         for (part, rows) in [(tr!("validation", "検証"), &self.valid), (tr!("test", "テスト"), &self.test)] {
             for (at, column) in self.columns.iter().enumerate() {
-                let all = rows.texts.iter().map(|row| values(row).nth(at).unwrap_or_default());
+                let all = rows.texts.iter().map(|row| row::column_value(row, at));
                 let unread: Vec<&str> = all.filter(|cell| column.is_unreadable(cell)).collect();
                 if let Some(first) = unread.first() {
                     let text = column.unreadable_message(unread.len(), first);
@@ -114,7 +117,10 @@ impl<A: NgramTarget> TrainingData<A> {
 
     /// Returns the texts of rows without their feature columns.
     pub(super) fn texts_of<'a>(&self, rows: &'a Rows<A>) -> Vec<&'a str> {
-        rows.texts().into_iter().map(|row| if self.columns.is_empty() { row } else { text_of(row) }).collect()
+        rows.texts()
+            .into_iter()
+            .map(|row| if self.columns.is_empty() { row } else { row::without_columns(row) })
+            .collect()
     }
 
     /// Copies the data with each row mapped by `of_row`, and with these columns.
@@ -159,8 +165,9 @@ impl ColumnBenefit {
         if data.columns.is_empty() {
             return Ok(None);
         }
-        let text_alone = data.with_mapped_rows(&[], |row| text_of(row).to_owned());
-        let columns_alone = data.with_mapped_rows(&data.columns, |row| join("", &values(row).collect::<Vec<_>>()));
+        let text_alone = data.with_mapped_rows(&[], |row| row::without_columns(row).to_owned());
+        let columns_alone = data
+            .with_mapped_rows(&data.columns, |row| row::with_columns("", &row::column_values(row).collect::<Vec<_>>()));
         let (rows, part) = reported_rows(data);
         let mut logits = vec![full_model.logits_batch(&rows.texts())];
         for data in [&text_alone, &columns_alone] {

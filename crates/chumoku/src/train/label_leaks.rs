@@ -3,8 +3,8 @@
 use crate::feature_columns::{ColumnValue, FeatureColumn};
 use crate::lang::wording::quote;
 use crate::ngram::NgramTarget;
+use crate::row;
 use crate::{sorting, tr};
-use chumoku_text::feature_columns::values;
 use std::collections::HashMap;
 
 /// The minimum number of rows for a warning.
@@ -28,7 +28,7 @@ pub(crate) fn label_leak_notes<A: NgramTarget>(
     }
     let guessed = majority_accuracy_by_group(std::iter::repeat_n(0, rows.len()), answers);
     let told = |(at, column): (usize, &FeatureColumn)| {
-        let found: Vec<&str> = rows.iter().map(|row| values(row).nth(at).unwrap_or_default()).collect();
+        let found: Vec<&str> = rows.iter().map(|row| row::column_value(row, at)).collect();
         let right = correct_share(column, &found, answers)?;
         let (name, percent) = (quote(&column.name), 100.0 * right);
         (right >= MIN_ACCURACY && right >= guessed + MIN_GAIN).then(|| {

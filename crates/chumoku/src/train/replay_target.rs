@@ -12,9 +12,9 @@ use crate::ngram::NgramTarget;
 use crate::number::{NumberBlend, NumberLabel, NumberScale};
 use crate::prediction::Prediction;
 use crate::prediction_target::PredictionTarget;
+use crate::row;
 use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
 use crate::{Error, Result, tr};
-use chumoku_text::feature_columns::values;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
@@ -135,7 +135,7 @@ impl ReplayTarget for u32 {
     }
 
     fn place_of(file: &Dataset, column: usize, cell: &str) -> Option<SourceLocation> {
-        let has = |example: &Example| values(&example.text).nth(column) == Some(cell);
+        let has = |example: &Example| row::column_values(&example.text).nth(column) == Some(cell);
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
@@ -202,7 +202,7 @@ impl ReplayTarget for Vec<u32> {
     }
 
     fn place_of(file: &MultiLabelDataset, column: usize, cell: &str) -> Option<SourceLocation> {
-        let has = |example: &MultiLabelExample| values(&example.text).nth(column) == Some(cell);
+        let has = |example: &MultiLabelExample| row::column_values(&example.text).nth(column) == Some(cell);
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 
@@ -303,7 +303,7 @@ impl ReplayTarget for NumberLabel {
     }
 
     fn place_of(file: &ScoreDataset, column: usize, cell: &str) -> Option<SourceLocation> {
-        let has = |example: &ScoreExample| values(&example.text).nth(column) == Some(cell);
+        let has = |example: &ScoreExample| row::column_values(&example.text).nth(column) == Some(cell);
         file.examples.iter().position(has).map(|row| file.location(row))
     }
 

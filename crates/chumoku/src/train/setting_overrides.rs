@@ -422,7 +422,7 @@ mod tests {
         // Unset settings keep their defaults, which differ for pairs.
         assert_eq!(of("", "a text".into()), NgramConfig::default());
         let of_pairs =
-            ["", "characters=5", "relevance=0.75"].map(|settings| of(settings, crate::pair::join("a text", "another")));
+            ["", "characters=5", "relevance=0.75"].map(|settings| of(settings, crate::row::pair("a text", "another")));
         assert_eq!(
             of_pairs.map(|config| (config.scheme.characters, config.relevance)),
             [(3, 0.0), (5, 0.0), (3, 0.75)]

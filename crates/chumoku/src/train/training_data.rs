@@ -15,8 +15,7 @@ use crate::lang::wording::{format_count, list_names};
 use crate::ngram::NgramTarget;
 use crate::number::{NumberLabel, NumberScale};
 use crate::scoring::{Rows, select_weights};
-use crate::{pair, tr};
-use chumoku_text::feature_columns;
+use crate::{row, tr};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
 
@@ -77,9 +76,9 @@ impl<A> Default for TrainingData<A> {
 }
 
 impl<A> TrainingData<A> {
-    /// Returns `true` if the texts are [pairs](crate::pair).
+    /// Returns `true` if the texts are [pairs](crate::row).
     pub fn reads_pairs(&self) -> bool {
-        !self.train.texts.is_empty() && self.train.texts.iter().all(|text| pair::split(text).is_some())
+        !self.train.texts.is_empty() && self.train.texts.iter().all(|text| row::is_pair(text))
     }
 
     /// Checks that all rows are pairs or all are single texts.
@@ -94,7 +93,7 @@ impl<A> TrainingData<A> {
         };
         let names = [tr!("validation", "検証"), tr!("test", "テスト")];
         for (name, rows) in names.into_iter().zip([&self.valid, &self.test]) {
-            if rows.texts.iter().any(|text| pair::split(text).is_some() != reads_pairs) {
+            if rows.texts.iter().any(|text| row::is_pair(text) != reads_pairs) {
                 let [wanted, found] = [kind(reads_pairs), kind(!reads_pairs)];
                 return Err(crate::Error::Setting(tr!(
                     "{name} rows: expected {wanted}, as the training rows have, found {found}; name the columns with --text",
@@ -130,7 +129,7 @@ fn conflict_notes(found: &LabelConflicts, one: &str) -> Vec<String> {
         return Vec::new();
     }
     let example = found.examples.first().map(|(text, labels)| {
-        let text: String = pair::display(text).chars().take(40).collect();
+        let text: String = row::display(text).chars().take(40).collect();
         let labels = labels.join(lang().pick(" and ", "、"));
         tr!(", e.g. “{text}” as {labels}", "（例: “{text}” に {labels}）")
     });
@@ -160,7 +159,7 @@ fn shared_text_notes(
         let (other, place_of_other) = other?;
         let shared = data::shared_texts(train, &other);
         let example = shared.examples.first().map(|shared| {
-            let text: String = pair::display(&shared.text).chars().take(40).collect();
+            let text: String = row::display(&shared.text).chars().take(40).collect();
             let (a, b) = (place(shared.rows[0]), place_of_other(shared.rows[1]));
             tr!(", e.g. “{text}” ({a} and {b})", "（例: “{text}”、{a} と {b}）")
         });
@@ -192,7 +191,7 @@ impl TrainingData {
         let mut data = TrainingData::split_files(train, [valid, test], labels)?;
         data.notes.extend(untested_classes_note(&data.test, &data.labels));
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &Example| feature_columns::values(&example.text).nth(column) == Some(cell);
+            let has = |example: &Example| row::column_values(&example.text).nth(column) == Some(cell);
             train.examples.iter().position(has).map(|row| train.location(row))
         };
         data.with_columns(&train.features, &place_of)
@@ -272,7 +271,7 @@ impl TrainingData<Vec<u32>> {
         train.check_trainable()?;
         let data = TrainingData::split_label_sets(train, [valid, test], train.labels())?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &MultiLabelExample| feature_columns::values(&example.text).nth(column) == Some(cell);
+            let has = |example: &MultiLabelExample| row::column_values(&example.text).nth(column) == Some(cell);
             train.examples.iter().position(has).map(|row| train.location(row))
         };
         data.with_columns(&train.features, &place_of)
@@ -338,7 +337,7 @@ impl TrainingData<NumberLabel> {
         train.check_trainable()?;
         let data = TrainingData::split_scores(train, [valid, test])?;
         let place_of = |column: usize, cell: &str| {
-            let has = |example: &ScoreExample| feature_columns::values(&example.text).nth(column) == Some(cell);
+            let has = |example: &ScoreExample| row::column_values(&example.text).nth(column) == Some(cell);
             train.examples.iter().position(has).map(|row| train.location(row))
         };
         data.with_columns(&train.features, &place_of)

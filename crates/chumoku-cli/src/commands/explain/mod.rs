@@ -400,7 +400,7 @@ fn compare(
         Some(line) => {
             let other = pairs::from_line("--compare-text", line, reads_pairs)?;
             let cells: Vec<&str> = explanation.columns.iter().map(|column| column.value.as_str()).collect();
-            if cells.is_empty() { other } else { row::join(&other, &cells).into() }
+            if cells.is_empty() { other } else { row::with_columns(&other, &cells).into() }
         }
     };
     let text = text.as_ref();

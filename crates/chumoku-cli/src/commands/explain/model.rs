@@ -3,7 +3,7 @@
 use crate::UsageError;
 use crate::args::{Method, Precision};
 use crate::commands::load;
-use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, pair, read_model_folder, tr};
+use chumoku::{FeatureColumn, ModelKind, TextClassifier, TextEmbedder, TextGenerator, read_model_folder, row, tr};
 use chumoku_view::{Explanation, Lang};
 use std::borrow::Cow;
 use std::path::Path;
@@ -115,7 +115,7 @@ pub(super) fn join_second_text<'a>(
         (true, Some(second)) if second.trim().is_empty() => {
             tr!("--target: expected the second text, found an empty one", "--target: 2 つ目のテキストが空です")
         }
-        (true, Some(second)) => return Ok(pair::join(text, second).into()),
+        (true, Some(second)) => return Ok(row::pair(text, second).into()),
         (false, None) => return Ok(text.into()),
         (true, None) => tr!(
             "this model reads two texts: give the second with --target, as `chumoku explain MODEL \"first\" --target \"second\"`",

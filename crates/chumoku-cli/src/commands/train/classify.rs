@@ -321,7 +321,8 @@ pub(crate) fn report_data(data: &TrainingData) {
     };
     let shown = shown.join(lang().pick(", ", "、"));
     print_status(["classes", "クラス"], &format!("{}: {shown}{more}", counts.len()));
-    let mut lengths: Vec<usize> = data.train.texts.iter().map(|text| row::text_of(text).chars().count()).collect();
+    let mut lengths: Vec<usize> =
+        data.train.texts.iter().map(|text| row::without_columns(text).chars().count()).collect();
     lengths.sort_unstable();
     let at = |share: usize| lengths.get(lengths.len() * share / 100).copied().unwrap_or(0);
     let longest = lengths.last().copied().unwrap_or(0);

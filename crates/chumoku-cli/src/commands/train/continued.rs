@@ -11,7 +11,7 @@ use chumoku::nn::BackboneKind;
 use chumoku::train::{
     BaseModel, DataSource, PredictionKind, ReplayData, SourceData, format_figure, format_gain, rows_name,
 };
-use chumoku::{ModelKind, RecurrentCell, pair, row, tr};
+use chumoku::{ModelKind, RecurrentCell, row, tr};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -164,7 +164,7 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     let folder = args.from.as_deref().unwrap_or(Path::new(""));
     let rows = D::texts(&new.train);
     let count_of_new = rows.len();
-    if rows.into_iter().any(|row| pair::split(row::text_of(row)).is_some() != known.reads_pairs) {
+    if rows.into_iter().any(|row| row::split_pair(row::without_columns(row)).is_some() != known.reads_pairs) {
         let (new, folder) = (D::path(&new.train).display(), folder.display());
         return Err(UsageError(match known.reads_pairs {
             true => tr!(

@@ -12,7 +12,7 @@ use crate::report::{fit, wrap};
 use chumoku::data::{DocumentSplit, VALIDATION_FRACTION, format_thousands};
 use chumoku::lang::lang;
 use chumoku::train::{FillExample, MaskedOutcome, MaskedScores, OutputFolder, TrainingData, pretrain};
-use chumoku::{ModelKind, is_model_folder, pair, row, tr};
+use chumoku::{ModelKind, is_model_folder, row, tr};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -60,8 +60,8 @@ pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow
         parts.description = found.description;
     }
     // Adds both texts of a pair separately.
-    let texts = data.train.texts.iter().map(|text| row::text_of(text));
-    parts.train.extend(texts.flat_map(|text| text.split(pair::SEPARATOR)).map(String::from));
+    let texts = data.train.texts.iter().map(|text| row::without_columns(text));
+    parts.train.extend(texts.flat_map(|text| row::texts(text)).map(String::from));
     Ok((!args.unlabelled.is_empty()).then_some(parts))
 }
 

@@ -11,7 +11,7 @@ use super::reasons::{as_in_training, as_requested, few_values, its_name, label_d
 use super::{close_runner_up, rank, tied_readings};
 use crate::lang::lang;
 use crate::lang::wording::{did_you_mean, join_names, list_names};
-use crate::{feature_columns, pair, tr};
+use crate::{row, tr};
 use std::borrow::Cow;
 
 /// The chosen columns, counted from 0, with the reasons.
@@ -33,7 +33,7 @@ pub struct ColumnChoice {
     pub alternatives: Vec<String>,
 }
 
-/// The source of a [feature](crate::feature_columns) value.
+/// The source of a [feature](crate::row) value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FeatureSource {
     /// A column of the file.
@@ -53,13 +53,11 @@ impl FeatureSource {
 }
 
 impl ColumnChoice {
-    /// Returns the text of a row without separators. A [pair](crate::pair) has both texts, joined, and [feature
-    /// values](crate::feature_columns) follow.
+    /// Returns the [row](crate::row) of a record: its text, the second text of a pair, and its feature values.
     pub fn row_text<'a>(&self, record: &'a Record) -> Cow<'a, str> {
         let first = record.field(self.text);
-        let text = self
-            .second
-            .map_or_else(|| pair::remove_separators(first), |second| pair::join(first, record.field(second)).into());
+        let text =
+            self.second.map_or_else(|| row::single(first), |second| row::pair(first, record.field(second)).into());
         if self.features.is_empty() {
             return text;
         }
@@ -67,7 +65,7 @@ impl ColumnChoice {
             FeatureSource::Column(column) => record.field(*column).to_owned(),
             FeatureSource::Value(value) => value.clone(),
         };
-        feature_columns::join(&text, &self.features.iter().map(value).collect::<Vec<_>>()).into()
+        row::with_columns(&text, &self.features.iter().map(value).collect::<Vec<_>>()).into()
     }
 
     /// The columns of the file that are in use.
@@ -143,9 +141,9 @@ pub(crate) fn choose_columns(
         label = chooser.choose_number(&texts)?;
     }
     if label.is_none() && options.require_label {
-        let (column, why, next) = chooser.choose_label_by_content(&texts)?;
-        label = Some((column, why));
-        next_label = next;
+        let found = chooser.choose_label_by_content(&texts)?;
+        label = Some((found.column, found.why));
+        next_label = found.runner_up;
     }
     let (label, label_why) = label.map_or((None, ""), |(column, why)| (Some(column), why));
     if let Some(column) = chooser.features.iter().find(|column| [Some(text), second, label].contains(&Some(**column))) {
@@ -169,6 +167,14 @@ pub(crate) fn choose_columns(
     });
     let next = [next_text, both, next_label].into_iter().flatten().collect();
     Ok(ColumnChoice { text, second, label, text_why, label_why, features: beside, alternatives: next })
+}
+
+/// The chosen label column.
+struct LabelChoice {
+    column: usize,
+    why: &'static str,
+    /// The next reading, if it is close.
+    runner_up: Option<String>,
 }
 
 /// The chosen text column.
@@ -443,8 +449,8 @@ impl<'a> ColumnChooser<'a> {
         }
     }
 
-    /// Chooses the label by content. Returns it with the reason and the next reading, if it is close.
-    fn choose_label_by_content(&self, texts: &[usize]) -> Result<(usize, &'static str, Option<String>), DataError> {
+    /// Chooses the label by content.
+    fn choose_label_by_content(&self, texts: &[usize]) -> Result<LabelChoice, DataError> {
         let is_left = |c: &usize| !texts.contains(c) && !self.features.contains(c) && self.profiles[*c].filled > 0;
         let left: Vec<usize> = (0..self.profiles.len()).filter(is_left).collect();
         // With few rows, repetition does not show, so the only other column is the label.
@@ -452,7 +458,7 @@ impl<'a> ColumnChooser<'a> {
             && self.profiles[*only].filled < FEW_ROWS
             && !self.profiles[*only].is_nested
         {
-            return Ok((*only, the_only_other(), None));
+            return Ok(LabelChoice { column: *only, why: the_only_other(), runner_up: None });
         }
         let view = self.table_view(None);
         let taken: Vec<usize> = texts.iter().chain(&self.features).copied().collect();
@@ -469,8 +475,8 @@ impl<'a> ColumnChooser<'a> {
         match tied_readings(&found) {
             [] => Err(self.no_column_error(ColumnRole::Label, label_description())),
             [(_, only)] => {
-                let next = close_runner_up(&found).map(|next| next.describe(self.layout));
-                Ok((only.form.column().unwrap_or_default(), few_values(), next))
+                let runner_up = close_runner_up(&found).map(|next| next.describe(self.layout));
+                Ok(LabelChoice { column: only.form.column().unwrap_or_default(), why: few_values(), runner_up })
             }
             several => {
                 let columns: Vec<usize> = several.iter().filter_map(|(_, candidate)| candidate.form.column()).collect();

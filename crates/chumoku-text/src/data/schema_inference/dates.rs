@@ -1,7 +1,7 @@
 //! Recognizes dates and times.
 
 /// Names of months and days, with markers of day halves and time zones.
-const DATE_WORDS: [&str; 52] = [
+const DATE_WORDS: [&str; 54] = [
     "january",
     "february",
     "march",
@@ -54,6 +54,8 @@ const DATE_WORDS: [&str; 52] = [
     "wednesday",
     "thursday",
     "friday",
+    "saturday",
+    "sunday",
 ];
 
 /// Returns whether a field is a date or a time, such as `2026-11-22`, `22.11.2026 07:30`, `30-Jul-18` or `2026年11月22日`.
@@ -79,4 +81,17 @@ pub(crate) fn is_date(field: &str) -> bool {
         && between >= 2
         && parts.clone().count() >= 2
         && field.chars().all(|c| is_marked(c) || c.is_ascii_alphabetic() || c == ',')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_date;
+
+    #[test]
+    fn every_weekday_may_start_a_date() {
+        for day in ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"] {
+            assert!(is_date(&format!("{day}, 22 November 2026")), "{day}");
+        }
+        assert!(!is_date("Someday, 22 November 2026"));
+    }
 }

@@ -111,7 +111,7 @@ impl PairColumns {
 }
 
 /// Returns the columns whose names form a translation pair, with the reason.
-pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize, &'static str)> {
+pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<PairColumns> {
     let folded: Vec<String> = names.iter().map(|name| fold_name(name.as_ref())).collect();
     for (sources, targets) in PAIR_NAMES {
         let among = |group: &[&str]| {
@@ -119,7 +119,7 @@ pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize,
             found.next().filter(|_| found.next().is_none())
         };
         if let (Some(source), Some(target)) = (among(sources), among(targets)) {
-            return Some((source, target, its_name()));
+            return Some(PairColumns::new((source, target), its_name()));
         }
     }
     // Two columns whose names differ only in the language. With a third language, the pair is not clear.
@@ -130,7 +130,7 @@ pub(crate) fn pair_by_names<S: AsRef<str>>(names: &[S]) -> Option<(usize, usize,
         .collect();
     match tagged.as_slice() {
         [(a, rest_a, tongue_a), (b, rest_b, tongue_b)] if rest_a == rest_b && tongue_a != tongue_b => {
-            Some((*a, *b, lang().pick("its language", "言語名から")))
+            Some(PairColumns::new((*a, *b), lang().pick("its language", "言語名から")))
         }
         _ => None,
     }
@@ -188,8 +188,8 @@ pub(crate) fn choose_pair(
 fn choose_partner(chooser: &ColumnChooser, asked: usize, role: ColumnRole) -> Result<(usize, &'static str), DataError> {
     let names = if chooser.layout.has_names() { pair_by_names(&chooser.layout.columns) } else { None };
     match names {
-        Some((a, b, why)) if a == asked => return Ok((b, why)),
-        Some((a, b, why)) if b == asked => return Ok((a, why)),
+        Some(pair) if pair.source == asked => return Ok((pair.target, pair.target_why)),
+        Some(pair) if pair.target == asked => return Ok((pair.source, pair.source_why)),
         _ => {}
     }
     let left: Vec<usize> =
@@ -208,9 +208,9 @@ fn choose_partner(chooser: &ColumnChooser, asked: usize, role: ColumnRole) -> Re
 fn choose_by_name_or_content(chooser: &ColumnChooser) -> Result<PairColumns, DataError> {
     let layout = chooser.layout;
     if layout.has_names()
-        && let Some((source, target, why)) = pair_by_names(&layout.columns)
+        && let Some(pair) = pair_by_names(&layout.columns)
     {
-        return Ok(PairColumns::new((source, target), why));
+        return Ok(pair);
     }
     if let [a, b] = chooser.profiles.as_slice()
         && !a.is_nested

@@ -205,9 +205,27 @@ pub(super) fn without_faults(
     for mut sentence in sentences {
         match sentence.fault.take() {
             None => kept.push(sentence),
-            Some(fault) if options.skip_bad_rows => skipped.add(sentence.line, fault.to_string()),
+            Some(fault) if options.skips_bad_rows() => skipped.add(sentence.line, fault.to_string()),
             Some(fault) => return Err(fault),
         }
     }
     Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::load_spans;
+    use super::*;
+
+    #[test]
+    fn remembered_options_skip_bad_sentences() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.conll");
+        std::fs::write(&path, "Tokyo B-place\nrains O\n\nOsaka\n\nKyoto B-place\nshines O\n").unwrap();
+        assert!(matches!(load_spans(&path, &ReadOptions::default()), Err(DataError::Ragged { .. })));
+        let remembered = Box::new(ReadOptions { skip_bad_rows: true, ..ReadOptions::default() });
+        let options = ReadOptions { training_options: Some(remembered), ..ReadOptions::default() };
+        let found = load_spans(&path, &options).unwrap();
+        assert_eq!((found.examples.len(), found.skipped.count), (2, 1));
+    }
 }

@@ -145,28 +145,27 @@ mod tests {
     use super::*;
 
     /// The spans that seqeval 1.2.2 returns from `get_entities(tags.split())`, with an inclusive end.
-    fn spans(tags: &str) -> Vec<(String, usize, usize)> {
+    fn spans(tags: &str) -> Vec<(&str, [usize; 2])> {
         let tags: Vec<Tag<'_>> = tags.split(' ').map(|tag| Tag::parse_prefixed(tag).unwrap()).collect();
-        tags_to_spans(&tags).0.into_iter().map(|(words, kind)| (kind.to_owned(), words.start, words.end - 1)).collect()
+        tags_to_spans(&tags).0.into_iter().map(|(words, kind)| (kind, [words.start, words.end - 1])).collect()
     }
 
     #[test]
     fn spans_match_seqeval() {
-        type Found = [(&'static str, usize, usize)];
+        type Found = [(&'static str, [usize; 2])];
         let golden: [(&str, &Found); 10] = [
-            ("B-PER I-PER O B-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
-            ("I-PER I-PER O I-LOC", &[("PER", 0, 1), ("LOC", 3, 3)]),
-            ("B-PER B-PER I-LOC", &[("PER", 0, 0), ("PER", 1, 1), ("LOC", 2, 2)]),
-            ("I-PER B-PER I-PER", &[("PER", 0, 0), ("PER", 1, 2)]),
-            ("B-PER I-PER E-PER S-LOC O E-LOC", &[("PER", 0, 2), ("LOC", 3, 3), ("LOC", 5, 5)]),
-            ("E-PER E-PER I-PER", &[("PER", 0, 0), ("PER", 1, 1), ("PER", 2, 2)]),
-            ("S-PER I-PER O", &[("PER", 0, 0), ("PER", 1, 1)]),
+            ("B-PER I-PER O B-LOC", &[("PER", [0, 1]), ("LOC", [3, 3])]),
+            ("I-PER I-PER O I-LOC", &[("PER", [0, 1]), ("LOC", [3, 3])]),
+            ("B-PER B-PER I-LOC", &[("PER", [0, 0]), ("PER", [1, 1]), ("LOC", [2, 2])]),
+            ("I-PER B-PER I-PER", &[("PER", [0, 0]), ("PER", [1, 2])]),
+            ("B-PER I-PER E-PER S-LOC O E-LOC", &[("PER", [0, 2]), ("LOC", [3, 3]), ("LOC", [5, 5])]),
+            ("E-PER E-PER I-PER", &[("PER", [0, 0]), ("PER", [1, 1]), ("PER", [2, 2])]),
+            ("S-PER I-PER O", &[("PER", [0, 0]), ("PER", [1, 1])]),
             ("O O", &[]),
-            ("B-creative-work I-creative-work", &[("creative-work", 0, 1)]),
-            ("B I O B", &[("_", 0, 1), ("_", 3, 3)]),
+            ("B-creative-work I-creative-work", &[("creative-work", [0, 1])]),
+            ("B I O B", &[("_", [0, 1]), ("_", [3, 3])]),
         ];
         for (tags, expected) in golden {
-            let expected: Vec<_> = expected.iter().map(|&(kind, start, end)| (kind.to_owned(), start, end)).collect();
             assert_eq!(spans(tags), expected, "{tags}");
         }
     }

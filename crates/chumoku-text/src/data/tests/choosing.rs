@@ -1,7 +1,7 @@
 //! Header detection and column choice.
 
 use super::*;
-use crate::feature_columns::{self, FeatureRequest};
+use crate::row::{self, FeatureRequest};
 
 #[test]
 fn headers_are_distinguished_from_data() {
@@ -86,11 +86,11 @@ fn feature_columns_come_with_the_text_and_have_no_other_role() {
     assert_eq!((source.columns().text, source.columns().label), (2, Some(3)));
     assert!(source.describe().contains("feature columns = column “category”, column “body”"), "{}", source.describe());
     let found = pairs(&path, &asking(&["body", "category"]));
-    assert_eq!(found[1], (feature_columns::join("a bad one", &["tiny", "y"]), "q".to_owned()));
+    assert_eq!(found[1], (row::with_columns("a bad one", &["tiny", "y"]), "q".to_owned()));
     // One value for all rows instead of a column.
     let mut options = asking(&["shop", "body"]);
     options.features[0].value = Some("Ueno".into());
-    assert_eq!(pairs(&path, &options)[0].0, feature_columns::join("a good one", &["Ueno", "short"]));
+    assert_eq!(pairs(&path, &options)[0].0, row::with_columns("a good one", &["Ueno", "short"]));
     // Without feature columns a text has no separator, whatever the file holds.
     let path = folder.file("b.csv", "text,label\na\u{1e}b c,x\nd e,y\n");
     assert_eq!(pairs(&path, &labeled())[0].0, "a b c");

@@ -37,14 +37,25 @@ fn look_with(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> Re
     Ok((found.task, found.why))
 }
 
-/// The names of the text and label columns of a file, and its description.
-fn chosen(name: &str, content: impl AsRef<[u8]>) -> (String, String, String) {
+/// The columns of a file that are chosen by default.
+struct Chosen {
+    text: String,
+    /// The label column, or an empty name.
+    label: String,
+    description: String,
+}
+
+fn chosen(name: &str, content: impl AsRef<[u8]>) -> Chosen {
     let folder = Folder::new();
     let source = RowSource::open(&folder.file(name, content), &ReadOptions { pairs: true, ..labeled() })
         .unwrap_or_else(|error| panic!("{}", folder.message(&error)));
     let layout = source.layout();
     let title = |column: usize| layout.columns[column].clone();
-    (title(source.columns().text), source.columns().label.map(title).unwrap_or_default(), source.describe())
+    Chosen {
+        text: title(source.columns().text),
+        label: source.columns().label.map(title).unwrap_or_default(),
+        description: source.describe(),
+    }
 }
 
 #[test]
@@ -76,7 +87,7 @@ fn decimal_commas_are_numbers_and_lists_of_numbers_are_labels() {
     assert_eq!(look("a.tsv", &pairs).unwrap().0, TrainingTask::Labels);
     // Commas in texts do not split columns that semicolons separate.
     let content = table("Text, frei;Note", 30, |i| format!("{};{},5", words(i), i % 5));
-    let (text, label, said) = chosen("a.csv", content);
+    let Chosen { text, label, description: said } = chosen("a.csv", content);
     assert_eq!((text.as_str(), label.as_str()), ("Text, frei", "Note"), "{said}");
 }
 
@@ -229,7 +240,7 @@ fn headers_of_forms_and_exports_are_detected() {
     let forms = table("Timestamp\tYour message\tWhat kind?", 60, |i| {
         format!("3/{}/2025 14:{:02}:05\t{}\t{}", 1 + i % 28, i % 60, words(i), ["spam", "ham"][i * 3 % 7 % 2])
     });
-    let (text, label, said) = chosen("forms.tsv", &forms);
+    let Chosen { text, label, description: said } = chosen("forms.tsv", &forms);
     assert_eq!((text.as_str(), label.as_str()), ("Your message", "What kind?"), "{said}");
     let folder = Folder::new();
     let path = folder.file("forms.tsv", &forms);
@@ -249,7 +260,7 @@ fn headers_of_forms_and_exports_are_detected() {
         ("Beschreibung des Vorfalls;Dringlichkeit", &|i| format!("{};{}", words(i), ["hoch", "mittel"][i % 2])),
         ("mensaje,spam", &|i| format!("{},{}", words(i), ["spam", "ham"][i % 2])),
     ] {
-        let (.., said) = chosen("a.csv", table(header, 40, row));
+        let said = chosen("a.csv", table(header, 40, row)).description;
         assert!(said.contains("with a header"), "{said}");
     }
     // A sentence above texts, with a new value above classes, is ambiguous.
@@ -266,7 +277,7 @@ fn headers_of_forms_and_exports_are_detected() {
         &|i| format!("2025-03-{:02},{},{}", 1 + i % 28, words(i), ["spam", "ham"][i % 2]),
         &|i| format!("{},{}", ["spam", "ham"][i % 2], words(i)),
     ] {
-        let (.., said) = chosen("a.csv", table(&row(0), 40, |i| row(i + 1)));
+        let said = chosen("a.csv", table(&row(0), 40, |i| row(i + 1))).description;
         assert!(said.contains("without a header"), "{said}");
     }
 }
@@ -277,7 +288,7 @@ fn almost_empty_columns_are_not_candidates() {
         let more = if i % 40 == 7 { ",and the rest of a very long message that was cut in two," } else { ",," };
         format!("{},{} more words here{more},", ["ham", "spam"][i * 3 % 7 % 2], words(i))
     });
-    let (text, label, said) = chosen("spam.csv", content);
+    let Chosen { text, label, description: said } = chosen("spam.csv", content);
     assert_eq!((text.as_str(), label.as_str()), ("v2", "v1"), "{said}");
     let content = table("Class,Message,Unnamed: 2,Unnamed: 3", 80, |i| {
         format!(
@@ -287,7 +298,7 @@ fn almost_empty_columns_are_not_candidates() {
             if i == 3 { "a stray and very long remark here" } else { "" }
         )
     });
-    let (text, label, said) = chosen("b.csv", content);
+    let Chosen { text, label, description: said } = chosen("b.csv", content);
     assert_eq!((text.as_str(), label.as_str()), ("Message", "Class"), "{said}");
 }
 
@@ -319,16 +330,16 @@ fn identifiers_are_not_chosen_as_text() {
             words(i)
         )
     });
-    assert_eq!(chosen("tweets.csv", tweets).0, "text");
+    assert_eq!(chosen("tweets.csv", tweets).text, "text");
     // A text column next to identifiers is found.
     let content = table("id,note,kind", 60, |i| format!("A-{i:05},{},{}", words(i), ["x", "y"][i % 2]));
-    assert_eq!(chosen("a.csv", content).0, "note");
+    assert_eq!(chosen("a.csv", content).text, "note");
     // A column named as the text is chosen, and so is the only column besides the label.
     let codes = table("text,label", 60, |i| format!("AB{i:04},{}", ["x", "y"][i % 2]));
-    assert_eq!(chosen("a.csv", codes).0, "text");
+    assert_eq!(chosen("a.csv", codes).text, "text");
     let urls =
         table("url,type", 60, |i| format!("http://x{}.org/{}{i},{}", i % 7, "p".repeat(i % 9), ["x", "y"][i % 2]));
-    assert_eq!(chosen("a.csv", urls).0, "url");
+    assert_eq!(chosen("a.csv", urls).text, "url");
 }
 
 #[test]
@@ -400,7 +411,7 @@ fn a_second_text_column_is_suggested() {
     let content = table("Subject,Description,Priority", 60, |i| {
         format!("{},{} and then some more words {i},{}", words(i), words(i + 3), ["High", "Low"][i % 2])
     });
-    let (text, _, said) = chosen("a.csv", &content);
+    let Chosen { text, description: said, .. } = chosen("a.csv", &content);
     assert!(text == "Description" && said.contains("--text Subject,Description"), "{said}");
     let content = content.replace("Subject,Description,Priority", "first part,second part,Priority");
     let said = message("a.csv", content.replace(" and then some more words", ""), &labeled());
@@ -415,7 +426,7 @@ fn values_inside_objects_have_paths() {
             format!("{{\"id\":{i},\"message\":{{\"body\":\"{}\",\"meta\":{{\"kind\":\"{kind}\"}}}}}}\n", words(i))
         })
         .collect();
-    let (text, label, said) = chosen("a.jsonl", &content);
+    let Chosen { text, label, description: said } = chosen("a.jsonl", &content);
     assert_eq!((text.as_str(), label.as_str()), ("message.body", "message.meta.kind"), "{said}");
     let folder = Folder::new();
     let path = folder.file("a.jsonl", &content);

@@ -1,6 +1,6 @@
 //! Arbitrary bytes, names and options give rows or a one-line error, never a panic.
 
-use crate::feature_columns::FeatureRequest;
+use crate::row::FeatureRequest;
 use std::io::Cursor;
 
 use proptest::prelude::*;

@@ -13,10 +13,8 @@ fn parallel(folder: &Folder, ja: impl AsRef<[u8]>, en: impl AsRef<[u8]>) -> Data
     DataFiles::Parallel { source: folder.file("a.ja", ja), target: folder.file("a.en", en) }
 }
 
-/// Returns the pairs of files, with their lines.
-fn read(files: &DataFiles, options: &ReadOptions) -> Vec<(String, String, u64)> {
-    let data = load_pairs(files, options).unwrap();
-    data.pairs.into_iter().map(|SentencePair { source, target, line }| (source, target, line)).collect()
+fn read(files: &DataFiles, options: &ReadOptions) -> Vec<SentencePair> {
+    load_pairs(files, options).unwrap().pairs
 }
 
 fn one(folder: &Folder, name: &str, bytes: impl AsRef<[u8]>) -> DataFiles {
@@ -27,8 +25,8 @@ fn failure(folder: &Folder, files: &DataFiles, options: &ReadOptions) -> String 
     folder.message(&load_pairs(files, options).unwrap_err())
 }
 
-fn wanted<'a>(pairs: &[(&'a str, &'a str, u64)]) -> Vec<(String, String, u64)> {
-    pairs.iter().map(|&(source, target, line)| (source.to_owned(), target.to_owned(), line)).collect()
+fn pair(source: &str, target: &str, line: u64) -> SentencePair {
+    SentencePair { source: source.to_owned(), target: target.to_owned(), line }
 }
 
 fn asking(source: Option<&str>, target: Option<&str>) -> ReadOptions {
@@ -44,7 +42,7 @@ fn columns(files: &DataFiles, options: &ReadOptions) -> String {
 #[test]
 fn parallel_files_in_common_formats_are_read() {
     let folder = Folder::new();
-    let expected = wanted(&[("猫がいる。", "There is a cat.", 1), ("犬も、いる。", "\"And a dog, too.\"", 2)]);
+    let expected = [pair("猫がいる。", "There is a cat.", 1), pair("犬も、いる。", "\"And a dog, too.\"", 2)];
     let ja = "猫がいる。\n犬も、いる。\n";
     let en = "There is a cat.\n\"And a dog, too.\"\n";
     // White space around lines, line ends of Windows and old Macintosh, and a byte order mark. The last line may have
@@ -77,7 +75,7 @@ fn parallel_files_in_common_formats_are_read() {
     );
     // A blank line in both files is not a row. Later lines keep their numbers.
     let files = parallel(&folder, "a\n\nb\n", "c\n \nd\n");
-    assert_eq!(read(&files, &ReadOptions::default()), wanted(&[("a", "c", 1), ("b", "d", 3)]));
+    assert_eq!(read(&files, &ReadOptions::default()), [pair("a", "c", 1), pair("b", "d", 3)]);
 }
 
 #[test]
@@ -165,7 +163,7 @@ fn unreadable_sides_are_reported() {
         failure(&folder, &files, &ReadOptions::default())
             .starts_with("a.en:2: reading a text: expected at most 16 MiB")
     );
-    assert_eq!(read(&files, &skipping()), wanted(&[("a", "A", 1), ("c", "C", 3)]));
+    assert_eq!(read(&files, &skipping()), [pair("a", "A", 1), pair("c", "C", 3)]);
 }
 
 #[test]
@@ -192,14 +190,14 @@ fn columns_are_chosen_by_name() {
     }
     // A data row is not a header.
     let files = one(&folder, "a.tsv", "Go.\t行け。\nHi.\tやあ。\n");
-    assert_eq!(read(&files, &options), wanted(&[("Go.", "行け。", 1), ("Hi.", "やあ。", 2)]));
+    assert_eq!(read(&files, &options), [pair("Go.", "行け。", 1), pair("Hi.", "やあ。", 2)]);
     assert_eq!(
         columns(&files, &options),
         "source = column 1 (one of only two columns), target = column 2 (one of only two columns)"
     );
     assert_eq!(load_pairs(&files, &options).unwrap().names, ["source", "target"]);
     let files = one(&folder, "b.tsv.gz", gz("en\tja\r\nGo.\t行け。\r\n"));
-    assert_eq!(read(&files, &options), wanted(&[("Go.", "行け。", 2)]));
+    assert_eq!(read(&files, &options), [pair("Go.", "行け。", 2)]);
     assert_eq!(load_pairs(&files, &options).unwrap().names, ["en", "ja"]);
 }
 
@@ -283,13 +281,13 @@ fn hugging_face_translations_are_unpacked() {
     let lines = "{\"id\":\"1\",\"translation\":{\"ja\":\"猫\",\"en\":\"cat\"}}\n\
                  {\"id\":\"2\",\"translation\":{\"ja\":\"犬\",\"en\":\"dog\"}}\n{\"id\":\"3\",\"translation\":null}\n";
     let files = one(&folder, "a.jsonl", lines);
-    let expected = wanted(&[("猫", "cat", 1), ("犬", "dog", 2)]);
+    let expected = [pair("猫", "cat", 1), pair("犬", "dog", 2)];
     assert_eq!(read(&files, &skipping()), expected);
     assert_eq!(
         columns(&files, &skipping()),
         "source = column “ja” (its language), target = column “en” (its language)"
     );
-    assert_eq!(read(&files, &ReadOptions { text: Some("en".into()), ..skipping() })[0].0, "cat");
+    assert_eq!(read(&files, &ReadOptions { text: Some("en".into()), ..skipping() })[0].source, "cat");
     assert!(
         failure(&folder, &files, &ReadOptions::default()).starts_with("a.jsonl:3: reading pairs: expected a source")
     );

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::feature_columns;
+use crate::row;
 
 fn example(text: &str, label: &str, line: u64) -> Example {
     Example { text: text.to_owned(), label: label.to_owned(), line }
@@ -73,11 +73,8 @@ fn label_conflicts_are_counted_and_stay_together() {
     let holding = parts.iter().filter(|rows| rows.iter().any(|&row| row >= 40)).count();
     assert_eq!(holding, 1);
     // Equal texts with different feature columns are no conflict, but stay together.
-    let row = |price: &str, label: &str| Example {
-        text: feature_columns::join("ok", &[price]),
-        label: label.into(),
-        line: 1,
-    };
+    let row =
+        |price: &str, label: &str| Example { text: row::with_columns("ok", &[price]), label: label.into(), line: 1 };
     let rows: Vec<Example> = (0..9).flat_map(|_| [row("1", "a"), row("2", "b")]).collect();
     let found = super::super::split::split(&rows, 0, 0.5, 0.0);
     assert_eq!((found.conflicts.texts, found.train.len()), (0, 18));
@@ -169,7 +166,7 @@ proptest! {
 #[test]
 fn pairs_that_share_a_text_are_in_the_same_set() {
     let texts: Vec<String> =
-        (0..200).map(|i| crate::pair::join(&format!("Picture {}", i / 4), &format!("caption {i}"))).collect();
+        (0..200).map(|i| row::pair(&format!("Picture {}", i / 4), &format!("caption {i}"))).collect();
     let split = split_texts(texts.iter().map(String::as_str), 0, 0.1, 0.1);
     let pictures = |rows: &[usize]| rows.iter().map(|row| row / 4).collect::<BTreeSet<_>>();
     let parts = [&split.train, &split.valid, &split.test].map(|rows| pictures(rows));

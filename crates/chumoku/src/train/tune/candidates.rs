@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn pairs_start_with_the_default_for_single_texts() {
-        let pairs = data(&crate::pair::join("a text", "another"));
+        let pairs = data(&crate::row::pair("a text", "another"));
         let mut candidates = Candidates::new(&pairs, &TrainOptions::default(), None);
         let mut next = || candidates.next(&SettingOverrides::default(), 16.0).map(|(found, _)| found.to_string());
         let all: Vec<String> = std::iter::from_fn(&mut next).collect();
