@@ -2,7 +2,7 @@
 
 use crate::figure::{
     ColorScale, Content, Curves, Figure, FigureAxis, Heatmap, HeatmapGrid, MAX_CELLS_PER_SIDE, PageWidget,
-    figures_page, max_pooled, pooling_note,
+    PooledHeatmap, figures_page, max_pooled, pooling_note,
 };
 use crate::html::{escape_script_json, f32_bytes};
 use crate::phrases;
@@ -229,7 +229,7 @@ impl Film {
         let map =
             |index: usize, head: usize| self.frame_heatmap(index, [layer, head], ColorScale::Share(1.0), Lang::En);
         let first = map(0, head);
-        let (rows, columns, _) = max_pooled(&first, MAX_CELLS_PER_SIDE);
+        let PooledHeatmap { rows, columns, .. } = max_pooled(&first, MAX_CELLS_PER_SIDE);
         let frames: Vec<usize> = self.sample_frames((MOST / (rows * columns * heads).max(1)).max(2)).collect();
         // A pooled row or column is named after its first word.
         let names = |axis: &FigureAxis, count: usize| {
@@ -262,7 +262,7 @@ impl Film {
             escape_script_json(&data.to_string())
         );
         for head in 0..heads {
-            let weights = frames.iter().flat_map(|&index| max_pooled(&map(index, head), MAX_CELLS_PER_SIDE).2);
+            let weights = frames.iter().flat_map(|&index| max_pooled(&map(index, head), MAX_CELLS_PER_SIDE).values);
             let weights: Vec<f32> = weights.map(|x| x.unwrap_or(f32::NAN)).collect();
             let base64 = BASE64_STANDARD.encode(f32_bytes(&weights));
             let _ = writeln!(

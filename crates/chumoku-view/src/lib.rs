@@ -107,8 +107,9 @@ pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
 pub use explanation_figures::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis, FigureTable, Heatmap,
-    HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode, figures_to_html,
+    AttentionLine, AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis,
+    FigureTable, Heatmap, HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode,
+    figures_to_html,
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};

@@ -381,7 +381,7 @@ pub(crate) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, 
     }
 }
 
-pub(crate) fn colour_word(lang: Lang, shades: bool) -> &'static str {
+pub(crate) fn color_word(lang: Lang, shades: bool) -> &'static str {
     match (lang, shades) {
         (Lang::En, false) => "Color",
         (Lang::En, true) => "Shade",
@@ -437,26 +437,23 @@ pub(crate) fn top_attention_heading(lang: Lang) -> &'static str {
     lang.pick("Where words look most", "どの語を最もよく見ているか")
 }
 
-/// An attended word: its text, whether it is the query word itself, and its percentage.
-pub(crate) type AttendedWord<'a> = (&'a str, bool, f32);
+/// A word that another word attends to.
+pub(crate) struct AttendedWord {
+    pub(crate) text: String,
+    /// True if it is the attending word itself.
+    pub(crate) is_itself: bool,
+    pub(crate) percent: f32,
+}
 
 /// States which two words a word attends to most.
-pub(crate) fn top_attention_sentence(
-    lang: Lang,
-    word: &str,
-    first: AttendedWord<'_>,
-    second: AttendedWord<'_>,
-) -> String {
-    let name = |(text, itself, _): AttendedWord<'_>| {
-        if itself {
-            // Not quoted, because it is not a word of the text.
-            lang.pick("itself", "自分自身").to_owned()
-        } else {
-            lang.quoted(text)
-        }
-    };
-    let (word, most, least) = (lang.quoted(word), first.2, second.2);
-    let (first, second) = (name(first), name(second));
+pub(crate) fn top_attention_sentence(lang: Lang, word: &str, attended: [AttendedWord; 2]) -> String {
+    let [most, least] = [attended[0].percent, attended[1].percent];
+    let [first, second] = attended.map(|attended| match attended.is_itself {
+        // Not quoted, because it is not a word of the text.
+        true => lang.pick("itself", "自分自身").to_owned(),
+        false => lang.quoted(&attended.text),
+    });
+    let word = lang.quoted(word);
     match lang {
         Lang::En => {
             format!("{word} looks most at {first} ({most:.0} %), then at {second} ({least:.0} %).")

@@ -63,12 +63,12 @@ pub fn spans_to_html(
         };
         let _ = writeln!(out, "<p class=\"note\">{note}</p>");
     }
-    let colour = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % SPAN_COLORS;
+    let color = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % SPAN_COLORS;
     out.push_str("<ul class=\"kinds\">\n");
     for label in labels {
         let n = shown.iter().flat_map(|(_, spans)| spans).filter(|found| found.span.label == *label).count();
         if n > 0 {
-            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", colour(label), escape_html(label));
+            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", color(label), escape_html(label));
         }
     }
     out.push_str("</ul>\n<ol class=\"texts\">\n");
@@ -83,7 +83,7 @@ pub fn spans_to_html(
             let _ = write!(
                 out,
                 "<mark class=\"k{}\" title=\"{label} {percent:.1} %\">{inside}<small>{label}</small></mark>",
-                colour(&found.span.label)
+                color(&found.span.label)
             );
             at = found.span.end;
         }

@@ -99,7 +99,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
             "\\sigma({0})\\left(1 + {0}\\,(1 - \\sigma({0}))\\right)",
             "\\overline{{0}^2} + \\varepsilon",
             "\\sigma^2 + \\varepsilon",
-            "\\frac{{{g_latex}{centre_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}",
+            "\\frac{{{g_latex}{center_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}",
             "\\mathrm{silu}({0}) = {0} / (1 + \\exp(-{0}))",
             "\\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)\\right)",
             "\\textstyle\\sum_i {0}/\\sqrt{n}",

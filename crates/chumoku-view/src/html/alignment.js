@@ -115,7 +115,7 @@ function heads() {
     return el('span', { className: 'part' }, text('span', name), el('span', { className: 'track' }, bar, mark ? tick : ''), text('span', percent(x) + ' %'));
   };
   const dots = Math.min(54, Math.max(m, n)) / Math.max(m, n), [width, height] = [n, m].map(x => Math.ceil(x * dots));
-  const colour = theme() === 'dark' ? [127, 224, 196] : [13, 100, 115], jobs = [], top = isEffect() ? largest('weights') || 1 : ceiling();
+  const color = theme() === 'dark' ? [127, 224, 196] : [13, 100, 115], jobs = [], top = isEffect() ? largest('weights') || 1 : ceiling();
   order = ordered();
   $('sort').replaceChildren(...SORTS.map(value => el('option', { value, text: T.sorts[value], selected: value === S.sort })));
   $('heads').replaceChildren(...order.map((r, i) => {
@@ -125,7 +125,7 @@ function heads() {
       // A dot shows the largest of its weights, because a mean would hide the peaks.
       for (const q of rows) for (const k of columns) {
         const dot = 4 * (Math.floor(q * dots) * width + Math.floor(k * dots));
-        data.set([...colour, Math.max(data[dot + 3], 255 * values[q * n + k] / top)], dot);
+        data.set([...color, Math.max(data[dot + 3], 255 * values[q * n + k] / top)], dot);
       }
       canvas.getContext('2d').putImageData(image, 0, 0);
     });

@@ -58,7 +58,7 @@ function paintThumbs() {
   const stamp = [theme(), S.scale, S.root].join();
   if (stamp === painted) return;
   painted = stamp;
-  const css = colours();
+  const css = colors();
   // Visible pictures first.
   const jobs = ordered().map(head => () => paintThumb(canvases[head.l * D.heads + head.h], head, css));
   inSlices(jobs, HEADS.length * square <= 4e5);

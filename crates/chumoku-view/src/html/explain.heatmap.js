@@ -47,12 +47,12 @@ function paint(ctx, g, view, css) {
   ctx.textAlign = 'center'; ctx.textBaseline = 'middle';
   ctx.font = `${cell >= 34 ? 12.5 : 11}px ${font}`;
   for (let q = q0; q < q1; q++) for (let k = k0; k < k1; k++) {
-    const x = values[q * n + k], colour = lut[shade(x, max)], masked = isMasked(q, k);
+    const x = values[q * n + k], color = lut[shade(x, max)], masked = isMasked(q, k);
     ctx.globalAlpha = S.word < 0 || S.word === q || S.word === k ? 1 : masked ? .5 : .26;
-    ctx.fillStyle = masked ? hatch : colour.css;
+    ctx.fillStyle = masked ? hatch : color.css;
     ctx.fillRect(X(k), Y(q), cell - gap, cell - gap);
     if (cell >= 24 && !masked) {
-      ctx.fillStyle = colour.ink;
+      ctx.fillStyle = color.ink;
       ctx.fillText(percent(x, 0), X(k) + (cell - gap) / 2, Y(q) + (cell - gap) / 2 + .5);
     }
   }
@@ -80,9 +80,9 @@ function paint(ctx, g, view, css) {
   ctx.beginPath(); ctx.rect(0, up, left - 2, view.h); ctx.clip();
   ctx.textBaseline = 'middle';
   for (let q = q0; q < q1; q++) {
-    const lit = S.word === q || (at && at.q === q), y = Y(q) + cell / 2, colour = mark(q, lit);
+    const lit = S.word === q || (at && at.q === q), y = Y(q) + cell / 2, color = mark(q, lit);
     ctx.globalAlpha = faded(q, lit);
-    ctx.fillStyle = colour; ctx.textAlign = 'right';
+    ctx.fillStyle = color; ctx.textAlign = 'right';
     ctx.fillText(labels[q], left - 10, y);
     ctx.font = `11px ${font}`; ctx.fillStyle = css.soft;
     ctx.fillText(q + 1, indexWidth - 2, y);
@@ -114,7 +114,7 @@ function paint(ctx, g, view, css) {
 function drawHeatmap() {
   G = geometry(stage.parentElement.clientWidth);
   const { ctx, view } = viewport(stage, G);
-  paint(ctx, G, view, colours());
+  paint(ctx, G, view, colors());
 }
 
 function save() {
@@ -124,7 +124,7 @@ function save() {
   // Browsers fail on canvases somewhat larger than this.
   if (w * h * ratio * ratio > 2.4e8 || Math.max(w, h) * ratio > 16000) { $('readout').textContent = T.tooLarge; return; }
   canvas.width = w * ratio; canvas.height = h * ratio;
-  const ctx = canvas.getContext('2d'), css = colours();
+  const ctx = canvas.getContext('2d'), css = colors();
   ctx.scale(ratio, ratio);
   ctx.fillStyle = css.card; ctx.fillRect(0, 0, w, h);
   ctx.translate(pad, pad);

@@ -129,7 +129,7 @@ const system = matchMedia('(prefers-color-scheme: dark)');
 let isPrinting = false;
 for (const [event, is] of [['beforeprint', true], ['afterprint', false]]) addEventListener(event, () => { isPrinting = is; show(); });
 const theme = () => isPrinting ? 'light' : S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
-function colours() {
+function colors() {
   const style = getComputedStyle(root), get = name => style.getPropertyValue('--' + name).trim();
   return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), line: get('line'), hatch: get('hatch') };
 }

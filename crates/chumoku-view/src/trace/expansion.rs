@@ -111,7 +111,7 @@ pub enum ExpansionForm {
         /// g, x and the mean of g·x.
         of: [f64; 3],
         /// The mean of g, if the normalization subtracts the mean.
-        centre: Option<f64>,
+        center: Option<f64>,
         /// The variance or the mean square, and ε.
         under: [f64; 2],
     },
@@ -328,7 +328,7 @@ fn norm_gradient_form(program: &Program, made: &NormGradient, at: (usize, usize)
     let middle = if made.is_rms { 0.0 } else { mean(&|j| x[j]) };
     ExpansionForm::NormGradient {
         of: [g(at.1), plain[at.1], mean(&|j| g(j) * plain[j])],
-        centre: (!made.is_rms).then(|| mean(&g)),
+        center: (!made.is_rms).then(|| mean(&g)),
         under: [mean(&|j| (x[j] - middle) * (x[j] - middle)), made.epsilon],
     }
 }
@@ -497,11 +497,11 @@ impl Expansion {
                 let share = number(1.0 / (1.0 + (-a).exp()));
                 format!("{share}{times}(1 + {}{times}(1{minus}{share}))", number(*a))
             }
-            ExpansionForm::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
+            ExpansionForm::NormGradient { of: [g, x, along], center, under: [spread, epsilon] } => {
                 let under = format!("{} + {}", number(*spread), number(*epsilon));
                 let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
-                let centre = centre.map_or(String::new(), |centre| format!("{minus}{}", signed(centre)));
-                format!("({}{centre}{minus}{}{times}{}) / {under}", number(*g), signed(*x), signed(*along))
+                let center = center.map_or(String::new(), |center| format!("{minus}{}", signed(center)));
+                format!("({}{center}{minus}{}{times}{}) / {under}", number(*g), signed(*x), signed(*along))
             }
             ExpansionForm::UnitGradient([g, u, along, length]) => {
                 format!("({}{minus}{}{times}{}) / {}", number(*g), signed(*u), signed(*along), number(*length))
@@ -558,8 +558,8 @@ impl Expansion {
                 let share = 1.0 / (1.0 + (-a).exp());
                 share * (1.0 + a * (1.0 - share))
             }
-            ExpansionForm::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
-                (g - centre.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
+            ExpansionForm::NormGradient { of: [g, x, along], center, under: [spread, epsilon] } => {
+                (g - center.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
             }
             ExpansionForm::UnitGradient([g, u, along, length]) => (g - u * along) / length,
             ExpansionForm::Jacobian(a, None) => a * (1.0 - a),

@@ -406,13 +406,13 @@ fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [
         true => ["mean({0}²) + ε", "\\overline{{0}^2} + \\varepsilon"],
         false => ["σ² + ε", "\\sigma^2 + \\varepsilon"],
     };
-    let [centre, centre_latex] = match is_rms {
+    let [center, center_latex] = match is_rms {
         true => [String::new(), String::new()],
         false => [format!(" − mean({g})"), format!(" - \\overline{{{g_latex}}}")],
     };
-    let text = format!("({g}{centre} − {{1}} · mean({g} ∘ {{1}})) / √({under})");
+    let text = format!("({g}{center} − {{1}} · mean({g} ∘ {{1}})) / √({under})");
     let latex = format!(
-        "\\frac{{{g_latex}{centre_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
+        "\\frac{{{g_latex}{center_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
     );
     fill_templates(own, &letters, [&text, &latex])
 }

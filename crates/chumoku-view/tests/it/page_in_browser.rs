@@ -431,17 +431,17 @@ fn masked_cells_are_hatched() {
     assert!(between(&dom, "id=\"view-note\">", "</p>").contains("hatched"));
     // The colors of a masked cell and of a visible one: in the large picture, the small one, and the saved one.
     let script = r#"
-      const colours = (canvas, x, y, w, h) => { const d = canvas.getContext('2d').getImageData(x, y, w, h).data, all = new Set(); for (let i = 0; i < d.length; i += 4) all.add([...d.slice(i, i + 4)].join()); return all; };
+      const colors = (canvas, x, y, w, h) => { const d = canvas.getContext('2d').getImageData(x, y, w, h).data, all = new Set(); for (let i = 0; i < d.length; i += 4) all.add([...d.slice(i, i + 4)].join()); return all; };
       const none = LUTS.light[0].c.join() + ',255';
       const check = (canvas, g, ratio) => {
-        const at = (q, k) => colours(canvas, ...[g.x + g.left + k * g.cell + 2, g.y + g.head + q * g.cell + 2, g.cell - 5, g.cell - 5].map(v => Math.round(v * ratio)));
+        const at = (q, k) => colors(canvas, ...[g.x + g.left + k * g.cell + 2, g.y + g.head + q * g.cell + 2, g.cell - 5, g.cell - 5].map(v => Math.round(v * ratio)));
         for (let q = 0; q < n; q++) for (let k = 0; k < n; k++) { const c = at(q, k); if (k > q ? c.size < 3 || c.has(none) : c.size < 1) return `row ${q}, column ${k}: ${[...c].slice(0, 3)}`; }
         return 'ok';
       };
       log.push(check($('map'), { ...G, x: 0, y: 0 }, devicePixelRatio));
       const wide = DOTS / n, small = canvases[4];
       let bad = '';
-      for (let q = 0; q < n; q++) for (let k = 0; k < n; k++) { const c = colours(small, k * wide, q * wide, wide, wide); if (k > q ? c.has(none) || c.size !== 2 : c.size !== 1) bad = `${q}, ${k}: ${[...c]}`; }
+      for (let q = 0; q < n; q++) for (let k = 0; k < n; k++) { const c = colors(small, k * wide, q * wide, wide, wide); if (k > q ? c.has(none) || c.size !== 2 : c.size !== 1) bad = `${q}, ${k}: ${[...c]}`; }
       log.push(bad || 'ok');
       await new Promise(done => {
         HTMLCanvasElement.prototype.toBlob = function () { log.push(check(this, { ...geometry(900), x: 20, y: 46 }, 2)); done(); };
