@@ -229,8 +229,8 @@ impl ExplanationFigures for Explanation {
                 HeadOrder::FirstWord => percent(head.first),
                 HeadOrder::LargestWeight => percent(head.strongest),
                 HeadOrder::Sink => percent(head.sink_share),
-                HeadOrder::Effect if self.similarity.is_some() => format!("{:+.3}", effect(head)),
-                HeadOrder::Effect => format!("{:+.1}", 100.0 * effect(head)),
+                HeadOrder::Effect if self.similarity.is_some() => crate::signed_number(effect(head), 3),
+                HeadOrder::Effect => crate::signed_number(100.0 * effect(head), 1),
             };
             let weights = head_matrix(self, &self.attention, head.layer * self.heads + head.head);
             attention_heatmap(self, &weights, format!("L{}·H{}  {figure}", head.layer + 1, head.head + 1), lang)

@@ -221,14 +221,15 @@ pub(crate) fn integral_note(lang: Lang, integral: &PathIntegral) -> String {
         Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01 && *gap > 1e-3),
         None => (format!("{gap:.3}"), false),
     };
+    let [baseline, text] = [*baseline, *text].map(|x| crate::signed_number(x, 2));
     let of_network = match lang {
         Lang::En => format!(
-            "The network's own log-odds: {baseline:+.2} at the baseline (every token replaced by the mean embedding), {text:+.2} for the \
+            "The network's own log-odds: {baseline} at the baseline (every token replaced by the mean embedding), {text} for the \
              text; the scores add up to the difference. Completeness gap: {gap}, with {nodes} gradients."
         ),
         Lang::Ja => format!(
-            "ネットワーク単独の対数オッズは、ベースライン（テキストの各トークンを平均の埋め込みに置き換えたもの）で {baseline:+.2}、\
-             テキストで {text:+.2} です。スコアの和はこの差になります。完全性のずれ: {gap}（勾配 {nodes} 個）。"
+            "ネットワーク単独の対数オッズは、ベースライン（テキストの各トークンを平均の埋め込みに置き換えたもの）で {baseline}、\
+             テキストで {text} です。スコアの和はこの差になります。完全性のずれ: {gap}（勾配 {nodes} 個）。"
         ),
     };
     let warning = lang.pick(

@@ -41,7 +41,8 @@ function coloredWords(D) {
 
 // A place for explanations: colored words (if they are shown here) and the frame.
 function whyBox(box, { words = true } = {}) {
-  let now = null, link = new URLSearchParams(), frame = null;
+  let now = null, link = new URLSearchParams(), frame = null, shown = '';
+  const looks = () => `${S.lang} ${root.dataset.theme}`;
   const nameOf = () => {
     const params = new URLSearchParams(link);
     params.set('lang', S.lang);
@@ -57,7 +58,14 @@ function whyBox(box, { words = true } = {}) {
     stage.querySelectorAll('.coming').forEach(old => old.remove());
     stage.append(next);
     frame = next;
+    shown = looks();
   }
+  // The page in the frame has both languages: it is opened again in the other one. Browsers do not render a frame on a
+  // hidden tab, which therefore waits until its tab opens.
+  function update() {
+    if (now && frame && shown !== looks() && box.getClientRects().length) place();
+  }
+  entries.push(update);
   addEventListener('message', e => {
     const said = e.data?.chumoku;
     if (!frame || e.source !== frame.contentWindow || !said) return;
@@ -93,8 +101,7 @@ function whyBox(box, { words = true } = {}) {
   redraws.push(() => {
     draw();
     drawOffer();
-    // The page in the frame has both languages: it is opened again in the other one.
-    if (now && frame && frame.name !== nameOf()) place();
+    update();
   });
   const remove = () => { now = frame = null; stage.replaceChildren(); box.replaceChildren(offer); box.removeAttribute('aria-busy'); };
   return {

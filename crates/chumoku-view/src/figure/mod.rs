@@ -43,7 +43,7 @@ pub use table::FigureTable;
 
 use crate::picture::{Paint, Scene, SceneItem, SceneText};
 use crate::terminal::{Painter as TerminalPaint, TerminalOptions};
-use crate::width::{display_width, truncate, wrap};
+use crate::width::{display_width, truncate, unsigned_zero, wrap};
 use chumoku::explain::json_number;
 use chumoku::lang::Lang;
 use chumoku::lang::show_controls_in_text;
@@ -224,10 +224,7 @@ fn four_decimals(x: f64) -> String {
     match x {
         x if x.is_nan() => "NaN".into(),
         x if x.is_infinite() => if x > 0.0 { "∞" } else { "−∞" }.into(),
-        x => {
-            let text = format!("{x:.4}");
-            if text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.') { "0.0000".into() } else { text }
-        }
+        x => unsigned_zero(format!("{x:.4}")),
     }
 }
 

@@ -4,7 +4,7 @@ use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
 use crate::picture::{Paint, SceneItem, SceneText};
 use crate::terminal::Painter as TerminalPaint;
-use crate::width::{align_left, align_right, truncate};
+use crate::width::{align_left, align_right, truncate, unsigned_zero};
 use chumoku::lang::show_controls;
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn format_percent(p: f64) -> String {
 }
 
 fn format_log_probability(x: f64) -> String {
-    format!("{x:.2}").replace('-', "−")
+    unsigned_zero(format!("{x:.2}")).replace('-', "−")
 }
 
 impl SearchTree {

@@ -1,6 +1,25 @@
 // The heatmap: the large picture of a head's weights, its weights times values, or a layer's rollout.
 const n = D.words.length, square = n * n, scores = D.attribution.scores;
-const names = D.words.map(w => plain(w.text));
+// Signs for the white space of a language model's tokens; ▁ is a space in many vocabularies.
+const signsOf = text => text.replace(/[ ▁]/g, '␣').replace(/\n/g, '↵').replace(/\t/g, '⇥');
+// The words of a text with the white space before each.
+function spacedWords() {
+  const found = [];
+  let edge = D.text.length;
+  // The model reads the end of a long text, so the search starts there.
+  for (const { text, special } of [...D.words].reverse()) {
+    const at = special ? -1 : D.text.lastIndexOf(text, edge - text.length);
+    if (at >= 0) edge = at;
+    found.unshift((at < 0 ? '' : D.text.slice(0, at).match(/\s*$/)[0]) + text);
+  }
+  return found;
+}
+if (D.kind === 'language_model') {
+  for (const told of [D, ...D.probabilities, ...D.without || []]) told.label = signsOf(told.label);
+  for (const piece of D.pieces) piece.text = signsOf(piece.text);
+  D.attribution.class = signsOf(D.attribution.class);
+}
+const names = D.kind === 'language_model' ? spacedWords().map(text => plain(signsOf(text))) : D.words.map(w => plain(w.text));
 
 // ---- contents of the picture ----
 const KINDS = { heatmap: 'weights', lines: 'weights', depth: 'weights', values: 'value_weighted', rollout: 'rollout' };

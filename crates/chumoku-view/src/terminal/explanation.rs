@@ -5,7 +5,7 @@ use super::cells::{filled_bar, largest_in_order, max_width, rounded_top};
 use super::color::{ColorDepth, Painter};
 use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
-use crate::width::{align_left, align_right, display_width, truncate, wrap};
+use crate::width::{align_left, align_right, display_width, signed_number, truncate, wrap};
 use chumoku::explain::{ColumnEffect, Explanation, LabelProbability, WordEffect};
 use chumoku::lang::Lang;
 use chumoku::lang::{show_controls, show_controls_in_text};
@@ -283,12 +283,7 @@ impl ExplanationWriter<'_> {
         let score = *score;
         // Cosines differ by less than log-odds do.
         let digits = if self.explanation.similarity.is_some() { 3 } else { 2 };
-        let number = |score: f32| {
-            let number = format!("{score:>+7.digits$}");
-            // A sign would claim more than the digits.
-            let is_zero = number.chars().all(|c| " +-0.".contains(c));
-            if is_zero { format!("{:>7.digits$}", 0.0) } else { number }
-        };
+        let number = |score: f32| align_right(&signed_number(score, digits), 7);
         let whole = whole.map_or(String::new(), number);
         let number = number(score);
         let digits = number.len() + whole.len();
@@ -340,7 +335,7 @@ impl ExplanationWriter<'_> {
         let half = (self.width.min(72).saturating_sub(2 + name + 2 + value + 8 + 1) / 2).clamp(2, 24);
         for ((column, name_of), value_of) in columns.iter().zip(&names).zip(&values) {
             let effect = column.effect;
-            let number = if effect.abs() < 0.005 { format!("{:>8.2}", 0.0) } else { format!("{effect:>+8.2}") };
+            let number = align_right(&signed_number(effect, 2), 8);
             let bar = filled_bar(if top > 0.0 { effect.abs() / top } else { 0.0 }, half);
             let (before, after) = match effect < 0.0 {
                 true => {

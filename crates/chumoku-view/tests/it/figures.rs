@@ -435,7 +435,10 @@ fn small_heatmaps_show_their_head_and_figure() {
                 "first" => percent(found.first),
                 "strongest" => percent(found.strongest),
                 "sink" => percent(found.sink_share),
-                "effect" => format!("{:+.1}", 100.0 * (without.probabilities[0] - e.probabilities[0].probability)),
+                "effect" => {
+                    let text = format!("{:+.1}", 100.0 * (without.probabilities[0] - e.probabilities[0].probability));
+                    if ["+0.0", "-0.0"].contains(&&*text) { "0.0".into() } else { text }
+                }
                 other => panic!("{other}"),
             };
             assert_eq!(figure, expected, "{name}");
