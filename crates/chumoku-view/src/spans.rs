@@ -38,10 +38,7 @@ pub fn spans_to_html(
 ) -> String {
     // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
     let style = STYLE.replace("\r\n", "\n");
-    let heading = match lang {
-        Lang::En => format!("Spans found by {title}"),
-        Lang::Ja => format!("{title} が検出したスパン"),
-    };
+    let heading = tr_in!("Spans found by {title}", "{title} が検出したスパン", lang);
     let heading = escape_html(&heading);
     let mut out = String::new();
     let _ = write!(
@@ -57,10 +54,7 @@ pub fn spans_to_html(
     let shown = &texts[..texts.len().min(MAX_SPANNED_TEXTS)];
     if all > shown.len() {
         let n = shown.len();
-        let note = match lang {
-            Lang::En => format!("The first {n} of {all} texts."),
-            Lang::Ja => format!("{all} 件のうち最初の {n} 件です。"),
-        };
+        let note = tr_in!("The first {n} of {all} texts.", "{all} 件のうち最初の {n} 件です。", lang);
         let _ = writeln!(out, "<p class=\"note\">{note}</p>");
     }
     let color = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % SPAN_COLORS;

@@ -60,8 +60,8 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         "abbreviations of both languages",
-        "chumoku-view/src/tagged/page.rs",
-        &[" (NN {network:+.2}, CRF {crf:+.2})"],
+        "chumoku-view/src/tagger_spans/page.rs",
+        &[" (NN {network}, CRF {crf})"],
     ),
     english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
     english(
@@ -179,7 +179,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
     english(GRAMMAR, "chumoku-cli/src/commands/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
     english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
-    english(KEY, "chumoku-view/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
+    english(KEY, "chumoku-view/src/trace/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
     english(
         "metadata of a file, which programs and their authors read",
@@ -211,13 +211,13 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         "names of figures in the log",
-        "chumoku-server/src/account.rs",
+        "chumoku-server/src/accounting.rs",
         &[" model={model} texts={texts} queue={}ms compute={}ms"],
     ),
     english("the name of a thread", "chumoku-server/src/service.rs", &["model {}", "texts {}"]),
-    english("the name of a thread", "chumoku-server/src/work.rs", &["explain {number}"]),
-    english(KEY, "chumoku-server/src/explained.rs", &["target: {error}"]),
-    english(KEY, "chumoku-server/src/replies.rs", &["abstain: {problem}"]),
+    english("the name of a thread", "chumoku-server/src/workers.rs", &["explain {number}"]),
+    english(KEY, "chumoku-server/src/explanation.rs", &["target: {error}"]),
+    english(KEY, "chumoku-server/src/handlers.rs", &["abstain: {problem}"]),
     english(PARSED, "chumoku-server/src/request.rs", &["recursion limit"]),
     english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
@@ -225,7 +225,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
 /// Files that are entirely English, and the reason.
 const ENGLISH_FILES: &[(&str, &str)] = &[
     ("chumoku-server/src/metrics.rs", "names and help of metrics, which programs read"),
-    ("chumoku-server/src/places.rs", "the description of an interface, which programs and their authors read"),
+    ("chumoku-server/src/endpoints.rs", "the description of an interface, which programs and their authors read"),
 ];
 
 /// The source files below a folder, without those of tests.

@@ -91,10 +91,7 @@ impl SearchTree {
         let steps = self.nodes.iter().map(|node| node.step + 1).max().unwrap_or(0);
         for step in 0..steps {
             let at = [x0 + STEP_WIDTH * step as f64, y0 + 12.0];
-            let text = match canvas.lang {
-                Lang::En => format!("step {}", step + 1),
-                Lang::Ja => format!("ステップ {}", step + 1),
-            };
+            let text = tr_in!("step {}", "ステップ {}", canvas.lang, step + 1);
             canvas.text(SceneText::new(at, text, 11.0, Paint::SecondaryText));
         }
         for (i, node) in self.nodes.iter().enumerate() {

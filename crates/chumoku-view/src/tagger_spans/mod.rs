@@ -97,17 +97,13 @@ fn comparison_sentence(span: &ExplainedSpan, comparison: &LabelComparison, lang:
         (Lang::Ja, true) => format!("そこに{label}のない最有力のラベル（{spans}）との差"),
         (Lang::Ja, false) => format!("モデルが予測するラベル（{spans}）との差"),
     };
-    said += &match lang {
-        Lang::En => {
-            format!(": score {difference} = features {from_features}, transitions {from_transitions}")
-        }
-        Lang::Ja => format!("：スコア {difference} ＝ 特徴 {from_features}、遷移 {from_transitions}"),
-    };
+    said += &tr_in!(
+        ": score {difference} = features {from_features}, transitions {from_transitions}",
+        "：スコア {difference} ＝ 特徴 {from_features}、遷移 {from_transitions}",
+        lang
+    );
     if span.network.is_some() {
-        said += &match lang {
-            Lang::En => format!(", network {from_network}"),
-            Lang::Ja => format!("、ネットワーク {from_network}"),
-        };
+        said += &tr_in!(", network {from_network}", "、ネットワーク {from_network}", lang);
     }
     said + lang.pick(".", "。")
 }

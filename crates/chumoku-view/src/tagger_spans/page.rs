@@ -184,10 +184,7 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         row(&seen.word, labels, &say(&|lang| feature_name(seen, lang)), seen.effect);
     }
     if let Some(rest) = against.features.get(MAX_FEATURES..).filter(|rest| !rest.is_empty()) {
-        let said = say(&|lang| match lang {
-            Lang::En => format!("{} more features", rest.len()),
-            Lang::Ja => format!("ほか {} 個の特徴", rest.len()),
-        });
+        let said = say(&|lang| tr_in!("{} more features", "ほか {} 個の特徴", lang, rest.len()));
         row("", Default::default(), &said, rest.iter().map(|seen| seen.effect).sum());
     }
     let sum = pick("sum: difference of the scores", "合計：スコアの差");

@@ -108,10 +108,7 @@ fn span_lines(
     }
     if let Some(more) = against.features.len().checked_sub(MAX_FEATURES).filter(|&more| more > 0) {
         let rest: f64 = against.features[MAX_FEATURES..].iter().map(|feature| feature.effect).sum();
-        let more = match lang {
-            Lang::En => format!("{more} more features (--json has all)"),
-            Lang::Ja => format!("ほか {more} 個の特徴（すべては --json に）"),
-        };
+        let more = tr_in!("{more} more features (--json has all)", "ほか {more} 個の特徴（すべては --json に）", lang);
         lines.push(truncate(&format!("   {}  {more}", align_right(&signed_number(rest, 2), 7)), width));
     }
 }

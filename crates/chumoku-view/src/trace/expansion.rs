@@ -551,8 +551,5 @@ impl Expansion {
 
 /// States how many terms of a sum are left out.
 fn more_terms_note(lang: Lang, count: usize) -> String {
-    match lang {
-        Lang::En => format!("… ({count} more)"),
-        Lang::Ja => format!("…（他 {count} 項）"),
-    }
+    tr_in!("… ({count} more)", "…（他 {count} 項）", lang)
 }

@@ -490,6 +490,11 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
     let numbers = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: false };
     let masked = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: true };
     let (row, column) = (Some(i), Some(j));
+    // The same cell, or the whole row, of each of these steps.
+    let cells = |ids: &[&StepId]| ids.iter().map(|id| numbers(id, row, column)).collect::<Vec<_>>();
+    let whole_rows = |ids: &[&StepId]| ids.iter().map(|id| numbers(id, row, None)).collect::<Vec<_>>();
+    // The number above the column in a step with a single row.
+    let top = |id: &StepId| numbers(id, Some(0), column);
     match operation {
         Operation::Given
         | Operation::Columns { .. }
@@ -497,19 +502,19 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
         | Operation::Concat(_)
         | Operation::StateRecurrence(_)
         | Operation::StateGradient(_) => Vec::new(),
-        Operation::GateGradient { gate: a, gradient: b, .. } | Operation::ComplementProduct([a, b]) => {
-            [a, b].map(|id| numbers(id, row, column)).to_vec()
-        }
-        Operation::DifferenceProduct { gradient, of: [a, b] } => {
-            [gradient, a, b].map(|id| numbers(id, row, column)).to_vec()
-        }
+        Operation::AddBias { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
+        Operation::Sum([a, b])
+        | Operation::Hadamard([a, b])
+        | Operation::Difference { of: [a, b], .. }
+        | Operation::GateGradient { gate: a, gradient: b, .. }
+        | Operation::ComplementProduct([a, b])
+        | Operation::AdamUpdate { moments: [a, b], .. }
+        | Operation::AdamWStep { of: a, update: b, .. } => cells(&[a, b]),
+        Operation::DifferenceProduct { gradient, of: [a, b] } => cells(&[gradient, a, b]),
         Operation::Gate { terms, .. } => terms.iter().map(|(id, from)| numbers(id, row, Some(from + j))).collect(),
         Operation::GatedSum { pairs, .. } => pairs.iter().flatten().map(|id| numbers(id, row, column)).collect(),
-        Operation::AddBias { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
-        Operation::Sum(pair) | Operation::Hadamard(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
         Operation::Product { factors: [a, b], bias } => {
-            let offset = bias.iter().map(|id| numbers(id, Some(0), column));
-            [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(offset).collect()
+            [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(bias.iter().map(top)).collect()
         }
         Operation::WeightedSum([a, b]) => vec![numbers(a, row, None), numbers(b, None, column)],
         Operation::ProductTransposed([a, b]) => vec![numbers(a, row, None), numbers(b, column, None)],
@@ -518,36 +523,29 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             let products = pairs.iter().flat_map(|[a, b]| [numbers(a, row, None), numbers(b, column, None)]);
             products.chain(added.iter().map(|id| numbers(id, row, column))).collect()
         }
-        Operation::Difference { of, .. } => of.iter().map(|id| numbers(id, row, column)).collect(),
-        Operation::SoftmaxGradient { shares, gradient } => {
-            vec![numbers(shares, row, None), numbers(gradient, row, None)]
-        }
-        Operation::BroadcastRow { of, .. } => vec![numbers(of, Some(0), column)],
+        Operation::SoftmaxGradient { shares, gradient } => whole_rows(&[shares, gradient]),
+        Operation::BroadcastRow { of, .. } => vec![top(of)],
         Operation::ColumnSums(of) => vec![numbers(of, None, column)],
         Operation::Rotary { of, angles: RotaryAngles::Given(speeds), .. } => {
             vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
         }
-        Operation::Rotary { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => {
-            vec![numbers(of, row, None)]
-        }
+        Operation::Rotary { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => whole_rows(&[of]),
         Operation::Pool { of, ways } => {
             // With several poolings the column depends on their width, which is not known here, so everything counts as
             // input.
             vec![numbers(of, None, column.filter(|_| ways.len() == 1))]
         }
         Operation::LayerNorm { of, gamma, beta, .. } => {
-            let affine = [gamma, beta].into_iter().flatten().map(|id| numbers(id, Some(0), column));
-            std::iter::once(numbers(of, row, None)).chain(affine).collect()
+            whole_rows(&[of]).into_iter().chain([gamma, beta].into_iter().flatten().map(top)).collect()
         }
-        Operation::RmsNorm { of, gamma, .. } => {
-            let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
-            std::iter::once(numbers(of, row, None)).chain(gamma).collect()
-        }
+        Operation::RmsNorm { of, gamma, .. } => whole_rows(&[of]).into_iter().chain(gamma.iter().map(top)).collect(),
         Operation::Scale { of, .. }
         | Operation::AddBias { of, .. }
         | Operation::Activation { of, .. }
+        | Operation::ActivationDerivative { of, .. }
+        | Operation::BiasCorrection { of, .. }
         | Operation::Log(of)
-        | Operation::Tanh(of) => vec![numbers(of, row, column)],
+        | Operation::Tanh(of) => cells(&[of]),
         Operation::CrossEntropy { target, logarithms } => {
             vec![numbers(target, None, None), masked(logarithms, None, None)]
         }
@@ -557,27 +555,20 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             std::iter::once(masked(of, row, column)).chain(largest).collect()
         }
         Operation::DivideByRowSums { of, sums } => vec![numbers(of, row, column), numbers(sums, row, Some(0))],
-        Operation::ActivationDerivative { of, .. } | Operation::BiasCorrection { of, .. } => {
-            vec![numbers(of, row, column)]
-        }
         Operation::NormGradient(NormGradient { of, plain, gamma, gradient, .. }) => {
             let gamma = gamma.iter().map(|id| numbers(id, Some(0), None));
-            [of, plain, gradient].map(|id| numbers(id, row, None)).into_iter().chain(gamma).collect()
+            whole_rows(&[of, plain, gradient]).into_iter().chain(gamma).collect()
         }
         Operation::ColumnDotProducts(pair) => pair.iter().map(|id| numbers(id, None, column)).collect(),
         Operation::PoolingGradient { of, gradient, way } => {
             let of = (*way == Pooling::Max).then(|| numbers(of, None, column));
-            of.into_iter().chain([numbers(gradient, Some(0), column)]).collect()
+            of.into_iter().chain([top(gradient)]).collect()
         }
-        Operation::UnitGradient { of, unit, gradient } => {
-            [of, unit, gradient].map(|id| numbers(id, row, None)).to_vec()
-        }
+        Operation::UnitGradient { of, unit, gradient } => whole_rows(&[of, unit, gradient]),
         Operation::SoftmaxJacobian { shares, row: own } => vec![numbers(shares, Some(*own), None)],
         Operation::Moment { before, gradient, .. } => {
             before.iter().chain([gradient]).map(|id| numbers(id, row, column)).collect()
         }
-        Operation::AdamUpdate { moments: pair, .. } => pair.iter().map(|id| numbers(id, row, column)).collect(),
-        Operation::AdamWStep { of, update, .. } => [of, update].map(|id| numbers(id, row, column)).to_vec(),
     }
 }
 
