@@ -128,8 +128,16 @@ pub(crate) struct LoadedModel {
     stamp: FolderStamp,
 }
 
-/// Files of a folder with sizes and modification times. The stamp differs if the model has changed.
-pub(crate) type FolderStamp = Vec<(PathBuf, u64, Option<SystemTime>)>;
+/// Files of a folder. The stamp differs if the model has changed.
+pub(crate) type FolderStamp = Vec<FileStamp>;
+
+/// A file with its size and modification time.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileStamp {
+    path: PathBuf,
+    size: u64,
+    modified: Option<SystemTime>,
+}
 
 /// Returns the stamp of a folder; empty if the folder cannot be read.
 pub(crate) fn folder_stamp(folder: &Path) -> FolderStamp {
@@ -142,7 +150,7 @@ pub(crate) fn folder_stamp(folder: &Path) -> FolderStamp {
             match data.is_dir() {
                 true if depth == 0 => folders.push((entry.path(), 1)),
                 true => {}
-                false => found.push((entry.path(), data.len(), data.modified().ok())),
+                false => found.push(FileStamp { path: entry.path(), size: data.len(), modified: data.modified().ok() }),
             }
         }
     }

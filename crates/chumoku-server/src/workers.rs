@@ -160,6 +160,11 @@ impl ModelTask {
         }
     }
 
+    /// Returns true if the task may share a call with others like it.
+    fn is_batchable(&self) -> bool {
+        matches!(self, ModelTask::Predict(_) | ModelTask::Embed { .. } | ModelTask::Translate { .. })
+    }
+
     /// Returns true if both tasks can be computed in one call.
     fn can_batch_with(&self, other: &ModelTask) -> bool {
         match (self, other) {
@@ -256,10 +261,7 @@ pub(crate) fn run_worker(
         let mut batch = vec![first];
         let until = Instant::now() + limits.gather;
         // Adds following jobs that fit to the batch.
-        while batch[0].task.can_batch_with(&batch[0].task)
-            && texts < limits.batch_texts
-            && characters < limits.batch_characters
-        {
+        while batch[0].task.is_batchable() && texts < limits.batch_texts && characters < limits.batch_characters {
             let fits = |job: &Job| {
                 Arc::ptr_eq(&job.loaded, &loaded)
                     && job.task.can_batch_with(&batch[0].task)

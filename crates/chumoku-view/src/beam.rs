@@ -24,28 +24,16 @@ pub fn beam_figure(tree: &BeamTree, lang: Lang) -> Figure {
         },
     };
     let (beam, penalty, model) = (tree.beam, tree.length_penalty, show_controls_in_text(&tree.model));
-    let title = match lang {
-        Lang::En => format!("{model}: beam search with {beam} hypotheses"),
-        Lang::Ja => format!("{model}: ビーム幅 {beam} のビームサーチ"),
-    };
+    let title = tr_in!("{model}: beam search with {beam} hypotheses", "{model}: ビーム幅 {beam} のビームサーチ", lang);
     let mut notes: Vec<String> = tree
         .found
         .iter()
         .enumerate()
         .map(|(place, found)| format!("{}. {}  ({:.2})", place + 1, show_controls_in_text(&found.text), found.score))
         .collect();
-    notes.push(match lang {
-        Lang::En => format!(
-            "Each step shows the {} continuations with the highest ln p and keeps the {beam} best. Results are ranked by the score in \
-             brackets: ln p / ((5 + n) / 6)^{penalty} for n tokens, including the end.",
-            2 * beam
-        ),
-        Lang::Ja => format!(
-            "各ステップで ln p の高い候補を {} 個まで示し、上位 {beam} 個を残します。括弧内は、結果の順位を決めるスコア \
-             ln p / ((5 + n) / 6)^{penalty} です（n は終端を含むトークン数）。",
-            2 * beam
-        ),
-    });
+    notes.push(tr_in!("Each step shows the {} continuations with the highest ln p and keeps the {beam} best. Results are ranked by the score in \
+             brackets: ln p / ((5 + n) / 6)^{penalty} for n tokens, including the end.", "各ステップで ln p の高い候補を {} 個まで示し、上位 {beam} 個を残します。括弧内は、結果の順位を決めるスコア \
+             ln p / ((5 + n) / 6)^{penalty} です（n は終端を含むトークン数）。", lang, 2 * beam));
     let nodes = tree.nodes.iter().enumerate().map(node).collect();
     Figure {
         title,

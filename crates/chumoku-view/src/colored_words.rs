@@ -3,6 +3,7 @@
 use crate::escape_markup;
 use crate::marked_words::largest_effect;
 use crate::picture::{Paint, Theme, hex};
+use crate::signed_number;
 use chumoku::explain::HighlightedWord;
 use chumoku::lang::Lang;
 use std::fmt::Write;
@@ -67,11 +68,8 @@ pub(crate) fn colored_words(
             (0, _) | (_, None) if behind.is_empty() => write!(out, "{space}{text}"),
             (_, None) => write!(out, "{space}{text}"),
             (step, Some(effect)) => {
-                write!(
-                    out,
-                    "{space}<span class=\"{}\" title=\"{effect:+.2}{behind}\">{text}</span>",
-                    effect_class(step)
-                )
+                let (class, effect) = (effect_class(step), signed_number(effect, 2));
+                write!(out, "{space}<span class=\"{class}\" title=\"{effect}{behind}\">{text}</span>")
             }
         };
     }

@@ -32,14 +32,11 @@ pub fn comparison_figure(comparison: &NetworkComparison, lang: Lang) -> Figure {
         is_logarithmic: true,
         spread: models.iter().map(spread).collect(),
     };
-    let subtitle = match lang {
-        Lang::En => format!(
-            "median of {runs} runs, bars from the shortest to the longest; {batch} sequences, {isa}, {threads} threads"
-        ),
-        Lang::Ja => {
-            format!("{runs} 回の中央値。縦棒は最短から最長まで。{batch} 系列、{isa}、{threads} スレッド")
-        }
-    };
+    let subtitle = tr_in!(
+        "median of {runs} runs, bars from the shortest to the longest; {batch} sequences, {isa}, {threads} threads",
+        "{runs} 回の中央値。縦棒は最短から最長まで。{batch} 系列、{isa}、{threads} スレッド",
+        lang
+    );
     Figure {
         title: lang.pick("Time of a training step by length", "長さごとの、学習の 1 ステップの時間").into(),
         subtitle,

@@ -19,10 +19,7 @@ pub(crate) fn effects_figure(e: &Explanation, lang: Lang) -> Figure {
         (Lang::Ja, ..) => [format!("{quoted}を支持"), "反対".into()],
     };
     let (method, unit) = (translate_phrase(lang, &e.attribution.method), translate_phrase(lang, &e.attribution.unit));
-    let mut notes = vec![match lang {
-        Lang::En => format!("{method}: {unit}."),
-        Lang::Ja => format!("{method}：{unit}。"),
-    }];
+    let mut notes = vec![tr_in!("{method}: {unit}.", "{method}：{unit}。", lang)];
     if e.parts.is_some() {
         let note = match e.attribution.whole.is_some() {
             true => lang.pick(
@@ -78,10 +75,7 @@ fn lowercase_first(phrase: &str) -> String {
 pub(crate) fn deletion_insertion_figure(e: &Explanation, lang: Lang) -> Option<Figure> {
     let curves = e.attribution.curves.as_ref()?;
     let class = lang.quoted(&show_controls_in_text(&e.attribution.class));
-    let y = match lang {
-        Lang::En => format!("the network's probability of {class}"),
-        Lang::Ja => format!("ネットワークの{class}の確率"),
-    };
+    let y = tr_in!("the network's probability of {class}", "ネットワークの{class}の確率", lang);
     let panel = |[en, ja]: [&str; 2], of: &dyn Fn(&chumoku::explain::OrderCurves) -> (Vec<f32>, f32)| {
         let series = curves.orders.iter().map(|curve| {
             let (numbers, area) = of(curve);

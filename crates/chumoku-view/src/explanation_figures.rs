@@ -229,8 +229,8 @@ impl ExplanationFigures for Explanation {
                 HeadOrder::FirstWord => percent(head.first),
                 HeadOrder::LargestWeight => percent(head.strongest),
                 HeadOrder::Sink => percent(head.sink_share),
-                HeadOrder::Effect if self.similarity.is_some() => format!("{:+.3}", effect(head)),
-                HeadOrder::Effect => format!("{:+.1}", 100.0 * effect(head)),
+                HeadOrder::Effect if self.similarity.is_some() => crate::signed_number(effect(head), 3),
+                HeadOrder::Effect => crate::signed_number(100.0 * effect(head), 1),
             };
             let weights = head_matrix(self, &self.attention, head.layer * self.heads + head.head);
             attention_heatmap(self, &weights, format!("L{}·H{}  {figure}", head.layer + 1, head.head + 1), lang)
@@ -244,10 +244,7 @@ impl ExplanationFigures for Explanation {
             }
             _ => order.name(lang),
         };
-        let title = match lang {
-            Lang::En => format!("{}: all heads, {order_name}", self.model),
-            Lang::Ja => format!("{}: すべてのヘッド（{order_name}）", self.model),
-        };
+        let title = tr_in!("{}: all heads, {order_name}", "{}: すべてのヘッド（{order_name}）", lang, self.model);
         let notes = pooling_note(&maps, lang).into_iter().collect();
         let columns = if order == HeadOrder::Layer { self.heads } else { 0 };
         Figure {
@@ -338,14 +335,11 @@ impl ExplanationFigures for Explanation {
         let mut notes = vec![what.to_owned()];
         let gone = self.words.len() + other.words.len() - 2 * pairs.len();
         if gone > 0 {
-            notes.push(match lang {
-                Lang::En => {
-                    format!("Words of only one of the texts ({gone}) are left out; no cell contains their share.")
-                }
-                Lang::Ja => {
-                    format!("一方の文にしかない {gone} 語は除いています。その分の割合はどのマスにもありません。")
-                }
-            });
+            notes.push(tr_in!(
+                "Words of only one of the texts ({gone}) are left out; no cell contains their share.",
+                "一方の文にしかない {gone} 語は除いています。その分の割合はどのマスにもありません。",
+                lang
+            ));
         }
         let map = Heatmap { caption: String::new(), rows, columns, values, scale: ColorScale::Signed(most) };
         let title = lang.pick("Difference of attention", "アテンションの差").to_owned();

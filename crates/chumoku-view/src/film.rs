@@ -2,7 +2,7 @@
 
 use crate::figure::{
     ColorScale, Content, Curves, Figure, FigureAxis, Heatmap, HeatmapGrid, MAX_CELLS_PER_SIDE, PageWidget,
-    figures_page, max_pooled, pooling_note,
+    PooledHeatmap, figures_page, max_pooled, pooling_note,
 };
 use crate::html::{escape_script_json, f32_bytes};
 use crate::phrases;
@@ -78,10 +78,7 @@ impl Film {
     /// The heatmap of a head in one frame.
     fn frame_heatmap(&self, index: usize, [layer, head]: [usize; 2], scale: ColorScale, lang: Lang) -> Heatmap {
         let frame = &self.frames[index];
-        let caption = match lang {
-            Lang::En => format!("epoch {}, step {}", frame.epoch, frame.step),
-            Lang::Ja => format!("エポック {}、{} ステップ", frame.epoch, frame.step),
-        };
+        let caption = tr_in!("epoch {}, step {}", "エポック {}、{} ステップ", lang, frame.epoch, frame.step);
         let columns = frame.words[1].len();
         let weights = frame.head_weights(layer, head).iter().enumerate();
         let values = weights.map(|(at, &x)| (!frame.causal || at % columns <= at / columns).then_some(x));
@@ -106,10 +103,7 @@ impl Film {
             .sample_frames(STRIP_FRAMES)
             .map(|index| self.frame_heatmap(index, [layer, head], scale, lang))
             .collect();
-        let mut note = match lang {
-            Lang::En => format!("{shown} of {} recorded frames", last + 1),
-            Lang::Ja => format!("記録された {} 枚のうち {shown} 枚", last + 1),
-        };
+        let mut note = tr_in!("{shown} of {} recorded frames", "記録された {} 枚のうち {shown} 枚", lang, last + 1);
         // A continued run may have been recorded from its start only.
         note += match self.frames[0].step {
             0 => lang.pick("; the first is the model before training.", "。最初は学習前のモデルです。"),
@@ -162,10 +156,7 @@ impl Film {
     pub fn entropy_figure(&self, layer: usize, lang: Lang) -> Figure {
         let heads = self.layers_and_heads()[1];
         let series = (0..heads).map(|head| {
-            let name = match lang {
-                Lang::En => format!("head {}", head + 1),
-                Lang::Ja => format!("ヘッド {}", head + 1),
-            };
+            let name = tr_in!("head {}", "ヘッド {}", lang, head + 1);
             (name, self.frames.iter().map(|frame| frame.entropy(layer, head)).collect())
         });
         let curves = Curves {
@@ -179,10 +170,7 @@ impl Film {
             is_logarithmic: false,
             spread: Vec::new(),
         };
-        let title = match lang {
-            Lang::En => format!("{}: heads of layer {}", self.model, layer + 1),
-            Lang::Ja => format!("{}: 第 {} 層のヘッド", self.model, layer + 1),
-        };
+        let title = tr_in!("{}: heads of layer {}", "{}: 第 {} 層のヘッド", lang, self.model, layer + 1);
         Figure { title, subtitle: self.text(), notes: Vec::new(), content: Content::Curves(curves), lang }
     }
 }
@@ -207,10 +195,7 @@ pub fn film_to_html(film: &Film, layer: usize, head: usize, lang: Lang) -> Strin
     let last =
         [both(&|lang| film.difference_figure(layer, head, lang)), both(&|lang| film.entropy_figure(layer, lang))];
     let figures: Vec<[Figure; 2]> = strips.chain(last).collect();
-    let title = match lang {
-        Lang::En => format!("{}: attention during training", film.model),
-        Lang::Ja => format!("{}: 学習中のアテンションの変化", film.model),
-    };
+    let title = tr_in!("{}: attention during training", "{}: 学習中のアテンションの変化", lang, film.model);
     let player = PageWidget {
         element: &film.player_html(layer, head),
         script: include_str!("figure/film.js"),
@@ -229,7 +214,7 @@ impl Film {
         let map =
             |index: usize, head: usize| self.frame_heatmap(index, [layer, head], ColorScale::Share(1.0), Lang::En);
         let first = map(0, head);
-        let (rows, columns, _) = max_pooled(&first, MAX_CELLS_PER_SIDE);
+        let PooledHeatmap { rows, columns, .. } = max_pooled(&first, MAX_CELLS_PER_SIDE);
         let frames: Vec<usize> = self.sample_frames((MOST / (rows * columns * heads).max(1)).max(2)).collect();
         // A pooled row or column is named after its first word.
         let names = |axis: &FigureAxis, count: usize| {
@@ -262,7 +247,7 @@ impl Film {
             escape_script_json(&data.to_string())
         );
         for head in 0..heads {
-            let weights = frames.iter().flat_map(|&index| max_pooled(&map(index, head), MAX_CELLS_PER_SIDE).2);
+            let weights = frames.iter().flat_map(|&index| max_pooled(&map(index, head), MAX_CELLS_PER_SIDE).values);
             let weights: Vec<f32> = weights.map(|x| x.unwrap_or(f32::NAN)).collect();
             let base64 = BASE64_STANDARD.encode(f32_bytes(&weights));
             let _ = writeln!(

@@ -70,6 +70,16 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write files of their own"))]
 
+/// Formats a message in a language. Takes the English and the Japanese format string, the language, and the arguments.
+macro_rules! tr_in {
+    ($en:literal, $ja:literal, $lang:expr $(, $argument:expr)* $(,)?) => {
+        match $lang {
+            chumoku::lang::Lang::En => format!($en $(, $argument)*),
+            chumoku::lang::Lang::Ja => format!($ja $(, $argument)*),
+        }
+    };
+}
+
 mod beam;
 mod colored_words;
 mod comparison;
@@ -107,8 +117,9 @@ pub use doctor::doctor_to_html;
 pub use errors::{errors_to_html, render_errors};
 pub use explanation_figures::{AlignmentFigures, ExplanationFigures, HeadOrder};
 pub use figure::{
-    AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis, FigureTable, Heatmap,
-    HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode, figures_to_html,
+    AttentionLine, AttentionLines, ColorScale, ColoredText, Content, CurvePanels, Curves, Figure, FigureAxis,
+    FigureTable, Heatmap, HeatmapGrid, KeyScore, NodeOutcome, Scatter, ScoreBreakdown, SearchTree, TreeNode,
+    figures_to_html,
 };
 pub use film::{Film, film_to_html};
 pub use html::{alignment_to_html, framed_hashes, shared_style, to_html};
@@ -119,4 +130,6 @@ pub use positions::PositionalEncoding;
 pub use spans::{MAX_SPANNED_TEXTS, spans_to_html};
 pub use tagger_spans::{render_tagged, tagged_figure, tagged_to_html};
 pub use terminal::{ColorDepth, TerminalOptions, render, render_alignment};
-pub(crate) use width::{align_left, align_right, display_width, escape_char, escape_markup, truncate, wrap};
+pub(crate) use width::{
+    align_left, align_right, display_width, escape_char, escape_markup, signed_number, truncate, wrap,
+};

@@ -1,7 +1,7 @@
 //! Words marked by their effect, as running text in a terminal.
 
 use crate::terminal::Painter;
-use crate::width::{display_width, truncate};
+use crate::width::{display_width, signed_number, truncate};
 use chumoku::explain::HighlightedWord;
 use chumoku::lang::show_controls;
 
@@ -32,7 +32,7 @@ pub(crate) fn styled_words(
         let effect = word.effect.unwrap_or(0.0);
         let mut text = truncate(&show_controls(&word.text), MAX_WORD_WIDTH.min(width.saturating_sub(12)));
         if has_number(i) {
-            text += &format!("({effect:+.2})");
+            text += &format!("({})", signed_number(effect, 2));
         }
         let width = display_width(&text);
         let level = if most > 0.0 { effect / most } else { 0.0 };

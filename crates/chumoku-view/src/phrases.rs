@@ -44,10 +44,7 @@ pub(crate) fn prediction_heading(lang: Lang, e: &Explanation) -> &'static str {
 /// Formats a number with its interval.
 pub(crate) fn number_with_interval(lang: Lang, number: Estimate) -> String {
     let [score, low, high] = number.rounded();
-    match lang {
-        Lang::En => format!("{score} (90 % interval: {low} to {high})"),
-        Lang::Ja => format!("{score}（90 % 区間: {low}〜{high}）"),
-    }
+    tr_in!("{score} (90 % interval: {low} to {high})", "{score}（90 % 区間: {low}〜{high}）", lang)
 }
 
 /// Note on a text that exceeds the model's input length.
@@ -115,16 +112,10 @@ pub(crate) fn more_classes(
     count: usize,
 ) -> String {
     if kind == ExplanationKind::LanguageModel {
-        return match lang {
-            Lang::En => format!("and {count} more of the likeliest tokens"),
-            Lang::Ja => format!("ほか {count} トークン（確率の高いもの）"),
-        };
+        return tr_in!("and {count} more of the likeliest tokens", "ほか {count} トークン（確率の高いもの）", lang);
     }
     if is_number {
-        return match lang {
-            Lang::En => format!("and {count} more thresholds"),
-            Lang::Ja => format!("ほか {count} 個のしきい値"),
-        };
+        return tr_in!("and {count} more thresholds", "ほか {count} 個のしきい値", lang);
     }
     match lang {
         Lang::En if exclusive => format!("and {count} more classes"),
@@ -142,10 +133,7 @@ pub(crate) fn effect_heading(lang: Lang, e: &Explanation, class: &str) -> String
         };
         return heading.to_owned();
     }
-    match lang {
-        Lang::En => format!("Effect of each word on {}", lang.quoted(class)),
-        Lang::Ja => format!("各語が{}の予測に与える影響", lang.quoted(class)),
-    }
+    tr_in!("Effect of each word on {}", "各語が{}の予測に与える影響", lang, lang.quoted(class))
 }
 
 pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
@@ -172,33 +160,26 @@ pub(crate) fn effect_note(lang: Lang, e: &Explanation, class: &str) -> String {
         };
     }
     let class = lang.quoted(class);
-    match lang {
-        Lang::En => {
-            format!("{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.")
-        }
-        Lang::Ja => format!("{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。"),
-    }
+    tr_in!(
+        "{method}: {unit}. + (right, blue): the word speaks for {class}; - (left, orange): against it.",
+        "{method}：{unit}。＋（右・青）は{class}を支持する語、－（左・橙）は{class}に反対する語。",
+        lang
+    )
 }
 
 pub(crate) fn column_heading(lang: Lang, class: &str) -> String {
     let class = lang.quoted(class);
-    match lang {
-        Lang::En => format!("Effect of each feature column on {class}"),
-        Lang::Ja => format!("テキスト以外の列が{class}の予測に与える影響"),
-    }
+    tr_in!("Effect of each feature column on {class}", "テキスト以外の列が{class}の予測に与える影響", lang)
 }
 
 pub(crate) fn column_note(lang: Lang, class: &str) -> String {
     let class = lang.quoted(class);
-    match lang {
-        Lang::En => format!(
-            "Change of the whole predictor's log-odds compared with the same text without this value. + (right, blue): the value speaks \
-             for {class}; - (left, orange): against it."
-        ),
-        Lang::Ja => format!(
-            "その値が欠けているときと比べた、予測全体の対数オッズの変化。＋（右・青）は{class}を支持する値、－（左・橙）は{class}に反対する値。"
-        ),
-    }
+    tr_in!(
+        "Change of the whole predictor's log-odds compared with the same text without this value. + (right, blue): the value speaks \
+             for {class}; - (left, orange): against it.",
+        "その値が欠けているときと比べた、予測全体の対数オッズの変化。＋（右・青）は{class}を支持する値、－（左・橙）は{class}に反対する値。",
+        lang
+    )
 }
 
 /// Formats the value of a feature column, with the model's interpretation if it differs.
@@ -221,16 +202,14 @@ pub(crate) fn integral_note(lang: Lang, integral: &PathIntegral) -> String {
         Some(share) => (format!("{:.1} %", 100.0 * share), share > 0.01 && *gap > 1e-3),
         None => (format!("{gap:.3}"), false),
     };
-    let of_network = match lang {
-        Lang::En => format!(
-            "The network's own log-odds: {baseline:+.2} at the baseline (every token replaced by the mean embedding), {text:+.2} for the \
-             text; the scores add up to the difference. Completeness gap: {gap}, with {nodes} gradients."
-        ),
-        Lang::Ja => format!(
-            "ネットワーク単独の対数オッズは、ベースライン（テキストの各トークンを平均の埋め込みに置き換えたもの）で {baseline:+.2}、\
-             テキストで {text:+.2} です。スコアの和はこの差になります。完全性のずれ: {gap}（勾配 {nodes} 個）。"
-        ),
-    };
+    let [baseline, text] = [*baseline, *text].map(|x| crate::signed_number(x, 2));
+    let of_network = tr_in!(
+        "The network's own log-odds: {baseline} at the baseline (every token replaced by the mean embedding), {text} for the \
+             text; the scores add up to the difference. Completeness gap: {gap}, with {nodes} gradients.",
+        "ネットワーク単独の対数オッズは、ベースライン（テキストの各トークンを平均の埋め込みに置き換えたもの）で {baseline}、\
+             テキストで {text} です。スコアの和はこの差になります。完全性のずれ: {gap}（勾配 {nodes} 個）。",
+        lang
+    );
     let warning = lang.pick(
         " The gap is above 1 %: smaller differences between words are not meaningful.",
         "ずれが 1 % を超えているため、これより小さい差は区別できません。",
@@ -262,16 +241,13 @@ pub(crate) fn curves_note(lang: Lang, curves: &FaithfulnessCurves, class: &str) 
         }
     };
     let [out, back] = [areas(&|curve| curve.deletion_area), areas(&|curve| curve.insertion_area)];
-    match lang {
-        Lang::En => format!(
-            "Does the answer rest on these words? The network's probability of {class}, on average while words are removed, the largest \
-             effect first: {out}; smaller is better. While they are added: {back}; larger is better."
-        ),
-        Lang::Ja => format!(
-            "予測の根拠はこれらの語か：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
-             良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。"
-        ),
-    }
+    tr_in!(
+        "Does the answer rest on these words? The network's probability of {class}, on average while words are removed, the largest \
+             effect first: {out}; smaller is better. While they are added: {back}; larger is better.",
+        "予測の根拠はこれらの語か：影響の大きい順に語を取り除いていくとき、ネットワークの{class}の確率は平均 {out}で、小さいほど\
+             良い説明です。語を加えていくときは平均 {back}で、大きいほど良い説明です。",
+        lang
+    )
 }
 
 /// Explains the two effects of a predictor that has two members.
@@ -304,16 +280,13 @@ pub(crate) fn member_shares_note(
         (Lang::Ja, next) => format!("{next}に対する"),
     });
     let next = next.unwrap_or_default();
-    match lang {
-        Lang::En => format!(
-            "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. Each share is the model's weight in the \
-             blend times its log-odds for {class}{next}, divided by the sum of both."
-        ),
-        Lang::Ja => format!(
-            "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}{class}の対数オッズに\
-             混合の重みを掛けた値が、両者の合計に占める割合です。"
-        ),
-    }
+    tr_in!(
+        "Share of this decision: {of_network} {network}{first}, n-gram model {ngrams}{second}. Each share is the model's weight in the \
+             blend times its log-odds for {class}{next}, divided by the sum of both.",
+        "この判断への寄与: {of_network} {network}{first}、n-gram モデル {ngrams}{second}。寄与は、{next}{class}の対数オッズに\
+             混合の重みを掛けた値が、両者の合計に占める割合です。",
+        lang
+    )
 }
 
 /// Returns the name of the network next to the n-gram model.
@@ -360,18 +333,14 @@ pub(crate) fn cell_note(lang: Lang) -> &'static str {
 }
 
 pub(crate) fn top_note(lang: Lang, shown: usize, all: usize) -> String {
-    match lang {
-        Lang::En => format!(
-            "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
+    tr_in!(
+        "The text has {all} words. Shown are the {shown} that get most attention in this head, in text \
              order; \"{}\" is what goes to all the others.",
-            rest_heading(lang)
-        ),
-        Lang::Ja => format!(
-            "全 {all} 語のうち、このヘッドで最も多くアテンションを集めた {shown} 語を文中の順に示します。\
+        "全 {all} 語のうち、このヘッドで最も多くアテンションを集めた {shown} 語を文中の順に示します。\
              「{}」はそれ以外の語への合計です。",
-            rest_heading(lang)
-        ),
-    }
+        lang,
+        rest_heading(lang)
+    )
 }
 
 pub(crate) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, last: usize) -> String {
@@ -381,7 +350,7 @@ pub(crate) fn panel_note(lang: Lang, panel: usize, panels: usize, first: usize, 
     }
 }
 
-pub(crate) fn colour_word(lang: Lang, shades: bool) -> &'static str {
+pub(crate) fn color_word(lang: Lang, shades: bool) -> &'static str {
     match (lang, shades) {
         (Lang::En, false) => "Color",
         (Lang::En, true) => "Shade",
@@ -392,28 +361,21 @@ pub(crate) fn colour_word(lang: Lang, shades: bool) -> &'static str {
 
 /// Note after the end of the scale.
 pub(crate) fn largest_weight_note(lang: Lang, percent: f32) -> String {
-    match lang {
-        Lang::En => format!("(the largest here is {percent:.1})"),
-        Lang::Ja => format!("（ここでの最大は {percent:.1}）"),
-    }
+    tr_in!("(the largest here is {percent:.1})", "（ここでの最大は {percent:.1}）", lang)
 }
 
 /// Explains the sign that replaces 100.
 pub(crate) fn full_sign_note(lang: Lang, sign: &str) -> String {
-    match lang {
-        Lang::En => format!(" {sign} is 100"),
-        Lang::Ja => format!(" {sign} は 100"),
-    }
+    tr_in!(" {sign} is 100", " {sign} は 100", lang)
 }
 
 pub(crate) fn joining_note(lang: Lang, rule: &str) -> String {
     let rule = translate_phrase(lang, rule);
-    match lang {
-        Lang::En => format!("Where a word has several sub-word tokens they are joined: {rule}."),
-        Lang::Ja => {
-            format!("一語が複数のサブワードに分かれるときは、まとめて一語とします（{rule}）。")
-        }
-    }
+    tr_in!(
+        "Where a word has several sub-word tokens they are joined: {rule}.",
+        "一語が複数のサブワードに分かれるときは、まとめて一語とします（{rule}）。",
+        lang
+    )
 }
 
 pub(crate) fn attention_caveat(lang: Lang, kind: ExplanationKind) -> &'static str {
@@ -437,34 +399,28 @@ pub(crate) fn top_attention_heading(lang: Lang) -> &'static str {
     lang.pick("Where words look most", "どの語を最もよく見ているか")
 }
 
-/// An attended word: its text, whether it is the query word itself, and its percentage.
-pub(crate) type AttendedWord<'a> = (&'a str, bool, f32);
+/// A word that another word attends to.
+pub(crate) struct AttendedWord {
+    pub(crate) text: String,
+    /// True if it is the attending word itself.
+    pub(crate) is_itself: bool,
+    pub(crate) percent: f32,
+}
 
 /// States which two words a word attends to most.
-pub(crate) fn top_attention_sentence(
-    lang: Lang,
-    word: &str,
-    first: AttendedWord<'_>,
-    second: AttendedWord<'_>,
-) -> String {
-    let name = |(text, itself, _): AttendedWord<'_>| {
-        if itself {
-            // Not quoted, because it is not a word of the text.
-            lang.pick("itself", "自分自身").to_owned()
-        } else {
-            lang.quoted(text)
-        }
-    };
-    let (word, most, least) = (lang.quoted(word), first.2, second.2);
-    let (first, second) = (name(first), name(second));
-    match lang {
-        Lang::En => {
-            format!("{word} looks most at {first} ({most:.0} %), then at {second} ({least:.0} %).")
-        }
-        Lang::Ja => {
-            format!("{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。")
-        }
-    }
+pub(crate) fn top_attention_sentence(lang: Lang, word: &str, attended: [AttendedWord; 2]) -> String {
+    let [most, least] = [attended[0].percent, attended[1].percent];
+    let [first, second] = attended.map(|attended| match attended.is_itself {
+        // Not quoted, because it is not a word of the text.
+        true => lang.pick("itself", "自分自身").to_owned(),
+        false => lang.quoted(&attended.text),
+    });
+    let word = lang.quoted(word);
+    tr_in!(
+        "{word} looks most at {first} ({most:.0} %), then at {second} ({least:.0} %).",
+        "{word}が最もよく見ているのは{first}（{most:.0} %）、次は{second}（{least:.0} %）。",
+        lang
+    )
 }
 
 /// Heading of a translation.
@@ -484,19 +440,16 @@ pub(crate) fn ranking_heading(lang: Lang) -> &'static str {
 }
 
 pub(crate) fn ranking_note(lang: Lang, chance: f32) -> String {
-    match lang {
-        Lang::En => format!(
-            "agreement: the share of words for which a head looks most at the source word that they need most, the one \
+    tr_in!(
+        "agreement: the share of words for which a head looks most at the source word that they need most, the one \
              whose absence costs them most, by a tenth of their probability or more (even attention would hit {chance:.0} %). \
              weight: the mean attention on it. ~: no more than by chance, as the same rows reach when shuffled among the words \
-             (at most 1 model in 100 has a head without ~ by chance)."
-        ),
-        Lang::Ja => format!(
-            "一致率: 訳文の語のうち、最も必要な原文の語（抜くと確率が最も下がる語）をヘッドが最もよく見ているものの割合\
+             (at most 1 model in 100 has a head without ~ by chance).",
+        "一致率: 訳文の語のうち、最も必要な原文の語（抜くと確率が最も下がる語）をヘッドが最もよく見ているものの割合\
              （均等に見るだけなら {chance:.0} %。確率の低下が 1 割未満の語は数えません）。重み: その語へのアテンションの平均。\
-             ~: 偶然の範囲（行を語の間で並べ替えても達する値。偶然に ~ が付かないヘッドを持つモデルは 100 個に 1 個以下）。"
-        ),
-    }
+             ~: 偶然の範囲（行を語の間で並べ替えても達する値。偶然に ~ が付かないヘッドを持つモデルは 100 個に 1 個以下）。",
+        lang
+    )
 }
 
 pub(crate) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
@@ -509,10 +462,7 @@ pub(crate) fn ranking_columns(lang: Lang) -> [&'static str; 2] {
 /// Returns the name of a head; indices count from 0.
 pub(crate) fn head_name(lang: Lang, layer: usize, head: usize) -> String {
     let (l, h) = (layer + 1, head + 1);
-    match lang {
-        Lang::En => format!("layer {l}, head {h}"),
-        Lang::Ja => format!("第 {l} 層、ヘッド {h}"),
-    }
+    tr_in!("layer {l}, head {h}", "第 {l} 層、ヘッド {h}", lang)
 }
 
 pub(crate) fn more_heads(lang: Lang, count: usize) -> String {
@@ -549,14 +499,11 @@ pub(crate) fn needed_words_heading(lang: Lang) -> &'static str {
 /// States which source word a word needs most. `[with, without]` are percentages.
 pub(crate) fn needed_word_sentence(lang: Lang, word: &str, needed: &str, [with, without]: [f32; 2]) -> String {
     let (word, needed) = (lang.quoted(word), lang.quoted(needed));
-    match lang {
-        Lang::En => {
-            format!("{word} needs {needed}: without it, its probability falls from {with:.1} % to {without:.1} %.")
-        }
-        Lang::Ja => {
-            format!("{word}に最も必要なのは{needed}。抜くと確率は {with:.1} % から {without:.1} % に下がります。")
-        }
-    }
+    tr_in!(
+        "{word} needs {needed}: without it, its probability falls from {with:.1} % to {without:.1} %.",
+        "{word}に最も必要なのは{needed}。抜くと確率は {with:.1} % から {without:.1} % に下がります。",
+        lang
+    )
 }
 
 pub(crate) fn alignment_caveat(lang: Lang) -> &'static str {

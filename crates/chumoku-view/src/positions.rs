@@ -212,10 +212,7 @@ impl PositionalEncoding {
         columns.sort_unstable();
         columns.dedup();
         let series = columns.into_iter().map(|column| {
-            let name = match lang {
-                Lang::En => format!("dimension {column}"),
-                Lang::Ja => format!("次元 {column}"),
-            };
+            let name = tr_in!("dimension {column}", "次元 {column}", lang);
             (name, self.table.column(column).to_vec())
         });
         let curves = Curves {
@@ -257,14 +254,7 @@ impl PositionalEncoding {
                 is_logarithmic: true,
                 spread: Vec::new(),
             };
-            let notes = vec![match lang {
-                Lang::En => format!(
-                    "Pair i, from 0, repeats after 2π · base^(2i/d) positions: the first in 6.28, the last in {last:.2}."
-                ),
-                Lang::Ja => format!(
-                    "i 番目（0 から）の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は {last:.2} です。"
-                ),
-            }];
+            let notes = vec![tr_in!("Pair i, from 0, repeats after 2π · base^(2i/d) positions: the first in 6.28, the last in {last:.2}.", "i 番目（0 から）の対は 2π · 基数^(2i/d) 位置ごとに繰り返します。最初の対は 6.28、最後の対は {last:.2} です。", lang)];
             self.figure(lang, ["Wavelength of each pair of dimensions", "次元の対ごとの波長"], notes, Content::Curves(curves))
         })
     }

@@ -38,10 +38,7 @@ pub fn spans_to_html(
 ) -> String {
     // Browsers turn CR LF into LF before they compute the hash, and a checkout may use CR LF.
     let style = STYLE.replace("\r\n", "\n");
-    let heading = match lang {
-        Lang::En => format!("Spans found by {title}"),
-        Lang::Ja => format!("{title} が検出したスパン"),
-    };
+    let heading = tr_in!("Spans found by {title}", "{title} が検出したスパン", lang);
     let heading = escape_html(&heading);
     let mut out = String::new();
     let _ = write!(
@@ -57,18 +54,15 @@ pub fn spans_to_html(
     let shown = &texts[..texts.len().min(MAX_SPANNED_TEXTS)];
     if all > shown.len() {
         let n = shown.len();
-        let note = match lang {
-            Lang::En => format!("The first {n} of {all} texts."),
-            Lang::Ja => format!("{all} 件のうち最初の {n} 件です。"),
-        };
+        let note = tr_in!("The first {n} of {all} texts.", "{all} 件のうち最初の {n} 件です。", lang);
         let _ = writeln!(out, "<p class=\"note\">{note}</p>");
     }
-    let colour = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % SPAN_COLORS;
+    let color = |label: &str| labels.iter().position(|other| other == label).unwrap_or_default() % SPAN_COLORS;
     out.push_str("<ul class=\"kinds\">\n");
     for label in labels {
         let n = shown.iter().flat_map(|(_, spans)| spans).filter(|found| found.span.label == *label).count();
         if n > 0 {
-            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", colour(label), escape_html(label));
+            let _ = writeln!(out, "<li class=\"k{}\"><bdi>{}</bdi> {n}</li>", color(label), escape_html(label));
         }
     }
     out.push_str("</ul>\n<ol class=\"texts\">\n");
@@ -83,7 +77,7 @@ pub fn spans_to_html(
             let _ = write!(
                 out,
                 "<mark class=\"k{}\" title=\"{label} {percent:.1} %\">{inside}<small>{label}</small></mark>",
-                colour(&found.span.label)
+                color(&found.span.label)
             );
             at = found.span.end;
         }

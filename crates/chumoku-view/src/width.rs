@@ -177,6 +177,19 @@ fn opens_at_end(unit: &str) -> bool {
     unit.ends_with(['「', '『', '（', '［', '【', '(', '"'])
 }
 
+/// Formats a number with its sign and this many decimals. A number that is rounded to zero has no sign.
+pub(crate) fn signed_number(x: impl Into<f64>, digits: usize) -> String {
+    unsigned_zero(format!("{:+.digits$}", x.into()))
+}
+
+/// Removes the sign of a formatted number whose digits are all 0: a sign would claim more than the digits.
+pub(crate) fn unsigned_zero(number: String) -> String {
+    match number.strip_prefix(['+', '-', '−']) {
+        Some(digits) if digits.chars().all(|c| c == '0' || c == '.') => digits.to_owned(),
+        _ => number,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +228,15 @@ mod tests {
         assert_eq!(wrap("abcdefghij", 4), ["abcd", "efgh", "ij"]);
         assert_eq!(wrap("about 48 %.", 8), ["about", "48 %."]);
         assert!(wrap("", 10).is_empty());
+    }
+
+    #[test]
+    fn rounded_zeros_have_no_sign() {
+        let cases = [(0.0, "0.00"), (-0.004, "0.00"), (0.004, "0.00"), (-0.006, "-0.01"), (10.0, "+10.00")];
+        for (x, expected) in cases {
+            assert_eq!(signed_number(x, 2), expected);
+        }
+        assert_eq!(signed_number(f32::NAN, 2), "NaN");
+        assert_eq!(unsigned_zero("−0.00".into()), "0.00");
     }
 }

@@ -61,7 +61,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     english(
         "abbreviations of both languages",
         "chumoku-view/src/tagger_spans/page.rs",
-        &[" (NN {network:+.2}, CRF {crf:+.2})"],
+        &[" (NN {network}, CRF {crf})"],
     ),
     english("a kind in JSON, which `count` translates", "chumoku/src/model_size.rs", &["language model"]),
     english(
@@ -99,7 +99,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
             "\\sigma({0})\\left(1 + {0}\\,(1 - \\sigma({0}))\\right)",
             "\\overline{{0}^2} + \\varepsilon",
             "\\sigma^2 + \\varepsilon",
-            "\\frac{{{g_latex}{centre_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}",
+            "\\frac{{{g_latex}{center_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}",
             "\\mathrm{silu}({0}) = {0} / (1 + \\exp(-{0}))",
             "\\tfrac{1}{2}{0}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,({0} + 0.044715\\,{0}^3)\\right)\\right)",
             "\\textstyle\\sum_i {0}/\\sqrt{n}",

@@ -604,6 +604,13 @@ fn a_trace_of_a_model_is_consistent() {
             _ => [3, 4],
         };
         assert_eq!(weights["shape"], serde_json::json!(expected), "{part}");
+        // The tokens around the texts have names of their own.
+        let (queries, keys) = (trace["tokens"].as_array().unwrap(), trace["key_tokens"].as_array().unwrap());
+        match part {
+            "encoder" => assert_eq!(queries.last().unwrap(), "[END]"),
+            "decoder" => assert_eq!(queries[0], "[START]"),
+            _ => assert_eq!((&queries[0], keys.last().unwrap()), (&"[START]".into(), &"[END]".into())),
+        }
     }
 
     let long = "12".repeat(2000);

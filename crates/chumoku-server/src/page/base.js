@@ -54,8 +54,8 @@ const S = {
   info: null, models: [],
 };
 let T = WORDS[S.lang];
-// Callbacks that render again after a change of language or colors.
-const redraws = [];
+// Callbacks that render again after a change of language or colors, and those that run when a tab opens.
+const redraws = [], entries = [];
 function speak() {
   T = WORDS[S.lang];
   root.lang = S.lang;
@@ -88,6 +88,7 @@ function enter(tab) {
     other.tabIndex = isChosen ? 0 : -1;
     $(other.getAttribute('aria-controls')).hidden = !isChosen;
   }
+  entries.forEach(act => act());
   // Some browsers refuse this; the page then works without the link.
   try { history.replaceState(null, '', '#' + tab.id.slice('tab-'.length)); } catch { /* nothing is lost */ }
 }

@@ -11,7 +11,7 @@ function dataOf(html) {
 }
 
 // Shows a text whose words have the color of their effect: blue supports the answer, orange opposes it.
-function colouredWords(D) {
+function coloredWords(D) {
   const { scores, whole, beyond = [] } = D.attribution, digits = D.kind === 'encoder' ? 3 : 2;
   const words = [...D.words.map((w, i) => ({ ...w, effect: whole ? whole[i] : scores[i] })), ...beyond.map(w => ({ text: w.text, effect: w.whole ?? w.score }))];
   const most = words.reduce((m, w) => Math.max(m, w.special ? 0 : Math.abs(w.effect) || 0), 0) || 1, parts = [];
@@ -36,19 +36,20 @@ function colouredWords(D) {
     at = found + said.length;
   }
   parts.push(text.slice(at));
-  return el('p', { class: 'coloured', dir: 'auto', ...isKana(text) && { lang: 'ja' } }, ...parts);
+  return el('p', { class: 'colored', dir: 'auto', ...isKana(text) && { lang: 'ja' } }, ...parts);
 }
 
 // A place for explanations: colored words (if they are shown here) and the frame.
 function whyBox(box, { words = true } = {}) {
-  let now = null, link = new URLSearchParams(), frame = null;
+  let now = null, link = new URLSearchParams(), frame = null, shown = '';
+  const looks = () => `${S.lang} ${root.dataset.theme}`;
   const nameOf = () => {
     const params = new URLSearchParams(link);
     params.set('lang', S.lang);
     params.set('theme', root.dataset.theme);
     return FRAMED + params;
   };
-  const stage = el('div', { class: 'stage-of-frame' }), coloured = el('section', { class: 'card' });
+  const stage = el('div', { class: 'stage-of-frame' }), colored = el('section', { class: 'card' });
   const button = el('button', { type: 'button' }), note = el('p', { class: 'note' }), offer = el('section', { class: 'card offer', hidden: true }, note, el('div', { class: 'acts' }, button));
   box.append(offer);
   // The new frame replaces the old one after it has rendered.
@@ -57,7 +58,14 @@ function whyBox(box, { words = true } = {}) {
     stage.querySelectorAll('.coming').forEach(old => old.remove());
     stage.append(next);
     frame = next;
+    shown = looks();
   }
+  // The page in the frame has both languages: it is opened again in the other one. Browsers do not render a frame on a
+  // hidden tab, which therefore waits until its tab opens.
+  function update() {
+    if (now && frame && shown !== looks() && box.getClientRects().length) place();
+  }
+  entries.push(update);
   addEventListener('message', e => {
     const said = e.data?.chumoku;
     if (!frame || e.source !== frame.contentWindow || !said) return;
@@ -77,10 +85,10 @@ function whyBox(box, { words = true } = {}) {
   function draw() {
     if (!now) return;
     const { D } = now;
-    coloured.hidden = !(words && D?.attribution);
-    if (coloured.hidden) return;
+    colored.hidden = !(words && D?.attribution);
+    if (colored.hidden) return;
     const isNear = D.kind === 'encoder', legend = (name, text) => el('span', {}, el('i', { class: name === 'for' ? 'swatch' : 'swatch against' }), text);
-    coloured.replaceChildren(el('h2', { text: isNear ? T.effectsNear : T.effects(clip(D.attribution.class)) }), colouredWords(D), el('p', { class: 'note keyline' }, legend('for', isNear ? T.nearer : T.speaksFor), legend('against', isNear ? T.farther : T.speaksAgainst)));
+    colored.replaceChildren(el('h2', { text: isNear ? T.effectsNear : T.effects(clip(D.attribution.class)) }), coloredWords(D), el('p', { class: 'note keyline' }, legend('for', isNear ? T.nearer : T.speaksFor), legend('against', isNear ? T.farther : T.speaksAgainst)));
   }
   let offered = null;
   function drawOffer() {
@@ -93,8 +101,7 @@ function whyBox(box, { words = true } = {}) {
   redraws.push(() => {
     draw();
     drawOffer();
-    // The page in the frame has both languages: it is opened again in the other one.
-    if (now && frame && frame.name !== nameOf()) place();
+    update();
   });
   const remove = () => { now = frame = null; stage.replaceChildren(); box.replaceChildren(offer); box.removeAttribute('aria-busy'); };
   return {
@@ -102,7 +109,7 @@ function whyBox(box, { words = true } = {}) {
       now = { html, D: dataOf(html) };
       offered = null;
       drawOffer();
-      box.replaceChildren(offer, coloured, stage);
+      box.replaceChildren(offer, colored, stage);
       draw();
       place();
     },

@@ -22,10 +22,7 @@ const MAX_CHARACTERS: usize = 2_000;
 #[must_use]
 pub fn doctor_to_html(given: &DoctorInput, checkup: &DoctorReport, lang: Lang) -> String {
     let name = given.dataset.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let title = |lang: Lang| match lang {
-        Lang::En => format!("Problems found in {name}"),
-        Lang::Ja => format!("{name} の検査結果"),
-    };
+    let title = |lang: Lang| tr_in!("Problems found in {name}", "{name} の検査結果", lang);
     let data = escape_script_json(&page_data(given, checkup).to_string());
     let element = format!(
         "<section id=\"doctor\"></section>\n<script type=\"application/json\" id=\"doctor-data\">{data}</script>\n"

@@ -74,10 +74,7 @@ fn method_sentence(errors: &ErrorAnalysis, lang: Lang) -> String {
 /// Heading of a group: a word and the number of errors that it caused.
 fn group_heading(group: &ErrorGroup, lang: Lang) -> String {
     let (word, count) = (lang.quoted(&show_controls(&group.word)), group.errors.len());
-    match lang {
-        Lang::En => format!("{word}: {count} errors"),
-        Lang::Ja => format!("{word}：{count} 件"),
-    }
+    tr_in!("{word}: {count} errors", "{word}：{count} 件", lang)
 }
 
 /// Heading of the errors that share no word with another error.

@@ -21,10 +21,7 @@ const MAX_WORDS: usize = 2_000;
 /// [`figures_to_html`](crate::figures_to_html), it sends no request.
 #[must_use]
 pub fn errors_to_html(errors: &ErrorAnalysis, lang: Lang) -> String {
-    let title = |lang: Lang| match lang {
-        Lang::En => format!("Most confident errors of {}", errors.model),
-        Lang::Ja => format!("{} の確信度の高い誤り", errors.model),
-    };
+    let title = |lang: Lang| tr_in!("Most confident errors of {}", "{} の確信度の高い誤り", lang, errors.model);
     let mut element = String::from("<section id=\"errors\">\n");
     let say = |said: &dyn Fn(Lang) -> String| bilingual_html(lang, &|lang| escape_markup(&said(lang)));
     let _ = writeln!(element, "<p class=\"sum\">{}</p>", say(&|lang| accuracy_sentence(errors, lang)));
@@ -108,17 +105,11 @@ fn isolated_name(name: &str) -> String {
 
 fn error_article(errors: &ErrorAnalysis, place: usize, lang: Lang, element: &mut String) {
     let error = &errors.errors[place];
-    let line = bilingual_html(lang, &|lang| match lang {
-        Lang::En => format!("line {}", error.line),
-        Lang::Ja => format!("{} 行目", error.line),
-    });
+    let line = bilingual_html(lang, &|lang| tr_in!("line {}", "{} 行目", lang, error.line));
     let of_truth = match &error.answer {
         WrongAnswer::Class { probability_of_truth, .. } => bilingual_html(lang, &|lang| {
             let p = 100.0 * probability_of_truth;
-            match lang {
-                Lang::En => format!("true class {p:.1} %"),
-                Lang::Ja => format!("正解の確率 {p:.1} %"),
-            }
+            tr_in!("true class {p:.1} %", "正解の確率 {p:.1} %", lang)
         }),
         _ => String::new(),
     };

@@ -119,10 +119,7 @@ fn error_lines(
     lines: &mut Vec<String>,
 ) {
     let error = &errors.errors[place];
-    let front = match lang {
-        Lang::En => format!("  {}. line {}: ", place + 1, error.line),
-        Lang::Ja => format!("  {}. {} 行目：", place + 1, error.line),
-    };
+    let front = tr_in!("  {}. line {}: ", "  {}. {} 行目：", lang, place + 1, error.line);
     let (pair, sure) =
         (joined_pair(&truth_and_answer(&error.answer, false, lang), errors.kind), confidence_text(&error.answer, lang));
     let room = width.saturating_sub(display_width(&front) + 2 + display_width(&sure));

@@ -4,6 +4,7 @@ use super::heatmap::FigureAxis;
 use super::table::FigureTable;
 use super::{Canvas, four_decimals, json_numbers};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
+use crate::width::unsigned_zero;
 use serde_json::{Value, json};
 
 /// Curves over one axis.
@@ -55,7 +56,7 @@ impl Curves {
             let by = round_step(high - low);
             let (low, high) = ((low / by).floor() * by, (high / by).ceil() * by);
             let digits = if by < 1.0 { 1 - by.log10().floor() as i32 } else { 0 } as usize;
-            let tick = |value: f64| (value, format!("{value:.digits$}").replace('-', "−"));
+            let tick = |value: f64| (value, unsigned_zero(format!("{value:.digits$}")).replace('-', "−"));
             let count = ((high - low) / by).round() as usize;
             return ([low, high], (0..=count).map(|i| tick(low + by * i as f64)).collect());
         }

@@ -5,7 +5,7 @@ use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
 use crate::marked_words::{fill_lines, largest_effect, styled_words};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
 use crate::terminal::Painter as TerminalPaint;
-use crate::width::truncate;
+use crate::width::{signed_number, truncate};
 use chumoku::explain::{HighlightedWord, json_number};
 use chumoku::lang::show_controls;
 use serde_json::{Value, json};
@@ -31,8 +31,7 @@ const WORD_HEIGHT: f64 = 22.0;
 const MAX_WORD_WIDTH: usize = 48;
 
 fn format_signed(x: f32) -> String {
-    let text = format!("{x:+.2}").replace('-', "−");
-    if text.trim_start_matches(['+', '−']).chars().all(|c| c == '0' || c == '.') { "0.00".into() } else { text }
+    signed_number(x, 2).replace('-', "−")
 }
 
 impl ColoredText {

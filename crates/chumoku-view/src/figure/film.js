@@ -103,10 +103,10 @@
     slider.setAttribute('aria-label', t.frame);
     select.setAttribute('aria-label', t.head);
     [...select.options].forEach((option, head) => { option.textContent = t.place(head); option.selected = head === S.head; });
-    colour();
+    color();
   }
   const short = x => x >= .995 ? '1' : x < .005 ? (x > 0 ? '<.01' : '0') : x.toFixed(2).slice(1);
-  function colour() {
+  function color() {
     const t = lang(), top = D.tops[S.head], from = S.frame * n * m, values = weights(S.head);
     cells.forEach(({ rect, says, number, between: [a, b] }, at) => {
       const x = values[from + at], isThere = !Number.isNaN(x), step = Math.round(64 * Math.min(1, Math.max(0, x / top)));
@@ -137,11 +137,11 @@
   };
   // The whole film takes eight seconds, each frame between 0.1 and 0.8 seconds; slower without fading.
   const pause = () => still.matches ? 1000 : Math.min(800, Math.max(100, 8000 / count));
-  const go = frame => { S.frame = Math.min(count - 1, Math.max(0, frame)); colour(); if (!S.playing) keep(); };
+  const go = frame => { S.frame = Math.min(count - 1, Math.max(0, frame)); color(); if (!S.playing) keep(); };
   function stop() {
     clearTimeout(timer);
     S.playing = false;
-    colour();
+    color();
     keep();
   }
   function next() {
@@ -152,7 +152,7 @@
     if (S.playing || count < 2) return;
     S.playing = true;
     if (S.frame === count - 1) S.frame = 0;
-    colour();
+    color();
     timer = setTimeout(next, pause());
   }
   const turn = () => S.playing ? stop() : play();

@@ -37,9 +37,17 @@ pub(crate) fn pooling_note(maps: &[Heatmap], lang: Lang) -> Option<String> {
     any_larger(maps, MAX_CELLS_PER_SIDE).then(|| pooling_sentence(lang).to_owned())
 }
 
+/// The numbers of a heatmap after pooling.
+pub(crate) struct PooledHeatmap {
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    /// The numbers, row by row; `None` where all are masked.
+    pub(crate) values: Vec<Option<f32>>,
+}
+
 /// Pools a heatmap to at most `most` rows and columns. It takes the maximum, because a mean would hide the peaks that
 /// readers look for.
-pub(crate) fn max_pooled(map: &Heatmap, most: usize) -> (usize, usize, Vec<Option<f32>>) {
+pub(crate) fn max_pooled(map: &Heatmap, most: usize) -> PooledHeatmap {
     let [n, m] = [map.rows.labels.len(), map.columns.labels.len()];
     let [rows, columns] = [n.min(most), m.min(most)];
     let mut values: Vec<Option<f32>> = vec![None; rows * columns];
@@ -51,7 +59,7 @@ pub(crate) fn max_pooled(map: &Heatmap, most: usize) -> (usize, usize, Vec<Optio
             *place = Some(*value);
         }
     }
-    (rows, columns, values)
+    PooledHeatmap { rows, columns, values }
 }
 
 impl HeatmapGrid {
@@ -63,7 +71,7 @@ impl HeatmapGrid {
         for (index, map) in self.maps.iter().enumerate() {
             let [x, y] = [x0 + (index % across) as f64 * step_x, y0 + (index / across) as f64 * step_y];
             canvas.text(SceneText::new([x, y + 8.0], truncate(&show_controls(&map.caption), 26), 10.0, Paint::Text));
-            let (rows, columns, values) = max_pooled(map, MAX_CELLS_PER_SIDE);
+            let PooledHeatmap { rows, columns, values } = max_pooled(map, MAX_CELLS_PER_SIDE);
             let cell = SIDE / rows.max(columns).max(1) as f64;
             let gap = if cell >= 8.0 { 0.6 } else { 0.0 };
             for (at, value) in values.iter().enumerate() {
@@ -103,13 +111,13 @@ impl HeatmapGrid {
                 part.iter().map(|map| align_left(&truncate(&show_controls(&map.caption), wide - 2), wide)).collect();
             lines.push(format!("  {captions}"));
             let small: Vec<_> = part.iter().map(|map| (map, max_pooled(map, most))).collect();
-            let height = small.iter().map(|(_, (rows, ..))| *rows).max().unwrap_or(0);
+            let height = small.iter().map(|(_, pooled)| pooled.rows).max().unwrap_or(0);
             for i in 0..height {
                 let mut line = String::from("  ");
-                for (map, (rows, columns, values)) in &small {
-                    let cells = if i < *rows { *columns } else { 0 };
+                for (map, pooled) in &small {
+                    let cells = if i < pooled.rows { pooled.columns } else { 0 };
                     for j in 0..cells {
-                        line += &match values[i * columns + j] {
+                        line += &match pooled.values[i * pooled.columns + j] {
                             None => paint.quiet("··"),
                             Some(x) => match map.scale {
                                 ColorScale::Share(top) => paint.shade(x / top),

@@ -18,17 +18,28 @@ pub struct AttentionLines {
     pub threshold: f32,
 }
 
+/// A line from a query word to a key word, with its weight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AttentionLine {
+    /// Index of the query word.
+    pub from: usize,
+    /// Index of the key word.
+    pub to: usize,
+    /// The attention weight.
+    pub weight: f32,
+}
+
 impl AttentionLines {
-    /// Returns the lines, strongest first: query, key, and weight.
+    /// Returns the lines at or above the threshold, strongest first.
     #[must_use]
-    pub fn visible_lines(&self) -> Vec<(usize, usize, f32)> {
+    pub fn visible_lines(&self) -> Vec<AttentionLine> {
         let columns = self.words[1].len().max(1);
         let all = self.weights.iter().enumerate();
-        let mut found: Vec<(usize, usize, f32)> = all
-            .filter_map(|(at, weight)| Some((at / columns, at % columns, (*weight)?)))
-            .filter(|(.., weight)| *weight >= self.threshold)
+        let mut found: Vec<AttentionLine> = all
+            .filter_map(|(at, weight)| Some(AttentionLine { from: at / columns, to: at % columns, weight: (*weight)? }))
+            .filter(|line| line.weight >= self.threshold)
             .collect();
-        found.sort_by(|a, b| b.2.total_cmp(&a.2));
+        found.sort_by(|a, b| b.weight.total_cmp(&a.weight));
         found
     }
 
@@ -48,7 +59,7 @@ impl AttentionLines {
         canvas.text(soft([left - 10.0, y0 + 8.0], headings[0]).with_anchor(TextAnchor::End));
         canvas.text(soft([right + 10.0, y0 + 8.0], headings[1]));
         // Strong lines are drawn last, on top of the others.
-        for (from, to, weight) in self.visible_lines().into_iter().rev() {
+        for AttentionLine { from, to, weight } in self.visible_lines().into_iter().rev() {
             let says = format!("{} {} → {} {}: {:.2} %", from + 1, name(0, from), to + 1, name(1, to), 100.0 * weight);
             let ends = [left, y(from) - 4.5, right, y(to) - 4.5];
             let width = 0.6 + 4.4 * f64::from(weight.clamp(0.0, 1.0));
@@ -67,8 +78,8 @@ impl AttentionLines {
         canvas.text(soft([numbers_at, y0 + 8.0], heading));
         let mut widest = estimated_text_width(heading, 12.0);
         for from in 0..self.words[0].len() {
-            if let Some((_, to, weight)) = shown.iter().find(|line| line.0 == from) {
-                let text = format!("{} → {} {:.1} %", name(0, from), name(1, *to), 100.0 * weight);
+            if let Some(line) = shown.iter().find(|line| line.from == from) {
+                let text = format!("{} → {} {:.1} %", name(0, from), name(1, line.to), 100.0 * line.weight);
                 widest = widest.max(estimated_text_width(&text, 12.0));
                 canvas.text(SceneText::new([numbers_at, y(from)], text, 12.0, Paint::SecondaryText));
             }
@@ -81,7 +92,7 @@ impl AttentionLines {
             Lang::En => ["looks", "is looked at", "share"],
             Lang::Ja => ["見る語", "見られる語", "割合"],
         };
-        let rows = self.visible_lines().into_iter().map(|(from, to, weight)| {
+        let rows = self.visible_lines().into_iter().map(|AttentionLine { from, to, weight }| {
             let named = |side: usize, i: usize| format!("{} {}", i + 1, self.words[side][i]);
             (named(0, from), vec![named(1, to), four_decimals(weight.into())])
         });
@@ -90,12 +101,12 @@ impl AttentionLines {
 
     pub(super) fn to_json(&self) -> Value {
         let shown = self.visible_lines();
-        let weights: Vec<f32> = shown.iter().map(|line| line.2).collect();
+        let weights: Vec<f32> = shown.iter().map(|line| line.weight).collect();
         json!({
             "words": self.words,
             "threshold": chumoku::explain::json_number(self.threshold),
-            "from": shown.iter().map(|line| line.0).collect::<Vec<usize>>(),
-            "to": shown.iter().map(|line| line.1).collect::<Vec<usize>>(),
+            "from": shown.iter().map(|line| line.from).collect::<Vec<usize>>(),
+            "to": shown.iter().map(|line| line.to).collect::<Vec<usize>>(),
             "weights": json_numbers(&weights),
         })
     }

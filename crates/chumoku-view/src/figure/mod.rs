@@ -31,8 +31,8 @@ pub use curves::Curves;
 pub use effects::ColoredText;
 pub use heatmap::{ColorScale, FigureAxis, Heatmap};
 pub use heatmap_grid::HeatmapGrid;
-pub(crate) use heatmap_grid::{MAX_CELLS_PER_SIDE, max_pooled, pooling_note};
-pub use lines::AttentionLines;
+pub(crate) use heatmap_grid::{MAX_CELLS_PER_SIDE, PooledHeatmap, max_pooled, pooling_note};
+pub use lines::{AttentionLine, AttentionLines};
 pub use page::figures_to_html;
 pub(crate) use page::{PageWidget, figures_page, page_sources};
 pub use panels::CurvePanels;
@@ -43,7 +43,7 @@ pub use table::FigureTable;
 
 use crate::picture::{Paint, Scene, SceneItem, SceneText};
 use crate::terminal::{Painter as TerminalPaint, TerminalOptions};
-use crate::width::{display_width, truncate, wrap};
+use crate::width::{display_width, truncate, unsigned_zero, wrap};
 use chumoku::explain::json_number;
 use chumoku::lang::Lang;
 use chumoku::lang::show_controls_in_text;
@@ -224,10 +224,7 @@ fn four_decimals(x: f64) -> String {
     match x {
         x if x.is_nan() => "NaN".into(),
         x if x.is_infinite() => if x > 0.0 { "∞" } else { "−∞" }.into(),
-        x => {
-            let text = format!("{x:.4}");
-            if text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.') { "0.0000".into() } else { text }
-        }
+        x => unsigned_zero(format!("{x:.4}")),
     }
 }
 

@@ -5,6 +5,7 @@ use super::curves::round_step;
 use super::table::FigureTable;
 use super::{Lang, four_decimals};
 use crate::picture::{Paint, SceneItem, SceneText, TextAnchor};
+use crate::width::unsigned_zero;
 use serde_json::{Value, json};
 
 /// One point for each text: the true number on the x-axis, the predicted number on the y-axis.
@@ -27,7 +28,7 @@ fn format_tick(value: f64, by: f64) -> String {
         return format!("{value:.*e}", digits as usize).replace('-', "−");
     }
     let digits = if by < 1.0 { -by.log10().floor() } else { 0.0 };
-    format!("{value:.*}", digits as usize).replace('-', "−")
+    unsigned_zero(format!("{value:.*}", digits as usize)).replace('-', "−")
 }
 
 impl Scatter {

@@ -4,7 +4,7 @@ use super::table::FigureTable;
 use super::{Canvas, Lang, TEXT_SIZE, estimated_text_width, four_decimals};
 use crate::picture::{Paint, SceneItem, SceneText};
 use crate::terminal::Painter as TerminalPaint;
-use crate::width::{align_left, align_right, truncate};
+use crate::width::{align_left, align_right, truncate, unsigned_zero};
 use chumoku::lang::show_controls;
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn format_percent(p: f64) -> String {
 }
 
 fn format_log_probability(x: f64) -> String {
-    format!("{x:.2}").replace('-', "−")
+    unsigned_zero(format!("{x:.2}")).replace('-', "−")
 }
 
 impl SearchTree {
@@ -91,10 +91,7 @@ impl SearchTree {
         let steps = self.nodes.iter().map(|node| node.step + 1).max().unwrap_or(0);
         for step in 0..steps {
             let at = [x0 + STEP_WIDTH * step as f64, y0 + 12.0];
-            let text = match canvas.lang {
-                Lang::En => format!("step {}", step + 1),
-                Lang::Ja => format!("ステップ {}", step + 1),
-            };
+            let text = tr_in!("step {}", "ステップ {}", canvas.lang, step + 1);
             canvas.text(SceneText::new(at, text, 11.0, Paint::SecondaryText));
         }
         for (i, node) in self.nodes.iter().enumerate() {

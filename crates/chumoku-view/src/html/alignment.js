@@ -96,9 +96,9 @@ function table() {
   if (!$('fold').open) return;
   if (S.view === 'lines') {
     const pairs = lines.list();
-    $('numbers').replaceChildren(el('thead', {}, el('tr', {}, ...[T.query, T.key, T.part].map(name => el('th', { scope: 'col', text: name })))),
+    $('numbers').replaceChildren(headRow([T.query, T.key, T.part]),
       el('tbody', {}, ...pairs.map(i => el('tr', {}, title('q', Math.floor(i / n)), title('k', i % n), text('td', cellText(now.values[i], now.rough))))));
-  } else sheet($('numbers'), false, (q, k) => text('td', !known(value(q, k)) ? '–' : isEffect() ? value(q, k).toFixed(4) : cellText(value(q, k), now.rough)));
+  } else sheet($('numbers'), false, (q, k) => text('td', !known(value(q, k)) ? '–' : isEffect() ? fixed(value(q, k)) : cellText(value(q, k), now.rough)));
   $('numbers').prepend(text('caption', $('map-title').textContent + (S.view === 'lines' ? ` (≥ ${S.least} %)` : '')));
   root.dataset.table = isEffect() ? 'effect' : `${S.layer + 1},${S.head + 1}`;
 }
@@ -115,9 +115,9 @@ function heads() {
     return el('span', { className: 'part' }, text('span', name), el('span', { className: 'track' }, bar, mark ? tick : ''), text('span', percent(x) + ' %'));
   };
   const dots = Math.min(54, Math.max(m, n)) / Math.max(m, n), [width, height] = [n, m].map(x => Math.ceil(x * dots));
-  const colour = theme() === 'dark' ? [127, 224, 196] : [13, 100, 115], jobs = [], top = isEffect() ? largest('weights') || 1 : ceiling();
+  const color = theme() === 'dark' ? [127, 224, 196] : [13, 100, 115], jobs = [], top = isEffect() ? largest('weights') || 1 : ceiling();
   order = ordered();
-  $('sort').replaceChildren(...SORTS.map(value => el('option', { value, text: T.sorts[value], selected: value === S.sort })));
+  fillSelect('sort', SORTS.map(sort => [sort, T.sorts[sort]]), S.sort);
   $('heads').replaceChildren(...order.map((r, i) => {
     const canvas = el('canvas', { width, height });
     jobs.push(() => {
@@ -125,7 +125,7 @@ function heads() {
       // A dot shows the largest of its weights, because a mean would hide the peaks.
       for (const q of rows) for (const k of columns) {
         const dot = 4 * (Math.floor(q * dots) * width + Math.floor(k * dots));
-        data.set([...colour, Math.max(data[dot + 3], 255 * values[q * n + k] / top)], dot);
+        data.set([...color, Math.max(data[dot + 3], 255 * values[q * n + k] / top)], dot);
       }
       canvas.getContext('2d').putImageData(image, 0, 0);
     });
@@ -157,7 +157,7 @@ function about() {
   if (!isShown) return;
   $('off-said').replaceChildren(...w.translation === D.target ? [T.offSame] : [T.offChanges, ' ', el('bdi', { text: plain(w.translation), lang: isKana(w.translation) ? 'ja' : '' })]);
   $('off-said').classList.toggle('changes', w.translation !== D.target);
-  const ln = x => known(x) ? x.toFixed(4).replace('-', '−') : '–';
+  const ln = x => fixed(x).replace('-', '−');
   const change = rows.map(q => w.log_probabilities[q] - D.log_probabilities[q]), worst = change.reduce((a, x, q) => x < change[a] ? q : a, 0);
   compareTable($('off-table'), T.offHead, rows.map(q => [names.q[q], ln(D.log_probabilities[q]), ln(w.log_probabilities[q]), signed(change[q], 4)]), worst);
 }
@@ -197,7 +197,7 @@ function refresh(aloud) {
 function sentence({ q, k }) {
   const say = (side, i) => T.quote(clip(names[side][i])), p = D.log_probabilities[q], show = isEffect() ? 'effect' : 'attention', about = now.rough ? '≈ ' : '';
   const shareOf = isEffect() ? x => 'ln p ' + signed(-x) : x => share(x, 1, now.rough);
-  const best = (side, of) => [...names[side].keys()].filter(i => known(of(i)) && (side === 'k' || i < S.step)).sort((a, b) => of(b) - of(a)).slice(0, 3).map(i => T.share(say(side, i), shareOf(of(i)))).join(T.list) || '–';
+  const best = (side, of) => largestWords(names[side], i => side === 'k' || i < S.step ? of(i) : NaN, i => say(side, i), shareOf);
   if (q < 0) return k < 0 ? T.hint : T.column[show](say('k', k), best('q', i => value(i, k)));
   const looks = k < 0 ? T.row[show](say('q', q), odds(p), best('k', i => value(q, i)))
     : T.cell(say('q', q), say('k', k), k + 1, about + percent(weight(q, k), about ? 1 : 2), 1 + columns.filter(j => weight(q, j) > weight(q, k)).length, n);

@@ -1,7 +1,7 @@
 // All texts of the page.
 const STRINGS = {
   en: {
-    quote: w => `“${isolated(w)}”`, list: ', ', share: (w, x) => `${w} (${x})`,
+    quote: w => `“${isolated(w)}”`, list: ', ', share: (w, x, nth) => nth ? `${w} (word ${nth}, ${x})` : `${w} (${x})`,
     title: m => `Where the translation comes from: ${m}`, model: 'model',
     themes: { auto: 'Theme: system', light: 'Theme: light', dark: 'Theme: dark' },
     source: 'Source', cut: 'Source (longer than the model’s input; only the words that it read are shown)', target: 'Translation', given: 'Translation (given, not the model’s)',
@@ -42,7 +42,7 @@ const STRINGS = {
     footer: 'Made by Chumoku. This file contains everything and makes no network requests.',
   },
   ja: {
-    quote: w => `「${isolated(w)}」`, list: '、', share: (w, x) => `${w}（${x}）`,
+    quote: w => `「${isolated(w)}」`, list: '、', share: (w, x, nth) => nth ? `${w}（${nth} 番目、${x}）` : `${w}（${x}）`,
     title: m => `訳文はどこから来たか: ${m}`, model: 'モデル',
     themes: { auto: '表示: 自動', light: '表示: ライト', dark: '表示: ダーク' },
     source: '原文', cut: '原文（モデルが読める長さを超えたため、読まれた語だけを示します）', target: '訳文', given: '訳文（モデルの出力ではなく、指定されたもの）',

@@ -30,7 +30,7 @@ function depth() {
   const { slope, scores, max, exps, sum, weights } = rowOf(Q, K, width, i), masked = !known(scores[j]);
   tokenChoice($('depth-query'), i, () => true);
   tokenChoice($('depth-key'), j, j => !D.causal || j <= i);
-  $('depth-order').replaceChildren(...Object.entries(T.orders).map(([value, text]) => el('option', { value, text, selected: value === S.order })));
+  fillSelect('depth-order', Object.entries(T.orders), S.order);
   const said = masked ? T.depthMasked(T.q(clip(pieces[j])), T.q(clip(pieces[i]))) : T.depthSaid(T.q(clip(pieces[i])), T.q(clip(pieces[j])), fixed(scores[j]), fixed(weights[j]));
   $('depth-said').textContent = said;
 
@@ -40,7 +40,7 @@ function depth() {
   const dot = products.reduce((a, x) => a + x, 0), { scale } = D.depth, isRoot = Math.abs(scale * Math.sqrt(width) - 1) < 1e-5;
   const step = (text, x, strong) => el('tr', { class: strong ? 'chosen' : '' }, el('th', { scope: 'row', colSpan: 3, text }), el('td', { text: fixed(x) }), el('td', { 'aria-hidden': 'true' }));
   $('depth-dims').replaceChildren(el('caption', { text: T.depthTitle }),
-    el('thead', {}, el('tr', {}, ...T.depthHead.map(text => el('th', { scope: 'col', text })), el('td', { 'aria-hidden': 'true' }))),
+    headRow(T.depthHead, el('td', { 'aria-hidden': 'true' })),
     el('tbody', {}, ...order.map(d => {
       const bar = el('i', { class: products[d] < 0 ? 'against' : 'for' });
       bar.style.width = Math.abs(products[d]) / most * 50 + '%';
@@ -49,7 +49,7 @@ function depth() {
     el('tfoot', {}, step(T.depthSum, dot), step(T.depthScale(Number(scale.toPrecision(6)), isRoot ? width : 0), scale * dot),
       ...slope ? [step(T.depthSlope(Number(slope.toPrecision(6)), Math.abs(i - j)), -slope * Math.abs(i - j))] : [], step(T.depthScore, masked ? NaN : scores[j], true)));
 
-  $('depth-row').replaceChildren(el('caption', { text: T.rowTitle(T.q(clip(pieces[i]))) }), el('thead', {}, el('tr', {}, ...T.rowHead.map(text => el('th', { scope: 'col', text })))),
+  $('depth-row').replaceChildren(el('caption', { text: T.rowTitle(T.q(clip(pieces[i]))) }), headRow(T.rowHead),
     el('tbody', {}, ...scores.map((s, k) => {
       const tr = el('tr', { class: k === j ? 'chosen' : '' }, el('th', { scope: 'row' }, el('small', { text: k + 1 }), el('bdi', { text: clip(pieces[k], 24) })),
         ...(known(s) ? [s, s - max, exps[k], weights[k]].map(fixed) : ['—', '—', '—', '—']).map(text => el('td', { text })));
@@ -65,9 +65,7 @@ function inDepth(change) {
   depth(); writeHash();
   $('say').textContent = $('depth-said').textContent;
 }
-$('depth-query').addEventListener('change', e => { inDepth({ from: Number(e.target.value) }); });
-$('depth-key').addEventListener('change', e => { inDepth({ to: Number(e.target.value) }); });
-$('depth-order').addEventListener('change', e => { inDepth({ order: e.target.value }); });
+for (const [id, name, read] of [['query', 'from', Number], ['key', 'to', Number], ['order', 'order', String]]) $('depth-' + id).addEventListener('change', e => { inDepth({ [name]: read(e.target.value) }); });
 // Up and down arrows change the query, left and right arrows the key.
 $('depth').addEventListener('keydown', e => {
   if (/SELECT|BUTTON/.test(e.target.tagName)) return;

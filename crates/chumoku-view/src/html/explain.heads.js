@@ -10,7 +10,7 @@ const ROLES = ['sink', 'pairwise', 'local', 'distant', 'mixed'];
 const chanceOf = D.probabilities.findIndex(p => p.label === D.label);
 // The prediction with all heads, in the order of the classes: that of the network alone if it belongs to an ensemble.
 const ownOf = w => w.whole ? D.probabilities.map(p => D.parts.attention.find(own => own.label === p.label)?.probability ?? NaN) : D.probabilities.map(p => p.probability);
-const cosine = x => known(x) ? x.toFixed(4) : '–';
+const cosine = fixed;
 // The change of the predicted probability without the head; for an encoder, of the cosine.
 const effectOf = head => { const w = withoutOf(head); return w && known(w.similarity) ? w.similarity - D.similarity : w && chanceOf >= 0 ? w.probabilities[chanceOf] - ownOf(w)[chanceOf] : NaN; };
 const share0 = x => percent(x) + ' %';
@@ -58,7 +58,7 @@ function paintThumbs() {
   const stamp = [theme(), S.scale, S.root].join();
   if (stamp === painted) return;
   painted = stamp;
-  const css = colours();
+  const css = colors();
   // Visible pictures first.
   const jobs = ordered().map(head => () => paintThumb(canvases[head.l * D.heads + head.h], head, css));
   inSlices(jobs, HEADS.length * square <= 4e5);
@@ -67,7 +67,7 @@ const columnsOf = () => Math.min(12, D.heads);
 function thumbs() {
   const box = $('thumbs'), isFocused = box.contains(document.activeElement);
   const sorts = Object.keys(SORTS).filter(isThere);
-  $('sort').replaceChildren(...sorts.map(value => el('option', { value, text: T.sorts[value], selected: value === S.sort })));
+  fillSelect('sort', sorts.map(sort => [sort, T.sorts[sort]]), S.sort);
   $('sort-box').hidden = sorts.length < 2;
   box.classList.toggle('many', D.heads > 4);
   box.style.gridTemplateColumns = `repeat(${columnsOf()}, ${D.heads > 4 ? 38 : Math.min(76, Math.floor(256 / D.heads))}px)`;

@@ -1,6 +1,25 @@
 // The heatmap: the large picture of a head's weights, its weights times values, or a layer's rollout.
 const n = D.words.length, square = n * n, scores = D.attribution.scores;
-const names = D.words.map(w => plain(w.text));
+// Signs for the white space of a language model's tokens; ▁ is a space in many vocabularies.
+const signsOf = text => text.replace(/[ ▁]/g, '␣').replace(/\n/g, '↵').replace(/\t/g, '⇥');
+// The words of a text with the white space before each.
+function spacedWords() {
+  const found = [];
+  let edge = D.text.length;
+  // The model reads the end of a long text, so the search starts there.
+  for (const { text, special } of [...D.words].reverse()) {
+    const at = special ? -1 : D.text.lastIndexOf(text, edge - text.length);
+    if (at >= 0) edge = at;
+    found.unshift((at < 0 ? '' : D.text.slice(0, at).match(/\s*$/)[0]) + text);
+  }
+  return found;
+}
+if (D.kind === 'language_model') {
+  for (const told of [D, ...D.probabilities, ...D.without || []]) told.label = signsOf(told.label);
+  for (const piece of D.pieces) piece.text = signsOf(piece.text);
+  D.attribution.class = signsOf(D.attribution.class);
+}
+const names = D.kind === 'language_model' ? spacedWords().map(text => plain(signsOf(text))) : D.words.map(w => plain(w.text));
 
 // ---- contents of the picture ----
 const KINDS = { heatmap: 'weights', lines: 'weights', depth: 'weights', values: 'value_weighted', rollout: 'rollout' };
@@ -47,12 +66,12 @@ function paint(ctx, g, view, css) {
   ctx.textAlign = 'center'; ctx.textBaseline = 'middle';
   ctx.font = `${cell >= 34 ? 12.5 : 11}px ${font}`;
   for (let q = q0; q < q1; q++) for (let k = k0; k < k1; k++) {
-    const x = values[q * n + k], colour = lut[shade(x, max)], masked = isMasked(q, k);
+    const x = values[q * n + k], color = lut[shade(x, max)], masked = isMasked(q, k);
     ctx.globalAlpha = S.word < 0 || S.word === q || S.word === k ? 1 : masked ? .5 : .26;
-    ctx.fillStyle = masked ? hatch : colour.css;
+    ctx.fillStyle = masked ? hatch : color.css;
     ctx.fillRect(X(k), Y(q), cell - gap, cell - gap);
     if (cell >= 24 && !masked) {
-      ctx.fillStyle = colour.ink;
+      ctx.fillStyle = color.ink;
       ctx.fillText(percent(x, 0), X(k) + (cell - gap) / 2, Y(q) + (cell - gap) / 2 + .5);
     }
   }
@@ -80,9 +99,9 @@ function paint(ctx, g, view, css) {
   ctx.beginPath(); ctx.rect(0, up, left - 2, view.h); ctx.clip();
   ctx.textBaseline = 'middle';
   for (let q = q0; q < q1; q++) {
-    const lit = S.word === q || (at && at.q === q), y = Y(q) + cell / 2, colour = mark(q, lit);
+    const lit = S.word === q || (at && at.q === q), y = Y(q) + cell / 2, color = mark(q, lit);
     ctx.globalAlpha = faded(q, lit);
-    ctx.fillStyle = colour; ctx.textAlign = 'right';
+    ctx.fillStyle = color; ctx.textAlign = 'right';
     ctx.fillText(labels[q], left - 10, y);
     ctx.font = `11px ${font}`; ctx.fillStyle = css.soft;
     ctx.fillText(q + 1, indexWidth - 2, y);
@@ -114,7 +133,7 @@ function paint(ctx, g, view, css) {
 function drawHeatmap() {
   G = geometry(stage.parentElement.clientWidth);
   const { ctx, view } = viewport(stage, G);
-  paint(ctx, G, view, colours());
+  paint(ctx, G, view, colors());
 }
 
 function save() {
@@ -124,7 +143,7 @@ function save() {
   // Browsers fail on canvases somewhat larger than this.
   if (w * h * ratio * ratio > 2.4e8 || Math.max(w, h) * ratio > 16000) { $('readout').textContent = T.tooLarge; return; }
   canvas.width = w * ratio; canvas.height = h * ratio;
-  const ctx = canvas.getContext('2d'), css = colours();
+  const ctx = canvas.getContext('2d'), css = colors();
   ctx.scale(ratio, ratio);
   ctx.fillStyle = css.card; ctx.fillRect(0, 0, w, h);
   ctx.translate(pad, pad);

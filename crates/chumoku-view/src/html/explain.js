@@ -100,7 +100,7 @@ function cellSentence(q, k) {
   return say(T.q(clip(names[q])), q + 1, named(k, q), k + 1, (rough ? '≈ ' : '') + percent(row[k], rough ? 1 : 2), rankIn(row, k), seenBy(q), rough ? '≈ ' + row[k].toFixed(3) : exact(row[k]));
 }
 function best(w, value, rough) {
-  return [...names.keys()].filter(i => value(i) > 0).sort((a, b) => value(b) - value(a)).slice(0, 3).map(i => T.share(named(i, w), (rough ? '≈ ' : '') + percent(value(i), 1))).join(T.list) || '–';
+  return largestWords(names, i => value(i) > 0 ? value(i) : NaN, i => named(i, w), x => (rough ? '≈ ' : '') + percent(x, 1));
 }
 function heldSentence(w, side) {
   const { values, rough } = shown(), to = best(w, k => values[w * n + k], rough), from = best(w, q => values[q * n + w], rough);
@@ -274,7 +274,7 @@ function show() {
   $('against-note').parentElement.hidden = isItself;
   $('joining').textContent = T.joining(said(D.joining));
   $('numbers-wide').setAttribute('aria-label', T.tableTitle);
-  $('scale').replaceChildren(...Object.entries(T.scales).map(([value, text]) => el('option', { value, text, selected: value === S.scale })));
+  fillSelect('scale', Object.entries(T.scales), S.scale);
   $('root').checked = S.root;
   $('root').parentElement.title = T.rootHint;
   $('keys-help').replaceChildren(...T.keys.flatMap(([keys, what]) => [el('dt', {}, ...keys.split(' ').map(k => el('kbd', { text: k }))), el('dd', { text: what })]));
@@ -298,8 +298,7 @@ function switchOff() {
   about(); writeHash();
   if (S.off) $('say').textContent = $('off-said').textContent;
 }
-$('lang-en').addEventListener('click', () => set({ lang: 'en' }));
-$('lang-ja').addEventListener('click', () => set({ lang: 'ja' }));
+for (const lang of ['en', 'ja']) $('lang-' + lang).addEventListener('click', () => set({ lang }));
 $('theme').addEventListener('click', otherTheme);
 $('scale').addEventListener('change', e => set({ scale: e.target.value }));
 $('root').addEventListener('change', e => set({ root: e.target.checked }));
@@ -308,10 +307,7 @@ $('off').addEventListener('click', switchOff);
 $('least').addEventListener('input', e => { S.least = Number(e.target.value); place(); drawSoon(); writeHash(); });
 $('least').addEventListener('change', () => { draw(); table(); });
 $('save').addEventListener('click', save);
-$('layer-back').addEventListener('click', () => choose(S.layer - 1, S.head));
-$('layer-on').addEventListener('click', () => choose(S.layer + 1, S.head));
-$('head-back').addEventListener('click', () => choose(S.layer, S.head - 1));
-$('head-on').addEventListener('click', () => choose(S.layer, S.head + 1));
+for (const [id, l, h] of [['layer-back', -1, 0], ['layer-on', 1, 0], ['head-back', 0, -1], ['head-on', 0, 1]]) $(id).addEventListener('click', () => choose(S.layer + l, S.head + h));
 $('numbers-fold').addEventListener('toggle', () => { table(); writeHash(); });
 makeTabs($('views'), VIEWS, look);
 const nextView = () => { const there = VIEWS.filter(view => hasView[view]); return there[(there.indexOf(S.view) + 1) % there.length]; };

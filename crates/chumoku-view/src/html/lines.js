@@ -29,7 +29,7 @@ function makeLines(stage, model) {
     const [leftWidth, rightWidth] = wordWidths.map((width, side) => Math.max(width, Math.ceil(widthOf(titles[side])) - NUMBER));
     const width = Math.min(room - (head + longest * step > 860 ? 16 : 0), leftWidth + rightWidth + 2 * NUMBER + 460);
     size = { width, height: head + longest * step + 6 };
-    const { ctx, view } = viewport(stage, size), css = colours(), numbers = model.numbers(), { levels } = edges(), chosen = model.chosen();
+    const { ctx, view } = viewport(stage, size), css = colors(), numbers = model.numbers(), { levels } = edges(), chosen = model.chosen();
     const x0 = NUMBER + leftWidth + 12, x1 = width - NUMBER - rightWidth - 12, bend = (x1 - x0) * .45;
     const Y = i => head + (i + .5) * step - view.y, isIn = y => y > head - step && y < view.h + step;
     const curve = i => {

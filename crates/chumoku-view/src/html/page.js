@@ -20,6 +20,9 @@ function el(tag, props = {}, ...children) {
   return node;
 }
 const D = JSON.parse($('data').textContent);
+const headRow = (texts, ...more) => el('thead', {}, el('tr', {}, ...texts.map(text => el('th', { scope: 'col', text })), ...more));
+// Fills a selector with [value, text] pairs.
+const fillSelect = (id, pairs, chosen) => $(id).replaceChildren(...pairs.map(([value, text]) => el('option', { value, text, selected: value === chosen })));
 
 // ---- texts and numbers ----
 // Invisible and direction-changing characters must not affect the page's own sentences.
@@ -129,7 +132,7 @@ const system = matchMedia('(prefers-color-scheme: dark)');
 let isPrinting = false;
 for (const [event, is] of [['beforeprint', true], ['afterprint', false]]) addEventListener(event, () => { isPrinting = is; show(); });
 const theme = () => isPrinting ? 'light' : S.theme === 'auto' ? (system.matches ? 'dark' : 'light') : S.theme;
-function colours() {
+function colors() {
   const style = getComputedStyle(root), get = name => style.getPropertyValue('--' + name).trim();
   return { card: get('card'), ink: get('ink'), soft: get('soft'), accent: get('accent'), line: get('line'), hatch: get('hatch') };
 }
@@ -170,6 +173,13 @@ function viewport(stage, size) {
 }
 const soon = act => { let asked = false; return () => { if (!asked) { asked = true; requestAnimationFrame(() => { asked = false; act(); }); } }; };
 
+// The words with the largest numbers, each with its share. Words of which a text has several get their position.
+function largestWords(names, value, say, write) {
+  const nth = i => names.indexOf(names[i]) === names.lastIndexOf(names[i]) ? 0 : i + 1;
+  const order = [...names.keys()].filter(i => known(value(i))).sort((a, b) => value(b) - value(a)).slice(0, 3);
+  return order.map(i => T.share(say(i), write(value(i)), nth(i))).join(T.list) || '–';
+}
+
 // ---- links ----
 // Links count from 1, the script from 0; -1 stands for none.
 const fromOne = (text, count) => { const i = /^\d{1,6}$/.test(text || '') ? Number(text) - 1 : -1; return i < count ? i : -1; };
@@ -199,11 +209,11 @@ function markTabs(list, chosen) {
 }
 
 // ---- before and after switching a head off ----
-// Rows of [text, before, after, change]; the chosen one is marked.
+// Rows of a text and one or more groups of [before, after, change]; the chosen one is marked.
 function compareTable(table, headings, rows, chosen) {
-  table.replaceChildren(el('thead', {}, el('tr', {}, ...headings.map(text => el('th', { scope: 'col', text })))),
-    el('tbody', {}, ...rows.map(([name, before, after, change], i) => el('tr', { class: i === chosen ? 'chosen' : '' },
-      el('th', { scope: 'row', title: clip(name, 200) }, el('bdi', { text: clip(name) })), el('td', { text: before }), el('td', { text: after }), el('td', { class: change.startsWith('−') ? 'less' : change.startsWith('+') ? 'more' : '', text: change })))));
+  table.replaceChildren(headRow(headings), el('tbody', {}, ...rows.map(([name, ...cells], i) => el('tr', { class: i === chosen ? 'chosen' : '' },
+      el('th', { scope: 'row', title: clip(name, 200) }, el('bdi', { text: clip(name) })),
+      ...cells.map((text, j) => el('td', { class: j % 3 < 2 ? '' : text.startsWith('−') ? 'less' : text.startsWith('+') ? 'more' : '', text }))))));
 }
 
 // Verifies the promise of the footer: no requests were made.

@@ -139,12 +139,12 @@ impl Fonts {
     /// If no font has a glyph for a letter; the error names the letters.
     pub fn svg(&self, scene: &Scene) -> Result<String> {
         let mut svg = scene.svg_start("");
-        for PathShape { path, color: colour, width } in self.shapes(scene)? {
-            let (colour, data) = (hex(colour), path_data(&path));
+        for PathShape { path, color, width } in self.shapes(scene)? {
+            let (color, data) = (hex(color), path_data(&path));
             let _ = match width {
-                None => writeln!(svg, "<path fill=\"{colour}\" d=\"{data}\"/>"),
+                None => writeln!(svg, "<path fill=\"{color}\" d=\"{data}\"/>"),
                 Some(width) => {
-                    writeln!(svg, "<path fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\" d=\"{data}\"/>")
+                    writeln!(svg, "<path fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\" d=\"{data}\"/>")
                 }
             };
         }

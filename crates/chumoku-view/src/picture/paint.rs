@@ -85,13 +85,13 @@ const SERIES_COLORS: [[Rgb; 6]; 2] = [
 const INK_COLORS: [Rgb; 2] = [[0x17, 0x21, 0x2b], [0xe6, 0xea, 0xef]];
 
 /// Interpolates between evenly spaced colors.
-fn interpolate(colours: &[Rgb], share: f32) -> Rgb {
+fn interpolate(colors: &[Rgb], share: f32) -> Rgb {
     let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
-    let place = share * (colours.len() - 1) as f32;
-    let low = (place as usize).min(colours.len() - 2);
+    let place = share * (colors.len() - 1) as f32;
+    let low = (place as usize).min(colors.len() - 2);
     let part = place - low as f32;
     std::array::from_fn(|i| {
-        let [from, to] = [colours[low][i], colours[low + 1][i]].map(f32::from);
+        let [from, to] = [colors[low][i], colors[low + 1][i]].map(f32::from);
         (from + (to - from) * part).round() as u8
     })
 }

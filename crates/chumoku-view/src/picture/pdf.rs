@@ -8,8 +8,8 @@ use std::io::Write;
 use tiny_skia::{Path, PathSegment};
 
 fn draw_shapes(shapes: &[PathShape], content: &mut Content) {
-    for PathShape { path, color: colour, width } in shapes {
-        let [r, g, b] = colour.map(|x| f32::from(x) / 255.0);
+    for PathShape { path, color, width } in shapes {
+        let [r, g, b] = color.map(|x| f32::from(x) / 255.0);
         draw_path(path, content);
         match width {
             None => content.set_fill_rgb(r, g, b).fill_nonzero(),

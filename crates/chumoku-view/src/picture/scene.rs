@@ -129,11 +129,11 @@ impl ColorMode {
         let mut style = String::new();
         for (theme, prefix) in [(Theme::Light, ""), (Theme::Dark, ":root[data-theme=\"dark\"] ")] {
             for paint in Paint::classes() {
-                let (class, colour) = (paint.class(), hex(paint.rgb(theme)));
-                let _ = writeln!(style, "{prefix}.{class}{{fill:{colour}}}");
+                let (class, color) = (paint.class(), hex(paint.rgb(theme)));
+                let _ = writeln!(style, "{prefix}.{class}{{fill:{color}}}");
                 // Text colors need no rule for strokes.
                 if !matches!(paint, Paint::TextOnShare(_) | Paint::TextOnSigned(_)) {
-                    let _ = writeln!(style, "{prefix}.l{class}{{stroke:{colour}}}");
+                    let _ = writeln!(style, "{prefix}.l{class}{{stroke:{color}}}");
                 }
             }
         }
@@ -182,12 +182,12 @@ impl Scene {
     }
 
     /// Returns the picture as SVG with text elements, in `family` if one is given.
-    pub(crate) fn to_svg_with(&self, family: &str, colours: ColorMode) -> String {
-        let paper = colours.attribute("fill", Paint::Background);
+    pub(crate) fn to_svg_with(&self, family: &str, colors: ColorMode) -> String {
+        let paper = colors.attribute("fill", Paint::Background);
         let mut svg = self.svg_start(family);
         let _ = writeln!(svg, "<rect width=\"{}\" height=\"{}\" {paper}/>", self.width, self.height);
         for item in &self.items {
-            item.write_svg(&mut svg, colours);
+            item.write_svg(&mut svg, colors);
         }
         svg.push_str("</svg>\n");
         svg
@@ -195,10 +195,10 @@ impl Scene {
 }
 
 impl SceneItem {
-    fn write_svg(&self, svg: &mut String, colours: ColorMode) {
+    fn write_svg(&self, svg: &mut String, colors: ColorMode) {
         let _ = match self {
             SceneItem::Rect { area: [x, y, w, h], fill, says } => {
-                let (title, fill) = (title_element(says), colours.attribute("fill", *fill));
+                let (title, fill) = (title_element(says), colors.attribute("fill", *fill));
                 writeln!(
                     svg,
                     "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" {fill}>{title}</rect>"
@@ -206,7 +206,7 @@ impl SceneItem {
             }
             SceneItem::Hatched([x, y, w, h]) => {
                 let (paper, line) =
-                    (colours.attribute("fill", Paint::Background), colours.attribute("stroke", Paint::GuideLine));
+                    (colors.attribute("fill", Paint::Background), colors.attribute("stroke", Paint::GuideLine));
                 let _ = write!(svg, "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{w:.2}\" height=\"{h:.2}\" {paper}/>");
                 let path: String = hatching([*x, *y, *w, *h])
                     .map(|[x1, y1, x2, y2]| format!("M{x1:.2} {y1:.2}L{x2:.2} {y2:.2}"))
@@ -214,7 +214,7 @@ impl SceneItem {
                 writeln!(svg, "<path d=\"{path}\" {line} stroke-width=\"1.2\" fill=\"none\"/>")
             }
             SceneItem::Line { ends: [x1, y1, x2, y2], stroke, width, says } => {
-                let (title, stroke) = (title_element(says), colours.attribute("stroke", *stroke));
+                let (title, stroke) = (title_element(says), colors.attribute("stroke", *stroke));
                 writeln!(
                     svg,
                     "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" {stroke} \
@@ -236,8 +236,8 @@ impl SceneItem {
                     svg,
                     "<text x=\"{x:.2}\" y=\"{y:.2}\" font-size=\"{size}\" {} text-anchor=\"{anchor}\"{weight}{turn} \
                      xml:space=\"preserve\">{}</text>",
-                    colours.attribute("fill", *fill),
-                    escape_markup(&drawable_text(text, colours))
+                    colors.attribute("fill", *fill),
+                    escape_markup(&drawable_text(text, colors))
                 )
             }
         };
@@ -247,12 +247,12 @@ impl SceneItem {
 /// Replaces characters that few fonts can draw: pictures of control characters become dots. Flags, which are pairs of
 /// regional letters (🇯🇵 is J and P), become plain letters in pictures, as on systems without flags. Pages keep flags,
 /// because they use their reader's fonts.
-pub(super) fn drawable_text(text: &str, colours: ColorMode) -> String {
+pub(super) fn drawable_text(text: &str, colors: ColorMode) -> String {
     const FIRST: char = '\u{1f1e6}';
     text.chars()
         .map(|c| match c {
             '\u{2400}'..='\u{2426}' => '·',
-            FIRST..='\u{1f1ff}' if colours == ColorMode::Fixed => {
+            FIRST..='\u{1f1ff}' if colors == ColorMode::Fixed => {
                 char::from(b'A' + u8::try_from(u32::from(c) - u32::from(FIRST)).expect("one of 26"))
             }
             c => c,

@@ -89,23 +89,21 @@ fn comparison_sentence(span: &ExplainedSpan, comparison: &LabelComparison, lang:
     };
     let label = lang.quoted(&crate::truncate(&show_controls_in_text(&span.span.span.label), MAX_SPAN_WIDTH));
     let LabelComparison { difference, from_features, from_transitions, from_network, .. } = comparison;
+    let [difference, from_features, from_transitions, from_network] =
+        [difference, from_features, from_transitions, from_network].map(|x| crate::signed_number(*x, 2));
     let mut said = match (lang, span.is_found) {
         (Lang::En, true) => format!("Against the likeliest labels without {label} there ({spans})"),
         (Lang::En, false) => format!("Against the labels that the model gives ({spans})"),
         (Lang::Ja, true) => format!("そこに{label}のない最有力のラベル（{spans}）との差"),
         (Lang::Ja, false) => format!("モデルが予測するラベル（{spans}）との差"),
     };
-    said += &match lang {
-        Lang::En => {
-            format!(": score {difference:+.2} = features {from_features:+.2}, transitions {from_transitions:+.2}")
-        }
-        Lang::Ja => format!("：スコア {difference:+.2} ＝ 特徴 {from_features:+.2}、遷移 {from_transitions:+.2}"),
-    };
+    said += &tr_in!(
+        ": score {difference} = features {from_features}, transitions {from_transitions}",
+        "：スコア {difference} ＝ 特徴 {from_features}、遷移 {from_transitions}",
+        lang
+    );
     if span.network.is_some() {
-        said += &match lang {
-            Lang::En => format!(", network {from_network:+.2}"),
-            Lang::Ja => format!("、ネットワーク {from_network:+.2}"),
-        };
+        said += &tr_in!(", network {from_network}", "、ネットワーク {from_network}", lang);
     }
     said + lang.pick(".", "。")
 }

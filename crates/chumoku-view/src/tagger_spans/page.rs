@@ -4,9 +4,9 @@ use super::{
     comparison_sentence, feature_name, heading, member_sentence, method_sentence, tagged_figure, words_in_span,
 };
 use crate::colored_words::{bilingual_html, color_scale, colored_words, effect_styles};
-use crate::escape_markup;
 use crate::explanation_figures::{ExplanationFigures, HeadOrder};
 use crate::figure::{Figure, PageWidget, figures_page, page_sources};
+use crate::{escape_markup, signed_number};
 use chumoku::explain::{ExplainedSpan, Explanation, LabelComparison, TaggedText, TransitionEffect};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 use std::fmt::Write;
@@ -111,7 +111,10 @@ fn span_article(tagged: &TaggedText, (span, i): (&ExplainedSpan, usize), lang: L
         let halves = [&span.network, &span.crf].map(|half| half.as_ref().and_then(|half| half.effects.get(i)));
         match halves {
             // In abbreviations that work in both languages.
-            [Some(network), Some(crf)] => format!(" (NN {network:+.2}, CRF {crf:+.2})"),
+            [Some(network), Some(crf)] => {
+                let [network, crf] = [network, crf].map(|effect| signed_number(*effect, 2));
+                format!(" (NN {network}, CRF {crf})")
+            }
             _ => String::new(),
         }
     };
@@ -160,7 +163,8 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         let _ = writeln!(
             element,
             "<tr><th scope=\"row\" class=\"word\"><bdi>{word}</bdi></th><td>{label}</td><td>{other}</td><td class=\"said\">{said}</td>\
-             <td>{effect:+.3}</td></tr>"
+             <td>{}</td></tr>",
+            signed_number(effect, 3)
         );
     };
     for at in &against.network {
@@ -180,17 +184,14 @@ fn score_table(against: &LabelComparison, lang: Lang, element: &mut String) {
         row(&seen.word, labels, &say(&|lang| feature_name(seen, lang)), seen.effect);
     }
     if let Some(rest) = against.features.get(MAX_FEATURES..).filter(|rest| !rest.is_empty()) {
-        let said = say(&|lang| match lang {
-            Lang::En => format!("{} more features", rest.len()),
-            Lang::Ja => format!("ほか {} 個の特徴", rest.len()),
-        });
+        let said = say(&|lang| tr_in!("{} more features", "ほか {} 個の特徴", lang, rest.len()));
         row("", Default::default(), &said, rest.iter().map(|seen| seen.effect).sum());
     }
     let sum = pick("sum: difference of the scores", "合計：スコアの差");
     let _ = writeln!(
         element,
-        "<tr class=\"sum\"><th></th><td></td><td></td><td class=\"said\">{sum}</td><td>{:+.3}</td></tr>",
-        against.difference
+        "<tr class=\"sum\"><th></th><td></td><td></td><td class=\"said\">{sum}</td><td>{}</td></tr>",
+        signed_number(against.difference, 3)
     );
     element.push_str("</tbody></table></div>\n");
 }

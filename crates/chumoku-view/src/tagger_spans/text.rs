@@ -6,7 +6,7 @@ use super::{
 };
 use crate::marked_words::{fill_lines, largest_effect, styled_words};
 use crate::terminal::{Painter, TerminalOptions};
-use crate::width::{align_left, align_right, truncate, wrap};
+use crate::width::{align_left, align_right, signed_number, truncate, wrap};
 use chumoku::explain::{ExplainedSpan, FeatureEffect, HighlightedWord, TaggedText};
 use chumoku::lang::{Lang, show_controls, show_controls_in_text};
 
@@ -108,18 +108,15 @@ fn span_lines(
     }
     if let Some(more) = against.features.len().checked_sub(MAX_FEATURES).filter(|&more| more > 0) {
         let rest: f64 = against.features[MAX_FEATURES..].iter().map(|feature| feature.effect).sum();
-        let more = match lang {
-            Lang::En => format!("{more} more features (--json has all)"),
-            Lang::Ja => format!("ほか {more} 個の特徴（すべては --json に）"),
-        };
-        lines.push(truncate(&format!("   {}  {more}", align_right(&format!("{rest:+.2}"), 7)), width));
+        let more = tr_in!("{more} more features (--json has all)", "ほか {more} 個の特徴（すべては --json に）", lang);
+        lines.push(truncate(&format!("   {}  {more}", align_right(&signed_number(rest, 2), 7)), width));
     }
 }
 
 /// Formats a feature: its effect, its word, and its name.
 fn feature_line(feature: &FeatureEffect, width: usize, paint: Painter, lang: Lang) -> String {
     let word = align_left(&truncate(&show_controls(&feature.word), MAX_WORD_WIDTH), MAX_WORD_WIDTH);
-    let effect = align_right(&format!("{:+.2}", feature.effect), 7);
+    let effect = align_right(&signed_number(feature.effect, 2), 7);
     let said = truncate(&feature_name(feature, lang), width.saturating_sub(3 + 7 + 2 + MAX_WORD_WIDTH + 1));
     format!("   {}  {word} {said}", paint.signed(feature.effect as f32, &effect))
 }

@@ -39,11 +39,11 @@ impl ColorDepth {
             return Self::None;
         }
         let term = set("TERM").unwrap_or_default();
-        let colours = set("COLORTERM").unwrap_or_default();
+        let colors = set("COLORTERM").unwrap_or_default();
         if term == "dumb" {
             return if forced { Self::Ansi16 } else { Self::None };
         }
-        if colours == "truecolor" || colours == "24bit" || term.ends_with("-direct") {
+        if colors == "truecolor" || colors == "24bit" || term.ends_with("-direct") {
             return Self::TrueColor;
         }
         // Windows Terminal does not set COLORTERM, and Windows does not set TERM.

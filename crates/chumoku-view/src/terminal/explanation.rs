@@ -5,8 +5,8 @@ use super::cells::{filled_bar, largest_in_order, max_width, rounded_top};
 use super::color::{ColorDepth, Painter};
 use super::heatmap::{HeatmapPanel, legend};
 use crate::phrases;
-use crate::width::{align_left, align_right, display_width, truncate, wrap};
-use chumoku::explain::{ColumnEffect, Explanation, LabelProbability};
+use crate::width::{align_left, align_right, display_width, signed_number, truncate, wrap};
+use chumoku::explain::{ColumnEffect, Explanation, LabelProbability, WordEffect};
 use chumoku::lang::Lang;
 use chumoku::lang::{show_controls, show_controls_in_text};
 
@@ -239,14 +239,18 @@ impl ExplanationWriter<'_> {
         // First the words of the first window, then the rest.
         let n = e.words.len();
         let word = |i: usize| match i.checked_sub(n).map(|i| &attribution.beyond[i]) {
-            Some(word) => (show_controls(&word.text), word.score, word.whole),
-            None => (self.words[i].clone(), attribution.scores[i], attribution.whole.as_ref().map(|whole| whole[i])),
+            Some(word) => WordEffect { text: show_controls(&word.text), ..word.clone() },
+            None => WordEffect {
+                text: self.words[i].clone(),
+                score: attribution.scores[i],
+                whole: attribution.whole.as_ref().map(|whole| whole[i]),
+            },
         };
-        let words: Vec<(String, f32, Option<f32>)> = (0..n + attribution.beyond.len()).map(word).collect();
+        let words: Vec<WordEffect> = (0..n + attribution.beyond.len()).map(word).collect();
         let mut shown: Vec<usize> = (0..words.len()).filter(|&i| i >= n || !e.words[i].special).collect();
         if shown.len() > MAX_WORDS {
             let all = shown.len();
-            shown = largest_in_order(&shown, MAX_WORDS / 2, |i| words[i].1.abs());
+            shown = largest_in_order(&shown, MAX_WORDS / 2, |i| words[i].score.abs());
             self.write_note(&phrases::strongest_words_note(lang, shown.len(), all));
         }
         self.write_line("");
@@ -256,8 +260,9 @@ impl ExplanationWriter<'_> {
         let columns = if shown.len() <= 14 { 1 } else { most };
         let rows = shown.len().div_ceil(columns);
         let wide = if columns == 1 { self.width.min(72) } else { self.width / columns };
-        let top = shown.iter().map(|&i| words[i].1.abs()).fold(0.0, f32::max);
-        let label = shown.iter().map(|&i| display_width(&words[i].0)).max().unwrap_or(0).min(MAX_LABEL).min(wide / 3);
+        let top = shown.iter().map(|&i| words[i].score.abs()).fold(0.0, f32::max);
+        let label =
+            shown.iter().map(|&i| display_width(&words[i].text)).max().unwrap_or(0).min(MAX_LABEL).min(wide / 3);
         let index = words.len().to_string().len();
         for row in 0..rows {
             let cells = (0..columns).filter_map(|column| shown.get(column * rows + row));
@@ -271,19 +276,14 @@ impl ExplanationWriter<'_> {
     fn effect_cell(
         &self,
         i: usize,
-        (word, score, whole): &(String, f32, Option<f32>),
+        WordEffect { text, score, whole }: &WordEffect,
         [width, index, label]: [usize; 3],
         top: f32,
     ) -> String {
         let score = *score;
         // Cosines differ by less than log-odds do.
         let digits = if self.explanation.similarity.is_some() { 3 } else { 2 };
-        let number = |score: f32| {
-            let number = format!("{score:>+7.digits$}");
-            // A sign would claim more than the digits.
-            let is_zero = number.chars().all(|c| " +-0.".contains(c));
-            if is_zero { format!("{:>7.digits$}", 0.0) } else { number }
-        };
+        let number = |score: f32| align_right(&signed_number(score, digits), 7);
         let whole = whole.map_or(String::new(), number);
         let number = number(score);
         let digits = number.len() + whole.len();
@@ -302,7 +302,7 @@ impl ExplanationWriter<'_> {
         let line = format!(
             "  {} {}{number}{} {before}{}{after}",
             self.paint.quiet(&align_right(&(i + 1).to_string(), index)),
-            align_left(word, label),
+            align_left(text, label),
             self.paint.quiet(&whole),
             self.paint.quiet("│"),
         );
@@ -335,7 +335,7 @@ impl ExplanationWriter<'_> {
         let half = (self.width.min(72).saturating_sub(2 + name + 2 + value + 8 + 1) / 2).clamp(2, 24);
         for ((column, name_of), value_of) in columns.iter().zip(&names).zip(&values) {
             let effect = column.effect;
-            let number = if effect.abs() < 0.005 { format!("{:>8.2}", 0.0) } else { format!("{effect:>+8.2}") };
+            let number = align_right(&signed_number(effect, 2), 8);
             let bar = filled_bar(if top > 0.0 { effect.abs() / top } else { 0.0 }, half);
             let (before, after) = match effect < 0.0 {
                 true => {
@@ -458,14 +458,12 @@ impl ExplanationWriter<'_> {
             let all: Vec<usize> = (0..row.len()).collect();
             let mut two = largest_in_order(&all, 2, |i| row[i]);
             two.sort_by(|&a, &b| row[b].total_cmp(&row[a]));
-            let seen = |i: usize| (truncate(&self.words[i], 20), i == query, row[i] * 100.0);
-            let (first, second) = (seen(two[0]), seen(two[1]));
-            let sentence = phrases::top_attention_sentence(
-                self.lang,
-                &truncate(&self.words[query], 20),
-                (&first.0, first.1, first.2),
-                (&second.0, second.1, second.2),
-            );
+            let attended = [two[0], two[1]].map(|i| phrases::AttendedWord {
+                text: truncate(&self.words[i], 20),
+                is_itself: i == query,
+                percent: row[i] * 100.0,
+            });
+            let sentence = phrases::top_attention_sentence(self.lang, &truncate(&self.words[query], 20), attended);
             self.write_prose(&sentence, str::to_owned);
         }
     }

@@ -111,7 +111,7 @@ pub(crate) fn legend(
     [top, largest]: [f32; 2],
 ) -> (Option<String>, Option<String>) {
     let (paint, shades) = (Painter::new(color_depth), color_depth == ColorDepth::None);
-    let word = phrases::colour_word(lang, shades);
+    let word = phrases::color_word(lang, shades);
     let bar: String = if shades {
         "[ ░▒▓█]".to_owned()
     } else {

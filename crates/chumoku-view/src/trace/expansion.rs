@@ -111,7 +111,7 @@ pub enum ExpansionForm {
         /// g, x and the mean of g·x.
         of: [f64; 3],
         /// The mean of g, if the normalization subtracts the mean.
-        centre: Option<f64>,
+        center: Option<f64>,
         /// The variance or the mean square, and ε.
         under: [f64; 2],
     },
@@ -140,16 +140,23 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
     let products = |a: StepId, b: &dyn Fn(usize) -> f64| -> Vec<[f64; 2]> {
         of(a).row(row).iter().enumerate().map(|(k, x)| [*x, b(k)]).collect()
     };
+    let entry = |id: &StepId| of(*id)[at];
+    let length_of = |id: &StepId| of(*id).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
+    let column_pairs = |[(a, i), (b, j)]: [(&StepId, usize); 2]| -> Vec<[f64; 2]> {
+        of(*a).column(i).into_iter().zip(of(*b).column(j)).map(|(x, y)| [*x, *y]).collect()
+    };
+    let plain = |terms| ExpansionForm::Products { terms, bias: None };
     let form = match &step.operation {
         Operation::Given
         | Operation::Columns { .. }
         | Operation::Concat(_)
         | Operation::OneHot(_)
         | Operation::StateRecurrence(_)
-        | Operation::StateGradient(_) => return None,
-        Operation::Mask { .. } => return None,
-        Operation::Sum([a, b]) => ExpansionForm::Terms(vec![of(*a)[at], of(*b)[at]]),
-        Operation::Hadamard([a, b]) => ExpansionForm::Products { terms: vec![[of(*a)[at], of(*b)[at]]], bias: None },
+        | Operation::StateGradient(_)
+        | Operation::Mask { .. }
+        | Operation::PoolingGradient { .. } => return None,
+        Operation::Sum([a, b]) => ExpansionForm::Terms(vec![entry(a), entry(b)]),
+        Operation::Hadamard([a, b]) => plain(vec![[entry(a), entry(b)]]),
         Operation::Product { factors: [a, b], bias } => ExpansionForm::Products {
             terms: products(*a, &|k| of(*b)[[k, column]]),
             bias: bias.map(|bias| of(bias)[[0, column]]),
@@ -158,28 +165,23 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             // A share of 0 contributes nothing, whatever its value is.
             let mut terms = products(*a, &|k| of(*b)[[k, column]]);
             terms.retain(|[share, value]| *share != 0.0 || value.is_finite());
-            ExpansionForm::Products { terms, bias: None }
+            plain(terms)
         }
-        Operation::ProductTransposed([a, b]) => {
-            ExpansionForm::Products { terms: products(*a, &|k| of(*b)[[column, k]]), bias: None }
-        }
-        Operation::TransposedProduct([a, b]) => {
-            let factors = of(*a).column(row).into_iter().zip(of(*b).column(column));
-            ExpansionForm::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
-        }
+        Operation::ProductTransposed([a, b]) => plain(products(*a, &|k| of(*b)[[column, k]])),
+        Operation::TransposedProduct([a, b]) => plain(column_pairs([(a, row), (b, column)])),
         Operation::ProductsTransposed { pairs, added } if pairs.is_empty() => {
-            ExpansionForm::Terms(added.iter().map(|id| of(*id)[at]).collect())
+            ExpansionForm::Terms(added.iter().map(entry).collect())
         }
         Operation::ProductsTransposed { pairs, added } => {
             let terms = pairs.iter().flat_map(|[a, b]| products(*a, &|k| of(*b)[[column, k]])).collect();
-            let bias = added.iter().map(|id| of(*id)[at]).reduce(|sum, x| sum + x);
+            let bias = added.iter().map(entry).reduce(|sum, x| sum + x);
             ExpansionForm::Products { terms, bias }
         }
-        Operation::Difference { of: [a, b], over } => ExpansionForm::Difference([of(*a)[at], of(*b)[at]], *over),
+        Operation::Difference { of: [a, b], over } => ExpansionForm::Difference([entry(a), entry(b)], *over),
         Operation::SoftmaxGradient { shares, gradient } => {
             let terms = of(*shares).row(row).into_iter().zip(of(*gradient).row(row));
             let mean = terms.map(|(share, g)| if *share == 0.0 { 0.0 } else { share * g }).sum();
-            ExpansionForm::SoftmaxGradient([of(*shares)[at], of(*gradient)[at], mean])
+            ExpansionForm::SoftmaxGradient([entry(shares), entry(gradient), mean])
         }
         Operation::BroadcastRow { of: a, over, .. } => ExpansionForm::Quotient(of(*a)[[0, column]], *over),
         Operation::ColumnSums(a) => ExpansionForm::Terms(of(*a).column(column).to_vec()),
@@ -200,20 +202,20 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             }
         }
         Operation::Scale { of: a, factor } => match super::formula::inverse_sqrt_of(*factor) {
-            Some(n) => ExpansionForm::OverSqrt(of(*a)[at], n),
-            None => ExpansionForm::Products { terms: vec![[*factor, of(*a)[at]]], bias: None },
+            Some(n) => ExpansionForm::OverSqrt(entry(a), n),
+            None => plain(vec![[*factor, entry(a)]]),
         },
-        Operation::AddBias { of: a, bias } => ExpansionForm::Terms(vec![of(*a)[at], bias[at]]),
+        Operation::AddBias { of: a, bias } => ExpansionForm::Terms(vec![entry(a), bias[at]]),
         Operation::RowMax(a) => ExpansionForm::Max(of(*a).row(row).to_vec()),
         Operation::Exp { of: a, largest } => {
             let largest = largest.map(|largest| of(largest)[[row, 0]]);
             if largest == Some(f64::NEG_INFINITY) {
                 return None;
             }
-            ExpansionForm::Exponential(of(*a)[at], largest)
+            ExpansionForm::Exponential(entry(a), largest)
         }
         Operation::RowSums(a) => ExpansionForm::Terms(of(*a).row(row).to_vec()),
-        Operation::DivideByRowSums { of: a, sums } => ExpansionForm::Quotient(of(*a)[at], of(*sums)[[row, 0]]),
+        Operation::DivideByRowSums { of: a, sums } => ExpansionForm::Quotient(entry(a), of(*sums)[[row, 0]]),
         Operation::LayerNorm { of: a, gamma, beta, epsilon } => {
             let numbers = of(*a).row(row);
             let n = numbers.len() as f64;
@@ -239,8 +241,8 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
                 _ => ExpansionForm::Average(numbers, count),
             }
         }
-        Operation::Activation { of: a, activation } => ExpansionForm::Activation(*activation, of(*a)[at]),
-        Operation::Tanh(a) => ExpansionForm::Tanh(of(*a)[at]),
+        Operation::Activation { of: a, activation } => ExpansionForm::Activation(*activation, entry(a)),
+        Operation::Tanh(a) => ExpansionForm::Tanh(entry(a)),
         Operation::Gate { terms, is_tanh, .. } => {
             ExpansionForm::Gate { terms: terms.map(|(id, from)| of(id)[[row, from + column]]), is_tanh: *is_tanh }
         }
@@ -249,29 +251,24 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             if *is_complement {
                 terms[0][0] = 1.0 - terms[0][0];
             }
-            ExpansionForm::Products { terms, bias: None }
+            plain(terms)
         }
         Operation::GateGradient { gate, gradient, is_tanh } => {
-            ExpansionForm::GateGradient { of: [of(*gradient)[at], of(*gate)[at]], is_tanh: *is_tanh }
+            ExpansionForm::GateGradient { of: [entry(gradient), entry(gate)], is_tanh: *is_tanh }
         }
-        Operation::ComplementProduct([a, g]) => {
-            ExpansionForm::Products { terms: vec![[1.0 - of(*a)[at], of(*g)[at]]], bias: None }
-        }
+        Operation::ComplementProduct([a, g]) => plain(vec![[1.0 - entry(a), entry(g)]]),
         Operation::DifferenceProduct { gradient, of: [a, b] } => {
-            ExpansionForm::SoftmaxGradient([of(*gradient)[at], of(*a)[at], of(*b)[at]])
+            ExpansionForm::SoftmaxGradient([entry(gradient), entry(a), entry(b)])
         }
-        Operation::Log(a) => ExpansionForm::Logarithm(of(*a)[at]),
+        Operation::Log(a) => ExpansionForm::Logarithm(entry(a)),
         Operation::CrossEntropy { target, logarithms } => {
             // A share of 0 contributes nothing: a one-hot target leaves one term.
             let terms = of(*target).iter().zip(of(*logarithms)).map(|(share, x)| [*share, *x]);
             let terms = terms.filter(|[share, _]| *share != 0.0).collect();
             ExpansionForm::NegativeMean { terms, over: of(*target).nrows() as f64 }
         }
-        Operation::UnitLength(a) => {
-            let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
-            ExpansionForm::Quotient(of(*a)[at], length)
-        }
-        Operation::ActivationDerivative { of: a, curve } => match (curve, of(*a)[at]) {
+        Operation::UnitLength(a) => ExpansionForm::Quotient(entry(a), length_of(a)),
+        Operation::ActivationDerivative { of: a, curve } => match (curve, entry(a)) {
             (EntrywiseFunction::Tanh, x) => ExpansionForm::TanhDerivative(x),
             (EntrywiseFunction::Activation(Activation::Relu), x) => ExpansionForm::IsPositive(x),
             (EntrywiseFunction::Activation(Activation::Gelu), x) => ExpansionForm::GeluDerivative(x),
@@ -279,40 +276,36 @@ pub(super) fn expand(program: &Program, id: StepId) -> Option<Expansion> {
             _ => return None,
         },
         Operation::NormGradient(made) => norm_gradient_form(program, made, at),
-        Operation::ColumnDotProducts([a, b]) => {
-            let factors = of(*a).column(column).into_iter().zip(of(*b).column(column));
-            ExpansionForm::Products { terms: factors.map(|(x, y)| [*x, *y]).collect(), bias: None }
-        }
-        Operation::PoolingGradient { .. } => return None,
+        Operation::ColumnDotProducts([a, b]) => plain(column_pairs([(a, column), (b, column)])),
         Operation::UnitGradient { of: a, unit, gradient } => {
-            let length = of(*a).row(row).iter().map(|x| x * x).sum::<f64>().sqrt();
+            let length = length_of(a);
             if length == 0.0 {
                 return None;
             }
             let along = of(*unit).row(row).iter().zip(of(*gradient).row(row)).map(|(u, g)| u * g).sum();
-            ExpansionForm::UnitGradient([of(*gradient)[at], of(*unit)[at], along, length])
+            ExpansionForm::UnitGradient([entry(gradient), entry(unit), along, length])
         }
         Operation::SoftmaxJacobian { shares, row: of_row } => {
             let own = of(*shares).row(*of_row);
             ExpansionForm::Jacobian(own[row], (row != column).then(|| own[column]))
         }
         Operation::Moment { before, gradient, keep, is_square } => {
-            let g = of(*gradient)[at];
-            let before = before.map(|before| [*keep, of(before)[at]]);
+            let g = entry(gradient);
+            let before = before.as_ref().map(|before| [*keep, entry(before)]);
             let new = [1.0 - keep, if *is_square { g * g } else { g }];
-            ExpansionForm::Products { terms: before.into_iter().chain([new]).collect(), bias: None }
+            plain(before.into_iter().chain([new]).collect())
         }
         Operation::BiasCorrection { of: a, keep, step } => {
-            ExpansionForm::Quotient(of(*a)[at], 1.0 - keep.powf(f64::from(*step)))
+            ExpansionForm::Quotient(entry(a), 1.0 - keep.powf(f64::from(*step)))
         }
         Operation::AdamUpdate { moments: [m, v], rate, epsilon } => {
-            ExpansionForm::Update([*rate, of(*m)[at], of(*v)[at], *epsilon])
+            ExpansionForm::Update([*rate, entry(m), entry(v), *epsilon])
         }
         Operation::AdamWStep { of: a, update, rate, weight_decay } => match *weight_decay == 0.0 {
-            true => ExpansionForm::Difference([of(*a)[at], of(*update)[at]], 1.0),
+            true => ExpansionForm::Difference([entry(a), entry(update)], 1.0),
             false => {
-                let terms = vec![[1.0 - rate * weight_decay, of(*a)[at]]];
-                ExpansionForm::Products { terms, bias: Some(-of(*update)[at]) }
+                let terms = vec![[1.0 - rate * weight_decay, entry(a)]];
+                ExpansionForm::Products { terms, bias: Some(-entry(update)) }
             }
         },
     };
@@ -328,7 +321,7 @@ fn norm_gradient_form(program: &Program, made: &NormGradient, at: (usize, usize)
     let middle = if made.is_rms { 0.0 } else { mean(&|j| x[j]) };
     ExpansionForm::NormGradient {
         of: [g(at.1), plain[at.1], mean(&|j| g(j) * plain[j])],
-        centre: (!made.is_rms).then(|| mean(&g)),
+        center: (!made.is_rms).then(|| mean(&g)),
         under: [mean(&|j| (x[j] - middle) * (x[j] - middle)), made.epsilon],
     }
 }
@@ -366,6 +359,18 @@ impl Expansion {
         // A negative number after a sign is put in parentheses.
         let signed = |x: f64| if x < 0.0 { format!("({})", number(x)) } else { number(x) };
         let braced = |x: String| if is_latex { format!("{{{x}}}") } else { x };
+        let root_of = |x: f64, epsilon: f64| {
+            let under = format!("{} + {}", number(x), number(epsilon));
+            if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") }
+        };
+        let function = |name: &str| if is_latex { format!("\\{name}") } else { name.to_owned() };
+        // Only the first number of a sum has no sign in front.
+        let leading = |k: usize, x: f64| if k == 0 { number(x) } else { signed(x) };
+        let summands = |terms: &[f64]| terms.iter().enumerate().map(|(k, x)| leading(k, *x)).collect::<Vec<_>>();
+        let products = |terms: &[[f64; 2]]| -> Vec<String> {
+            let product = |(k, [a, b]): (usize, &[f64; 2])| format!("{}{times}{}", leading(k, *a), signed(*b));
+            terms.iter().enumerate().map(product).collect()
+        };
         let joined = |parts: Vec<String>| {
             if parts.len() <= most {
                 return parts.join(" + ");
@@ -375,40 +380,25 @@ impl Expansion {
         };
         match &self.form {
             ExpansionForm::Products { terms, bias } => {
-                let product = |(k, [a, b]): (usize, &[f64; 2])| {
-                    let first = if k == 0 { number(*a) } else { signed(*a) };
-                    format!("{first}{times}{}", signed(*b))
-                };
-                let mut parts: Vec<String> = terms.iter().enumerate().map(product).collect();
+                let mut parts = products(terms);
                 parts.extend(bias.map(signed));
                 if parts.is_empty() { number(0.0) } else { joined(parts) }
             }
-            ExpansionForm::Terms(terms) => {
-                joined(terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) }).collect())
-            }
-            ExpansionForm::Average(terms, over) => {
-                let terms = terms.iter().enumerate().map(|(k, x)| if k == 0 { number(*x) } else { signed(*x) });
-                format!("({}) / {}", joined(terms.collect()), number(*over))
-            }
-            ExpansionForm::Tanh(a) => format!("{}({})", if is_latex { "\\tanh" } else { "tanh" }, number(*a)),
+            ExpansionForm::Terms(terms) => joined(summands(terms)),
+            ExpansionForm::Average(terms, over) => format!("({}) / {}", joined(summands(terms)), number(*over)),
+            ExpansionForm::Tanh(a) => format!("{}({})", function("tanh"), number(*a)),
             ExpansionForm::Gate { terms: [a, b], is_tanh } => {
                 let name = match (is_tanh, is_latex) {
-                    (true, true) => "\\tanh",
-                    (true, false) => "tanh",
+                    (true, _) => &function("tanh"),
                     (false, true) => "\\sigma",
                     (false, false) => "σ",
                 };
                 format!("{name}({} + {})", number(*a), signed(*b))
             }
-            ExpansionForm::Logarithm(a) => format!("{}({})", if is_latex { "\\ln" } else { "ln" }, number(*a)),
+            ExpansionForm::Logarithm(a) => format!("{}({})", function("ln"), number(*a)),
             ExpansionForm::NegativeMean { terms, over } => {
-                let product = |(k, [a, b]): (usize, &[f64; 2])| {
-                    let first = if k == 0 { number(*a) } else { signed(*a) };
-                    format!("{first}{times}{}", signed(*b))
-                };
-                let sum = joined(terms.iter().enumerate().map(product).collect());
                 let over = if *over == 1.0 { String::new() } else { format!(" / {}", number(*over)) };
-                format!("{}({sum}){over}", minus.trim())
+                format!("{}({}){over}", minus.trim(), joined(products(terms)))
             }
             ExpansionForm::Difference([a, b], over) => match *over == 1.0 {
                 true => format!("{}{minus}{}", number(*a), signed(*b)),
@@ -448,19 +438,15 @@ impl Expansion {
             ExpansionForm::Quotient(a, b) => format!("{} / {}", number(*a), signed(*b)),
             ExpansionForm::Rotation { pair: [a, b], sign, angle } => {
                 let sign = if *sign < 0.0 { minus } else { " + " };
-                let [cos, sin] = if is_latex { ["\\cos ", "\\sin "] } else { ["cos ", "sin "] };
-                let angle = number(*angle);
-                format!("{}{times}{cos}{angle}{sign}{}{times}{sin}{angle}", number(*a), signed(*b))
+                let ([cos, sin], angle) = (["cos", "sin"].map(function), number(*angle));
+                format!("{}{times}{cos} {angle}{sign}{}{times}{sin} {angle}", number(*a), signed(*b))
             }
-            ExpansionForm::Exponential(a, Some(b)) => {
-                let exp = if is_latex { "\\exp" } else { "exp" };
-                format!("{exp}({}{minus}{})", number(*a), signed(*b))
-            }
-            ExpansionForm::Exponential(a, None) => {
-                format!("{}({})", if is_latex { "\\exp" } else { "exp" }, number(*a))
+            ExpansionForm::Exponential(a, b) => {
+                let less = b.map_or(String::new(), |b| format!("{minus}{}", signed(b)));
+                format!("{}({}{less})", function("exp"), number(*a))
             }
             ExpansionForm::Max(numbers) => {
-                let max = if is_latex { "\\max" } else { "max" };
+                let max = function("max");
                 let list = |numbers: &[f64]| numbers.iter().map(|x| number(*x)).collect::<Vec<_>>().join(", ");
                 if numbers.len() <= most {
                     return format!("{max}({})", list(numbers));
@@ -469,19 +455,14 @@ impl Expansion {
                 format!("{max}({first}, {}, {last})", more(numbers.len() - most))
             }
             ExpansionForm::LayerNorm { of: [x, mean, variance, epsilon], affine: [gamma, beta] } => {
-                let epsilon = number(*epsilon);
-                let under = format!("{} + {epsilon}", number(*variance));
-                let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
-                let core = format!("({}{minus}{}) / {under}", number(*x), signed(*mean));
+                let core = format!("({}{minus}{}) / {}", number(*x), signed(*mean), root_of(*variance, *epsilon));
                 let factor = gamma.map_or(String::new(), |gamma| format!("{}{times}", number(gamma)));
                 let offset = beta.map_or(String::new(), |beta| format!(" + {}", signed(beta)));
                 format!("{factor}{core}{offset}")
             }
             ExpansionForm::RmsNorm { of: [x, square, epsilon], gamma } => {
-                let under = format!("{} + {}", number(*square), number(*epsilon));
-                let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
                 let factor = gamma.map_or(String::new(), |gamma| format!("{}{times}", number(gamma)));
-                format!("{factor}{} / {under}", signed(*x))
+                format!("{factor}{} / {}", signed(*x), root_of(*square, *epsilon))
             }
             ExpansionForm::IsPositive(a) => format!("[{} > 0]", number(*a)),
             ExpansionForm::TanhDerivative(a) => match is_latex {
@@ -497,11 +478,10 @@ impl Expansion {
                 let share = number(1.0 / (1.0 + (-a).exp()));
                 format!("{share}{times}(1 + {}{times}(1{minus}{share}))", number(*a))
             }
-            ExpansionForm::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
-                let under = format!("{} + {}", number(*spread), number(*epsilon));
-                let under = if is_latex { format!("{root}{{{under}}}") } else { format!("{root}({under})") };
-                let centre = centre.map_or(String::new(), |centre| format!("{minus}{}", signed(centre)));
-                format!("({}{centre}{minus}{}{times}{}) / {under}", number(*g), signed(*x), signed(*along))
+            ExpansionForm::NormGradient { of: [g, x, along], center, under: [spread, epsilon] } => {
+                let under = root_of(*spread, *epsilon);
+                let center = center.map_or(String::new(), |center| format!("{minus}{}", signed(center)));
+                format!("({}{center}{minus}{}{times}{}) / {under}", number(*g), signed(*x), signed(*along))
             }
             ExpansionForm::UnitGradient([g, u, along, length]) => {
                 format!("({}{minus}{}{times}{}) / {}", number(*g), signed(*u), signed(*along), number(*length))
@@ -558,8 +538,8 @@ impl Expansion {
                 let share = 1.0 / (1.0 + (-a).exp());
                 share * (1.0 + a * (1.0 - share))
             }
-            ExpansionForm::NormGradient { of: [g, x, along], centre, under: [spread, epsilon] } => {
-                (g - centre.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
+            ExpansionForm::NormGradient { of: [g, x, along], center, under: [spread, epsilon] } => {
+                (g - center.unwrap_or(0.0) - x * along) / (spread + epsilon).sqrt()
             }
             ExpansionForm::UnitGradient([g, u, along, length]) => (g - u * along) / length,
             ExpansionForm::Jacobian(a, None) => a * (1.0 - a),
@@ -571,8 +551,5 @@ impl Expansion {
 
 /// States how many terms of a sum are left out.
 fn more_terms_note(lang: Lang, count: usize) -> String {
-    match lang {
-        Lang::En => format!("… ({count} more)"),
-        Lang::Ja => format!("…（他 {count} 項）"),
-    }
+    tr_in!("… ({count} more)", "…（他 {count} 項）", lang)
 }

@@ -84,22 +84,19 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
     let name = |id: &StepId| program.step(*id).symbol();
     let step = program.step(id);
     let own = step.symbol();
+    let fill = |letters: &[String], templates: [&str; 2]| fill_templates(&own, letters, templates);
+    let with =
+        |ids: &[&StepId], templates: [&str; 2]| fill(&ids.iter().map(|id| name(id)).collect::<Vec<_>>(), templates);
     let [text, latex] = match &step.operation {
         Operation::Given => return None,
-        Operation::Sum([a, b]) => fill_templates(&own, &[name(a), name(b)], ["{0} + {1}", "{0} + {1}"]),
-        Operation::Hadamard([a, b]) => fill_templates(&own, &[name(a), name(b)], ["{0} ∘ {1}", "{0} \\odot {1}"]),
+        Operation::Sum([a, b]) => with(&[a, b], ["{0} + {1}", "{0} + {1}"]),
+        Operation::Hadamard([a, b]) => with(&[a, b], ["{0} ∘ {1}", "{0} \\odot {1}"]),
         Operation::Product { factors: [a, b], bias: None } | Operation::WeightedSum([a, b]) => {
-            fill_templates(&own, &[name(a), name(b)], ["{0} {1}", "{0} {1}"])
+            with(&[a, b], ["{0} {1}", "{0} {1}"])
         }
-        Operation::Product { factors: [a, b], bias: Some(c) } => {
-            fill_templates(&own, &[name(a), name(b), name(c)], ["{0} {1} + {2}", "{0} {1} + {2}"])
-        }
-        Operation::ProductTransposed([a, b]) => {
-            fill_templates(&own, &[name(a), name(b)], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"])
-        }
-        Operation::TransposedProduct([a, b]) => {
-            fill_templates(&own, &[name(a), name(b)], ["{0}ᵀ {1}", "{{0}}^{\\top} {1}"])
-        }
+        Operation::Product { factors: [a, b], bias: Some(c) } => with(&[a, b, c], ["{0} {1} + {2}", "{0} {1} + {2}"]),
+        Operation::ProductTransposed([a, b]) => with(&[a, b], ["{0} {1}ᵀ", "{0} {{1}}^{\\top}"]),
+        Operation::TransposedProduct([a, b]) => with(&[a, b], ["{0}ᵀ {1}", "{{0}}^{\\top} {1}"]),
         Operation::ProductsTransposed { pairs, added } => {
             let letters: Vec<String> = pairs.iter().flatten().chain(added).map(name).collect();
             let place = |i: usize| format!("{{{i}}}");
@@ -111,26 +108,23 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 let plain = (2 * pairs.len()..letters.len()).map(place);
                 (0..pairs.len()).map(pair).chain(plain).collect::<Vec<_>>().join(" + ")
             });
-            fill_templates(&own, &letters, [&text, &latex])
+            fill(&letters, [&text, &latex])
         }
         Operation::Difference { of: [a, b], over } => match *over == 1.0 {
-            true => fill_templates(&own, &[name(a), name(b)], ["{0} − {1}", "{0} - {1}"]),
-            false => fill_templates(&own, &[name(a), name(b)], ["({0} − {1}) / n", "({0} - {1}) / n"]),
+            true => with(&[a, b], ["{0} − {1}", "{0} - {1}"]),
+            false => with(&[a, b], ["({0} − {1}) / n", "({0} - {1}) / n"]),
         },
-        Operation::SoftmaxGradient { shares, gradient } => fill_templates(
-            &own,
-            &[name(shares), name(gradient)],
-            ["{0} ∘ ({1} − Σⱼ {0} ∘ {1})", "{0}\\odot\\,({1}-\\sum_j{0}\\odot\\,{1})"],
-        ),
+        Operation::SoftmaxGradient { shares, gradient } => {
+            with(&[shares, gradient], ["{0} ∘ ({1} − Σⱼ {0} ∘ {1})", "{0}\\odot\\,({1}-\\sum_j{0}\\odot\\,{1})"])
+        }
         Operation::BroadcastRow { of, rows, over } => match *over == *rows as f64 {
-            true => fill_templates(&own, &[name(of)], ["{0} / n", "{0} / n"]),
-            false => fill_templates(&own, &[name(of)], ["{0} / √n", "{0} / \\sqrt{n}"]),
+            true => with(&[of], ["{0} / n", "{0} / n"]),
+            false => with(&[of], ["{0} / √n", "{0} / \\sqrt{n}"]),
         },
-        Operation::ColumnSums(of) => fill_templates(&own, &[name(of)], ["Σᵢ {0}", "\\textstyle\\sum_i {0}"]),
+        Operation::ColumnSums(of) => with(&[of], ["Σᵢ {0}", "\\textstyle\\sum_i {0}"]),
         Operation::Columns { of, range } => {
             let (first, last) = (range.start + 1, range.end);
-            fill_templates(
-                &own,
+            fill(
                 &[name(of), first.to_string(), last.to_string()],
                 ["{0}(:, {1}…{2})", "\\left({0}\\right)_{:,\\,{1}\\ldots{2}}"],
             )
@@ -144,49 +138,38 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             let text = format!("rotate({{0}}; {minus}position · {{1}}{})", power[0]);
             let latex =
                 format!("\\mathrm{{rotate}}\\left({{0}};\\ {dash}\\mathrm{{position}}\\cdot {{1}}{}\\right)", power[1]);
-            fill_templates(&own, &[name(of), letter], [&text, &latex])
+            fill(&[name(of), letter], [&text, &latex])
         }
         Operation::Scale { of, factor } => match inverse_sqrt_of(*factor) {
-            Some(1) => fill_templates(&own, &[name(of)], ["{0}", "{0}"]),
-            Some(n) => fill_templates(&own, &[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
-            None => fill_templates(&own, &[name(of), factor.to_string()], ["{1} · {0}", "{1} \\cdot {0}"]),
+            Some(1) => with(&[of], ["{0}", "{0}"]),
+            Some(n) => fill(&[name(of), n.to_string()], ["{0} / √{1}", "{0} / \\sqrt{{1}}"]),
+            None => fill(&[name(of), factor.to_string()], ["{1} · {0}", "{1} \\cdot {0}"]),
         },
-        Operation::AddBias { of, .. } => fill_templates(&own, &[name(of)], ["{0} + b", "{0} + b"]),
-        Operation::Mask { of, .. } => fill_templates(&own, &[name(of)], ["{0} + (0 | −∞)", "{0} + (0 \\mid -\\infty)"]),
-        Operation::RowMax(of) => fill_templates(&own, &[name(of)], ["maxⱼ {0}", "\\max_j {0}"]),
-        Operation::Exp { of, largest: Some(m) } => {
-            fill_templates(&own, &[name(of), name(m)], ["exp({0} − {1})", "\\exp({0} - {1})"])
+        Operation::AddBias { of, .. } => with(&[of], ["{0} + b", "{0} + b"]),
+        Operation::Mask { of, .. } => with(&[of], ["{0} + (0 | −∞)", "{0} + (0 \\mid -\\infty)"]),
+        Operation::RowMax(of) => with(&[of], ["maxⱼ {0}", "\\max_j {0}"]),
+        Operation::Exp { of, largest: Some(m) } => with(&[of, m], ["exp({0} − {1})", "\\exp({0} - {1})"]),
+        Operation::Exp { of, largest: None } => with(&[of], ["exp({0})", "\\exp({0})"]),
+        Operation::RowSums(of) => with(&[of], ["Σⱼ {0}", "\\textstyle\\sum_j {0}"]),
+        Operation::DivideByRowSums { of, sums } => with(&[of, sums], ["{0} / {1}", "{0} / {1}"]),
+        Operation::OneHot(of) => {
+            with(&[of], ["onehot(argmaxⱼ {0})", "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)"])
         }
-        Operation::Exp { of, largest: None } => fill_templates(&own, &[name(of)], ["exp({0})", "\\exp({0})"]),
-        Operation::RowSums(of) => fill_templates(&own, &[name(of)], ["Σⱼ {0}", "\\textstyle\\sum_j {0}"]),
-        Operation::DivideByRowSums { of, sums } => {
-            fill_templates(&own, &[name(of), name(sums)], ["{0} / {1}", "{0} / {1}"])
-        }
-        Operation::OneHot(of) => fill_templates(
-            &own,
-            &[name(of)],
-            ["onehot(argmaxⱼ {0})", "\\mathrm{onehot}\\left(\\arg\\max_j {0}\\right)"],
-        ),
         Operation::Concat(parts) => {
             let names: Vec<String> = parts.iter().map(name).collect();
             match &names[..] {
                 [first, .., last] if names.len() > 2 => {
-                    fill_templates(&own, &[first.clone(), last.clone()], ["[{0} … {1}]", "[\\,{0}\\ \\cdots\\ {1}\\,]"])
+                    fill(&[first.clone(), last.clone()], ["[{0} … {1}]", "[\\,{0}\\ \\cdots\\ {1}\\,]"])
                 }
-                _ => fill_templates(&own, &[names.join(" ")], ["[{0}]", "[\\,{0}\\,]"]),
+                _ => fill(&[names.join(" ")], ["[{0}]", "[\\,{0}\\,]"]),
             }
         }
         Operation::RmsNorm { of, gamma, .. } => match gamma {
-            Some(gamma) => fill_templates(
-                &own,
-                &[name(of), name(gamma)],
+            Some(gamma) => with(
+                &[of, gamma],
                 ["{1} · {0} / √(mean({0}²) + ε)", "{1} \\odot \\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
             ),
-            None => fill_templates(
-                &own,
-                &[name(of)],
-                ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"],
-            ),
+            None => with(&[of], ["{0} / √(mean({0}²) + ε)", "\\frac{{0}}{\\sqrt{\\overline{{0}^2} + \\varepsilon}}"]),
         },
         Operation::Pool { of, ways } => {
             let each: Vec<[&str; 2]> = ways
@@ -200,25 +183,21 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 })
                 .collect();
             match &each[..] {
-                [one] => fill_templates(&own, &[name(of)], *one),
+                [one] => with(&[of], *one),
                 all => {
                     let joined =
                         |i: usize, between: &str| all.iter().map(|way| way[i]).collect::<Vec<_>>().join(between);
                     let [text, latex] = [joined(0, "; "), joined(1, ",\\ ")];
-                    fill_templates(&own, &[name(of)], [&format!("[{text}]"), &format!("[\\,{latex}\\,]")])
+                    with(&[of], [&format!("[{text}]"), &format!("[\\,{latex}\\,]")])
                 }
             }
         }
-        Operation::Activation { of, activation } => fill_templates(&own, &[name(of)], activation_formula(*activation)),
-        Operation::Tanh(of) => fill_templates(&own, &[name(of)], ["tanh({0})", "\\tanh({0})"]),
+        Operation::Activation { of, activation } => with(&[of], activation_formula(*activation)),
+        Operation::Tanh(of) => with(&[of], ["tanh({0})", "\\tanh({0})"]),
         Operation::StateRecurrence(before) => {
             let first = before.first[usize::from(before.is_state)].map_or("0".to_owned(), |id| name(&id));
             let letters = [first, step.kind.symbol(before.source_quantity().symbol(), "")];
-            fill_templates(
-                &own,
-                &letters,
-                ["[{0}; {1}(1…n−1, :)]", "[\\,{0};\\ \\left({1}\\right)_{1\\ldots n-1,:}\\,]"],
-            )
+            fill(&letters, ["[{0}; {1}(1…n−1, :)]", "[\\,{0};\\ \\left({1}\\right)_{1\\ldots n-1,:}\\,]"])
         }
         Operation::Gate { terms, width, is_tanh } => {
             let mut letters = Vec::new();
@@ -237,45 +216,39 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             });
             let [text, latex] = if *is_tanh { ["tanh", "\\tanh"] } else { ["σ", "\\sigma"] };
             let [text, latex] = [(text, 0), (latex, 1)].map(|(f, i)| format!("{f}({} + {})", first[i], second[i]));
-            fill_templates(&own, &letters, [&text, &latex])
+            fill(&letters, [&text, &latex])
         }
         Operation::GatedSum { pairs: [[a, b], [c, d]], is_complement } => {
             let letters = [name(a), name(b), name(c), name(d)];
             match is_complement {
-                true => fill_templates(
-                    &own,
-                    &letters,
-                    ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1-{0})\\odot\\,{1}+{2}\\odot\\,{3}"],
-                ),
-                false => fill_templates(&own, &letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
+                true => fill(&letters, ["(1 − {0}) ∘ {1} + {2} ∘ {3}", "(1-{0})\\odot\\,{1}+{2}\\odot\\,{3}"]),
+                false => fill(&letters, ["{0} ∘ {1} + {2} ∘ {3}", "{0}\\odot\\,{1}+{2}\\odot\\,{3}"]),
             }
         }
         Operation::StateGradient(later) => {
             let letter = StepKind::Gradient.symbol(later.recurrence.result_quantity().symbol(), "");
-            fill_templates(&own, &[letter], ["[{0}(2…n, :); 0]", "[\\,\\left({0}\\right)_{2\\ldots n,:};\\ 0\\,]"])
+            fill(&[letter], ["[{0}(2…n, :); 0]", "[\\,\\left({0}\\right)_{2\\ldots n,:};\\ 0\\,]"])
         }
         Operation::GateGradient { gate, gradient, is_tanh } => {
             let letters = [name(gradient), name(gate)];
             match is_tanh {
-                true => fill_templates(&own, &letters, ["{0} ∘ (1 − {1}²)", "{0}\\odot\\,(1-{{1}}^2)"]),
-                false => fill_templates(&own, &letters, ["{0} ∘ {1} ∘ (1 − {1})", "{0}\\odot\\,{1}\\odot\\,(1-{1})"]),
+                true => fill(&letters, ["{0} ∘ (1 − {1}²)", "{0}\\odot\\,(1-{{1}}^2)"]),
+                false => fill(&letters, ["{0} ∘ {1} ∘ (1 − {1})", "{0}\\odot\\,{1}\\odot\\,(1-{1})"]),
             }
         }
-        Operation::ComplementProduct([a, g]) => {
-            fill_templates(&own, &[name(a), name(g)], ["(1 − {0}) ∘ {1}", "(1-{0})\\odot\\,{1}"])
-        }
+        Operation::ComplementProduct([a, g]) => with(&[a, g], ["(1 − {0}) ∘ {1}", "(1-{0})\\odot\\,{1}"]),
         Operation::DifferenceProduct { gradient, of: [a, b] } => {
-            fill_templates(&own, &[name(gradient), name(a), name(b)], ["{0} ∘ ({1} − {2})", "{0}\\odot\\,({1}-{2})"])
+            with(&[gradient, a, b], ["{0} ∘ ({1} − {2})", "{0}\\odot\\,({1}-{2})"])
         }
-        Operation::Log(of) => fill_templates(&own, &[name(of)], ["ln {0}", "\\ln {0}"]),
+        Operation::Log(of) => with(&[of], ["ln {0}", "\\ln {0}"]),
         Operation::CrossEntropy { target, logarithms } => {
             let pattern = match program.value(*target).nrows() {
                 1 => ["−Σⱼ {0} {1}", "-\\textstyle\\sum_j {0} {1}"],
                 _ => ["−Σᵢⱼ {0} {1} / n", "-\\textstyle\\sum_{i,j} {0} {1} / n"],
             };
-            fill_templates(&own, &[name(target), name(logarithms)], pattern)
+            with(&[target, logarithms], pattern)
         }
-        Operation::UnitLength(of) => fill_templates(&own, &[name(of)], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
+        Operation::UnitLength(of) => with(&[of], ["{0} / ‖{0}‖", "{0}/\\lVert {0} \\rVert"]),
         Operation::LayerNorm { of, gamma, beta, .. } => {
             let ([before, after], mut letters) = ([gamma, beta], vec![name(of)]);
             let mut place = |id: &Option<StepId>| {
@@ -289,31 +262,27 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
             };
             let text = around("({0} − μ) / √(σ² + ε)", "·");
             let latex = around("\\frac{{0} - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}}", "\\odot");
-            fill_templates(&own, &letters, [&text, &latex])
+            fill(&letters, [&text, &latex])
         }
-        Operation::ActivationDerivative { of, curve } => fill_templates(&own, &[name(of)], derivative_formula(*curve)),
+        Operation::ActivationDerivative { of, curve } => with(&[of], derivative_formula(*curve)),
         Operation::NormGradient(made) => norm_gradient_formula(program, &own, made),
-        Operation::ColumnDotProducts([a, b]) => {
-            fill_templates(&own, &[name(a), name(b)], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"])
-        }
+        Operation::ColumnDotProducts([a, b]) => with(&[a, b], ["Σᵢ {0} ∘ {1}", "\\textstyle\\sum_i {0}\\odot {1}"]),
         Operation::PoolingGradient { of, gradient, way } => {
             let pattern = match way {
                 Pooling::First => ["{0} · [i = 1]", "{0}\\ [i = 1]"],
                 Pooling::Last => ["{0} · [i = n]", "{0}\\ [i = n]"],
                 _ => ["{0} · [i = argmaxᵢ {1}]", "{0}\\ [i = \\arg\\max_i {1}]"],
             };
-            fill_templates(&own, &[name(gradient), name(of)], pattern)
+            with(&[gradient, of], pattern)
         }
-        Operation::UnitGradient { of, unit, gradient } => fill_templates(
-            &own,
-            &[name(of), name(unit), name(gradient)],
+        Operation::UnitGradient { of, unit, gradient } => with(
+            &[of, unit, gradient],
             [
                 "({2} − {1} Σⱼ {1} ∘ {2}) / ‖{0}‖",
                 "({2} - {1}\\,\\textstyle\\sum_j {1}\\odot {2}) / \\lVert {0} \\rVert",
             ],
         ),
-        Operation::SoftmaxJacobian { shares, row } => fill_templates(
-            &own,
+        Operation::SoftmaxJacobian { shares, row } => fill(
             &[name(shares), (row + 1).to_string()],
             ["diag(a) − aᵀ a, a = {0}({1}, :)", "\\mathrm{diag}(a) - {a}^{\\top} a,\\ a = \\left({0}\\right)_{{1},:}"],
         ),
@@ -324,28 +293,20 @@ pub(super) fn formula(program: &Program, id: StepId) -> Option<Formula> {
                 false => ["(1 − {1}) · {0}", "(1 - {1})\\,{0}"],
             };
             match before {
-                Some(_) => fill_templates(
-                    &own,
-                    &letters,
-                    [&format!("{{1}} · {{2}} + {text}"), &format!("{{1}}\\,{{2}} + {latex}")],
-                ),
-                None => fill_templates(&own, &letters, [text, latex]),
+                Some(_) => fill(&letters, [&format!("{{1}} · {{2}} + {text}"), &format!("{{1}}\\,{{2}} + {latex}")]),
+                None => fill(&letters, [text, latex]),
             }
         }
-        Operation::BiasCorrection { of, keep, step } => fill_templates(
-            &own,
-            &[name(of), format_setting(*keep), step.to_string()],
-            ["{0} / (1 − {1}^{2})", "{0} / (1 - {1}^{{2}})"],
-        ),
-        Operation::AdamUpdate { moments: [m, v], rate, epsilon } => fill_templates(
-            &own,
+        Operation::BiasCorrection { of, keep, step } => {
+            fill(&[name(of), format_setting(*keep), step.to_string()], ["{0} / (1 − {1}^{2})", "{0} / (1 - {1}^{{2}})"])
+        }
+        Operation::AdamUpdate { moments: [m, v], rate, epsilon } => fill(
             &[name(m), name(v), format_setting(*rate), format_setting(*epsilon)],
             ["{2} · {0} / (√{1} + {3})", "{2}\\cdot {0} / (\\sqrt{{1}} + {3})"],
         ),
         Operation::AdamWStep { of, update, rate, weight_decay } => match *weight_decay == 0.0 {
-            true => fill_templates(&own, &[name(of), name(update)], ["{0} − {1}", "{0} - {1}"]),
-            false => fill_templates(
-                &own,
+            true => with(&[of, update], ["{0} − {1}", "{0} - {1}"]),
+            false => fill(
                 &[name(of), name(update), format_setting(*rate), format_setting(*weight_decay)],
                 ["(1 − {2} · {3}) · {0} − {1}", "(1 - {2}\\cdot {3})\\,{0} - {1}"],
             ),
@@ -406,13 +367,13 @@ fn norm_gradient_formula(program: &Program, own: &str, made: &NormGradient) -> [
         true => ["mean({0}²) + ε", "\\overline{{0}^2} + \\varepsilon"],
         false => ["σ² + ε", "\\sigma^2 + \\varepsilon"],
     };
-    let [centre, centre_latex] = match is_rms {
+    let [center, center_latex] = match is_rms {
         true => [String::new(), String::new()],
         false => [format!(" − mean({g})"), format!(" - \\overline{{{g_latex}}}")],
     };
-    let text = format!("({g}{centre} − {{1}} · mean({g} ∘ {{1}})) / √({under})");
+    let text = format!("({g}{center} − {{1}} · mean({g} ∘ {{1}})) / √({under})");
     let latex = format!(
-        "\\frac{{{g_latex}{centre_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
+        "\\frac{{{g_latex}{center_latex} - {{1}}\\,\\overline{{{g_latex}\\odot {{1}}}}}}{{\\sqrt{{{under_latex}}}}}"
     );
     fill_templates(own, &letters, [&text, &latex])
 }

@@ -29,6 +29,15 @@ impl ImpliedNumber {
     }
 }
 
+/// A function of one number depends on an error if the number does.
+macro_rules! unary {
+    ($($name:ident),*) => {$(
+        fn $name(self) -> ImpliedNumber {
+            ImpliedNumber { range: self.range.$name(), ..self }
+        }
+    )*};
+}
+
 impl Scalar for ImpliedNumber {
     fn from_f64(x: f64) -> ImpliedNumber {
         ImpliedNumber { range: Interval::from_f64(x), follows_error: false }
@@ -48,18 +57,7 @@ impl Scalar for ImpliedNumber {
     fn div(self, other: ImpliedNumber) -> ImpliedNumber {
         ImpliedNumber::combine(self.range.div(other.range), self, other)
     }
-    fn exp(self) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.exp(), ..self }
-    }
-    fn sqrt(self) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.sqrt(), ..self }
-    }
-    fn tanh(self) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.tanh(), ..self }
-    }
-    fn ln(self) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.ln(), ..self }
-    }
+    unary!(exp, sqrt, tanh, ln, square);
     fn activate(self, activation: Activation) -> ImpliedNumber {
         ImpliedNumber { range: self.range.activate(activation), ..self }
     }
@@ -68,9 +66,6 @@ impl Scalar for ImpliedNumber {
     }
     fn max(self, other: ImpliedNumber) -> ImpliedNumber {
         ImpliedNumber::combine(Scalar::max(self.range, other.range), self, other)
-    }
-    fn square(self) -> ImpliedNumber {
-        ImpliedNumber { range: self.range.square(), ..self }
     }
     fn mul_share(self, value: ImpliedNumber) -> ImpliedNumber {
         // A claimed share of 0 excludes the value.

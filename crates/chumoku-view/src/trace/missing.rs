@@ -35,16 +35,7 @@ impl WorkedExample {
 
     /// Returns the missing inputs of a quantity, each with its alternatives.
     fn missing_inputs(&self, quantity: Quantity) -> Vec<String> {
-        use Quantity::{
-            Activated, BiasedScores, Candidate, CandidateSums, CellState, CellTanh, ClassExponentials, ClassMax,
-            ClassSums, ClassW, Concat, Dense, DenseActivated, DenseNorm, DenseTanh, DenseW, Embeddings, FeedForward,
-            FinalNorm, FinalNorm2, ForgetGate, Gate, Gated, HeadOutput, Hidden, HiddenSums, HiddenW, Inner, InputGate,
-            InputSums, InputW, K, LastNorm, LogProbabilities, Logits, Loss, MaskedScores, Memory, NewContent, Norm,
-            Norm2, NormalizedK, NormalizedQ, Output, OutputGate, Pooled, Positions, PreviousOutput, PreviousState,
-            Probabilities, Q, ResetGate, ResetSums, Residual, Residual2, RotatedK, RotatedQ, ScaledScores,
-            ScoreExponentials, ScoreMax, ScoreSums, Scores, StepOutput, Target, UpdateGate, V, Vector, W1, W2, WGate,
-            WK, WQ, WV, Weights, X,
-        };
+        use Quantity::*;
         if self.has_input(quantity) {
             return Vec::new();
         }
@@ -71,6 +62,7 @@ impl WorkedExample {
             let wanted = tr!("options.{key} as \"{name}\"", "options.{key} に \"{name}\" ");
             option(found == Some(order), &wanted)
         };
+        let needs = |of: Quantity, is_set: bool, text: &str| [self.missing_inputs(of), option(is_set, text)].concat();
         match quantity {
             X if self.has_input(Embeddings) => option(self.has_input(Positions), "positions"),
             X if self.has_input(Positions) => option(self.has_input(Embeddings), "embeddings"),
@@ -80,31 +72,23 @@ impl WorkedExample {
             V => projected(V, WV, has_memory, &source),
             NormalizedQ | NormalizedK => {
                 let of = if quantity == NormalizedQ { Q } else { K };
-                [self.missing_inputs(of), option(options.head_norm_epsilon.is_some(), "options.head_norm_epsilon")]
-                    .concat()
+                needs(of, options.head_norm_epsilon.is_some(), "options.head_norm_epsilon")
             }
             RotatedQ | RotatedK => {
                 let of = if quantity == RotatedQ { Q } else { K };
-                let is_turned = options.rotary_base.is_some() || self.has_input(Quantity::RotarySpeeds);
-                [self.missing_inputs(of), option(is_turned, "options.rotary_base")].concat()
+                let is_turned = options.rotary_base.is_some() || self.has_input(RotarySpeeds);
+                needs(of, is_turned, "options.rotary_base")
             }
             Pooled => {
                 let of = if self.has_input(Hidden) { Vec::new() } else { self.missing_inputs(Output) };
                 [of, option(!options.pooling.is_empty(), "options.pooling")].concat()
             }
-            Dense => [self.missing_inputs(Pooled), option(self.has_input(DenseW), DenseW.name())].concat(),
-            DenseTanh => [self.missing_inputs(Dense), option(options.dense_tanh, "options.dense_tanh")].concat(),
-            DenseActivated => {
-                [self.missing_inputs(Dense), option(options.dense_activation.is_some(), "options.dense_activation")]
-                    .concat()
-            }
-            DenseNorm => {
-                [self.missing_inputs(Dense), option(options.dense_norm.is_some(), "options.dense_norm")].concat()
-            }
-            LastNorm => {
-                [self.missing_inputs(Output), option(options.last_norm.is_some(), "options.last_norm")].concat()
-            }
-            Vector => [self.missing_inputs(Pooled), option(options.unit_length, "options.unit_length")].concat(),
+            Dense => needs(Pooled, self.has_input(DenseW), DenseW.name()),
+            DenseTanh => needs(Dense, options.dense_tanh, "options.dense_tanh"),
+            DenseActivated => needs(Dense, options.dense_activation.is_some(), "options.dense_activation"),
+            DenseNorm => needs(Dense, options.dense_norm.is_some(), "options.dense_norm"),
+            LastNorm => needs(Output, options.last_norm.is_some(), "options.last_norm"),
+            Vector => needs(Pooled, options.unit_length, "options.unit_length"),
             Logits | ClassMax | ClassExponentials | ClassSums | Probabilities => {
                 option(self.has_input(ClassW), "W_class")
             }
@@ -122,11 +106,7 @@ impl WorkedExample {
             }
             BiasedScores => {
                 let is_added = options.alibi_slopes.is_some() || matches!(options.mask, Some(MaskOption::Additive(_)));
-                [
-                    self.missing_inputs(ScaledScores),
-                    option(is_added, &tr!("options.mask of numbers", "数値の options.mask")),
-                ]
-                .concat()
+                needs(ScaledScores, is_added, &tr!("options.mask of numbers", "数値の options.mask"))
             }
             MaskedScores => {
                 let is_masked = options.causal.is_some()
@@ -136,15 +116,14 @@ impl WorkedExample {
                     "options.causal, options.window or options.mask",
                     "options.causal、options.window か options.mask"
                 );
-                [self.missing_inputs(ScaledScores), option(is_masked, &wanted)].concat()
+                needs(ScaledScores, is_masked, &wanted)
             }
             ScoreMax | ScoreExponentials | ScoreSums if options.hard_attention => {
-                [self.missing_inputs(ScaledScores), vec![tr!("options.hard as false", "options.hard に false ")]]
-                    .concat()
+                needs(ScaledScores, false, &tr!("options.hard as false", "options.hard に false "))
             }
             ScoreMax => {
                 let wanted = tr!("options.subtract_max as true", "options.subtract_max に true ");
-                [self.missing_inputs(ScaledScores), option(options.subtract_max, &wanted)].concat()
+                needs(ScaledScores, options.subtract_max, &wanted)
             }
             ScoreExponentials | ScoreSums | Weights if !self.has_input(Weights) => self.missing_inputs(ScaledScores),
             HeadOutput | Concat | Output => both(V, Weights),

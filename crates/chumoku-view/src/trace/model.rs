@@ -24,69 +24,48 @@ impl ToWorkedExample for ForwardTrace {
         let of = &self.attention;
         let m = &of.matrices;
         let mut example = WorkedExample::default();
-        let mut give = |quantity, matrix: &Array2<f64>| example.inputs.insert(quantity, vec![matrix.clone()]);
-        give(Quantity::X, &of.x);
-        if let Some(memory) = &of.memory {
-            give(Quantity::Memory, memory);
+        let mut give = |quantity, matrix: Option<&Array2<f64>>| {
+            matrix.into_iter().for_each(|matrix| drop(example.inputs.insert(quantity, vec![matrix.clone()])));
+        };
+        give(Quantity::X, Some(&of.x));
+        give(Quantity::Memory, of.memory.as_ref());
+        for (i, quantity) in [Quantity::WQ, Quantity::WK, Quantity::WV].into_iter().enumerate() {
+            give(quantity, m.weights.get(i));
         }
-        for (quantity, matrix) in [Quantity::WQ, Quantity::WK, Quantity::WV].into_iter().zip(&m.weights) {
-            give(quantity, matrix);
+        for (i, quantity) in [Quantity::BQ, Quantity::BK, Quantity::BV].into_iter().enumerate() {
+            give(quantity, m.biases.as_ref().and_then(|biases| biases.get(i)));
         }
-        for (quantity, matrix) in [Quantity::BQ, Quantity::BK, Quantity::BV].into_iter().zip(m.biases.iter().flatten())
-        {
-            give(quantity, matrix);
-        }
-        give(Quantity::WO, &m.output);
-        if let Some(bias) = &m.output_bias {
-            give(Quantity::BO, bias);
-        }
-        if let Some(norm) = &of.norm {
-            give(Quantity::NormGamma, &norm.gamma);
-            if let Some(beta) = &norm.beta {
-                give(Quantity::NormBeta, beta);
-            }
-        }
+        give(Quantity::WO, Some(&m.output));
+        give(Quantity::BO, m.output_bias.as_ref());
+        give(Quantity::NormGamma, of.norm.as_ref().map(|norm| &norm.gamma));
+        give(Quantity::NormBeta, of.norm.as_ref().and_then(|norm| norm.beta.as_ref()));
         if let Some(network) = &of.feed_forward {
-            let m = &network.matrices;
+            let (m, norm) = (&network.matrices, network.norm.as_ref());
             let layers = [
                 (Quantity::W1, Quantity::B1, Some(&m.first)),
                 (Quantity::WGate, Quantity::BGate, m.gate.as_ref()),
                 (Quantity::W2, Quantity::B2, Some(&m.second)),
             ];
             for (weight, bias, layer) in layers {
-                let Some(layer) = layer else { continue };
-                give(weight, &layer.weight);
-                if let Some(own) = &layer.bias {
-                    give(bias, own);
-                }
+                give(weight, layer.map(|layer| &layer.weight));
+                give(bias, layer.and_then(|layer| layer.bias.as_ref()));
             }
-            if let Some(norm) = &network.norm {
-                give(Quantity::Gamma2, &norm.gamma);
-                if let Some(beta) = &norm.beta {
-                    give(Quantity::Beta2, beta);
-                }
-            }
+            give(Quantity::Gamma2, norm.map(|norm| &norm.gamma));
+            give(Quantity::Beta2, norm.and_then(|norm| norm.beta.as_ref()));
         }
         let row = |numbers: &[f64]| Array2::from_shape_fn((1, numbers.len()), |(_, j)| numbers[j]);
         if let Some(([queries, keys], _)) = &m.head_norms {
-            give(Quantity::GammaQ, &row(queries));
-            give(Quantity::GammaK, &row(keys));
+            give(Quantity::GammaQ, Some(&row(queries)));
+            give(Quantity::GammaK, Some(&row(keys)));
         }
         // Scaled angles follow from no single base.
         let speeds = m.rotary_speeds.as_ref().filter(|_| m.options.rotary_scaling.is_some());
-        if let Some(speeds) = speeds {
-            give(Quantity::RotarySpeeds, &row(speeds));
-        }
+        give(Quantity::RotarySpeeds, speeds.map(|speeds| row(speeds)).as_ref());
         let vector = self.vector.as_ref();
-        if let Some(vector) = vector {
-            give(Quantity::Hidden, &vector.hidden);
-            if let Some(dense) = &vector.dense {
-                give(Quantity::DenseW, &dense.weight);
-                if let Some(bias) = &dense.bias {
-                    give(Quantity::DenseB, bias);
-                }
-            }
-        }
+        let dense = vector.and_then(|vector| vector.dense.as_ref());
+        give(Quantity::Hidden, vector.map(|vector| &vector.hidden));
+        give(Quantity::DenseW, dense.map(|dense| &dense.weight));
+        give(Quantity::DenseB, dense.and_then(|dense| dense.bias.as_ref()));
         let network = of.feed_forward.as_ref();
         let norm_2 = network.and_then(|network| network.norm.as_ref().map(|norm| (network.order, norm)));
         example.options = ExampleOptions {
@@ -109,7 +88,7 @@ impl ToWorkedExample for ForwardTrace {
             alibi_slopes: m.slopes.clone(),
             head_norm_epsilon: m.head_norms.as_ref().map(|(_, epsilon)| *epsilon),
             pooling: vector.map_or_else(Vec::new, |vector| vector.pooling.clone()),
-            dense_tanh: vector.and_then(|vector| vector.dense.as_ref()).is_some_and(|dense| dense.is_tanh),
+            dense_tanh: dense.is_some_and(|dense| dense.is_tanh),
             unit_length: vector.is_some_and(|vector| vector.is_unit_length),
             ..ExampleOptions::default()
         };

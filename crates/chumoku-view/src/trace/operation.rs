@@ -362,7 +362,7 @@ impl Operation {
                     let n = S::from_f64(row.len() as f64);
                     let mean = |terms: &mut dyn Iterator<Item = S>| terms.fold(S::from_f64(0.0), S::add).div(n);
                     let own = scaled.row(i);
-                    let [centre, middle] = match is_rms {
+                    let [center, middle] = match is_rms {
                         true => [S::from_f64(0.0); 2],
                         false => [mean(&mut own.iter().copied()), mean(&mut of.row(i).iter().copied())],
                     };
@@ -370,7 +370,7 @@ impl Operation {
                     let spread = mean(&mut of.row(i).iter().map(|x| x.sub(middle).square()));
                     let deviation = spread.add(S::from_f64(*epsilon)).sqrt();
                     for (g, x) in row.iter_mut().zip(plain.row(i)) {
-                        *g = g.sub(centre).sub(x.mul(along)).div(deviation);
+                        *g = g.sub(center).sub(x.mul(along)).div(deviation);
                     }
                 }
                 found

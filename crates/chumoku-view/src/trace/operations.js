@@ -50,14 +50,14 @@ const pools = {
 };
 // The row that pooling takes a column from.
 const taken = { first: () => 0, last: c => c.length - 1, max: first };
-const normed = (a, gamma, beta, centre, under) => a.map(row => {
-  const m = centre ? total(row) / row.length : 0, root = Math.sqrt(under(row.map(x => x - m)));
+const normed = (a, gamma, beta, center, under) => a.map(row => {
+  const m = center ? total(row) / row.length : 0, root = Math.sqrt(under(row.map(x => x - m)));
   return row.map((x, j) => { let y = (x - m) / root; if (gamma) y *= gamma[0][j]; return beta ? y + beta[0][j] : y; });
 });
 // The gradient of a normalized row: the subtracted mean, and the root that divides it.
 const normGradient = ([a, x, g, gamma], { epsilon, rms }, i) => {
   const n = a[i].length, own = g[i].map((y, j) => gamma ? y * gamma[0][j] : y);
-  return { own, centre: rms ? 0 : total(own) / n, along: sum(n, j => own[j] * x[i][j]) / n,
+  return { own, center: rms ? 0 : total(own) / n, along: sum(n, j => own[j] * x[i][j]) / n,
     under: rms ? squares(a[i]) / n : spread(a[i]), epsilon };
 };
 const length = row => Math.sqrt(squares(row));
@@ -178,8 +178,8 @@ const operations = {
   UnitLength: ([a]) => a.map(row => { const size = length(row); return row.map(x => size === 0 ? 0 : x / size); }),
   UnitGradient: ([a, u, g]) => each(a, (_, i, j) => length(a[i]) === 0 ? 0 : (g[i][j] - u[i][j] * along(u, g, i)) / length(a[i])),
   NormGradient: (of, p) => of[0].map((row, i) => {
-    const { own, centre, along, under, epsilon } = normGradient(of, p, i);
-    return row.map((_, j) => (own[j] - centre - of[1][i][j] * along) / Math.sqrt(under + epsilon));
+    const { own, center, along, under, epsilon } = normGradient(of, p, i);
+    return row.map((_, j) => (own[j] - center - of[1][i][j] * along) / Math.sqrt(under + epsilon));
   }),
   SoftmaxJacobian: ([a], { row }) => a[row].map((x, j) => a[row].map((y, k) => j === k ? x * (1 - x) : 0 - x * y)),
   Moment: ([g, m], { keep, square }) => each(g, (x, i, j) => {

@@ -84,39 +84,7 @@ pub(crate) struct ExampleOptions {
 
 impl Default for ExampleOptions {
     fn default() -> Self {
-        ExampleOptions {
-            scale: None,
-            beta: None,
-            head_factors: None,
-            causal: None,
-            mask: None,
-            window: None,
-            hard_attention: false,
-            num_heads: 1,
-            num_key_heads: None,
-            head_dim: None,
-            subtract_max: true,
-            residual: false,
-            norm: None,
-            rms_norm: false,
-            epsilon: 1e-5,
-            activation: None,
-            norm_2: None,
-            rms_norm_2: false,
-            epsilon_2: None,
-            last_norm: None,
-            epsilon_last: None,
-            rotary_base: None,
-            alibi_slopes: None,
-            head_norm_epsilon: None,
-            cell: None,
-            pooling: Vec::new(),
-            dense_tanh: false,
-            dense_activation: None,
-            dense_norm: None,
-            epsilon_dense: None,
-            unit_length: false,
-        }
+        ExampleOptions::read("{}").expect("all options may be left out")
     }
 }
 
@@ -168,38 +136,10 @@ fn read_mask(text: &str) -> Result<MaskOption, String> {
     Ok(MaskOption::Additive(one(read_nested(text, "options.mask", entries, entry)?)?))
 }
 
-const OPTION_KEYS: [&str; 30] = [
-    "scale",
-    "causal",
-    "mask",
-    "window",
-    "beta",
-    "hard",
-    "num_heads",
-    "num_key_heads",
-    "d_k",
-    "subtract_max",
-    "residual",
-    "norm",
-    "rms_norm",
-    "epsilon",
-    "activation",
-    "norm_2",
-    "rms_norm_2",
-    "epsilon_2",
-    "last_norm",
-    "epsilon_last",
-    "rotary_base",
-    "alibi_slopes",
-    "head_norm_epsilon",
-    "cell",
-    "pooling",
-    "dense_tanh",
-    "dense_activation",
-    "dense_norm",
-    "epsilon_dense",
-    "unit_length",
-];
+/// The names of the options in files.
+const OPTION_KEYS: &str = "scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm \
+    epsilon activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last rotary_base alibi_slopes \
+    head_norm_epsilon cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length";
 
 /// Readers for the values of options.
 impl JsonObject<'_> {
@@ -222,8 +162,7 @@ impl JsonObject<'_> {
 
 impl ExampleOptions {
     pub(super) fn read(text: &str) -> Result<ExampleOptions, String> {
-        let file = JsonObject::read(text, "options", &OPTION_KEYS)?;
-        let defaults = ExampleOptions::default();
+        let file = JsonObject::read(text, "options", &OPTION_KEYS.split(' ').collect::<Vec<_>>())?;
         let activations =
             ["\"relu\", \"gelu\", \"gelu_tanh\" or \"silu\"", "\"relu\"、\"gelu\"、\"gelu_tanh\"、\"silu\" のどれか"];
         let kinds = ["\"layer\" or \"rms\"", "\"layer\" か \"rms\" "];
@@ -256,7 +195,7 @@ impl ExampleOptions {
             )),
             found => Ok(found),
         };
-        let epsilon = small("epsilon")?.unwrap_or(defaults.epsilon);
+        let epsilon = small("epsilon")?.unwrap_or(1e-5);
         let activation = |key: &str| match file.value::<String>(key, "options.", activations)? {
             None => Ok(None),
             Some(name) => match ACTIVATIONS.into_iter().find(|(known, _)| *known == name) {
@@ -299,7 +238,7 @@ impl ExampleOptions {
             num_heads: file.count("num_heads")?.unwrap_or(1),
             num_key_heads: file.count("num_key_heads")?,
             head_dim: file.count("d_k")?,
-            subtract_max: truth("subtract_max")?.unwrap_or(defaults.subtract_max),
+            subtract_max: truth("subtract_max")?.unwrap_or(true),
             residual: truth("residual")?.unwrap_or(false),
             norm: file.value("norm", "options.", orders)?,
             rms_norm: truth("rms_norm")?.unwrap_or(false),

@@ -8,7 +8,8 @@ use super::recurrence::{StateGradient, StateRecurrence};
 use super::trace_steps::{Trace, TraceStep};
 use chumoku::nn::Pooling;
 use chumoku_kernels::Activation;
-use serde_json::{Map, Value, json};
+use ndarray::ArrayView1;
+use serde_json::{Value, json};
 
 /// Maximum count of numbers of a trace that its page recomputes.
 const MAX_NUMBERS: usize = 60_000;
@@ -29,19 +30,20 @@ impl Trace {
 }
 
 fn step_json(step: &TraceStep, is_shown: bool) -> Option<Value> {
-    let (name, of, mut object) = operation_json(&step.operation, step.value.ncols())?;
-    object.insert("id".into(), step.id.into());
-    object.insert("op".into(), name.into());
-    object.insert("of".into(), of.into());
+    let ScriptOperation { name, operands, settings: mut object } =
+        script_operation(&step.operation, step.value.ncols())?;
+    object["id"] = step.id.into();
+    object["op"] = name.into();
+    object["of"] = operands.into();
     if is_shown {
-        object.insert("at".into(), step.anchor().into());
+        object["at"] = step.anchor().into();
     }
     if step.operation == Operation::Given {
-        object.insert("name".into(), step.symbol.clone().into());
-        object.insert("given".into(), json_matrix(&step.value));
-        object.insert("shares".into(), (step.quantity == Quantity::Target).into());
+        object["name"] = step.symbol.clone().into();
+        object["given"] = json_matrix(&step.value);
+        object["shares"] = (step.quantity == Quantity::Target).into();
     }
-    Some(Value::Object(object))
+    Some(object)
 }
 
 fn pooling_name(way: Pooling) -> &'static str {
@@ -64,128 +66,129 @@ fn activation_name(activation: Activation) -> Option<&'static str> {
     })
 }
 
-/// The name of an operation in the script, its operands, and its other settings.
-type NamedOperation = (&'static str, Vec<Option<StepId>>, Map<String, Value>);
+/// An operation for the script.
+struct ScriptOperation {
+    name: &'static str,
+    operands: Vec<Option<StepId>>,
+    settings: Value,
+}
 
-fn operation_json(operation: &Operation, columns: usize) -> Option<NamedOperation> {
-    let all = |ids: &[StepId]| ids.iter().copied().map(Some).collect::<Vec<_>>();
-    let (name, of, settings) = match operation {
-        Operation::Given => ("Given", Vec::new(), json!({})),
-        Operation::Sum(pair) => ("Sum", all(pair), json!({})),
-        Operation::Hadamard(pair) => ("Hadamard", all(pair), json!({})),
-        Operation::Product { factors: [a, b], bias } => ("Product", vec![Some(*a), Some(*b), *bias], json!({})),
-        Operation::WeightedSum(pair) => ("Mixture", all(pair), json!({})),
-        Operation::ProductTransposed(pair) => ("ProductTransposed", all(pair), json!({})),
-        Operation::TransposedProduct(pair) => ("TransposedProduct", all(pair), json!({})),
+/// Returns an operation for the script; `None` for an activation that the script does not know.
+fn script_operation(operation: &Operation, columns: usize) -> Option<ScriptOperation> {
+    let of = |name, ids: &[StepId], settings| {
+        let operands = ids.iter().copied().map(Some).collect();
+        ScriptOperation { name, operands, settings }
+    };
+    let plain = |name, ids: &[StepId]| of(name, ids, json!({}));
+    let optional = |name, operands, settings| ScriptOperation { name, operands, settings };
+    Some(match operation {
+        Operation::Given => plain("Given", &[]),
+        Operation::Sum(pair) => plain("Sum", pair),
+        Operation::Hadamard(pair) => plain("Hadamard", pair),
+        Operation::Product { factors: [a, b], bias } => optional("Product", vec![Some(*a), Some(*b), *bias], json!({})),
+        Operation::WeightedSum(pair) => plain("Mixture", pair),
+        Operation::ProductTransposed(pair) => plain("ProductTransposed", pair),
+        Operation::TransposedProduct(pair) => plain("TransposedProduct", pair),
         Operation::ProductsTransposed { pairs, added } => {
-            let of = pairs.iter().flatten().chain(added).copied().map(Some).collect();
-            ("ProductsTransposed", of, json!({ "pairs": pairs.len() }))
+            of("ProductsTransposed", &[pairs.as_flattened(), added].concat(), json!({ "pairs": pairs.len() }))
         }
-        Operation::Difference { of, over } => ("Difference", all(of), json!({ "over": over })),
-        Operation::SoftmaxGradient { shares, gradient } => ("SoftmaxGradient", all(&[*shares, *gradient]), json!({})),
-        Operation::BroadcastRow { of, rows, over } => ("Spread", all(&[*of]), json!({ "rows": rows, "over": over })),
-        Operation::ColumnSums(of) => ("ColumnSums", all(&[*of]), json!({})),
-        Operation::ColumnDotProducts(pair) => ("ColumnProducts", all(pair), json!({})),
-        Operation::Columns { of, range } => ("Columns", all(&[*of]), json!({ "from": range.start, "to": range.end })),
-        Operation::Rotary { of, angles, is_back } => {
+        Operation::Difference { of: pair, over } => of("Difference", pair, json!({ "over": over })),
+        Operation::SoftmaxGradient { shares, gradient } => plain("SoftmaxGradient", &[*shares, *gradient]),
+        Operation::BroadcastRow { of: a, rows, over } => of("Spread", &[*a], json!({ "rows": rows, "over": over })),
+        Operation::ColumnSums(a) => plain("ColumnSums", &[*a]),
+        Operation::ColumnDotProducts(pair) => plain("ColumnProducts", pair),
+        Operation::Columns { of: a, range } => of("Columns", &[*a], json!({ "from": range.start, "to": range.end })),
+        Operation::Rotary { of: a, angles, is_back } => {
             let sign = if *is_back { -1 } else { 1 };
             match angles {
-                RotaryAngles::Given(speeds) => ("Turned", all(&[*of, *speeds]), json!({ "sign": sign })),
+                RotaryAngles::Given(speeds) => of("Turned", &[*a, *speeds], json!({ "sign": sign })),
                 RotaryAngles::Base(base) => {
                     let speed = |i: usize| base.powf(-2.0 * i as f64 / columns as f64);
                     let speeds: Vec<f64> = (0..columns / 2).map(speed).collect();
-                    ("Turned", vec![Some(*of), None], json!({ "sign": sign, "speeds": speeds }))
+                    optional("Turned", vec![Some(*a), None], json!({ "sign": sign, "speeds": speeds }))
                 }
             }
         }
-        Operation::Scale { of, factor } => {
-            ("Scaled", all(&[*of]), json!({ "factor": factor, "root": inverse_sqrt_of(*factor) }))
+        Operation::Scale { of: a, factor } => {
+            of("Scaled", &[*a], json!({ "factor": factor, "root": inverse_sqrt_of(*factor) }))
         }
-        Operation::AddBias { of, bias } => ("Biased", all(&[*of]), json!({ "bias": json_matrix(bias) })),
-        Operation::Mask { of, seen } => {
-            let seen: Vec<Vec<u8>> =
-                seen.rows().into_iter().map(|row| row.iter().map(|x| u8::from(*x)).collect()).collect();
-            ("Masked", all(&[*of]), json!({ "seen": seen }))
+        Operation::AddBias { of: a, bias } => of("Biased", &[*a], json!({ "bias": json_matrix(bias) })),
+        Operation::Mask { of: a, seen } => {
+            let row = |row: ArrayView1<'_, bool>| row.iter().map(|x| u8::from(*x)).collect();
+            let seen: Vec<Vec<u8>> = seen.rows().into_iter().map(row).collect();
+            of("Masked", &[*a], json!({ "seen": seen }))
         }
-        Operation::RowMax(of) => ("Largest", all(&[*of]), json!({})),
-        Operation::Exp { of, largest } => ("Exponentials", vec![Some(*of), *largest], json!({})),
-        Operation::RowSums(of) => ("RowSums", all(&[*of]), json!({})),
-        Operation::DivideByRowSums { of, sums } => ("Shares", all(&[*of, *sums]), json!({})),
-        Operation::OneHot(of) => ("OneHot", all(&[*of]), json!({})),
-        Operation::Concat(parts) => ("Joined", all(parts), json!({})),
-        Operation::LayerNorm { of, gamma, beta, epsilon } => {
-            ("Normalised", vec![Some(*of), *gamma, *beta], json!({ "epsilon": epsilon }))
+        Operation::RowMax(a) => plain("Largest", &[*a]),
+        Operation::Exp { of: a, largest } => optional("Exponentials", vec![Some(*a), *largest], json!({})),
+        Operation::RowSums(a) => plain("RowSums", &[*a]),
+        Operation::DivideByRowSums { of: a, sums } => plain("Shares", &[*a, *sums]),
+        Operation::OneHot(a) => plain("OneHot", &[*a]),
+        Operation::Concat(parts) => plain("Joined", parts),
+        Operation::LayerNorm { of: a, gamma, beta, epsilon } => {
+            optional("Normalised", vec![Some(*a), *gamma, *beta], json!({ "epsilon": epsilon }))
         }
-        Operation::RmsNorm { of, gamma, epsilon } => {
-            ("RmsNormalised", vec![Some(*of), *gamma], json!({ "epsilon": epsilon }))
+        Operation::RmsNorm { of: a, gamma, epsilon } => {
+            optional("RmsNormalised", vec![Some(*a), *gamma], json!({ "epsilon": epsilon }))
         }
-        Operation::Pool { of, ways } => {
+        Operation::Pool { of: a, ways } => {
             let ways: Vec<&str> = ways.iter().map(|way| pooling_name(*way)).collect();
-            ("Pooled", all(&[*of]), json!({ "ways": ways }))
+            of("Pooled", &[*a], json!({ "ways": ways }))
         }
-        Operation::PoolingGradient { of, gradient, way } => {
-            ("Placed", all(&[*of, *gradient]), json!({ "way": pooling_name(*way) }))
+        Operation::PoolingGradient { of: a, gradient, way } => {
+            of("Placed", &[*a, *gradient], json!({ "way": pooling_name(*way) }))
         }
-        Operation::Activation { of, activation: own } => {
-            ("Activated", all(&[*of]), json!({ "curve": activation_name(*own)? }))
+        Operation::Activation { of: a, activation } => {
+            of("Activated", &[*a], json!({ "curve": activation_name(*activation)? }))
         }
-        Operation::Tanh(of) => ("Activated", all(&[*of]), json!({ "curve": "tanh" })),
-        Operation::ActivationDerivative { of, curve } => {
+        Operation::Tanh(a) => of("Activated", &[*a], json!({ "curve": "tanh" })),
+        Operation::ActivationDerivative { of: a, curve } => {
             let name = match curve {
                 EntrywiseFunction::Activation(own) => activation_name(*own)?,
                 EntrywiseFunction::Tanh => "tanh",
             };
-            ("Slope", all(&[*of]), json!({ "curve": name }))
+            of("Slope", &[*a], json!({ "curve": name }))
         }
-        Operation::Log(of) => ("Logarithms", all(&[*of]), json!({})),
-        Operation::CrossEntropy { target, logarithms } => ("CrossEntropy", all(&[*target, *logarithms]), json!({})),
-        Operation::UnitLength(of) => ("UnitLength", all(&[*of]), json!({})),
-        Operation::UnitGradient { of, unit, gradient } => ("UnitGradient", all(&[*of, *unit, *gradient]), json!({})),
+        Operation::Log(a) => plain("Logarithms", &[*a]),
+        Operation::CrossEntropy { target, logarithms } => plain("CrossEntropy", &[*target, *logarithms]),
+        Operation::UnitLength(a) => plain("UnitLength", &[*a]),
+        Operation::UnitGradient { of: a, unit, gradient } => plain("UnitGradient", &[*a, *unit, *gradient]),
         Operation::NormGradient(NormGradient { of, plain, gamma, gradient, epsilon, is_rms }) => {
-            let of = vec![Some(*of), Some(*plain), Some(*gradient), *gamma];
-            ("NormGradient", of, json!({ "epsilon": epsilon, "rms": is_rms }))
+            let operands = vec![Some(*of), Some(*plain), Some(*gradient), *gamma];
+            optional("NormGradient", operands, json!({ "epsilon": epsilon, "rms": is_rms }))
         }
-        Operation::SoftmaxJacobian { shares, row } => ("SoftmaxJacobian", all(&[*shares]), json!({ "row": row })),
+        Operation::SoftmaxJacobian { shares, row } => of("SoftmaxJacobian", &[*shares], json!({ "row": row })),
         Operation::Moment { before, gradient, keep, is_square } => {
-            ("Moment", vec![Some(*gradient), *before], json!({ "keep": keep, "square": is_square }))
+            optional("Moment", vec![Some(*gradient), *before], json!({ "keep": keep, "square": is_square }))
         }
-        Operation::StateRecurrence(before) => {
-            let (of, settings) = recurrence_json(before);
-            ("Before", of, settings)
-        }
-        Operation::StateGradient(StateGradient { recurrence: before, gradient }) => {
-            let (mut of, settings) = recurrence_json(before);
-            of.push(Some(*gradient));
-            ("Later", of, settings)
+        Operation::StateRecurrence(recurrence) => recurrence_operation("Before", recurrence, None),
+        Operation::StateGradient(StateGradient { recurrence, gradient }) => {
+            recurrence_operation("Later", recurrence, Some(*gradient))
         }
         Operation::GateGradient { gate, gradient, is_tanh } => {
-            ("GateGradient", all(&[*gate, *gradient]), json!({ "tanh": is_tanh }))
+            of("GateGradient", &[*gate, *gradient], json!({ "tanh": is_tanh }))
         }
-        Operation::ComplementProduct(pair) => ("Complement", all(pair), json!({})),
-        Operation::DifferenceProduct { gradient, of: [a, b] } => ("Between", all(&[*gradient, *a, *b]), json!({})),
+        Operation::ComplementProduct(pair) => plain("Complement", pair),
+        Operation::DifferenceProduct { gradient, of: [a, b] } => plain("Between", &[*gradient, *a, *b]),
         Operation::Gate { terms: [(a, i), (b, j)], width, is_tanh } => {
-            ("Gate", all(&[*a, *b]), json!({ "from": [i, j], "width": width, "tanh": is_tanh }))
+            of("Gate", &[*a, *b], json!({ "from": [i, j], "width": width, "tanh": is_tanh }))
         }
         Operation::GatedSum { pairs, is_complement } => {
-            ("Gated", all(pairs.as_flattened()), json!({ "complement": is_complement }))
+            of("Gated", pairs.as_flattened(), json!({ "complement": is_complement }))
         }
-        Operation::BiasCorrection { of, keep, step } => {
-            ("Corrected", all(&[*of]), json!({ "left": json_number(1.0 - keep.powf(f64::from(*step))) }))
+        Operation::BiasCorrection { of: a, keep, step } => {
+            of("Corrected", &[*a], json!({ "left": json_number(1.0 - keep.powf(f64::from(*step))) }))
         }
         Operation::AdamUpdate { moments, rate, epsilon } => {
-            ("Update", all(moments), json!({ "rate": rate, "epsilon": epsilon }))
+            of("Update", moments, json!({ "rate": rate, "epsilon": epsilon }))
         }
-        Operation::AdamWStep { of, update, rate, weight_decay } => {
-            ("Stepped", all(&[*of, *update]), json!({ "kept": 1.0 - rate * weight_decay }))
+        Operation::AdamWStep { of: a, update, rate, weight_decay } => {
+            of("Stepped", &[*a, *update], json!({ "kept": 1.0 - rate * weight_decay }))
         }
-    };
-    let Value::Object(settings) = settings else { return None };
-    Some((name, of, settings))
+    })
 }
 
-/// Returns the operands of a recurrence and its other settings.
-fn recurrence_json(
-    StateRecurrence { cell, sums, weight, bias, first: [h, c], is_state }: &StateRecurrence,
-) -> (Vec<Option<StepId>>, Value) {
-    (vec![Some(*sums), Some(*weight), *bias, *h, *c], json!({ "cell": cell.name(), "state": is_state }))
+fn recurrence_operation(name: &'static str, of: &StateRecurrence, gradient: Option<StepId>) -> ScriptOperation {
+    let [h, c] = of.first;
+    let operands = [Some(of.sums), Some(of.weight), of.bias, h, c].into_iter().chain(gradient.map(Some)).collect();
+    ScriptOperation { name, operands, settings: json!({ "cell": of.cell.name(), "state": of.is_state }) }
 }

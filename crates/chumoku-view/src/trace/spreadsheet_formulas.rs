@@ -168,44 +168,41 @@ impl SheetLayout<'_> {
     /// Returns the formula of a cell whose inputs are numbers; `None` for a given number.
     fn formula(&self, step: &TraceStep, i: usize, j: usize) -> Option<String> {
         let block = |id: &StepId| self.reference(*id);
-        let bias = |id: &StepId| Some(format!("+{}", block(id)?.qualified_cell(0, j)));
+        let entry = |id: &StepId| Some(block(id)?.qualified_cell(i, j));
+        let top = |id: &StepId| Some(block(id)?.qualified_cell(0, j));
+        let row_of = |id: &StepId| Some(block(id)?.row_range(i));
+        let column_of = |id: &StepId| Some(block(id)?.column_range(j));
+        // An operand that is left out adds nothing.
+        let optional = |sign: char, id: &Option<StepId>| match id {
+            Some(id) => Some(format!("{sign}{}", top(id)?)),
+            None => Some(String::new()),
+        };
         Some(match &step.operation {
             Operation::Given => return None,
-            Operation::Sum([a, b]) => format!("{}+{}", block(a)?.qualified_cell(i, j), block(b)?.qualified_cell(i, j)),
+            Operation::Sum([a, b]) => format!("{}+{}", entry(a)?, entry(b)?),
             Operation::Hadamard([a, b]) => {
-                format!("{}*{}", block(a)?.qualified_cell(i, j), block(b)?.qualified_cell(i, j))
+                format!("{}*{}", entry(a)?, entry(b)?)
             }
             Operation::Product { factors: [a, b], bias: offset } => {
-                let offset = match offset {
-                    Some(id) => bias(id)?,
-                    None => String::new(),
-                };
-                format!("SUMPRODUCT(MMULT({},{})){offset}", block(a)?.row_range(i), block(b)?.column_range(j))
+                format!("SUMPRODUCT(MMULT({},{})){}", row_of(a)?, column_of(b)?, optional('+', offset)?)
             }
             Operation::WeightedSum([a, b]) => {
-                format!("SUMPRODUCT(MMULT({},{}))", block(a)?.row_range(i), block(b)?.column_range(j))
+                format!("SUMPRODUCT(MMULT({},{}))", row_of(a)?, column_of(b)?)
             }
             Operation::ProductTransposed([a, b]) => {
-                format!("SUMPRODUCT({},{})", block(a)?.row_range(i), block(b)?.row_range(j))
+                format!("SUMPRODUCT({},{})", row_of(a)?, block(b)?.row_range(j))
             }
             Operation::TransposedProduct([a, b]) => {
-                format!("SUMPRODUCT({},{})", block(a)?.column_range(i), block(b)?.column_range(j))
+                format!("SUMPRODUCT({},{})", block(a)?.column_range(i), column_of(b)?)
             }
             Operation::ProductsTransposed { pairs, added } => {
-                let product = |[a, b]: &[StepId; 2]| {
-                    Some(format!("SUMPRODUCT({},{})", block(a)?.row_range(i), block(b)?.row_range(j)))
-                };
-                let terms =
-                    pairs.iter().map(product).chain(added.iter().map(|id| Some(block(id)?.qualified_cell(i, j))));
+                let product =
+                    |[a, b]: &[StepId; 2]| Some(format!("SUMPRODUCT({},{})", row_of(a)?, block(b)?.row_range(j)));
+                let terms = pairs.iter().map(product).chain(added.iter().map(entry));
                 terms.collect::<Option<Vec<_>>>()?.join("+")
             }
             Operation::Difference { of: [a, b], over } => {
-                format!(
-                    "({}-{})/{}",
-                    block(a)?.qualified_cell(i, j),
-                    block(b)?.qualified_cell(i, j),
-                    number_literal(*over)
-                )
+                format!("({}-{})/{}", entry(a)?, entry(b)?, number_literal(*over))
             }
             Operation::SoftmaxGradient { shares, gradient } => {
                 let (shares, gradient) = (block(shares)?, block(gradient)?);
@@ -213,9 +210,9 @@ impl SheetLayout<'_> {
                 format!("{}*({}-{mean})", shares.qualified_cell(i, j), gradient.qualified_cell(i, j))
             }
             Operation::BroadcastRow { of, over, .. } => {
-                format!("{}/{}", block(of)?.qualified_cell(0, j), number_literal(*over))
+                format!("{}/{}", top(of)?, number_literal(*over))
             }
-            Operation::ColumnSums(of) => format!("SUM({})", block(of)?.column_range(j)),
+            Operation::ColumnSums(of) => format!("SUM({})", column_of(of)?),
             Operation::Columns { of, range } => block(of)?.qualified_cell(i, range.start + j),
             Operation::Rotary { of, angles, is_back } => {
                 let (width, half) = (step.value.ncols(), step.value.ncols() / 2);
@@ -234,35 +231,35 @@ impl SheetLayout<'_> {
                 )
             }
             Operation::Scale { of, factor } => match inverse_sqrt_of(*factor) {
-                Some(n) => format!("{}/SQRT({n})", block(of)?.qualified_cell(i, j)),
-                None => format!("{}*({})", block(of)?.qualified_cell(i, j), number_literal(*factor)),
+                Some(n) => format!("{}/SQRT({n})", entry(of)?),
+                None => format!("{}*({})", entry(of)?, number_literal(*factor)),
             },
             Operation::AddBias { of, bias } if bias[[i, j]].is_finite() => {
-                format!("{}+({})", block(of)?.qualified_cell(i, j), number_literal(bias[[i, j]]))
+                format!("{}+({})", entry(of)?, number_literal(bias[[i, j]]))
             }
             // A masked key is text in a spreadsheet, and MAX and SUM skip it.
             Operation::AddBias { .. } => number_literal(step.value[[i, j]]),
-            Operation::Mask { of, seen } if seen[[i, j]] => block(of)?.qualified_cell(i, j),
+            Operation::Mask { of, seen } if seen[[i, j]] => entry(of)?,
             Operation::Mask { .. } => number_literal(f64::NEG_INFINITY),
             Operation::RowMax(of) => {
-                let row = block(of)?.row_range(i);
+                let row = row_of(of)?;
                 format!("IF(COUNT({row})=0,\"-∞\",MAX({row}))")
             }
             Operation::Exp { of, largest } => {
-                let from = block(of)?.qualified_cell(i, j);
+                let from = entry(of)?;
                 let largest = match largest {
                     Some(id) => format!("-{}", block(id)?.qualified_cell(i, 0)),
                     None => String::new(),
                 };
                 format!("IF(ISNUMBER({from}),EXP({from}{largest}),0)")
             }
-            Operation::RowSums(of) => format!("SUM({})", block(of)?.row_range(i)),
+            Operation::RowSums(of) => format!("SUM({})", row_of(of)?),
             Operation::DivideByRowSums { of, sums } => {
                 let sum = block(sums)?.qualified_cell(i, 0);
-                format!("IF({sum}=0,0,{}/{sum})", block(of)?.qualified_cell(i, j))
+                format!("IF({sum}=0,0,{}/{sum})", entry(of)?)
             }
             Operation::OneHot(of) => {
-                let row = block(of)?.row_range(i);
+                let row = row_of(of)?;
                 format!("IF(COUNT({row})=0,0,IF({}=MATCH(MAX({row}),{row},0),1,0))", j + 1)
             }
             Operation::Concat(parts) => {
@@ -282,7 +279,7 @@ impl SheetLayout<'_> {
                 }
             }
             Operation::Activation { of, activation } => {
-                let x = block(of)?.qualified_cell(i, j);
+                let x = entry(of)?;
                 match activation {
                     Activation::Relu => format!("MAX(0,{x})"),
                     Activation::Gelu => format!("{x}/2*(1+ERF({x}/SQRT(2)))"),
@@ -292,7 +289,7 @@ impl SheetLayout<'_> {
                     _ => number_literal(step.value[[i, j]]),
                 }
             }
-            Operation::Tanh(of) => format!("TANH({})", block(of)?.qualified_cell(i, j)),
+            Operation::Tanh(of) => format!("TANH({})", entry(of)?),
             // The previous row of its source, which is a step further down.
             Operation::StateRecurrence(before) => {
                 match (i.checked_sub(1), before.first[usize::from(before.is_state)]) {
@@ -313,18 +310,14 @@ impl SheetLayout<'_> {
                 block(&self.steps.values().find(is_it)?.id)?.qualified_cell(i + 1, j)
             }
             Operation::GateGradient { gate, gradient, is_tanh } => {
-                let [y, g] = [block(gate)?.qualified_cell(i, j), block(gradient)?.qualified_cell(i, j)];
+                let [y, g] = [entry(gate)?, entry(gradient)?];
                 if *is_tanh { format!("{g}*(1-{y}*{y})") } else { format!("{g}*{y}*(1-{y})") }
             }
             Operation::ComplementProduct([a, g]) => {
-                format!("(1-{})*{}", block(a)?.qualified_cell(i, j), block(g)?.qualified_cell(i, j))
+                format!("(1-{})*{}", entry(a)?, entry(g)?)
             }
             Operation::DifferenceProduct { gradient, of: [a, b] } => {
-                let [g, a, b] = [
-                    block(gradient)?.qualified_cell(i, j),
-                    block(a)?.qualified_cell(i, j),
-                    block(b)?.qualified_cell(i, j),
-                ];
+                let [g, a, b] = [entry(gradient)?, entry(a)?, entry(b)?];
                 format!("{g}*({a}-{b})")
             }
             Operation::Gate { terms: [(a, from), (b, other)], is_tanh, .. } => {
@@ -337,18 +330,13 @@ impl SheetLayout<'_> {
                 }
             }
             Operation::GatedSum { pairs: [[a, b], [c, d]], is_complement } => {
-                let [a, b, c, d] = [
-                    block(a)?.qualified_cell(i, j),
-                    block(b)?.qualified_cell(i, j),
-                    block(c)?.qualified_cell(i, j),
-                    block(d)?.qualified_cell(i, j),
-                ];
+                let [a, b, c, d] = [entry(a)?, entry(b)?, entry(c)?, entry(d)?];
                 let first = if *is_complement { format!("(1-{a})") } else { a };
                 format!("{first}*{b}+{c}*{d}")
             }
             // A spreadsheet has no logarithm of 0.
             Operation::Log(of) => {
-                let x = block(of)?.qualified_cell(i, j);
+                let x = entry(of)?;
                 format!("IF({x}=0,\"-∞\",LN({x}))")
             }
             Operation::CrossEntropy { target, logarithms } => {
@@ -382,10 +370,7 @@ impl SheetLayout<'_> {
                     from.qualified_cell(i, j),
                     number_literal(*epsilon)
                 );
-                match gamma {
-                    Some(id) => format!("{core}*{}", block(id)?.qualified_cell(0, j)),
-                    None => core,
-                }
+                core + &optional('*', gamma)?
             }
             Operation::LayerNorm { of, gamma, beta, epsilon } => {
                 let from = block(of)?;
@@ -395,24 +380,15 @@ impl SheetLayout<'_> {
                     from.qualified_cell(i, j),
                     number_literal(*epsilon)
                 );
-                let core = match gamma {
-                    Some(id) => format!("{core}*{}", block(id)?.qualified_cell(0, j)),
-                    None => core,
-                };
-                match beta {
-                    Some(id) => format!("{core}{}", bias(id)?),
-                    None => core,
-                }
+                core + &optional('*', gamma)? + &optional('+', beta)?
             }
-            Operation::ActivationDerivative { of, curve } => {
-                derivative_formula(*curve, &block(of)?.qualified_cell(i, j))?
-            }
+            Operation::ActivationDerivative { of, curve } => derivative_formula(*curve, &entry(of)?)?,
             Operation::NormGradient(made) => self.norm_gradient_formula(made, i, j)?,
             Operation::ColumnDotProducts([a, b]) => {
-                format!("SUMPRODUCT({},{})", block(a)?.column_range(j), block(b)?.column_range(j))
+                format!("SUMPRODUCT({},{})", column_of(a)?, column_of(b)?)
             }
             Operation::PoolingGradient { of, gradient, way } => {
-                let (from, g) = (block(of)?, block(gradient)?.qualified_cell(0, j));
+                let (from, g) = (block(of)?, top(gradient)?);
                 let is_there = match way {
                     Pooling::First => i == 0,
                     Pooling::Last => i + 1 == from.block.rows,
@@ -424,7 +400,7 @@ impl SheetLayout<'_> {
                 if is_there { g } else { "0".into() }
             }
             Operation::UnitGradient { of, unit, gradient } => {
-                let (from, unit, g) = (block(of)?.row_range(i), block(unit)?, block(gradient)?);
+                let (from, unit, g) = (row_of(of)?, block(unit)?, block(gradient)?);
                 let squares = format!("SUMPRODUCT({from},{from})");
                 let along = format!("SUMPRODUCT({},{})", unit.row_range(i), g.row_range(i));
                 format!(
@@ -439,19 +415,19 @@ impl SheetLayout<'_> {
                 if i == j { format!("{a}*(1-{a})") } else { format!("0-{a}*{b}") }
             }
             Operation::Moment { before, gradient, keep, is_square } => {
-                let g = block(gradient)?.qualified_cell(i, j);
+                let g = entry(gradient)?;
                 let g = if *is_square { format!("{g}*{g}") } else { g };
                 let new = format!("(1-{})*{g}", number_literal(*keep));
                 match before {
-                    Some(before) => format!("{}*{}+{new}", number_literal(*keep), block(before)?.qualified_cell(i, j)),
+                    Some(before) => format!("{}*{}+{new}", number_literal(*keep), entry(before)?),
                     None => new,
                 }
             }
             Operation::BiasCorrection { of, keep, step } => {
-                format!("{}/(1-{}^{step})", block(of)?.qualified_cell(i, j), number_literal(*keep))
+                format!("{}/(1-{}^{step})", entry(of)?, number_literal(*keep))
             }
             Operation::AdamUpdate { moments: [m, v], rate, epsilon } => {
-                let [m, v] = [block(m)?.qualified_cell(i, j), block(v)?.qualified_cell(i, j)];
+                let [m, v] = [entry(m)?, entry(v)?];
                 format!("{}*{m}/(SQRT({v})+{})", number_literal(*rate), number_literal(*epsilon))
             }
             Operation::AdamWStep { of, update, rate, weight_decay } => {
@@ -459,7 +435,7 @@ impl SheetLayout<'_> {
                     true => String::new(),
                     false => format!("(1-{}*{})*", number_literal(*rate), number_literal(*weight_decay)),
                 };
-                format!("{kept}{}-{}", block(of)?.qualified_cell(i, j), block(update)?.qualified_cell(i, j))
+                format!("{kept}{}-{}", entry(of)?, entry(update)?)
             }
         })
     }
@@ -514,6 +490,11 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
     let numbers = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: false };
     let masked = |id: &StepId, row, column| CellInput { id: *id, row, column, is_masked: true };
     let (row, column) = (Some(i), Some(j));
+    // The same cell, or the whole row, of each of these steps.
+    let cells = |ids: &[&StepId]| ids.iter().map(|id| numbers(id, row, column)).collect::<Vec<_>>();
+    let whole_rows = |ids: &[&StepId]| ids.iter().map(|id| numbers(id, row, None)).collect::<Vec<_>>();
+    // The number above the column in a step with a single row.
+    let top = |id: &StepId| numbers(id, Some(0), column);
     match operation {
         Operation::Given
         | Operation::Columns { .. }
@@ -521,19 +502,19 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
         | Operation::Concat(_)
         | Operation::StateRecurrence(_)
         | Operation::StateGradient(_) => Vec::new(),
-        Operation::GateGradient { gate: a, gradient: b, .. } | Operation::ComplementProduct([a, b]) => {
-            [a, b].map(|id| numbers(id, row, column)).to_vec()
-        }
-        Operation::DifferenceProduct { gradient, of: [a, b] } => {
-            [gradient, a, b].map(|id| numbers(id, row, column)).to_vec()
-        }
+        Operation::AddBias { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
+        Operation::Sum([a, b])
+        | Operation::Hadamard([a, b])
+        | Operation::Difference { of: [a, b], .. }
+        | Operation::GateGradient { gate: a, gradient: b, .. }
+        | Operation::ComplementProduct([a, b])
+        | Operation::AdamUpdate { moments: [a, b], .. }
+        | Operation::AdamWStep { of: a, update: b, .. } => cells(&[a, b]),
+        Operation::DifferenceProduct { gradient, of: [a, b] } => cells(&[gradient, a, b]),
         Operation::Gate { terms, .. } => terms.iter().map(|(id, from)| numbers(id, row, Some(from + j))).collect(),
         Operation::GatedSum { pairs, .. } => pairs.iter().flatten().map(|id| numbers(id, row, column)).collect(),
-        Operation::AddBias { bias, .. } if !bias[[i, j]].is_finite() => Vec::new(),
-        Operation::Sum(pair) | Operation::Hadamard(pair) => pair.iter().map(|id| numbers(id, row, column)).collect(),
         Operation::Product { factors: [a, b], bias } => {
-            let offset = bias.iter().map(|id| numbers(id, Some(0), column));
-            [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(offset).collect()
+            [numbers(a, row, None), numbers(b, None, column)].into_iter().chain(bias.iter().map(top)).collect()
         }
         Operation::WeightedSum([a, b]) => vec![numbers(a, row, None), numbers(b, None, column)],
         Operation::ProductTransposed([a, b]) => vec![numbers(a, row, None), numbers(b, column, None)],
@@ -542,36 +523,29 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             let products = pairs.iter().flat_map(|[a, b]| [numbers(a, row, None), numbers(b, column, None)]);
             products.chain(added.iter().map(|id| numbers(id, row, column))).collect()
         }
-        Operation::Difference { of, .. } => of.iter().map(|id| numbers(id, row, column)).collect(),
-        Operation::SoftmaxGradient { shares, gradient } => {
-            vec![numbers(shares, row, None), numbers(gradient, row, None)]
-        }
-        Operation::BroadcastRow { of, .. } => vec![numbers(of, Some(0), column)],
+        Operation::SoftmaxGradient { shares, gradient } => whole_rows(&[shares, gradient]),
+        Operation::BroadcastRow { of, .. } => vec![top(of)],
         Operation::ColumnSums(of) => vec![numbers(of, None, column)],
         Operation::Rotary { of, angles: RotaryAngles::Given(speeds), .. } => {
             vec![numbers(of, row, None), numbers(speeds, Some(0), None)]
         }
-        Operation::Rotary { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => {
-            vec![numbers(of, row, None)]
-        }
+        Operation::Rotary { of, .. } | Operation::RowSums(of) | Operation::UnitLength(of) => whole_rows(&[of]),
         Operation::Pool { of, ways } => {
             // With several poolings the column depends on their width, which is not known here, so everything counts as
             // input.
             vec![numbers(of, None, column.filter(|_| ways.len() == 1))]
         }
         Operation::LayerNorm { of, gamma, beta, .. } => {
-            let affine = [gamma, beta].into_iter().flatten().map(|id| numbers(id, Some(0), column));
-            std::iter::once(numbers(of, row, None)).chain(affine).collect()
+            whole_rows(&[of]).into_iter().chain([gamma, beta].into_iter().flatten().map(top)).collect()
         }
-        Operation::RmsNorm { of, gamma, .. } => {
-            let gamma = gamma.iter().map(|id| numbers(id, Some(0), column));
-            std::iter::once(numbers(of, row, None)).chain(gamma).collect()
-        }
+        Operation::RmsNorm { of, gamma, .. } => whole_rows(&[of]).into_iter().chain(gamma.iter().map(top)).collect(),
         Operation::Scale { of, .. }
         | Operation::AddBias { of, .. }
         | Operation::Activation { of, .. }
+        | Operation::ActivationDerivative { of, .. }
+        | Operation::BiasCorrection { of, .. }
         | Operation::Log(of)
-        | Operation::Tanh(of) => vec![numbers(of, row, column)],
+        | Operation::Tanh(of) => cells(&[of]),
         Operation::CrossEntropy { target, logarithms } => {
             vec![numbers(target, None, None), masked(logarithms, None, None)]
         }
@@ -581,27 +555,20 @@ fn cell_inputs(operation: &Operation, i: usize, j: usize) -> Vec<CellInput> {
             std::iter::once(masked(of, row, column)).chain(largest).collect()
         }
         Operation::DivideByRowSums { of, sums } => vec![numbers(of, row, column), numbers(sums, row, Some(0))],
-        Operation::ActivationDerivative { of, .. } | Operation::BiasCorrection { of, .. } => {
-            vec![numbers(of, row, column)]
-        }
         Operation::NormGradient(NormGradient { of, plain, gamma, gradient, .. }) => {
             let gamma = gamma.iter().map(|id| numbers(id, Some(0), None));
-            [of, plain, gradient].map(|id| numbers(id, row, None)).into_iter().chain(gamma).collect()
+            whole_rows(&[of, plain, gradient]).into_iter().chain(gamma).collect()
         }
         Operation::ColumnDotProducts(pair) => pair.iter().map(|id| numbers(id, None, column)).collect(),
         Operation::PoolingGradient { of, gradient, way } => {
             let of = (*way == Pooling::Max).then(|| numbers(of, None, column));
-            of.into_iter().chain([numbers(gradient, Some(0), column)]).collect()
+            of.into_iter().chain([top(gradient)]).collect()
         }
-        Operation::UnitGradient { of, unit, gradient } => {
-            [of, unit, gradient].map(|id| numbers(id, row, None)).to_vec()
-        }
+        Operation::UnitGradient { of, unit, gradient } => whole_rows(&[of, unit, gradient]),
         Operation::SoftmaxJacobian { shares, row: own } => vec![numbers(shares, Some(*own), None)],
         Operation::Moment { before, gradient, .. } => {
             before.iter().chain([gradient]).map(|id| numbers(id, row, column)).collect()
         }
-        Operation::AdamUpdate { moments: pair, .. } => pair.iter().map(|id| numbers(id, row, column)).collect(),
-        Operation::AdamWStep { of, update, .. } => [of, update].map(|id| numbers(id, row, column)).to_vec(),
     }
 }
 

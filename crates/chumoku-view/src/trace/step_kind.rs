@@ -40,67 +40,73 @@ pub enum StepKind {
 
 use StepKind::*;
 
-/// The kinds in the order of a trace: name in files, and prefix of a quantity's title.
-const STEP_KINDS: [(StepKind, &str, (&str, &str)); 15] = [
-    (Value, "value", ("", "")),
-    (Gradient, "gradient", ("Gradient: ", "勾配：")),
-    (GradientPart, "gradient_part", ("Part of the gradient: ", "勾配の一部：")),
-    (BeforeAffine, "before_gamma_and_beta", ("Before γ and β: ", "γ と β の前：")),
-    (Derivative, "derivative", ("Derivative: ", "導関数：")),
-    (GateInputGradient, "gradient_inside", ("Gradient inside the gate: ", "ゲートの中の勾配：")),
-    (Jacobian, "jacobian", ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列：")),
-    (FirstMomentBefore, "first_moment_before", ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント：")),
-    (SecondMomentBefore, "second_moment_before", ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント：")),
-    (FirstMoment, "first_moment", ("AdamW, first moment: ", "AdamW、1 次モーメント：")),
-    (SecondMoment, "second_moment", ("AdamW, second moment: ", "AdamW、2 次モーメント：")),
-    (
-        CorrectedFirst,
-        "corrected_first_moment",
-        ("AdamW, bias-corrected first moment: ", "AdamW、バイアス補正した 1 次モーメント："),
-    ),
-    (
-        CorrectedSecond,
-        "corrected_second_moment",
-        ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント："),
-    ),
-    (Update, "update", ("AdamW, update: ", "AdamW、更新量：")),
-    (AfterStep, "after", ("After the step: ", "更新後：")),
-];
+/// The properties of a kind.
+struct KindFacts {
+    kind: StepKind,
+    /// Name in files.
+    name: &'static str,
+    /// Prefix of a quantity's name in a claim; `None` if the kind cannot be claimed.
+    claim_prefix: Option<&'static str>,
+    /// Symbol, where `@` stands for that of the quantity and `#` for the qualifier.
+    symbol: &'static str,
+    /// Prefix of a quantity's title in English and Japanese.
+    title: (&'static str, &'static str),
+}
+
+/// Defines the properties of the kinds in the order of a trace.
+macro_rules! step_kinds {
+    ($($kind:ident: $name:literal, $claim:expr, $symbol:literal, $title:expr;)*) => {
+        const STEP_KINDS: &[KindFacts] = &[$(
+            KindFacts { kind: StepKind::$kind, name: $name, claim_prefix: $claim, symbol: $symbol, title: $title }
+        ),*];
+    };
+}
+
+step_kinds! {
+    Value: "value", Some(""), "@", ("", "");
+    Gradient: "gradient", Some("d"), "d@", ("Gradient: ", "勾配：");
+    GradientPart: "gradient_part", None, "d@|#", ("Part of the gradient: ", "勾配の一部：");
+    BeforeAffine: "before_gamma_and_beta", None, "@", ("Before γ and β: ", "γ と β の前：");
+    Derivative: "derivative", None, "f′(#)", ("Derivative: ", "導関数：");
+    GateInputGradient: "gradient_inside", Some("ds_"), "ds(@)", ("Gradient inside the gate: ", "ゲートの中の勾配：");
+    Jacobian: "jacobian", None, "J_#(@)", ("Jacobian of one row of softmax: ", "ソフトマックスの 1 行のヤコビ行列：");
+    FirstMomentBefore: "first_moment_before", None, "m₀(@)", ("AdamW, first moment before: ", "AdamW、更新前の 1 次モーメント：");
+    SecondMomentBefore: "second_moment_before", None, "v₀(@)", ("AdamW, second moment before: ", "AdamW、更新前の 2 次モーメント：");
+    FirstMoment: "first_moment", Some("m_"), "m(@)", ("AdamW, first moment: ", "AdamW、1 次モーメント：");
+    SecondMoment: "second_moment", Some("v_"), "v(@)", ("AdamW, second moment: ", "AdamW、2 次モーメント：");
+    CorrectedFirst: "corrected_first_moment", Some("m_hat_"), "m\u{302}(@)", ("AdamW, bias-corrected first moment: ", "AdamW、バイアス補正した 1 次モーメント：");
+    CorrectedSecond: "corrected_second_moment", Some("v_hat_"), "v\u{302}(@)", ("AdamW, bias-corrected second moment: ", "AdamW、バイアス補正した 2 次モーメント：");
+    Update: "update", Some("update_"), "Δ(@)", ("AdamW, update: ", "AdamW、更新量：");
+    AfterStep: "after", Some("new_"), "@⁺", ("After the step: ", "更新後：");
+}
 
 // The index of a kind in the table is its discriminant.
 const _: () = {
     let mut i = 0;
     while i < STEP_KINDS.len() {
-        assert!(STEP_KINDS[i].0 as usize == i);
+        assert!(STEP_KINDS[i].kind as usize == i);
         i += 1;
     }
 };
 
 impl StepKind {
+    fn facts(self) -> &'static KindFacts {
+        &STEP_KINDS[self as usize]
+    }
+
     /// Returns all kinds in the order of a trace.
     pub(super) fn all() -> impl Iterator<Item = StepKind> {
-        STEP_KINDS.iter().map(|facts| facts.0)
+        STEP_KINDS.iter().map(|facts| facts.kind)
     }
 
     /// Returns the name in files.
     pub(super) fn name(self) -> &'static str {
-        STEP_KINDS[self as usize].1
+        self.facts().name
     }
 
     /// Returns the prefix of a quantity's name in a claim about this kind; `None` if the kind cannot be claimed.
     pub(super) fn claim_prefix(self) -> Option<&'static str> {
-        Some(match self {
-            Value => "",
-            Gradient => "d",
-            GateInputGradient => "ds_",
-            FirstMoment => "m_",
-            SecondMoment => "v_",
-            CorrectedFirst => "m_hat_",
-            CorrectedSecond => "v_hat_",
-            Update => "update_",
-            AfterStep => "new_",
-            _ => return None,
-        })
+        self.facts().claim_prefix
     }
 
     /// Returns whether the kind belongs to a step of AdamW.
@@ -110,31 +116,21 @@ impl StepKind {
 
     /// Returns the symbol of this kind for the symbol of a quantity; `qualifier` is added to it.
     pub(super) fn symbol(self, letter: &str, qualifier: &str) -> String {
-        match self {
-            Value => letter.to_owned(),
-            Gradient => format!("d{letter}"),
-            GradientPart => format!("d{letter}|{qualifier}"),
-            BeforeAffine => {
-                let first = letter.chars().next().map_or(0, char::len_utf8);
-                format!("{}\u{302}{}", &letter[..first], &letter[first..])
-            }
-            Derivative => format!("f′({qualifier})"),
-            GateInputGradient => format!("ds({letter})"),
-            Jacobian => format!("J_{qualifier}({letter})"),
-            FirstMomentBefore => format!("m₀({letter})"),
-            SecondMomentBefore => format!("v₀({letter})"),
-            FirstMoment => format!("m({letter})"),
-            SecondMoment => format!("v({letter})"),
-            CorrectedFirst => format!("m\u{302}({letter})"),
-            CorrectedSecond => format!("v\u{302}({letter})"),
-            Update => format!("Δ({letter})"),
-            AfterStep => format!("{letter}⁺"),
+        if self == StepKind::BeforeAffine {
+            let first = letter.chars().next().map_or(0, char::len_utf8);
+            return format!("{}\u{302}{}", &letter[..first], &letter[first..]);
         }
+        let sign = |c: char| match c {
+            '@' => letter.to_owned(),
+            '#' => qualifier.to_owned(),
+            c => c.to_string(),
+        };
+        self.facts().symbol.chars().map(sign).collect()
     }
 
     /// Returns the prefix of a quantity's title.
     pub(super) fn title_prefix(self, lang: Lang) -> &'static str {
-        let (en, ja) = STEP_KINDS[self as usize].2;
+        let (en, ja) = self.facts().title;
         lang.pick(en, ja)
     }
 }

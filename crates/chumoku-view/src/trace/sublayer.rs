@@ -125,7 +125,7 @@ impl ProgramBuilder<'_> {
         x: Option<StepId>,
         output: StepId,
         part: NormSite,
-        [residual, normalised]: [Quantity; 2],
+        [residual, normalized]: [Quantity; 2],
     ) -> Result<StepId, String> {
         let order = part.settings(&self.example.options).order;
         let is_claimed = self.example.claims.iter().any(|(_, claimed, _)| *claimed == residual);
@@ -142,7 +142,7 @@ impl ProgramBuilder<'_> {
         }
         let sum = self.program.add_computed(residual, None, Operation::Sum([x, output]))?;
         match order {
-            Some(NormOrder::Post) => self.add_norm(sum, normalised, part),
+            Some(NormOrder::Post) => self.add_norm(sum, normalized, part),
             _ => Ok(sum),
         }
     }

@@ -103,8 +103,8 @@ impl Trace {
     /// Without color the text has no escape sequence, and color changes nothing else.
     #[must_use]
     pub fn to_text(&self, options: &TraceOptions) -> String {
-        let TraceOptions { lang, color: colour, .. } = *options;
-        let mut out = LineWriter { text: String::new(), width: options.width.max(40), paint: Painter::new(colour) };
+        let TraceOptions { lang, color, .. } = *options;
+        let mut out = LineWriter { text: String::new(), width: options.width.max(40), paint: Painter::new(color) };
         out.wrapped(0, &show_controls_in_text(&self.heading(lang)), Painter::strong);
         if !self.source.is_empty() {
             let lines = wrap(&show_controls_in_text(self.source.in_lang(lang)), out.width - INDENT);

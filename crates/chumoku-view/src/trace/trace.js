@@ -113,8 +113,8 @@ const expansions = {
   UnitGradient: ([a, u, g], p, i, j) => () =>
     `(${plain(g[i][j])} − ${signed(u[i][j])}·${signed(along(u, g, i))}) / ${plain(length(a[i]))}`,
   NormGradient: (of, p, i, j) => () => {
-    const { own, centre, along, under, epsilon } = normGradient(of, p, i);
-    return `(${plain(own[j])}${p.rms ? '' : ` − ${signed(centre)}`} − ${signed(of[1][i][j])}·${signed(along)}) / √(${plain(under)} + ${plain(epsilon)})`;
+    const { own, center, along, under, epsilon } = normGradient(of, p, i);
+    return `(${plain(own[j])}${p.rms ? '' : ` − ${signed(center)}`} − ${signed(of[1][i][j])}·${signed(along)}) / √(${plain(under)} + ${plain(epsilon)})`;
   },
   SoftmaxJacobian: ([a], { row }, i, j) => () => {
     const [x, y] = [a[row][i], a[row][j]].map(plain);

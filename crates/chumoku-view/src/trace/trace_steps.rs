@@ -346,8 +346,8 @@ fn trace_checks(program: &Program, id: StepId) -> Vec<TraceCheck> {
                 let n = row.len() as f64;
                 let [mean, square] = [row.sum() / n, row.iter().map(|x| x * x).sum::<f64>() / n];
                 // ε reduces the variance.
-                let centre = from.sum() / n;
-                let variance = from.iter().map(|x| (x - centre) * (x - centre)).sum::<f64>() / n;
+                let center = from.sum() / n;
+                let variance = from.iter().map(|x| (x - center) * (x - center)).sum::<f64>() / n;
                 let row = mean.abs().max((square - variance / (variance + epsilon)).abs());
                 differs = if (mean + square).is_nan() { f64::NAN } else { differs.max(row) };
             }

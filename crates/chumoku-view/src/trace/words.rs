@@ -75,10 +75,7 @@ impl TraceStep {
 
     /// Returns the symbol of a step without a formula, with its label.
     pub(super) fn given_symbol(&self, lang: Lang) -> String {
-        match lang {
-            Lang::En => format!("{} {}", self.symbol, self.given_text(lang)),
-            Lang::Ja => format!("{}（{}）", self.symbol, self.given_text(lang)),
-        }
+        tr_in!("{} {}", "{}（{}）", lang, self.symbol, self.given_text(lang))
     }
 }
 
@@ -97,12 +94,11 @@ impl Agreement {
             (Lang::En, _) => format!("; of gradients, relative to the largest number of each: {of_gradients}"),
             (Lang::Ja, _) => format!("。勾配（それぞれの最大値に対する割合）: {of_gradients}"),
         };
-        match lang {
-            Lang::En => {
-                format!("largest difference from what the model computed at precision {precision}: {list}{more}")
-            }
-            Lang::Ja => format!("モデルが精度 {precision} で計算した値との最大の差: {list}{more}"),
-        }
+        tr_in!(
+            "largest difference from what the model computed at precision {precision}: {list}{more}",
+            "モデルが精度 {precision} で計算した値との最大の差: {list}{more}",
+            lang
+        )
     }
 }
 

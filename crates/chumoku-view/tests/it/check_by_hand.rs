@@ -59,7 +59,7 @@ fn rows(a: &Matrix, f: impl Fn(&[f64]) -> f64) -> Matrix {
     a.iter().map(|row| vec![f(row)]).collect()
 }
 
-fn normalised(a: &Matrix) -> Matrix {
+fn normalized(a: &Matrix) -> Matrix {
     let row = |row: &Vec<f64>| {
         let n = row.len() as f64;
         let mean = row.iter().sum::<f64>() / n;
@@ -155,7 +155,7 @@ impl Example {
         if normed {
             options += ", \"norm\": \"post\"";
             steps.push(("residual", Box::new(|v| map(&v["X"], |i, j, x| x + v["output"][i][j]))));
-            steps.push(("final_norm", Box::new(|v| normalised(&v["residual"]))));
+            steps.push(("final_norm", Box::new(|v| normalized(&v["residual"]))));
         }
         Example { inputs, options, steps }
     }
@@ -174,6 +174,14 @@ impl Example {
 
 fn printed(x: f64, decimals: usize) -> String {
     if x.is_finite() { format!("{x:.decimals$}") } else { "-inf".into() }
+}
+
+/// A number that is added to one entry of a step.
+#[derive(Clone, Copy)]
+struct PlantedError {
+    step: usize,
+    at: [usize; 2],
+    by: f64,
 }
 
 /// A hand calculation: the printed numbers of each step, if any.
@@ -207,13 +215,13 @@ impl Hand {
         })
     }
 
-    /// Works the example out. With `error`, a number is added to one entry of a step.
-    fn work(&self, example: &Example, error: Option<(usize, [usize; 2], f64)>) -> Vec<Option<Vec<Vec<String>>>> {
+    /// Works the example out. With `error`, one entry of a step is wrong.
+    fn work(&self, example: &Example, error: Option<PlantedError>) -> Vec<Option<Vec<Vec<String>>>> {
         let mut claims = vec![None; example.steps.len()];
         example.compute(|k, own| {
             let mut own = own.clone();
-            if let Some((_, [i, j], by)) = error.filter(|(step, ..)| *step == k) {
-                own[i][j] += by;
+            if let Some(error) = error.filter(|error| error.step == k) {
+                own[error.at[0]][error.at[1]] += error.by;
             }
             if !self.is_printed[k] {
                 return own;
@@ -326,7 +334,7 @@ fn thousand_hand_errors_are_found_in_their_steps() {
             }
         };
         let name = example.steps[step].0;
-        let (checked, file) = check(&example, &hand.work(&example, Some((step, at, by))));
+        let (checked, file) = check(&example, &hand.work(&example, Some(PlantedError { step, at, by })));
         assert_eq!(wrong(&checked), [name], "trial {trial}: {by} at {name}{at:?}: {checked:#?}: {file}");
         let found = checked.steps.iter().find(|step| step.name == name).unwrap();
         assert_eq!(found.worst.as_ref().unwrap().index, at, "trial {trial}: {file}");

@@ -102,7 +102,7 @@ fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
     std::io::Read::read_to_string(&mut flate2::read::ZlibDecoder::new(&pdf[at..]), &mut content)
         .expect("deflated text");
     let (mut transform, mut saved) = ([1.0f32, 0.0, 0.0, 1.0, 0.0, 0.0], Vec::new());
-    let (mut points, mut colour, mut found) = (Vec::<[f32; 2]>::new(), String::new(), Vec::new());
+    let (mut points, mut color, mut found) = (Vec::<[f32; 2]>::new(), String::new(), Vec::new());
     let mut operands: Vec<f32> = Vec::new();
     for token in content.split_whitespace() {
         if let Ok(number) = token.parse() {
@@ -123,7 +123,7 @@ fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
                 let t = transform;
                 [p[0] * t[0] + p[1] * t[2] + t[4], p[0] * t[1] + p[1] * t[3] + t[5]]
             })),
-            "rg" => colour = operands.iter().map(|x| format!("{:02x}", (x * 255.0).round() as u8)).collect(),
+            "rg" => color = operands.iter().map(|x| format!("{:02x}", (x * 255.0).round() as u8)).collect(),
             "f" => {
                 let of = |axis: usize, choose: fn(f32, f32) -> f32, start: f32| {
                     points.iter().map(|p| p[axis]).fold(start, choose)
@@ -131,7 +131,7 @@ fn filled(pdf: &[u8]) -> Vec<([f32; 4], String)> {
                 let (least, most) = (f32::INFINITY, f32::NEG_INFINITY);
                 let area =
                     [of(0, f32::min, least), of(1, f32::min, least), of(0, f32::max, most), of(1, f32::max, most)];
-                found.push((area, colour.clone()));
+                found.push((area, color.clone()));
                 points.clear();
             }
             _ => {}
@@ -150,8 +150,8 @@ fn pdf_items_are_at_their_scene_positions() {
     let shapes = filled(&fonts.pdf(&scene()).unwrap());
     let hex = |paint: Paint| paint.rgb(Theme::Light).map(|x| format!("{x:02x}")).concat();
     let of = |paint: Paint| {
-        let mut areas = shapes.iter().filter(|(_, colour)| *colour == hex(paint)).map(|(area, _)| *area);
-        let first = areas.next().expect("a shape of this colour");
+        let mut areas = shapes.iter().filter(|(_, color)| *color == hex(paint)).map(|(area, _)| *area);
+        let first = areas.next().expect("a shape of this color");
         areas.fold(first, |a, b| [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])])
     };
     // In a PDF y points up: 200 − 20 − 40 to 200 − 20.

@@ -3,8 +3,8 @@
 use crate::common::figures::{alignment, assert_near, causal, figures};
 use crate::common::terminal;
 use chumoku_view::{
-    AlignmentFigures as _, ColorDepth, ColorScale, Content, ExplanationFigures as _, Figure, HeadOrder, Heatmap, Lang,
-    Paint, PositionalEncoding, SceneItem, TextAnchor, figures_to_html,
+    AlignmentFigures as _, AttentionLine, ColorDepth, ColorScale, Content, ExplanationFigures as _, Figure, HeadOrder,
+    Heatmap, Lang, Paint, PositionalEncoding, SceneItem, TextAnchor, figures_to_html,
 };
 use unicode_width::UnicodeWidthStr;
 
@@ -95,9 +95,9 @@ fn tables_contain_every_number() {
                 }
                 Content::Lines(lines) => {
                     // The other cell of a row holds a word.
-                    for (.., weight) in lines.visible_lines() {
+                    for line in lines.visible_lines() {
                         assert!(found.next().expect("a word").is_none());
-                        assert_near(found.next().flatten().expect("a share"), f64::from(weight), 0.000_05);
+                        assert_near(found.next().flatten().expect("a share"), f64::from(line.weight), 0.000_05);
                     }
                 }
                 Content::ColoredText(effects) => {
@@ -139,7 +139,7 @@ fn json_contains_every_exact_number() {
                 sheet.maps.iter().enumerate().for_each(|(i, map)| of_map(&json["sheet"][i], map));
             }
             Content::Lines(lines) => {
-                for (i, (from, to, weight)) in lines.visible_lines().into_iter().enumerate() {
+                for (i, AttentionLine { from, to, weight }) in lines.visible_lines().into_iter().enumerate() {
                     let json = &json["lines"];
                     assert_eq!((&json["from"][i], &json["to"][i]), (&from.into(), &to.into()));
                     assert_eq!(json["weights"][i].as_f64().unwrap() as f32, weight);
@@ -204,8 +204,8 @@ fn lines_above_the_threshold_are_sorted_by_weight() {
     let shown = lines.visible_lines();
     let above = (0..e.words.len()).flat_map(|i| e.row(1, 1, i)).filter(|&&x| x >= 0.1).count();
     assert!(above > 3 && shown.len() == above);
-    assert!(shown.windows(2).all(|two| two[0].2 >= two[1].2));
-    assert!(shown.iter().all(|&(i, j, x)| e.row(1, 1, i)[j] == x));
+    assert!(shown.windows(2).all(|two| two[0].weight >= two[1].weight));
+    assert!(shown.iter().all(|line| e.row(1, 1, line.from)[line.to] == line.weight));
 }
 
 #[test]
@@ -340,9 +340,9 @@ fn terminal_heatmaps_show_every_cell_within_their_width() {
         for figure in figures(lang) {
             for width in [80, 120] {
                 let depths = [ColorDepth::None, ColorDepth::Ansi16, ColorDepth::Ansi256, ColorDepth::TrueColor];
-                for colour in depths {
-                    let text = figure.to_text(&terminal(width, colour, lang));
-                    if colour != ColorDepth::None {
+                for color in depths {
+                    let text = figure.to_text(&terminal(width, color, lang));
+                    if color != ColorDepth::None {
                         continue;
                     }
                     assert!(!text.contains('\u{1b}'));
@@ -435,7 +435,10 @@ fn small_heatmaps_show_their_head_and_figure() {
                 "first" => percent(found.first),
                 "strongest" => percent(found.strongest),
                 "sink" => percent(found.sink_share),
-                "effect" => format!("{:+.1}", 100.0 * (without.probabilities[0] - e.probabilities[0].probability)),
+                "effect" => {
+                    let text = format!("{:+.1}", 100.0 * (without.probabilities[0] - e.probabilities[0].probability));
+                    if ["+0.0", "-0.0"].contains(&&*text) { "0.0".into() } else { text }
+                }
                 other => panic!("{other}"),
             };
             assert_eq!(figure, expected, "{name}");
@@ -679,7 +682,7 @@ fn lines_start_at_the_query_word() {
     }
     assert_eq!(count, lines.visible_lines().len());
     let table = &figure.tables()[0];
-    for ((from, to, _), (name, cells)) in lines.visible_lines().into_iter().zip(&table.rows) {
+    for (AttentionLine { from, to, .. }, (name, cells)) in lines.visible_lines().into_iter().zip(&table.rows) {
         assert_eq!(*name, format!("{} {}", from + 1, lines.words[0][from]));
         assert_eq!(cells[0], format!("{} {}", to + 1, lines.words[1][to]));
     }
@@ -795,11 +798,19 @@ fn texts_of_score_breakdowns_do_not_overlap() {
     }
 }
 
-/// Returns each colored word of a scene of effects: its area, its color, and its tooltip.
-fn coloured(figure: &Figure) -> Vec<([f64; 4], Paint, String)> {
+/// A colored word of a scene of effects.
+#[derive(Debug)]
+struct ColoredWord {
+    area: [f64; 4],
+    fill: Paint,
+    tooltip: String,
+}
+
+/// Returns the colored words of a scene of effects.
+fn colored(figure: &Figure) -> Vec<ColoredWord> {
     let scene = figure.scene();
     let of = |item: SceneItem| match item {
-        SceneItem::Rect { area, fill, says } if !says.is_empty() => Some((area, fill, says)),
+        SceneItem::Rect { area, fill, says } if !says.is_empty() => Some(ColoredWord { area, fill, tooltip: says }),
         _ => None,
     };
     scene.items.into_iter().filter_map(of).collect()
@@ -811,22 +822,22 @@ fn effects_follow_text_order_with_their_colors() {
     e.text = "The film was not good.".into();
     e.attribution.scores = vec![9.0, 0.0, 0.1, -0.2, -2.0, 1.0, 0.5];
     e.attribution.whole = None;
-    let words = coloured(&e.effects(Lang::En));
-    let said: Vec<&str> = words.iter().map(|(.., says)| says.as_str()).collect();
+    let words = colored(&e.effects(Lang::En));
+    let said: Vec<&str> = words.iter().map(|word| word.tooltip.as_str()).collect();
     // The special token is in no text, so it has no place.
     assert_eq!(said, ["1 The: 0.00", "2 film: +0.10", "3 was: −0.20", "4 not: −2.00", "5 good: +1.00", "6 .: +0.50"]);
-    let levels: Vec<Paint> = words.iter().map(|(_, fill, _)| *fill).collect();
+    let levels: Vec<Paint> = words.iter().map(|word| word.fill).collect();
     assert_eq!((levels[3], levels[4]), (Paint::Signed(-1.0), Paint::Signed(0.5)));
     for two in words.windows(2) {
-        let [[x, y, w, _], [next, below, ..]] = [two[0].0, two[1].0];
+        let [[x, y, w, _], [next, below, ..]] = [two[0].area, two[1].area];
         assert!(below > y || next >= x + w, "{two:?}");
     }
     // A period follows its word directly.
-    let gap = |i: usize| words[i].0[0] - words[i - 1].0[0] - words[i - 1].0[2];
+    let gap = |i: usize| words[i].area[0] - words[i - 1].area[0] - words[i - 1].area[2];
     assert!(gap(5) < gap(4), "{} {}", gap(5), gap(4));
     // For an ensemble the effects on the whole are shown.
     e.attribution.whole = Some(vec![0.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
-    assert_eq!(coloured(&e.effects(Lang::En))[3].2, "4 not: +3.00");
+    assert_eq!(colored(&e.effects(Lang::En))[3].tooltip, "4 not: +3.00");
 }
 
 #[test]
@@ -839,10 +850,10 @@ fn long_texts_are_wrapped_completely() {
     e.attribution.beyond = (10..400).map(beyond).collect();
     e.attribution.whole = None;
     let figure = e.effects(Lang::En);
-    let shown = coloured(&figure);
+    let shown = colored(&figure);
     assert_eq!(shown.len(), 400);
-    assert_eq!(shown[399].1, Paint::Signed(1.0));
-    assert!(shown.iter().all(|([x, _, w, _], ..)| x + w <= 760.0));
+    assert_eq!(shown[399].fill, Paint::Signed(1.0));
+    assert!(shown.iter().all(|word| word.area[0] + word.area[2] <= 760.0));
     // Only the strongest words have numbers below them.
     let numbers = texts(&figure).iter().filter(|(text, _)| text == "+399.00").count();
     assert_eq!(numbers, 2, "at the scale's end, and below the word");

@@ -9,7 +9,7 @@ use testkit::exhaustive;
 
 use crate::common::alignment;
 use crate::common::browser::{between, dom, open};
-use chumoku_view::{Explanation, Lang, alignment_to_html, to_html};
+use chumoku_view::{EnsembleHeadAblation, Explanation, Lang, alignment_to_html, to_html};
 
 /// An attribute of the page's root element.
 fn root<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
@@ -431,17 +431,17 @@ fn masked_cells_are_hatched() {
     assert!(between(&dom, "id=\"view-note\">", "</p>").contains("hatched"));
     // The colors of a masked cell and of a visible one: in the large picture, the small one, and the saved one.
     let script = r#"
-      const colours = (canvas, x, y, w, h) => { const d = canvas.getContext('2d').getImageData(x, y, w, h).data, all = new Set(); for (let i = 0; i < d.length; i += 4) all.add([...d.slice(i, i + 4)].join()); return all; };
+      const colors = (canvas, x, y, w, h) => { const d = canvas.getContext('2d').getImageData(x, y, w, h).data, all = new Set(); for (let i = 0; i < d.length; i += 4) all.add([...d.slice(i, i + 4)].join()); return all; };
       const none = LUTS.light[0].c.join() + ',255';
       const check = (canvas, g, ratio) => {
-        const at = (q, k) => colours(canvas, ...[g.x + g.left + k * g.cell + 2, g.y + g.head + q * g.cell + 2, g.cell - 5, g.cell - 5].map(v => Math.round(v * ratio)));
+        const at = (q, k) => colors(canvas, ...[g.x + g.left + k * g.cell + 2, g.y + g.head + q * g.cell + 2, g.cell - 5, g.cell - 5].map(v => Math.round(v * ratio)));
         for (let q = 0; q < n; q++) for (let k = 0; k < n; k++) { const c = at(q, k); if (k > q ? c.size < 3 || c.has(none) : c.size < 1) return `row ${q}, column ${k}: ${[...c].slice(0, 3)}`; }
         return 'ok';
       };
       log.push(check($('map'), { ...G, x: 0, y: 0 }, devicePixelRatio));
       const wide = DOTS / n, small = canvases[4];
       let bad = '';
-      for (let q = 0; q < n; q++) for (let k = 0; k < n; k++) { const c = colours(small, k * wide, q * wide, wide, wide); if (k > q ? c.has(none) || c.size !== 2 : c.size !== 1) bad = `${q}, ${k}: ${[...c]}`; }
+      for (let q = 0; q < n; q++) for (let k = 0; k < n; k++) { const c = colors(small, k * wide, q * wide, wide, wide); if (k > q ? c.has(none) || c.size !== 2 : c.size !== 1) bad = `${q}, ${k}: ${[...c]}`; }
       log.push(bad || 'ok');
       await new Promise(done => {
         HTMLCanvasElement.prototype.toBlob = function () { log.push(check(this, { ...geometry(900), x: 20, y: 46 }, 2)); done(); };
@@ -471,6 +471,27 @@ fn language_model_pages_name_the_next_token() {
     assert_eq!(between(&dom, "data-t=\"prediction\">", "<"), "PREDICTION");
 }
 
+/// Spaces and line feeds of a language model's tokens and text are shown as signs.
+#[test]
+fn language_model_pages_show_white_space() {
+    let mut e = deep(true);
+    e.text = e.text.replacen(' ', "\n", 1);
+    let tokens = ["▁a", "\n", "\t"];
+    for (p, token) in e.probabilities.iter_mut().zip(tokens) {
+        p.label = token.to_owned();
+    }
+    (e.label, e.attribution.class) = (tokens[0].to_owned(), tokens[0].to_owned());
+    e.pieces[1].text = "▁A".to_owned();
+    let Some(dom) = dom(&to_html(&e, [0; 2], Lang::En), "") else { return };
+    assert_quiet(&dom);
+    assert_eq!(between(&dom, "id=\"label\">", "<"), "“␣a”");
+    let classes = between(&dom, "id=\"classes\"", "</table>");
+    assert!(["␣a", "↵", "⇥"].iter().all(|token| classes.contains(&format!(">{token}<"))), "{classes}");
+    let tiles = between(&dom, "id=\"tiles\"", "id=\"beyond\"");
+    assert!(["A", "↵most", "␣unforgettable"].iter().all(|word| tiles.contains(&format!(">{word}<"))), "{tiles}");
+    assert!(!between(&dom, "<main", "</main>").contains('▁'));
+}
+
 fn lang_words(lang: Lang, english: &'static str, japanese: &'static str) -> &'static str {
     if lang == Lang::Ja { japanese } else { english }
 }
@@ -497,8 +518,19 @@ fn switched_off_heads_show_before_and_after() {
         assert_eq!(said.contains("stays “positive”"), is_same, "{said}");
         assert_eq!(said.contains("changes from “positive” to “negative”"), !is_same, "{said}");
     }
+    // An ensemble also shows its own probabilities.
+    let mut both = e.clone();
+    for without in &mut both.without {
+        without.whole = Some(EnsembleHeadAblation { label: "neutral".into(), probabilities: vec![0.25, 0.5, 0.125] });
+    }
+    let Some(dom) = dom(&to_html(&both, [0; 2], Lang::En), "off=1") else { return };
+    assert_quiet(&dom);
+    let table = rows(&dom, "off-table", "tbody");
+    assert!(table.iter().all(|row| row.len() == 6), "{table:?}");
+    assert_eq!(table[0][3..], ["87.1 %", "25.0 %", "−62.1"]);
+    assert_eq!(between(&dom, "id=\"off-table\"", "</thead>").matches("<th").count(), 1 + 7);
     let without = Explanation { without: Vec::new(), ..e };
-    let Some(dom) = dom(&to_html(&without, [0; 2], Lang::En), "off=1&sort=effect") else { return };
+    let Some(dom) = self::dom(&to_html(&without, [0; 2], Lang::En), "off=1&sort=effect") else { return };
     assert_quiet(&dom);
     assert!(between(&dom, "id=\"off\"", ">").contains("hidden"));
     assert!(between(&dom, "id=\"off-panel\"", ">").contains("hidden"));
@@ -687,6 +719,29 @@ fn translations_grow_word_by_word() {
     "#;
     let Some(log) = run(&page, "", script) else { return };
     assert_eq!(log, ["222", "3", "11", "true", "3false"]);
+}
+
+/// Equal words are told apart by their positions, the sentence covers nothing, and no zero has a sign.
+#[test]
+fn equal_words_have_positions() {
+    let mut a = alignment();
+    for word in &mut a.source_words[..3] {
+        word.text = "2".to_owned();
+    }
+    (a.log_probabilities[0], a.without[0].log_probabilities[0]) = (-1e-7, -2e-7);
+    let script = "said(); log.push(getComputedStyle($('readout')).position);";
+    let Some(log) = run(&alignment_to_html(&a, [0; 2], Lang::En), "target=1&off=1", script) else { return };
+    let said = log[0].split(" @ ").next().unwrap();
+    assert!(["“2” (word 1, ", "“2” (word 2, ", "“2” (word 3, "].iter().any(|word| said.contains(word)), "{said}");
+    assert!(!said.contains("“2” (1") && !said.contains("“2” (2"), "{said}");
+    assert_eq!(log[1], "static");
+    let Some(dom) = dom(&alignment_to_html(&a, [0; 2], Lang::Ja), "target=1&off=1") else { return };
+    assert!(between(&dom, "id=\"readout\">", "</p>").contains(" 番目、"));
+    assert_eq!(rows(&dom, "off-table", "tbody")[0], ["0.0000", "0.0000", "0.0000"]);
+    let e = crate::common::example(&["two", "two", "one"], 1, 2);
+    let Some(dom) = self::dom(&to_html(&e, [0; 2], Lang::En), "word=4") else { return };
+    let said = between(&dom, "id=\"readout\">", "</p>");
+    assert!(said.contains("“two” (word 2, ") && said.contains("“two” (word 3, "), "{said}");
 }
 
 #[test]

@@ -11,10 +11,10 @@ use unicode_width::UnicodeWidthStr;
 fn assert_snapshots(name: &str, languages: &[Lang], show: impl Fn(&TerminalOptions) -> String) {
     for &lang in languages {
         for width in [80, 120] {
-            for (colour, ending) in [(ColorDepth::None, ""), (ColorDepth::Ansi256, "-colour")] {
-                let text = show(&terminal(width, colour, lang));
+            for (color, ending) in [(ColorDepth::None, ""), (ColorDepth::Ansi256, "-colour")] {
+                let text = show(&terminal(width, color, lang));
                 let plain = strip(&text);
-                assert_eq!(plain == text, colour == ColorDepth::None, "{name}: escapes are colour, and colour escapes");
+                assert_eq!(plain == text, color == ColorDepth::None, "{name}: escapes are color, and color escapes");
                 for line in plain.lines() {
                     assert!(line.width() <= width, "{name}: {} columns instead of {width}: {line}", line.width());
                     assert!(line == line.trim_end() && !line.chars().any(char::is_control), "{name}: {line:?}");
@@ -49,9 +49,9 @@ fn assert_snapshot(name: &str, text: &str) {
 const BOTH: [Lang; 2] = [Lang::En, Lang::Ja];
 
 fn assert_trace(name: &str, trace: &Trace, depth: TraceDetail) {
-    assert_snapshots(name, &BOTH, |&TerminalOptions { width, color: colour, lang, .. }| {
+    assert_snapshots(name, &BOTH, |&TerminalOptions { width, color, lang, .. }| {
         trace.to_text(&with(TraceOptions::default(), |o| {
-            (o.depth, o.lang, o.width, o.color) = (depth, lang, width, colour)
+            (o.depth, o.lang, o.width, o.color) = (depth, lang, width, color)
         }))
     });
 }

@@ -2,7 +2,7 @@
 //! new trace. A small evaluator recalculates them here, and LibreOffice if it is installed.
 
 use crate::common::layers::{layers, recurrents, stepped};
-use crate::common::spreadsheet::{Book, Calculated, Cell, Place, Value, stripped};
+use crate::common::spreadsheet::{Book, Calculated, Cell, CellChange, Place, Value, stripped};
 use crate::common::traces::{INFINITE, ODD, infinite, number, odd, one_token};
 use crate::common::{Numbers, with};
 use chumoku::train::{Training, train};
@@ -576,8 +576,8 @@ fn libreoffice_recalculates_the_same_numbers() {
         let bytes = trace.to_xlsx(&OPTIONS).unwrap();
         let ((at, x), new) = changed(case, &trace, &mut draw);
         let name = format!("{number} {}", case.name);
-        let (sheet, cell) = (at.0, format!("{}{}", column(at.2), at.1 + 1));
-        put(format!("{name} changed"), stripped(&bytes, &[(sheet, cell, x)]), traced(&new));
+        let change = CellChange { sheet: at.0, cell: format!("{}{}", column(at.2), at.1 + 1), number: x };
+        put(format!("{name} changed"), stripped(&bytes, &[change]), traced(&new));
         put(name, stripped(&bytes, &[]), trace);
     }
     for (name, trace) in [("odd", odd()), ("one", one_token()), ("infinite", infinite())] {

@@ -89,10 +89,10 @@ fn lines_fit_and_color_changes_nothing_else() {
                     assert!(wide <= width, "{wide} columns instead of {width}: {line}");
                     assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
                 }
-                for colour in DEPTHS {
-                    let coloured = trace.to_text(&with(options, |o| o.color = colour));
-                    assert_eq!(strip(&coloured), text);
-                    assert_ne!(coloured, text);
+                for color in DEPTHS {
+                    let colored = trace.to_text(&with(options, |o| o.color = color));
+                    assert_eq!(strip(&colored), text);
+                    assert_ne!(colored, text);
                 }
             }
         }

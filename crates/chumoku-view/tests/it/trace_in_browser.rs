@@ -272,7 +272,7 @@ fn arrow_keys_move_between_cells() {
 fn text_contrast_is_sufficient_in_both_themes() {
     let script = "
         const pen = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-        const rgba = colour => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+        const rgba = color => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = color; pen.fillRect(0, 0, 1, 1);
           return [...pen.getImageData(0, 0, 1, 1).data]; };
         const light = c => { const [r, g, b] = c.map(x => x / 255).map(x => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
           return 0.2126 * r + 0.7152 * g + 0.0722 * b; };

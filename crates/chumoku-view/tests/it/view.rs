@@ -33,8 +33,17 @@ fn examples() -> Vec<Explanation> {
 /// A masked cell.
 const UNSEEN: u32 = u32::MAX;
 
-/// Parses a heatmap: query, key (none for the rest) and number; indices count from 1 as printed.
-fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
+/// A printed cell of a heatmap; indices count from 1.
+#[derive(Debug, PartialEq)]
+struct PrintedCell {
+    query: usize,
+    /// `None` for the sum of all other keys.
+    key: Option<usize>,
+    number: u32,
+}
+
+/// Parses a heatmap.
+fn cells(text: &str) -> Vec<PrintedCell> {
     let start = text.find("query ↓").or_else(|| text.find("クエリ↓")).expect("a heatmap");
     let start = text[..start].rfind('\n').map_or(0, |i| i + 1);
     let mut keys: Vec<Option<usize>> = Vec::new();
@@ -64,7 +73,7 @@ fn cells(text: &str) -> Vec<(usize, Option<usize>, u32)> {
                 "·" => UNSEEN,
                 digits => digits.parse().unwrap_or_else(|_| panic!("{cell:?} in {line:?}")),
             };
-            found.push((query, *key, number));
+            found.push(PrintedCell { query, key: *key, number });
         }
     }
     found
@@ -78,10 +87,10 @@ fn terminal_fits_and_cells_match_the_weights() {
             for width in [80, 120] {
                 for lang in [Lang::En, Lang::Ja] {
                     let mut plain = Vec::new();
-                    for colour in DEPTHS {
-                        let text = render(&e, layer, head, &terminal(width, colour, lang));
-                        if colour == ColorDepth::None {
-                            assert!(!text.contains('\u{1b}'), "an escape without colour");
+                    for color in DEPTHS {
+                        let text = render(&e, layer, head, &terminal(width, color, lang));
+                        if color == ColorDepth::None {
+                            assert!(!text.contains('\u{1b}'), "an escape without color");
                         } else {
                             assert!(text.contains('\u{1b}'));
                         }
@@ -92,9 +101,9 @@ fn terminal_fits_and_cells_match_the_weights() {
                         }
                         plain.push(cells(&text));
                     }
-                    assert!(plain.windows(2).all(|two| two[0] == two[1]), "colour changed a number");
+                    assert!(plain.windows(2).all(|two| two[0] == two[1]), "color changed a number");
                     let found = &plain[0];
-                    for &(query, key, number) in found {
+                    for &PrintedCell { query, key, number } in found {
                         let is_seen = key.is_none_or(|key| e.weight(layer, head, query - 1, key - 1).is_some());
                         assert_eq!(number != UNSEEN, is_seen, "{query} {key:?}");
                         if !is_seen {
@@ -104,8 +113,8 @@ fn terminal_fits_and_cells_match_the_weights() {
                         let weight = match key {
                             Some(key) => row[key - 1],
                             None => {
-                                let of = |&&(q, _, _): &&(usize, Option<usize>, u32)| q == query;
-                                let keys = found.iter().filter(of).filter_map(|cell| cell.1);
+                                let own = found.iter().filter(|cell| cell.query == query);
+                                let keys = own.filter_map(|cell| cell.key);
                                 1.0 - keys.map(|key| row[key - 1]).sum::<f32>()
                             }
                         };
@@ -114,7 +123,7 @@ fn terminal_fits_and_cells_match_the_weights() {
                     if n <= 60 {
                         assert_eq!(found.len(), n * n, "every cell is shown");
                     } else {
-                        assert!(found.len() > 100 && found.iter().any(|cell| cell.1.is_none()));
+                        assert!(found.len() > 100 && found.iter().any(|cell| cell.key.is_none()));
                     }
                 }
             }

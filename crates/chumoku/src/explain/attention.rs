@@ -3,17 +3,21 @@
 use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer};
 use super::loss::{LossTarget, RecordedLoss};
+use super::translation::END_NAME;
 use crate::lang::Lang;
 use crate::models::{ClassifierTrace, TranslatorAttention};
 use crate::nn::BackwardTrace;
 use crate::params::Params;
-use crate::text::TextTokenizer;
+use crate::text::{CLS, TextTokenizer};
 use crate::{
     Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, optimizer_defaults,
     tr,
 };
 use chumoku_kernels::Precision;
 use std::cell::Cell;
+
+/// The displayed name of the token that starts a translation.
+const START_NAME: &str = "[START]";
 
 /// The layer and head to record, from 0. Defaults to the last layer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -392,9 +396,13 @@ impl TextTranslator {
             return Err(Error::Setting(problem));
         }
         let pair = self.pair_batch(&source_ids, &target_ids);
-        let of_source = token_names(self.tokenizers.source(), &source_ids);
+        let mut of_source = token_names(self.tokenizers.source(), &source_ids);
         // The decoder's rows are its input tokens. Each predicts the next token.
-        let of_target = token_names(&self.tokenizers.target, &pair.input);
+        let mut of_target = token_names(&self.tokenizers.target, &pair.input);
+        // Translators of this project end a source, and start a translation, with the token of classifiers.
+        for (name, own) in [(of_source.last_mut(), END_NAME), (of_target.first_mut(), START_NAME)] {
+            name.filter(|name| *name == CLS).into_iter().for_each(|name| own.clone_into(name));
+        }
         let (attention, tokens, key_tokens) = match part {
             TranslatorAttention::Encoder => (AttentionKind::Encoder, of_source, Vec::new()),
             TranslatorAttention::Decoder => (AttentionKind::Decoder, of_target, Vec::new()),

@@ -14,7 +14,7 @@ use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};
 
 /// The displayed name of the end token.
-const END_NAME: &str = "[END]";
+pub(super) const END_NAME: &str = "[END]";
 
 /// The maximum number of target tokens whose logits are in memory.
 const TARGET_TOKENS: usize = 1024;

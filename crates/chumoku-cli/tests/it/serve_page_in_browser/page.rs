@@ -87,6 +87,27 @@ fn both_languages_and_themes_at_every_width() {
     eprintln!("screenshots in {}", folder.display());
 }
 
+/// A change of language on one tab also reaches the explanation on another, which the browser does not render meanwhile.
+#[test]
+fn hidden_panels_follow_the_language() {
+    let server = Server::start(place(), &["reviews", "words"]);
+    let Some(mut browser) = open_page(&server, "en") else { return };
+    open_panel(&mut browser, "text");
+    browser.tab_to("text-in");
+    browser.type_text(REVIEW);
+    browser.wait_until_true("document.querySelector('#text-why iframe:not(.coming)')");
+    open_panel(&mut browser, "translation");
+    browser.focus_first_button();
+    browser.tab_to("lang-ja");
+    browser.press("Enter");
+    open_panel(&mut browser, "text");
+    browser.wait_until_true(
+        "document.querySelectorAll('#text-why iframe').length === 1 && document.querySelector('#text-why iframe:not(.coming)')",
+    );
+    assert_eq!(in_frame(&mut browser, "document.documentElement.lang"), "ja");
+    assert_quiet(&mut browser, &server);
+}
+
 #[test]
 fn only_panels_for_the_models_are_shown() {
     let cases: [(&[&str], &[&str]); 5] = [

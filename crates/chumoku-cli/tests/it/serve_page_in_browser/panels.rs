@@ -33,9 +33,9 @@ fn a_text_is_classified_and_explained_while_typing() {
             format!("{}: {said}", word["text"].as_str().unwrap())
         })
         .collect();
-    let titles = browser.eval("[...document.querySelectorAll('.coloured span')].map(w => w.title)");
+    let titles = browser.eval("[...document.querySelectorAll('.colored span')].map(w => w.title)");
     assert_eq!(titles, json!(words));
-    assert_eq!(browser.text("document.querySelector('.coloured').textContent"), REVIEW);
+    assert_eq!(browser.text("document.querySelector('.colored').textContent"), REVIEW);
     // The explanation page in the frame is interactive, and taller than at first.
     assert_eq!(
         in_frame(&mut browser, "document.documentElement.dataset.ready + document.documentElement.dataset.framed"),
@@ -62,7 +62,7 @@ fn a_text_is_classified_and_explained_while_typing() {
     browser.eval("document.getElementById('text-in').focus()");
     browser.press("End");
     browser.type_text(" Never again.");
-    browser.wait_until_true("document.querySelector('.coloured')?.textContent.endsWith('again.') && document.querySelectorAll('iframe').length === 1");
+    browser.wait_until_true("document.querySelector('.colored')?.textContent.endsWith('again.') && document.querySelectorAll('iframe').length === 1");
     assert_eq!(in_frame(&mut browser, "document.getElementById('head-now').textContent"), chosen);
     // Empty input, then other kinds of answers.
     browser.replace_text("");
@@ -134,8 +134,8 @@ fn texts_stay_texts_and_the_last_one_counts() {
     browser.tab_to("text-in");
     let hostile = "</script><img src=x onerror=alert(1)>{{7*7}} & \u{202e}good";
     browser.type_text(hostile);
-    browser.wait_until_true("document.querySelector('.coloured') && document.querySelector('iframe:not(.coming)')");
-    assert_eq!(browser.text("document.querySelector('.coloured').textContent"), hostile);
+    browser.wait_until_true("document.querySelector('.colored') && document.querySelector('iframe:not(.coming)')");
+    assert_eq!(browser.text("document.querySelector('.colored').textContent"), hostile);
     assert_eq!(browser.eval("document.querySelectorAll('img, main script').length"), 0);
     assert_eq!(in_frame(&mut browser, "String(document.querySelectorAll('img').length)"), "0");
     // Typed without a pause: the final answer belongs to the whole text.
@@ -144,7 +144,7 @@ fn texts_stay_texts_and_the_last_one_counts() {
         browser.type_text(" good");
     }
     let text = format!("bad{}", " good".repeat(30));
-    browser.wait_until_true(&format!("document.querySelector('.coloured')?.textContent === '{text}'"));
+    browser.wait_until_true(&format!("document.querySelector('.colored')?.textContent === '{text}'"));
     let answer = server.post_json("/predict", &json!({ "inputs": text }));
     let shown = format!("{} {}", answer[0]["label"].as_str().unwrap(), percent(&answer[0]["score"]));
     assert_eq!(browser.text("document.querySelector('#text-answer .verdict').textContent"), shown);
@@ -201,7 +201,7 @@ fn two_texts_are_compared() {
         server.post_json("/explain", &json!({ "inputs": "good film", "target": "bad food", "model": "bert" }));
     let cosine = format!("{:.3}", explained["similarity"].as_f64().unwrap()).replace('-', "−");
     browser.wait_until_true(&format!("document.querySelector('#two-answer .verdict')?.textContent === '{cosine}'"));
-    browser.wait_until_true("document.querySelectorAll('#two-why .coloured span').length === 2 && document.querySelector('#two-why iframe:not(.coming)')");
+    browser.wait_until_true("document.querySelectorAll('#two-why .colored span').length === 2 && document.querySelector('#two-why iframe:not(.coming)')");
     assert_eq!(in_frame(&mut browser, "document.documentElement.dataset.framed"), "encoder");
     browser.tab_to("two-second");
     browser.replace_text(&"good ".repeat(30));
@@ -346,7 +346,7 @@ fn errors_are_reported_in_plain_words() {
     browser.focus_first_button();
     browser.tab_to("problem-again");
     browser.press("Enter");
-    browser.wait_until_true("document.getElementById('problem').hidden && document.querySelector('.coloured')?.textContent.endsWith('Never.')");
+    browser.wait_until_true("document.getElementById('problem').hidden && document.querySelector('.colored')?.textContent.endsWith('Never.')");
     drop(again);
     // In Japanese too.
     browser.focus_first_button();

@@ -19,8 +19,8 @@ pub(crate) fn with<O>(mut options: O, change: impl FnOnce(&mut O)) -> O {
 }
 
 /// Returns options for a terminal of this width.
-pub(crate) fn terminal(width: usize, colour: ColorDepth, lang: Lang) -> TerminalOptions {
-    with(TerminalOptions::default(), |o| (o.width, o.color, o.lang) = (width, colour, lang))
+pub(crate) fn terminal(width: usize, color: ColorDepth, lang: Lang) -> TerminalOptions {
+    with(TerminalOptions::default(), |o| (o.width, o.color, o.lang) = (width, color, lang))
 }
 
 /// Deterministic pseudo-random numbers from 0 to 1.
@@ -379,7 +379,7 @@ pub(crate) fn strip(text: &str) -> String {
     while let Some(at) = rest.find('\u{1b}') {
         out.push_str(&rest[..at]);
         let code = &rest[at..];
-        let end = code.find('m').expect("a colour sequence ends in m");
+        let end = code.find('m').expect("a color sequence ends in m");
         assert!(code[1..end].starts_with('['), "{:?}", &code[..=end]);
         assert!(code[2..end].chars().all(|c| c.is_ascii_digit() || c == ';'), "{:?}", &code[..=end]);
         rest = &code[end + 1..];

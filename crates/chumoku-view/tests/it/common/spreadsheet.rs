@@ -420,9 +420,17 @@ fn numbers(value: &Value) -> Vec<f64> {
     flat(value).into_iter().filter_map(number).collect()
 }
 
-/// Returns the file with changed numbers in some cells (sheet, `B4`, number) and without stored results, so only the
+/// A changed number of a spreadsheet.
+pub(crate) struct CellChange {
+    pub(crate) sheet: usize,
+    /// The cell, such as `B4`.
+    pub(crate) cell: String,
+    pub(crate) number: f64,
+}
+
+/// Returns the file with changed numbers in some cells and without stored results, so only the
 /// formulas can compute them.
-pub(crate) fn stripped(xlsx: &[u8], changes: &[(usize, String, f64)]) -> Vec<u8> {
+pub(crate) fn stripped(xlsx: &[u8], changes: &[CellChange]) -> Vec<u8> {
     let mut archive = zip::ZipArchive::new(Cursor::new(xlsx)).unwrap();
     let mut out = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for i in 0..archive.len() {
@@ -440,7 +448,7 @@ pub(crate) fn stripped(xlsx: &[u8], changes: &[(usize, String, f64)]) -> Vec<u8>
                 plain.push_str("</f>");
                 plain.push_str(piece.split_once("</v>").unwrap().1);
             }
-            for (_, at, x) in changes.iter().filter(|(of, ..)| *of == sheet) {
+            for CellChange { cell: at, number: x, .. } in changes.iter().filter(|change| change.sheet == sheet) {
                 let start = plain.find(&format!("<c r=\"{at}\"")).unwrap_or_else(|| panic!("no cell {at}"));
                 let value = start + plain[start..].find("<v>").unwrap() + 3;
                 let end = value + plain[value..].find("</v>").unwrap();
