@@ -2,7 +2,7 @@
 
 use super::comparison::{figure_name, format_figure};
 use super::display_names::{network_name, network_sizes};
-use super::run::plan_json;
+use super::run_identity::plan_json;
 use super::training::held_out_part;
 use super::{Plan, TrainOptions, TrainState, TrainingData};
 use crate::Result;

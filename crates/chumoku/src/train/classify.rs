@@ -6,14 +6,14 @@ use super::classifier_task::ClassifierTask;
 use super::cross_validation::cross_validate;
 use super::display_names::{network_name, topic_label};
 use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
+use super::folder_run::{RunResult, run_in_folder};
 use super::model_changes::compare_classifiers;
 use super::ngram_folds::needs_cross_validation;
 use super::recorded_accuracies::add_encoder_advice;
-use super::run::{RunResult, run};
 use super::small_data::{self, BlendAndDecision, MethodChoice, RegressionCandidate, SmallDataChoice};
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::train_state::BestEvaluation;
-use super::training::{Training, write_folder};
+use super::training::{RunContext, Training, write_folder};
 use super::tuning_report::TuningReport;
 use super::worker_group::WorkerGroup;
 use super::{Blend, Freeze, Scores, TrainEvent, TrainOptions, TrainingData};
@@ -26,7 +26,6 @@ use crate::prediction_target::PredictionTarget;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// The result of training a classifier.
@@ -68,35 +67,35 @@ pub fn train(data: &TrainingData, training: Training<'_>) -> Result<ClassifierOu
 /// Trains with the settings of a search, whose report becomes part of the model's. See [`train`].
 pub(super) fn train_tuned(
     data: &TrainingData,
-    training: Training<'_>,
+    mut training: Training<'_>,
     tuned: Option<TuningReport>,
 ) -> Result<ClassifierOutcome> {
-    training.begin(ModelKind::Classifier)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+    let (context, observe) = training.begin(ModelKind::Classifier)?;
+    let options = context.options;
     data.check_optimize(options.optimize)?;
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let TrainedClassifier { ensemble: whole, blend: few, choice } =
-        train_ensemble(data, (options, out, stop), tuned.is_some(), observe)?;
+        train_ensemble(data, context, tuned.is_some(), observe)?;
     let is_new = whole.classifier.origin.is_some() && whole.base.is_none();
     let from_scratch = match is_new && !whole.ended.interrupted {
-        true => from_scratch(data, (options, out, stop), observe)?,
+        true => from_scratch(data, context, observe)?,
         false => None,
     };
     let beside = ReportExtras { from_scratch, folds, tuned, choice };
-    write_model(data, (options, out, stop), (whole, few), beside, observe)
+    write_model(data, context, (whole, few), beside, observe)
 }
 
 /// Scores a transformer from scratch, to show the gain of the pretrained encoder. Returns `None` if training was
 /// interrupted.
 fn from_scratch(
     data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<Scores>> {
+    let RunContext { options, out, stop } = context;
     let options = TrainOptions {
         folds: None,
         from: None,
@@ -122,7 +121,8 @@ fn from_scratch(
             observe(TrainEvent::Progress(topic_label("baseline"), text));
         }
     };
-    let ended = run(&task, &options, None, folder.path(), stop, &mut shown)?;
+    let context = RunContext { options: &options, out: folder.path(), stop };
+    let ended = run_in_folder(&task, context, None, &mut shown)?;
     drop(task);
     if ended.interrupted {
         return Ok(None);
@@ -175,7 +175,7 @@ struct TrainedClassifier {
 /// A search (`is_tuning`) needs checkpoints and scores validation rows, so it does not use cross-validation.
 fn train_ensemble(
     data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     is_tuning: bool,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedClassifier> {
@@ -183,23 +183,26 @@ fn train_ensemble(
         observe(TrainEvent::Message(topic_label("choice"), choice.sentence()));
     };
     if is_tuning {
-        let whole = ensemble::train_members(
-            data,
-            PredictionTarget::OneClass,
-            (options, out, stop),
-            EnsembleOptions::default(),
-            observe,
-        )?;
+        let whole =
+            ensemble::train_members(data, PredictionTarget::OneClass, context, EnsembleOptions::default(), observe)?;
         return Ok(TrainedClassifier { ensemble: whole, blend: None, choice: None });
     }
-    let alone = without_worker_group(data, options, observe)?;
-    let options = alone.as_ref().unwrap_or(options);
+    let alone = without_worker_group(data, context.options, observe)?;
+    let options = alone.as_ref().unwrap_or(context.options);
+    let context = RunContext { options, ..context };
+    let stop = context.stop;
     if let Some(few) = small_data::choose_by_cross_validation(data, options, stop, observe)? {
         let SmallDataChoice { choice, data: all, blend: joint, c, network } = few;
         say(&choice, observe);
         let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
         let given = EnsembleOptions { c: Some(c), network, evaluation_rows: Some(&data.valid) };
-        let whole = ensemble::train_members(&all, PredictionTarget::OneClass, (&options, out, stop), given, observe)?;
+        let whole = ensemble::train_members(
+            &all,
+            PredictionTarget::OneClass,
+            RunContext { options: &options, ..context },
+            given,
+            observe,
+        )?;
         return Ok(TrainedClassifier { ensemble: whole, blend: Some(joint), choice: Some(choice) });
     }
     // A worker only computes gradients. The coordinator compares the network with the regression.
@@ -213,16 +216,11 @@ fn train_ensemble(
         let (network, choice) = asked.unzip();
         choice.iter().for_each(|choice| say(choice, observe));
         let given = EnsembleOptions { network, ..EnsembleOptions::default() };
-        let whole = ensemble::train_members(data, PredictionTarget::OneClass, (options, out, stop), given, observe)?;
+        let whole = ensemble::train_members(data, PredictionTarget::OneClass, context, given, observe)?;
         return Ok(TrainedClassifier { ensemble: whole, blend: None, choice });
     }
-    let whole = ensemble::train_members(
-        data,
-        PredictionTarget::OneClass,
-        (options, out, stop),
-        EnsembleOptions::default(),
-        observe,
-    )?;
+    let whole =
+        ensemble::train_members(data, PredictionTarget::OneClass, context, EnsembleOptions::default(), observe)?;
     let Some(candidate) = candidate.filter(|_| !whole.ended.interrupted && !data.valid.is_empty()) else {
         return Ok(TrainedClassifier { ensemble: whole, blend: None, choice: None });
     };
@@ -307,11 +305,11 @@ fn blend_members(
 /// Trains the model of [`train`] without writing anything but checkpoints.
 pub(super) fn train_predictor(
     data: &TrainingData,
-    run: (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TextClassifier> {
-    let (options, _, stop) = run;
-    let TrainedClassifier { ensemble: whole, blend: few, .. } = train_ensemble(data, run, true, observe)?;
+    let RunContext { options, stop, .. } = context;
+    let TrainedClassifier { ensemble: whole, blend: few, .. } = train_ensemble(data, context, true, observe)?;
     let TrainedEnsemble { mut classifier, ended, weights, warm_start: found, .. } = whole;
     let of_ngrams = (&ended, found, weights.as_deref());
     blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
@@ -337,11 +335,12 @@ fn macro_f1_report(
 /// Fits the blend, scores the model, and writes the folder.
 fn write_model(
     data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     (whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
     ReportExtras { from_scratch, folds, tuned, choice }: ReportExtras,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<ClassifierOutcome> {
+    let RunContext { options, out, stop } = context;
     let TrainedEnsemble {
         mut classifier,
         plan,

@@ -5,12 +5,13 @@ use super::cross_validation::cross_validate;
 use super::display_names::{network_name, network_sizes};
 use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
 use super::feature_columns::ColumnBenefit;
+use super::folder_run::RunResult;
 use super::label_blend_fit::{LabelRows, cap_by_parents};
 use super::model_changes::compare_classifiers;
-use super::run::{RunResult, plan_json};
+use super::run_identity::plan_json;
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::train_state::BestEvaluation;
-use super::training::{Training, write_folder};
+use super::training::{RunContext, Training, write_folder};
 use super::{LabelScores, Plan, TrainEvent, TrainOptions, TrainingData};
 use crate::label_blend::LabelBlend;
 use crate::lang::wording::format_thousands;
@@ -53,16 +54,15 @@ const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "most_frequent"];
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Result<LabelsOutcome> {
-    training.begin(ModelKind::Classifier)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+pub fn train_labels(data: &TrainingData<Vec<u32>>, mut training: Training<'_>) -> Result<LabelsOutcome> {
+    let (context, observe) = training.begin(ModelKind::Classifier)?;
+    let RunContext { options, out, stop } = context;
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
     let problem = PredictionTarget::Labels(LabelBlend::network_only(data.labels.len()));
-    let whole = ensemble::train_members(data, problem, (options, out, stop), EnsembleOptions::default(), observe)?;
+    let whole = ensemble::train_members(data, problem, context, EnsembleOptions::default(), observe)?;
     let TrainedEnsemble { classifier, plan, ended, warm_start: found, column_benefit: worth, base: before, .. } = whole;
     let finished = FinishedLabels { data, options, out, plan: &plan, ended: &ended, stop, before: before.as_ref() };
     finished.write(classifier, (found, worth, folds), observe)

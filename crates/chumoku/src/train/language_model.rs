@@ -1,15 +1,16 @@
 //! Training a language model: tokenized documents, plan, run and report.
 
-use super::attention_frames;
 use super::base_model::base_replaced_error;
 use super::display_names::topic_label;
+use super::folder_run::run_in_folder;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
 use super::micro_batches::{StepOutput, default_micro_batches};
-use super::run::{plan_json, run, sha256_of_numbers, sha256_of_rows};
+use super::run_identity::{plan_json, sha256_of_numbers, sha256_of_rows};
 use super::text_cards::{self, RunFacts};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, StepContext, Trainable};
-use super::training::{Training, held_out_part, write_folder};
+use super::training::{RunContext, Training, held_out_part, write_folder};
+use super::weights_observer::ObservedNetwork;
 use super::{Freeze, LanguageScores, TrainEvent, TrainOptions, TrainSettings, batches};
 use crate::data::DocumentSplit;
 use crate::inference::{batches_by_length, map_batches};
@@ -235,10 +236,9 @@ impl LanguageModelStart {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Result<LanguageModelOutcome> {
-    training.begin(ModelKind::LanguageModel)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+pub fn train_language_model(data: &DocumentSplit, mut training: Training<'_>) -> Result<LanguageModelOutcome> {
+    let (context, observe) = training.begin(ModelKind::LanguageModel)?;
+    let RunContext { options, out, .. } = context;
     let base = ProcessUsage::measure().current;
     let ground = match &options.from {
         None => LanguageModelStart::from_scratch(data, options)?,
@@ -265,9 +265,8 @@ pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Res
     if let Some(before) = &before {
         report_base_scores(before, observe);
     }
-    let watch =
-        options.watch.as_deref().map(|text| attention_frames::language_model(&model, &tokenizer, text)).transpose()?;
-    let ended = run(&task, options, watch, out, stop, observe)?;
+    let watch = options.observer_of(ObservedNetwork::LanguageModel { model: &model, tokenizer: &tokenizer })?;
+    let ended = run_in_folder(&task, context, watch, observe)?;
 
     let params = ended.params().unfreeze();
     let (held_out, scored_on) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);

@@ -1,13 +1,14 @@
 //! Pretraining an encoder on unlabeled text by masked language modeling: tokenized documents, plan, run and report.
 
 use super::display_names::topic_label;
+use super::folder_run::run_in_folder;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
 use super::micro_batches::{StepOutput, default_micro_batches};
-use super::run::{plan_json, run, sha256_of_rows};
+use super::run_identity::{plan_json, sha256_of_rows};
 use super::text_cards;
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, Metric, StepContext, Trainable};
-use super::training::{Training, held_out_part, write_folder};
+use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::{MaskedScores, TrainEvent, TrainSettings, batches};
 use crate::data::DocumentSplit;
 use crate::inference::{batches_by_length, map_batches};
@@ -125,10 +126,9 @@ fn modern_bert(vocab_size: usize, dropout: f32) -> ModernBertConfig {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOutcome> {
-    training.begin(ModelKind::Encoder)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+pub fn pretrain(data: &DocumentSplit, mut training: Training<'_>) -> Result<MaskedOutcome> {
+    let (context, observe) = training.begin(ModelKind::Encoder)?;
+    let RunContext { options, out, .. } = context;
     let base = ProcessUsage::measure().current;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let config = TokenizerConfig {
@@ -156,7 +156,7 @@ pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOu
         windows: Mutex::default(),
     };
     task.describe(observe);
-    let ended = run(&task, options, None, out, stop, observe)?;
+    let ended = run_in_folder(&task, context, None, observe)?;
     let params = ended.params();
     let (documents, scored_on) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
     let documents = tokens(documents)?;

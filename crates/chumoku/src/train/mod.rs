@@ -2,7 +2,6 @@
 //!
 //! # Files
 //!
-//! - `attention_frames`: recorded attention for a film
 //! - `base_model`: the base model of continued training
 //! - `batches`: batches of similar lengths
 //! - `card`: report, `metrics.json` and model card
@@ -18,6 +17,7 @@
 //! - `display_names`: names of things in both languages
 //! - `ensemble`: ensemble members: network and n-gram model
 //! - `feature_columns`: feature columns in training, and their benefit
+//! - `folder_run`: a run in a folder: start, resume, checkpoints
 //! - `hierarchy_report`: report by level of a tree
 //! - `label_blend_fit`: blend of several labels
 //! - `label_leaks`: columns that contain the label
@@ -36,12 +36,14 @@
 //! - `options`: options of the caller
 //! - `output_folder`: the output folder of a run
 //! - `plan`: all settings, chosen from the data
+//! - `progress`: progress, log and estimates of a run
 //! - `recorded_accuracies`: accuracies on record
 //! - `replay`: old rows in continued training
 //! - `replay_target`: task-specific parts of continued training
 //! - `row_weights`: weights of rows
 //! - `run`: the training loop
 //! - `run_identity`: run identity, and differences between runs
+//! - `run_log`: the log of a run
 //! - `run_time`: estimate of the remaining time
 //! - `schedule`: the learning rate
 //! - `seen_texts`: hashes of training texts
@@ -52,6 +54,7 @@
 //! - `target`: prediction targets
 //! - `text_cards`: model cards of translators and language models
 //! - `text_scores`: scores of translators and language models
+//! - `train_event`: progress events
 //! - `train_state`: AdamW, averaged and best weights
 //! - `trainable`: the trait of a trainable task
 //! - `training`: inputs and end of a run
@@ -59,9 +62,9 @@
 //! - `translator`: training a translator
 //! - `tune`: search for settings
 //! - `tuning_report`: results of a search
+//! - `weights_observer`: observers of the weights of a run
 //! - `worker_group`: coordinator and workers of a shared run
 
-mod attention_frames;
 mod base_model;
 mod batches;
 mod card;
@@ -77,6 +80,7 @@ mod data_source;
 mod display_names;
 mod ensemble;
 mod feature_columns;
+mod folder_run;
 mod hierarchy_report;
 mod label_blend_fit;
 mod label_leaks;
@@ -95,12 +99,14 @@ mod number;
 mod options;
 mod output_folder;
 mod plan;
+mod progress;
 mod recorded_accuracies;
 mod replay;
 mod replay_target;
 mod row_weights;
 mod run;
 mod run_identity;
+mod run_log;
 mod run_time;
 mod schedule;
 mod seen_texts;
@@ -111,6 +117,7 @@ mod tag;
 mod target;
 mod text_cards;
 mod text_scores;
+mod train_event;
 mod train_state;
 mod trainable;
 mod training;
@@ -118,6 +125,7 @@ mod training_data;
 mod translator;
 mod tune;
 mod tuning_report;
+mod weights_observer;
 mod worker_group;
 
 pub use crate::blend::Blend;
@@ -152,13 +160,13 @@ pub use plan::{DataShape, FineTuning, Freeze, Plan, TrainSettings};
 pub use replay::ReplayData;
 pub use replay_target::ReplayTarget;
 pub use row_weights::row_weights;
-pub use run::TrainEvent;
 pub use schedule::learning_rate;
 pub use seen_texts::SeenTexts;
 pub use setting_overrides::{Setting, SettingOverrides};
 pub use small_data::choice_sentence;
 pub use tag::{ContinuedTaggerData, TaggerData, TaggerOutcome, TaggerPlan, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
+pub use train_event::TrainEvent;
 pub use train_state::{BestEvaluation, TrainState};
 pub use trainable::Metric;
 pub use training::Training;
@@ -166,6 +174,7 @@ pub use training_data::{ContinuedData, TrainingData};
 pub use translator::{TranslatorOutcome, TranslatorPlan, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
 pub use tuning_report::{best_trials, gain_sentences};
+pub use weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};
 pub use worker_group::{
     BatchPosition, Coordinator, GradientTerms, TrainMicroBatch, Worker, WorkerGroup, combine_gradients,
 };

@@ -9,10 +9,10 @@ use super::memory::{ProcessUsage, upper_bound};
 use super::model_changes::compare_ngram_models;
 use super::ngrams::{fit_and_report, limits_section, refit, seen_texts_file, training_memory};
 use super::number::median_scores;
-use super::run::report_memory;
+use super::progress::report_memory;
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::target::ClassifierTarget;
-use super::training::{Training, write_folder};
+use super::training::{RunContext, Training, write_folder};
 use super::{LabelScores, NumberScores, TrainEvent, TrainOptions, TrainingData};
 use crate::abstention::AbstentionCalibration;
 use crate::lang::wording::format_thousands;
@@ -62,11 +62,10 @@ pub struct NgramNumberOutcome {
 ///
 /// # Errors
 /// The same as for [`train_ngram_classifier`](super::train_ngram_classifier).
-pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>) -> Result<NgramLabelsOutcome> {
-    training.begin(ModelKind::Ngrams)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, mut training: Training<'_>) -> Result<NgramLabelsOutcome> {
+    let (context, observe) = training.begin(ModelKind::Ngrams)?;
+    let RunContext { options, out, stop } = context;
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train_ngram_labels(data, training)?.test;
         Ok(vec![("micro_f1", test.micro_f1), ("macro_f1", test.macro_f1)])
     })?;
@@ -131,11 +130,10 @@ pub fn train_ngram_labels(data: &TrainingData<Vec<u32>>, training: Training<'_>)
 ///
 /// # Errors
 /// The same as for [`train_ngram_classifier`](super::train_ngram_classifier).
-pub fn train_ngram_number(data: &TrainingData<NumberLabel>, training: Training<'_>) -> Result<NgramNumberOutcome> {
-    training.begin(ModelKind::Ngrams)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+pub fn train_ngram_number(data: &TrainingData<NumberLabel>, mut training: Training<'_>) -> Result<NgramNumberOutcome> {
+    let (context, observe) = training.begin(ModelKind::Ngrams)?;
+    let RunContext { options, out, stop } = context;
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train_ngram_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;

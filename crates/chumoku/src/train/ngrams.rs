@@ -10,11 +10,11 @@ use super::feature_columns::ColumnBenefit;
 use super::memory::{ProcessUsage, upper_bound};
 use super::model_changes::compare_ngram_models;
 use super::ngram_folds::{self, NgramCalibration, train};
+use super::progress::report_memory;
 use super::recorded_accuracies::add_encoder_advice;
-use super::run::report_memory;
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::target::ClassifierTarget;
-use super::training::{Training, write_folder};
+use super::training::{RunContext, Training, write_folder};
 use super::tuning_report::TuningReport;
 use super::{Scores, TrainEvent, TrainOptions, TrainingData};
 use crate::feature_columns::{DEFAULT_SCALE, SCALES};
@@ -61,14 +61,13 @@ pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Re
 /// Trains with the settings of a search, whose report becomes part of the model's. See [`train_ngram_classifier`].
 pub(super) fn train_tuned(
     data: &TrainingData,
-    training: Training<'_>,
+    mut training: Training<'_>,
     tuned: Option<TuningReport>,
 ) -> Result<NgramOutcome> {
-    training.begin(ModelKind::Ngrams)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+    let (context, observe) = training.begin(ModelKind::Ngrams)?;
+    let RunContext { options, out, stop } = context;
     data.check_optimize(options.optimize)?;
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train_ngram_classifier(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;

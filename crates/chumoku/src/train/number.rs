@@ -4,11 +4,12 @@ use super::card::{abstain_levels, reported_rows, risk_coverage, training_summary
 use super::cross_validation::cross_validate;
 use super::display_names::network_name;
 use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
+use super::folder_run::RunResult;
 use super::labels::this_model_name;
 use super::model_changes::compare_classifiers;
-use super::run::{RunResult, plan_json};
+use super::run_identity::plan_json;
 use super::train_state::BestEvaluation;
-use super::training::{Training, write_folder};
+use super::training::{RunContext, Training, write_folder};
 use super::{NumberScores, Plan, TrainOptions, TrainingData};
 use crate::abstention::AbstentionCalibration;
 use crate::lang::lang;
@@ -54,16 +55,15 @@ const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "median"];
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train_number(data: &TrainingData<NumberLabel>, training: Training<'_>) -> Result<NumberOutcome> {
-    training.begin(ModelKind::Classifier)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+pub fn train_number(data: &TrainingData<NumberLabel>, mut training: Training<'_>) -> Result<NumberOutcome> {
+    let (context, observe) = training.begin(ModelKind::Classifier)?;
+    let RunContext { options, out, stop } = context;
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train_number(data, training)?.test;
         Ok(vec![("mean_absolute_error", test.mean_absolute_error), ("spearman", test.spearman)])
     })?;
     let plain = PredictionTarget::Number(NumberBlend::network_only(data.scale.clone()));
-    let whole = ensemble::train_members(data, plain, (options, out, stop), EnsembleOptions::default(), observe)?;
+    let whole = ensemble::train_members(data, plain, context, EnsembleOptions::default(), observe)?;
     let TrainedEnsemble { mut classifier, plan, ended, warm_start: found, column_benefit: worth, base: before, .. } =
         whole;
     let [attention, ngrams] = ensemble::log_odds(&classifier, &data.valid)?;

@@ -1,7 +1,7 @@
 //! Inputs of all training functions, and the files of the finished model. The folder gets all of them or none.
 
 use super::options::TrainOptions;
-use super::run::TrainEvent;
+use super::train_event::TrainEvent;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::{Error, ModelKind, Result};
 use serde_json::Value;
@@ -30,6 +30,14 @@ pub struct Training<'a> {
     pub observe: Box<dyn FnMut(TrainEvent<'_>) + 'a>,
 }
 
+/// Options, output folder and cancellation of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct RunContext<'a> {
+    pub(crate) options: &'a TrainOptions,
+    pub(crate) out: &'a Path,
+    pub(crate) stop: &'a AtomicBool,
+}
+
 impl<'a> Training<'a> {
     /// Trains with the default options, without progress output or cancellation.
     #[must_use]
@@ -39,9 +47,15 @@ impl<'a> Training<'a> {
     }
 
     /// Rejects options that this kind of model does not support, and creates the folder.
-    pub(super) fn begin(&self, kind: ModelKind) -> Result<()> {
+    pub(super) fn prepare(&self, kind: ModelKind) -> Result<()> {
         self.options.check_watch(kind)?;
         std::fs::create_dir_all(self.out).map_err(Error::write("creating", self.out))
+    }
+
+    /// Prepares, and returns the parts of the training.
+    pub(super) fn begin(&mut self, kind: ModelKind) -> Result<(RunContext<'_>, &mut dyn FnMut(TrainEvent<'_>))> {
+        self.prepare(kind)?;
+        Ok((RunContext { options: &self.options, out: self.out, stop: self.stop }, &mut *self.observe))
     }
 }
 

@@ -23,17 +23,18 @@ use crate::text_tagger::{TextTagger, TextUnits, units_of_row};
 use crate::train::continued_training::params_from_outputs;
 use crate::train::data_source::read_metrics;
 use crate::train::display_names::{network_sizes, topic_label};
+use crate::train::folder_run::run_in_folder;
 use crate::train::memory::{FORWARD_SHARE, MemoryEstimate, ProcessUsage, evaluation_share};
 use crate::train::micro_batches::StepOutput;
-use crate::train::run::{run, sha256_of_numbers};
+use crate::train::run_identity::sha256_of_numbers;
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
+use crate::train::training::RunContext;
 use crate::train::{DataShape, FineTuning, TrainEvent, TrainOptions, TrainSettings, batches};
 use crate::{Result, stages, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Everything that decides the training of a tagger's network, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -194,7 +195,7 @@ impl TaggerRows {
 pub(super) fn train_network(
     data: &TaggerData,
     (folder, before): (&Path, Option<&BaseTagger>),
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedTaggerNetwork> {
     let cutting = stages::begin(stages::TOKENS);
@@ -208,7 +209,7 @@ pub(super) fn train_network(
     let [learnt, judged] = [&data.train, &data.valid].map(|rows| TaggerRows::new(data, rows, tokenizer));
     let (learnt, judged) = (learnt?, judged?);
     let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.special_tokens().len()).collect();
-    let plan = TaggerPlan::new(&start, data, &lengths, options);
+    let plan = TaggerPlan::new(&start, data, &lengths, context.options);
     let model = TokenTagger::new(plan.model.clone())?;
     // Without validation rows, the training rows are evaluated.
     let is_held_out = !data.valid.is_empty();
@@ -229,7 +230,7 @@ pub(super) fn train_network(
     task.pieces = tagger_windows(&task.train_rows.rows, task.framed().window_size());
     drop(cutting);
     task.describe(observe);
-    let ended = run(&task, options, None, out, stop, observe)?;
+    let ended = run_in_folder(&task, context, None, observe)?;
     drop(task);
     let config = TaggerNetworkConfig {
         blend: TaggerBlend::NETWORK,
