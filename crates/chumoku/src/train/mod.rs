@@ -54,6 +54,7 @@
 //! - `target`: prediction targets
 //! - `text_cards`: model cards of translators and language models
 //! - `text_scores`: scores of translators and language models
+//! - `token_windows`: windows of documents
 //! - `train_event`: progress events
 //! - `train_state`: AdamW, averaged and best weights
 //! - `trainable`: the trait of a trainable task
@@ -117,6 +118,7 @@ mod tag;
 mod target;
 mod text_cards;
 mod text_scores;
+mod token_windows;
 mod train_event;
 mod train_state;
 mod trainable;
