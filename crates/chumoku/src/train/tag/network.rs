@@ -30,7 +30,7 @@ use crate::train::run_identity::sha256_of_numbers;
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
 use crate::train::training::RunContext;
 use crate::train::{DataShape, FineTuning, TrainEvent, TrainOptions, TrainSettings, batches};
-use crate::{Result, stages, tr};
+use crate::{Error, Result, stages, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -55,7 +55,7 @@ const MAX_UNITS_PER_TOKEN: usize = 8;
 /// The base tagger of continued training.
 pub(super) struct BaseTagger {
     pub(super) tagger: TextTagger,
-    /// The type of encoder that its network was fine-tuned from.
+    /// The type of encoder that its network was fine-tuned from. Empty without a network.
     model_type: String,
 }
 
@@ -63,11 +63,24 @@ impl BaseTagger {
     /// Reads the folder of a tagger.
     ///
     /// # Errors
-    /// The same as for [`TextTagger::load`].
+    /// The same as for [`TextTagger::load`], or if the folder does not say what its network was fine-tuned from.
     pub(super) fn read(folder: &Snapshot) -> Result<BaseTagger> {
-        let plan = &read_metrics(folder)["network"]["plan"]["fine_tuning"];
-        let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
-        Ok(BaseTagger { tagger: TextTagger::from_snapshot(folder)?, model_type })
+        let tagger = TextTagger::from_snapshot(folder)?;
+        let model_type = tagger.network.as_ref().map_or(Ok(String::new()), |network| {
+            let recorded = network.config.encoder_type.clone();
+            // Earlier versions recorded it in the report alone.
+            let report = || read_metrics(folder)["network"]["plan"]["fine_tuning"]["model_type"].as_str().map(str::to_owned);
+            recorded.or_else(report).ok_or_else(|| Error::Model {
+                path: folder.to_path_buf(),
+                problem: tr!(
+                    "expected the type of the tagger's encoder in config.json or metrics.json, found neither; put \
+                     metrics.json back, or train a new tagger",
+                    "config.json にも metrics.json にも、エンコーダーの種類が書かれていません。metrics.json を元に戻すか、新しいモデルを学習して\
+                     ください"
+                ),
+            })
+        })?;
+        Ok(BaseTagger { tagger, model_type })
     }
 }
 
@@ -237,6 +250,7 @@ pub(super) fn train_network(
         max_tokens: plan.fine_tuning.max_tokens,
         precision: plan.settings.precision,
         vocabulary_sha256: start.tokenizer.vocabulary_sha256(),
+        encoder_type: Some(plan.fine_tuning.model_type.clone()),
         model: plan.model.clone(),
     };
     let network = TaggerNetwork { config, model, params: ended.params().unfreeze(), tokenizer: start.tokenizer };
