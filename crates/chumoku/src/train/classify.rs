@@ -12,8 +12,7 @@ use super::ngram_folds::needs_cross_validation;
 use super::recorded_accuracies::add_encoder_advice;
 use super::small_data::{self, BlendAndDecision, MethodChoice, RegressionCandidate, SmallDataChoice};
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
-use super::train_state::BestEvaluation;
-use super::training::{RunContext, Training, write_folder};
+use super::training::{RunContext, TrainOutcome, Training, write_folder};
 use super::tuning_report::TuningReport;
 use super::worker_group::WorkerGroup;
 use super::{Blend, Freeze, Scores, TrainEvent, TrainOptions, TrainingData};
@@ -28,31 +27,6 @@ use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
 use std::sync::atomic::AtomicBool;
 
-/// The result of training a classifier.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ClassifierOutcome {
-    /// The saved model.
-    pub model: TextClassifier,
-    /// The content of `metrics.json`.
-    pub metrics: Value,
-    /// Scores of the ensemble on the test rows.
-    pub test: Scores,
-    /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent class.
-    pub members: [Scores; 3],
-    /// Scores on the test rows of a transformer from scratch. `None` unless the network is pretrained and the run
-    /// completed.
-    pub from_scratch: Option<Scores>,
-    /// Advice on which of the predictors to use, in one line.
-    pub advice: String,
-    /// The training method and the reason for it, in one line, if there was a choice.
-    pub choice: Option<String>,
-    /// The best evaluation.
-    pub best: Option<BestEvaluation>,
-    /// True if training was interrupted.
-    pub interrupted: bool,
-}
-
 /// Trains a classifier and writes the model folder `out`.
 ///
 /// The bytes of `model.safetensors` depend only on the data, the options, the instruction set and the build. The number
@@ -60,7 +34,7 @@ pub struct ClassifierOutcome {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train(data: &TrainingData, training: Training<'_>) -> Result<ClassifierOutcome> {
+pub fn train(data: &TrainingData, training: Training<'_>) -> Result<TrainOutcome<TextClassifier, Scores>> {
     train_tuned(data, training, None)
 }
 
@@ -69,7 +43,7 @@ pub(super) fn train_tuned(
     data: &TrainingData,
     mut training: Training<'_>,
     tuned: Option<TuningReport>,
-) -> Result<ClassifierOutcome> {
+) -> Result<TrainOutcome<TextClassifier, Scores>> {
     let (context, observe) = training.begin(ModelKind::Classifier)?;
     let options = context.options;
     data.check_optimize(options.optimize)?;
@@ -339,7 +313,7 @@ fn write_model(
     (whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
     ReportExtras { from_scratch, folds, tuned, choice }: ReportExtras,
     observe: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<ClassifierOutcome> {
+) -> Result<TrainOutcome<TextClassifier, Scores>> {
     let RunContext { options, out, stop } = context;
     let TrainedEnsemble {
         mut classifier,
@@ -393,18 +367,19 @@ fn write_model(
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
-    let super::card::ClassifierReport { ensemble: whole, members: parts, from_scratch, advice, .. } = report;
+    let parts = report.named_parts();
+    let super::card::ClassifierReport { ensemble: test, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
     let advice = advice.sentence(network_name(classifier.config.model.backbone.kind()), seconds, majority);
     let choice = choice.map(|choice| choice.sentence());
-    let advice = add_encoder_advice(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
-    Ok(ClassifierOutcome {
+    let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
+    Ok(TrainOutcome {
         model: classifier,
         metrics,
-        test: whole,
-        members: parts,
-        from_scratch,
-        advice,
+        test,
+        parts,
+        points: Vec::new(),
+        advice: Some(advice),
         choice,
         best,
         interrupted,

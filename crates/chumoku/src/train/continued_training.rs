@@ -231,10 +231,7 @@ type TextsWithAnswers<'a, A> = Vec<(&'a str, &'a A)>;
 ///
 /// Held-out texts must not become training texts, nor training texts held-out ones. Duplicate rows are dropped. An old
 /// training text may come with another answer or, for rows with feature columns, with other values.
-fn is_new_row<A: PartialEq>(
-    old: [TextsWithAnswers<'_, A>; 3],
-    new: [TextsWithAnswers<'_, A>; 3],
-) -> [Vec<bool>; 3] {
+fn is_new_row<A: PartialEq>(old: [TextsWithAnswers<'_, A>; 3], new: [TextsWithAnswers<'_, A>; 3]) -> [Vec<bool>; 3] {
     let texts =
         |rows: &TextsWithAnswers<'_, A>| -> HashSet<String> { rows.iter().map(|(row, _)| normalize(row)).collect() };
     let [trained, valid, test] = old.each_ref().map(texts);

@@ -24,12 +24,12 @@
 //! - `labels`: training for several labels
 //! - `language_model`: training a language model
 //! - `lock`: one run in a folder
+//! - `logistic_targets`: the pipeline for labels and numbers
 //! - `masked_language_model`: pretraining an encoder
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients
 //! - `model_changes`: metrics before and after continued training
 //! - `ngram_folds`: penalty of the n-gram model by cross-validation
-//! - `ngram_targets`: n-gram models for labels and numbers
 //! - `ngrams`: training the n-gram model
 //! - `ngrams_suggestion`: the suggestion to stop at the n-grams
 //! - `number`: training for numbers
@@ -88,12 +88,12 @@ mod label_leaks;
 mod labels;
 mod language_model;
 mod lock;
+mod logistic_targets;
 mod masked_language_model;
 mod memory;
 mod micro_batches;
 mod model_changes;
 mod ngram_folds;
-mod ngram_targets;
 mod ngrams;
 mod ngrams_suggestion;
 mod number;
@@ -141,7 +141,7 @@ pub use base_model::{BaseModel, PredictionKind};
 pub use batches::batches;
 pub(crate) use card::network_correctness;
 pub use class_weights::ClassWeights;
-pub use classify::{ClassifierOutcome, train};
+pub use classify::train;
 pub use comparison::{
     Figures, ModelChange, ModelComparison, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, format_figure, format_gain,
     rows_name,
@@ -149,13 +149,12 @@ pub use comparison::{
 pub use continued_training::SourceData;
 pub use data_source::DataSource;
 pub use display_names::{network_name, network_sizes};
-pub use labels::{LabelsOutcome, train_labels};
+pub use labels::{train_labels, train_ngram_labels};
 pub use language_model::{LanguageModelOutcome, LanguageModelPlan, train_language_model};
 pub use masked_language_model::{FillExample, MaskedOutcome, MaskedPlan, pretrain};
 pub use micro_batches::{MAX_MICRO_BATCHES, MicroBatchGradients, StepOutput, default_micro_batches};
-pub use ngram_targets::{NgramLabelsOutcome, NgramNumberOutcome, train_ngram_labels, train_ngram_number};
-pub use ngrams::{NgramOutcome, train_ngram_classifier};
-pub use number::{NumberOutcome, train_number};
+pub use ngrams::train_ngram_classifier;
+pub use number::{train_ngram_number, train_number};
 pub use options::TrainOptions;
 pub use output_folder::OutputFolder;
 pub use plan::{DataShape, FineTuning, Freeze, Plan, TrainSettings};
@@ -171,7 +170,7 @@ pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
 pub use train_event::TrainEvent;
 pub use train_state::{BestEvaluation, TrainState};
 pub use trainable::Metric;
-pub use training::Training;
+pub use training::{TrainOutcome, Training};
 pub use training_data::{ContinuedData, TrainingData};
 pub use translator::{TranslatorOutcome, TranslatorPlan, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};

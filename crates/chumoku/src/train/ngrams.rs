@@ -14,7 +14,7 @@ use super::progress::report_memory;
 use super::recorded_accuracies::add_encoder_advice;
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::target::ClassifierTarget;
-use super::training::{RunContext, Training, write_folder};
+use super::training::{RunContext, TrainOutcome, Training, write_folder};
 use super::tuning_report::TuningReport;
 use super::{Scores, TrainEvent, TrainOptions, TrainingData};
 use crate::feature_columns::{DEFAULT_SCALE, SCALES};
@@ -27,25 +27,9 @@ use crate::text_classifier::level_confidences;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// The result of training an n-gram model.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct NgramOutcome {
-    /// The saved model.
-    pub model: NgramClassifier,
-    /// The content of `metrics.json`.
-    pub metrics: Value,
-    /// Scores on the test rows.
-    pub test: Scores,
-    /// Scores on the same rows of always predicting the most frequent class.
-    pub majority: Scores,
-    /// Advice from the scores, in one line.
-    pub advice: String,
-}
 
 /// Trains an n-gram classifier without a network and writes the model folder `out`.
 ///
@@ -54,7 +38,10 @@ pub struct NgramOutcome {
 /// # Errors
 /// If the folder cannot be written. If `stop` was set, [`Error::Ngram`](crate::Error::Ngram) with
 /// [`Cancelled`](crate::ngram::NgramError::Cancelled); nothing has been written then.
-pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Result<NgramOutcome> {
+pub fn train_ngram_classifier(
+    data: &TrainingData,
+    training: Training<'_>,
+) -> Result<TrainOutcome<NgramClassifier, Scores>> {
     train_tuned(data, training, None)
 }
 
@@ -63,7 +50,7 @@ pub(super) fn train_tuned(
     data: &TrainingData,
     mut training: Training<'_>,
     tuned: Option<TuningReport>,
-) -> Result<NgramOutcome> {
+) -> Result<TrainOutcome<NgramClassifier, Scores>> {
     let (context, observe) = training.begin(ModelKind::Ngrams)?;
     let RunContext { options, out, stop } = context;
     data.check_optimize(options.optimize)?;
@@ -163,7 +150,17 @@ pub(super) fn train_tuned(
     write_folder(out, files, &metrics, card)?;
     let advice = ngrams_only_advice(&test, &majority, &data.labels[most_frequent_class(data)]);
     let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
-    Ok(NgramOutcome { model, metrics, test, majority, advice })
+    Ok(TrainOutcome {
+        model,
+        metrics,
+        test,
+        parts: vec![("majority", majority)],
+        points: Vec::new(),
+        advice: Some(advice),
+        choice: None,
+        best: None,
+        interrupted: false,
+    })
 }
 
 /// Fits the calibration on the validation rows.

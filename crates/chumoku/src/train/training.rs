@@ -2,6 +2,7 @@
 
 use super::options::TrainOptions;
 use super::train_event::TrainEvent;
+use super::train_state::BestEvaluation;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::{Error, ModelKind, Result};
 use serde_json::Value;
@@ -57,6 +58,30 @@ impl<'a> Training<'a> {
         self.prepare(kind)?;
         Ok((RunContext { options: &self.options, out: self.out, stop: self.stop }, &mut *self.observe))
     }
+}
+
+/// The result of training a classifier or a predictor of numbers: a model `M` with scores `S`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TrainOutcome<M, S> {
+    /// The saved model.
+    pub model: M,
+    /// The content of `metrics.json`.
+    pub metrics: Value,
+    /// Scores of the model on the test rows.
+    pub test: S,
+    /// Scores on the same rows of the ensemble members alone and of baselines, by their name in `metrics.json`.
+    pub parts: Vec<(&'static str, S)>,
+    /// For numbers, the true and the predicted number of each of these rows. Otherwise empty.
+    pub points: Vec<[f64; 2]>,
+    /// Advice from the scores, in one line, for classifiers of one class a text.
+    pub advice: Option<String>,
+    /// The training method and the reason for it, in one line, if there was a choice.
+    pub choice: Option<String>,
+    /// The best evaluation of the network.
+    pub best: Option<BestEvaluation>,
+    /// True if training was interrupted.
+    pub interrupted: bool,
 }
 
 /// Returns the part for the scores: the test part, else the validation part, else the training part.

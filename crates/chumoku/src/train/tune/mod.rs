@@ -22,14 +22,14 @@ mod log;
 mod loss_comparison;
 mod search;
 
-use super::classify::{self, ClassifierOutcome};
-use super::ngrams::{self, NgramOutcome};
-use super::training::RunContext;
+use super::training::{RunContext, TrainOutcome};
 use super::tuning_report::TuningReport;
-use super::{TrainOptions, Training, TrainingData};
+use super::{TrainOptions, Training, TrainingData, classify, ngrams};
 use crate::model_folder::{CHECKPOINTS, EntryType, LOG, TUNE, remove_checkpoints, remove_work_folder, rename};
 use crate::output::WorkFolder;
 use crate::scoring::Scores;
+use crate::text_classifier::TextClassifier;
+use crate::text_ngrams::NgramClassifier;
 use crate::{Error, ModelKind, Result, tr};
 use search::Search;
 use std::path::Path;
@@ -51,7 +51,11 @@ type ScoredAnswers = (Scores, Vec<bool>);
 ///
 /// # Errors
 /// Those of `train`. [`Error::Interrupted`] if interrupted: finished trials are kept, and `resume` continues from them.
-pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<ClassifierOutcome> {
+pub fn tune(
+    data: &TrainingData,
+    budget: TuneBudget,
+    mut training: Training<'_>,
+) -> Result<TrainOutcome<TextClassifier, Scores>> {
     training.prepare(ModelKind::Classifier)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
@@ -93,7 +97,11 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
 ///
 /// # Errors
 /// The same as for [`tune`].
-pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<NgramOutcome> {
+pub fn tune_ngrams(
+    data: &TrainingData,
+    budget: TuneBudget,
+    mut training: Training<'_>,
+) -> Result<TrainOutcome<NgramClassifier, Scores>> {
     training.prepare(ModelKind::Ngrams)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
