@@ -6,26 +6,25 @@ use super::classifier_task::ClassifierTask;
 use super::cross_validation::cross_validate;
 use super::display_names::{network_name, topic_label};
 use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
-use super::folder_run::{RunResult, run_in_folder};
-use super::model_changes::compare_classifiers;
+use super::finished_report::finish_report;
+use super::folder_run::run_in_folder;
 use super::ngram_folds::needs_cross_validation;
 use super::recorded_accuracies::add_encoder_advice;
 use super::small_data::{self, BlendAndDecision, MethodChoice, RegressionCandidate, SmallDataChoice};
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::training::{RunContext, TrainOutcome, Training, write_folder};
-use super::tuning_report::TuningReport;
+use super::tuning_report::{ReportedScores, TuningReport};
 use super::worker_group::WorkerGroup;
 use super::{Blend, Freeze, Scores, TrainEvent, TrainOptions, TrainingData};
 use crate::abstention::AbstentionCalibration;
+use crate::answers::Predictor;
 use crate::decision_rule::{DecisionRule, Optimize};
 use crate::models::Classifier;
-use crate::ngram::WarmStart;
 use crate::output::WorkFolder;
 use crate::prediction_target::PredictionTarget;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
-use std::sync::atomic::AtomicBool;
 
 /// Trains a classifier and writes the model folder `out`.
 ///
@@ -230,19 +229,22 @@ fn without_worker_group(
 /// refitted with the validation rows, unless they are already. Returns the decision for macro-F1, for the report.
 fn blend_and_refit(
     data: &TrainingData,
-    (classifier, few): (&mut TextClassifier, Option<BlendAndDecision>),
-    (ended, found, weights): (&RunResult, WarmStart, Option<&[f32]>),
-    (options, stop): (&TrainOptions, &AtomicBool),
+    ensemble: &mut TrainedEnsemble,
+    few: Option<BlendAndDecision>,
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<DecisionRule>> {
     if let Some(BlendAndDecision { blend, caution, macro_f1_decision: found, decision }) = few {
-        let config = &mut classifier.config;
+        let config = &mut ensemble.classifier.config;
         (config.blend, config.abstention, config.decision_rule) = (blend, Some(caution), decision);
         return Ok(found);
     }
+    let RunContext { options, stop, .. } = context;
+    let TrainedEnsemble { classifier, ended, weights, warm_start, .. } = ensemble;
+    let weights = weights.as_deref();
     let decision = blend_members(classifier, data, weights, options.optimize)?;
     let settings = (&options.overrides.ngram_config(data), weights);
-    ensemble::refit_ngrams(classifier, data, found, settings, (ended, stop), observe)?;
+    ensemble::refit_ngrams(classifier, data, std::mem::take(warm_start), settings, (ended, stop), observe)?;
     Ok(decision)
 }
 
@@ -282,12 +284,9 @@ pub(super) fn train_predictor(
     context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TextClassifier> {
-    let RunContext { options, stop, .. } = context;
-    let TrainedClassifier { ensemble: whole, blend: few, .. } = train_ensemble(data, context, true, observe)?;
-    let TrainedEnsemble { mut classifier, ended, weights, warm_start: found, .. } = whole;
-    let of_ngrams = (&ended, found, weights.as_deref());
-    blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
-    if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
+    let TrainedClassifier { mut ensemble, blend, .. } = train_ensemble(data, context, true, observe)?;
+    blend_and_refit(data, &mut ensemble, blend, context, observe)?;
+    if ensemble.ended.interrupted { Err(Error::Interrupted) } else { Ok(ensemble.classifier) }
 }
 
 /// Scores the model with the decision for macro-F1, or without it if the model applies it. The result is the entry
@@ -310,26 +309,16 @@ fn macro_f1_report(
 fn write_model(
     data: &TrainingData,
     context: RunContext<'_>,
-    (whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
+    (mut whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
     ReportExtras { from_scratch, folds, tuned, choice }: ReportExtras,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainOutcome<TextClassifier, Scores>> {
-    let RunContext { options, out, stop } = context;
-    let TrainedEnsemble {
-        mut classifier,
-        plan,
-        ended,
-        weights,
-        warm_start: found,
-        seconds,
-        column_benefit: worth,
-        base: before,
-    } = whole;
-    let (state, interrupted) = (&ended.state, ended.interrupted);
-    let of_ngrams = (&ended, found, weights.as_deref());
+    let RunContext { options, out, .. } = context;
     // Without validation rows, no epoch is the best.
-    let best = state.best.filter(|_| few.is_none() && !data.valid.is_empty());
-    let decision = blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
+    let best = whole.ended.state.best.filter(|_| few.is_none() && !data.valid.is_empty());
+    let decision = blend_and_refit(data, &mut whole, few, context, observe)?;
+    let (state, interrupted, seconds) = (&whole.ended.state, whole.ended.interrupted, whole.seconds);
+    let (mut classifier, plan) = (whole.classifier, whole.plan);
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
@@ -345,24 +334,18 @@ fn write_model(
     if let Some(unseen) = data.unseen_test_rows() {
         metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.ensemble);
     }
-    metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
+    metrics["columns"] = whole.column_benefit.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest_ngrams(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     choice.iter().for_each(|choice| card += &choice.section());
     card += &unseen_section(&metrics, "accuracy");
     card += &strongest_section(&metrics["strongest_ngrams"]);
-    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
-    if let Some(before) = &before
-        && let Some((figures, section)) = compare_classifiers(data, [before, &classifier], options)?
-    {
-        metrics["further"] = figures;
-        card += &section;
-    }
-    let mut files = classifier.files()?;
-    files.push(super::ngrams::seen_texts_file(data));
+    let (model, benefit) = (Predictor::Classifier(&classifier), whole.column_benefit.as_ref());
+    let mut files = finish_report(data, options, model, whole.base.as_ref(), benefit, &mut metrics, &mut card)?;
     if let Some(tuned) = tuned.filter(|_| !interrupted) {
         let (_, part) = reported_rows(data);
-        tuned.add_to_report((&report.ensemble, &report.confidences, part), &mut metrics, &mut card, &mut files);
+        let scores = ReportedScores { scores: &report.ensemble, confidences: &report.confidences, part };
+        tuned.add_to_report(scores, &mut metrics, &mut card, &mut files);
     }
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;

@@ -80,7 +80,11 @@ pub(crate) fn run_in_folder(
     let mut observer = FolderObserver {
         task,
         progress: RunProgress::new(task, log, weights, observe),
-        checkpoints: Checkpoints::new(folder, identity, options.checkpoint_every),
+        folder,
+        identity,
+        every: options.checkpoint_every,
+        pause: options.checkpoint_every,
+        last: Instant::now(),
     };
     observer.progress.start(&state)?;
     let interrupted = training.run(&mut state, stop, &mut observer)?;
@@ -125,36 +129,6 @@ fn resume(
     }
 }
 
-/// Writes the checkpoints of a run, from time to time and on request.
-struct Checkpoints {
-    folder: PathBuf,
-    identity: RunIdentity,
-    /// The requested time between checkpoints.
-    every: Duration,
-    /// The time between the last checkpoint and the next.
-    pause: Duration,
-    last: Instant,
-}
-
-impl Checkpoints {
-    fn new(folder: PathBuf, identity: RunIdentity, every: Duration) -> Checkpoints {
-        Checkpoints { folder, identity, every, pause: every, last: Instant::now() }
-    }
-
-    fn is_due(&self) -> bool {
-        self.last.elapsed() >= self.pause
-    }
-
-    fn save(&mut self, state: &TrainState, log_bytes: u64) -> Result<()> {
-        let _stage = stages::begin(stages::CHECKPOINTS);
-        let start = Instant::now();
-        checkpoint::save(&self.folder, state, &self.identity, log_bytes)?;
-        self.pause = checkpoint_pause(self.every, start.elapsed());
-        self.last = Instant::now();
-        Ok(())
-    }
-}
-
 /// Returns the pause until the next checkpoint. Writing the state of a large model takes seconds, so the pause limits
 /// checkpoints to a twentieth of the time.
 fn checkpoint_pause(every: Duration, took: Duration) -> Duration {
@@ -165,13 +139,20 @@ fn checkpoint_pause(every: Duration, took: Duration) -> Duration {
 struct FolderObserver<'a> {
     task: &'a dyn Trainable,
     progress: RunProgress<'a>,
-    checkpoints: Checkpoints,
+    /// The folder of the checkpoints.
+    folder: PathBuf,
+    identity: RunIdentity,
+    /// The requested time between checkpoints.
+    every: Duration,
+    /// The time between the last checkpoint and the next.
+    pause: Duration,
+    last: Instant,
 }
 
 impl LoopObserver for FolderObserver<'_> {
     fn after_step(&mut self, state: &TrainState, batches: &[Vec<usize>], output: StepOutput) -> Result<()> {
         self.progress.after_step(state, batches, output)?;
-        if self.checkpoints.is_due() { self.save_checkpoint(state) } else { Ok(()) }
+        if self.last.elapsed() >= self.pause { self.save_checkpoint(state) } else { Ok(()) }
     }
 
     fn after_epoch(&mut self, state: &mut TrainState) -> Result<()> {
@@ -182,7 +163,12 @@ impl LoopObserver for FolderObserver<'_> {
     }
 
     fn save_checkpoint(&mut self, state: &TrainState) -> Result<()> {
-        self.checkpoints.save(state, self.progress.log.bytes)
+        let _stage = stages::begin(stages::CHECKPOINTS);
+        let start = Instant::now();
+        checkpoint::save(&self.folder, state, &self.identity, self.progress.log.bytes)?;
+        self.last = Instant::now();
+        self.pause = checkpoint_pause(self.every, start.elapsed());
+        Ok(())
     }
 
     fn report_workers(&mut self, messages: Vec<String>) {
@@ -211,11 +197,11 @@ impl LoopObserver for FolderObserver<'_> {
                 self.task.settings().learning_rate
             ),
         };
-        let kept = match has_checkpoint(&self.checkpoints.folder) {
+        let kept = match has_checkpoint(&self.folder) {
             true => tr!(
                 "the last good checkpoint is kept in {}",
                 "最後の正常なチェックポイントは {} にあります",
-                self.checkpoints.folder.display()
+                self.folder.display()
             ),
             false => tr!("no checkpoint had been written yet", "チェックポイントはまだ書かれていません"),
         };

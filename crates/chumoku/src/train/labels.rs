@@ -2,7 +2,9 @@
 
 use super::ensemble::LogOdds;
 use super::label_blend_fit::{LabelRows, cap_by_parents};
-use super::logistic_targets::{LogisticTarget, NetworkWords, ScoredPoints, train_ensemble, train_ngrams};
+use super::logistic_targets::{
+    LogisticTarget, MemberLogOdds, NetworkWords, Scored, ScoredRows, train_ensemble, train_ngrams,
+};
 use super::training::{TrainOutcome, Training};
 use super::{LabelScores, TrainingData};
 use crate::abstention::AbstentionCalibration;
@@ -14,7 +16,7 @@ use crate::scoring::Rows;
 use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::NgramClassifier;
 use crate::{Result, tr};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 
 /// Trains a classifier of any number of labels a text and writes the model folder `out`. It is as reproducible as
@@ -47,93 +49,55 @@ pub fn train_ngram_labels(
 
 impl LogisticTarget for Vec<u32> {
     type Scores = LabelScores;
-    type Blend = LabelBlend;
 
     const TASK: &'static str = "labels";
     const BASELINE: &'static str = "most_frequent";
-
-    fn label_names(data: &TrainingData<Self>) -> Option<&[String]> {
-        Some(&data.labels)
-    }
-
-    fn fit(data: &TrainingData<Self>, member: &LogOdds, other: Option<&LogOdds>) -> LabelBlend {
-        LabelRows { data, attention: member, ngrams: other }.fit()
-    }
-
-    fn fit_with_abstention(
-        data: &TrainingData<Self>,
-        member: &LogOdds,
-        other: Option<&LogOdds>,
-        known: &[f32],
-    ) -> (LabelBlend, Option<AbstentionCalibration>) {
-        let rows = LabelRows { data, attention: member, ngrams: other };
-        let blend = rows.fit();
-        let abstention = rows.calibrate_abstention(&blend, known);
-        (blend, abstention)
-    }
+    const HAS_LABELS: bool = true;
+    const FOLD_FIGURES: [&'static str; 2] = ["micro_f1", "macro_f1"];
 
     fn network_only(data: &TrainingData<Self>) -> PredictionTarget {
         PredictionTarget::Labels(LabelBlend::network_only(data.labels.len()))
     }
 
-    fn target(blend: LabelBlend) -> PredictionTarget {
-        PredictionTarget::Labels(blend)
-    }
-
-    fn ngrams_only(blend: LabelBlend) -> PredictionTarget {
-        PredictionTarget::Labels(blend.into_ngrams_only())
-    }
-
-    fn blend_json(target: &PredictionTarget) -> Value {
-        json!(target.labels())
+    fn fit(
+        data: &TrainingData<Self>,
+        members: &MemberLogOdds<'_>,
+        known: Option<&[f32]>,
+    ) -> (PredictionTarget, Option<AbstentionCalibration>) {
+        let rows = LabelRows { data, attention: members.first, ngrams: members.second };
+        let blend = rows.fit();
+        let abstention = known.and_then(|known| rows.calibrate_abstention(&blend, known));
+        (PredictionTarget::Labels(blend), abstention)
     }
 
     fn confidences(target: &PredictionTarget, rows: &Rows<Self>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
         target.label_confidences(rows, predictions)
     }
 
-    fn scores(
-        data: &TrainingData<Self>,
-        target: &PredictionTarget,
-        rows: &Rows<Self>,
-        predictions: Vec<Prediction>,
-        seed: u64,
-    ) -> Result<ScoredPoints<LabelScores>> {
-        let scores = target.label_scores(rows, predictions, (&data.labels, data.hierarchy.as_ref()), seed)?;
-        Ok(ScoredPoints { scores, points: Vec::new() })
+    fn scores(of: &ScoredRows<'_, Self>, target: &PredictionTarget, predictions: Vec<Prediction>) -> Scored<Self> {
+        let known = (&of.data.labels[..], of.data.hierarchy.as_ref());
+        Ok((target.label_scores(of.rows, predictions, known, of.seed)?, Vec::new()))
     }
 
-    fn member_scores(
-        data: &TrainingData<Self>,
-        blend: &LabelBlend,
-        rows: &Rows<Self>,
-        log_odds: &LogOdds,
-        seed: u64,
-    ) -> LabelScores {
-        let tree = data.hierarchy.as_ref();
+    fn member_scores(of: &ScoredRows<'_, Self>, target: &PredictionTarget, log_odds: &LogOdds) -> Result<LabelScores> {
+        let (tree, labels) = (of.data.hierarchy.as_ref(), &of.data.labels);
+        let blend = target.require_labels()?;
         let p: Vec<Vec<f32>> = log_odds.iter().map(|z| cap_by_parents(tree, blend.probabilities(z, None))).collect();
         let predicted: Vec<Vec<u32>> = p.iter().map(|p| blend.predicted_labels(p)).collect();
-        LabelScores::of(&rows.labels, &predicted, Some(&p), &data.labels, seed).with_levels(tree)
+        Ok(LabelScores::of(&of.rows.labels, &predicted, Some(&p), labels, of.seed).with_levels(tree))
     }
 
     /// Scores a classifier that always predicts the most frequent label of the training rows.
-    fn baseline_scores(data: &TrainingData<Self>, rows: &Rows<Self>, seed: u64) -> LabelScores {
-        let counts = data.class_rows();
+    fn baseline_scores(of: &ScoredRows<'_, Self>) -> LabelScores {
+        let counts = of.data.class_rows();
         let most = (0..counts.len()).fold(0, |best, label| if counts[label] > counts[best] { label } else { best });
-        let scores = LabelScores::of(&rows.labels, &vec![vec![most as u32]; rows.len()], None, &data.labels, seed);
-        scores.with_levels(data.hierarchy.as_ref())
+        let predicted = vec![vec![most as u32]; of.rows.len()];
+        let scores = LabelScores::of(&of.rows.labels, &predicted, None, &of.data.labels, of.seed);
+        scores.with_levels(of.data.hierarchy.as_ref())
     }
 
     fn figures(scores: &LabelScores) -> Vec<(&'static str, Value)> {
         vec![("micro_f1", scores.micro_f1.into()), ("macro_f1", scores.macro_f1.into())]
-    }
-
-    fn fold_figures(scores: &LabelScores) -> Vec<(&'static str, f64)> {
-        vec![("micro_f1", scores.micro_f1), ("macro_f1", scores.macro_f1)]
-    }
-
-    fn warning(scores: &LabelScores) -> Option<String> {
-        scores.warning()
     }
 
     fn heading(data: &TrainingData<Self>) -> String {

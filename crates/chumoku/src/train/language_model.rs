@@ -246,9 +246,7 @@ pub fn train_language_model(data: &DocumentSplit, mut training: Training<'_>) ->
     };
     let LanguageModelStart { tokenizer, bounds, mut plan, train, base: from, before } = ground;
     let valid = documents(&tokenizer, bounds.document_end, &data.valid)?;
-    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
-    plan.settings.precision = options.precision;
-    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
+    options.apply_to(&mut plan.settings);
     let model = LanguageModel::new(plan.model.clone())?;
     let vocabulary_sha256 = tokenizer.vocabulary_sha256();
     let task = LanguageModelTask {

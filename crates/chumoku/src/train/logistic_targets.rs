@@ -1,6 +1,7 @@
 //! Training for targets whose outputs each have a logistic loss: labels, and the thresholds of a number. The pipeline
 //! is the same for all of them; a [`LogisticTarget`] adds its blend, scores and words.
 
+use super::TrainingData;
 use super::card::{
     abstain_levels, data_section, interruption_note, reported_rows, risk_coverage, training_summary, unseen_section,
     usage_section,
@@ -8,24 +9,22 @@ use super::card::{
 use super::cross_validation::cross_validate;
 use super::display_names::{network_name, network_sizes};
 use super::ensemble::{self, EnsembleOptions, LogOdds, TrainedEnsemble};
-use super::feature_columns::ColumnBenefit;
+use super::finished_report::finish_report;
 use super::memory::{ProcessUsage, upper_bound};
-use super::model_changes::{compare_classifiers, compare_ngram_models};
-use super::ngrams::{fit_and_report, limits_section, refit, seen_texts_file, training_memory};
+use super::ngrams::{fit_and_report, limits_section, refit, training_memory};
 use super::progress::report_memory;
 use super::run_identity::plan_json;
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::target::ClassifierTarget;
 use super::training::{RunContext, TrainOutcome, Training, write_folder};
-use super::{TrainOptions, TrainingData};
 use crate::abstention::AbstentionCalibration;
 use crate::answers::Predictor;
 use crate::lang::lang;
 use crate::lang::wording::format_thousands;
-use crate::ngram::{NgramModel, NgramReport};
+use crate::ngram::NgramModel;
 use crate::prediction::Prediction;
 use crate::prediction_target::PredictionTarget;
-use crate::scoring::Rows;
+use crate::scoring::{Rows, few_rows_warning};
 use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
@@ -37,81 +36,51 @@ pub(super) trait LogisticTarget: ClassifierTarget {
     /// Scores of predictions.
     type Scores: Serialize;
 
-    /// The blend of the ensemble members.
-    type Blend;
-
     /// The name of the task in `metrics.json`.
     const TASK: &'static str;
 
     /// The name of the baseline in `metrics.json`.
     const BASELINE: &'static str;
 
-    /// The labels, if the outputs have names.
-    fn label_names(data: &TrainingData<Self>) -> Option<&[String]>;
+    /// True if the outputs have names.
+    const HAS_LABELS: bool;
 
-    /// Fits the blend of two members, or of one, on their log-odds of the validation rows.
-    fn fit(data: &TrainingData<Self>, member: &LogOdds, other: Option<&LogOdds>) -> Self::Blend;
+    /// The figures that cross-validation reports.
+    const FOLD_FIGURES: [&'static str; 2];
 
-    /// Fits the blend and the calibration for abstention. `known` holds the shares of known n-grams of the rows.
-    fn fit_with_abstention(
-        data: &TrainingData<Self>,
-        member: &LogOdds,
-        other: Option<&LogOdds>,
-        known: &[f32],
-    ) -> (Self::Blend, Option<AbstentionCalibration>);
+    /// The sign of the compared figure in the score of an [evaluation](super::trainable::Evaluation).
+    const SIGN: f64 = 1.0;
 
     /// Returns the prediction target of a network that is not blended.
     fn network_only(data: &TrainingData<Self>) -> PredictionTarget;
 
-    /// Returns the prediction target of an ensemble with this blend.
-    fn target(blend: Self::Blend) -> PredictionTarget;
-
-    /// Returns the prediction target of an n-gram model alone. The blend was fitted on its log-odds.
-    fn ngrams_only(blend: Self::Blend) -> PredictionTarget;
-
-    /// Returns the blend as an entry of `metrics.json`.
-    fn blend_json(target: &PredictionTarget) -> Value;
+    /// Fits the blend of members. With the shares of `known` n-grams of the rows, also calibrates abstention.
+    fn fit(
+        data: &TrainingData<Self>,
+        members: &MemberLogOdds<'_>,
+        known: Option<&[f32]>,
+    ) -> (PredictionTarget, Option<AbstentionCalibration>);
 
     /// Returns the confidence of each prediction, and whether it is correct.
     fn confidences(target: &PredictionTarget, rows: &Rows<Self>, predictions: &[Prediction]) -> Vec<(f32, bool)>;
 
-    /// Scores predictions, resampled with `seed`.
+    /// Scores predictions. For numbers, also returns the true and the predicted number of each row.
     ///
     /// # Errors
     /// If the target is of another kind.
-    fn scores(
-        data: &TrainingData<Self>,
-        target: &PredictionTarget,
-        rows: &Rows<Self>,
-        predictions: Vec<Prediction>,
-        seed: u64,
-    ) -> Result<ScoredPoints<Self::Scores>>;
+    fn scores(of: &ScoredRows<'_, Self>, target: &PredictionTarget, predictions: Vec<Prediction>) -> Scored<Self>;
 
     /// Scores one member alone, by its log-odds.
-    fn member_scores(
-        data: &TrainingData<Self>,
-        blend: &Self::Blend,
-        rows: &Rows<Self>,
-        log_odds: &LogOdds,
-        seed: u64,
-    ) -> Self::Scores;
+    ///
+    /// # Errors
+    /// If the target is of another kind.
+    fn member_scores(of: &ScoredRows<'_, Self>, target: &PredictionTarget, log_odds: &LogOdds) -> Result<Self::Scores>;
 
     /// Scores the best constant prediction.
-    fn baseline_scores(data: &TrainingData<Self>, rows: &Rows<Self>, seed: u64) -> Self::Scores;
+    fn baseline_scores(of: &ScoredRows<'_, Self>) -> Self::Scores;
 
     /// The figures of scores for `metrics.json`.
     fn figures(scores: &Self::Scores) -> Vec<(&'static str, Value)>;
-
-    /// The figures of scores for cross-validation.
-    fn fold_figures(scores: &Self::Scores) -> Vec<(&'static str, f64)>;
-
-    /// Converts the score of an [evaluation](super::trainable::Evaluation) to the compared figure.
-    fn figure_of_score(score: f64) -> f64 {
-        score
-    }
-
-    /// The warning that concerns all figures, if any.
-    fn warning(scores: &Self::Scores) -> Option<String>;
 
     /// The heading of the model card.
     fn heading(data: &TrainingData<Self>) -> String;
@@ -132,10 +101,20 @@ pub(super) trait LogisticTarget: ClassifierTarget {
     fn limits() -> String;
 }
 
-/// Scores, and for numbers the true and the predicted number of each row.
-pub(super) struct ScoredPoints<S> {
-    pub(super) scores: S,
-    pub(super) points: Vec<[f64; 2]>,
+/// Scores and points, or the error of a target of another kind.
+pub(super) type Scored<A> = Result<(<A as LogisticTarget>::Scores, Vec<[f64; 2]>)>;
+
+/// Rows to score, with the data that they are from. Intervals are resampled with `seed`.
+pub(super) struct ScoredRows<'a, A> {
+    pub(super) data: &'a TrainingData<A>,
+    pub(super) rows: &'a Rows<A>,
+    pub(super) seed: u64,
+}
+
+/// The log-odds of the ensemble members for the validation rows: two members, or one alone.
+pub(super) struct MemberLogOdds<'a> {
+    pub(super) first: &'a LogOdds,
+    pub(super) second: Option<&'a LogOdds>,
 }
 
 /// Words on a network, for the model card.
@@ -160,17 +139,16 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     let (context, observe) = training.begin(ModelKind::Classifier)?;
     let RunContext { options, out, stop } = context;
     let folds = cross_validate(data, context, observe, &|data, training| {
-        Ok(A::fold_figures(&train_ensemble(data, training)?.test))
+        Ok(fold_figures::<A>(&train_ensemble(data, training)?.test))
     })?;
     let untrained = A::network_only(data);
     let trained = ensemble::train_members(data, untrained, context, EnsembleOptions::default(), observe)?;
     let TrainedEnsemble { mut classifier, plan, ended, warm_start, column_benefit, base, .. } = trained;
     let members = ensemble::log_odds(&classifier, &data.valid)?;
     let known: Vec<f32> = data.valid.texts().iter().filter_map(|text| classifier.known_share(text)).collect();
-    let (blend, abstention) = A::fit_with_abstention(data, &members[0], Some(&members[1]), &known);
-    classifier.config.abstention = abstention;
-    classifier.config.target = A::target(blend);
-    let alone = members.map(|member| A::fit(data, &member, None));
+    let both = MemberLogOdds { first: &members[0], second: Some(&members[1]) };
+    (classifier.config.target, classifier.config.abstention) = A::fit(data, &both, Some(&known));
+    let alone = members.map(|first| A::fit(data, &MemberLogOdds { first: &first, second: None }, None).0);
     let settings = (&options.overrides.ngram_config(data), None);
     ensemble::refit_ngrams(&mut classifier, data, warm_start, settings, (&ended, stop), observe)?;
 
@@ -178,33 +156,29 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     let report = TargetReport::new(data, Predictor::Classifier(&classifier), options.seed)?;
     let (rows, _) = reported_rows(data);
     let log_odds = ensemble::log_odds(&classifier, rows)?;
-    let member = |index: usize| A::member_scores(data, &alone[index], rows, &log_odds[index], options.seed);
-    let baseline = A::baseline_scores(data, rows, options.seed);
-    let parts = vec![("attention", member(0)), ("ngrams", member(1)), (A::BASELINE, baseline)];
+    let scored = ScoredRows { data, rows, seed: options.seed };
+    let member = |index: usize| A::member_scores(&scored, &alone[index], &log_odds[index]);
+    let parts = vec![("attention", member(0)?), ("ngrams", member(1)?), (A::BASELINE, A::baseline_scores(&scored))];
     let best = ended.state.best;
+    let valid = best.map(|best| json!({ (A::FIGURE): A::SIGN * best.score, "log_loss": best.loss }));
     let mut metrics = json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "task": A::TASK,
         "seed": options.seed,
         "interrupted": ended.interrupted,
         "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "labels": data.labels,
+        "files": data.sources,
+        "data_sha256": data.fingerprint(),
+        "parameters": classifier.num_parameters(),
+        "steps": ended.state.step,
+        "epochs": ended.state.epoch,
+        "best_epoch": best.map(|best| best.epoch),
+        "valid": valid,
     });
-    if let Some(labels) = A::label_names(data) {
-        metrics["labels"] = json!(labels);
+    if let (Some(metrics), false) = (metrics.as_object_mut(), A::HAS_LABELS) {
+        metrics.shift_remove("labels");
     }
-    let valid = best.map(|best| json!({ (A::FIGURE): A::figure_of_score(best.score), "log_loss": best.loss }));
-    extend(
-        &mut metrics,
-        json!({
-            "files": data.sources,
-            "data_sha256": data.fingerprint(),
-            "parameters": classifier.num_parameters(),
-            "steps": ended.state.step,
-            "epochs": ended.state.epoch,
-            "best_epoch": best.map(|best| best.epoch),
-            "valid": valid,
-        }),
-    );
     report.add_scores(&mut metrics, &classifier.config.target, &parts);
     metrics["plan"] = plan_json(&plan);
     metrics["notes"] = json!(data.notes);
@@ -212,7 +186,7 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     report.add_unseen(&mut metrics);
     report.add_abstention(&mut metrics, classifier.config.abstention.as_ref());
     metrics["columns"] = column_benefit.as_ref().map(|benefit| benefit.to_json(&data.columns)).into();
-    if A::label_names(data).is_some() {
+    if A::HAS_LABELS {
         metrics["strongest_ngrams"] = strongest_ngrams(classifier.ngrams.as_ref(), data);
     }
 
@@ -239,19 +213,12 @@ pub(super) fn train_ensemble<A: LogisticTarget>(
     card += &usage_section(data.reads_pairs());
     card += &unseen_section(&metrics, A::FIGURE);
     card += &strongest_section(&metrics["strongest_ngrams"]);
-    column_benefit.iter().for_each(|benefit| card += &benefit.section(&data.columns));
-    if let Some(base) = &base
-        && let Some((figures, section)) = compare_classifiers(data, [base, &classifier], options)?
-    {
-        metrics["further"] = figures;
-        card += &section;
-    }
-    let mut files = classifier.files()?;
-    files.push(seen_texts_file(data));
+    let (model, benefit) = (Predictor::Classifier(&classifier), column_benefit.as_ref());
+    let files = finish_report(data, options, model, base.as_ref(), benefit, &mut metrics, &mut card)?;
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
-    let ScoredPoints { scores: test, points } = report.test;
+    let TargetReport { test, points, .. } = report;
     let interrupted = ended.interrupted;
     Ok(TrainOutcome { model: classifier, metrics, test, parts, points, advice: None, choice: None, best, interrupted })
 }
@@ -264,7 +231,7 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     let (context, observe) = training.begin(ModelKind::Ngrams)?;
     let RunContext { options, out, stop } = context;
     let folds = cross_validate(data, context, observe, &|data, training| {
-        Ok(A::fold_figures(&train_ngrams(data, training)?.test))
+        Ok(fold_figures::<A>(&train_ngrams(data, training)?.test))
     })?;
     let settings = (&options.overrides.ngram_config(data), None);
     report_memory(upper_bound(ProcessUsage::measure().current, training_memory(data, settings.0)), observe);
@@ -287,15 +254,31 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     let _stage = stages::begin(stages::REPORT);
     let report = TargetReport::new(data, Predictor::Ngrams(&model), options.seed)?;
     let (rows, _) = reported_rows(data);
-    let parts = vec![(A::BASELINE, A::baseline_scores(data, rows, options.seed))];
-    let mut metrics =
-        ngram_metrics(data, options, &model, chosen.model.report(), folds, chosen.column_benefit.as_ref());
-    if let Some(labels) = A::label_names(data) {
-        metrics["labels"] = json!(labels);
+    let parts = vec![(A::BASELINE, A::baseline_scores(&ScoredRows { data, rows, seed: options.seed }))];
+    let (found, benefit) = (chosen.model.report(), chosen.column_benefit.as_ref());
+    let valid_loss = found.and_then(|report| report.valid_loss);
+    let mut metrics = json!({
+        "chumoku_version": env!("CARGO_PKG_VERSION"),
+        "task": A::TASK,
+        "model": "ngrams",
+        "seed": options.seed,
+        "interrupted": false,
+        "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
+        "files": data.sources,
+        "data_sha256": data.fingerprint(),
+        "features": model.num_features(),
+        "c": found.map(|report| report.c),
+        "valid": valid_loss.map(|loss| json!({ "log_loss": loss })),
+        "folds": folds,
+        "columns": benefit.map(|benefit| benefit.to_json(&data.columns)),
+        "notes": data.notes,
+    });
+    if A::HAS_LABELS {
+        metrics["labels"] = json!(data.labels);
     }
     report.add_scores(&mut metrics, &model.config.target, &parts);
     report.add_abstention(&mut metrics, model.config.abstention.as_ref());
-    if A::label_names(data).is_some() {
+    if A::HAS_LABELS {
         metrics["strongest_ngrams"] = strongest_ngrams(Some(&model.ngrams), data);
     }
     report.add_unseen(&mut metrics);
@@ -309,17 +292,11 @@ pub(super) fn train_ngrams<A: LogisticTarget>(
     card += &limits_section();
     card += &usage_section(data.reads_pairs());
     card += &strongest_section(&metrics["strongest_ngrams"]);
-    chosen.column_benefit.iter().for_each(|benefit| card += &benefit.section(&data.columns));
-    if let Some((figures, section)) = compare_ngram_models(data, &model, options)? {
-        metrics["further"] = figures;
-        card += &section;
-    }
-    let mut files = model.files();
-    files.push(seen_texts_file(data));
+    let files = finish_report(data, options, Predictor::Ngrams(&model), None, benefit, &mut metrics, &mut card)?;
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
-    let ScoredPoints { scores: test, points } = report.test;
+    let TargetReport { test, points, .. } = report;
     let [advice, choice] = [None, None];
     Ok(TrainOutcome { model, metrics, test, parts, points, advice, choice, best: None, interrupted: false })
 }
@@ -332,50 +309,24 @@ fn fit_on_validation<A: LogisticTarget>(
     let texts = data.valid.texts();
     let log_odds: LogOdds = model.logits_batch(&texts).chunks_exact(model.num_classes()).map(<[f32]>::to_vec).collect();
     let known: Vec<f32> = texts.iter().map(|text| model.known_share(text)).collect();
-    let (blend, abstention) = A::fit_with_abstention(data, &log_odds, None, &known);
-    (A::ngrams_only(blend), abstention)
+    let (target, abstention) = A::fit(data, &MemberLogOdds { first: &log_odds, second: None }, Some(&known));
+    (target.into_ngrams_only(), abstention)
 }
 
-/// The first entries of `metrics.json` for an n-gram model.
-fn ngram_metrics<A: LogisticTarget>(
-    data: &TrainingData<A>,
-    options: &TrainOptions,
-    model: &NgramClassifier,
-    chosen: Option<&NgramReport>,
-    folds: Option<Value>,
-    column_benefit: Option<&ColumnBenefit>,
-) -> Value {
-    let valid_loss = chosen.and_then(|report| report.valid_loss);
-    json!({
-        "chumoku_version": env!("CARGO_PKG_VERSION"),
-        "task": A::TASK,
-        "model": "ngrams",
-        "seed": options.seed,
-        "interrupted": false,
-        "rows": { "train": data.train.len(), "valid": data.valid.len(), "test": data.test.len() },
-        "files": data.sources,
-        "data_sha256": data.fingerprint(),
-        "features": model.num_features(),
-        "c": chosen.map(|report| report.c),
-        "valid": valid_loss.map(|loss| json!({ "log_loss": loss })),
-        "folds": folds,
-        "columns": column_benefit.map(|benefit| benefit.to_json(&data.columns)),
-        "notes": data.notes,
-    })
-}
-
-/// Adds entries to an object.
-fn extend(object: &mut Value, entries: Value) {
-    if let (Some(object), Value::Object(entries)) = (object.as_object_mut(), entries) {
-        object.extend(entries);
-    }
+/// The figures of a fold.
+fn fold_figures<A: LogisticTarget>(test: &A::Scores) -> Vec<(&'static str, f64)> {
+    let figures = A::figures(test).into_iter().filter(|(name, _)| A::FOLD_FIGURES.contains(name));
+    figures.map(|(name, value)| (name, value.as_f64().unwrap_or(f64::NAN))).collect()
 }
 
 /// Scores of a model for its report.
 struct TargetReport<A: LogisticTarget> {
-    /// The part of the data that is scored.
+    /// The part of the data that is scored, and its number of rows.
     part: &'static str,
-    test: ScoredPoints<A::Scores>,
+    rows: usize,
+    test: A::Scores,
+    /// For numbers, the true and the predicted number of each row.
+    points: Vec<[f64; 2]>,
     /// Scores on the test rows whose texts are not in the training data, if others are.
     unseen: Option<A::Scores>,
     confidences: Vec<(f32, bool)>,
@@ -386,18 +337,24 @@ impl<A: LogisticTarget> TargetReport<A> {
         let (rows, part) = reported_rows(data);
         let predictions = model.predict(&rows.texts())?;
         let confidences = A::confidences(model.target(), rows, &predictions);
-        let test = A::scores(data, model.target(), rows, predictions, seed)?;
-        let score = |rows: Rows<A>| A::scores(data, model.target(), &rows, model.predict(&rows.texts())?, seed);
-        let unseen = data.unseen_test_rows().map(score).transpose()?.map(|scored| scored.scores);
-        Ok(TargetReport { part, test, unseen, confidences })
+        let (test, points) = A::scores(&ScoredRows { data, rows, seed }, model.target(), predictions)?;
+        let score = |rows: Rows<A>| -> Result<A::Scores> {
+            let predictions = model.predict(&rows.texts())?;
+            Ok(A::scores(&ScoredRows { data, rows: &rows, seed }, model.target(), predictions)?.0)
+        };
+        let unseen = data.unseen_test_rows().map(score).transpose()?;
+        Ok(TargetReport { part, rows: rows.len(), test, points, unseen, confidences })
     }
 
     fn add_scores(&self, metrics: &mut Value, target: &PredictionTarget, parts: &[(&'static str, A::Scores)]) {
-        let scores = &self.test.scores;
-        metrics["blend"] = A::blend_json(target);
+        metrics["blend"] = match target {
+            PredictionTarget::Labels(blend) => json!(blend),
+            PredictionTarget::Number(blend) => json!(blend),
+            PredictionTarget::OneClass => Value::Null,
+        };
         metrics["scored_on"] = self.part.into();
-        A::figures(scores).into_iter().for_each(|(name, value)| metrics[name] = value);
-        metrics["scores"] = json!(scores);
+        A::figures(&self.test).into_iter().for_each(|(name, value)| metrics[name] = value);
+        metrics["scores"] = json!(self.test);
         metrics["parts"] =
             parts.iter().map(|(name, scores)| ((*name).to_owned(), json!(scores))).collect::<Map<_, _>>().into();
     }
@@ -415,13 +372,13 @@ impl<A: LogisticTarget> TargetReport<A> {
 
     /// The warning that concerns all figures.
     fn warning(&self) -> String {
-        A::warning(&self.test.scores).map_or(String::new(), |warning| format!("**{warning}**\n\n"))
+        few_rows_warning(self.rows).map_or(String::new(), |warning| format!("**{warning}**\n\n"))
     }
 
     /// The tables of scores. `names` are those of `parts`.
     fn score_section(&self, target: &PredictionTarget, names: &[&str], parts: &[(&'static str, A::Scores)]) -> String {
         let others = names.iter().copied().zip(parts.iter().map(|(_, scores)| scores));
-        let all: Vec<_> = std::iter::once((this_model_name(), &self.test.scores)).chain(others).collect();
+        let all: Vec<_> = std::iter::once((this_model_name(), &self.test)).chain(others).collect();
         A::score_section(target, &all, self.part)
     }
 }

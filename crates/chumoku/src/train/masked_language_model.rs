@@ -142,8 +142,7 @@ pub fn pretrain(data: &DocumentSplit, mut training: Training<'_>) -> Result<Mask
     let (train, valid) = (tokens(&data.train)?, tokens(&data.valid)?);
     let count = train.iter().map(Vec::len).sum();
     let mut plan = MaskedPlan::new(count, tokenizer.vocab_size(), options.epochs)?;
-    plan.settings.precision = options.precision;
-    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
+    options.apply_to(&mut plan.settings);
     let model = MaskedLanguageModel::new(plan.model.clone())?;
     let task = MaskingTask {
         plan: &plan,

@@ -17,6 +17,7 @@
 //! - `display_names`: names of things in both languages
 //! - `ensemble`: ensemble members: network and n-gram model
 //! - `feature_columns`: feature columns in training, and their benefit
+//! - `finished_report`: the end of every report
 //! - `folder_run`: a run in a folder: start, resume, checkpoints
 //! - `hierarchy_report`: report by level of a tree
 //! - `label_blend_fit`: blend of several labels
@@ -81,6 +82,7 @@ mod data_source;
 mod display_names;
 mod ensemble;
 mod feature_columns;
+mod finished_report;
 mod folder_run;
 mod hierarchy_report;
 mod label_blend_fit;
@@ -174,7 +176,7 @@ pub use training::{TrainOutcome, Training};
 pub use training_data::{ContinuedData, TrainingData};
 pub use translator::{TranslatorOutcome, TranslatorPlan, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
-pub use tuning_report::{best_trials, gain_sentences};
+pub use tuning_report::{TrialRow, best_trials, gain_sentences};
 pub use weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};
 pub use worker_group::{
     BatchPosition, Coordinator, GradientTerms, TrainMicroBatch, Worker, WorkerGroup, combine_gradients,

@@ -1,7 +1,9 @@
 //! Training a predictor of numbers.
 
 use super::ensemble::LogOdds;
-use super::logistic_targets::{LogisticTarget, NetworkWords, ScoredPoints, train_ensemble, train_ngrams};
+use super::logistic_targets::{
+    LogisticTarget, MemberLogOdds, NetworkWords, Scored, ScoredRows, train_ensemble, train_ngrams,
+};
 use super::training::{TrainOutcome, Training};
 use super::{NumberScores, TrainingData};
 use crate::abstention::AbstentionCalibration;
@@ -13,7 +15,7 @@ use crate::scoring::{Rows, format_value};
 use crate::text_classifier::TextClassifier;
 use crate::text_ngrams::NgramClassifier;
 use crate::{Result, tr};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 
 /// Trains a predictor of a number for each text and writes the model folder `out`. It is as reproducible as
@@ -46,78 +48,49 @@ pub fn train_ngram_number(
 
 impl LogisticTarget for NumberLabel {
     type Scores = NumberScores;
-    type Blend = NumberBlend;
 
     const TASK: &'static str = "score";
     const BASELINE: &'static str = "median";
-
-    fn label_names(_data: &TrainingData<Self>) -> Option<&[String]> {
-        None
-    }
-
-    fn fit(data: &TrainingData<Self>, member: &LogOdds, other: Option<&LogOdds>) -> NumberBlend {
-        let rows = (&data.valid.labels[..], data.valid.weights.as_deref());
-        NumberBlend::fit(&data.scale, member, other.map_or(&[], Vec::as_slice), rows)
-    }
-
-    fn fit_with_abstention(
-        data: &TrainingData<Self>,
-        member: &LogOdds,
-        other: Option<&LogOdds>,
-        known: &[f32],
-    ) -> (NumberBlend, Option<AbstentionCalibration>) {
-        let rows = (&data.valid.labels[..], data.valid.weights.as_deref());
-        let other = other.map_or(&[][..], Vec::as_slice);
-        let (blend, confidences) = NumberBlend::fit_with_confidences(&data.scale, member, other, rows);
-        let abstention = calibrate_abstention(data, &confidences, known);
-        (blend, abstention)
-    }
+    const HAS_LABELS: bool = false;
+    const FOLD_FIGURES: [&'static str; 2] = ["mean_absolute_error", "spearman"];
+    const SIGN: f64 = -1.0;
 
     fn network_only(data: &TrainingData<Self>) -> PredictionTarget {
         PredictionTarget::Number(NumberBlend::network_only(data.scale.clone()))
     }
 
-    fn target(blend: NumberBlend) -> PredictionTarget {
-        PredictionTarget::Number(blend)
-    }
-
-    fn ngrams_only(blend: NumberBlend) -> PredictionTarget {
-        PredictionTarget::Number(blend.into_ngrams_only())
-    }
-
-    fn blend_json(target: &PredictionTarget) -> Value {
-        json!(target.number())
+    fn fit(
+        data: &TrainingData<Self>,
+        members: &MemberLogOdds<'_>,
+        known: Option<&[f32]>,
+    ) -> (PredictionTarget, Option<AbstentionCalibration>) {
+        let rows = (&data.valid.labels[..], data.valid.weights.as_deref());
+        let second = members.second.map_or(&[][..], Vec::as_slice);
+        let (blend, confidences) = NumberBlend::fit(&data.scale, members.first, second, rows);
+        // Only levels: an answer on a continuous scale is never exactly right.
+        let known = known.filter(|_| data.scale.has_levels() && !confidences.is_empty());
+        (PredictionTarget::Number(blend), known.map(|known| AbstentionCalibration::fit(&confidences, known)))
     }
 
     fn confidences(target: &PredictionTarget, rows: &Rows<Self>, predictions: &[Prediction]) -> Vec<(f32, bool)> {
         target.number_confidences(rows, predictions)
     }
 
-    fn scores(
-        _data: &TrainingData<Self>,
-        target: &PredictionTarget,
-        rows: &Rows<Self>,
-        predictions: Vec<Prediction>,
-        seed: u64,
-    ) -> Result<ScoredPoints<NumberScores>> {
-        let (scores, points) = target.number_scores(rows, &predictions, seed)?;
-        Ok(ScoredPoints { scores, points })
+    fn scores(of: &ScoredRows<'_, Self>, target: &PredictionTarget, predictions: Vec<Prediction>) -> Scored<Self> {
+        target.number_scores(of.rows, &predictions, of.seed)
     }
 
-    fn member_scores(
-        data: &TrainingData<Self>,
-        blend: &NumberBlend,
-        rows: &Rows<Self>,
-        log_odds: &LogOdds,
-        seed: u64,
-    ) -> NumberScores {
-        let predicted = log_odds.iter().map(|z| blend.estimate(&blend.blend.probabilities(z, None)).score);
-        NumberScores::of(&numbers(rows), &predicted.collect::<Vec<f64>>(), None, &data.scale, seed)
+    fn member_scores(of: &ScoredRows<'_, Self>, target: &PredictionTarget, log_odds: &LogOdds) -> Result<NumberScores> {
+        let blend = target.require_number()?;
+        let score = |z: &Vec<f32>| blend.estimate(&blend.blend.probabilities(z, None)).score;
+        let predicted: Vec<f64> = log_odds.iter().map(score).collect();
+        Ok(NumberScores::of(&numbers(of.rows), &predicted, None, &of.data.scale, of.seed))
     }
 
     /// Scores a model that always predicts the median of the training rows.
-    fn baseline_scores(data: &TrainingData<Self>, rows: &Rows<Self>, seed: u64) -> NumberScores {
-        NumberScores::of(&numbers(rows), &vec![median(&data.train); rows.len()], None, &data.scale, seed)
+    fn baseline_scores(of: &ScoredRows<'_, Self>) -> NumberScores {
+        let predicted = vec![median(&of.data.train); of.rows.len()];
+        NumberScores::of(&numbers(of.rows), &predicted, None, &of.data.scale, of.seed)
     }
 
     fn figures(scores: &NumberScores) -> Vec<(&'static str, Value)> {
@@ -127,18 +100,6 @@ impl LogisticTarget for NumberLabel {
             ("spearman", scores.spearman.into()),
             ("coverage", scores.coverage.into()),
         ]
-    }
-
-    fn fold_figures(scores: &NumberScores) -> Vec<(&'static str, f64)> {
-        vec![("mean_absolute_error", scores.mean_absolute_error), ("spearman", scores.spearman)]
-    }
-
-    fn figure_of_score(score: f64) -> f64 {
-        -score
-    }
-
-    fn warning(scores: &NumberScores) -> Option<String> {
-        scores.warning()
     }
 
     fn heading(_data: &TrainingData<Self>) -> String {
@@ -203,16 +164,6 @@ fn median(rows: &Rows<NumberLabel>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let at = |i: usize| numbers.get(i).copied().unwrap_or_default();
     0.5 * (at(numbers.len().saturating_sub(1) / 2) + at(numbers.len() / 2))
-}
-
-/// Calibrates abstention by the confidences of the validation rows for the nearest level, and their shares of known
-/// n-grams. `None` unless numbers have levels: an answer on a continuous scale is never exactly right.
-fn calibrate_abstention(
-    data: &TrainingData<NumberLabel>,
-    sure: &[(f32, bool)],
-    known: &[f32],
-) -> Option<AbstentionCalibration> {
-    (data.scale.has_levels() && !sure.is_empty()).then(|| AbstentionCalibration::fit(sure, known))
 }
 
 /// The table of scores of several predictors, with the interval coverage and levels of the first.

@@ -2,7 +2,7 @@
 
 use super::class_weights::ClassWeights;
 use super::data_source::DataSource;
-use super::plan::Freeze;
+use super::plan::{Freeze, TrainSettings};
 use super::setting_overrides::SettingOverrides;
 use super::weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};
 use super::worker_group::WorkerGroup;
@@ -73,6 +73,13 @@ impl TrainOptions {
     /// If it does not.
     pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
         self.watch.as_ref().map_or(Ok(()), |watch| watch.check(kind, self.network))
+    }
+
+    /// Overrides the settings that every task has.
+    pub(super) fn apply_to(&self, settings: &mut TrainSettings) {
+        settings.epochs = self.epochs.unwrap_or(settings.epochs);
+        settings.precision = self.precision;
+        settings.parts = self.micro_batches.unwrap_or(settings.parts);
     }
 
     /// Prepares the observer of the weights, if there is one.

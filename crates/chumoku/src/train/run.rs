@@ -139,12 +139,9 @@ impl<'a> TrainingLoop<'a> {
     }
 }
 
-/// Calls a function with the state after each epoch.
-struct EpochObserver<F>(F);
-
-impl<F: FnMut(&TrainState) -> Result<()>> LoopObserver for EpochObserver<F> {
+impl<F: FnMut(&TrainState) -> Result<()>> LoopObserver for F {
     fn after_epoch(&mut self, state: &mut TrainState) -> Result<()> {
-        (self.0)(state)
+        self(state)
     }
 }
 
@@ -156,12 +153,12 @@ pub(super) fn run_in_memory(
     task: &dyn Trainable,
     seed: u64,
     stop: &AtomicBool,
-    after_epoch: impl FnMut(&TrainState) -> Result<()>,
+    mut after_epoch: impl FnMut(&TrainState) -> Result<()>,
 ) -> Result<()> {
     let mut state = TrainState::new(task.start(seed)?.0);
     state.set_precision(task.settings().precision);
     let mut training = TrainingLoop::new(task, seed, &state.params, None);
-    match training.run(&mut state, stop, &mut EpochObserver(after_epoch))? {
+    match training.run(&mut state, stop, &mut after_epoch)? {
         true => Err(Error::Interrupted),
         false => Ok(()),
     }

@@ -31,6 +31,9 @@ pub struct Training<'a> {
     pub observe: Box<dyn FnMut(TrainEvent<'_>) + 'a>,
 }
 
+/// Receives the events of a run.
+type Observe<'a> = &'a mut dyn FnMut(TrainEvent<'_>);
+
 /// Options, output folder and cancellation of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct RunContext<'a> {
@@ -54,7 +57,7 @@ impl<'a> Training<'a> {
     }
 
     /// Prepares, and returns the parts of the training.
-    pub(super) fn begin(&mut self, kind: ModelKind) -> Result<(RunContext<'_>, &mut dyn FnMut(TrainEvent<'_>))> {
+    pub(super) fn begin(&mut self, kind: ModelKind) -> Result<(RunContext<'_>, Observe<'_>)> {
         self.prepare(kind)?;
         Ok((RunContext { options: &self.options, out: self.out, stop: self.stop }, &mut *self.observe))
     }

@@ -152,9 +152,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Trai
     let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
     let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
     let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
-    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
-    plan.settings.precision = options.precision;
-    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
+    options.apply_to(&mut plan.settings);
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
     let task = TranslatorTask {

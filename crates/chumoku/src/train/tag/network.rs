@@ -168,11 +168,9 @@ impl TaggerPlan {
         if let InitialWeights::Tagger(before, _) = &start.weights {
             fine_tuning.soften(before.config.max_tokens, &mut settings);
         }
-        settings.epochs = options.epochs.unwrap_or(settings.epochs);
+        options.apply_to(&mut settings);
         settings.patience = settings.epochs;
         settings.label_smoothing = 0.0;
-        settings.precision = options.precision;
-        settings.parts = options.micro_batches.unwrap_or(settings.parts);
         fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
         fine_tuning.freeze.adjust_learning_rates(&mut settings);
         TaggerPlan { model, settings, fine_tuning }
