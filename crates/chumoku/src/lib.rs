@@ -81,6 +81,7 @@
 //! - `doctor`: problems in labeled data
 //! - `error`: errors, and which of them are usage errors
 //! - `explain`: explanations in numbers
+//! - `film`: attention recorded during training
 //! - `folds`: folds for cross-validation
 //! - `hierarchy`: classes in a tree
 //! - `inference`: many texts in parallel batches
@@ -121,6 +122,7 @@ mod decision_rule;
 pub mod doctor;
 mod error;
 pub mod explain;
+pub mod film;
 mod folds;
 pub mod hierarchy;
 mod inference;

@@ -255,18 +255,10 @@ impl NumberBlend {
     /// prediction (Vovk 2015). Residuals are divided by the predicted spread (Lei et al., "Distribution-free predictive
     /// inference for regression", 2018). Each fifth of the rows is evaluated by a blend of the other four. With empty
     /// `ngrams`, uses only one member. Row weights apply to the blend, not to the margin.
+    ///
+    /// Also returns, for each row, the confidence in the nearest level and whether it is right, from a blend of the other
+    /// rows.
     pub(crate) fn fit(
-        scale: &NumberScale,
-        attention: &[Vec<f32>],
-        ngrams: &[Vec<f32>],
-        rows: (&[NumberLabel], Option<&[f32]>),
-    ) -> NumberBlend {
-        NumberBlend::fit_with_confidences(scale, attention, ngrams, rows).0
-    }
-
-    /// Fits as [`NumberBlend::fit`]. Also returns, for each row, the confidence in the nearest level and whether it is
-    /// right, from a blend of the other rows.
-    pub(crate) fn fit_with_confidences(
         scale: &NumberScale,
         attention: &[Vec<f32>],
         ngrams: &[Vec<f32>],
@@ -439,7 +431,7 @@ mod tests {
     fn intervals_reach_their_coverage() {
         let scale = NumberScale::fit(&[1.0, 2.0, 3.0, 4.0, 5.0]);
         let (z, truth) = rows(&scale, 1000, 1);
-        let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
+        let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None)).0;
         blend.check(4).unwrap();
         let (z, truth) = rows(&scale, 10_000, 2);
         let estimates: Vec<Estimate> = z.iter().map(|z| blend.estimate(&blend.blend.probabilities(z, None))).collect();
@@ -449,7 +441,7 @@ mod tests {
             assert!(1.0 <= *low && low <= score && score <= high && *high <= 5.0, "{low} {score} {high}");
         }
         // Too few rows for a guarantee: the whole range.
-        let few = NumberBlend::fit(&scale, &z[..8], &[], (&truth[..8], None));
+        let few = NumberBlend::fit(&scale, &z[..8], &[], (&truth[..8], None)).0;
         assert_eq!(few.margin, None);
         let estimate = few.estimate(&few.blend.probabilities(&z[0], None));
         assert_eq!([estimate.low, estimate.high], [1.0, 5.0]);
@@ -462,8 +454,8 @@ mod tests {
         let (mut kept, mut answered, runs) = (0, 0, 100);
         for run in 0..runs {
             let (z, truth) = rows(&scale, 500, 1_000 + run);
-            let (blend, sure) = NumberBlend::fit_with_confidences(&scale, &z, &[], (&truth, None));
-            assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], (&truth, None)).margin));
+            let (blend, sure) = NumberBlend::fit(&scale, &z, &[], (&truth, None));
+            assert_eq!((sure.len(), blend.margin), (500, NumberBlend::fit(&scale, &z, &[], (&truth, None)).0.margin));
             let step = crate::AbstentionCalibration::fit(&sure, &[]).threshold_for(0.8).unwrap();
             let (z, truth) = rows(&scale, 4_000, 10_000 + run);
             let of_row = |(z, y): (&Vec<f32>, &NumberLabel)| {
@@ -498,7 +490,7 @@ mod tests {
         let (mut judged, mut seen) = (0.0, 0.0);
         for stream in 0..40 {
             let (z, truth) = rows(&scale, 20, 100 + stream);
-            let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None));
+            let blend = NumberBlend::fit(&scale, &z, &[], (&truth, None)).0;
             let residual = |(z, y): (&Vec<f32>, &NumberLabel)| {
                 let [score, spread] = blend.center_and_spread(&blend.blend.probabilities(z, None));
                 (y.number - score).abs() / spread

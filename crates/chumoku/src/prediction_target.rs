@@ -162,12 +162,7 @@ impl PredictionTarget {
         (labels, tree): (&[String], Option<&Hierarchy>),
         seed: u64,
     ) -> Result<LabelScores> {
-        let PredictionTarget::Labels(blend) = self else {
-            return Err(Error::Setting(tr!(
-                "this is not a multi-label model: evaluate it on a file with the target it was trained on",
-                "複数のラベルを答えるモデルではありません。学習時と同じ種類のファイルで評価してください"
-            )));
-        };
+        let blend = self.require_labels()?;
         let found: Vec<Vec<f32>> = predictions.into_iter().map(|p| p.probabilities).collect();
         let predicted: Vec<Vec<u32>> = found.iter().map(|p| blend.predicted_labels(p)).collect();
         let scores = LabelScores::of(&rows.labels, &predicted, Some(&found), labels, seed);
@@ -190,6 +185,28 @@ impl PredictionTarget {
         let predicted: Vec<f64> = found.iter().map(|estimate| estimate.score).collect();
         let scores = NumberScores::of(&truth, &predicted, Some(&found), &blend.scale, seed);
         Ok((scores, truth.into_iter().zip(predicted).map(|(y, p)| [y, p]).collect()))
+    }
+
+    /// Returns the label blend.
+    ///
+    /// # Errors
+    /// If the model is not a multi-label model.
+    pub(crate) fn require_labels(&self) -> Result<&LabelBlend> {
+        self.labels().ok_or_else(|| {
+            Error::Setting(tr!(
+                "this is not a multi-label model: evaluate it on a file with the target it was trained on",
+                "複数のラベルを答えるモデルではありません。学習時と同じ種類のファイルで評価してください"
+            ))
+        })
+    }
+
+    /// Converts a target fitted on the log-odds of n-grams alone: the fitted weight becomes the weight of n-grams.
+    pub(crate) fn into_ngrams_only(self) -> PredictionTarget {
+        match self {
+            PredictionTarget::Labels(blend) => PredictionTarget::Labels(blend.into_ngrams_only()),
+            PredictionTarget::Number(blend) => PredictionTarget::Number(blend.into_ngrams_only()),
+            PredictionTarget::OneClass => PredictionTarget::OneClass,
+        }
     }
 
     /// Returns the number blend.

@@ -26,6 +26,9 @@ pub struct TaggerNetworkConfig {
     pub precision: Precision,
     /// The hash of the vocabulary in `tokenizer.json`.
     pub vocabulary_sha256: String,
+    /// The type of the encoder that was fine-tuned, for continued training. Earlier versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder_type: Option<String>,
     /// The network.
     #[serde(flatten)]
     pub model: TokenTaggerConfig,

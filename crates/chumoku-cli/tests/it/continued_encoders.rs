@@ -227,4 +227,10 @@ fn taggers_learn_new_labels_and_keep_the_old_ones() {
         &[&args[..], &["1", "--out", "x", "--task", "classify"]].concat(),
         &["--task", "labels of words"],
     );
+    // A deleted report does not change what the network was fine-tuned from.
+    std::fs::remove_file(place.path("one/metrics.json")).unwrap();
+    place
+        .run(&["train", "new.jsonl", "--from", "one", "--old", "old.jsonl", "--epochs", "1", "--out", "bare"])
+        .assert_success();
+    assert_eq!(place.json("bare/metrics.json")["network"]["plan"]["fine_tuning"]["model_type"], "bert");
 }

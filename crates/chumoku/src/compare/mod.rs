@@ -185,7 +185,7 @@ pub fn compare(
             },
         )?;
         let config: ClassifierConfig = outcome.model.config().model.clone();
-        let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.members[0].clone();
+        let Scores { accuracy, macro_f1, macro_f1_interval, rows: scored, .. } = outcome.parts[0].1.clone();
         (rows, scored_on) = (scored, outcome.metrics["scored_on"].as_str().unwrap_or_default().to_owned());
         models.push(ComparedNetwork {
             sizes: LocalizedText {

@@ -53,7 +53,7 @@ use crate::hierarchy::Hierarchy;
 use crate::tr;
 
 /// Returns a warning if there are few rows.
-fn few_rows_warning(rows: usize) -> Option<String> {
+pub(crate) fn few_rows_warning(rows: usize) -> Option<String> {
     const FEW: usize = 100;
     (rows < FEW).then(|| {
         tr!(

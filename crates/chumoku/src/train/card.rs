@@ -2,7 +2,7 @@
 
 use super::comparison::{figure_name, format_figure};
 use super::display_names::{network_name, network_sizes};
-use super::run::plan_json;
+use super::run_identity::plan_json;
 use super::training::held_out_part;
 use super::{Plan, TrainOptions, TrainState, TrainingData};
 use crate::Result;
@@ -31,6 +31,14 @@ pub(crate) struct ClassifierReport {
 
 /// Names of [`ClassifierReport::members`] in `metrics.json`.
 const MEMBER_NAMES: [&str; 3] = ["attention", "ngrams", "majority"];
+
+impl ClassifierReport {
+    /// Scores of the members and baselines, by their name in `metrics.json`.
+    pub(crate) fn named_parts(&self) -> Vec<(&'static str, Scores)> {
+        let members = MEMBER_NAMES.into_iter().zip(self.members.iter().cloned());
+        members.chain(self.from_scratch.iter().map(|scores| ("from_scratch", scores.clone()))).collect()
+    }
+}
 
 /// Returns the rows for the scores: the test rows, else the validation rows, else the training rows.
 pub(crate) fn reported_rows<A: NgramTarget>(data: &TrainingData<A>) -> (&Rows<A>, &'static str) {
@@ -95,13 +103,8 @@ pub(crate) fn metrics(
 ) -> Value {
     let (_, part) = reported_rows(data);
     let value = |scores: &Scores| serde_json::to_value(scores).expect("scores are plain data");
-    let mut baselines = serde_json::Map::new();
-    for (name, scores) in MEMBER_NAMES.iter().zip(&report.members) {
-        baselines.insert((*name).into(), value(scores));
-    }
-    if let Some(scores) = &report.from_scratch {
-        baselines.insert("from_scratch".into(), value(scores));
-    }
+    let baselines: serde_json::Map<String, Value> =
+        report.named_parts().iter().map(|(name, scores)| ((*name).into(), value(scores))).collect();
     json!({
         "chumoku_version": env!("CARGO_PKG_VERSION"),
         "seed": options.seed,

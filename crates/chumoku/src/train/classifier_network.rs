@@ -133,9 +133,7 @@ impl ClassifierNetwork {
         };
         options.overrides.apply_training(&mut network.plan);
         let settings = &mut network.plan.settings;
-        settings.epochs = options.epochs.unwrap_or(settings.epochs);
-        settings.precision = options.precision;
-        settings.parts = options.micro_batches.unwrap_or(settings.parts);
+        options.apply_to(settings);
         if data.is_set {
             // Labels are independent: class weights and label smoothing do not apply.
             settings.label_smoothing = 0.0;

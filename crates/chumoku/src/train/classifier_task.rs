@@ -6,7 +6,7 @@ use super::classifier_network::ClassifierNetwork;
 use super::display_names::{network_name, network_sizes, topic_label};
 use super::memory::{FORWARD_SHARE, MemoryEstimate, bytes_of};
 use super::micro_batches::StepOutput;
-use super::run::sha256_of_numbers;
+use super::run_identity::sha256_of_numbers;
 use super::target::ClassifierTarget;
 use super::trainable::{Evaluation, StepContext, Trainable};
 use super::{DataShape, Plan, Rows, TrainEvent, TrainSettings, TrainingData, batches};

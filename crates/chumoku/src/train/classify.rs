@@ -6,53 +6,25 @@ use super::classifier_task::ClassifierTask;
 use super::cross_validation::cross_validate;
 use super::display_names::{network_name, topic_label};
 use super::ensemble::{self, EnsembleOptions, TrainedEnsemble};
-use super::model_changes::compare_classifiers;
+use super::finished_report::finish_report;
+use super::folder_run::run_in_folder;
 use super::ngram_folds::needs_cross_validation;
 use super::recorded_accuracies::add_encoder_advice;
-use super::run::{RunResult, run};
 use super::small_data::{self, BlendAndDecision, MethodChoice, RegressionCandidate, SmallDataChoice};
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
-use super::train_state::BestEvaluation;
-use super::training::{Training, write_folder};
-use super::tuning_report::TuningReport;
+use super::training::{RunContext, TrainOutcome, Training, write_folder};
+use super::tuning_report::{ReportedScores, TuningReport};
 use super::worker_group::WorkerGroup;
 use super::{Blend, Freeze, Scores, TrainEvent, TrainOptions, TrainingData};
 use crate::abstention::AbstentionCalibration;
+use crate::answers::Predictor;
 use crate::decision_rule::{DecisionRule, Optimize};
 use crate::models::Classifier;
-use crate::ngram::WarmStart;
 use crate::output::WorkFolder;
 use crate::prediction_target::PredictionTarget;
 use crate::text_classifier::{ModelConfig, TextClassifier};
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-/// The result of training a classifier.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ClassifierOutcome {
-    /// The saved model.
-    pub model: TextClassifier,
-    /// The content of `metrics.json`.
-    pub metrics: Value,
-    /// Scores of the ensemble on the test rows.
-    pub test: Scores,
-    /// Scores on the test rows of the network alone, the n-grams alone, and the most frequent class.
-    pub members: [Scores; 3],
-    /// Scores on the test rows of a transformer from scratch. `None` unless the network is pretrained and the run
-    /// completed.
-    pub from_scratch: Option<Scores>,
-    /// Advice on which of the predictors to use, in one line.
-    pub advice: String,
-    /// The training method and the reason for it, in one line, if there was a choice.
-    pub choice: Option<String>,
-    /// The best evaluation.
-    pub best: Option<BestEvaluation>,
-    /// True if training was interrupted.
-    pub interrupted: bool,
-}
 
 /// Trains a classifier and writes the model folder `out`.
 ///
@@ -61,42 +33,42 @@ pub struct ClassifierOutcome {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train(data: &TrainingData, training: Training<'_>) -> Result<ClassifierOutcome> {
+pub fn train(data: &TrainingData, training: Training<'_>) -> Result<TrainOutcome<TextClassifier, Scores>> {
     train_tuned(data, training, None)
 }
 
 /// Trains with the settings of a search, whose report becomes part of the model's. See [`train`].
 pub(super) fn train_tuned(
     data: &TrainingData,
-    training: Training<'_>,
+    mut training: Training<'_>,
     tuned: Option<TuningReport>,
-) -> Result<ClassifierOutcome> {
-    training.begin(ModelKind::Classifier)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+) -> Result<TrainOutcome<TextClassifier, Scores>> {
+    let (context, observe) = training.begin(ModelKind::Classifier)?;
+    let options = context.options;
     data.check_optimize(options.optimize)?;
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
     let TrainedClassifier { ensemble: whole, blend: few, choice } =
-        train_ensemble(data, (options, out, stop), tuned.is_some(), observe)?;
+        train_ensemble(data, context, tuned.is_some(), observe)?;
     let is_new = whole.classifier.origin.is_some() && whole.base.is_none();
     let from_scratch = match is_new && !whole.ended.interrupted {
-        true => from_scratch(data, (options, out, stop), observe)?,
+        true => from_scratch(data, context, observe)?,
         false => None,
     };
     let beside = ReportExtras { from_scratch, folds, tuned, choice };
-    write_model(data, (options, out, stop), (whole, few), beside, observe)
+    write_model(data, context, (whole, few), beside, observe)
 }
 
 /// Scores a transformer from scratch, to show the gain of the pretrained encoder. Returns `None` if training was
 /// interrupted.
 fn from_scratch(
     data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<Scores>> {
+    let RunContext { options, out, stop } = context;
     let options = TrainOptions {
         folds: None,
         from: None,
@@ -122,7 +94,8 @@ fn from_scratch(
             observe(TrainEvent::Progress(topic_label("baseline"), text));
         }
     };
-    let ended = run(&task, &options, None, folder.path(), stop, &mut shown)?;
+    let context = RunContext { options: &options, out: folder.path(), stop };
+    let ended = run_in_folder(&task, context, None, &mut shown)?;
     drop(task);
     if ended.interrupted {
         return Ok(None);
@@ -175,7 +148,7 @@ struct TrainedClassifier {
 /// A search (`is_tuning`) needs checkpoints and scores validation rows, so it does not use cross-validation.
 fn train_ensemble(
     data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     is_tuning: bool,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedClassifier> {
@@ -183,23 +156,26 @@ fn train_ensemble(
         observe(TrainEvent::Message(topic_label("choice"), choice.sentence()));
     };
     if is_tuning {
-        let whole = ensemble::train_members(
-            data,
-            PredictionTarget::OneClass,
-            (options, out, stop),
-            EnsembleOptions::default(),
-            observe,
-        )?;
+        let whole =
+            ensemble::train_members(data, PredictionTarget::OneClass, context, EnsembleOptions::default(), observe)?;
         return Ok(TrainedClassifier { ensemble: whole, blend: None, choice: None });
     }
-    let alone = without_worker_group(data, options, observe)?;
-    let options = alone.as_ref().unwrap_or(options);
+    let alone = without_worker_group(data, context.options, observe)?;
+    let options = alone.as_ref().unwrap_or(context.options);
+    let context = RunContext { options, ..context };
+    let stop = context.stop;
     if let Some(few) = small_data::choose_by_cross_validation(data, options, stop, observe)? {
         let SmallDataChoice { choice, data: all, blend: joint, c, network } = few;
         say(&choice, observe);
         let options = TrainOptions { epochs: choice.epochs().or(options.epochs), ..options.clone() };
         let given = EnsembleOptions { c: Some(c), network, evaluation_rows: Some(&data.valid) };
-        let whole = ensemble::train_members(&all, PredictionTarget::OneClass, (&options, out, stop), given, observe)?;
+        let whole = ensemble::train_members(
+            &all,
+            PredictionTarget::OneClass,
+            RunContext { options: &options, ..context },
+            given,
+            observe,
+        )?;
         return Ok(TrainedClassifier { ensemble: whole, blend: Some(joint), choice: Some(choice) });
     }
     // A worker only computes gradients. The coordinator compares the network with the regression.
@@ -213,16 +189,11 @@ fn train_ensemble(
         let (network, choice) = asked.unzip();
         choice.iter().for_each(|choice| say(choice, observe));
         let given = EnsembleOptions { network, ..EnsembleOptions::default() };
-        let whole = ensemble::train_members(data, PredictionTarget::OneClass, (options, out, stop), given, observe)?;
+        let whole = ensemble::train_members(data, PredictionTarget::OneClass, context, given, observe)?;
         return Ok(TrainedClassifier { ensemble: whole, blend: None, choice });
     }
-    let whole = ensemble::train_members(
-        data,
-        PredictionTarget::OneClass,
-        (options, out, stop),
-        EnsembleOptions::default(),
-        observe,
-    )?;
+    let whole =
+        ensemble::train_members(data, PredictionTarget::OneClass, context, EnsembleOptions::default(), observe)?;
     let Some(candidate) = candidate.filter(|_| !whole.ended.interrupted && !data.valid.is_empty()) else {
         return Ok(TrainedClassifier { ensemble: whole, blend: None, choice: None });
     };
@@ -258,19 +229,22 @@ fn without_worker_group(
 /// refitted with the validation rows, unless they are already. Returns the decision for macro-F1, for the report.
 fn blend_and_refit(
     data: &TrainingData,
-    (classifier, few): (&mut TextClassifier, Option<BlendAndDecision>),
-    (ended, found, weights): (&RunResult, WarmStart, Option<&[f32]>),
-    (options, stop): (&TrainOptions, &AtomicBool),
+    ensemble: &mut TrainedEnsemble,
+    few: Option<BlendAndDecision>,
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<Option<DecisionRule>> {
     if let Some(BlendAndDecision { blend, caution, macro_f1_decision: found, decision }) = few {
-        let config = &mut classifier.config;
+        let config = &mut ensemble.classifier.config;
         (config.blend, config.abstention, config.decision_rule) = (blend, Some(caution), decision);
         return Ok(found);
     }
+    let RunContext { options, stop, .. } = context;
+    let TrainedEnsemble { classifier, ended, weights, warm_start, .. } = ensemble;
+    let weights = weights.as_deref();
     let decision = blend_members(classifier, data, weights, options.optimize)?;
     let settings = (&options.overrides.ngram_config(data), weights);
-    ensemble::refit_ngrams(classifier, data, found, settings, (ended, stop), observe)?;
+    ensemble::refit_ngrams(classifier, data, std::mem::take(warm_start), settings, (ended, stop), observe)?;
     Ok(decision)
 }
 
@@ -307,15 +281,12 @@ fn blend_members(
 /// Trains the model of [`train`] without writing anything but checkpoints.
 pub(super) fn train_predictor(
     data: &TrainingData,
-    run: (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TextClassifier> {
-    let (options, _, stop) = run;
-    let TrainedClassifier { ensemble: whole, blend: few, .. } = train_ensemble(data, run, true, observe)?;
-    let TrainedEnsemble { mut classifier, ended, weights, warm_start: found, .. } = whole;
-    let of_ngrams = (&ended, found, weights.as_deref());
-    blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
-    if ended.interrupted { Err(Error::Interrupted) } else { Ok(classifier) }
+    let TrainedClassifier { mut ensemble, blend, .. } = train_ensemble(data, context, true, observe)?;
+    blend_and_refit(data, &mut ensemble, blend, context, observe)?;
+    if ensemble.ended.interrupted { Err(Error::Interrupted) } else { Ok(ensemble.classifier) }
 }
 
 /// Scores the model with the decision for macro-F1, or without it if the model applies it. The result is the entry
@@ -337,26 +308,17 @@ fn macro_f1_report(
 /// Fits the blend, scores the model, and writes the folder.
 fn write_model(
     data: &TrainingData,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
-    (whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
+    context: RunContext<'_>,
+    (mut whole, few): (TrainedEnsemble, Option<BlendAndDecision>),
     ReportExtras { from_scratch, folds, tuned, choice }: ReportExtras,
     observe: &mut dyn FnMut(TrainEvent<'_>),
-) -> Result<ClassifierOutcome> {
-    let TrainedEnsemble {
-        mut classifier,
-        plan,
-        ended,
-        weights,
-        warm_start: found,
-        seconds,
-        column_benefit: worth,
-        base: before,
-    } = whole;
-    let (state, interrupted) = (&ended.state, ended.interrupted);
-    let of_ngrams = (&ended, found, weights.as_deref());
+) -> Result<TrainOutcome<TextClassifier, Scores>> {
+    let RunContext { options, out, .. } = context;
     // Without validation rows, no epoch is the best.
-    let best = state.best.filter(|_| few.is_none() && !data.valid.is_empty());
-    let decision = blend_and_refit(data, (&mut classifier, few), of_ngrams, (options, stop), observe)?;
+    let best = whole.ended.state.best.filter(|_| few.is_none() && !data.valid.is_empty());
+    let decision = blend_and_refit(data, &mut whole, few, context, observe)?;
+    let (state, interrupted, seconds) = (&whole.ended.state, whole.ended.interrupted, whole.seconds);
+    let (mut classifier, plan) = (whole.classifier, whole.plan);
 
     let _stage = stages::begin(stages::REPORT);
     let report = super::card::evaluate(&classifier, data, from_scratch, options.seed)?;
@@ -372,40 +334,35 @@ fn write_model(
     if let Some(unseen) = data.unseen_test_rows() {
         metrics["unseen"] = json!(classifier.scores(&unseen, options.seed)?.ensemble);
     }
-    metrics["columns"] = worth.as_ref().map(|worth| worth.to_json(&data.columns)).into();
+    metrics["columns"] = whole.column_benefit.as_ref().map(|worth| worth.to_json(&data.columns)).into();
     metrics["strongest_ngrams"] = strongest_ngrams(classifier.ngrams.as_ref(), data);
     let mut card = super::card::model_card(&classifier, data, &plan, state, &report, options, interrupted);
     choice.iter().for_each(|choice| card += &choice.section());
     card += &unseen_section(&metrics, "accuracy");
     card += &strongest_section(&metrics["strongest_ngrams"]);
-    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
-    if let Some(before) = &before
-        && let Some((figures, section)) = compare_classifiers(data, [before, &classifier], options)?
-    {
-        metrics["further"] = figures;
-        card += &section;
-    }
-    let mut files = classifier.files()?;
-    files.push(super::ngrams::seen_texts_file(data));
+    let (model, benefit) = (Predictor::Classifier(&classifier), whole.column_benefit.as_ref());
+    let mut files = finish_report(data, options, model, whole.base.as_ref(), benefit, &mut metrics, &mut card)?;
     if let Some(tuned) = tuned.filter(|_| !interrupted) {
         let (_, part) = reported_rows(data);
-        tuned.add_to_report((&report.ensemble, &report.confidences, part), &mut metrics, &mut card, &mut files);
+        let scores = ReportedScores { scores: &report.ensemble, confidences: &report.confidences, part };
+        tuned.add_to_report(scores, &mut metrics, &mut card, &mut files);
     }
     let writing = stages::begin(stages::WRITING);
     write_folder(out, files, &metrics, card)?;
     drop(writing);
-    let super::card::ClassifierReport { ensemble: whole, members: parts, from_scratch, advice, .. } = report;
+    let parts = report.named_parts();
+    let super::card::ClassifierReport { ensemble: test, advice, .. } = report;
     let majority = &data.labels[most_frequent_class(data)];
     let advice = advice.sentence(network_name(classifier.config.model.backbone.kind()), seconds, majority);
     let choice = choice.map(|choice| choice.sentence());
-    let advice = add_encoder_advice(advice, (options, 1.0 - whole.accuracy), &data.train.texts);
-    Ok(ClassifierOutcome {
+    let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
+    Ok(TrainOutcome {
         model: classifier,
         metrics,
-        test: whole,
-        members: parts,
-        from_scratch,
-        advice,
+        test,
+        parts,
+        points: Vec::new(),
+        advice: Some(advice),
         choice,
         best,
         interrupted,

@@ -72,41 +72,24 @@ impl<A: ReplayTarget> TrainingData<A> {
         let terms = (&labels[..], &known.scale);
         let told = |rows: &Rows<A>, from: &[String]| A::convert(rows, from, terms);
         let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(|rows| told(rows, &old.labels)));
-        let [old_train, old_valid, old_test] = of_old.unwrap_or_default();
         let found = [&parts.train, &parts.valid, &parts.test].map(|rows| told(rows, &parts.labels));
-        let rows: usize = found.iter().map(Rows::len).sum();
-        let [new_train, new_valid, new_test] = without_old_rows([&old_train, &old_valid, &old_test], found);
+        let CombinedRows { parts: [train_rows, valid_rows, test_rows], compared, note } =
+            combine_rows(of_old.unwrap_or_default(), found, replays, A::path(&train))?;
         let mut notes = parts.notes;
-        notes.extend(duplicate_rows_note(rows - new_train.len() - new_valid.len() - new_test.len()));
-        if new_train.is_empty() {
-            return Err(no_new_rows_error(A::path(&train)));
-        }
-        let mut compared = vec![
-            (OLD_VALID, old_valid.clone()),
-            (OLD_TEST, old_test.clone()),
-            (NEW_VALID, new_valid.clone()),
-            (NEW_TEST, new_test.clone()),
-        ];
-        compared.retain(|(_, rows)| !rows.is_empty());
+        notes.extend(note);
         let sources = trained_sources(source, old.map(|old| &old.sources[..]).filter(|_| replays));
-        let [learnt, judged, tested] = match replays {
-            false => [new_train, new_valid, new_test],
-            true => {
-                [(old_train, new_train), (old_valid, new_valid), (old_test, new_test)].map(|(old, new)| old.concat(new))
-            }
-        };
         if known.scale.thresholds.is_empty() {
             let mut is_learnt = vec![false; labels.len()];
-            learnt.labels.iter().flat_map(A::label_ids).for_each(|&label| is_learnt[label as usize] = true);
+            train_rows.labels.iter().flat_map(A::label_ids).for_each(|&label| is_learnt[label as usize] = true);
             notes.extend(untrained_labels_note(&labels, &is_learnt));
         }
         let hierarchy = known.paths().map(|paths| paths.build(&labels)).transpose()?;
         let mut data = TrainingData {
             labels,
             scale: known.scale.clone(),
-            train: learnt,
-            valid: judged,
-            test: tested,
+            train: train_rows,
+            valid: valid_rows,
+            test: test_rows,
             notes,
             hierarchy,
             sources,
@@ -121,8 +104,78 @@ impl<A: ReplayTarget> TrainingData<A> {
     }
 }
 
+/// The rows of a part of the data, each a text with its answer.
+pub(super) trait AnsweredRows: Clone {
+    /// An answer.
+    type Answer: PartialEq;
+
+    /// The texts with their answers.
+    fn answers(&self) -> Vec<(&str, &Self::Answer)>;
+
+    /// The rows with these indices.
+    fn selected(&self, rows: &[usize]) -> Self;
+
+    /// These rows, then the others.
+    fn followed_by(self, others: Self) -> Self;
+}
+
+impl<A: ReplayTarget> AnsweredRows for Rows<A> {
+    type Answer = A;
+
+    fn answers(&self) -> Vec<(&str, &A)> {
+        self.texts.iter().map(String::as_str).zip(&self.labels).collect()
+    }
+
+    fn selected(&self, rows: &[usize]) -> Self {
+        self.select(rows)
+    }
+
+    fn followed_by(self, others: Self) -> Self {
+        self.concat(others)
+    }
+}
+
+/// Old and new rows of continued training.
+pub(super) struct CombinedRows<R> {
+    /// Training, validation and test rows.
+    pub(super) parts: [R; 3],
+    /// The rows to compare the old and the new model on, by name.
+    pub(super) compared: Vec<(&'static str, R)>,
+    /// The note on new rows that were left out, if any.
+    pub(super) note: Option<String>,
+}
+
+/// Combines old and new rows, in their parts. New rows that are among the old ones are left out. Old rows are part of
+/// the training data if `replays` is true. `path` is the file of the new training rows.
+///
+/// # Errors
+/// If no new training row is left.
+pub(super) fn combine_rows<R: AnsweredRows>(
+    old: [R; 3],
+    new: [R; 3],
+    replays: bool,
+    path: &Path,
+) -> Result<CombinedRows<R>> {
+    let count = |rows: &[R; 3]| rows.iter().map(|part| part.answers().len()).sum::<usize>();
+    let rows = count(&new);
+    let new = without_old_rows(&old, new);
+    let note = duplicate_rows_note(rows - count(&new));
+    if new[0].answers().is_empty() {
+        return Err(no_new_rows_error(path));
+    }
+    let named = [(OLD_VALID, &old[1]), (OLD_TEST, &old[2]), (NEW_VALID, &new[1]), (NEW_TEST, &new[2])];
+    let named = named.into_iter().filter(|(_, rows)| !rows.answers().is_empty());
+    let compared = named.map(|(name, rows)| (name, rows.clone())).collect();
+    let mut old = old.into_iter();
+    let parts = new.map(|new| match old.next().filter(|_| replays) {
+        Some(old) => old.followed_by(new),
+        None => new,
+    });
+    Ok(CombinedRows { parts, compared, note })
+}
+
 /// The note on new rows that were left out, if any.
-pub(super) fn duplicate_rows_note(left_out: usize) -> Option<String> {
+fn duplicate_rows_note(left_out: usize) -> Option<String> {
     (left_out > 0).then(|| {
         let rows = format_count(left_out as u64, "row");
         tr!(
@@ -133,7 +186,7 @@ pub(super) fn duplicate_rows_note(left_out: usize) -> Option<String> {
 }
 
 /// The error of a file without new rows.
-pub(super) fn no_new_rows_error(path: &Path) -> Error {
+fn no_new_rows_error(path: &Path) -> Error {
     let path = path.display();
     Error::Setting(tr!(
         "{path}: expected new rows to train on, found only rows that the model was trained or tested on; give other \
@@ -165,14 +218,11 @@ pub(super) fn untrained_labels_note(labels: &[String], is_learnt: &[bool]) -> Op
 }
 
 /// Removes old rows from the training, validation and test parts of new rows.
-fn without_old_rows<A: ReplayTarget>(old: [&Rows<A>; 3], new: [Rows<A>; 3]) -> [Rows<A>; 3] {
-    fn answers<A>(rows: &Rows<A>) -> Vec<(&str, &A)> {
-        rows.texts.iter().map(String::as_str).zip(&rows.labels).collect()
-    }
-    let mut kept = is_new_row(old.map(answers), new.each_ref().map(answers)).into_iter();
+fn without_old_rows<R: AnsweredRows>(old: &[R; 3], new: [R; 3]) -> [R; 3] {
+    let mut kept = is_new_row(old.each_ref().map(R::answers), new.each_ref().map(R::answers)).into_iter();
     new.map(|rows| {
         let is_kept = kept.next().unwrap_or_default();
-        rows.select(&(0..rows.len()).filter(|&row| is_kept[row]).collect::<Vec<_>>())
+        rows.selected(&(0..is_kept.len()).filter(|&row| is_kept[row]).collect::<Vec<_>>())
     })
 }
 
@@ -183,10 +233,7 @@ type TextsWithAnswers<'a, A> = Vec<(&'a str, &'a A)>;
 ///
 /// Held-out texts must not become training texts, nor training texts held-out ones. Duplicate rows are dropped. An old
 /// training text may come with another answer or, for rows with feature columns, with other values.
-pub(super) fn is_new_row<A: PartialEq>(
-    old: [TextsWithAnswers<'_, A>; 3],
-    new: [TextsWithAnswers<'_, A>; 3],
-) -> [Vec<bool>; 3] {
+fn is_new_row<A: PartialEq>(old: [TextsWithAnswers<'_, A>; 3], new: [TextsWithAnswers<'_, A>; 3]) -> [Vec<bool>; 3] {
     let texts =
         |rows: &TextsWithAnswers<'_, A>| -> HashSet<String> { rows.iter().map(|(row, _)| normalize(row)).collect() };
     let [trained, valid, test] = old.each_ref().map(texts);
@@ -298,13 +345,13 @@ mod tests {
 
     #[test]
     fn no_text_is_both_trained_on_and_held_out() {
-        let old = [&rows(&["a", "b"], &[0, 1]), &rows(&["v"], &[0]), &rows(&["t"], &[1])];
+        let old = [rows(&["a", "b"], &[0, 1]), rows(&["v"], &[0]), rows(&["t"], &[1])];
         let new = [
             rows(&["A", "b", "v", "T", "n"], &[0, 0, 0, 1, 1]),
             rows(&["a", "v", "m"], &[0, 0, 1]),
             rows(&["b", "t", "o"], &[1, 1, 0]),
         ];
-        let [train, valid, test] = without_old_rows(old, new);
+        let [train, valid, test] = without_old_rows(&old, new);
         // In the training rows, b has another class now.
         assert_eq!((train.texts, train.labels), (vec!["b".to_owned(), "n".to_owned()], vec![0, 1]));
         assert_eq!((valid.texts, test.texts), (vec!["m".to_owned()], vec!["o".to_owned()]));
@@ -316,9 +363,9 @@ mod tests {
         let row = |text: &str, value: &str| row::with_columns(text, &[value]);
         let [a1, a2, a3] = ["1", "2", "3"].map(|value| row("a", value));
         let [v1, v2] = ["1", "2"].map(|value| row("v", value));
-        let old = [&rows(&[&a1], &[0]), &rows(&[&v1], &[0]), &rows(&[], &[])];
+        let old = [rows(&[&a1], &[0]), rows(&[&v1], &[0]), rows(&[], &[])];
         let new = [rows(&[&a1, &a2, &v2], &[0, 0, 0]), rows(&[&a3], &[0]), rows(&[], &[])];
-        let [train, valid, _] = without_old_rows(old, new);
+        let [train, valid, _] = without_old_rows(&old, new);
         assert_eq!((train.texts, valid.texts), (vec![a2], vec![]));
     }
 }

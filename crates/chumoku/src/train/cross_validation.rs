@@ -1,6 +1,7 @@
 //! Cross-validation: one training run per fold, each scored on the rows that it has not seen.
 
 use super::display_names::topic_label;
+use super::training::RunContext;
 use super::{TrainEvent, TrainOptions, Training, TrainingData};
 use crate::folds::assign_folds;
 use crate::ngram::NgramTarget;
@@ -8,8 +9,7 @@ use crate::output::WorkFolder;
 use crate::scoring::{Rows, select_weights};
 use crate::{Error, Result, tr};
 use serde_json::{Map, Value, json};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// One in this many of the rows outside a fold becomes a validation row.
 const VALID_DIVISOR: usize = 10;
@@ -95,22 +95,22 @@ pub(super) fn fold_data<A: NgramTarget>(data: &TrainingData<A>, division: &FoldR
 /// If there are fewer texts than folds, or training fails or is interrupted.
 pub(super) fn cross_validate<A: NgramTarget>(
     data: &TrainingData<A>,
-    run: (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
     train: &dyn Fn(&TrainingData<A>, Training<'_>) -> Result<FoldFigures>,
 ) -> Result<Option<Value>> {
-    let (options, ..) = run;
-    let Some(count) = options.folds else { return Ok(None) };
+    let Some(count) = context.options.folds else { return Ok(None) };
     let train = |division: &FoldRows, training: Training<'_>| train(&fold_data(data, division), training);
-    score_folds(&Folds::new(data, count, options.seed), run, observe, &train).map(Some)
+    score_folds(&Folds::new(data, count, context.options.seed), context, observe, &train).map(Some)
 }
 
 fn score_folds(
     folds: &Folds<'_>,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
     train: &dyn Fn(&FoldRows, Training<'_>) -> Result<FoldFigures>,
 ) -> Result<Value> {
+    let RunContext { options, out, stop } = context;
     let (count, rows) = (folds.count, folds.texts.len());
     let mut figures: Vec<(&str, Vec<f64>)> = Vec::new();
     for fold in 0..count {

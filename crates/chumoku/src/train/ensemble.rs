@@ -4,21 +4,28 @@ use super::classifier_network::ClassifierNetwork;
 use super::classifier_task::{ClassifierTask, ngram_memory_estimate};
 use super::display_names::topic_label;
 use super::feature_columns::ColumnBenefit;
+use super::folder_run::{RunResult, run_in_folder};
 use super::memory::ProcessUsage;
 use super::ngrams::FittedNgrams;
-use super::run::{RunResult, estimated_peak_memory, report_memory, run};
+use super::progress::{estimated_peak_memory, report_memory};
 use super::target::ClassifierTarget;
 use super::trainable::Trainable;
+use super::training::RunContext;
+use super::weights_observer::ObservedNetwork;
 use super::worker_group::WorkerGroup;
-use super::{Blend, Plan, TrainEvent, TrainOptions, TrainState, TrainingData, attention_frames};
+use super::{Blend, Plan, TrainEvent, TrainState, TrainingData};
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramModel, WarmStart};
 use crate::prediction_target::PredictionTarget;
 use crate::scoring::Rows;
 use crate::text_classifier::{ModelConfig, TextClassifier};
-use crate::{Error, ModelKind, Result, inference, row, tr};
+use crate::Error;
+use crate::ModelKind;
+use crate::Result;
+use crate::inference;
+use crate::row;
+use crate::tr;
 use ndarray::Array2;
-use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 /// An ensemble whose members are trained, but not blended.
@@ -58,13 +65,14 @@ impl<A> Default for EnsembleOptions<'_, A> {
 pub(super) fn train_members<A: ClassifierTarget>(
     data: &TrainingData<A>,
     problem: PredictionTarget,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     given: EnsembleOptions<'_, A>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedEnsemble> {
+    let RunContext { options, stop, .. } = context;
     if options.worker_group.as_ref().is_some_and(WorkerGroup::is_worker) {
         // Only the coordinator trains the n-gram model.
-        return work_on_network(data, given.network, (options, out, stop), observe);
+        return work_on_network(data, given.network, context, observe);
     }
     let base = ProcessUsage::measure().current;
     let weights = options.class_weights.as_ref().map(|weights| weights.for_data(data)).transpose()?;
@@ -96,17 +104,13 @@ pub(super) fn train_members<A: ClassifierTarget>(
     if let Some(weights) = &options.class_weights {
         observe(TrainEvent::Message(topic_label("weights"), weights.sentence()));
     }
-    let watched = |text: &str| {
-        let text = row::from_line(text, data.reads_pairs()).ok_or_else(|| {
-            Error::Setting(tr!(
-                "--watch: expected two texts separated by a tab, since the rows are pairs of texts",
-                "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"
-            ))
-        })?;
-        attention_frames::classifier(&model, &network.tokenizer, network.plan.max_tokens(), &text)
-    };
-    let watch = options.watch.as_deref().map(watched).transpose()?;
-    let ended = run(&task, options, watch, out, stop, observe)?;
+    let watch = options.observer_of(ObservedNetwork::Classifier {
+        model: &model,
+        tokenizer: &network.tokenizer,
+        max_tokens: network.plan.max_tokens(),
+        reads_pairs: data.reads_pairs(),
+    })?;
+    let ended = run_in_folder(&task, context, watch, observe)?;
     drop(task);
     let FittedNgrams { model: ngrams, warm_start: found, seconds, column_benefit: worth } = ngrams;
     let config = ModelConfig {
@@ -178,13 +182,13 @@ impl TrainedEnsemble {
 fn work_on_network<A: ClassifierTarget>(
     data: &TrainingData<A>,
     network: Option<ClassifierNetwork>,
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedEnsemble> {
-    let network = network.map_or_else(|| ClassifierNetwork::new(data, options), Ok)?;
+    let network = network.map_or_else(|| ClassifierNetwork::new(data, context.options), Ok)?;
     let model = Classifier::new(network.plan.model.clone())?;
     let task = ClassifierTask::new(data, &network, &model)?;
-    run(&task, options, None, out, stop, observe).and(Err(Error::WorkerFinished))
+    run_in_folder(&task, context, None, observe).and(Err(Error::WorkerFinished))
 }
 
 /// Refits the n-gram model with the validation rows. Skipped if training was interrupted.

@@ -65,7 +65,8 @@ pub(super) fn class_level_section(all: &[(&str, &Scores)]) -> String {
 }
 
 /// The table of micro-F1 and macro-F1 of each predictor at each level, for labels that do not exclude each other.
-pub(super) fn label_level_section(names: &[&str], test: &LabelScores, parts: &[LabelScores]) -> String {
+pub(super) fn label_level_section(scores: &[(&str, &LabelScores)]) -> String {
+    let test = scores[0].1;
     if test.levels.is_empty() {
         return String::new();
     }
@@ -79,7 +80,7 @@ pub(super) fn label_level_section(names: &[&str], test: &LabelScores, parts: &[L
         card += &tr!(" | level {level} ({labels})", " | {level} 段目（{labels}）");
     }
     card += &format!(" |\n|---|{}\n", "---|".repeat(test.levels.len()));
-    for (name, scores) in names.iter().zip(std::iter::once(test).chain(parts)) {
+    for (name, scores) in scores {
         let _ = write!(card, "| {name}");
         for level in &scores.levels {
             let _ = write!(card, " | {:.1} %, {:.1} %", 100.0 * level.micro_f1, 100.0 * level.macro_f1);

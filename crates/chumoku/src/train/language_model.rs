@@ -1,15 +1,17 @@
 //! Training a language model: tokenized documents, plan, run and report.
 
-use super::attention_frames;
 use super::base_model::base_replaced_error;
 use super::display_names::topic_label;
+use super::folder_run::run_in_folder;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
 use super::micro_batches::{StepOutput, default_micro_batches};
-use super::run::{plan_json, run, sha256_of_numbers, sha256_of_rows};
+use super::run_identity::{plan_json, sha256_of_numbers, sha256_of_rows};
 use super::text_cards::{self, RunFacts};
+use super::token_windows::{EpochWindows, TokenWindow, windows};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, StepContext, Trainable};
-use super::training::{Training, held_out_part, write_folder};
+use super::training::{RunContext, Training, held_out_part, write_folder};
+use super::weights_observer::ObservedNetwork;
 use super::{Freeze, LanguageScores, TrainEvent, TrainOptions, TrainSettings, batches};
 use crate::data::DocumentSplit;
 use crate::inference::{batches_by_length, map_batches};
@@ -26,12 +28,11 @@ use crate::pretrained::DecoderOrigin;
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
 use crate::text_generator::{TextBoundaries, TextGenerator, TextGeneratorConfig};
 use crate::{Error, ModelKind, Result, optimizer_defaults, tr};
-use chumoku_kernels::{Philox, Precision, cancel};
+use chumoku_kernels::{Precision, cancel};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Everything that decides the training of a language model, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -235,10 +236,9 @@ impl LanguageModelStart {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Result<LanguageModelOutcome> {
-    training.begin(ModelKind::LanguageModel)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+pub fn train_language_model(data: &DocumentSplit, mut training: Training<'_>) -> Result<LanguageModelOutcome> {
+    let (context, observe) = training.begin(ModelKind::LanguageModel)?;
+    let RunContext { options, out, .. } = context;
     let base = ProcessUsage::measure().current;
     let ground = match &options.from {
         None => LanguageModelStart::from_scratch(data, options)?,
@@ -246,28 +246,25 @@ pub fn train_language_model(data: &DocumentSplit, training: Training<'_>) -> Res
     };
     let LanguageModelStart { tokenizer, bounds, mut plan, train, base: from, before } = ground;
     let valid = documents(&tokenizer, bounds.document_end, &data.valid)?;
-    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
-    plan.settings.precision = options.precision;
-    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
+    options.apply_to(&mut plan.settings);
     let model = LanguageModel::new(plan.model.clone())?;
     let vocabulary_sha256 = tokenizer.vocabulary_sha256();
     let task = LanguageModelTask {
         plan: &plan,
         model: &model,
-        train,
-        valid,
         vocabulary: &vocabulary_sha256,
         base: options.from.as_deref().zip(from.as_ref().map(|(.., identity)| identity.clone())),
         initial_memory: base,
-        windows: Mutex::default(),
+        windows: EpochWindows::new(target_counts(&train), plan.window),
+        train,
+        valid,
     };
     task.describe(observe);
     if let Some(before) = &before {
         report_base_scores(before, observe);
     }
-    let watch =
-        options.watch.as_deref().map(|text| attention_frames::language_model(&model, &tokenizer, text)).transpose()?;
-    let ended = run(&task, options, watch, out, stop, observe)?;
+    let watch = options.observer_of(ObservedNetwork::LanguageModel { model: &model, tokenizer: &tokenizer })?;
+    let ended = run_in_folder(&task, context, watch, observe)?;
 
     let params = ended.params().unfreeze();
     let (held_out, scored_on) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
@@ -355,31 +352,13 @@ struct LanguageModelTask<'a> {
     base: Option<(&'a Path, ModelIdentity)>,
     /// The memory use of the process before the run, in bytes.
     initial_memory: usize,
-    /// The windows of the most recent epoch, with its number.
-    windows: Mutex<(u64, Arc<Vec<TokenWindow>>)>,
+    windows: EpochWindows,
 }
 
-/// The section of a document that is read at once. The targets are the same tokens, shifted by one position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct TokenWindow {
-    document: usize,
-    tokens: Range<usize>,
-}
-
-/// Divides documents into windows of at most `context` tokens. The first window of each document has length `first`.
-fn windows(documents: &[Vec<u32>], context: usize, first: impl Fn(usize) -> usize) -> Vec<TokenWindow> {
-    let mut found = Vec::new();
-    for (document, ids) in documents.iter().enumerate() {
-        // The last token is only a target.
-        let end = ids.len().saturating_sub(1);
-        let mut start = 0;
-        let mut stop = first(document).clamp(1, context).min(end);
-        while start < end {
-            found.push(TokenWindow { document, tokens: start..stop });
-            (start, stop) = (stop, end.min(stop + context));
-        }
-    }
-    found
+/// The numbers of predicted tokens of documents. The last token is only a target, and the targets are the same tokens,
+/// shifted by one position.
+fn target_counts(documents: &[Vec<u32>]) -> impl Iterator<Item = usize> {
+    documents.iter().map(|ids| ids.len().saturating_sub(1))
 }
 
 /// Returns the tokens of windows, the target tokens, and the lengths of the windows.
@@ -395,7 +374,7 @@ fn read_windows(documents: &[Vec<u32>], windows: &[&TokenWindow]) -> ([Vec<u32>;
 
 /// Returns the sum of −ln p over all tokens of documents, in consecutive windows, and the number of tokens.
 fn total_loss(model: &LanguageModel, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<(f64, usize)> {
-    let all = windows(documents, model.config().max_length, |_| usize::MAX);
+    let all = windows(target_counts(documents), model.config().max_length, |_| usize::MAX);
     let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
     let of_batch = |rows: &[usize]| {
         let part: Vec<&TokenWindow> = rows.iter().map(|&row| &all[row]).collect();
@@ -406,21 +385,7 @@ fn total_loss(model: &LanguageModel, params: &Params<f32>, documents: &[Vec<u32>
     Ok((totals.iter().sum(), lengths.iter().sum()))
 }
 
-/// A random stream of the run; see also [`batches`].
-const WINDOW_STREAM: u64 = 1 << 60;
-
 impl LanguageModelTask<'_> {
-    /// Returns the windows of an epoch. Each epoch divides documents at other positions.
-    fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<TokenWindow>> {
-        let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.1.is_empty() || last.0 != epoch {
-            let (window, random) = (self.plan.window, Philox::new(seed, WINDOW_STREAM + epoch));
-            let first = |document| 1 + (f64::from(random.uniform(document as u64)) * window as f64) as usize;
-            *last = (epoch, Arc::new(windows(&self.train, window, first)));
-        }
-        Arc::clone(&last.1)
-    }
-
     /// Reports tokens and model.
     fn describe(&self, observe: &mut dyn FnMut(TrainEvent<'_>)) {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
@@ -485,7 +450,7 @@ impl Trainable for LanguageModelTask<'_> {
     }
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
-        let lengths: Vec<usize> = self.windows(seed, epoch).iter().map(|window| window.tokens.len()).collect();
+        let lengths: Vec<usize> = self.windows.of_epoch(seed, epoch).iter().map(|window| window.tokens.len()).collect();
         batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
     }
 
@@ -496,7 +461,7 @@ impl Trainable for LanguageModelTask<'_> {
         at: StepContext,
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
-        let windows = self.windows(at.seed, at.epoch);
+        let windows = self.windows.of_epoch(at.seed, at.epoch);
         let part: Vec<&TokenWindow> = rows.iter().map(|&row| &windows[row]).collect();
         let ([ids, next], offsets) = read_windows(&self.train, &part);
         let loss = self.model.loss(params, [&ids, &next], &offsets, at.mode(), Some(grads))?;
@@ -526,27 +491,5 @@ impl Trainable for LanguageModelTask<'_> {
     fn activations(&self) -> usize {
         let (model, encoder) = (&self.plan.model, &self.plan.model.encoder);
         activations(encoder, 2 * encoder.num_layers, self.plan.settings.batch_tokens, model.vocab_size)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_token_is_predicted_once() {
-        let documents = vec![vec![1; 10], vec![2; 2], vec![3; 1], vec![4; 23]];
-        for first in 1..9 {
-            let found = windows(&documents, 5, |_| first);
-            let mut foretold = vec![[0usize; 32]; 4];
-            for window in &found {
-                assert!(!window.tokens.is_empty() && window.tokens.len() <= 5, "{window:?}");
-                window.tokens.clone().for_each(|token| foretold[window.document][token + 1] += 1);
-            }
-            for (ids, counts) in documents.iter().zip(foretold) {
-                let expected: Vec<usize> = (0..32).map(|token| usize::from((1..ids.len()).contains(&token))).collect();
-                assert_eq!(counts.to_vec(), expected);
-            }
-        }
     }
 }

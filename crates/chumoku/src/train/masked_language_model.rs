@@ -1,13 +1,15 @@
 //! Pretraining an encoder on unlabeled text by masked language modeling: tokenized documents, plan, run and report.
 
 use super::display_names::topic_label;
+use super::folder_run::run_in_folder;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
 use super::micro_batches::{StepOutput, default_micro_batches};
-use super::run::{plan_json, run, sha256_of_rows};
+use super::run_identity::{plan_json, sha256_of_rows};
 use super::text_cards;
+use super::token_windows::{EpochWindows, TokenWindow, WINDOW_STREAM, windows};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, Metric, StepContext, Trainable};
-use super::training::{Training, held_out_part, write_folder};
+use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::{MaskedScores, TrainEvent, TrainSettings, batches};
 use crate::data::DocumentSplit;
 use crate::inference::{batches_by_length, map_batches};
@@ -25,8 +27,7 @@ use chumoku_nn::pretrained::ModernBertConfig;
 use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Everything that decides the pretraining of an encoder, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -125,10 +126,9 @@ fn modern_bert(vocab_size: usize, dropout: f32) -> ModernBertConfig {
 ///
 /// # Errors
 /// If the folder cannot be written, a checkpoint does not fit, or the loss is no longer finite.
-pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOutcome> {
-    training.begin(ModelKind::Encoder)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+pub fn pretrain(data: &DocumentSplit, mut training: Training<'_>) -> Result<MaskedOutcome> {
+    let (context, observe) = training.begin(ModelKind::Encoder)?;
+    let RunContext { options, out, .. } = context;
     let base = ProcessUsage::measure().current;
     let texts: Vec<&str> = data.train.iter().map(String::as_str).collect();
     let config = TokenizerConfig {
@@ -142,21 +142,20 @@ pub fn pretrain(data: &DocumentSplit, training: Training<'_>) -> Result<MaskedOu
     let (train, valid) = (tokens(&data.train)?, tokens(&data.valid)?);
     let count = train.iter().map(Vec::len).sum();
     let mut plan = MaskedPlan::new(count, tokenizer.vocab_size(), options.epochs)?;
-    plan.settings.precision = options.precision;
-    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
+    options.apply_to(&mut plan.settings);
     let model = MaskedLanguageModel::new(plan.model.clone())?;
     let task = MaskingTask {
         plan: &plan,
         model: &model,
         tokenizer: &tokenizer,
         mask: tokenizer.id(MASK).unwrap_or(0),
+        windows: training_windows(&plan, &tokenizer, &train),
         train,
         valid,
         base,
-        windows: Mutex::default(),
     };
     task.describe(observe);
-    let ended = run(&task, options, None, out, stop, observe)?;
+    let ended = run_in_folder(&task, context, None, observe)?;
     let params = ended.params();
     let (documents, scored_on) = held_out_part([&data.train, &data.valid, &data.test], Vec::is_empty);
     let documents = tokens(documents)?;
@@ -209,29 +208,16 @@ struct MaskingTask<'a> {
     valid: Vec<Vec<u32>>,
     /// The memory use of the process before the run, in bytes.
     base: usize,
-    /// The windows of the most recent epoch, with its number.
-    windows: Mutex<(u64, Arc<Vec<DocumentWindow>>)>,
+    windows: EpochWindows,
 }
 
-/// The section of a document that is read at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct DocumentWindow {
-    document: usize,
-    tokens: Range<usize>,
+fn max_text_tokens(plan: &MaskedPlan, tokenizer: &TextTokenizer) -> usize {
+    plan.model.max_length - tokenizer.special_tokens().len()
 }
 
-/// Divides documents into windows of at most `most` tokens. In longer documents, the first window has length `first`.
-fn windows(documents: &[Vec<u32>], most: usize, first: impl Fn(usize) -> usize) -> Vec<DocumentWindow> {
-    let mut found = Vec::new();
-    for (document, ids) in documents.iter().enumerate() {
-        let mut start = 0;
-        let mut stop = if ids.len() > most { first(document).clamp(1, most) } else { ids.len() };
-        while start < ids.len() {
-            found.push(DocumentWindow { document, tokens: start..stop });
-            (start, stop) = (stop, ids.len().min(stop + most));
-        }
-    }
-    found
+/// The windows of the training documents, for tasks of this plan.
+fn training_windows(plan: &MaskedPlan, tokenizer: &TextTokenizer, train: &[Vec<u32>]) -> EpochWindows {
+    EpochWindows::new(train.iter().map(Vec::len), max_text_tokens(plan, tokenizer)).keep_short_documents()
 }
 
 /// Windows with masked tokens.
@@ -244,8 +230,7 @@ struct MaskedBatch {
     hidden: Vec<u32>,
 }
 
-/// Random streams of the run; see also [`batches`].
-const WINDOW_STREAM: u64 = 1 << 60;
+/// A random stream of the run, after those of the windows.
 const MASK_STREAM: u64 = WINDOW_STREAM + (1 << 56);
 /// The epoch number for evaluations, which always mask the same tokens.
 const EVALUATION_EPOCH: u64 = (1 << 56) - 1;
@@ -253,19 +238,7 @@ const EVALUATION_EPOCH: u64 = (1 << 56) - 1;
 impl MaskingTask<'_> {
     /// The maximum number of text tokens in a window, without special tokens.
     fn max_text_tokens(&self) -> usize {
-        self.plan.model.max_length - self.tokenizer.special_tokens().len()
-    }
-
-    /// Returns the windows of an epoch. Each epoch divides documents at other positions.
-    fn windows(&self, seed: u64, epoch: u64) -> Arc<Vec<DocumentWindow>> {
-        let mut last = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.1.is_empty() || last.0 != epoch {
-            let random = Philox::new(seed, WINDOW_STREAM + epoch);
-            let first =
-                |document| 1 + (f64::from(random.uniform(document as u64)) * self.max_text_tokens() as f64) as usize;
-            *last = (epoch, Arc::new(windows(&self.train, self.max_text_tokens(), first)));
-        }
-        Arc::clone(&last.1)
+        max_text_tokens(self.plan, self.tokenizer)
     }
 
     /// Adds a window to the batch and masks a share of its tokens, at least one. Of the selected tokens, 80 % become
@@ -298,13 +271,13 @@ impl MaskingTask<'_> {
     fn mask_windows(
         &self,
         documents: &[Vec<u32>],
-        windows: &[DocumentWindow],
+        windows: &[TokenWindow],
         rows: &[usize],
         random: &Philox,
     ) -> MaskedBatch {
         let mut batch = MaskedBatch::default();
         for &row in rows {
-            let DocumentWindow { document, tokens } = &windows[row];
+            let TokenWindow { document, tokens } = &windows[row];
             self.mask_window(&mut batch, &documents[*document][tokens.clone()], random, row);
         }
         batch
@@ -312,7 +285,7 @@ impl MaskingTask<'_> {
 
     /// Scores the model's predictions for masked tokens of documents. The same tokens are masked in every call.
     fn score(&self, params: &Params<f32>, documents: &[Vec<u32>]) -> Result<MaskedScores> {
-        let all = windows(documents, self.max_text_tokens(), |_| self.max_text_tokens());
+        let all = windows(documents.iter().map(Vec::len), self.max_text_tokens(), |_| usize::MAX);
         let lengths: Vec<usize> = all.iter().map(|window| window.tokens.len()).collect();
         let random = Philox::new(0, MASK_STREAM + EVALUATION_EPOCH);
         let of_batch = |rows: &[usize]| {
@@ -419,7 +392,8 @@ impl Trainable for MaskingTask<'_> {
 
     fn batches(&self, epoch: u64, seed: u64) -> Vec<Vec<usize>> {
         let frame = self.tokenizer.special_tokens().len();
-        let lengths: Vec<usize> = self.windows(seed, epoch).iter().map(|window| window.tokens.len() + frame).collect();
+        let lengths: Vec<usize> =
+            self.windows.of_epoch(seed, epoch).iter().map(|window| window.tokens.len() + frame).collect();
         batches(&lengths, self.plan.settings.batch_tokens, seed, epoch)
     }
 
@@ -430,7 +404,7 @@ impl Trainable for MaskingTask<'_> {
         at: StepContext,
         grads: &mut Params<f32>,
     ) -> Result<StepOutput> {
-        let windows = self.windows(at.seed, at.epoch);
+        let windows = self.windows.of_epoch(at.seed, at.epoch);
         let batch = self.mask_windows(&self.train, &windows, rows, &Philox::new(at.seed, MASK_STREAM + at.epoch));
         let offsets = Offsets::from_lengths(batch.lengths);
         let tokens = Tokens::new(&batch.ids, &offsets);
@@ -467,23 +441,6 @@ impl Trainable for MaskingTask<'_> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_token_is_in_one_window() {
-        let documents = vec![vec![1; 10], vec![2; 5], vec![3; 1], vec![], vec![4; 23]];
-        for first in 1..9 {
-            let found = windows(&documents, 5, |_| first);
-            let mut seen = vec![Vec::new(); documents.len()];
-            for DocumentWindow { document, tokens } in &found {
-                assert!(!tokens.is_empty() && tokens.len() <= 5, "{document} {tokens:?}");
-                seen[*document].extend(tokens.clone());
-            }
-            for (ids, seen) in documents.iter().zip(&seen) {
-                assert_eq!(*seen, (0..ids.len()).collect::<Vec<_>>());
-            }
-            assert_eq!(found.iter().filter(|window| window.document == 1).count(), 1, "short ones stay whole");
-        }
-    }
-
     /// Runs checks on a masked-language-model task with a few texts.
     fn with_task(hidden: f32, check: impl FnOnce(&MaskingTask<'_>)) {
         let texts = ["the film was great, really great", "the food was not good", "この映画はとても良かったです。"];
@@ -500,10 +457,10 @@ mod tests {
             model: &model,
             tokenizer: &tokenizer,
             mask: tokenizer.id(MASK).unwrap(),
+            windows: training_windows(&plan, &tokenizer, &train),
             train,
             valid: Vec::new(),
             base: 0,
-            windows: Mutex::default(),
         });
     }
 

@@ -2,7 +2,6 @@
 //!
 //! # Files
 //!
-//! - `attention_frames`: recorded attention for a film
 //! - `base_model`: the base model of continued training
 //! - `batches`: batches of similar lengths
 //! - `card`: report, `metrics.json` and model card
@@ -18,30 +17,34 @@
 //! - `display_names`: names of things in both languages
 //! - `ensemble`: ensemble members: network and n-gram model
 //! - `feature_columns`: feature columns in training, and their benefit
+//! - `finished_report`: the end of every report
+//! - `folder_run`: a run in a folder: start, resume, checkpoints
 //! - `hierarchy_report`: report by level of a tree
 //! - `label_blend_fit`: blend of several labels
 //! - `label_leaks`: columns that contain the label
 //! - `labels`: training for several labels
 //! - `language_model`: training a language model
 //! - `lock`: one run in a folder
+//! - `logistic_targets`: the pipeline for labels and numbers
 //! - `masked_language_model`: pretraining an encoder
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients
 //! - `model_changes`: metrics before and after continued training
 //! - `ngram_folds`: penalty of the n-gram model by cross-validation
-//! - `ngram_targets`: n-gram models for labels and numbers
 //! - `ngrams`: training the n-gram model
 //! - `ngrams_suggestion`: the suggestion to stop at the n-grams
 //! - `number`: training for numbers
 //! - `options`: options of the caller
 //! - `output_folder`: the output folder of a run
 //! - `plan`: all settings, chosen from the data
+//! - `progress`: progress, log and estimates of a run
 //! - `recorded_accuracies`: accuracies on record
 //! - `replay`: old rows in continued training
 //! - `replay_target`: task-specific parts of continued training
 //! - `row_weights`: weights of rows
 //! - `run`: the training loop
 //! - `run_identity`: run identity, and differences between runs
+//! - `run_log`: the log of a run
 //! - `run_time`: estimate of the remaining time
 //! - `schedule`: the learning rate
 //! - `seen_texts`: hashes of training texts
@@ -52,6 +55,8 @@
 //! - `target`: prediction targets
 //! - `text_cards`: model cards of translators and language models
 //! - `text_scores`: scores of translators and language models
+//! - `token_windows`: windows of documents
+//! - `train_event`: progress events
 //! - `train_state`: AdamW, averaged and best weights
 //! - `trainable`: the trait of a trainable task
 //! - `training`: inputs and end of a run
@@ -59,9 +64,9 @@
 //! - `translator`: training a translator
 //! - `tune`: search for settings
 //! - `tuning_report`: results of a search
+//! - `weights_observer`: observers of the weights of a run
 //! - `worker_group`: coordinator and workers of a shared run
 
-mod attention_frames;
 mod base_model;
 mod batches;
 mod card;
@@ -77,30 +82,34 @@ mod data_source;
 mod display_names;
 mod ensemble;
 mod feature_columns;
+mod finished_report;
+mod folder_run;
 mod hierarchy_report;
 mod label_blend_fit;
 mod label_leaks;
 mod labels;
 mod language_model;
 mod lock;
+mod logistic_targets;
 mod masked_language_model;
 mod memory;
 mod micro_batches;
 mod model_changes;
 mod ngram_folds;
-mod ngram_targets;
 mod ngrams;
 mod ngrams_suggestion;
 mod number;
 mod options;
 mod output_folder;
 mod plan;
+mod progress;
 mod recorded_accuracies;
 mod replay;
 mod replay_target;
 mod row_weights;
 mod run;
 mod run_identity;
+mod run_log;
 mod run_time;
 mod schedule;
 mod seen_texts;
@@ -111,6 +120,8 @@ mod tag;
 mod target;
 mod text_cards;
 mod text_scores;
+mod token_windows;
+mod train_event;
 mod train_state;
 mod trainable;
 mod training;
@@ -118,6 +129,7 @@ mod training_data;
 mod translator;
 mod tune;
 mod tuning_report;
+mod weights_observer;
 mod worker_group;
 
 pub use crate::blend::Blend;
@@ -131,7 +143,7 @@ pub use base_model::{BaseModel, PredictionKind};
 pub use batches::batches;
 pub(crate) use card::network_correctness;
 pub use class_weights::ClassWeights;
-pub use classify::{ClassifierOutcome, train};
+pub use classify::train;
 pub use comparison::{
     Figures, ModelChange, ModelComparison, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, format_figure, format_gain,
     rows_name,
@@ -139,33 +151,33 @@ pub use comparison::{
 pub use continued_training::SourceData;
 pub use data_source::DataSource;
 pub use display_names::{network_name, network_sizes};
-pub use labels::{LabelsOutcome, train_labels};
+pub use labels::{train_labels, train_ngram_labels};
 pub use language_model::{LanguageModelOutcome, LanguageModelPlan, train_language_model};
 pub use masked_language_model::{FillExample, MaskedOutcome, MaskedPlan, pretrain};
 pub use micro_batches::{MAX_MICRO_BATCHES, MicroBatchGradients, StepOutput, default_micro_batches};
-pub use ngram_targets::{NgramLabelsOutcome, NgramNumberOutcome, train_ngram_labels, train_ngram_number};
-pub use ngrams::{NgramOutcome, train_ngram_classifier};
-pub use number::{NumberOutcome, train_number};
+pub use ngrams::train_ngram_classifier;
+pub use number::{train_ngram_number, train_number};
 pub use options::TrainOptions;
 pub use output_folder::OutputFolder;
 pub use plan::{DataShape, FineTuning, Freeze, Plan, TrainSettings};
 pub use replay::ReplayData;
 pub use replay_target::ReplayTarget;
 pub use row_weights::row_weights;
-pub use run::TrainEvent;
 pub use schedule::learning_rate;
 pub use seen_texts::SeenTexts;
 pub use setting_overrides::{Setting, SettingOverrides};
 pub use small_data::choice_sentence;
 pub use tag::{ContinuedTaggerData, TaggerData, TaggerOutcome, TaggerPlan, train_tagger};
 pub use text_scores::{LanguageScores, MaskedScores, TranslationScores};
+pub use train_event::TrainEvent;
 pub use train_state::{BestEvaluation, TrainState};
 pub use trainable::Metric;
-pub use training::Training;
+pub use training::{TrainOutcome, Training};
 pub use training_data::{ContinuedData, TrainingData};
 pub use translator::{TranslatorOutcome, TranslatorPlan, train_translator};
 pub use tune::{TuneBudget, check_tune, tune, tune_ngrams};
-pub use tuning_report::{best_trials, gain_sentences};
+pub use tuning_report::{TrialRow, best_trials, gain_sentences};
+pub use weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};
 pub use worker_group::{
     BatchPosition, Coordinator, GradientTerms, TrainMicroBatch, Worker, WorkerGroup, combine_gradients,
 };

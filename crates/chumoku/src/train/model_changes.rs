@@ -2,18 +2,16 @@
 
 use super::comparison::{ModelChange, comparison_report};
 use super::replay_target::ReplayTarget;
-use super::{NEW_VALID, OLD_VALID, TrainOptions, TrainingData};
+use super::{NEW_VALID, OLD_VALID, TrainingData};
 use crate::Result;
 use crate::answers::Predictor;
-use crate::text_classifier::TextClassifier;
-use crate::text_ngrams::NgramClassifier;
 use serde_json::Value;
 
 /// Compares the predictions of the old and the new model.
 ///
 /// Test rows compare the full models. Validation rows compare the networks alone, because the final n-gram models are
 /// also fitted on validation rows. Without a network, validation rows are left out.
-fn compare_models<A: ReplayTarget>(
+pub(super) fn compare_models<A: ReplayTarget>(
     data: &TrainingData<A>,
     [before, after]: [Predictor<'_>; 2],
     seed: u64,
@@ -34,24 +32,4 @@ fn compare_models<A: ReplayTarget>(
         found.push(ModelChange { rows_of, rows: rows.len(), compared });
     }
     Ok(Some(comparison_report(&found, A::FIGURE, further.replays)))
-}
-
-/// Compares models with networks.
-pub(super) fn compare_classifiers<A: ReplayTarget>(
-    data: &TrainingData<A>,
-    models: [&TextClassifier; 2],
-    options: &TrainOptions,
-) -> Result<Option<(Value, String)>> {
-    compare_models(data, models.map(Predictor::Classifier), options.seed)
-}
-
-/// Compares n-gram models without networks. The old model is in the folder that training starts from.
-pub(super) fn compare_ngram_models<A: ReplayTarget>(
-    data: &TrainingData<A>,
-    model: &NgramClassifier,
-    options: &TrainOptions,
-) -> Result<Option<(Value, String)>> {
-    let (Some(folder), Some(further)) = (&options.from, &data.continued) else { return Ok(None) };
-    let before = further.base.read(folder, NgramClassifier::from_snapshot)?;
-    compare_models(data, [Predictor::Ngrams(&before), Predictor::Ngrams(model)], options.seed)
 }

@@ -7,19 +7,19 @@ use super::card::{
 use super::cross_validation::cross_validate;
 use super::display_names::topic_label;
 use super::feature_columns::ColumnBenefit;
+use super::finished_report::finish_report;
 use super::memory::{ProcessUsage, upper_bound};
-use super::model_changes::compare_ngram_models;
 use super::ngram_folds::{self, NgramCalibration, train};
+use super::progress::report_memory;
 use super::recorded_accuracies::add_encoder_advice;
-use super::run::report_memory;
 use super::strongest_ngrams::{strongest_ngrams, strongest_section};
 use super::target::ClassifierTarget;
-use super::training::{Training, write_folder};
-use super::tuning_report::TuningReport;
+use super::training::{RunContext, TrainOutcome, Training, write_folder};
+use super::tuning_report::{ReportedScores, TuningReport};
 use super::{Scores, TrainEvent, TrainOptions, TrainingData};
+use crate::answers::Predictor;
 use crate::feature_columns::{DEFAULT_SCALE, SCALES};
 use crate::lang::wording::format_thousands;
-use crate::model_folder::TRAINED_ON;
 use crate::ngram::{NgramConfig, NgramData, NgramModel, NgramTarget, WarmStart};
 use crate::prediction_target::PredictionTarget;
 use crate::scoring::ngrams_only_advice;
@@ -27,25 +27,9 @@ use crate::text_classifier::level_confidences;
 use crate::text_ngrams::{NgramClassifier, NgramClassifierConfig};
 use crate::{ModelKind, Result, stages, tr};
 use chumoku_nn::probability::log_softmax;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-
-/// The result of training an n-gram model.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct NgramOutcome {
-    /// The saved model.
-    pub model: NgramClassifier,
-    /// The content of `metrics.json`.
-    pub metrics: Value,
-    /// Scores on the test rows.
-    pub test: Scores,
-    /// Scores on the same rows of always predicting the most frequent class.
-    pub majority: Scores,
-    /// Advice from the scores, in one line.
-    pub advice: String,
-}
 
 /// Trains an n-gram classifier without a network and writes the model folder `out`.
 ///
@@ -54,21 +38,23 @@ pub struct NgramOutcome {
 /// # Errors
 /// If the folder cannot be written. If `stop` was set, [`Error::Ngram`](crate::Error::Ngram) with
 /// [`Cancelled`](crate::ngram::NgramError::Cancelled); nothing has been written then.
-pub fn train_ngram_classifier(data: &TrainingData, training: Training<'_>) -> Result<NgramOutcome> {
+pub fn train_ngram_classifier(
+    data: &TrainingData,
+    training: Training<'_>,
+) -> Result<TrainOutcome<NgramClassifier, Scores>> {
     train_tuned(data, training, None)
 }
 
 /// Trains with the settings of a search, whose report becomes part of the model's. See [`train_ngram_classifier`].
 pub(super) fn train_tuned(
     data: &TrainingData,
-    training: Training<'_>,
+    mut training: Training<'_>,
     tuned: Option<TuningReport>,
-) -> Result<NgramOutcome> {
-    training.begin(ModelKind::Ngrams)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+) -> Result<TrainOutcome<NgramClassifier, Scores>> {
+    let (context, observe) = training.begin(ModelKind::Ngrams)?;
+    let RunContext { options, out, stop } = context;
     data.check_optimize(options.optimize)?;
-    let folds = cross_validate(data, (options, out, stop), observe, &|data, training| {
+    let folds = cross_validate(data, context, observe, &|data, training| {
         let test = train_ngram_classifier(data, training)?.test;
         Ok(vec![("accuracy", test.accuracy), ("macro_f1", test.macro_f1)])
     })?;
@@ -151,20 +137,26 @@ pub(super) fn train_tuned(
     let mut card = card(&model, data, [&test, &majority], options.seed);
     card += &unseen_section(&metrics, "accuracy");
     card += &strongest_section(&metrics["strongest_ngrams"]);
-    worth.iter().for_each(|worth| card += &worth.section(&data.columns));
-    if let Some((figures, section)) = compare_ngram_models(data, &model, options)? {
-        metrics["further"] = figures;
-        card += &section;
-    }
-    let mut files = model.files();
-    files.push(seen_texts_file(data));
+    let mut files =
+        finish_report(data, options, Predictor::Ngrams(&model), None, worth.as_ref(), &mut metrics, &mut card)?;
     if let Some(tuned) = tuned {
-        tuned.add_to_report((&test, &sure, scored_on), &mut metrics, &mut card, &mut files);
+        let scores = ReportedScores { scores: &test, confidences: &sure, part: scored_on };
+        tuned.add_to_report(scores, &mut metrics, &mut card, &mut files);
     }
     write_folder(out, files, &metrics, card)?;
     let advice = ngrams_only_advice(&test, &majority, &data.labels[most_frequent_class(data)]);
     let advice = add_encoder_advice(advice, (options, 1.0 - test.accuracy), &data.train.texts);
-    Ok(NgramOutcome { model, metrics, test, majority, advice })
+    Ok(TrainOutcome {
+        model,
+        metrics,
+        test,
+        parts: vec![("majority", majority)],
+        points: Vec::new(),
+        advice: Some(advice),
+        choice: None,
+        best: None,
+        interrupted: false,
+    })
 }
 
 /// Fits the calibration on the validation rows.
@@ -339,12 +331,4 @@ pub(super) fn refit<A: ClassifierTarget>(
     let data = NgramData { texts: &texts, labels: &labels, num_classes, valid: None, weights, valid_weights: None };
     (config.c_grid, config.c_without_validation) = (vec![c], c);
     Ok(train(&data, &config, found, stop, observe)?.0)
-}
-
-/// The file with the hashes of training and validation texts.
-///
-/// It includes the texts of the base model, even if they are not replayed.
-pub(super) fn seen_texts_file<A: NgramTarget>(data: &TrainingData<A>) -> (&'static str, Vec<u8>) {
-    let before = data.continued.as_ref().map(|further| further.base.seen.clone()).unwrap_or_default();
-    (TRAINED_ON, before.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes())
 }

@@ -2,14 +2,17 @@
 
 use super::class_weights::ClassWeights;
 use super::data_source::DataSource;
-use super::plan::Freeze;
+use super::plan::{Freeze, TrainSettings};
 use super::setting_overrides::SettingOverrides;
+use super::weights_observer::{LogWeights, ObservedNetwork, WeightsObserver};
 use super::worker_group::WorkerGroup;
 use crate::decision_rule::Optimize;
 use crate::nn::{BackboneKind, PositionKind};
 use crate::text::TokenizationUnit;
+use crate::{ModelKind, Result};
 use chumoku_kernels::Precision;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Options of a training run that the caller sets.
@@ -52,15 +55,37 @@ pub struct TrainOptions {
     pub resume: bool,
     /// The time between checkpoints, besides those after each epoch. Does not change results.
     pub checkpoint_every: Duration,
-    /// A text whose attention is recorded in `log.jsonl`, before training and after each epoch. For a translator: a
-    /// source and its translation, separated by a tab. Does not change results.
-    pub watch: Option<String>,
+    /// An observer of the weights, whose records go into `log.jsonl`. [`WatchedText`](crate::film::WatchedText) records
+    /// attention. Does not change results.
+    pub watch: Option<Arc<dyn WeightsObserver>>,
     /// The files of the rows of a translator or a language model, to be recorded in its folder. Does not change
     /// results.
     pub source: Option<DataSource>,
     /// The role of this process in a run that several processes share. If absent, the process trains alone. Does not
     /// change results.
     pub worker_group: Option<WorkerGroup>,
+}
+
+impl TrainOptions {
+    /// Checks whether the observer of the weights supports a model of this kind, if there is an observer.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
+        self.watch.as_ref().map_or(Ok(()), |watch| watch.check(kind, self.network))
+    }
+
+    /// Overrides the settings that every task has.
+    pub(super) fn apply_to(&self, settings: &mut TrainSettings) {
+        settings.epochs = self.epochs.unwrap_or(settings.epochs);
+        settings.precision = self.precision;
+        settings.parts = self.micro_batches.unwrap_or(settings.parts);
+    }
+
+    /// Prepares the observer of the weights, if there is one.
+    pub(super) fn observer_of<'a>(&self, network: ObservedNetwork<'a>) -> Result<Option<LogWeights<'a>>> {
+        self.watch.as_ref().map(|watch| watch.observe(network)).transpose()
+    }
 }
 
 impl Default for TrainOptions {

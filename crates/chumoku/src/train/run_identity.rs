@@ -122,6 +122,31 @@ fn checksum(text: &str) -> String {
     crate::checksum::hex(Sha256::digest(text))
 }
 
+/// The SHA-256 of rows of tokens, each preceded by its length.
+pub(crate) fn sha256_of_rows<'a>(rows: impl IntoIterator<Item = &'a Vec<u32>>) -> String {
+    let mut hash = Sha256::new();
+    for ids in rows {
+        hash.update((ids.len() as u64).to_le_bytes());
+        ids.iter().for_each(|id| hash.update(id.to_le_bytes()));
+    }
+    crate::checksum::hex(hash.finalize())
+}
+
+/// The SHA-256 of numbers.
+pub(crate) fn sha256_of_numbers(numbers: &[f32]) -> String {
+    let mut hash = Sha256::new();
+    for piece in numbers.chunks(1 << 14) {
+        hash.update(piece.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+    }
+    crate::checksum::hex(hash.finalize())
+}
+
+/// Converts a plan to JSON through text, so that 0.3 stays 0.3. A direct conversion would give the f64 nearest to the
+/// f32.
+pub(crate) fn plan_json(plan: &impl Serialize) -> Value {
+    serde_json::to_vec(plan).and_then(|plan| serde_json::from_slice(&plan)).expect("a plan is plain data")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

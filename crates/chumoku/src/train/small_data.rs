@@ -10,10 +10,9 @@ use super::classifier_task::ClassifierTask;
 use super::cross_validation::{fold_data, splits};
 use super::display_names::topic_label;
 use super::ensemble::TrainedEnsemble;
-use super::micro_batches::MicroBatchGradients;
 use super::ngram_folds::{FOLDS, LogP, MIN_VALID_ROWS, NgramCrossValidation, merge_validation, needs_cross_validation};
-use super::trainable::{StepContext, Trainable};
-use super::{Blend, Freeze, TrainEvent, TrainOptions, TrainState, TrainingData};
+use super::run::run_in_memory;
+use super::{Blend, Freeze, TrainEvent, TrainOptions, TrainingData};
 use crate::abstention::AbstentionCalibration;
 use crate::decision_rule::DecisionRule;
 use crate::inference::{self, InputFraming};
@@ -26,7 +25,7 @@ use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
 use ndarray::{Array2, Axis};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// The maximum number of rows for which a regression is tried. With more rows, fine-tuning has always been better.
 const MAX_REGRESSION_ROWS: usize = 10_000;
@@ -398,7 +397,8 @@ impl NetworkCrossValidation {
             let network = ClassifierNetwork::new(&of_fold, &options)?;
             let model = Classifier::new(network.plan.model.clone())?;
             let task = ClassifierTask::new(&of_fold, &network, &model)?;
-            train_in_memory(&task, options.seed, stop, &mut |epoch, params| {
+            run_in_memory(&task, options.seed, stop, |state| {
+                let epoch = state.epoch;
                 let (fold, of) = (fold + 1, settings.epochs);
                 let said = tr!(
                     "fold {fold} of {NETWORK_FOLDS}: epoch {epoch} of {of}",
@@ -409,7 +409,7 @@ impl NetworkCrossValidation {
                     return Ok(());
                 }
                 let place = if may_stop { epoch as usize - 1 } else { 0 };
-                let logits: Array2<f32> = task.held_out_logits(params)?;
+                let logits: Array2<f32> = task.held_out_logits(&state.average)?;
                 let rows = parallel::map_indices(judged.len(), |row| log_softmax(&logits.row(row).to_vec()));
                 judged.iter().zip(rows).for_each(|(&row, log_p)| by_epoch[place][row] = log_p);
                 Ok(())
@@ -422,41 +422,6 @@ impl NetworkCrossValidation {
         let epochs = if may_stop { best as u64 + 1 } else { settings.epochs };
         Ok(NetworkCrossValidation { epochs, are_epochs_chosen: may_stop, log_p: by_epoch.swap_remove(best) })
     }
-}
-
-/// Trains in memory, without a log or checkpoints. `observe` receives the averaged weights after each epoch.
-fn train_in_memory(
-    task: &ClassifierTask<'_>,
-    seed: u64,
-    stop: &AtomicBool,
-    observe: &mut dyn FnMut(u64, &crate::params::Params<f32>) -> Result<()>,
-) -> Result<()> {
-    let settings = task.settings();
-    let mut state = TrainState::new(task.start(seed)?.0);
-    state.set_precision(settings.precision);
-    let mut parts = MicroBatchGradients::new(state.params.layout(), settings.parts);
-    let steps = task.batches(0, seed).len() as u64 * settings.epochs;
-    while state.epoch < settings.epochs {
-        let epoch = state.epoch;
-        for batch in task.batches(epoch, seed) {
-            if stop.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            let step = state.step.saturating_add(1);
-            state.params.merge_low_rank();
-            let learn = |rows: &[usize], part: usize, grads: &mut _| {
-                task.train_step(&state.params, rows, StepContext { seed, epoch, step, micro_batch: part }, grads)
-            };
-            let loss = parts.train_step(&batch, learn)?.loss;
-            if !loss.is_finite() {
-                return Err(Error::NotFinite(tr!("the loss is {loss}", "損失が {loss} になりました")));
-            }
-            state.optimizer_step(parts.grads(), settings, steps)?;
-        }
-        state.epoch += 1;
-        observe(state.epoch, &state.average)?;
-    }
-    Ok(())
 }
 
 impl TrainingMethod {

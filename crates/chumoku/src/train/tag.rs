@@ -12,8 +12,9 @@ mod crf_settings;
 mod network;
 
 use super::DataSource;
-use super::run::{RunResult, plan_json};
-use super::training::{Training, held_out_part, write_folder};
+use super::folder_run::RunResult;
+use super::run_identity::plan_json;
+use super::training::{RunContext, Training, held_out_part, write_folder};
 use super::worker_group::WorkerGroup;
 use crate::crf::{Corpus, Crf, CrfSentence, CrfTrainer, MemberEmissions, TagScheme, TaggerBlend, features};
 use crate::data::{self, Example, Span, SpanDataset, SpanExample, SpanUnit};
@@ -203,10 +204,9 @@ struct TrainedTaggerNetwork {
 /// If the folder cannot be written, a checkpoint does not fit, or a loss is no longer finite.
 ///
 /// [`Error::Interrupted`] if `stop` was set before there was a network to save. Nothing has been written then.
-pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerOutcome> {
-    training.begin(ModelKind::Tagger)?;
-    let Training { options, out, stop, mut observe } = training;
-    let observe = &mut *observe;
+pub fn train_tagger(data: &TaggerData, mut training: Training<'_>) -> Result<TaggerOutcome> {
+    let (context, observe) = training.begin(ModelKind::Tagger)?;
+    let RunContext { options, out, stop } = context;
     let before = match (&options.from, &data.continued) {
         (Some(folder), Some(further)) => Some(further.base.read(folder, network::BaseTagger::read)?),
         _ => None,
@@ -215,9 +215,9 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
     let encoder = encoder.map(|folder| (folder, before.as_ref()));
     if let (Some(WorkerGroup::Worker(_)), Some(encoder)) = (&options.worker_group, encoder) {
         // Only the coordinator trains the CRF.
-        return network::train_network(data, encoder, (&options, out, stop), observe).and(Err(Error::WorkerFinished));
+        return network::train_network(data, encoder, context, observe).and(Err(Error::WorkerFinished));
     }
-    let choice = choose_crf_settings(data, &options, stop, observe)?;
+    let choice = choose_crf_settings(data, options, stop, observe)?;
     let config = TaggerConfig {
         model_type: ModelKind::Tagger.model_type().into(),
         chumoku_version: env!("CARGO_PKG_VERSION").into(),
@@ -232,7 +232,7 @@ pub fn train_tagger(data: &TaggerData, training: Training<'_>) -> Result<TaggerO
         Some(encoder) => {
             let crf = fit_crf(data, &all[..1], choice, options.seed, stop)?;
             let TrainedTaggerNetwork { mut network, plan, ended } =
-                network::train_network(data, encoder, (&options, out, stop), observe)?;
+                network::train_network(data, encoder, context, observe)?;
             let mut model = TextTagger { config, crf, network: None };
             network.config.blend = fit_tagger_blend(&model, &network, data)?;
             // An interrupted run ends without refitting.

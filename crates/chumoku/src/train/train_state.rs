@@ -146,6 +146,11 @@ impl TrainState {
         is_best
     }
 
+    /// Begins the next epoch.
+    pub(super) fn next_epoch(&mut self) {
+        (self.epoch, self.batch) = (self.epoch + 1, 0);
+    }
+
     /// Returns `true` if the run is over.
     pub fn is_done(&self, settings: &TrainSettings) -> bool {
         self.epoch >= settings.epochs || self.epochs_without_improvement >= settings.patience

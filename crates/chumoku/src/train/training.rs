@@ -1,7 +1,8 @@
 //! Inputs of all training functions, and the files of the finished model. The folder gets all of them or none.
 
 use super::options::TrainOptions;
-use super::run::TrainEvent;
+use super::train_event::TrainEvent;
+use super::train_state::BestEvaluation;
 use crate::model_folder::{CARD, METRICS, write_model};
 use crate::{Error, ModelKind, Result};
 use serde_json::Value;
@@ -30,6 +31,17 @@ pub struct Training<'a> {
     pub observe: Box<dyn FnMut(TrainEvent<'_>) + 'a>,
 }
 
+/// Receives the events of a run.
+type Observe<'a> = &'a mut dyn FnMut(TrainEvent<'_>);
+
+/// Options, output folder and cancellation of a run.
+#[derive(Clone, Copy)]
+pub(crate) struct RunContext<'a> {
+    pub(crate) options: &'a TrainOptions,
+    pub(crate) out: &'a Path,
+    pub(crate) stop: &'a AtomicBool,
+}
+
 impl<'a> Training<'a> {
     /// Trains with the default options, without progress output or cancellation.
     #[must_use]
@@ -39,10 +51,40 @@ impl<'a> Training<'a> {
     }
 
     /// Rejects options that this kind of model does not support, and creates the folder.
-    pub(super) fn begin(&self, kind: ModelKind) -> Result<()> {
+    pub(super) fn prepare(&self, kind: ModelKind) -> Result<()> {
         self.options.check_watch(kind)?;
         std::fs::create_dir_all(self.out).map_err(Error::write("creating", self.out))
     }
+
+    /// Prepares, and returns the parts of the training.
+    pub(super) fn begin(&mut self, kind: ModelKind) -> Result<(RunContext<'_>, Observe<'_>)> {
+        self.prepare(kind)?;
+        Ok((RunContext { options: &self.options, out: self.out, stop: self.stop }, &mut *self.observe))
+    }
+}
+
+/// The result of training a classifier or a predictor of numbers: a model `M` with scores `S`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TrainOutcome<M, S> {
+    /// The saved model.
+    pub model: M,
+    /// The content of `metrics.json`.
+    pub metrics: Value,
+    /// Scores of the model on the test rows.
+    pub test: S,
+    /// Scores on the same rows of the ensemble members alone and of baselines, by their name in `metrics.json`.
+    pub parts: Vec<(&'static str, S)>,
+    /// For numbers, the true and the predicted number of each of these rows. Otherwise empty.
+    pub points: Vec<[f64; 2]>,
+    /// Advice from the scores, in one line, for classifiers of one class a text.
+    pub advice: Option<String>,
+    /// The training method and the reason for it, in one line, if there was a choice.
+    pub choice: Option<String>,
+    /// The best evaluation of the network.
+    pub best: Option<BestEvaluation>,
+    /// True if training was interrupted.
+    pub interrupted: bool,
 }
 
 /// Returns the part for the scores: the test part, else the validation part, else the training part.

@@ -1,14 +1,15 @@
 //! Training a translator: tokens of both sides, plan, run and report.
 
-use super::attention_frames;
 use super::display_names::topic_label;
+use super::folder_run::run_in_folder;
 use super::memory::{MemoryEstimate, ProcessUsage, activations, bytes_of, evaluation_share};
 use super::micro_batches::{StepOutput, default_micro_batches};
-use super::run::{plan_json, run, sha256_of_rows};
+use super::run_identity::{plan_json, sha256_of_rows};
 use super::text_cards::{self, RunFacts};
 use super::train_state::BestEvaluation;
 use super::trainable::{Evaluation, StepContext, Trainable};
-use super::training::{Training, held_out_part, write_folder};
+use super::training::{RunContext, Training, held_out_part, write_folder};
+use super::weights_observer::ObservedNetwork;
 use super::{TrainEvent, TrainSettings, TranslationScores, batches};
 use crate::data::{PairSplit, SentencePairs};
 use crate::inference::{batches_by_length, map_batches};
@@ -133,10 +134,9 @@ impl TranslatorPlan {
 /// # Errors
 /// If the requested tokens are words, the folder cannot be written, a checkpoint does not fit, or the loss is no longer
 /// finite.
-pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training<'_>) -> Result<TranslatorOutcome> {
-    training.begin(ModelKind::Translator)?;
-    let Training { options, out, stop, mut observe } = training;
-    let (options, observe) = (&options, &mut *observe);
+pub fn train_translator(data: &PairSplit, names: [String; 2], mut training: Training<'_>) -> Result<TranslatorOutcome> {
+    let (context, observe) = training.begin(ModelKind::Translator)?;
+    let RunContext { options, out, .. } = context;
     let base = ProcessUsage::measure().current;
     if options.tokens == Some(TokenizationUnit::Words) {
         return Err(Error::Setting(tr!(
@@ -152,9 +152,7 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training
     let total = train.iter().map(|pair| pair[0].len() + pair[1].len()).sum();
     let longest = train.iter().flatten().map(Vec::len).max().unwrap_or(0);
     let mut plan = TranslatorPlan::new(total, unit, longest, vocabularies, is_joint);
-    plan.settings.epochs = options.epochs.unwrap_or(plan.settings.epochs);
-    plan.settings.precision = options.precision;
-    plan.settings.parts = options.micro_batches.unwrap_or(plan.settings.parts);
+    options.apply_to(&mut plan.settings);
     let model = Translator::new(plan.model.clone())?;
     let hashes = [tokenizers.source(), &tokenizers.target].map(TextTokenizer::vocabulary_sha256);
     let task = TranslatorTask {
@@ -168,12 +166,9 @@ pub fn train_translator(data: &PairSplit, names: [String; 2], training: Training
         base,
     };
     task.describe(left_out + valid_left_out, observe);
-    let watch = options
-        .watch
-        .as_deref()
-        .map(|text| attention_frames::translator(&model, [tokenizers.source(), &tokenizers.target], text))
-        .transpose()?;
-    let ended = run(&task, options, watch, out, stop, observe)?;
+    let (source, target) = (tokenizers.source(), &tokenizers.target);
+    let watch = options.observer_of(ObservedNetwork::Translator { model: &model, source, target })?;
+    let ended = run_in_folder(&task, context, watch, observe)?;
 
     let config = TextTranslatorConfig {
         model_type: ModelKind::Translator.model_type().into(),

@@ -59,22 +59,30 @@ pub(super) struct TuningReport {
     pub(super) log: Vec<u8>,
 }
 
+/// The scores of a model on the reported rows.
+pub(super) struct ReportedScores<'a> {
+    pub(super) scores: &'a Scores,
+    /// The confidence of each answer, and whether it is correct.
+    pub(super) confidences: &'a [(f32, bool)],
+    /// The part of the data that has the rows.
+    pub(super) part: &'a str,
+}
+
 /// The number of trials in the table.
 const TABLE_TRIALS: usize = 10;
 
 impl TuningReport {
-    /// Adds the trials and their gain to a model's metrics, card and files. The arguments describe the model: its
-    /// scores, the confidence and correctness of its answers, and the part of the rows.
+    /// Adds the trials and their gain to the report of a model with these scores.
     pub(super) fn add_to_report(
         self,
-        (scores, sure, part): (&Scores, &[(f32, bool)], &str),
+        ReportedScores { scores, confidences, part }: ReportedScores<'_>,
         metrics: &mut Value,
         card: &mut String,
         files: &mut Vec<(&'static str, Vec<u8>)>,
     ) {
         // The settings were chosen on the validation rows, so a gain there would be biased.
         let gain = self.defaults.as_ref().filter(|_| part == "test").map(|(before, right)| {
-            let now: Vec<bool> = sure.iter().map(|row| row.1).collect();
+            let now: Vec<bool> = confidences.iter().map(|row| row.1).collect();
             let difference = AccuracyDifference::compare(&now, right);
             let figures = |scores: &Scores| {
                 json!({ "accuracy": scores.accuracy, "macro_f1": scores.macro_f1, "log_loss": scores.log_loss })
@@ -189,14 +197,28 @@ pub fn gain_sentences(tuning: &Value) -> Vec<String> {
     said
 }
 
-/// Returns the best trials of a `tuning` object as table rows: log-loss, accuracy, settings, and whether they were
-/// chosen.
+/// A trial of a search, as a table row.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct TrialRow {
+    /// The log-loss on the validation rows.
+    pub log_loss: f64,
+    /// The accuracy on the validation rows.
+    pub accuracy: f64,
+    /// The settings.
+    pub settings: String,
+    /// True if these settings were chosen.
+    pub is_chosen: bool,
+}
+
+/// Returns the best trials of a `tuning` object, as table rows.
 #[must_use]
-pub fn best_trials(tuning: &Value, most: usize) -> Vec<(f64, f64, String, bool)> {
+pub fn best_trials(tuning: &Value, most: usize) -> Vec<TrialRow> {
     let row = |trial: &Value| {
         let number = |key: &str| trial[key].as_f64().unwrap_or(f64::NAN);
         let set = trial["set"].as_str().unwrap_or_default();
-        (number("log_loss"), number("accuracy"), settings_name(set), trial["set"] == tuning["set"])
+        let is_chosen = trial["set"] == tuning["set"];
+        TrialRow { log_loss: number("log_loss"), accuracy: number("accuracy"), settings: settings_name(set), is_chosen }
     };
     best_first(tuning).into_iter().take(most).map(row).collect()
 }

@@ -52,7 +52,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(outcome.interrupted, &outcome.metrics, |place| {
         let noun = network_name(outcome.model.config().model.backbone.kind());
-        let advice = with_choice(outcome.choice.as_deref(), &outcome.advice);
+        let advice = with_choice(outcome.choice.as_deref(), outcome.advice.as_deref().unwrap_or_default());
         print_summary(
             &outcome.metrics,
             noun,
@@ -97,7 +97,7 @@ fn ngrams(args: &TrainArgs, data: &TrainingData, threads: usize, start: Instant)
     let Some(outcome) = trained else { return Ok(session.report_interrupted()) };
     session.finish(false, &outcome.metrics, |place| {
         let next = next_commands(place, args.data.is_none(), false, data.reads_pairs());
-        print_summary(&outcome.metrics, "", &next, &outcome.advice)
+        print_summary(&outcome.metrics, "", &next, outcome.advice.as_deref().unwrap_or_default())
     })
 }
 

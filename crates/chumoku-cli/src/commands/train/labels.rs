@@ -15,7 +15,7 @@ use chumoku::data::{
 use chumoku::lang::lang;
 use chumoku::tr;
 use chumoku::train::{
-    BaseModel, DataSource, LabelScores, NgramLabelsOutcome, SourceData, TrainingData, network_name, train_labels,
+    BaseModel, DataSource, LabelScores, SourceData, TrainOutcome, TrainingData, network_name, train_labels,
     train_ngram_labels,
 };
 use chumoku::{ModelKind, sorting};
@@ -32,7 +32,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         check_ngrams(args)?;
         let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
         let trained = session.train(|training| train_ngram_labels(&data, training))?;
-        let Some(NgramLabelsOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
+        let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
         return session.finish(false, &metrics, |place| {
             print_summary(&metrics, "", &next_commands(place, false, true, data.reads_pairs()))
         });

@@ -32,6 +32,7 @@ use crate::output::OutputPath;
 use crate::progress::{TrainProgress, format_duration, print_status};
 use crate::threads;
 use chumoku::data::{Append, DataFiles, ReadOptions, TrainingTask, describe_variants, detect_task, label_variants};
+use chumoku::film::WatchedText;
 use chumoku::output::check_folder_writable;
 use chumoku::signals::{Shutdown, ShutdownSignals};
 use chumoku::tr;
@@ -40,6 +41,7 @@ use chumoku::{ModelKind, has_checkpoints};
 use clap::ValueEnum;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -289,7 +291,7 @@ impl<'a> TrainSession<'a> {
         options.micro_batches = args.parts;
         options.folds = args.folds;
         options.resume = args.resume;
-        options.watch = args.watch.clone();
+        options.watch = args.watch.as_deref().map(|text| Arc::new(WatchedText::new(text)) as _);
         options.worker_group = crate::worker_group();
         let others = [args.valid.as_deref(), args.test.as_deref()];
         let read = read_options(&args.reading, false)?;

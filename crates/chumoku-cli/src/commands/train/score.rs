@@ -13,7 +13,7 @@ use chumoku::ModelKind;
 use chumoku::data::{LabelOptions, ReadOptions, ScoreDataset, format_thousands, load_scores, options_for_all_files};
 use chumoku::lang::lang;
 use chumoku::train::{
-    BaseModel, DataSource, NgramNumberOutcome, NumberScores, SourceData, TrainingData, format_value, network_name,
+    BaseModel, DataSource, NumberScores, SourceData, TrainOutcome, TrainingData, format_value, network_name,
     train_ngram_number, train_number,
 };
 use chumoku::{NumberLabel, tr};
@@ -31,7 +31,7 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
         check_ngrams(args)?;
         let session = TrainSession::new(args, ModelKind::Ngrams, threads, start)?;
         let trained = session.train(|training| train_ngram_number(&data, training))?;
-        let Some(NgramNumberOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
+        let Some(TrainOutcome { metrics, .. }) = trained else { return Ok(session.report_interrupted()) };
         return session.finish(false, &metrics, |place| {
             print_summary(&metrics, "", &next_commands(place, false, true, data.reads_pairs()))
         });

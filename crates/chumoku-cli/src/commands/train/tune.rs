@@ -6,7 +6,7 @@ use crate::report::{align_right, paragraph, wrap};
 use chumoku::Lang;
 use chumoku::lang::lang;
 use chumoku::tr;
-use chumoku::train::{Setting, best_trials, gain_sentences};
+use chumoku::train::{Setting, TrialRow, best_trials, gain_sentences};
 
 /// Refuses flags that do not apply to the task or the model.
 pub(super) fn check(args: &TrainArgs, task: TaskName) -> anyhow::Result<()> {
@@ -70,11 +70,12 @@ pub(super) fn format_trials(tuning: &serde_json::Value) -> String {
         "\nSettings tried: {tried}. The best on the {rows} validation rows:\n\n {loss} {accuracy}  settings\n",
         "\n試した設定: {tried} 通り。検証データ {rows} 行で良かったもの:\n\n {loss} {accuracy}  設定\n"
     );
-    for (loss, accuracy, set, is_taken) in best_trials(tuning, MOST) {
+    for TrialRow { log_loss, accuracy, settings, is_chosen, .. } in best_trials(tuning, MOST) {
         // Wraps long settings at commas.
-        let set = wrap(&set.replace(',', ", "), WIDTH - INDENT).replace('\n', &format!("\n{}", " ".repeat(INDENT)));
-        let mark = if is_taken { '*' } else { ' ' };
-        out += &format!("{mark}{loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
+        let set =
+            wrap(&settings.replace(',', ", "), WIDTH - INDENT).replace('\n', &format!("\n{}", " ".repeat(INDENT)));
+        let mark = if is_chosen { '*' } else { ' ' };
+        out += &format!("{mark}{log_loss:>9.4} {:>8.1} %  {set}\n", 100.0 * accuracy);
     }
     let said = gain_sentences(tuning).join(lang().pick(" ", ""));
     out + "\n" + &paragraph(&said) + "\n"

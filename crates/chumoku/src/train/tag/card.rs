@@ -7,7 +7,7 @@ use crate::lang::{escape_markdown, lang};
 use crate::scoring::{SpanScore, SpanScores};
 use crate::text_tagger::{TextTagger, units_of_row};
 use crate::train::card::{interruption_note, label_heading, score_heading};
-use crate::train::run::RunResult;
+use crate::train::folder_run::RunResult;
 use crate::{sorting, tr};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;

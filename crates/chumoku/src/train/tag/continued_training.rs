@@ -7,10 +7,10 @@ use crate::text_tagger::TextTagger;
 use crate::train::base_model::BaseSnapshot;
 use crate::train::comparison::{ModelChange, ModelComparison, comparison_report};
 use crate::train::continued_training::{
-    duplicate_rows_note, is_new_row, no_new_rows_error, trained_sources, untrained_labels_note,
+    AnsweredRows, CombinedRows, combine_rows, trained_sources, untrained_labels_note,
 };
 use crate::train::replay::{ReplayData, new_rows};
-use crate::train::{BaseModel, NEW_TEST, NEW_VALID, OLD_TEST, OLD_VALID, SourceData};
+use crate::train::{BaseModel, NEW_VALID, OLD_VALID, SourceData};
 use crate::{Error, Result, tr};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -26,6 +26,22 @@ pub struct ContinuedTaggerData {
     pub compared: Vec<(&'static str, Vec<SpanExample>)>,
     /// The base tagger.
     pub(super) base: BaseSnapshot,
+}
+
+impl AnsweredRows for Vec<SpanExample> {
+    type Answer = Vec<Span>;
+
+    fn answers(&self) -> Vec<(&str, &Vec<Span>)> {
+        self.iter().map(|row| (row.text.as_str(), &row.spans)).collect()
+    }
+
+    fn selected(&self, rows: &[usize]) -> Self {
+        rows.iter().map(|&row| self[row].clone()).collect()
+    }
+
+    fn followed_by(self, others: Self) -> Self {
+        [self, others].concat()
+    }
 }
 
 impl ReplayData for TaggerData {
@@ -70,37 +86,13 @@ impl ReplayData for TaggerData {
         labels.sort();
         labels.dedup();
         let parts = TaggerData::split_files(&train, [valid.as_ref(), test.as_ref()], labels)?;
-        let none = Vec::new();
-        let of_old = [0, 1, 2].map(|part| old.map_or(&none, |old| [&old.train, &old.valid, &old.test][part]));
+        let of_old = old.map(|old| [&old.train, &old.valid, &old.test].map(Clone::clone)).unwrap_or_default();
         let found = [parts.train, parts.valid, parts.test];
-        let rows: usize = found.iter().map(Vec::len).sum();
-        fn answers(rows: &[SpanExample]) -> Vec<(&str, &Vec<Span>)> {
-            rows.iter().map(|row| (row.text.as_str(), &row.spans)).collect()
-        }
-        let kept = is_new_row(of_old.map(|rows| answers(rows)), found.each_ref().map(|rows| answers(rows)));
-        let mut kept = kept.into_iter();
-        let [new_train, new_valid, new_test] = found.map(|rows| {
-            let is_kept = kept.next().unwrap_or_default();
-            rows.into_iter().zip(is_kept).filter(|(_, kept)| *kept).map(|(row, _)| row).collect::<Vec<_>>()
-        });
+        let CombinedRows { parts: [train, valid, test], compared, note } =
+            combine_rows(of_old, found, replays, &train.path)?;
         let mut notes = parts.notes;
-        notes.extend(duplicate_rows_note(rows - new_train.len() - new_valid.len() - new_test.len()));
-        if new_train.is_empty() {
-            return Err(no_new_rows_error(&train.path));
-        }
-        let [old_train, old_valid, old_test] = of_old.map(|rows| rows.clone());
-        let mut compared = vec![
-            (OLD_VALID, old_valid.clone()),
-            (OLD_TEST, old_test.clone()),
-            (NEW_VALID, new_valid.clone()),
-            (NEW_TEST, new_test.clone()),
-        ];
-        compared.retain(|(_, rows)| !rows.is_empty());
+        notes.extend(note);
         let sources = trained_sources(source, old.map(|old| &old.sources[..]).filter(|_| replays));
-        let [train, valid, test] = match replays {
-            false => [new_train, new_valid, new_test],
-            true => [[old_train, new_train], [old_valid, new_valid], [old_test, new_test]].map(|both| both.concat()),
-        };
         let kinds: HashSet<&str> = train.iter().flat_map(|row| &row.spans).map(|span| span.label.as_str()).collect();
         let is_learnt: Vec<bool> = parts.labels.iter().map(|label| kinds.contains(label.as_str())).collect();
         notes.extend(untrained_labels_note(&parts.labels, &is_learnt));

@@ -23,17 +23,18 @@ use crate::text_tagger::{TextTagger, TextUnits, units_of_row};
 use crate::train::continued_training::params_from_outputs;
 use crate::train::data_source::read_metrics;
 use crate::train::display_names::{network_sizes, topic_label};
+use crate::train::folder_run::run_in_folder;
 use crate::train::memory::{FORWARD_SHARE, MemoryEstimate, ProcessUsage, evaluation_share};
 use crate::train::micro_batches::StepOutput;
-use crate::train::run::{run, sha256_of_numbers};
+use crate::train::run_identity::sha256_of_numbers;
 use crate::train::trainable::{Evaluation, Metric, StepContext, Trainable};
+use crate::train::training::RunContext;
 use crate::train::{DataShape, FineTuning, TrainEvent, TrainOptions, TrainSettings, batches};
-use crate::{Result, stages, tr};
+use crate::{Error, Result, stages, tr};
 use chumoku_kernels::{CrossEntropy, parallel};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Everything that decides the training of a tagger's network, besides the data and the seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,7 +55,7 @@ const MAX_UNITS_PER_TOKEN: usize = 8;
 /// The base tagger of continued training.
 pub(super) struct BaseTagger {
     pub(super) tagger: TextTagger,
-    /// The type of encoder that its network was fine-tuned from.
+    /// The type of encoder that its network was fine-tuned from. Empty without a network.
     model_type: String,
 }
 
@@ -62,11 +63,24 @@ impl BaseTagger {
     /// Reads the folder of a tagger.
     ///
     /// # Errors
-    /// The same as for [`TextTagger::load`].
+    /// The same as for [`TextTagger::load`], or if the folder does not say what its network was fine-tuned from.
     pub(super) fn read(folder: &Snapshot) -> Result<BaseTagger> {
-        let plan = &read_metrics(folder)["network"]["plan"]["fine_tuning"];
-        let model_type = plan["model_type"].as_str().unwrap_or("encoder").to_owned();
-        Ok(BaseTagger { tagger: TextTagger::from_snapshot(folder)?, model_type })
+        let tagger = TextTagger::from_snapshot(folder)?;
+        let model_type = tagger.network.as_ref().map_or(Ok(String::new()), |network| {
+            let recorded = network.config.encoder_type.clone();
+            // Earlier versions recorded it in the report alone.
+            let report = || read_metrics(folder)["network"]["plan"]["fine_tuning"]["model_type"].as_str().map(str::to_owned);
+            recorded.or_else(report).ok_or_else(|| Error::Model {
+                path: folder.to_path_buf(),
+                problem: tr!(
+                    "expected the type of the tagger's encoder in config.json or metrics.json, found neither; put \
+                     metrics.json back, or train a new tagger",
+                    "config.json にも metrics.json にも、エンコーダーの種類が書かれていません。metrics.json を元に戻すか、新しいモデルを学習して\
+                     ください"
+                ),
+            })
+        })?;
+        Ok(BaseTagger { tagger, model_type })
     }
 }
 
@@ -154,11 +168,9 @@ impl TaggerPlan {
         if let InitialWeights::Tagger(before, _) = &start.weights {
             fine_tuning.soften(before.config.max_tokens, &mut settings);
         }
-        settings.epochs = options.epochs.unwrap_or(settings.epochs);
+        options.apply_to(&mut settings);
         settings.patience = settings.epochs;
         settings.label_smoothing = 0.0;
-        settings.precision = options.precision;
-        settings.parts = options.micro_batches.unwrap_or(settings.parts);
         fine_tuning.freeze = options.freeze.unwrap_or(fine_tuning.freeze);
         fine_tuning.freeze.adjust_learning_rates(&mut settings);
         TaggerPlan { model, settings, fine_tuning }
@@ -194,7 +206,7 @@ impl TaggerRows {
 pub(super) fn train_network(
     data: &TaggerData,
     (folder, before): (&Path, Option<&BaseTagger>),
-    (options, out, stop): (&TrainOptions, &Path, &AtomicBool),
+    context: RunContext<'_>,
     observe: &mut dyn FnMut(TrainEvent<'_>),
 ) -> Result<TrainedTaggerNetwork> {
     let cutting = stages::begin(stages::TOKENS);
@@ -208,7 +220,7 @@ pub(super) fn train_network(
     let [learnt, judged] = [&data.train, &data.valid].map(|rows| TaggerRows::new(data, rows, tokenizer));
     let (learnt, judged) = (learnt?, judged?);
     let lengths: Vec<usize> = learnt.rows.iter().map(|row| row.ids.len() + tokenizer.special_tokens().len()).collect();
-    let plan = TaggerPlan::new(&start, data, &lengths, options);
+    let plan = TaggerPlan::new(&start, data, &lengths, context.options);
     let model = TokenTagger::new(plan.model.clone())?;
     // Without validation rows, the training rows are evaluated.
     let is_held_out = !data.valid.is_empty();
@@ -229,13 +241,14 @@ pub(super) fn train_network(
     task.pieces = tagger_windows(&task.train_rows.rows, task.framed().window_size());
     drop(cutting);
     task.describe(observe);
-    let ended = run(&task, options, None, out, stop, observe)?;
+    let ended = run_in_folder(&task, context, None, observe)?;
     drop(task);
     let config = TaggerNetworkConfig {
         blend: TaggerBlend::NETWORK,
         max_tokens: plan.fine_tuning.max_tokens,
         precision: plan.settings.precision,
         vocabulary_sha256: start.tokenizer.vocabulary_sha256(),
+        encoder_type: Some(plan.fine_tuning.model_type.clone()),
         model: plan.model.clone(),
     };
     let network = TaggerNetwork { config, model, params: ended.params().unfreeze(), tokenizer: start.tokenizer };

@@ -22,13 +22,14 @@ mod log;
 mod loss_comparison;
 mod search;
 
-use super::classify::{self, ClassifierOutcome};
-use super::ngrams::{self, NgramOutcome};
+use super::training::{RunContext, TrainOutcome};
 use super::tuning_report::TuningReport;
-use super::{TrainOptions, Training, TrainingData};
+use super::{TrainOptions, Training, TrainingData, classify, ngrams};
 use crate::model_folder::{CHECKPOINTS, EntryType, LOG, TUNE, remove_checkpoints, remove_work_folder, rename};
 use crate::output::WorkFolder;
 use crate::scoring::Scores;
+use crate::text_classifier::TextClassifier;
+use crate::text_ngrams::NgramClassifier;
 use crate::{Error, ModelKind, Result, tr};
 use search::Search;
 use std::path::Path;
@@ -50,12 +51,16 @@ type ScoredAnswers = (Scores, Vec<bool>);
 ///
 /// # Errors
 /// Those of `train`. [`Error::Interrupted`] if interrupted: finished trials are kept, and `resume` continues from them.
-pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<ClassifierOutcome> {
-    training.begin(ModelKind::Classifier)?;
+pub fn tune(
+    data: &TrainingData,
+    budget: TuneBudget,
+    mut training: Training<'_>,
+) -> Result<TrainOutcome<TextClassifier, Scores>> {
+    training.prepare(ModelKind::Classifier)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
     let folder = out.join(TUNE);
-    let mut search = Search::new(data, &training.options, (out, stop), true)?;
+    let mut search = Search::new(data, RunContext { options: &training.options, out, stop }, true)?;
     search.run(budget, &mut *training.observe)?;
     let options = search.options();
     let tuned = match search.is_unchanged() {
@@ -64,7 +69,8 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
             let first = search.first_options();
             let mut quiet = |event: super::TrainEvent<'_>| search::forward_progress(event, &mut *training.observe);
             let folder = search.folder_of(0)?;
-            let model = classify::train_predictor(data, (&first, &folder, stop), &mut quiet)?;
+            let model =
+                classify::train_predictor(data, RunContext { options: &first, out: &folder, stop }, &mut quiet)?;
             let (rows, _) = super::card::reported_rows(data);
             let scored = model.scores(rows, first.seed)?;
             Some((scored.ensemble, scored.confidences.into_iter().map(|row| row.1).collect()))
@@ -91,12 +97,16 @@ pub fn tune(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>)
 ///
 /// # Errors
 /// The same as for [`tune`].
-pub fn tune_ngrams(data: &TrainingData, budget: TuneBudget, mut training: Training<'_>) -> Result<NgramOutcome> {
-    training.begin(ModelKind::Ngrams)?;
+pub fn tune_ngrams(
+    data: &TrainingData,
+    budget: TuneBudget,
+    mut training: Training<'_>,
+) -> Result<TrainOutcome<NgramClassifier, Scores>> {
+    training.prepare(ModelKind::Ngrams)?;
     check_tune(data, &training.options)?;
     let (out, stop) = (training.out, training.stop);
     let folder = out.join(TUNE);
-    let mut search = Search::new(data, &training.options, (out, stop), false)?;
+    let mut search = Search::new(data, RunContext { options: &training.options, out, stop }, false)?;
     search.run(budget, &mut *training.observe)?;
     let options = search.options();
     let first: Option<ScoredAnswers> = match search.is_unchanged() {

@@ -14,9 +14,10 @@ use crate::models::Classifier;
 use crate::train::classifier_network::ClassifierNetwork;
 use crate::train::classifier_task::ClassifierTask;
 use crate::train::display_names::topic_label;
-use crate::train::run::run;
+use crate::train::folder_run::run_in_folder;
 use crate::train::run_identity::RunIdentity;
 use crate::train::setting_overrides::SettingOverrides;
+use crate::train::training::RunContext;
 use crate::train::tuning_report::{Trial, TuningReport};
 use crate::train::{Plan, TrainEvent, TrainOptions, TrainingData, ngrams};
 use crate::{Error, Result, tr};
@@ -90,12 +91,8 @@ fn rounded(x: f64) -> f64 {
 
 impl<'a> Search<'a> {
     /// Creates a search with its trials in a folder of `out`. With `resume`, finished trials are read from there.
-    pub(super) fn new(
-        data: &'a TrainingData,
-        options: &TrainOptions,
-        (out, stop): (&Path, &'a AtomicBool),
-        has_network: bool,
-    ) -> Result<Self> {
+    pub(super) fn new(data: &'a TrainingData, context: RunContext<'a>, has_network: bool) -> Result<Self> {
+        let RunContext { options, out, stop } = context;
         let folder = out.join(TUNE);
         if !options.resume {
             remove_work_folder(&folder)?;
@@ -433,7 +430,7 @@ impl<'a> Search<'a> {
                 };
                 let found = match given_up() {
                     Some(_) => Err(Error::Interrupted),
-                    None => self.network(prepared, set, (&folder, &halt), &mut raced),
+                    None => self.network(prepared, set, &folder, &halt, &mut raced),
                 };
                 trial.seconds_network = rounded(start.elapsed().as_secs_f64());
                 match found {
@@ -487,7 +484,7 @@ impl<'a> Search<'a> {
             // The checkpoint of the trial has all steps.
             let prepared = self.prepare(&self.best.set)?;
             let folder = self.folder_of(self.best.network_trial)?;
-            let found = self.network(&prepared, &self.best.set, (&folder, self.stop), &mut quiet)?;
+            let found = self.network(&prepared, &self.best.set, &folder, self.stop, &mut quiet)?;
             self.best.network = Some(found);
         }
         Ok(())
@@ -518,11 +515,13 @@ impl<'a> Search<'a> {
         &self,
         (network, model): &(ClassifierNetwork, Classifier),
         set: &SettingOverrides,
-        (folder, stop): (&Path, &AtomicBool),
+        out: &Path,
+        stop: &AtomicBool,
         observe: &mut dyn FnMut(TrainEvent<'_>),
     ) -> Result<LogP> {
         let task = ClassifierTask::new(self.data, network, model)?;
-        let ended = run(&task, &self.with(set, true), None, folder, stop, observe)?;
+        let context = RunContext { options: &self.with(set, true), out, stop };
+        let ended = run_in_folder(&task, context, None, observe)?;
         if ended.interrupted {
             return Err(Error::Interrupted);
         }

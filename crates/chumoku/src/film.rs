@@ -1,59 +1,94 @@
-//! Recording of the attention on one text during training, for [`Film`](crate::view::Film).
+//! The film of a run: the attention on one text, recorded in `log.jsonl` during training.
 
-use super::TrainOptions;
-use crate::explain::AttentionFrame;
-use crate::explain::{AttentionCollector, FramedText, word_weights};
+use crate::explain::{AttentionCollector, AttentionFrame, FRAME_KEY, FramedText, word_weights};
 use crate::models::{Classifier, LanguageModel, TranslationBatch, Translator};
 use crate::nn::BackboneKind;
 use crate::params::Params;
 use crate::text::{TextTokenizer, word_spans};
-use crate::tr;
-use crate::{Error, ModelKind, Result};
+use crate::train::{LogWeights, ObservedNetwork, WeightsObserver};
+use crate::{Error, ModelKind, Result, pair, tr};
+use serde_json::json;
 use std::ops::Range;
 
-/// Computes the attention on the watched text for given weights.
-pub(super) type FrameRecorder<'a> = Box<dyn Fn(&Params<f32>) -> Result<AttentionFrame> + 'a>;
+/// A text whose attention is recorded during training, for [`TrainOptions::watch`](crate::train::TrainOptions::watch).
+/// [`load_frames`](crate::explain::load_frames) reads the frames.
+///
+/// ```
+/// use chumoku::film::WatchedText;
+/// use chumoku::train::TrainOptions;
+/// use std::sync::Arc;
+///
+/// let mut options = TrainOptions::default();
+/// options.watch = Some(Arc::new(WatchedText::new("a fine film")));
+/// ```
+#[derive(Clone, Debug)]
+pub struct WatchedText {
+    text: String,
+}
 
-impl TrainOptions {
-    /// Checks whether a model of this kind can record attention on the text to watch, if there is one.
-    ///
-    /// # Errors
-    /// If the text is empty, the network has no attention, or a translator's text has no tab.
-    pub fn check_watch(&self, kind: ModelKind) -> Result<()> {
+impl WatchedText {
+    /// Watches a text. For a translator and for pairs of texts, a tab separates both texts.
+    pub fn new(text: impl Into<String>) -> WatchedText {
+        WatchedText { text: text.into() }
+    }
+}
+
+impl WeightsObserver for WatchedText {
+    fn check(&self, kind: ModelKind, network: BackboneKind) -> Result<()> {
         let fault = |problem: String| Err(Error::Setting(problem));
-        match (&self.watch, kind) {
-            (None, _) => Ok(()),
-            (Some(text), _) if text.trim().is_empty() => {
-                fault(tr!("the text to watch is empty", "記録するテキストが空です"))
-            }
-            (Some(_), ModelKind::Tagger) => fault(tr!(
+        match kind {
+            _ if self.text.trim().is_empty() => fault(tr!("the text to watch is empty", "記録するテキストが空です")),
+            ModelKind::Tagger => fault(tr!(
                 "watching attention: a tagger's attention cannot be recorded; leave the text out",
                 "単語にラベルを付けるモデルのアテンションは記録できません。テキストの指定を外してください"
             )),
-            (Some(_), ModelKind::Ngrams) => fault(tr!(
+            ModelKind::Ngrams => fault(tr!(
                 "watching attention: an n-gram model has no attention",
                 "n-gram モデルには記録するアテンションがありません"
             )),
-            (Some(_), ModelKind::Encoder) => fault(tr!(
+            ModelKind::Encoder => fault(tr!(
                 "watching attention: cannot be recorded while an encoder is pretrained; record the classifier that \
                  starts from it",
                 "エンコーダーの事前学習ではアテンションを記録できません。それを使う分類モデルの学習で記録してください"
             )),
-            (Some(_), ModelKind::Classifier) if self.network != BackboneKind::Transformer => fault(tr!(
+            ModelKind::Classifier if network != BackboneKind::Transformer => fault(tr!(
                 "watching attention: a recurrent network has no attention",
                 "再帰型ネットワークには記録するアテンションがありません"
             )),
-            (Some(text), ModelKind::Translator) if !text.contains('\t') => fault(tr!(
+            ModelKind::Translator if !self.text.contains('\t') => fault(tr!(
                 "watching a translator: expected a source and its translation with a tab between them, found no tab",
                 "翻訳器のアテンションを記録するには原文と訳文をタブで区切って指定しますが、タブがありません"
             )),
             _ => Ok(()),
         }
     }
+
+    fn observe<'a>(&self, network: ObservedNetwork<'a>) -> Result<LogWeights<'a>> {
+        let record = match network {
+            ObservedNetwork::Classifier { model, tokenizer, max_tokens, reads_pairs } => {
+                let text = pair::from_line(&self.text, reads_pairs).ok_or_else(|| {
+                    Error::Setting(tr!(
+                        "--watch: expected two texts separated by a tab, since the rows are pairs of texts",
+                        "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"
+                    ))
+                })?;
+                classifier(model, tokenizer, max_tokens, &text)?
+            }
+            ObservedNetwork::LanguageModel { model, tokenizer } => language_model(model, tokenizer, &self.text)?,
+            ObservedNetwork::Translator { model, source, target } => translator(model, [source, target], &self.text)?,
+        };
+        Ok(Box::new(move |params, step, epoch| {
+            let frame = AttentionFrame { step, epoch, ..record(params)? };
+            Ok(json!({ "step": step, "epoch": epoch, FRAME_KEY: frame.to_json() }))
+        }))
+    }
 }
 
+/// Computes the attention on the watched text for given weights.
+type FrameRecorder<'a> = Box<dyn Fn(&Params<f32>) -> Result<AttentionFrame> + 'a>;
+
 /// Records the attention of a classifier. A recurrent network has none.
-pub(super) fn classifier<'a>(
+fn classifier<'a>(
     model: &'a Classifier,
     tokenizer: &TextTokenizer,
     most: usize,
@@ -72,11 +107,7 @@ pub(super) fn classifier<'a>(
 }
 
 /// Records the attention of a language model.
-pub(super) fn language_model<'a>(
-    model: &'a LanguageModel,
-    tokenizer: &TextTokenizer,
-    text: &str,
-) -> Result<FrameRecorder<'a>> {
+fn language_model<'a>(model: &'a LanguageModel, tokenizer: &TextTokenizer, text: &str) -> Result<FrameRecorder<'a>> {
     let config = model.config();
     let size = [config.encoder.num_layers, config.encoder.num_heads];
     let reading = FramedText::read(text, tokenizer, config.max_length)?;
@@ -89,7 +120,7 @@ pub(super) fn language_model<'a>(
 }
 
 /// Records the cross-attention of a translator, for a source and its translation separated by a tab.
-pub(super) fn translator<'a>(
+fn translator<'a>(
     model: &'a Translator,
     [reader, writer]: [&TextTokenizer; 2],
     text: &str,
@@ -219,8 +250,7 @@ mod tests {
     #[test]
     fn texts_that_cannot_be_recorded_are_rejected() {
         let fault = |text: &str, kind: ModelKind, network: BackboneKind| {
-            let options = TrainOptions { watch: Some(text.into()), network, ..TrainOptions::default() };
-            options.check_watch(kind).err().map(|error| error.to_string())
+            WatchedText::new(text).check(kind, network).err().map(|error| error.to_string())
         };
         let transformer = BackboneKind::Transformer;
         assert!(fault("x", ModelKind::Translator, transformer).unwrap().contains("tab"));
@@ -236,6 +266,5 @@ mod tests {
         {
             assert_eq!(fault(text, kind, transformer), None);
         }
-        assert!(TrainOptions::default().check_watch(ModelKind::Translator).is_ok());
     }
 }

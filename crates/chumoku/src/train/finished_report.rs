@@ -1,0 +1,49 @@
+//! The end of every report of a classifier: feature columns, the comparison with the base model, and the files.
+
+use super::feature_columns::ColumnBenefit;
+use super::model_changes::compare_models;
+use super::target::ClassifierTarget;
+use super::{TrainOptions, TrainingData};
+use crate::Result;
+use crate::answers::Predictor;
+use crate::model_folder::TRAINED_ON;
+use crate::text_classifier::TextClassifier;
+use crate::text_ngrams::NgramClassifier;
+use serde_json::Value;
+
+/// Adds the benefit of feature columns and, in continued training, the comparison with the base model to the report.
+/// Returns the files of the model.
+///
+/// `base` is the base model of a network. That of an n-gram model is read again.
+pub(super) fn finish_report<A: ClassifierTarget>(
+    data: &TrainingData<A>,
+    options: &TrainOptions,
+    model: Predictor<'_>,
+    base: Option<&TextClassifier>,
+    column_benefit: Option<&ColumnBenefit>,
+    metrics: &mut Value,
+    card: &mut String,
+) -> Result<Vec<(&'static str, Vec<u8>)>> {
+    column_benefit.iter().for_each(|benefit| *card += &benefit.section(&data.columns));
+    let ngram_base = match (model, &options.from, &data.continued) {
+        (Predictor::Ngrams(_), Some(folder), Some(continued)) => {
+            Some(continued.base.read(folder, NgramClassifier::from_snapshot)?)
+        }
+        _ => None,
+    };
+    let base = ngram_base.as_ref().map(Predictor::Ngrams).or(base.map(Predictor::Classifier));
+    if let Some(base) = base
+        && let Some((figures, section)) = compare_models(data, [base, model], options.seed)?
+    {
+        metrics["further"] = figures;
+        *card += &section;
+    }
+    let mut files = match model {
+        Predictor::Classifier(model) => model.files()?,
+        Predictor::Ngrams(model) => model.files(),
+    };
+    // They include the texts of the base model, even if they are not replayed.
+    let seen = data.continued.as_ref().map(|continued| continued.base.seen.clone()).unwrap_or_default();
+    files.push((TRAINED_ON, seen.with(&[data.train.texts(), data.valid.texts()].concat()).to_bytes()));
+    Ok(files)
+}

@@ -1,0 +1,52 @@
+//! Progress events of a training run.
+
+use super::TrainSettings;
+use super::trainable::Metric;
+use std::time::Duration;
+
+/// Progress events of a training run.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum TrainEvent<'a> {
+    /// A message for the user: topic and text.
+    Message(&'static str, String),
+    /// Progress of a slow operation: topic and detail. The next event replaces it.
+    Progress(&'static str, String),
+    /// Emitted after the first steps, once the run time can be estimated.
+    Estimated {
+        /// The settings.
+        settings: &'a TrainSettings,
+        /// Total number of steps, over all epochs.
+        steps: u64,
+        /// Steps finished before this run, when resuming.
+        steps_done: u64,
+        /// Estimated time to the end if no epoch is skipped, from the speed of the first steps.
+        remaining: Duration,
+        /// Estimated peak memory of the process, in bytes.
+        peak_bytes: usize,
+        /// Estimated multiply–adds of all epochs and evaluations. `None` for tasks that do not count them.
+        multiply_adds: Option<u64>,
+    },
+    /// An optimizer step.
+    Step {
+        /// Number of the step, from 1.
+        step: u64,
+        /// Moving average of the training loss.
+        loss: f64,
+        /// Tokens per second since the run began.
+        tokens_per_second: f64,
+    },
+    /// An evaluation of the averaged weights on the validation rows.
+    Evaluated {
+        /// Epochs finished.
+        epoch: u64,
+        /// Moving average of the training loss.
+        loss: f64,
+        /// The metrics. The last one is the metric to watch.
+        metrics: &'a [Metric],
+        /// True for the best evaluation so far.
+        is_best: bool,
+        /// True if the rows are held out. Without validation rows, the training rows are evaluated.
+        is_held_out: bool,
+    },
+}
