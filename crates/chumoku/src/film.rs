@@ -6,7 +6,7 @@ use crate::nn::BackboneKind;
 use crate::params::Params;
 use crate::text::{TextTokenizer, word_spans};
 use crate::train::{LogWeights, ObservedNetwork, WeightsObserver};
-use crate::{Error, ModelKind, Result, pair, tr};
+use crate::{Error, ModelKind, Result, row, tr};
 use serde_json::json;
 use std::ops::Range;
 
@@ -66,7 +66,7 @@ impl WeightsObserver for WatchedText {
     fn observe<'a>(&self, network: ObservedNetwork<'a>) -> Result<LogWeights<'a>> {
         let record = match network {
             ObservedNetwork::Classifier { model, tokenizer, max_tokens, reads_pairs } => {
-                let text = pair::from_line(&self.text, reads_pairs).ok_or_else(|| {
+                let text = row::from_line(&self.text, reads_pairs).ok_or_else(|| {
                     Error::Setting(tr!(
                         "--watch: expected two texts separated by a tab, since the rows are pairs of texts",
                         "--watch: 各行は 2 つのテキストの組です。2 つのテキストをタブで区切って指定してください"

@@ -11,8 +11,8 @@ use crate::lang::{escape_markdown, lang};
 use crate::ngram::NgramModel;
 use crate::ngram::NgramTarget;
 use crate::ngram::log_loss;
+use crate::row;
 use crate::row::FeatureRequest;
-use crate::row::self;
 use crate::{Error, Result, tr};
 use serde_json::{Value, json};
 

@@ -178,9 +178,8 @@ impl LoopObserver for FolderObserver<'_> {
     /// Names the cause and the last good checkpoint.
     fn not_finite_error(&self, state: &TrainState, batch: &[usize], problem: String) -> Error {
         let bad = |params: &Params<f32>| {
-            let found =
-                params.layout().iter().find(|(_, _, r)| params.values()[r.clone()].iter().any(|x| !x.is_finite()));
-            found.map(|(name, _, _)| name.to_owned())
+            let is_bad = |range: &std::ops::Range<usize>| params.values()[range.clone()].iter().any(|x| !x.is_finite());
+            params.layout().iter().find(|param| is_bad(&param.range)).map(|param| param.name.to_owned())
         };
         let cause = match bad(&state.params) {
             Some(name) => tr!(
