@@ -378,7 +378,7 @@ pub(crate) fn abstain_summary(promises: &serde_json::Value) -> String {
     };
     let [covers, right] = [covers, right].map(percent);
     let line = tr!(
-        "Abstaining when unsure (--abstain {level}): {covers} answered, {right} of them correctly",
+        "Abstaining when unsure (--abstain {level}): {covers} answered, {right} of them right",
         "確信のないときは保留する場合（--abstain {level}）: 回答 {covers}、正解 {right}"
     );
     let why = broken_promise_reason(promise).map_or(String::new(), |why| format!("\n  {why}"));
