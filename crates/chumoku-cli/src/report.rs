@@ -401,7 +401,7 @@ pub(crate) fn abstain_table(promises: &serde_json::Value) -> String {
         let whole = promise["ends"].as_array().and_then(|ends| ends.last()?.as_f64()).map(percent);
         let whole = whole.map_or(String::new(), |whole| tr!("; whole paths {whole:>7}", "、パス全体 {whole:>7}"));
         out += &tr!(
-            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them correctly{whole}\n",
+            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them right{whole}\n",
             "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}{whole}\n"
         );
         out.extend(broken_promise_reason(promise).map(|why| format!("    {why}\n")));
