@@ -264,9 +264,15 @@ fn columns_are_read_and_files_are_kept() {
     let text = found["errors"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("meal number") && !text.contains('\u{1e}'), "{found}");
     for out in ["rows.csv", "model/config.json"] {
-        place.run_rejected(&["explain", "model", "--errors", "rows.csv", "--html", out], &["--html", out, "this is an input file"]);
-        place.run_rejected(&["explain", "model", "--errors", "rows.csv", "--json", out], &["--json", out, "this is an input file"]);
-        place.run_rejected(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "this is an input file"]);
+        place.run_rejected(
+            &["explain", "model", "--errors", "rows.csv", "--html", out],
+            &["--html", out, "an input file"],
+        );
+        place.run_rejected(
+            &["explain", "model", "--errors", "rows.csv", "--json", out],
+            &["--json", out, "an input file"],
+        );
+        place.run_rejected(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "an input file"]);
     }
     assert_eq!(place.read("rows.csv"), rows);
 }

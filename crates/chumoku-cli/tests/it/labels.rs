@@ -177,7 +177,10 @@ fn each_label_can_be_explained() {
     }
     // A single-label model has one answer to explain.
     place.train_small("reviews", &["--epochs", "1"]);
-    place.run_rejected(&["explain", "reviews", "good", "--of-label", "positive"], &["label", "expected a multi-label model"]);
+    place.run_rejected(
+        &["explain", "reviews", "good", "--of-label", "positive"],
+        &["label", "expected a multi-label model"],
+    );
 }
 
 #[test]

@@ -63,7 +63,9 @@ fn ngrams_decide_alone_unless_the_network_clearly_helps() {
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
     // The report says the same, and names no best epoch if none was compared.
     let report = place.run(&["info", "one", "--report"]).assert_success().stdout.replace('\n', " ");
-    for part in ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: there were no held-out rows"] {
+    for part in
+        ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: there were no held-out rows"]
+    {
         assert!(report.contains(part), "{part}: {report}");
     }
     assert_eq!((&found["best_epoch"], &choice["epochs"]), (&Value::Null, &Value::Null), "{found}");
