@@ -378,7 +378,7 @@ pub(crate) fn abstain_summary(promises: &serde_json::Value) -> String {
     };
     let [covers, right] = [covers, right].map(percent);
     let line = tr!(
-        "Abstaining when unsure (--abstain {level}): {covers} answered, {right} of them correctly",
+        "Abstaining when unsure (--abstain {level}): {covers} answered, {right} of them right",
         "確信のないときは保留する場合（--abstain {level}）: 回答 {covers}、正解 {right}"
     );
     let why = broken_promise_reason(promise).map_or(String::new(), |why| format!("\n  {why}"));
@@ -401,7 +401,7 @@ pub(crate) fn abstain_table(promises: &serde_json::Value) -> String {
         let whole = promise["ends"].as_array().and_then(|ends| ends.last()?.as_f64()).map(percent);
         let whole = whole.map_or(String::new(), |whole| tr!("; whole paths {whole:>7}", "、パス全体 {whole:>7}"));
         out += &tr!(
-            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them correctly{whole}\n",
+            "  --abstain {level:<5} answers {covers:>7}, {right:>7} of them right{whole}\n",
             "  --abstain {level:<5} 回答 {covers:>7}、正解 {right:>7}{whole}\n"
         );
         out.extend(broken_promise_reason(promise).map(|why| format!("    {why}\n")));

@@ -123,7 +123,7 @@ def test_invalid_tables_are_reported(fitted):
         (lambda: ngrams(columns=["price", "price:number"]).fit(table, labels), ValueError, "named twice"),
         (lambda: ngrams(columns=["cost"]).fit(table, labels), ValueError, "columns: the table has no column 'cost'; it has text, price"),
         (lambda: ngrams(columns=["shop"], text="body").fit(table, labels), ValueError, "text: the table has no column 'body'"),
-        (lambda: ngrams(columns=["day"]).fit({"a": ["x"] * 9, "b": ["y"] * 9, "day": [1] * 9}, [1] * 9), ValueError, "beside .* a, b"),
+        (lambda: ngrams(columns=["day"]).fit({"a": ["x"] * 9, "b": ["y"] * 9, "day": [1] * 9}, [1] * 9), ValueError, "other than columns=.* a, b"),
         (lambda: ngrams(columns=["label"]).fit({"text": table["text"], "label": labels}, labels), ValueError, "other than 'label'"),
         (lambda: ngrams(columns=["day"]).fit({"text": table["text"], "day": [1]}, labels), ValueError, "column 'day'"),
         (lambda: ngrams(columns=["price"]).fit({"text": [3] * 40, "price": table["price"]}, labels), TypeError, "row 0, column 'text'"),

@@ -151,7 +151,7 @@ def test_a_model_is_traced(tmp_path):
         ({"model": model, "text": "a", "head": 99}, ValueError, "head 99"),
         ({"model": model, "text": "a", "target": "0"}, ValueError, "backward=True"),
         ({"model": model, "text": "a", "target": "7", "backward": True}, ValueError, "7"),
-        ({"model": model, "text": "a", "layer": 0}, ValueError, "layer: expected from 1"),
+        ({"model": model, "text": "a", "layer": 0}, ValueError, "layer: expected at least 1"),
         ({"model": model, "text": ""}, ValueError, "empty"),
         ({"model": model, "text": "a", "part": "middle"}, ValueError, "part: expected one of"),
         ({"model": tmp_path / "nowhere", "text": "a"}, ValueError, "nowhere"),

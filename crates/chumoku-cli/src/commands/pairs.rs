@@ -16,7 +16,7 @@ pub(super) fn from_arguments(texts: Vec<&str>, reads_pairs: bool) -> anyhow::Res
     }
     let n = texts.len();
     let problem = tr!(
-        "this model reads pairs of texts, but {n} texts are not a whole number of pairs; give each pair as \"first text\" \"second text\"",
+        "this model reads pairs of texts: expected an even number of texts, found {n}; give each pair as \"first text\" \"second text\"",
         "このモデルは 2 つのテキストの組を読みますが、テキストの数 {n} は奇数です。\"1 つ目\" \"2 つ目\" の順に指定してください"
     );
     Err(UsageError(problem).into())

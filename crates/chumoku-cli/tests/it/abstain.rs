@@ -68,7 +68,7 @@ fn answered_rows_are_right_as_often_as_promised() {
         let picture = place.read("curve.svg");
         assert!(picture.contains("リスク・カバレッジ曲線") && picture.contains("500 行"), "{}", &picture[..400]);
     }
-    place.run_rejected(&["eval", "model", "test.tsv", "--svg", "test.tsv"], &["--svg", "name another"]);
+    place.run_rejected(&["eval", "model", "test.tsv", "--svg", "test.tsv"], &["--svg", "choose another output"]);
 
     // Columns and lines.
     let columns = place.run(&["predict", "model", "--input", "test.tsv", "--abstain", "0.95"]).assert_success();

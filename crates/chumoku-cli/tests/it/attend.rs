@@ -113,7 +113,7 @@ fn without_an_output_nothing_is_written() {
     assert_eq!(place.file_hashes(), before);
     assert!(run.stdout.is_empty(), "{run:#?}");
     assert!(run.stderr.starts_with("Y                 f32 (2, 3, 6), -") && run.stderr.contains("mean"), "{run:#?}");
-    assert!(run.stderr.contains("nothing is written") && run.stderr.contains("-o"), "{run:#?}");
+    assert!(run.stderr.contains("no output file") && run.stderr.contains("-o"), "{run:#?}");
 }
 
 /// Each flag has an effect that differs from every other.
@@ -197,7 +197,7 @@ fn unusable_files_and_flags_are_rejected() {
     with("attn_mask", zeros(&[7]));
     refuses("bad.safetensors", &HEADS, &["bad.safetensors", "attn_mask", "(2, 2, 3, 4)", "[7]"]);
     with("mask", zeros(&[4]));
-    refuses("bad.safetensors", &HEADS, &["mask: expected tensors of the names Q, K, V, attn_mask", "rename"]);
+    refuses("bad.safetensors", &HEADS, &["mask: expected one of the names Q, K, V, attn_mask", "rename"]);
     with("Q", Tensor::new(&[2, 3, 6], vec![chumoku::bf16::ONE; 36]).unwrap());
     refuses("bad.safetensors", &[&HEADS[..], &["-o", "y.npz"]].concat(), &["y.npz", "bf16", ".safetensors"]);
     refuses("bad.safetensors", &HEADS, &["K", "expected bf16 as Q, got f32"]);
@@ -219,7 +219,7 @@ fn outputs_too_large_for_memory_are_rejected_before_the_work() {
     file.write(&place.path("long.safetensors"), &InputFiles::empty()).unwrap();
     let window = ["attend", "long.safetensors", "--left-window-size=0", "--right-window-size=0"];
     let said = [
-        "long.safetensors: qk_matmul_output: with its shape [1, 1, 1000000, 1000000] the results take 4.0 TB of memory",
+        "long.safetensors: qk_matmul_output: with shape [1, 1, 1000000, 1000000] the results need 4.0 TB of memory",
         "are free; leave qk_matmul_output_mode out, or give fewer queries or keys at a time",
     ];
     place.run_rejected(&[&window[..], &["--qk-matmul-output-mode", "0", "-o", "y.npz"]].concat(), &said);

@@ -18,7 +18,7 @@ fn existing_files_are_kept() {
     train("model", &["model", "finished model", "--out", "--force"]);
     train("full", &["full", "not empty", "notes.txt", "--out"]);
     train("file", &["file", "is a file", "--out"]);
-    train("reviews.csv", &["reviews.csv", "is a file"]);
+    train("reviews.csv", &["reviews.csv", "this is an input file"]);
     // Even --force does not replace files that are not a model's.
     force("full", &["did not write", "notes.txt"]);
     force("file", &["is a file"]);

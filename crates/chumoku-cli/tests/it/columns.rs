@@ -256,7 +256,7 @@ fn invalid_columns_are_rejected_with_their_position_and_a_remedy() {
         row[1] = if i % 3 == 0 { "ask".into() } else { format!("{i}") };
     }
     place.write("ask.csv", csv(&rows));
-    refused(&["train", "ask.csv", "--columns", "price"], &["ask.csv:2", "“ask”", "leave such fields empty"]);
+    refused(&["train", "ask.csv", "--columns", "price"], &["ask.csv:2", "“ask”", "leave those fields empty"]);
     place.run(&["train", "rows.csv", "--model", "ngrams", "--out", "plain"]).assert_success();
     refused(&["predict", "plain", "x", "--set", "price=1"], &["reads no feature columns", "--columns price"]);
     refused(&["predict", "kept", "x", "--set", "shap=Ueno"], &["“shop”", "did you mean"]);

@@ -53,7 +53,7 @@ fn classes_are_learned_and_old_ones_kept() {
     let args = [&["train", "new.csv", "--from", "one"][..], &steps, &["--threads"]].concat();
     let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).assert_success();
     assert!(
-        run.stderr.contains("one is trained further on 400 old rows and 240 new ones; new classes: “sport”"),
+        run.stderr.contains("continued training of one on 400 old rows and 240 new ones; new classes: “sport”"),
         "{run:#?}"
     );
     for part in ["Accuracy before and after", "old test rows", "new test rows", "old validation, network"] {
@@ -145,7 +145,7 @@ fn the_encoder_alone_can_be_the_start() {
     place.write("ratings.csv", format!("text,rating\n{ratings}"));
     let score = ["train", "ratings.csv", "--task", "score", "--from", "one", "--epochs", "1", "--out", "rated"];
     let run = place.run(&score).assert_success();
-    assert!(run.stderr.contains("one was trained for another task: its encoder alone is the start"), "{run:#?}");
+    assert!(run.stderr.contains("one was trained for another task: starting from its encoder only"), "{run:#?}");
     // A regressor is continued as a regressor.
     let run = place.run(&["train", "ratings.csv", "--from", "rated", "--epochs", "1", "--out", "x"]);
     assert!(run.code == 2 && run.stderr.contains("expected new rows"), "{run:#?}");
@@ -157,10 +157,10 @@ fn the_encoder_alone_can_be_the_start() {
     let [first, further] = rates.map(|plan| plan["learning_rate"].as_f64().unwrap());
     assert!((further / first - 0.5).abs() < 1e-6, "{further} {first}");
     // Rejected requests.
-    place.run_rejected(&[&args[..], &["x", "--folds", "3"]].concat(), &["--folds", "as it is", "--old encoder"]);
+    place.run_rejected(&[&args[..], &["x", "--folds", "3"]].concat(), &["--folds", "keeps its task", "--old encoder"]);
     place.run_rejected(&[&args[..], &["x", "--folds", "3", "--lang", "ja"]].concat(), &["--folds", "--old encoder"]);
     let both = ["x", "--old", "encoder", "--old", "old.csv"];
-    place.run_rejected(&[&args[..], &both].concat(), &["--old encoder", "alone"]);
+    place.run_rejected(&[&args[..], &both].concat(), &["--old encoder", "only by itself"]);
     place.run(&["train", "old.csv", "--model", "ngrams", "--out", "own"]).assert_success();
     place.run_rejected(
         &["train", "new.csv", "--from", "own", "--old", "encoder", "--out", "x"],

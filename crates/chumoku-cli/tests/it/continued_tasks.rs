@@ -278,7 +278,7 @@ fn trees_can_grow() {
     assert_eq!(answer["levels"][0]["label"], "street", "{answer}");
     place.run_rejected(
         &[&args[..], &["--out", "x", "--hierarchy", "/"]].concat(),
-        &["--hierarchy", "paths already", "leave it out"],
+        &["--hierarchy", "labels are paths", "leave it out"],
     );
     place.write("bad.csv", place.read("new.csv").replacen("street/noise", "street/", 1));
     place
@@ -432,7 +432,7 @@ fn taggers_learn_new_labels_and_keep_the_old_ones() {
     assert!(before < 0.1 && after > 0.95 && is > was - 0.02 && is > 0.95, "{two}");
     assert_eq!(Some(was), one["span_f1"].as_f64());
     assert!(two["further"]["changes"].as_array().unwrap().len() == 2 && two["further"]["forgets"] == false, "{two}");
-    assert!(place.read("two/README.md").contains("The span F1 before and after"));
+    assert!(place.read("two/README.md").contains("compares the span F1 of both"));
     // The same model on other threads, and a second continuation with the rows of both.
     place.run(&[&args[..], &["2", "--out", "three"]].concat()).assert_success();
     assert_eq!(sha256(&place.path("two/model.safetensors")), sha256(&place.path("three/model.safetensors")));

@@ -46,7 +46,7 @@ fn new_classes_are_learned_and_old_ones_kept() {
     let args = ["train", "new.csv", "--from", "one", "--epochs", "4", "--threads"];
     let run = place.run(&[&args[..], &["1", "--out", "two"]].concat()).assert_success();
     assert!(
-        run.stderr.contains("one is trained further on 400 old rows and 240 new ones; new classes: “sport”"),
+        run.stderr.contains("continued training of one on 400 old rows and 240 new ones; new classes: “sport”"),
         "{run:#?}"
     );
     for part in ["Accuracy before and after", "old test rows", "new test rows", "old validation, network"] {
@@ -144,7 +144,7 @@ fn missing_inputs_are_reported() {
     let metrics = place.json("x/metrics.json");
     let [before, after] = accuracy(&metrics, "new_test");
     assert!(before < 0.6 && after > 0.95 && metrics["further"]["forgets"] == false, "{metrics}");
-    place.run_rejected(&["train", "--from", "one", "--out", "y"], &["--from one", "new rows", "give a file"]);
+    place.run_rejected(&["train", "--from", "one", "--out", "y"], &["--from one", "new rows", "name a file"]);
     for (flag, value) in
         [("--model", "lstm"), ("--freeze", "all"), ("--folds", "3"), ("--tune", "10s"), ("--task", "lm")]
     {

@@ -94,7 +94,7 @@ fn numbers_above_two_to_the_64_are_shown_in_full() {
     assert!(json.contains(&format!(r#""multiply_adds":{},"#, 32 * n * n * d)), "{json}");
     let most = "1000000000";
     let huge = ["count", "--heads", "1", "--batch", most, "--length", most, "--d-model", most, "--d-ff", most];
-    place.run_rejected(&[&huge[..], &["--layers", most]].concat(), &["2^128", "take smaller sizes"]);
+    place.run_rejected(&[&huge[..], &["--layers", most]].concat(), &["2^128", "use smaller sizes"]);
     place.run_rejected(&["count", "--d-model", "18446744073709551615", "--heads", "1"], &["d_model: expected 1 to"]);
 }
 

@@ -96,7 +96,7 @@ fn a_network_is_explained_with_or_without_ngrams() {
 fn files_without_explainable_errors_are_rejected() {
     let place = TestDir::new();
     trained(&place);
-    place.run_rejected(&["explain", "model", "--errors"], &["--errors test.csv", "folder does not hold"]);
+    place.run_rejected(&["explain", "model", "--errors"], &["--errors test.csv", "a model folder does not contain"]);
     place.run_rejected(&["explain", "model", "--errors", "none.csv"], &["none.csv"]);
     place.run_rejected(&["explain", "model", "a text", "--errors", "test.csv"], &["--errors"]);
     place.run_rejected(&["explain", "model", "--errors", "test.csv", "--top", "0"], &["--top"]);
@@ -264,9 +264,15 @@ fn columns_are_read_and_files_are_kept() {
     let text = found["errors"][0]["text"].as_str().unwrap();
     assert!(text.starts_with("meal number") && !text.contains('\u{1e}'), "{found}");
     for out in ["rows.csv", "model/config.json"] {
-        place.run_rejected(&["explain", "model", "--errors", "rows.csv", "--html", out], &["--html", out, "is read"]);
-        place.run_rejected(&["explain", "model", "--errors", "rows.csv", "--json", out], &["--json", out, "is read"]);
-        place.run_rejected(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "is read"]);
+        place.run_rejected(
+            &["explain", "model", "--errors", "rows.csv", "--html", out],
+            &["--html", out, "an input file"],
+        );
+        place.run_rejected(
+            &["explain", "model", "--errors", "rows.csv", "--json", out],
+            &["--json", out, "an input file"],
+        );
+        place.run_rejected(&["eval", "model", "rows.csv", "--errors", out], &["--errors", out, "an input file"]);
     }
     assert_eq!(place.read("rows.csv"), rows);
 }

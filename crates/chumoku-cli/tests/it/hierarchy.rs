@@ -327,7 +327,7 @@ fn labels_come_with_their_parents() {
     assert!(levels.iter().all(|level| level["micro_f1"].as_f64().unwrap() > 0.9), "{metrics}");
     let eval = place.run(&["eval", "model", "test.jsonl", "--json"]).assert_success().json();
     assert_eq!(eval["scores"], metrics["scores"], "rows with and without what is above");
-    assert!(place.read("model/README.md").contains("tree of 3 levels"));
+    assert!(place.read("model/README.md").contains("hierarchy of 3 levels"));
 
     // In every prediction, at any threshold, no label lacks its parent or is more probable than it.
     let mut seen = 0;

@@ -177,7 +177,10 @@ fn each_label_can_be_explained() {
     }
     // A single-label model has one answer to explain.
     place.train_small("reviews", &["--epochs", "1"]);
-    place.run_rejected(&["explain", "reviews", "good", "--of-label", "positive"], &["label", "any number of labels"]);
+    place.run_rejected(
+        &["explain", "reviews", "good", "--of-label", "positive"],
+        &["label", "expected a multi-label model"],
+    );
 }
 
 #[test]
@@ -236,7 +239,7 @@ fn errors_are_reported() {
     place.write("few.tsv", "text\tlabels\none\ta|b\n");
     place.run_rejected(&["train", "few.tsv", "--separator", "|", "--out", "x"], &["few.tsv", "at least 4 rows"]);
     place.run_rejected(&["train", "train.jsonl", "--labels", "food,price", "--out", "x"], &["food"]);
-    place.run_rejected(&["train", "--task", "labels"], &["no built-in data"]);
+    place.run_rejected(&["train", "--task", "labels"], &["no built-in multi-label data"]);
     place.run_rejected(&["train", "train.jsonl", "--task", "lm", "--separator", ",", "--out", "x"], &["--separator"]);
     place.write(
         "new.jsonl",

@@ -94,7 +94,7 @@ fn errors_in_worked_examples_are_in_japanese() {
     says(r#"{"inputs": {"Q": [[1]]}}"#, "inputs から導けるものがありません");
     says(r#"{"positions": {"d_model": 4}}"#, "検算する値の記載がありません");
     says(r#"{"positions": {"d_model": 4}, "claims": {"wave": 1}}"#, "使えるキーは wavelength_0, wavelength_1 です");
-    says(r#"{"positions": {"d_model": 400}, "claims": {"x": 1}}"#, "wavelength_0 から wavelength_199 まで");
+    says(r#"{"positions": {"d_model": 400}, "claims": {"x": 1}}"#, "使えるキーは wavelength_0、…、wavelength_199 です");
     says(
         r#"{"inputs": {"Q": [[1, 2]], "K": [[1]]}, "claims": {"scores": [[1]]}}"#,
         "Q は 1×2、K は 1×1 です。Q と Kᵀ を掛けるには列の数が同じでなければなりません",

@@ -113,7 +113,7 @@ fn labels_match_the_ngram_member_of_an_ensemble() {
     let expected = (p / (1.0 - p)).ln() - offset - config["problem"]["ngrams"].as_f64().unwrap() * bias;
     assert!((effects - expected).abs() < 1e-3, "{effects} {expected}");
     let info = place.run(&["info", "model"]).assert_success().stdout;
-    assert!(info.contains("any of 3 labels for each text, by n-grams alone"), "{info}");
+    assert!(info.contains("any of 3 labels for each text, n-grams only"), "{info}");
 
     // The same bytes for any number of threads, and saving and loading preserve the model.
     trained(&place, "rows.jsonl", "again", &["--model", "ngrams", "--threads", "1"]);
@@ -191,7 +191,7 @@ fn labels_and_numbers_support_all_inputs_of_ngrams() {
     let found =
         place.run(&["predict", "pairs", "--json", "Room 1: good, kind", "clean, quiet."]).assert_success().json();
     assert!(found["score"].is_number() && found["texts"].is_array(), "{found}");
-    place.run_rejected(&["predict", "pairs", "one text"], &["two"]);
+    place.run_rejected(&["predict", "pairs", "one text"], &["pairs of texts", "found 1"]);
 
     let tree = labeled_rows(400).replace("\"food\"", "\"visit/food\"").replace("\"price\"", "\"visit/price\"");
     place.write("tree.jsonl", tree);
@@ -230,7 +230,7 @@ fn errors_are_reported() {
     let lm = ["train", "rows.jsonl", "--task", "lm", "--model", "ngrams", "--out", "x"];
     place.run_rejected(&lm, &["--model ngrams", "--task labels"]);
     for model in ["labels", "numbers"] {
-        place.run_rejected(&["export", model, "--out", "x.onnx"], &["n-grams alone", "ONNX"]);
+        place.run_rejected(&["export", model, "--out", "x.onnx"], &["n-gram model", "ONNX"]);
         place.run_rejected(
             &["train", "rows.csv", "--task", "classify", "--from", model, "--out", "x"],
             &["--task", "keeps its task"],

@@ -240,7 +240,7 @@ fn ngram_training_can_be_interrupted() {
         assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
         assert!(
             rest.iter().any(|line| {
-                line.starts_with("interrupted: nothing is trained yet; begin again with  chumoku train x.csv")
+                line.starts_with("interrupted: nothing was trained yet; start again with  chumoku train x.csv")
             }),
             "{rest:?}"
         );

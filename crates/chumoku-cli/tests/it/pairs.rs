@@ -94,7 +94,7 @@ fn both_texts_are_traced() {
     let trace = |text: &str| place.run(&["trace", "--model", "model", "--text", text, "--format", "json"]);
     let told = trace("A man eats.\tA man sleeps.").assert_success().json();
     assert!(told["tokens"].as_array().unwrap().contains(&json!("[SEP]")), "{}", told["tokens"]);
-    place.run_rejected(&["trace", "--model", "model", "--text", "A man eats."], &["--text", "two texts", "tab"]);
+    place.run_rejected(&["trace", "--model", "model", "--text", "A man eats."], &["--text", "pairs of texts", "tab"]);
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn the_beginning_of_a_long_text_is_explained() {
     let place = TestDir::with_bert();
     let long = "good ".repeat(30) + "bad";
     let run = place.run(&["explain", "bert", &long, "--target", OTHER, "--json", "-"]).assert_success();
-    assert!(run.stderr.contains("longer than the 20 tokens"), "{}", run.stderr);
+    assert!(run.stderr.contains("longer than the model's maximum of 20 tokens"), "{}", run.stderr);
     let json = run.json();
     assert_eq!(json["cut"], serde_json::json!({ "read": 18, "tokens": 31, "is_end": false }));
     assert_eq!(json["words"].as_array().unwrap().len(), 20);

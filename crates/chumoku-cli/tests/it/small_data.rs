@@ -63,7 +63,9 @@ fn ngrams_decide_alone_unless_the_network_clearly_helps() {
     assert_eq!((&choice["taken"], &choice["folds"]), (&json!("from_scratch"), &json!(5)), "{choice}");
     // The report says the same, and names no best epoch if none was compared.
     let report = place.run(&["info", "one", "--report"]).assert_success().stdout.replace('\n', " ");
-    for part in ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: no held-out rows"] {
+    for part in
+        ["Chosen: the n-grams decide almost alone, by 5-fold", "after epoch 2, the last: there were no held-out rows"]
+    {
         assert!(report.contains(part), "{part}: {report}");
     }
     assert_eq!((&found["best_epoch"], &choice["epochs"]), (&Value::Null, &Value::Null), "{found}");
@@ -189,7 +191,7 @@ fn a_sentence_encoder_is_tried_both_ways() {
         (metrics(&place, "chosen"), place.run(&["info", "chosen", "--report"]).assert_success().stdout);
     let chosen = found["choice"]["epochs"].as_u64().unwrap();
     assert_eq!(found["epochs"], chosen);
-    let said = format!("after epoch {chosen}, the last: cross-validation chose {chosen}.");
+    let said = format!("after epoch {chosen}, the last: cross-validation chose {chosen} epochs.");
     assert!(report.contains(&said) && !report.contains(", the best."), "{report}");
 }
 

@@ -178,7 +178,7 @@ fn invalid_requests_are_rejected() {
     refuses(&["translate", "classifier", "x"], &["config.json", "expected a translator", "text classifier", "predict"]);
     refuses(&["predict", "model", "x"], &["config.json", "expected a text classifier", "translator", "translate"]);
     refuses(&["generate", "model", "x"], &["expected a language model", "chumoku translate"]);
-    refuses(&["translate", "model", "x", "--n-best", "9"], &["--n-best", "at most 5", "got 9"]);
+    refuses(&["translate", "model", "x", "--n-best", "9"], &["--n-best", "at most 5", "found 9"]);
     refuses(&["translate", "model", "x", "--beam", "100000"], &["beam", "expected 1 to", "got 100000"]);
     refuses(&["translate", "model", " "], &["text 1 of 1 is empty"]);
     refuses(&["translate", "nowhere", "x"], &["nowhere", "no such folder"]);

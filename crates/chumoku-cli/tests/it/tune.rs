@@ -52,7 +52,7 @@ fn settings_are_found_and_can_be_given() {
     let trials: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("trial ")).collect();
     assert!(trials.len() == 15 && trials[0].contains("log-loss accuracy") && trials[1].contains("  0  "), "{run:#?}");
     assert!(trials[2].ends_with("  inside-words=2-5") && trials[2].contains('±'), "{run:#?}");
-    let is_table = |line: &&str| !line.starts_with("Taken") && !line.starts_with("Advice");
+    let is_table = |line: &&str| !line.starts_with("Settings used") && !line.starts_with("Advice");
     assert!(run.stdout.contains("Settings tried: 14. The best on the 120 validation rows:"), "{run:#?}");
     assert!(
         trials.iter().copied().chain(run.stdout.lines().filter(is_table)).all(|line| line.chars().count() <= 80),
@@ -74,7 +74,7 @@ fn settings_are_found_and_can_be_given() {
     let kept = tried.iter().rfind(|trial| trial["kept"] == true).unwrap();
     let set = tuning["set"].as_str().unwrap();
     assert!(kept["set"] == set && kept["trial"].as_u64().unwrap() > 0, "a better setting is found: {tuning}");
-    assert!(run.stdout.contains(&format!("Taken: --settings {set}.")), "{run:#?}");
+    assert!(run.stdout.contains(&format!("Settings used: --settings {set}.")), "{run:#?}");
     let gain = &tuning["gain"];
     assert_eq!((&gain["rows"], &gain["tuned"]["accuracy"]), (&100.into(), &metrics["accuracy"]));
     assert!(gain["interval"][0].as_f64() <= gain["accuracy_difference"].as_f64(), "{gain}");

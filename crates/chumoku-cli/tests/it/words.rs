@@ -128,7 +128,10 @@ fn a_tagger_is_trained_and_used() {
     place.run(&["predict", "model", "--input", "new.csv", "--html", "table.html"]).assert_success();
     assert!(place.read("table.html").contains("<small>place</small>"));
     for out in ["new.csv", "model/config.json"] {
-        place.run_rejected(&["predict", "model", "--input", "new.csv", "--html", out], &["--html", out, "is read"]);
+        place.run_rejected(
+            &["predict", "model", "--input", "new.csv", "--html", out],
+            &["--html", out, "an input file"],
+        );
     }
     assert!(
         place

@@ -110,8 +110,8 @@ pub(super) fn continued_data<D: ReplayData>(
     };
     if old.as_ref().is_some_and(|old: &D| !known.was_trained_on(&old.sha256())) {
         note(
-            "warning: the old rows are not those that the model was trained on, in the same parts: some that are held out now it may have \
-             learnt from"
+            "warning: the old rows differ from those that the model was trained on, or are split differently: the model may have been \
+             trained on some of the held-out rows"
                 .into(),
         );
     }

@@ -177,7 +177,7 @@ fn models_that_cannot_be_served_are_reported_at_once() {
     let place = place();
     place.run_rejected(&["serve"], &["MODEL"]);
     place.run_rejected(&["serve", "nowhere"], &["nowhere"]);
-    place.run_rejected(&["serve", "ngrams", "./ngrams"], &["two models are called ngrams"]);
+    place.run_rejected(&["serve", "ngrams", "./ngrams"], &["two models are named ngrams"]);
     place.run_rejected(&["serve", "ngrams", "--host", "no such host"], &["--host no such host"]);
     place.run_rejected(&["serve", "ngrams", "--read-timeout", "0s"], &["--read-timeout", "10s"]);
     let server = Server::start(place, &["ngrams"]);
