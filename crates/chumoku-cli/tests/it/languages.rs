@@ -63,7 +63,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "chumoku-view/src/tagged/page.rs",
         &[" (NN {network:+.2}, CRF {crf:+.2})"],
     ),
-    english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
+    english("a kind in JSON, which `count` translates", "chumoku/src/text_models/model_size.rs", &["language model"]),
     english(
         FORMULA,
         "chumoku-view/src/trace/formula.rs",

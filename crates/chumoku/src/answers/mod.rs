@@ -22,7 +22,7 @@ pub use generated::{continuation, translation, vector};
 pub use predictor::{NUMBER_KEYS, Predictor};
 pub use tokens::{ModelTokenizer, Token};
 
-use crate::text_tagger::PredictedSpan;
+use crate::text_models::tagger::PredictedSpan;
 use crate::{pair, row};
 use serde_json::{Map, Value, json};
 

@@ -7,10 +7,8 @@ use crate::lang::Lang;
 use crate::models::TranslatorAttention;
 use crate::params::Params;
 use crate::text::TextTokenizer;
-use crate::{
-    Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, optimizer_defaults,
-    tr,
-};
+use crate::text_models::optimizer_defaults;
+use crate::{Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, tr};
 use chumoku_kernels::Precision;
 use std::cell::Cell;
 

@@ -10,9 +10,9 @@ use super::explanation::{
 use super::integrated_gradients::PathIntegrator;
 use crate::blend::Blend;
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::target::PredictionTarget;
 use crate::text::{WordSpan, windows, word_spans};
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, inference, sorting, tr};
 use ndarray::Array2;
 

@@ -5,7 +5,7 @@ use super::attention_collector::is_separator;
 use super::attribution::AttributionMethod;
 use super::highlighted::{HighlightedWord, highlight};
 use crate::data::Example;
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{NgramClassifier, Prediction, Result, sorting};
 use chumoku_text::feature_columns::text_of;
 use serde::Serialize;

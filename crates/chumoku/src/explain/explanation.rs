@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blend::number::Estimate;
 use crate::hierarchy::Hierarchy;
 use crate::lang::{Lang, lang};
-use crate::number::Estimate;
 use crate::tr;
 
 use super::attribution::Attribution;

@@ -8,7 +8,7 @@ use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::word_spans;
-use crate::text_generator::TextGenerator;
+use crate::text_models::generator::TextGenerator;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel_try_map;
 use chumoku_nn::probability::log_softmax;
@@ -187,7 +187,7 @@ mod tests {
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
-    use crate::text_generator::{TextBoundaries, TextGeneratorConfig};
+    use crate::text_models::generator::{TextBoundaries, TextGeneratorConfig};
     use chumoku_kernels::Precision;
     use testkit::Random;
 

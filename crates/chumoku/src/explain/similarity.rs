@@ -9,7 +9,7 @@ use crate::inference::check_head;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
 use crate::text::{Encoding, TokenSequence, WordSpan, word_spans};
-use crate::text_embedder::TextEmbedder;
+use crate::text_models::embedder::TextEmbedder;
 use crate::{Error, Result, tr};
 use ndarray::{Array1, ArrayView1};
 use std::ops::Range;

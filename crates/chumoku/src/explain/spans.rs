@@ -13,9 +13,9 @@ use crate::crf::{
     viterbi_allowed,
 };
 use crate::data::{Span, SpanExample, SpanUnit};
-use crate::tagger_network::not_finite_error;
 use crate::text::{TokenSequence, word_spans};
-use crate::text_tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
+use crate::text_models::tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
+use crate::text_models::tagger_network::not_finite_error;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;

@@ -5,7 +5,7 @@ use super::attribution::Attribution;
 use super::classifier::JOINING;
 use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece};
 use crate::nn::{Offsets, Tokens};
-use crate::text_tagger::TextTagger;
+use crate::text_models::tagger::TextTagger;
 use crate::{Error, Result, tr};
 
 impl TextTagger {

@@ -8,7 +8,7 @@ use crate::models::TranslationBatch;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{TextTokenizer, WordSpan, word_spans};
-use crate::text_translator::{TextTranslator, TranslateOptions, Translation};
+use crate::text_models::translator::{TextTranslator, TranslateOptions, Translation};
 use crate::{Error, Result, tr};
 use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};

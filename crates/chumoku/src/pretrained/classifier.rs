@@ -6,7 +6,7 @@ use super::sentence_settings::{SentenceSettings, encoder_folder};
 use super::static_vectors::static_vectors;
 use super::tokenizer::{read_max_tokens, read_tokenizer, read_with_tokenizer};
 use super::weights::{TensorNames, TensorRole, WeightFiles, published_tensors};
-use crate::layer_errors::layer_error_message;
+use crate::error::layer_errors::layer_error_message;
 use crate::model_folder::{
     CHUMOKU_KEY, CONFIG, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, model_file_error,
 };

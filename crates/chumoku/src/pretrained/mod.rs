@@ -38,7 +38,7 @@ pub(crate) use tokenizer::{read_max_tokens, read_tokenizer};
 pub(crate) use translator::{PublishedTranslator, TranslationRules};
 
 use crate::Result;
-use crate::layer_errors::layer_error_message;
+use crate::error::layer_errors::layer_error_message;
 use crate::model_folder::{CONFIG, Snapshot, model_file_error, with_snapshot};
 use crate::models::{LanguageModel, TextEncoder, Translator};
 use crate::params::Params;

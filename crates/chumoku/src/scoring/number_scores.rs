@@ -1,7 +1,7 @@
 //! Scores of predicted numbers (regression).
 
+use crate::blend::number::{Estimate, NumberScale};
 use crate::lang::lang;
-use crate::number::{Estimate, NumberScale};
 use crate::sorting;
 use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};

@@ -3,14 +3,14 @@
 use super::base_model::{self, BaseSnapshot};
 use super::continued_training;
 use super::{DataShape, Freeze, Plan, TrainOptions, TrainingData};
-use crate::logistic::LogisticRegression;
 use crate::model_folder::with_snapshot;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::pretrained::FineTuningBase;
 use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
-use crate::text_classifier::{TextClassifier, tokenizer_for_pairs};
-use crate::text_generator::TextGenerator;
+use crate::text_models::classifier::{TextClassifier, tokenizer_for_pairs};
+use crate::text_models::generator::TextGenerator;
+use crate::train::logistic::LogisticRegression;
 use crate::{Error, ModelKind, Result, pair, stages, tr};
 use std::path::Path;
 

@@ -14,7 +14,7 @@ use crate::data::{Dataset, normalize};
 use crate::lang::wording::{format_count, list_names};
 use crate::params::{ParamLayout, Params};
 use crate::scoring::Rows;
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use chumoku_text::feature_columns::text_of;
 use std::collections::{HashMap, HashSet};

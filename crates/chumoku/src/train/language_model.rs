@@ -24,8 +24,9 @@ use crate::nn::{
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::DecoderOrigin;
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
-use crate::text_generator::{TextBoundaries, TextGenerator, TextGeneratorConfig};
-use crate::{Error, ModelKind, Result, optimizer_defaults, tr};
+use crate::text_models::generator::{TextBoundaries, TextGenerator, TextGeneratorConfig};
+use crate::text_models::optimizer_defaults;
+use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::{Philox, Precision, cancel};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -18,12 +18,14 @@
 //! - `display_names`: names of things in both languages
 //! - `ensemble`: ensemble members: network and n-gram model
 //! - `feature_columns`: feature columns in training, and their benefit
+//! - `folds`: folds for cross-validation
 //! - `hierarchy_report`: report by level of a tree
 //! - `label_blend_fit`: blend of several labels
 //! - `label_leaks`: columns that contain the label
 //! - `labels`: training for several labels
 //! - `language_model`: training a language model
 //! - `lock`: one run in a folder
+//! - `logistic`: multinomial logistic regression on dense vectors
 //! - `masked_language_model`: pretraining an encoder
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients
@@ -77,12 +79,14 @@ mod data_source;
 mod display_names;
 mod ensemble;
 mod feature_columns;
+pub(crate) mod folds;
 mod hierarchy_report;
 mod label_blend_fit;
 mod label_leaks;
 mod labels;
 mod language_model;
 mod lock;
+mod logistic;
 mod masked_language_model;
 mod memory;
 mod micro_batches;

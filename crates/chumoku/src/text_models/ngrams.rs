@@ -1,24 +1,24 @@
 //! N-gram models without a network, for classes, labels or numbers: model folder and predictions. They have no
 //! tokenizer and no attention.
 
-use crate::abstention::AbstentionCalibration;
-use crate::class_thresholds::ClassThresholds;
+use crate::blend::label_blend::log_sigmoid;
+use crate::blend::number::{Estimate, NumberLabel};
 use crate::data::{Example, MultiLabelExample, ScoreExample};
-use crate::decision_rule::DecisionRule;
 use crate::feature_columns::{self, FeatureColumn};
 use crate::hierarchy::Hierarchy;
-use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelTypeConfig, Snapshot, WEIGHTS, check_files, check_no_extra_tensors, model_file_error,
     ngram_names, ngram_tensors, parse_weights, read_config, read_ngrams, serialize_tensors, with_snapshot, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::number::{Estimate, NumberLabel};
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::abstention::AbstentionCalibration;
+use crate::prediction::class_thresholds::ClassThresholds;
+use crate::prediction::decision_rule::DecisionRule;
+use crate::prediction::target::PredictionTarget;
 use crate::scoring::{LabelScores, NumberScores, Rows, Scores, score_log_p};
-use crate::text_classifier::{check_hierarchy, check_labels, decide_class};
+use crate::text_models::classifier::{check_hierarchy, check_labels, decide_class};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;

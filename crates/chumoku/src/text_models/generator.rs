@@ -1,7 +1,7 @@
 //! Text generation by a language model, trained here or published.
 
+use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_extra_tensors,
     model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer,
@@ -30,7 +30,7 @@ pub struct TextGeneratorConfig {
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The hash of the vocabulary, which ties `tokenizer.json` to the weights.
     pub vocabulary_sha256: String,

@@ -1,16 +1,14 @@
 //! Text classification: model folder and predictions.
 
-use crate::abstention::{AbstentionCalibration, LevelConfidences};
 use crate::blend::Blend;
-use crate::class_thresholds::ClassThresholds;
+use crate::blend::label_blend::{LabelBlend, log_sigmoid};
+use crate::blend::number::{Estimate, NumberLabel};
 use crate::data::{Example, MultiLabelExample, ScoreExample};
-use crate::decision_rule::DecisionRule;
+use crate::error::layer_errors::layer_error_message;
 use crate::feature_columns::{self, FeatureColumn};
 use crate::hierarchy::Hierarchy;
 use crate::inference::{InputFraming, check_head};
-use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelTypeConfig, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files,
     check_no_extra_tensors, check_vocabulary, model_file_error, ngram_names, ngram_tensors, param_tensors,
@@ -20,10 +18,12 @@ use crate::model_folder::{
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::nn::Pooling;
-use crate::number::{Estimate, NumberLabel};
 use crate::params::Params;
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::abstention::{AbstentionCalibration, LevelConfidences};
+use crate::prediction::class_thresholds::ClassThresholds;
+use crate::prediction::decision_rule::DecisionRule;
+use crate::prediction::target::PredictionTarget;
 use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
 use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
@@ -58,7 +58,7 @@ pub struct ModelConfig {
     /// The n-gram scheme of the n-gram model, if there is one.
     pub ngrams: Option<NgramScheme>,
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The maximum number of tokens in one input, special tokens included. Defaults to the network's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ struct FineTunedConfig {
     hierarchy: Option<Hierarchy>,
     blend: Blend,
     ngrams: Option<NgramScheme>,
-    #[serde(with = "crate::precision")]
+    #[serde(with = "crate::model_folder::precision")]
     precision: Precision,
     max_tokens: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,10 +1,23 @@
 //! Reads and writes the files common to all model folders. Input is validated.
+//!
+//! # Files
+//!
+//! - `checkpoints`: checkpoints in a folder
+//! - `entry_type`: the type of a folder entry
+//! - `files`: names of files, and the files of a folder
+//! - `fingerprint`: the fingerprint of a model
+//! - `ngrams`: the tensors of n-gram models
+//! - `precision`: names of precision levels in files
+//! - `replace`: replacing the old model by the new one
+//! - `snapshot`: one consistent state of a folder
+//! - `tensors`: reading and writing tensors
 
 mod checkpoints;
 mod entry_type;
 mod files;
 mod fingerprint;
 mod ngrams;
+pub(crate) mod precision;
 mod replace;
 mod snapshot;
 mod tensors;

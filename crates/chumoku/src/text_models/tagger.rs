@@ -3,8 +3,8 @@
 
 use crate::crf::{Crf, ForwardBackward, MemberEmissions, TagScheme, TaggerBlend, Transitions, viterbi};
 use crate::data::{Span, SpanExample, SpanUnit};
+use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_extra_tensors,
     check_vocabulary, f32_bytes, f32_from_bytes, missing_tensor_message, model_file_error, param_tensors,
@@ -13,9 +13,9 @@ use crate::model_folder::{
 use crate::models::TokenTagger;
 use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
-use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite_error};
 use crate::text::TextTokenizer;
-use crate::text_classifier::check_labels;
+use crate::text_models::classifier::check_labels;
+use crate::text_models::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite_error};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{Precision, parallel};
 use safetensors::{Dtype, SafeTensors};

@@ -1,9 +1,9 @@
 //! Translators: model folder and translation.
 
 use crate::decoding::{BeamCandidate, BeamSearch, Hypothesis, NextTokenModel};
+use crate::error::layer_errors::layer_error_message;
 use crate::inference::{batches_by_length, check_head, map_batches};
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelTypeConfig, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files,
     check_no_extra_tensors, model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params,
@@ -32,7 +32,7 @@ pub struct TextTranslatorConfig {
     /// The names of source and target.
     pub names: [String; 2],
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The hashes of the source and target vocabulary, which tie the tokenizer files to the weights.
     pub vocabulary_sha256: [String; 2],

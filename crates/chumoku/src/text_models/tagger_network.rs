@@ -1,8 +1,8 @@
 //! The network of a tagger: tokens of a text, the first token of each unit, and tag probabilities of each unit.
 
 use crate::crf::TaggerBlend;
+use crate::error::layer_errors::layer_error_message;
 use crate::inference::{BATCH_TOKENS, InputFraming, batches_by_length, map_batches};
-use crate::layer_errors::layer_error_message;
 use crate::models::{TaggedUnits, TokenTagger, TokenTaggerConfig};
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
@@ -22,7 +22,7 @@ pub struct TaggerNetworkConfig {
     /// The maximum number of tokens in one input, special tokens included.
     pub max_tokens: usize,
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The hash of the vocabulary in `tokenizer.json`.
     pub vocabulary_sha256: String,
