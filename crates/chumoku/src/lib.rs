@@ -153,6 +153,7 @@ pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
 pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
 pub use text_models::model_size::ModelSize;
 pub use text_models::ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
+pub use text_models::predictor::Predictor;
 pub use text_models::tagger::{PredictedSpan, TaggerConfig, TextTagger};
 pub use text_models::tagger_network::TaggerNetworkConfig;
 pub use text_models::translator::{

@@ -219,7 +219,7 @@ impl TextClassifier {
             cut: (read < tokens_of_text).then_some(Truncation { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
-            number: self.estimate(&whole),
+            number: self.config.target.estimate(&whole),
             levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
             exclusive: self.config.target.is_one_class(),
             parts: ensemble_members(&whole, self.config.blend, (&self.config.target, class), ranked),

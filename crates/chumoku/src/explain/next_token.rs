@@ -9,6 +9,7 @@ use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::word_spans;
 use crate::text_models::generator::TextGenerator;
+use crate::text_models::settings::not_finite_error;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel_try_map;
 use chumoku_nn::probability::log_softmax;
@@ -58,11 +59,7 @@ impl TextGenerator {
         })?;
         let found = found.concat();
         if found.iter().flatten().any(|x| x.is_nan()) {
-            let problem = tr!(
-                "the model gives a probability that is not a number: its weights are too large to use",
-                "モデルの確率が数値になりません。重みが大きすぎて使えません"
-            );
-            return Err(Error::NotFinite(problem));
+            return Err(not_finite_error());
         }
         Ok(found)
     }

@@ -14,8 +14,8 @@ use crate::crf::{
 };
 use crate::data::{Span, SpanExample, SpanUnit};
 use crate::text::{TokenSequence, word_spans};
+use crate::text_models::settings::not_finite_error;
 use crate::text_models::tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
-use crate::text_models::tagger_network::not_finite_error;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;

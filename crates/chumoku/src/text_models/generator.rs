@@ -1,5 +1,6 @@
 //! Text generation by a language model, trained here or published.
 
+use super::settings::{INPUT_LENGTHS, VOCABULARY_SIZES, check_size};
 use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
 use crate::model_folder::{
@@ -412,16 +413,8 @@ impl TextGeneratorConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check().map_err(|error| layer_error_message(&error))?;
-        for (name, size, least, most) in
-            [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
-        {
-            if size < least || size > most {
-                return Err(tr!(
-                    "{name}: expected {least} to {most}, found {size}",
-                    "{name}: {least} から {most} までが必要ですが、{size} です"
-                ));
-            }
-        }
+        check_size("vocab_size", m.vocab_size, VOCABULARY_SIZES)?;
+        check_size("max_length", m.max_length, INPUT_LENGTHS)?;
         Ok(())
     }
 }

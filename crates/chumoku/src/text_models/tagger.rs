@@ -1,6 +1,7 @@
 //! Taggers: labeled spans in texts, predicted by a conditional random field, optionally blended with a pretrained
 //! encoder. Model folder and predictions.
 
+use super::settings::{check_labels, not_finite_error};
 use crate::crf::{Crf, ForwardBackward, MemberEmissions, TagScheme, TaggerBlend, Transitions, viterbi};
 use crate::data::{Span, SpanExample, SpanUnit};
 use crate::error::layer_errors::layer_error_message;
@@ -14,8 +15,7 @@ use crate::models::TokenTagger;
 use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
 use crate::text::TextTokenizer;
-use crate::text_models::classifier::check_labels;
-use crate::text_models::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite_error};
+use crate::text_models::tagger_network::{TaggerNetwork, TaggerNetworkConfig};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{Precision, parallel};
 use safetensors::{Dtype, SafeTensors};

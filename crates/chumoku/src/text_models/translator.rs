@@ -1,5 +1,6 @@
 //! Translators: model folder and translation.
 
+use super::settings::{INPUT_LENGTHS, SMALL_COUNTS, VOCABULARY_SIZES, check_size};
 use crate::decoding::{BeamCandidate, BeamSearch, Hypothesis, NextTokenModel};
 use crate::error::layer_errors::layer_error_message;
 use crate::inference::{batches_by_length, check_head, map_batches};
@@ -376,20 +377,10 @@ impl TextTranslatorConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check().map_err(|error| layer_error_message(&error))?;
-        let sizes = [
-            ("source_vocab_size", m.source_vocab_size, 1, 1 << 24),
-            ("target_vocab_size", m.target_vocab_size, 1, 1 << 24),
-            ("max_length", m.max_length, 2, 1 << 20),
-            ("num_decoder_layers", m.num_decoder_layers, 1, 1 << 10),
-        ];
-        for (name, size, least, most) in sizes {
-            if size < least || size > most {
-                return Err(tr!(
-                    "{name}: expected {least} to {most}, found {size}",
-                    "{name}: {least} から {most} までが必要ですが、{size} です"
-                ));
-            }
-        }
+        check_size("source_vocab_size", m.source_vocab_size, VOCABULARY_SIZES)?;
+        check_size("target_vocab_size", m.target_vocab_size, VOCABULARY_SIZES)?;
+        check_size("max_length", m.max_length, INPUT_LENGTHS)?;
+        check_size("num_decoder_layers", m.num_decoder_layers, SMALL_COUNTS)?;
         m.decoder().check().map_err(|error| layer_error_message(&error))?;
         if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
             let [a, b] = [m.source_vocab_size, m.target_vocab_size];

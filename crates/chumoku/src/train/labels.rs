@@ -18,6 +18,7 @@ use crate::lang::{escape_markdown, lang};
 use crate::prediction::target::PredictionTarget;
 use crate::scoring::Rows;
 use crate::text_models::classifier::TextClassifier;
+use crate::text_models::predictor::Predictor;
 use crate::{ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -123,7 +124,7 @@ impl FinishedLabels<'_> {
         let mut metrics = metrics(&classifier, data, options, plan, ended, part, &test, &parts);
         metrics["folds"] = folds.into();
         if let Some(unseen) = data.unseen_test_rows() {
-            metrics["unseen"] = json!(classifier.label_scores(&unseen, options.seed)?);
+            metrics["unseen"] = json!(Predictor::from(&classifier).label_scores(&unseen, options.seed)?);
         }
         metrics["abstain"] = abstain_levels(classifier.config.abstention.as_ref(), (&sure, &[])).into();
         metrics["risk_coverage"] = json!(risk_coverage(&sure));

@@ -17,6 +17,7 @@ use crate::prediction::abstention::AbstentionCalibration;
 use crate::prediction::target::PredictionTarget;
 use crate::scoring::{Rows, format_value};
 use crate::text_models::classifier::TextClassifier;
+use crate::text_models::predictor::Predictor;
 use crate::train::network_sizes;
 use crate::{ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
@@ -100,7 +101,7 @@ pub fn train_number(data: &TrainingData<NumberLabel>, training: Training<'_>) ->
     let (mut metrics, mut card) = (report.metrics(&classifier), report.card(&classifier));
     metrics["folds"] = folds.into();
     if let Some(unseen) = data.unseen_test_rows() {
-        metrics["unseen"] = json!(classifier.number_scores(&unseen, options.seed)?.0);
+        metrics["unseen"] = json!(Predictor::from(&classifier).number_scores(&unseen, options.seed)?.0);
     }
     card += &unseen_section(&metrics, "mean_absolute_error");
     metrics["abstain"] = abstain_levels(classifier.config.abstention.as_ref(), (&sure, &[])).into();

@@ -3,7 +3,6 @@
 
 use super::comparison::{Figures, ModelComparison};
 use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
-use crate::answers::Predictor;
 use crate::blend::label_blend::{LabelBlend, fit_thresholds};
 use crate::blend::number::{NumberBlend, NumberLabel, NumberScale};
 use crate::data::{Dataset, Example, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample, SourceLocation};
@@ -13,6 +12,7 @@ use crate::ngram::NgramTarget;
 use crate::prediction::Prediction;
 use crate::prediction::target::PredictionTarget;
 use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
+use crate::text_models::predictor::Predictor;
 use crate::{Error, Result, tr};
 use chumoku_text::feature_columns::values;
 use std::collections::{BTreeSet, HashMap};
