@@ -2,9 +2,10 @@
 
 use super::classifier::{BATCH_WORDS, JOINING, log_odds};
 use super::columns::{column_effects, rows_without};
+use super::explanation::require_text;
 use super::highlighted::{HighlightedWord, highlight};
 use super::{Attribution, Explanation, ExplanationKind, LabelProbability, Word};
-use crate::{Error, NgramClassifier, Prediction, Result, tr};
+use crate::{NgramClassifier, Prediction, Result};
 use std::ops::Range;
 
 impl NgramClassifier {
@@ -29,9 +30,7 @@ impl NgramClassifier {
         // Feature columns stay when words are removed from the text.
         let row = text;
         let text = self.ngrams.scheme().text_of(row);
-        if text.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
-        }
+        require_text(text)?;
         let spans = crate::ngram::words(text);
         let whole = &self.predict(&[row])?[0];
         let class = self.config.settings().class_to_explain(whole, label)?;

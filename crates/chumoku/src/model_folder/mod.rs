@@ -39,7 +39,7 @@ pub(crate) use replace::{
 };
 pub(crate) use snapshot::{CHUMOKU_KEY, ModelIdentity, Snapshot, read_file, with_snapshot, write_model};
 pub use snapshot::{model_file, read_model_folder};
-pub(crate) use tensors::{Tensors, serialize_tensors};
+pub(crate) use tensors::{NamedTensor, serialize_tensors};
 
 use crate::lang::lang;
 use crate::params::{ParamLayout, Params};
@@ -279,7 +279,7 @@ impl ModelTypeConfig {
 
     /// The message for a model of an unexpected kind, with the commands that support it.
     pub(crate) fn kind_mismatch(&self, wanted: &str) -> String {
-        let found = self.kind().or_else(|| self.pretrained_kind()).map_or_else(
+        let found = self.kind().map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
                     "a pretrained model of type \"{}\", which this version does not support",
@@ -345,11 +345,9 @@ pub(crate) fn f32_from_bytes(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Returns the parameters as tensors.
-pub(crate) fn param_tensors(params: &Params<f32>) -> Tensors {
+pub(crate) fn param_tensors(params: &Params<f32>) -> Vec<NamedTensor> {
     let layout = params.layout().iter();
-    layout
-        .map(|(name, shape, range)| (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range])))
-        .collect()
+    layout.map(|(name, shape, range)| NamedTensor::floats(name, shape, &params.values()[range])).collect()
 }
 
 /// Reads the parameters of a model from the tensors of its file.

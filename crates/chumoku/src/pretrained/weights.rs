@@ -1,7 +1,7 @@
 //! Reads weights from safetensors: one file, or shards with an index; F32, F16 and BF16.
 
 use super::files;
-use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, missing_tensor_message, model_file_error};
+use crate::model_folder::{NamedTensor, Snapshot, WEIGHTS, missing_tensor_message, model_file_error};
 use crate::params::{ParamLayout, Params};
 use crate::{Error, Result, failpoint, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16, parallel};
@@ -350,9 +350,9 @@ impl WeightFiles {
 }
 
 /// Returns parameters as tensors under their published names, as [`WeightFiles::load_into`] reads them.
-pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
+pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Vec<NamedTensor> {
     let sources: HashMap<&str, &TensorSource> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
-    let mut tensors = Tensors::new();
+    let mut tensors = Vec::new();
     for (ours, shape, range) in params.layout().iter() {
         let Some(source) = sources.get(ours) else {
             unreachable!("the table of names has no {ours}");
@@ -360,15 +360,14 @@ pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, Tensor
         let mut numbers = &params.values()[range];
         for (name, shape_there) in source.names().iter().zip(source.shapes(shape)) {
             let (part, rest) = numbers.split_at(shape_there.iter().product());
-            let bytes = match (source, shape) {
+            tensors.push(match (source, shape) {
                 (TensorSource::Transposed(_), &[rows, columns]) => {
                     let mut part = part.to_vec();
                     transpose(&mut part, [rows, columns]);
-                    f32_bytes(&part)
+                    NamedTensor::floats(name, &shape_there, &part)
                 }
-                _ => f32_bytes(part),
-            };
-            tensors.push((name.clone(), Dtype::F32, shape_there, bytes));
+                _ => NamedTensor::floats(name, &shape_there, part),
+            });
             numbers = rest;
         }
     }

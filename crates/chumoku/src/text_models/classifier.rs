@@ -360,8 +360,8 @@ impl TextClassifier {
         let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let [attention, ngrams] =
-            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
-        let whole = score_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
+            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (self.labels(), tree), seed));
+        let whole = score_log_p(whole, Some(answered), rows, (self.labels(), tree), seed);
         // The members predict their most probable classes. For a fair comparison, the ensemble does too.
         let plain: Vec<u32> = match self.config.decision_rule {
             Some(_) => predictions.iter().map(|p| argmax(&p.probabilities)).collect(),

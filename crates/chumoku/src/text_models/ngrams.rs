@@ -245,11 +245,10 @@ impl NgramClassifier {
 
     /// Scores class predictions.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scores> {
-        let texts = rows.texts();
-        let predictions = self.predict(&texts)?;
+        let predictions = self.predict(&rows.texts())?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(score_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels(), self.config.tree()), seed).0)
+        Ok(score_log_p(log_p.collect(), Some(answered), rows, (self.labels(), self.config.tree()), seed).0)
     }
 
     /// Returns the files of the model, by name.

@@ -3,7 +3,7 @@
 use super::settings::{INPUT_LENGTHS, SMALL_COUNTS, VOCABULARY_SIZES, check_size};
 use crate::decoding::{BeamCandidate, BeamSearch, Hypothesis, NextTokenModel};
 use crate::error::layer_errors::layer_error_message;
-use crate::inference::{batches_by_length, check_head, map_batches};
+use crate::inference::{BATCH_TOKENS, batches_by_length, check_head, map_batches};
 use crate::lang::lang;
 use crate::model_folder::{
     CONFIG, ModelKind, ModelTypeConfig, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files,
@@ -112,9 +112,6 @@ impl Tokenizers {
         self.source.as_ref().unwrap_or(&self.target)
     }
 }
-
-/// The maximum number of source tokens in a batch.
-const BATCH_TOKENS: usize = 1024;
 
 impl TextTranslator {
     /// Sets the precision of matrix products.
