@@ -61,7 +61,7 @@ impl Roofline {
     /// Measures [`Roofline::vector_rate`] and [`Roofline::block_rate`], which needs no memory. Reading takes 64 MiB per
     /// thread.
     pub fn measure_multipliers() -> (f64, Option<f64>) {
-        (peak_rate(|| || isa::dispatch(MultiplyInRegisters) as f64), blocks())
+        (peak_rate(|| || isa::dispatch(MultiplyInRegisters) as f64), measure_blocks())
     }
 
     /// Returns the rate in bytes per second for arrays of this size.
@@ -144,12 +144,12 @@ impl TileOp for MultiplyTile<'_> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn blocks() -> Option<f64> {
+fn measure_blocks() -> Option<f64> {
     None
 }
 
 #[cfg(target_arch = "x86_64")]
-fn blocks() -> Option<f64> {
+fn measure_blocks() -> Option<f64> {
     let bf16 = Bf16::if_faster(1)?;
     Some(peak_rate(|| {
         let mut room = [const { AlignedBuffer::new() }; 3];

@@ -36,7 +36,7 @@ impl ReloadListener {
     }
 
     #[cfg(not(unix))]
-    async fn come(&mut self) {
+    async fn recv(&mut self) {
         std::future::pending().await
     }
 }
@@ -77,7 +77,7 @@ impl ShutdownListener {
     }
 
     #[cfg(windows)]
-    async fn come(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! {
             _ = self.keys.0.recv() => {}
             _ = self.keys.1.recv() => {}

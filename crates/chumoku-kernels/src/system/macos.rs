@@ -35,7 +35,7 @@ pub(super) fn process_memory() -> Option<ProcessMemory> {
         found.assume_init()
     };
     let now = found.ri_phys_footprint;
-    Some(ProcessMemory { now, peak: found.ri_lifetime_max_phys_footprint.max(now) })
+    Some(ProcessMemory { current: now, peak: found.ri_lifetime_max_phys_footprint.max(now) })
 }
 
 /// Counts only the fast cores if there are two kinds, so that no thread waits for one on a slow core.

@@ -40,7 +40,7 @@ pub(super) fn process_memory() -> Option<ProcessMemory> {
     let size = size_of::<PROCESS_MEMORY_COUNTERS>() as u32;
     // SAFETY: the call writes at most `size` bytes of the struct.
     let is_told = unsafe { K32GetProcessMemoryInfo(GetCurrentProcess(), &mut found, size) } != 0;
-    is_told.then_some(ProcessMemory { now: found.WorkingSetSize as u64, peak: found.PeakWorkingSetSize as u64 })
+    is_told.then_some(ProcessMemory { current: found.WorkingSetSize as u64, peak: found.PeakWorkingSetSize as u64 })
 }
 
 pub(super) fn processor_time() -> Option<Duration> {

@@ -96,6 +96,7 @@ fn file_id(path: &Path) -> Option<FileId> {
 }
 
 /// Returns the identity of the file behind standard output. `None` for terminals, devices and pipes.
+#[cfg(any(unix, windows))]
 fn standard_output() -> Option<FileId> {
     #[cfg(unix)]
     use std::os::fd::AsFd;
@@ -110,6 +111,12 @@ fn standard_output() -> Option<FileId> {
         return None;
     }
     FileId::from_file(&output).ok()
+}
+
+/// Other systems have no identity for it.
+#[cfg(not(any(unix, windows)))]
+fn standard_output() -> Option<FileId> {
+    None
 }
 
 #[cfg(test)]
