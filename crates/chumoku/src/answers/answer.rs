@@ -11,7 +11,7 @@ pub const NUMBER_KEYS: [&str; 3] = ["score", "low", "high"];
 /// Separator of the labels of a row in a column: `chumoku train --separator` accepts it.
 const SEPARATOR: &str = "|";
 
-/// What is asked of each answer.
+/// Options of each answer.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct AnswerOptions {

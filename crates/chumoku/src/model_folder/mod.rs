@@ -253,6 +253,15 @@ pub(crate) const MODEL2VEC: &str = "model2vec";
 /// Supported encoders by `model_type`.
 const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];
 
+/// Checks that Chumoku wrote a model of this kind, called `wanted` in the message.
+pub(crate) fn check_kind(folder: &Snapshot, kind: ModelKind, wanted: &str) -> Result<()> {
+    let found: ModelTypeConfig = read_config(folder)?;
+    if found.model_type == kind.model_type() {
+        return Ok(());
+    }
+    Err(model_file_error(folder, CONFIG, found.kind_mismatch(wanted)))
+}
+
 impl ModelTypeConfig {
     /// Returns `true` if Chumoku wrote the configuration.
     pub(crate) fn is_chumoku(&self) -> bool {
@@ -278,7 +287,7 @@ impl ModelTypeConfig {
     }
 
     /// The message for a model of an unexpected kind, with the commands that support it.
-    pub(crate) fn kind_mismatch(&self, wanted: &str) -> String {
+    fn kind_mismatch(&self, wanted: &str) -> String {
         let found = self.kind().map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(

@@ -468,6 +468,7 @@ pub(crate) fn read_dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_folder::f32_bytes;
     use safetensors::tensor::TensorView;
     use std::path::Path;
 

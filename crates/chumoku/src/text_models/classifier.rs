@@ -10,10 +10,9 @@ use crate::hierarchy::Hierarchy;
 use crate::inference::{InputFraming, check_head};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files,
-    check_no_extra_tensors, check_vocabulary, model_file_error, ngram_names, ngram_tensors, param_tensors,
-    parse_weights, pretrained_kind, read_config, read_ngrams, read_params, read_tokenizer, serialize_tensors,
-    with_snapshot, write_model,
+    CONFIG, ModelKind, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
+    check_vocabulary, model_file_error, ngram_names, ngram_tensors, param_tensors, parse_weights, pretrained_kind,
+    read_config, read_ngrams, read_params, read_tokenizer, serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
@@ -500,10 +499,7 @@ impl TextClassifier {
         if pretrained_kind(folder).is_none() {
             check_files(folder, &[CONFIG])?;
         }
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Classifier.model_type() {
-            return Err(fault(CONFIG, kind.kind_mismatch(lang().pick("a text classifier", "テキスト分類モデル"))));
-        }
+        check_kind(folder, ModelKind::Classifier, lang().pick("a text classifier", "テキスト分類モデル"))?;
         if pretrained_kind(folder).is_none() {
             check_files(folder, &[TOKENIZER, WEIGHTS])?;
         }

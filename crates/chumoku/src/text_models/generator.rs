@@ -4,9 +4,9 @@ use super::settings::{INPUT_LENGTHS, VOCABULARY_SIZES, check_size};
 use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_extra_tensors,
-    model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer,
-    serialize_tensors, with_snapshot, write_model,
+    CONFIG, ModelKind, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors, model_file_error,
+    param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer, serialize_tensors,
+    with_snapshot, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -313,14 +313,7 @@ impl TextGenerator {
             return TextGenerator::load_pretrained(folder);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::LanguageModel.model_type() {
-            return Err(model_file_error(
-                folder,
-                CONFIG,
-                kind.kind_mismatch(lang().pick("a language model", "言語モデル")),
-            ));
-        }
+        check_kind(folder, ModelKind::LanguageModel, lang().pick("a language model", "言語モデル"))?;
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextGeneratorConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;

@@ -8,7 +8,7 @@ use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, Snapshot, WEIGHTS, check_files, check_no_extra_tensors, model_file_error,
+    CONFIG, ModelKind, Snapshot, WEIGHTS, check_files, check_kind, check_no_extra_tensors, model_file_error,
     ngram_names, ngram_tensors, parse_weights, read_config, read_ngrams, serialize_tensors, with_snapshot, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
@@ -267,14 +267,7 @@ impl NgramClassifier {
 
     pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Ngrams.model_type() {
-            return Err(model_file_error(
-                folder,
-                CONFIG,
-                kind.kind_mismatch(lang().pick("an n-gram model", "n-gram モデル")),
-            ));
-        }
+        check_kind(folder, ModelKind::Ngrams, lang().pick("an n-gram model", "n-gram モデル"))?;
         let config: NgramClassifierConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         let bytes = folder.read_weights(WEIGHTS)?;

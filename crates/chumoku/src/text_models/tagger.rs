@@ -7,7 +7,7 @@ use crate::data::{Span, SpanExample, SpanUnit};
 use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, NamedTensor, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_extra_tensors,
+    CONFIG, ModelKind, NamedTensor, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
     check_vocabulary, f32_from_bytes, missing_tensor_message, model_file_error, param_tensors, parse_weights,
     read_config, read_params, serialize_tensors, with_snapshot, write_model,
 };
@@ -250,14 +250,7 @@ impl TextTagger {
 
     pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<TextTagger> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Tagger.model_type() {
-            return Err(model_file_error(
-                folder,
-                CONFIG,
-                kind.kind_mismatch(lang().pick("a tagger", "単語にラベルを付けるモデル")),
-            ));
-        }
+        check_kind(folder, ModelKind::Tagger, lang().pick("a tagger", "単語にラベルを付けるモデル"))?;
         let config: TaggerConfig = read_config(folder)?;
         let is_one_kind = config.labels.len() == 1 && !config.labels[0].is_empty();
         if !is_one_kind {

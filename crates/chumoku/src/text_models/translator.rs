@@ -6,9 +6,9 @@ use crate::error::layer_errors::layer_error_message;
 use crate::inference::{BATCH_TOKENS, batches_by_length, check_head, map_batches};
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files,
-    check_no_extra_tensors, model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params,
-    read_tokenizer, serialize_tensors, with_snapshot, write_model,
+    CONFIG, ModelKind, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
+    model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer,
+    serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -327,10 +327,7 @@ impl TextTranslator {
             return TextTranslator::load_pretrained(folder);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Translator.model_type() {
-            return Err(model_file_error(folder, CONFIG, kind.kind_mismatch(lang().pick("a translator", "翻訳器"))));
-        }
+        check_kind(folder, ModelKind::Translator, lang().pick("a translator", "翻訳器"))?;
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextTranslatorConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
