@@ -2,7 +2,6 @@
 //!
 //! # Files
 //!
-//! - `apart`: rows that are answered in other processes
 //! - `attend`: `attend`
 //! - `bench`: `bench`
 //! - `check`: `check`
@@ -10,6 +9,7 @@
 //! - `compare`: `compare`
 //! - `count`: `count`
 //! - `coverage`: the risk–coverage curve
+//! - `distributed`: rows that are answered in other processes
 //! - `doctor`: `doctor`
 //! - `embed`: `embed`
 //! - `errors`: `eval --errors`
@@ -25,18 +25,18 @@
 //! - `pictures`: figures in files and terminals
 //! - `position`: `position`
 //! - `predict`: `predict`
-//! - `profiled`: `--profile`
-//! - `seen`: test rows that a model was trained on
+//! - `row_output`: output formats of rows
 //! - `serve`: `serve`
 //! - `shard`: `--shard` and `join`
+//! - `stage_profile`: `--profile`
 //! - `stream`: rows through a model
 //! - `table`: terminal tables
-//! - `tagged`: `predict` and `eval` of taggers
+//! - `tagger`: `predict` and `eval` of taggers
 //! - `thresholds`: `--threshold` and `--precision-at-least`
 //! - `trace`: `trace`; `--tokens` and `--beam` in `trace/`
 //! - `train`: `train`
+//! - `training_overlap`: test rows that a model was trained on
 //! - `translate`: `translate`
-//! - `written`: output formats of rows
 
 mod attend;
 mod bench;

@@ -104,7 +104,7 @@ fn the_page_and_the_example_files_list_each_other() {
         ("chumoku_kernels", source("chumoku-kernels/src/lib.rs")),
         ("AttentionOptions", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
         ("MultiHeadAttentionConfig", source("chumoku-nn/src/layers/multi_head_attention/config.rs")),
-        ("Attention", source("chumoku-kernels/src/attention/problem.rs")),
+        ("Attention", source("chumoku-kernels/src/attention/params.rs")),
     ];
     let mut count = 0;
     for rest in page.split('`').skip(1).step_by(2) {

@@ -44,9 +44,9 @@
 //   plan; decode, forward; explain                                     the forward pass
 //   softmax_backward; mask_gradient, backward                          the backward pass
 //   cache, merge, scores                                               additional features
-#[cfg(target_arch = "x86_64")]
-mod amx;
 mod backward;
+#[cfg(target_arch = "x86_64")]
+mod bf16_engine;
 mod blocks;
 mod cache;
 mod decode;

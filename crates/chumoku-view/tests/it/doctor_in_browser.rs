@@ -61,7 +61,7 @@ fn findings_page_sends_no_request_and_can_be_filtered() {
 fn buttons_and_search_field_filter_the_list() {
     // The page's own policy blocks other scripts, so the test adds one of its own after removing the policy.
     let drive = "<script>addEventListener('load', () => { const box = document.getElementById('doctor'); \
-                 [...box.querySelectorAll('.bar button')].find(b => b.textContent.startsWith('the same')).click(); \
+                 [...box.querySelectorAll('.bar button')].find(b => b.textContent.startsWith('equal texts')).click(); \
                  const field = box.querySelector('input'); field.value = 'us.'; field.dispatchEvent(new Event('input')); \
                  field.dispatchEvent(new KeyboardEvent('keydown', { key: 'l', bubbles: true })); })</script></body>";
     let page = page(Lang::En);

@@ -9,7 +9,7 @@
 //! - `model`: models with attention
 //! - `ngrams`: n-gram models
 //! - `rows`: `--json -` for each row
-//! - `tagged`: taggers
+//! - `tagger`: taggers
 
 mod batch;
 mod errors;
