@@ -4,13 +4,20 @@ use crate::addresses::Array;
 use crate::explanations::Page;
 use crate::models::{as_strs, output_rows, run_fallible};
 use crate::outputs::ReadPath;
-use chumoku::answers::{AbstentionThresholds, AnswerDecision, Predictor};
+use chumoku::ModelKind;
+use chumoku::NgramClassifier;
+use chumoku::Predictor;
+use chumoku::TextClassifier;
+use chumoku::TextTagger;
+use chumoku::UnreadableValues;
+use chumoku::answers::{AbstentionThresholds, Answer, AnswerDecision, AnswerOptions};
 use chumoku::data::Span;
 use chumoku::explain::SpanQuery;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::onnx::export_classifier;
+use chumoku::read_model_folder;
+use chumoku::row;
 use chumoku::train::SpanScores;
-use chumoku::{ModelKind, NgramClassifier, TextClassifier, TextTagger, UnreadableValues, read_model_folder, row};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -112,9 +119,9 @@ impl Classifier {
         let model = self.predictor();
         let bounds = AbstentionThresholds::for_accuracy(model, level)
             .map_err(|problem| PyValueError::new_err(format!("abstain: {problem}")))?;
-        let found = run_fallible(py, || model.predict(&as_strs(&texts)))?;
-        let rows = texts.iter().zip(&found);
-        Ok(rows.map(|(text, found)| bounds.decide(model, text, found) == AnswerDecision::Full).collect())
+        let options = AnswerOptions::new(None, Some(bounds));
+        let is_full = |answer: &Answer<'_>| answer.decision == Some(AnswerDecision::Full);
+        run_fallible(py, || Ok(options.answers(model, &as_strs(&texts))?.iter().map(is_full).collect()))
     }
 
     /// The lowest probability of a class above which this share of the validation rows belongs to it. Returns None if

@@ -15,10 +15,10 @@ use crate::workers::{GenerateRequest, ModelTask, TaskAnswer, VectorFormat};
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use chumoku::answers::{AbstentionThresholds, Predictor};
+use chumoku::answers::{AbstentionThresholds, AnswerOptions};
 use chumoku::explain::AttributionMethod;
 use chumoku::sampling::Sampling;
-use chumoku::{ModelKind, TranslateOptions, tr};
+use chumoku::{ModelKind, Predictor, TranslateOptions, tr};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ async fn predict(service: &Service, name: Option<&str>, asked: RequestFields) ->
     }
     let form = match is_full {
         false => PredictFormat::Scores { raw },
-        true => PredictFormat::Full { top, bounds: bounds.map(Box::new) },
+        true => PredictFormat::Full(Box::new(AnswerOptions::new(top, bounds))),
     };
     respond(service, served, loaded, (ModelTask::Predict(PredictRequest { texts, is_one, form }), asked)).await
 }

@@ -1,9 +1,9 @@
 //! Models in folders: loading, and reloading after a change.
 
-use chumoku::answers::{ModelTokenizer, Predictor};
+use chumoku::answers::ModelTokenizer;
 use chumoku::{
-    FeatureColumn, ModelKind, NgramClassifier, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator,
-    read_model_folder,
+    FeatureColumn, ModelKind, NgramClassifier, Predictor, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
+    TextTranslator, read_model_folder,
 };
 use serde_json::{Map, Value, json};
 use std::fs;

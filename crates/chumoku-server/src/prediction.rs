@@ -4,8 +4,8 @@ use crate::answer_body::AnswerBody;
 use crate::limits::Limits;
 use crate::model::{LoadedModel, ServerModel};
 use crate::request_error::{RequestError, Result};
-use chumoku::answers::{AbstentionThresholds, Predictor, tagged_text_json};
-use chumoku::{PredictedSpan, Prediction};
+use chumoku::answers::{AnswerOptions, tagged_text_json};
+use chumoku::{PredictedSpan, Prediction, Predictor};
 use serde_json::{Value, json};
 
 /// Texts to predict, and the format of the answer.
@@ -22,8 +22,8 @@ pub(crate) struct PredictRequest {
 pub(crate) enum PredictFormat {
     /// Labels with their scores; `raw` for logarithms.
     Scores { raw: bool },
-    /// The object of `chumoku predict --json`, with the `top` classes or with abstention by `bounds`.
-    Full { top: Option<usize>, bounds: Option<Box<AbstentionThresholds>> },
+    /// The object of `chumoku predict --json`.
+    Full(Box<AnswerOptions>),
 }
 
 /// Predictions or spans of a batch.
@@ -79,17 +79,14 @@ impl PredictRequest {
             BatchResults::Spans(found) => Box::new(texts.iter().zip(found).map(|(text, found)| {
                 Ok(match self.form {
                     PredictFormat::Scores { .. } => token_entities(&found),
-                    PredictFormat::Full { .. } => tagged_text_json(text, &found),
+                    PredictFormat::Full(_) => tagged_text_json(text, &found),
                 })
             })),
             BatchResults::Predictions(found) => Box::new(texts.iter().zip(found).map(|(text, prediction)| {
                 let predictor = loaded.model.predictor().ok_or_else(RequestError::model_failed)?;
                 Ok(match &self.form {
                     PredictFormat::Scores { raw } => scores(predictor, &prediction, *raw),
-                    PredictFormat::Full { top, bounds } => {
-                        let verdict = bounds.as_ref().map(|bounds| bounds.decide(predictor, text, &prediction));
-                        Value::Object(predictor.answer_json(text, &prediction, (*top, verdict)))
-                    }
+                    PredictFormat::Full(options) => Value::Object(options.answer(predictor, text, prediction).json()),
                 })
             })),
         }

@@ -70,84 +70,46 @@
 //!
 //! # Files
 //!
-//! - `abstention`: abstention calibration
 //! - `answers`: predictions as JSON, and abstention
-//! - `blend`: weights of network and n-gram model
-//! - `builtin`: built-in reviews; dates in `builtin/dates.rs`
-//! - `class_thresholds`: probability thresholds of single classes
+//! - `blend`: probabilities from network and n-gram model
+//! - `builtin`: built-in reviews and dates
 //! - `compare`: comparison of a transformer with recurrent networks
 //! - `crf`: the conditional random field of taggers
-//! - `decision_rule`: class factors chosen for macro-F1
 //! - `doctor`: problems in labeled data
 //! - `error`: errors, and which of them are usage errors
 //! - `explain`: explanations in numbers
 //! - `film`: attention recorded during training
-//! - `folds`: folds for cross-validation
 //! - `hierarchy`: classes in a tree
 //! - `inference`: many texts in parallel batches
-//! - `label_blend`: weights, offsets and thresholds for multi-label models
-//! - `layer_errors`: errors of `chumoku-nn` in both languages
-//! - `logistic`: multinomial logistic regression on dense vectors
 //! - `model_folder`: reading and writing model folders
-//! - `model_size`: the size of a model, checked against formulas
-//! - `number`: numbers predicted through thresholds, with conformal intervals
 //! - `onnx`: the ONNX operator Attention, and ONNX export
-//! - `optimizer_defaults`: defaults of AdamW
-//! - `precision`: names of precision levels in files
-//! - `prediction`: the prediction of a classifier
-//! - `prediction_target`: the prediction target: class, labels or number
+//! - `prediction`: the prediction of a classifier, its target and its rules
 //! - `pretrained`: published model folders
 //! - `scoring`: metrics with intervals
-//! - `stages`: time of each stage, for `--profile`
-//! - `tagger_network`: the encoder of a tagger
 //! - `tensors`: files of named arrays
-//! - `text_classifier`: a text classifier
-//! - `text_embedder`: an encoder that computes text vectors
-//! - `text_generator`: a language model
-//! - `text_ngrams`: an n-gram model without a network
-//! - `text_tagger`: a tagger
-//! - `text_translator`: a translator
+//! - `text_models`: trained models of texts
 //! - `train`: training
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests write their own files"))]
 
-mod abstention;
 pub mod answers;
 mod blend;
 pub mod builtin;
-mod class_thresholds;
 pub mod compare;
 mod crf;
-mod decision_rule;
 pub mod doctor;
 mod error;
 pub mod explain;
 pub mod film;
-mod folds;
 pub mod hierarchy;
 mod inference;
-mod label_blend;
-mod layer_errors;
-mod logistic;
 mod model_folder;
-mod model_size;
-mod number;
 pub mod onnx;
-mod optimizer_defaults;
-mod precision;
 mod prediction;
-mod prediction_target;
 pub mod pretrained;
 mod scoring;
-pub mod stages;
-mod tagger_network;
 pub mod tensors;
-mod text_classifier;
-mod text_embedder;
-mod text_generator;
-mod text_ngrams;
-mod text_tagger;
-mod text_translator;
+mod text_models;
 pub mod train;
 
 /// Compiles the examples of both READMEs.
@@ -159,10 +121,8 @@ mod readme {
     mod japanese {}
 }
 
-pub use abstention::{
-    AbstentionCalibration, CoveragePoint, LevelConfidences, PrecisionThreshold, deepest_confident_level,
-    risks_by_coverage,
-};
+pub use blend::label_blend::LabelBlend;
+pub use blend::number::{Estimate, NumberBlend, NumberLabel, NumberScale};
 pub use chumoku_kernels::{
     Allocator, Isa, Precision, RecurrentCell, active_isa, bf16, f16, isa_named, keep_freed_memory,
 };
@@ -176,24 +136,30 @@ pub use chumoku_text::sorting;
 pub use chumoku_text::{
     Lang, data, failpoint, lang, memory, metrics, output, row, set_lang, signals, tokens as text, tr,
 };
-pub use class_thresholds::ClassThresholds;
 pub use crf::TaggerBlend;
-pub use decision_rule::{DecisionRule, Optimize};
 pub use error::{Error, Result};
-pub use label_blend::LabelBlend;
+pub use inference::stages;
 pub use model_folder::{ModelKind, has_checkpoints, is_model_folder, model_file, model_fingerprint, read_model_folder};
-pub use model_size::ModelSize;
-pub use number::{Estimate, NumberBlend, NumberLabel, NumberScale};
 pub use prediction::Prediction;
-pub use prediction_target::PredictionTarget;
+pub use prediction::abstention::{
+    AbstentionCalibration, CoveragePoint, LevelConfidences, PrecisionThreshold, deepest_confident_level,
+    risks_by_coverage,
+};
+pub use prediction::class_thresholds::ClassThresholds;
+pub use prediction::decision_rule::{DecisionRule, Optimize};
+pub use prediction::target::PredictionTarget;
 pub use pretrained::ChatMessage;
-pub use tagger_network::TaggerNetworkConfig;
-pub use text_classifier::{ModelConfig, TextClassifier};
-pub use text_embedder::{EmbedOptions, Embeddings, TextEmbedder};
-pub use text_generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
-pub use text_ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
-pub use text_tagger::{PredictedSpan, TaggerConfig, TextTagger};
-pub use text_translator::{TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation};
+pub use text_models::classifier::{ModelConfig, TextClassifier};
+pub use text_models::embedder::{EmbedOptions, Embeddings, TextEmbedder};
+pub use text_models::generator::{GeneratedPiece, StopReason, TextGenerator, TextGeneratorConfig};
+pub use text_models::model_size::ModelSize;
+pub use text_models::ngrams::{NgramClassifier, NgramClassifierConfig, NgramEffect};
+pub use text_models::predictor::Predictor;
+pub use text_models::tagger::{PredictedSpan, TaggerConfig, TextTagger};
+pub use text_models::tagger_network::TaggerNetworkConfig;
+pub use text_models::translator::{
+    TextTranslator, TextTranslatorConfig, TokenAlignment, TranslateOptions, Translation,
+};
 
 /// Returns the best instruction set of this machine, ignoring `CHUMOKU_ISA`.
 pub fn best_isa() -> Isa {

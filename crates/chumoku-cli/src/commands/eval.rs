@@ -12,12 +12,11 @@ use crate::args::{EvalArgs, ReadArgs};
 use crate::progress::{pluralize, print_status};
 use crate::{ExitCode, UsageError};
 use crate::{report, threads};
-use chumoku::answers::Predictor;
 use chumoku::data::{Dataset, DocumentBreaks, ReadOptions, format_thousands, load_documents, load_labeled};
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
-use chumoku::{FeatureColumn, ModelKind, Prediction, TranslateOptions, UnreadableValues, tr};
+use chumoku::{FeatureColumn, ModelKind, Prediction, Predictor, TranslateOptions, UnreadableValues, tr};
 use serde_json::json;
 use std::io::{Write, stdout};
 
@@ -49,12 +48,11 @@ pub(crate) fn run(args: &EvalArgs) -> anyhow::Result<ExitCode> {
         super::columns::required_columns(&[], &args.set)?;
     }
     match kind {
-        ModelKind::Ngrams => eval_ngrams(args),
         ModelKind::Tagger => super::tagger::eval(args, SEED),
         ModelKind::Translator => eval_translator(args),
         ModelKind::LanguageModel => eval_language_model(args),
         // Loading fails with a message for any other kind of model.
-        _ => eval_classifier(args),
+        _ => eval_predictor(args),
     }
 }
 
@@ -287,63 +285,36 @@ fn eval_labels_or_numbers(
     eval_labels(args, model, seen).map(Some)
 }
 
-fn eval_classifier(args: &EvalArgs) -> anyhow::Result<ExitCode> {
-    let load = || load::classifier_with_thresholds(&args.model, args.precision, &args.thresholds);
+fn eval_predictor(args: &EvalArgs) -> anyhow::Result<ExitCode> {
+    let load = || load::predictor(&args.model, args.precision, &args.thresholds);
     let (model, seen) = load_with_training_texts(&args.model, load)?;
-    if let Some(code) = eval_labels_or_numbers(args, Predictor::Classifier(model), seen.as_ref())? {
+    if let Some(code) = eval_labels_or_numbers(args, model, seen.as_ref())? {
         return Ok(code);
     }
-    let config = model.config();
-    let known = (model.labels(), config.hierarchy.as_ref());
-    let (dataset, seen) = load_labelled_rows((args, seen.as_ref()), known, config.reads_pairs(), config.columns())?;
+    let known = (model.labels(), model.any_hierarchy());
+    let (dataset, seen) = load_labelled_rows((args, seen.as_ref()), known, model.reads_pairs(), model.columns())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     let drawn = write_errors_and_curve(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
-        let scores = json!({
+        let mut scores = json!({
             "rows": whole.rows,
             "rows_trained_on": seen,
             "accuracy": whole.accuracy,
             "macro_f1": whole.macro_f1,
             "scores": whole,
-            "parts": { "attention": parts[0], "ngrams": parts[1] },
         });
+        if let Some([attention, ngrams]) = &parts {
+            scores["parts"] = json!({ "attention": attention, "ngrams": ngrams });
+        }
         writeln!(stdout(), "{scores}")?;
         return drawn.result().map(|()| ExitCode::SUCCESS);
     }
-    let noun = network_name(model.config().model.backbone.kind());
-    let alone = tr!("  {noun} alone", "  {noun}単独");
-    let ngrams = lang().pick("  n-grams alone", "  n-gram 単独");
+    let alone = model.network_kind().map(network_name).map(|noun| tr!("  {noun} alone", "  {noun}単独"));
     let mut rows = vec![(this_model(), &whole)];
     // A published classifier has no n-gram model.
-    if model.has_ngrams() {
-        rows.extend([(&alone[..], &parts[0]), (ngrams, &parts[1])]);
+    if let (Some(alone), Some([attention, ngrams]), true) = (&alone, &parts, model.is_ensemble()) {
+        rows.extend([(&alone[..], attention), (lang().pick("  n-grams alone", "  n-gram 単独"), ngrams)]);
     }
     print_scores(&rows)?;
-    drawn.result().map(|()| ExitCode::SUCCESS)
-}
-
-fn eval_ngrams(args: &EvalArgs) -> anyhow::Result<ExitCode> {
-    let load = || load::ngrams_with_thresholds(&args.model, args.precision, &args.thresholds);
-    let (model, seen) = load_with_training_texts(&args.model, load)?;
-    if let Some(code) = eval_labels_or_numbers(args, Predictor::Ngrams(model), seen.as_ref())? {
-        return Ok(code);
-    }
-    let known = (model.labels(), model.config().hierarchy.as_ref());
-    let (dataset, seen) =
-        load_labelled_rows((args, seen.as_ref()), known, model.config().reads_pairs(), model.columns())?;
-    let scores = model.score(&dataset.examples, SEED)?;
-    let drawn = write_errors_and_curve(args, &dataset, model.labels(), |texts| model.predict(texts))?;
-    if args.json {
-        let scores = json!({
-            "rows": scores.rows,
-            "rows_trained_on": seen,
-            "accuracy": scores.accuracy,
-            "macro_f1": scores.macro_f1,
-            "scores": scores,
-        });
-        writeln!(stdout(), "{scores}")?;
-        return drawn.result().map(|()| ExitCode::SUCCESS);
-    }
-    print_scores(&[(this_model(), &scores)])?;
     drawn.result().map(|()| ExitCode::SUCCESS)
 }

@@ -5,8 +5,10 @@
 use super::thresholds::ThresholdClasses;
 use crate::UsageError;
 use crate::args::{Precision, ThresholdArgs};
-use chumoku::answers::Predictor;
-use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr};
+use chumoku::{
+    ModelKind, NgramClassifier, Predictor, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger,
+    TextTranslator, tr,
+};
 use std::path::Path;
 
 pub(super) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<&'static TextClassifier> {
@@ -15,34 +17,26 @@ pub(super) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<
     Ok(Box::leak(Box::new(model)))
 }
 
-/// Loads a classifier, with the thresholds of the command line if there are any.
-pub(super) fn classifier_with_thresholds(
+/// Loads a model of classes, labels or numbers, with the thresholds of the command line if there are any. Loading fails
+/// with a message for a folder of another kind.
+pub(super) fn predictor(
     folder: &Path,
     precision: Option<Precision>,
     asked: &ThresholdArgs,
-) -> anyhow::Result<&'static TextClassifier> {
-    let mut model = TextClassifier::load(folder)?;
-    precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
-    if asked.is_given() {
-        let least = ThresholdClasses::of_model(Predictor::Classifier(&model))?.thresholds(asked)?;
-        model.set_thresholds(&least)?;
+) -> anyhow::Result<Predictor<'static>> {
+    let thresholds = |model: Predictor<'_>| {
+        asked.is_given().then(|| ThresholdClasses::of_model(model)?.thresholds(asked)).transpose()
+    };
+    if ModelKind::from_folder(folder)? != ModelKind::Ngrams {
+        let mut model = TextClassifier::load(folder)?;
+        precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
+        thresholds((&model).into())?.map_or(Ok(()), |least| model.set_thresholds(&least))?;
+        return Ok(Predictor::Classifier(Box::leak(Box::new(model))));
     }
-    Ok(Box::leak(Box::new(model)))
-}
-
-/// Loads an n-gram model, with the thresholds of the command line if there are any.
-pub(super) fn ngrams_with_thresholds(
-    folder: &Path,
-    precision: Option<Precision>,
-    asked: &ThresholdArgs,
-) -> anyhow::Result<&'static NgramClassifier> {
     refuse_precision(precision)?;
     let mut model = NgramClassifier::load(folder)?;
-    if asked.is_given() {
-        let least = ThresholdClasses::of_model(Predictor::Ngrams(&model))?.thresholds(asked)?;
-        model.set_thresholds(&least)?;
-    }
-    Ok(Box::leak(Box::new(model)))
+    thresholds((&model).into())?.map_or(Ok(()), |least| model.set_thresholds(&least))?;
+    Ok(Predictor::Ngrams(Box::leak(Box::new(model))))
 }
 
 pub(super) fn generator(folder: &Path, precision: Option<Precision>) -> Result<&'static TextGenerator> {
@@ -77,7 +71,8 @@ pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Res
 
 /// Loads an n-gram model, which has no matrix products.
 pub(super) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static NgramClassifier> {
-    ngrams_with_thresholds(folder, precision, &ThresholdArgs::default())
+    refuse_precision(precision)?;
+    Ok(Box::leak(Box::new(NgramClassifier::load(folder)?)))
 }
 
 fn refuse_precision(precision: Option<Precision>) -> anyhow::Result<()> {

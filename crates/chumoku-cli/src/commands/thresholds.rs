@@ -3,9 +3,8 @@
 use crate::UsageError;
 use crate::args::{LabelThreshold, ThresholdArgs};
 use crate::progress::print_status;
-use chumoku::answers::Predictor;
 use chumoku::lang::lang;
-use chumoku::{AbstentionCalibration, tr};
+use chumoku::{AbstentionCalibration, Predictor, tr};
 
 /// The classes of a model.
 pub(super) struct ThresholdClasses<'a> {

@@ -63,7 +63,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
         "chumoku-view/src/tagger_spans/page.rs",
         &[" (NN {network}, CRF {crf})"],
     ),
-    english("a kind in JSON, which `count` translates", "chumoku/src/model_size.rs", &["language model"]),
+    english("a kind in JSON, which `count` translates", "chumoku/src/text_models/model_size.rs", &["language model"]),
     english(
         FORMULA,
         "chumoku-view/src/trace/formula.rs",

@@ -1,8 +1,10 @@
 //! Abstention thresholds. A text gets no answer if the confidence is too low or the text is unlike the training data.
 
-use super::{AbstentionReason, AnswerDecision, Predictor};
+use super::{AbstentionReason, AnswerDecision};
 use crate::lang::lang;
-use crate::{AbstentionCalibration, CoveragePoint, LevelConfidences, Prediction, deepest_confident_level, tr};
+use crate::{
+    AbstentionCalibration, CoveragePoint, LevelConfidences, Prediction, Predictor, deepest_confident_level, tr,
+};
 
 /// The thresholds below which a text gets no answer.
 #[derive(Clone, Debug)]

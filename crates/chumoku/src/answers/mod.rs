@@ -5,25 +5,25 @@
 //! # Files
 //!
 //! - `abstention_thresholds`: thresholds at which a text gets an answer
+//! - `answer`: the answer of a predictor to one text
 //! - `decision`: the decision to answer, and the abstention reason
 //! - `generated`: translations, generated texts, vectors
-//! - `predictor`: classifiers and n-gram models with one interface
 //! - `tokens`: a text as tokens
 
 mod abstention_thresholds;
+mod answer;
 mod decision;
 mod generated;
-mod predictor;
 mod tokens;
 
 pub use abstention_thresholds::AbstentionThresholds;
+pub use answer::{Answer, AnswerOptions, NUMBER_KEYS};
 pub use decision::{AbstentionReason, AnswerDecision};
 pub use generated::{continuation, translation, vector};
-pub use predictor::{NUMBER_KEYS, Predictor};
 pub use tokens::{ModelTokenizer, Token};
 
 use crate::row;
-use crate::text_tagger::PredictedSpan;
+use crate::text_models::tagger::PredictedSpan;
 use serde_json::{Map, Value, json};
 
 /// Returns a probability, rounded to six decimals.

@@ -2,8 +2,8 @@
 
 use super::DoctorOptions;
 use crate::blend::Blend;
-use crate::folds::assign_folds;
 use crate::ngram::{NgramConfig, NgramData, NgramModel};
+use crate::train::folds::assign_folds;
 use crate::{Result, sorting, tr};
 use chumoku_nn::probability::log_softmax;
 use std::sync::atomic::AtomicBool;

@@ -4,15 +4,21 @@ use super::Truncation;
 use super::forward_trace::{ForwardTrace, RecordedAnswer};
 use super::loss::{LossTarget, RecordedLoss};
 use super::translation::END_NAME;
+use crate::Error;
+use crate::Result;
+use crate::TextClassifier;
+use crate::TextEmbedder;
+use crate::TextGenerator;
+use crate::TextTranslator;
+use crate::TranslateOptions;
 use crate::lang::Lang;
 use crate::models::{ClassifierTrace, TranslatorAttention};
 use crate::nn::BackwardTrace;
 use crate::params::Params;
-use crate::text::{CLS, TextTokenizer};
-use crate::{
-    Error, Result, TextClassifier, TextEmbedder, TextGenerator, TextTranslator, TranslateOptions, optimizer_defaults,
-    tr,
-};
+use crate::text::CLS;
+use crate::text::TextTokenizer;
+use crate::text_models::optimizer_defaults;
+use crate::tr;
 use chumoku_kernels::Precision;
 use std::cell::Cell;
 

@@ -5,21 +5,21 @@ use super::attribution::{Attribution, AttributionMethod, PathIntegral, WordEffec
 use super::columns;
 use super::explanation::{
     EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation,
-    Word, WordPiece,
+    Word, WordPiece, require_text,
 };
 use super::integrated_gradients::PathIntegrator;
 use crate::blend::Blend;
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::target::PredictionTarget;
 use crate::text::{WordSpan, windows, word_spans};
-use crate::text_classifier::TextClassifier;
-use crate::{Error, Result, inference, sorting, tr};
+use crate::text_models::classifier::TextClassifier;
+use crate::{Result, inference, sorting};
 use ndarray::Array2;
 
 /// The rule by which token weights become word weights.
 pub(crate) const JOINING: &str = "sum over keys, mean over queries";
 
-/// The number of words left out in one batch.
+/// The number of words left out or masked in one batch.
 pub(super) const BATCH_WORDS: usize = 256;
 
 /// Returns ln p − ln(1 − p).
@@ -135,9 +135,7 @@ impl TextClassifier {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Explanation> {
         let own = self.text_without_columns(text);
-        if own.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
-        }
+        require_text(own)?;
         let asked = label.map(|label| self.config.target.label_to_explain(&self.config.labels, label)).transpose()?;
         let found = self.word_effects(text, asked, method, progress)?;
         let TextEffects { words: all_words, prediction: whole, class, effects, integral } = found;
@@ -219,7 +217,7 @@ impl TextClassifier {
             cut: (read < tokens_of_text).then_some(Truncation { read, tokens: tokens_of_text, is_end: false }),
             label: labels[class].clone(),
             similarity: None,
-            number: self.estimate(&whole),
+            number: self.config.target.estimate(&whole),
             levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
             exclusive: self.config.target.is_one_class(),
             parts: ensemble_members(&whole, self.config.blend, (&self.config.target, class), ranked),

@@ -5,7 +5,7 @@ use super::attention_collector::is_separator;
 use super::attribution::{FaithfulnessCurves, OrderCurves};
 use super::explanation::Explanation;
 use crate::text::{WordSpan, word_spans};
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::Philox;
 

@@ -4,10 +4,14 @@
 use super::attention_collector::is_separator;
 use super::attribution::AttributionMethod;
 use super::highlighted::{HighlightedWord, highlight};
+use crate::Prediction;
+use crate::PredictionTarget;
+use crate::Predictor;
+use crate::Result;
 use crate::data::Example;
 use crate::row;
-use crate::text_classifier::TextClassifier;
-use crate::{NgramClassifier, Prediction, Result, sorting};
+use crate::sorting;
+use crate::text_models::classifier::TextClassifier;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,6 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// terms.
 const CAUSE_SHARE: f32 = 0.5;
 const MIN_EFFECT: f32 = 0.05;
+
+/// The unit of an effect on a number.
+const NUMBER_UNIT: &str = "change in the number when the word is removed";
 
 /// The kind of prediction whose errors are analyzed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -217,24 +224,37 @@ pub(super) fn group_by_cause(errors: &[ConfidentError]) -> (Vec<ErrorGroup>, Vec
     (groups, left)
 }
 
-/// The model's properties for the error analysis.
-struct ErrorContext<'a> {
-    model: &'a str,
-    labels: &'a [String],
-    method: AttributionMethod,
-    is_network_alone: bool,
+/// How errors are analyzed.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorOptions<'a> {
+    /// The displayed name of the model.
+    pub name: &'a str,
+    /// The number of errors to explain word by word.
+    pub top: usize,
+    /// The attribution method. Models without a network always leave out words.
+    pub method: AttributionMethod,
 }
 
-/// Analyzes the errors in the predictions for `examples`, and explains the `top` most confident ones.
+/// The model's properties for the error analysis.
+pub(super) struct ErrorContext<'a> {
+    pub(super) name: &'a str,
+    pub(super) top: usize,
+    pub(super) method: AttributionMethod,
+    pub(super) target: &'a PredictionTarget,
+    pub(super) labels: &'a [String],
+    /// `true` if effects are on the network of an ensemble.
+    pub(super) is_network_alone: bool,
+}
+
+/// Analyzes the errors in the predictions for `examples`, and explains the most confident ones.
 fn find_errors(
-    asked: ErrorContext<'_>,
+    context: &ErrorContext<'_>,
     examples: &[Example],
     predictions: &[Prediction],
-    top: usize,
     mut words: impl FnMut(&str) -> Result<Vec<HighlightedWord>>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<ErrorAnalysis> {
-    let ErrorContext { model, labels, method, is_network_alone } = asked;
+    let labels = context.labels;
     let mut wrong: Vec<(&Example, &Prediction)> =
         examples.iter().zip(predictions).filter(|(example, p)| labels[p.class()] != example.label).collect();
     let sure = |p: &Prediction| p.probabilities[p.class()];
@@ -255,7 +275,7 @@ fn find_errors(
         .collect();
     sorting::sort_by_key(&mut confusions, |confusion| std::cmp::Reverse(confusion.rows));
 
-    let shown = &wrong[..top.min(wrong.len())];
+    let shown = &wrong[..context.top.min(wrong.len())];
     let mut errors = Vec::with_capacity(shown.len());
     for (done, (example, p)) in shown.iter().enumerate() {
         progress(done, shown.len());
@@ -273,49 +293,74 @@ fn find_errors(
         });
     }
     progress(shown.len(), shown.len());
-    let (groups, alone) = group_by_cause(&errors);
-    let rows = examples.len();
-    Ok(ErrorAnalysis {
-        model: model.into(),
-        rows,
-        wrong: wrong.len(),
-        accuracy: (rows - wrong.len()) as f64 / rows.max(1) as f64,
-        method: method.name().into(),
-        unit: method.unit().into(),
-        is_network_alone,
-        confusions,
-        groups,
-        alone,
-        errors,
-        ..ErrorAnalysis::default()
-    })
+    Ok(ErrorAnalysis { confusions, ..context.report(ErrorKind::Classes, [examples.len(), wrong.len()], errors) })
 }
 
-fn texts(examples: &[Example]) -> Vec<&str> {
-    examples.iter().map(|example| example.text.as_str()).collect()
+impl ErrorContext<'_> {
+    /// Returns the analysis of the `wrong` rows among all `rows`, without the parts that only one kind has.
+    pub(super) fn report(
+        &self,
+        kind: ErrorKind,
+        [rows, wrong]: [usize; 2],
+        errors: Vec<ConfidentError>,
+    ) -> ErrorAnalysis {
+        let (groups, alone) = group_by_cause(&errors);
+        let is_on_number = kind == ErrorKind::Numbers && self.method == AttributionMethod::LeaveOneOut;
+        ErrorAnalysis {
+            model: self.name.into(),
+            kind,
+            rows,
+            wrong,
+            accuracy: (rows - wrong) as f64 / rows.max(1) as f64,
+            method: self.method.name().into(),
+            unit: if is_on_number { NUMBER_UNIT } else { self.method.unit() }.into(),
+            is_network_alone: self.is_network_alone,
+            groups,
+            alone,
+            errors,
+            ..ErrorAnalysis::default()
+        }
+    }
 }
 
-impl TextClassifier {
-    /// Analyzes the model's errors on labeled rows, and explains the `top` most confident ones word by word. `name` is
-    /// the displayed name of the model. `progress` receives the number of explained errors, and the total.
+impl<'m> Predictor<'m> {
+    pub(super) fn error_context<'a>(self, options: ErrorOptions<'a>) -> ErrorContext<'a>
+    where
+        'm: 'a,
+    {
+        let method = match self {
+            Predictor::Classifier(_) => options.method,
+            Predictor::Ngrams(_) => AttributionMethod::LeaveOneOut,
+        };
+        ErrorContext {
+            name: options.name,
+            top: options.top,
+            method,
+            target: self.target(),
+            labels: self.labels(),
+            is_network_alone: method == AttributionMethod::IntegratedGradients && self.is_ensemble(),
+        }
+    }
+
+    /// Analyzes the model's errors on labeled rows, and explains the most confident ones word by word. `progress`
+    /// receives the number of explained errors, and the total.
     ///
     /// Effects are on the ensemble, except that integrated gradients are on the network alone.
     ///
     /// # Errors
     /// If a text cannot be tokenized.
     pub fn errors(
-        &self,
+        self,
         examples: &[Example],
-        name: &str,
-        top: usize,
-        method: AttributionMethod,
+        options: ErrorOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<ErrorAnalysis> {
-        let predictions = self.predict(&texts(examples))?;
-        let is_network_alone = method == AttributionMethod::IntegratedGradients && self.has_ngrams();
-        let asked = ErrorContext { model: name, labels: &self.config.labels, method, is_network_alone };
-        let words = |text: &str| self.highlighted_effects(text, None, method);
-        find_errors(asked, examples, &predictions, top, words, progress)
+        let texts: Vec<&str> = examples.iter().map(|example| example.text.as_str()).collect();
+        let words = |text: &str| match self {
+            Predictor::Classifier(model) => model.highlighted_effects(text, None, options.method),
+            Predictor::Ngrams(model) => Ok(model.explain(text, options.name)?.highlighted_words()),
+        };
+        find_errors(&self.error_context(options), examples, &self.predict(&texts)?, words, progress)
     }
 }
 
@@ -333,26 +378,6 @@ impl TextClassifier {
         let text = self.text_without_columns(text);
         let own = found.words.iter().zip(&found.effects).filter(|(word, _)| !is_separator(text, word, &self.tokenizer));
         Ok(highlight(text, own.map(|(word, both)| (word.bytes.clone(), both[which]))))
-    }
-}
-
-impl NgramClassifier {
-    /// Analyzes errors like [`TextClassifier::errors`], by leaving out each word.
-    ///
-    /// # Errors
-    /// See [`NgramClassifier::predict`].
-    pub fn errors(
-        &self,
-        examples: &[Example],
-        name: &str,
-        top: usize,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<ErrorAnalysis> {
-        let predictions = self.predict(&texts(examples))?;
-        let (labels, method) = (&self.config.labels[..], AttributionMethod::LeaveOneOut);
-        let asked = ErrorContext { model: name, labels, method, is_network_alone: false };
-        let words = |text: &str| Ok(self.explain(text, name)?.highlighted_words());
-        find_errors(asked, examples, &predictions, top, words, progress)
     }
 }
 

@@ -4,15 +4,25 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::blend::number::Estimate;
 use crate::hierarchy::Hierarchy;
 use crate::lang::{Lang, lang};
-use crate::number::Estimate;
-use crate::tr;
+use crate::{Error, Result, tr};
 
 use super::attribution::Attribution;
 use super::columns::ColumnEffect;
 use super::random_heads::HeadShape;
 use super::roles::{HeadStatistics, head_statistics};
+
+/// The error for an empty text.
+pub(super) fn empty_text_error() -> Error {
+    Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です"))
+}
+
+/// Checks that there is a text to explain.
+pub(super) fn require_text(text: &str) -> Result<()> {
+    if text.trim().is_empty() { Err(empty_text_error()) } else { Ok(()) }
+}
 
 /// One text with its prediction and the model's attention.
 ///

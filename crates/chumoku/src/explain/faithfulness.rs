@@ -8,7 +8,7 @@ use super::curves::{LAST_LAYER, ROLLOUT, attention_received};
 use super::integrated_gradients::{NEGLIGIBLE_GAP, PathIntegrator};
 use crate::lang::Lang;
 use crate::text::{windows, word_spans};
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Philox;
 use serde::Serialize;

@@ -6,7 +6,7 @@ use crate::inference::batches_in_order;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::windows;
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use chumoku_kernels::Precision;
 use ndarray::{Array1, Array2, ArrayView1, Axis};

@@ -3,55 +3,28 @@
 
 use super::attention_collector::is_separator;
 use super::attribution::AttributionMethod;
-use super::errors::{ConfidentError, ErrorAnalysis, ErrorKind, LabelErrors, WrongAnswer, group_by_cause};
+use super::classifier::log_odds;
+use super::errors::{ConfidentError, ErrorAnalysis, ErrorContext, ErrorKind, ErrorOptions, LabelErrors, WrongAnswer};
 use super::highlighted::{HighlightedWord, highlight};
+use crate::Error;
+use crate::Prediction;
+use crate::Predictor;
+use crate::Result;
+use crate::blend::number::Estimate;
 use crate::data::{MultiLabelExample, ScoreExample};
-use crate::number::Estimate;
-use crate::prediction_target::PredictionTarget;
 use crate::row;
+use crate::sorting;
 use crate::text::word_spans;
-use crate::text_classifier::TextClassifier;
-use crate::{Error, NgramClassifier, Prediction, Result, sorting, tr};
+use crate::text_models::classifier::TextClassifier;
+use crate::tr;
 use std::collections::HashSet;
-
-/// The unit of an effect on a number.
-const NUMBER_UNIT: &str = "change in the number when the word is removed";
-
-/// The model's properties for the error analysis.
-struct LabelErrorContext<'a> {
-    name: &'a str,
-    problem: &'a PredictionTarget,
-    labels: &'a [String],
-    method: AttributionMethod,
-    is_network_alone: bool,
-    top: usize,
-}
 
 /// Computes the effects of a text's words on a label or threshold, or on the number.
 type WordEffectsFn<'a> = &'a mut dyn FnMut(&str, Option<usize>) -> Result<Vec<HighlightedWord>>;
 /// Receives the number of explained errors, and the total.
 type ProgressFn<'a> = &'a mut dyn FnMut(usize, usize);
 
-impl LabelErrorContext<'_> {
-    fn report(&self, kind: ErrorKind, [rows, wrong]: [usize; 2], errors: Vec<ConfidentError>) -> ErrorAnalysis {
-        let (groups, alone) = group_by_cause(&errors);
-        let is_of_number = kind == ErrorKind::Numbers && self.method == AttributionMethod::LeaveOneOut;
-        ErrorAnalysis {
-            model: self.name.into(),
-            kind,
-            rows,
-            wrong,
-            accuracy: (rows - wrong) as f64 / rows.max(1) as f64,
-            method: self.method.name().into(),
-            unit: if is_of_number { NUMBER_UNIT } else { self.method.unit() }.into(),
-            is_network_alone: self.is_network_alone,
-            groups,
-            alone,
-            errors,
-            ..ErrorAnalysis::default()
-        }
-    }
-
+impl ErrorContext<'_> {
     /// Analyzes missed and wrongly predicted labels in `examples`, and explains the `top` most confident ones.
     fn label_errors(
         &self,
@@ -60,7 +33,7 @@ impl LabelErrorContext<'_> {
         words: WordEffectsFn<'_>,
         progress: ProgressFn<'_>,
     ) -> Result<ErrorAnalysis> {
-        let Some(blend) = self.problem.labels() else {
+        let Some(blend) = self.target.labels() else {
             return Err(Error::Setting(tr!(
                 "this is not a multi-label model",
                 "複数のラベルを答えるモデルではありません"
@@ -127,7 +100,7 @@ impl LabelErrorContext<'_> {
         words: WordEffectsFn<'_>,
         progress: ProgressFn<'_>,
     ) -> Result<ErrorAnalysis> {
-        let blend = self.problem.require_number()?;
+        let blend = self.target.require_number()?;
         let found: Vec<Estimate> = predictions.iter().map(|p| blend.estimate(&p.probabilities)).collect();
         let off = |(example, told): (&ScoreExample, &Estimate)| {
             let side = (told.high - told.score).max(told.score - told.low);
@@ -169,115 +142,63 @@ fn negate_effects(words: &mut [HighlightedWord]) {
     words.iter_mut().filter_map(|word| word.effect.as_mut()).for_each(|effect| *effect = 0.0 - *effect);
 }
 
-impl TextClassifier {
-    fn error_context<'a>(&'a self, name: &'a str, top: usize, method: AttributionMethod) -> LabelErrorContext<'a> {
-        let is_network_alone = method == AttributionMethod::IntegratedGradients && self.has_ngrams();
-        LabelErrorContext {
-            name,
-            problem: &self.config.target,
-            labels: &self.config.labels,
-            method,
-            is_network_alone,
-            top,
-        }
-    }
-
-    /// Analyzes missed and wrongly predicted labels on labeled rows, otherwise like [`TextClassifier::errors`].
+impl Predictor<'_> {
+    /// Analyzes missed and wrongly predicted labels on labeled rows, otherwise like [`Predictor::errors`].
     ///
     /// # Errors
     /// If a text cannot be tokenized, or the model is not a multi-label model.
     pub fn label_errors(
-        &self,
+        self,
         examples: &[MultiLabelExample],
-        name: &str,
-        top: usize,
-        method: AttributionMethod,
+        options: ErrorOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<ErrorAnalysis> {
         let predictions = self.predict(&examples.iter().map(|example| example.text.as_str()).collect::<Vec<_>>())?;
-        let mut words = |text: &str, label| self.highlighted_effects(text, label, method);
-        self.error_context(name, top, method).label_errors(examples, &predictions, &mut words, progress)
+        let mut words = |text: &str, label: Option<usize>| match self {
+            Predictor::Classifier(model) => model.highlighted_effects(text, label, options.method),
+            Predictor::Ngrams(model) => {
+                let class = label.unwrap_or_default();
+                model.highlighted_effects(text, &|p| log_odds(p.probabilities[class].into()))
+            }
+        };
+        self.error_context(options).label_errors(examples, &predictions, &mut words, progress)
     }
 
-    /// Analyzes numbers outside their intervals, otherwise like [`TextClassifier::errors`].
+    /// Analyzes numbers outside their intervals, otherwise like [`Predictor::errors`].
     ///
     /// Effects are on the number. Integrated gradients are on the threshold whose probability is nearest to ½.
     ///
     /// # Errors
     /// If a text cannot be tokenized, or the model does not predict numbers.
     pub fn number_errors(
-        &self,
+        self,
         examples: &[ScoreExample],
-        name: &str,
-        top: usize,
-        method: AttributionMethod,
+        options: ErrorOptions<'_>,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<ErrorAnalysis> {
         let predictions = self.predict(&examples.iter().map(|example| example.text.as_str()).collect::<Vec<_>>())?;
-        let blend = self.config.target.require_number()?;
-        let mut words = |text: &str, label| {
-            if method != AttributionMethod::LeaveOneOut {
-                return self.highlighted_effects(text, label, method);
+        let blend = self.target().require_number()?;
+        let number = |p: &Prediction| blend.estimate(&p.probabilities).score;
+        let mut words = |text: &str, label| match self {
+            Predictor::Ngrams(model) => model.highlighted_effects(text, &number),
+            Predictor::Classifier(model) if options.method == AttributionMethod::LeaveOneOut => {
+                model.effects_on_number(text, &number)
             }
-            let own = self.text_without_columns(text);
-            let words = word_spans(own, &self.tokenizer.encode(own)?);
-            let whole = blend.estimate(&self.predict(&[text])?[0].probabilities).score;
-            let without = self.predict_without_words(text, &words, &mut |_, _| {})?;
-            let of_word = |p: &Prediction| (whole - blend.estimate(&p.probabilities).score) as f32;
-            let effects = words.iter().zip(&without).filter(|(word, _)| !is_separator(own, word, &self.tokenizer));
-            Ok(highlight(own, effects.map(|(word, without)| (word.bytes.clone(), of_word(without)))))
+            Predictor::Classifier(model) => model.highlighted_effects(text, label, options.method),
         };
-        self.error_context(name, top, method).number_errors(examples, &predictions, &mut words, progress)
+        self.error_context(options).number_errors(examples, &predictions, &mut words, progress)
     }
 }
 
-impl NgramClassifier {
-    fn error_context<'a>(&'a self, name: &'a str, top: usize) -> LabelErrorContext<'a> {
-        let (problem, labels) = (&self.config.target, &self.config.labels[..]);
-        LabelErrorContext {
-            name,
-            problem,
-            labels,
-            method: AttributionMethod::LeaveOneOut,
-            is_network_alone: false,
-            top,
-        }
-    }
-
-    /// Analyzes errors like [`TextClassifier::label_errors`], by leaving out each word.
-    ///
-    /// # Errors
-    /// If the model is not a multi-label model. Otherwise see [`NgramClassifier::predict`].
-    pub fn label_errors(
-        &self,
-        examples: &[MultiLabelExample],
-        name: &str,
-        top: usize,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<ErrorAnalysis> {
-        let predictions = self.predict(&examples.iter().map(|example| example.text.as_str()).collect::<Vec<_>>())?;
-        let mut words = |text: &str, label: Option<usize>| {
-            let class = label.unwrap_or_default();
-            self.highlighted_effects(text, &|p| super::classifier::log_odds(p.probabilities[class].into()))
-        };
-        self.error_context(name, top).label_errors(examples, &predictions, &mut words, progress)
-    }
-
-    /// Analyzes errors like [`TextClassifier::number_errors`], by leaving out each word.
-    ///
-    /// # Errors
-    /// If the model does not predict numbers. Otherwise see [`NgramClassifier::predict`].
-    pub fn number_errors(
-        &self,
-        examples: &[ScoreExample],
-        name: &str,
-        top: usize,
-        progress: &mut dyn FnMut(usize, usize),
-    ) -> Result<ErrorAnalysis> {
-        let predictions = self.predict(&examples.iter().map(|example| example.text.as_str()).collect::<Vec<_>>())?;
-        let blend = self.config.target.require_number()?;
-        let mut words =
-            |text: &str, _| self.highlighted_effects(text, &|p: &Prediction| blend.estimate(&p.probabilities).score);
-        self.error_context(name, top).number_errors(examples, &predictions, &mut words, progress)
+impl TextClassifier {
+    /// Returns the words of a text with their effects on the predicted number.
+    fn effects_on_number(&self, text: &str, number: &dyn Fn(&Prediction) -> f64) -> Result<Vec<HighlightedWord>> {
+        let own = self.text_without_columns(text);
+        let words = word_spans(own, &self.tokenizer.encode(own)?);
+        let whole = number(&self.predict(&[text])?[0]);
+        let without = self.predict_without_words(text, &words, &mut |_, _| {})?;
+        let effects = words.iter().zip(&without).filter(|(word, _)| !is_separator(own, word, &self.tokenizer));
+        let effects = effects.map(|(word, without)| (word.bytes.clone(), (whole - number(without)) as f32));
+        Ok(highlight(own, effects))
     }
 }

@@ -77,7 +77,9 @@ pub use attribution::{Attribution, AttributionMethod, FaithfulnessCurves, OrderC
 pub use beam::{BeamNode, BeamResult, BeamTree};
 pub use columns::{ColumnEffect, ColumnReading};
 pub use cost::ExplainCost;
-pub use errors::{ConfidentError, Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, LabelErrors, WrongAnswer};
+pub use errors::{
+    ConfidentError, Confusion, ErrorAnalysis, ErrorGroup, ErrorKind, ErrorOptions, LabelErrors, WrongAnswer,
+};
 pub use explanation::{
     DerivedAttention, EnsembleHeadAblation, EnsembleMembers, Explanation, ExplanationError, ExplanationKind,
     HeadAblation, LabelProbability, QueriesAndKeys, Truncation, Word, WordPiece,

@@ -3,13 +3,16 @@
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation, Word, WordPiece};
+use super::explanation::{
+    Explanation, ExplanationKind, HeadAblation, LabelProbability, Truncation, Word, WordPiece, require_text,
+};
 use crate::inference::{BATCH_TOKENS, check_head};
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::word_spans;
-use crate::text_generator::TextGenerator;
-use crate::{Error, Result, sorting, tr};
+use crate::text_models::generator::TextGenerator;
+use crate::text_models::settings::not_finite_error;
+use crate::{Error, Result, sorting};
 use chumoku_kernels::parallel_try_map;
 use chumoku_nn::probability::log_softmax;
 use std::ops::Range;
@@ -58,11 +61,7 @@ impl TextGenerator {
         })?;
         let found = found.concat();
         if found.iter().flatten().any(|x| x.is_nan()) {
-            let problem = tr!(
-                "the model gives a probability that is not a number: its weights are too large to use",
-                "モデルの確率が数値になりません。重みが大きすぎて使えません"
-            );
-            return Err(Error::NotFinite(problem));
+            return Err(not_finite_error());
         }
         Ok(found)
     }
@@ -78,9 +77,7 @@ impl TextGenerator {
     /// # Errors
     /// If the text is empty, or cannot be tokenized.
     pub fn explain(&self, text: &str, name: &str) -> Result<Explanation> {
-        if text.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
-        }
+        require_text(text)?;
         let encoded = self.tokenizer.encode(text)?;
         let limit = self.config.model.max_length;
         // The special tokens before a text are read too, unless the text fills the context.
@@ -187,7 +184,7 @@ mod tests {
     use crate::models::{LanguageModel, LanguageModelConfig};
     use crate::nn::{AttentionOptions, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, PositionKind};
     use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig};
-    use crate::text_generator::{TextBoundaries, TextGeneratorConfig};
+    use crate::text_models::generator::{TextBoundaries, TextGeneratorConfig};
     use chumoku_kernels::Precision;
     use testkit::Random;
 

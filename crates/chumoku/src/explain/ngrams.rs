@@ -2,9 +2,10 @@
 
 use super::classifier::{BATCH_WORDS, JOINING, log_odds};
 use super::columns::{column_effects, rows_without};
+use super::explanation::require_text;
 use super::highlighted::{HighlightedWord, highlight};
 use super::{Attribution, Explanation, ExplanationKind, LabelProbability, Word};
-use crate::{Error, NgramClassifier, NgramClassifierConfig, Prediction, Result, tr};
+use crate::{NgramClassifier, Prediction, Result};
 use std::ops::Range;
 
 impl NgramClassifier {
@@ -29,12 +30,10 @@ impl NgramClassifier {
         // Feature columns stay when words are removed from the text.
         let row = text;
         let text = self.ngrams.scheme().text_of(row);
-        if text.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明する文が空です")));
-        }
+        require_text(text)?;
         let spans = crate::ngram::words(text);
         let whole = &self.predict(&[row])?[0];
-        let class = self.class_to_explain(whole, label)?;
+        let class = self.config.settings().class_to_explain(whole, label)?;
         let of = |prediction: &Prediction| log_odds(prediction.probabilities[class].into());
         let scores = self.effects_of_words(row, &spans, (whole, &of))?;
         let of_columns = self.effects_of_variants(&rows_without(columns, row), (whole, &of))?;
@@ -48,7 +47,7 @@ impl NgramClassifier {
             cut: None,
             label: labels[class].clone(),
             similarity: None,
-            number: self.estimate(whole),
+            number: self.config.target.estimate(whole),
             levels: super::explanation::level_probabilities(self.config.tree(), &whole.probabilities, class),
             probabilities: whole.ranked().into_iter().map(of_class).collect(),
             exclusive: self.config.target.is_one_class(),
@@ -75,15 +74,6 @@ impl NgramClassifier {
             },
             columns: column_effects(columns, row, of_columns.into_iter()),
         })
-    }
-
-    /// Returns the class, label or threshold to explain.
-    pub(crate) fn class_to_explain(&self, prediction: &Prediction, label: Option<&str>) -> Result<usize> {
-        let NgramClassifierConfig { target: problem, labels, .. } = &self.config;
-        match label {
-            Some(label) => problem.label_to_explain(labels, label),
-            None => Ok(problem.class_to_explain(prediction)),
-        }
     }
 
     /// Returns the decrease of the value `of` from `whole` to each variant of the row.

@@ -4,12 +4,12 @@
 use super::attention_collector::AttentionCollector;
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece};
+use super::explanation::{Explanation, ExplanationKind, HeadAblation, Truncation, Word, WordPiece, require_text};
 use crate::inference::check_head;
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
 use crate::text::{Encoding, TokenSequence, WordSpan, word_spans};
-use crate::text_embedder::TextEmbedder;
+use crate::text_models::embedder::TextEmbedder;
 use crate::{Error, Result, tr};
 use ndarray::{Array1, ArrayView1};
 use std::ops::Range;
@@ -91,11 +91,10 @@ impl TextEmbedder {
     /// Returns the vector for comparison, of length 1.
     fn target_vector(&self, text: &str, target: Option<&str>) -> Result<Array1<f32>> {
         let of = target.unwrap_or(text);
-        if of.trim().is_empty() {
-            return Err(Error::Setting(match target {
-                None => tr!("the text to explain is empty", "説明するテキストが空です"),
-                Some(_) => tr!("the text to compare with is empty", "比べるテキストが空です"),
-            }));
+        if target.is_none() {
+            require_text(text)?;
+        } else if of.trim().is_empty() {
+            return Err(Error::Setting(tr!("the text to compare with is empty", "比べるテキストが空です")));
         }
         let encoding = self.tokenizer().encode(&self.preprocess_with_default_prompt(of)?, self.limit())?;
         Ok(self.vectors(self.params(), &[encoding], true)?.row(0).to_owned())
@@ -131,9 +130,7 @@ impl TextEmbedder {
     /// # Errors
     /// If a text is empty or cannot be tokenized, a vector is not finite, or the model has no layers.
     pub fn explain(&self, text: &str, target: Option<&str>, name: &str) -> Result<Explanation> {
-        if text.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
-        }
+        require_text(text)?;
         self.check_layers()?;
         let against = self.target_vector(text, target)?;
         let given = self.preprocess_with_default_prompt(text)?;

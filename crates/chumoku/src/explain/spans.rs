@@ -2,7 +2,8 @@
 //! random field that support its labels.
 
 use super::attribution::AttributionMethod;
-use super::classifier::log_odds;
+use super::classifier::{BATCH_WORDS, log_odds};
+use super::explanation::empty_text_error;
 use super::highlighted::highlight;
 use super::tagged_text::{
     AlternativeSpan, ExplainedSpan, FeatureEffect, LabelComparison, MemberSpanScore, NetworkEffect, TaggedText,
@@ -13,16 +14,13 @@ use crate::crf::{
     viterbi_allowed,
 };
 use crate::data::{Span, SpanExample, SpanUnit};
-use crate::tagger_network::not_finite_error;
 use crate::text::{TokenSequence, word_spans};
-use crate::text_tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
+use crate::text_models::settings::not_finite_error;
+use crate::text_models::tagger::{PredictedSpan, TextTagger, TextUnits, units_of_row};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::cancel::CancelFlag;
 use chumoku_kernels::parallel;
 use std::ops::Range;
-
-/// The number of words masked in one batch.
-const BATCH_WORDS: usize = 256;
 
 /// A span to explain, predicted or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +87,7 @@ impl TextTagger {
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<TaggedText> {
         if cut.1.is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
+            return Err(empty_text_error());
         }
         let halves = self.member_scores(std::slice::from_ref(&cut))?.remove(0);
         let (text, units) = cut;

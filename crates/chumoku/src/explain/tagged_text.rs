@@ -3,7 +3,7 @@
 use super::highlighted::HighlightedWord;
 use crate::crf::TaggerBlend;
 use crate::data::Span;
-use crate::text_tagger::PredictedSpan;
+use crate::text_models::tagger::PredictedSpan;
 use serde::Serialize;
 
 /// The spans of a text, with their explanations.

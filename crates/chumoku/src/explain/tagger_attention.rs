@@ -3,10 +3,10 @@
 use super::attention_collector::{AttentionCollector, FramedText, display_word};
 use super::attribution::Attribution;
 use super::classifier::JOINING;
-use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece};
+use super::explanation::{Explanation, ExplanationKind, Truncation, Word, WordPiece, require_text};
+use crate::Result;
 use crate::nn::{Offsets, Tokens};
-use crate::text_tagger::TextTagger;
-use crate::{Error, Result, tr};
+use crate::text_models::tagger::TextTagger;
 
 impl TextTagger {
     /// Returns the attention of the network's encoder to `text`, limited to the first window. `None` without a network.
@@ -19,9 +19,7 @@ impl TextTagger {
     /// If the text is empty or cannot be tokenized.
     pub fn attention(&self, text: &str, name: &str) -> Result<Option<Explanation>> {
         let Some(network) = &self.network else { return Ok(None) };
-        if text.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
-        }
+        require_text(text)?;
         let tokenizer = &network.tokenizer;
         let FramedText { ids, spans, tokens, special_names: around, tokens_of_text } =
             FramedText::read(text, tokenizer, network.config.max_tokens)?;

@@ -2,14 +2,14 @@
 
 use super::alignment::{Alignment, TranslationHeadAblation};
 use super::classifier::JOINING;
-use super::explanation::Word;
+use super::explanation::{Word, require_text};
 use crate::decoding::{BeamCandidate, CandidateFate};
 use crate::models::TranslationBatch;
 use crate::nn::Offsets;
 use crate::params::Params;
 use crate::text::{TextTokenizer, WordSpan, word_spans};
-use crate::text_translator::{TextTranslator, TranslateOptions, Translation};
-use crate::{Error, Result, tr};
+use crate::text_models::translator::{TextTranslator, TranslateOptions, Translation};
+use crate::{Error, Result};
 use chumoku_nn::probability::log_softmax;
 use std::ops::{ControlFlow, Range};
 
@@ -139,9 +139,7 @@ impl TextTranslator {
     /// # Errors
     /// If the source is empty, a text cannot be tokenized, or the target is longer than the model's limit.
     pub fn explain(&self, source: &str, target: Option<&str>, name: &str) -> Result<Alignment> {
-        if source.trim().is_empty() {
-            return Err(Error::Setting(tr!("the text to explain is empty", "説明するテキストが空です")));
-        }
+        require_text(source)?;
         let own = match target {
             Some(_) => None,
             None => self.translate(&[source], &TranslateOptions::default())?.pop(),

@@ -1,6 +1,6 @@
 //! Arrays of an n-gram model in a model folder.
 
-use super::{Tensors, f32_bytes, f32_from_bytes, missing_tensor_message};
+use super::{NamedTensor, f32_bytes, f32_from_bytes, missing_tensor_message};
 use crate::ngram::{NgramModel, NgramScheme, NgramTensors};
 use crate::tr;
 use safetensors::{Dtype, SafeTensors};
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 pub(crate) const NGRAMS: &str = "ngrams.";
 
 /// Returns the arrays of an n-gram model for writing.
-pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
+pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Vec<NamedTensor> {
     let tensors = ngrams.tensors();
     let data = [
         (Dtype::I64, tensors.hashes.iter().flat_map(|x| x.to_le_bytes()).collect()),
@@ -22,7 +22,8 @@ pub(crate) fn ngram_tensors(ngrams: &NgramModel) -> Tensors {
         (Dtype::F32, f32_bytes(&tensors.columns)),
     ];
     let named = tensors.shapes().into_iter().zip(data);
-    named.map(|((name, shape), (dtype, bytes))| (format!("{NGRAMS}{name}"), dtype, shape, bytes)).collect()
+    let tensor = |((name, shape), (dtype, bytes))| NamedTensor { name: format!("{NGRAMS}{name}"), dtype, shape, bytes };
+    named.map(tensor).collect()
 }
 
 /// Returns the names of the arrays in the file.

@@ -274,7 +274,7 @@ fn insert_generation(config: &[u8], generation: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::super::parse_weights;
-    use super::super::tensors::serialize_tensors;
+    use super::super::tensors::{NamedTensor, serialize_tensors};
     use super::super::{TOKENIZER, TOKENIZER_CONFIG, WEIGHTS};
     use super::*;
     use safetensors::Dtype;
@@ -283,7 +283,8 @@ mod tests {
     type Files = Vec<(&'static str, Vec<u8>)>;
 
     fn model(number: u8) -> Files {
-        let tensors = vec![("a".to_owned(), Dtype::F32, vec![1], vec![number; 4])];
+        let bytes = vec![number; 4];
+        let tensors = [NamedTensor { name: "a".to_owned(), dtype: Dtype::F32, shape: vec![1], bytes }];
         vec![
             (CONFIG, format!("{{\"model_type\":\"chumoku_{number}\"}}").into_bytes()),
             (WEIGHTS, serialize_tensors(&tensors)),

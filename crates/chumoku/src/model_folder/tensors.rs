@@ -1,11 +1,24 @@
 //! Writing tensors as a safetensors file.
 
+use super::f32_bytes;
 use crate::sorting;
 use safetensors::Dtype;
 use serde_json::{Map, Value, json};
 
-/// Names, types, shapes and bytes of tensors for writing.
-pub(crate) type Tensors = Vec<(String, Dtype, Vec<usize>, Vec<u8>)>;
+/// A tensor for writing.
+pub(crate) struct NamedTensor {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl NamedTensor {
+    /// A tensor of `f32` numbers.
+    pub(crate) fn floats(name: impl Into<String>, shape: &[usize], numbers: &[f32]) -> NamedTensor {
+        NamedTensor { name: name.into(), dtype: Dtype::F32, shape: shape.to_vec(), bytes: f32_bytes(numbers) }
+    }
+}
 
 /// The key of a model's generation in `config.json` and in the metadata of weights.
 pub(super) const GENERATION_KEY: &str = "chumoku_generation";
@@ -26,14 +39,14 @@ fn generation_range() -> std::ops::Range<usize> {
 /// Returns the bytes of a `model.safetensors`, with a generation of zeros.
 ///
 /// The crate `safetensors` writes several metadata keys in an order that changes from run to run.
-pub(crate) fn serialize_tensors(tensors: &Tensors) -> Vec<u8> {
+pub(crate) fn serialize_tensors(tensors: &[NamedTensor]) -> Vec<u8> {
     let mut tensors: Vec<_> = tensors.iter().collect();
     // Wide types first, so that each array is aligned.
-    sorting::sort_by(&mut tensors, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sorting::sort_by(&mut tensors, |a, b| b.dtype.cmp(&a.dtype).then_with(|| a.name.cmp(&b.name)));
     let mut header = Map::new();
     header.insert("__metadata__".into(), json!({ "format": "pt", GENERATION_KEY: "0".repeat(GENERATION_DIGITS) }));
     let mut end = 0;
-    for (name, dtype, shape, bytes) in &tensors {
+    for NamedTensor { name, dtype, shape, bytes } in &tensors {
         let start = end;
         end += bytes.len();
         header.insert(name.clone(), json!({ "dtype": dtype, "shape": shape, "data_offsets": [start, end] }));
@@ -43,7 +56,7 @@ pub(crate) fn serialize_tensors(tensors: &Tensors) -> Vec<u8> {
     let mut file = Vec::with_capacity(HEADER_LENGTH_BYTES + header.len() + end);
     file.extend_from_slice(&(header.len() as u64).to_le_bytes());
     file.append(&mut header);
-    tensors.iter().for_each(|(.., bytes)| file.extend_from_slice(bytes));
+    tensors.iter().for_each(|tensor| file.extend_from_slice(&tensor.bytes));
     file
 }
 
@@ -59,15 +72,21 @@ mod tests {
 
     #[test]
     fn the_file_holds_each_tensor_and_its_generation() {
-        let tensors: Tensors = vec![
-            ("b \"quoted\"".into(), Dtype::F32, vec![2, 1], (0..8).collect()),
-            ("c".into(), Dtype::I64, vec![1], (8..16).collect()),
-            ("a".into(), Dtype::F32, vec![0], Vec::new()),
+        let tensor = |name: &str, dtype, shape: &[usize], bytes: std::ops::Range<u8>| NamedTensor {
+            name: name.into(),
+            dtype,
+            shape: shape.to_vec(),
+            bytes: bytes.collect(),
+        };
+        let tensors = [
+            tensor("b \"quoted\"", Dtype::F32, &[2, 1], 0..8),
+            tensor("c", Dtype::I64, &[1], 8..16),
+            tensor("a", Dtype::F32, &[0], 0..0),
         ];
         let mut file = serialize_tensors(&tensors);
         set_generation(&mut file, &"7f".repeat(GENERATION_DIGITS / 2));
         let found = SafeTensors::deserialize(&file).unwrap();
-        for (name, dtype, shape, bytes) in &tensors {
+        for NamedTensor { name, dtype, shape, bytes } in &tensors {
             let view = found.tensor(name).unwrap();
             assert_eq!((view.dtype(), view.shape(), view.data()), (*dtype, &shape[..], &bytes[..]), "{name}");
         }

@@ -6,9 +6,9 @@ use super::sentence_settings::{SentenceSettings, encoder_folder};
 use super::static_vectors::static_vectors;
 use super::tokenizer::{read_max_tokens, read_tokenizer, read_with_tokenizer};
 use super::weights::{TensorNames, TensorRole, WeightFiles, published_tensors};
-use crate::layer_errors::layer_error_message;
+use crate::error::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CHUMOKU_KEY, CONFIG, Snapshot, TOKENIZER, TOKENIZER_CONFIG, Tensors, WEIGHTS, model_file_error,
+    CHUMOKU_KEY, CONFIG, NamedTensor, Snapshot, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, model_file_error,
 };
 use crate::models::{Classifier, ClassifierConfig, TextEncoderConfig};
 use crate::nn::{DenseHeadConfig, HeadActivation, NormKind, Pooling};
@@ -159,7 +159,7 @@ impl ClassifierOrigin {
     }
 
     /// Returns the parameters under their published names.
-    pub(crate) fn tensors(&self, params: &Params<f32>) -> Tensors {
+    pub(crate) fn tensors(&self, params: &Params<f32>) -> Vec<NamedTensor> {
         published_tensors(params, &self.tensors)
     }
 

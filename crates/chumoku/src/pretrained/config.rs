@@ -1,7 +1,7 @@
 //! Reads `config.json`: the architecture of a folder, and checks for unsupported features.
 
 use super::files;
-use crate::layer_errors::layer_error_message;
+use crate::error::layer_errors::layer_error_message;
 use crate::model_folder::{CONFIG, Snapshot, model_file_error};
 use crate::{Result, tr};
 use chumoku_kernels::Precision;

@@ -49,7 +49,7 @@ pub(crate) struct DecoderOrigin {
 struct OwnSettings {
     chumoku_version: String,
     /// Precision of training and of the scores.
-    #[serde(with = "crate::precision")]
+    #[serde(with = "crate::model_folder::precision")]
     precision: Precision,
 }
 

@@ -2,11 +2,10 @@
 
 use super::weights::published_tensors;
 use crate::Result;
-use crate::model_folder::{CHUMOKU_KEY, CONFIG, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize_tensors};
+use crate::model_folder::{CHUMOKU_KEY, CONFIG, NamedTensor, TOKENIZER, TOKENIZER_CONFIG, WEIGHTS, serialize_tensors};
 use crate::params::Params;
 use crate::text::{CLS, TextTokenizer};
 use chumoku_nn::pretrained::ModernBertConfig;
-use safetensors::Dtype;
 use serde_json::{Value, json};
 
 /// The mask token.
@@ -42,8 +41,8 @@ pub(crate) fn masked_model_files(
         "model_max_length": settings.max_position_embeddings,
     });
     let mut tensors = published_tensors(params, &settings.masked_tensors()?);
-    let bias = vec![0; 4 * settings.vocab_size];
-    tensors.push(("decoder.bias".into(), Dtype::F32, vec![settings.vocab_size], bias));
+    let bias = vec![0.0; settings.vocab_size];
+    tensors.push(NamedTensor::floats("decoder.bias", &[settings.vocab_size], &bias));
     let text =
         |value: &Value| (serde_json::to_string_pretty(value).expect("settings are plain data") + "\n").into_bytes();
     Ok(vec![

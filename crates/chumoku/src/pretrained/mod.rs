@@ -38,7 +38,7 @@ pub(crate) use tokenizer::{read_max_tokens, read_tokenizer};
 pub(crate) use translator::{PublishedTranslator, TranslationRules};
 
 use crate::Result;
-use crate::layer_errors::layer_error_message;
+use crate::error::layer_errors::layer_error_message;
 use crate::model_folder::{CONFIG, Snapshot, model_file_error, with_snapshot};
 use crate::models::{LanguageModel, TextEncoder, Translator};
 use crate::params::Params;
@@ -75,7 +75,8 @@ impl EncoderCheckpoint {
     }
 
     pub(crate) fn from_snapshot(folder: &Snapshot, precision: Option<Precision>) -> Result<EncoderCheckpoint> {
-        let (model, source, precision) = EncoderCheckpoint::read_config(folder, precision)?;
+        let (source, precision) = EncoderCheckpoint::read_config(folder, precision)?;
+        let model = EncoderCheckpoint::model(folder, &source)?;
         let params = EncoderCheckpoint::read_params(folder, &model, &source, precision)?;
         Ok(EncoderCheckpoint { model, params, source })
     }
@@ -85,7 +86,8 @@ impl EncoderCheckpoint {
         folder: &Snapshot,
         precision: Option<Precision>,
     ) -> Result<(EncoderCheckpoint, PretrainedTokenizer)> {
-        let (model, source, precision) = EncoderCheckpoint::read_config(folder, precision)?;
+        let (source, precision) = EncoderCheckpoint::read_config(folder, precision)?;
+        let model = EncoderCheckpoint::model(folder, &source)?;
         let weights = || EncoderCheckpoint::read_params(folder, &model, &source, precision);
         let (params, mut tokenizer) = read_with_tokenizer(folder, model.config().vocab_size, weights)?;
         if source.is_static() {
@@ -94,11 +96,8 @@ impl EncoderCheckpoint {
         Ok((EncoderCheckpoint { model, params, source }, tokenizer))
     }
 
-    /// Reads the model's configuration. Returns it with the precision of matrix products.
-    fn read_config(
-        folder: &Snapshot,
-        precision: Option<Precision>,
-    ) -> Result<(TextEncoder, PretrainedEncoder, Precision)> {
+    /// Reads the published architecture, and the precision of matrix products.
+    fn read_config(folder: &Snapshot, precision: Option<Precision>) -> Result<(PretrainedEncoder, Precision)> {
         let (source, stored) = match static_vectors(folder)? {
             Some(source) => (source, Precision::default()),
             None => {
@@ -106,9 +105,13 @@ impl EncoderCheckpoint {
                 (pretrained_encoder(folder, &config)?, config.precision())
             }
         };
-        let model = TextEncoder::new(source.config.clone())
-            .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))?;
-        Ok((model, source, precision.unwrap_or(stored)))
+        Ok((source, precision.unwrap_or(stored)))
+    }
+
+    /// Returns the model of a published architecture.
+    fn model(folder: &Snapshot, source: &PretrainedEncoder) -> Result<TextEncoder> {
+        TextEncoder::new(source.config.clone())
+            .map_err(|error| model_file_error(folder, CONFIG, layer_error_message(&error)))
     }
 
     fn read_params(

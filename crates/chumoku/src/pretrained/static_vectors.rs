@@ -3,7 +3,7 @@
 use super::config::FolderConfig;
 use super::files;
 use super::weights::WeightFiles;
-use crate::layer_errors::layer_error_message;
+use crate::error::layer_errors::layer_error_message;
 use crate::model_folder::{CONFIG, MODEL2VEC, Snapshot, WEIGHTS, model_file_error};
 use crate::{Error, Result, tr};
 use chumoku_nn::pretrained::{PretrainedEncoder, StaticEmbeddingConfig};

@@ -43,16 +43,21 @@ pub(crate) fn read_tokenizer(folder: &Snapshot, vocab_size: usize) -> Result<Pre
     } else {
         return Err(model_file_error(folder, TOKENIZER, missing_tokenizer_message(folder)));
     };
-    let ids = tokenizer.id_bound();
-    if ids > vocab_size {
-        let problem = tr!(
-            "has token ids up to {}, but the model has {vocab_size} embeddings; it belongs to another model",
-            "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
-            ids - 1
-        );
-        return Err(model_file_error(folder, name, problem));
-    }
+    check_ids(folder, name, tokenizer.id_bound(), vocab_size)?;
     Ok(tokenizer)
+}
+
+/// Checks that the model has an embedding for each token id of a file.
+pub(super) fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Result<()> {
+    if ids <= vocab_size {
+        return Ok(());
+    }
+    let problem = tr!(
+        "has token ids up to {}, but the model has {vocab_size} embeddings; it belongs to another model",
+        "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
+        ids - 1
+    );
+    Err(model_file_error(folder, name, problem))
 }
 
 /// Reads a model's weights and its tokenizer in parallel, since both take about equally long.

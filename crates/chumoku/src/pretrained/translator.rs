@@ -3,7 +3,7 @@
 use super::config::FolderConfig;
 use super::config::pretrained_translator;
 use super::generator::TokenIds;
-use super::tokenizer::{read_max_tokens, read_tokenizer};
+use super::tokenizer::{check_ids, read_max_tokens, read_tokenizer};
 use super::{TranslatorCheckpoint, files};
 use crate::model_folder::{CONFIG, GENERATION, SOURCE_TOKENIZER, Snapshot, TOKENIZER_CONFIG, model_file_error};
 use crate::text::{PretrainedTokenizer, TextTokenizer};
@@ -136,18 +136,6 @@ fn missing_file(folder: &Snapshot) -> Option<&'static str> {
         return None;
     }
     [PIECE_FILES[0], PIECE_FILES[1], VOCABULARY_FILE].into_iter().find(|name| !files::exists(folder, name))
-}
-
-fn check_ids(folder: &Snapshot, name: &str, ids: usize, vocab_size: usize) -> Result<()> {
-    if ids <= vocab_size {
-        return Ok(());
-    }
-    let problem = tr!(
-        "has token ids up to {}, but the model has {vocab_size} embeddings; it belongs to another model",
-        "トークンの番号は {} までありますが、モデルのベクトルは {vocab_size} 個です。別のモデルのファイルです",
-        ids - 1
-    );
-    Err(model_file_error(folder, name, problem))
 }
 
 fn translation_rules(

@@ -1,8 +1,14 @@
 //! Reads weights from safetensors: one file, or shards with an index; F32, F16 and BF16.
 
 use super::files;
-use crate::model_folder::{Snapshot, Tensors, WEIGHTS, f32_bytes, missing_tensor_message, model_file_error};
-use crate::params::{ParamLayout, ParamView, Params};
+use crate::model_folder::NamedTensor;
+use crate::model_folder::Snapshot;
+use crate::model_folder::WEIGHTS;
+use crate::model_folder::missing_tensor_message;
+use crate::model_folder::model_file_error;
+use crate::params::ParamLayout;
+use crate::params::ParamView;
+use crate::params::Params;
 use crate::{Error, Result, failpoint, memory, tr};
 use chumoku_kernels::{Precision, bf16, f16, parallel};
 use chumoku_nn::pretrained::TensorSource;
@@ -350,9 +356,9 @@ impl WeightFiles {
 }
 
 /// Returns parameters as tensors under their published names, as [`WeightFiles::load_into`] reads them.
-pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Tensors {
+pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, TensorSource)]) -> Vec<NamedTensor> {
     let sources: HashMap<&str, &TensorSource> = sources.iter().map(|(name, source)| (name.as_str(), source)).collect();
-    let mut tensors = Tensors::new();
+    let mut tensors = Vec::new();
     for ParamView { name: ours, shape, range } in params.layout().iter() {
         let Some(source) = sources.get(ours) else {
             unreachable!("the table of names has no {ours}");
@@ -360,15 +366,14 @@ pub(super) fn published_tensors(params: &Params<f32>, sources: &[(String, Tensor
         let mut numbers = &params.values()[range];
         for (name, shape_there) in source.names().iter().zip(source.shapes(shape)) {
             let (part, rest) = numbers.split_at(shape_there.iter().product());
-            let bytes = match (source, shape) {
+            tensors.push(match (source, shape) {
                 (TensorSource::Transposed(_), &[rows, columns]) => {
                     let mut part = part.to_vec();
                     transpose(&mut part, [rows, columns]);
-                    f32_bytes(&part)
+                    NamedTensor::floats(name, &shape_there, &part)
                 }
-                _ => f32_bytes(part),
-            };
-            tensors.push((name.clone(), Dtype::F32, shape_there, bytes));
+                _ => NamedTensor::floats(name, &shape_there, part),
+            });
             numbers = rest;
         }
     }
@@ -469,6 +474,7 @@ pub(crate) fn read_dense_matrix(folder: &Snapshot, [outputs, inputs]: [usize; 2]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model_folder::f32_bytes;
     use safetensors::tensor::TensorView;
     use std::path::Path;
 

@@ -1,10 +1,9 @@
 //! Scores of multi-label predictions.
 
-use super::resample::exact_interval;
+use super::resample::{bootstrap_interval, drawn_rows, exact_interval};
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::sorting;
-use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
 
 /// Scores of predicted label sets.
@@ -76,9 +75,6 @@ pub struct LabelScore {
     /// The harmonic mean of precision and recall.
     pub f1: f64,
 }
-
-/// Number of bootstrap resamples.
-const RESAMPLES: usize = 1000;
 
 /// Numbers of correct, predicted and true labels.
 #[derive(Clone, Copy, Default)]
@@ -222,21 +218,11 @@ fn micro_f1_interval(rows: &[LabelCounts], seed: u64) -> [f64; 2] {
     if let Some(exact) = exact_interval(right, told.len()).filter(|_| is_uniform) {
         return exact;
     }
-    let mut found: Vec<f64> = (0..RESAMPLES as u64)
-        .map(|resample| {
-            let random = Philox::new(seed, resample);
-            let mut all = LabelCounts::default();
-            for block in 0..rows.len().div_ceil(4) as u64 {
-                let left = rows.len() - 4 * block as usize;
-                for word in random.block(block).into_iter().take(left) {
-                    all.add(rows[((u64::from(word) * rows.len() as u64) >> 32) as usize]);
-                }
-            }
-            all.f1()
-        })
-        .collect();
-    found.sort_by(f64::total_cmp);
-    [found[RESAMPLES / 40], found[RESAMPLES - 1 - RESAMPLES / 40]]
+    bootstrap_interval(seed, |random| {
+        let mut all = LabelCounts::default();
+        drawn_rows(random, rows.len()).for_each(|row| all.add(rows[row]));
+        all.f1()
+    })
 }
 
 /// Returns the labels by descending probability; ties keep their order.

@@ -91,7 +91,7 @@ pub(crate) fn score_log_p(
     log_p: Vec<Vec<f32>>,
     answered: Option<Vec<u32>>,
     rows: &Rows,
-    (texts, labels, hierarchy): (&[&str], &[String], Option<&Hierarchy>),
+    (labels, hierarchy): (&[String], Option<&Hierarchy>),
     seed: u64,
 ) -> (Scores, Vec<u32>) {
     let answer = |row: &Vec<f32>| match hierarchy {
@@ -101,7 +101,8 @@ pub(crate) fn score_log_p(
     let predicted = answered.unwrap_or_else(|| log_p.iter().map(answer).collect());
     let loss = mean_loss(&log_p, &rows.labels, None);
     let sureness = ConfidenceScores::of(&log_p, &rows.labels);
-    let judged = rows.predicted_rows(&predicted, texts);
+    let texts = rows.texts();
+    let judged = rows.predicted_rows(&predicted, &texts);
     let hierarchy = hierarchy.map(|tree| TreeScores::of(tree, &judged, seed));
     (Scores { confidence: sureness, hierarchy, ..Scores::of(&judged, labels, Some(loss), seed) }, predicted)
 }

@@ -1,7 +1,8 @@
 //! Scores of predicted numbers (regression).
 
+use super::resample::{bootstrap_interval, drawn_rows};
+use crate::blend::number::{Estimate, NumberScale};
 use crate::lang::lang;
-use crate::number::{Estimate, NumberScale};
 use crate::sorting;
 use chumoku_kernels::Philox;
 use serde::{Deserialize, Serialize};
@@ -69,9 +70,6 @@ pub fn format_value(x: f64) -> String {
     let digits = if size < 10.0 { 3 } else { (3 - size.log10().floor() as i32).max(0) };
     format!("{x:.*}", digits as usize)
 }
-
-/// Number of bootstrap resamples.
-const RESAMPLES: u64 = 1000;
 
 impl NumberScores {
     /// Compares predictions with the true numbers; `estimates` are given if predictions have intervals.
@@ -183,16 +181,9 @@ fn error_interval(errors: &[f64], seed: u64) -> [f64; 2] {
     if errors.is_empty() {
         return [0.0; 2];
     }
-    let resample = |resample: u64| {
-        let random = Philox::new(seed, resample);
-        let drawn = (0..errors.len().div_ceil(4) as u64).flat_map(|block| random.block(block)).take(errors.len());
-        let sum: f64 = drawn.map(|word| errors[((u64::from(word) * errors.len() as u64) >> 32) as usize]).sum();
-        sum / errors.len() as f64
-    };
-    let mut found: Vec<f64> = (0..RESAMPLES).map(resample).collect();
-    found.sort_by(f64::total_cmp);
-    let tail = (RESAMPLES / 40) as usize;
-    [found[tail], found[found.len() - 1 - tail]]
+    let mean =
+        |random: &Philox| drawn_rows(random, errors.len()).map(|row| errors[row]).sum::<f64>() / errors.len() as f64;
+    bootstrap_interval(seed, mean)
 }
 
 #[cfg(test)]

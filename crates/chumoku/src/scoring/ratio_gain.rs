@@ -1,11 +1,9 @@
 //! The gain of one predictor over another in a ratio of sums over rows, such as micro-F1, span F1 or a mean.
 
-use super::resample::percentile_interval;
+use super::resample::{RESAMPLES, drawn_rows, percentile_interval};
 use crate::data::normalize;
 use chumoku_kernels::{Philox, parallel};
 use std::collections::HashMap;
-
-const RESAMPLES: u64 = 1000;
 
 /// The contributions of a row to numerator and denominator, for each predictor.
 pub(crate) type RatioTerms = [[f64; 2]; 2];
@@ -42,9 +40,8 @@ pub(crate) fn ratio_gain(rows: &[RatioTerms], texts: &[&str], seed: u64) -> (f64
     groups.push([average; 2]);
     let draw = |resample: u64| {
         let random = Philox::new(seed, (1 << 61) + resample);
-        let words = (0..).flat_map(|block| random.block(block)).take(groups.len());
         let mut sum = RatioTerms::default();
-        words.for_each(|word| add(&mut sum, &groups[((u64::from(word) * groups.len() as u64) >> 32) as usize]));
+        drawn_rows(&random, groups.len()).for_each(|row| add(&mut sum, &groups[row]));
         gain(&sum)
     };
     (gain(&whole), percentile_interval(parallel::map_indices(RESAMPLES as usize, |resample| draw(resample as u64))))

@@ -40,7 +40,22 @@ pub(super) struct Intervals {
     pub(super) macro_f1: [f64; 2],
 }
 
-const RESAMPLES: u64 = 1000;
+/// Number of bootstrap resamples.
+pub(super) const RESAMPLES: u64 = 1000;
+
+/// Draws as many of `rows` rows as there are, with replacement.
+pub(super) fn drawn_rows(random: &Philox, rows: usize) -> impl Iterator<Item = usize> {
+    let words = (0..rows.div_ceil(4) as u64).flat_map(|block| random.block(block)).take(rows);
+    words.map(move |word| ((u64::from(word) * rows as u64) >> 32) as usize)
+}
+
+/// The 95 % bootstrap interval of a figure, which is computed for the random numbers of each resample.
+pub(super) fn bootstrap_interval(seed: u64, figure: impl Fn(&Philox) -> f64) -> [f64; 2] {
+    let mut found: Vec<f64> = (0..RESAMPLES).map(|resample| figure(&Philox::new(seed, resample))).collect();
+    found.sort_by(f64::total_cmp);
+    let tail = found.len() / 40;
+    [found[tail], found[found.len() - 1 - tail]]
+}
 
 /// Probability that an interval misses the truth.
 const MISS_RATE: f64 = 0.05;

@@ -1,10 +1,10 @@
 //! Texts with their targets.
 
 use super::PredictedRows;
+use crate::blend::number::{NumberLabel, NumberScale};
 use crate::data::{Example, MultiLabelExample, ScoreExample};
 use crate::hierarchy::Hierarchy;
 use crate::ngram::NgramTarget;
-use crate::number::{NumberLabel, NumberScale};
 use std::collections::HashMap;
 
 /// Texts with their targets: one class each, any number of labels (`A = Vec<u32>`), or a number (`A = Measured`).

@@ -2,7 +2,7 @@
 //! and its label are.
 
 use super::few_rows_warning;
-use super::resample::exact_interval;
+use super::resample::{bootstrap_interval, exact_interval};
 use crate::data::Span;
 use chumoku_kernels::Philox;
 use serde::Serialize;
@@ -75,8 +75,7 @@ impl SpanScores {
             tallies.fold([0; 3], |all, one| [all[0] + one[0], all[1] + one[1], all[2] + one[2]])
         };
         let n = texts.len() as u64;
-        let resample = |k: u64| {
-            let random = Philox::new(seed, k);
+        let f1 = |random: &Philox| {
             let draw = |i: u64| {
                 let [low, high, ..] = random.block(i);
                 let x = u64::from(high) << 32 | u64::from(low);
@@ -84,9 +83,6 @@ impl SpanScores {
             };
             SpanScore::of("", sum(&mut (0..n).map(draw))).f1
         };
-        let mut f1s: Vec<f64> = (0..RESAMPLES).map(resample).collect();
-        f1s.sort_by(f64::total_cmp);
-        let tails = [f1s[RESAMPLES as usize / 40], f1s[(RESAMPLES - RESAMPLES / 40 - 1) as usize]];
         // If all texts are correct, or all are wrong, resamples do not differ.
         let told: Vec<&SpanTally> = texts.iter().filter(|[_, truth, found]| truth + found > 0).collect();
         let right = told.iter().filter(|[right, truth, found]| right == truth && right == found).count();
@@ -95,7 +91,7 @@ impl SpanScores {
         SpanScores {
             rows: texts.len(),
             all: SpanScore::of("", sum(&mut texts.iter())),
-            f1_interval: exact.unwrap_or(tails),
+            f1_interval: exact.unwrap_or_else(|| bootstrap_interval(seed, f1)),
             kinds: kinds.into_iter().map(|(label, tally)| SpanScore::of(label, tally)).collect(),
         }
     }
@@ -105,8 +101,6 @@ impl SpanScores {
         few_rows_warning(self.rows)
     }
 }
-
-const RESAMPLES: u64 = 1000;
 
 #[cfg(test)]
 mod tests {

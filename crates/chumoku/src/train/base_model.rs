@@ -2,18 +2,18 @@
 
 use super::data_source::read_metrics;
 use super::{DataSource, SeenTexts};
-use crate::answers::Predictor;
+use crate::blend::number::NumberScale;
 use crate::data::SpanUnit;
 use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::{Hierarchy, HierarchySource};
 use crate::lang::wording::format_thousands;
 use crate::model_folder::{self, ModelIdentity, ModelKind, Snapshot, pretrained_kind, with_snapshot};
 use crate::nn::BackboneKind;
-use crate::number::NumberScale;
-use crate::prediction_target::PredictionTarget;
-use crate::text_classifier::TextClassifier;
-use crate::text_ngrams::NgramClassifier;
-use crate::text_tagger::TextTagger;
+use crate::prediction::target::PredictionTarget;
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::ngrams::NgramClassifier;
+use crate::text_models::predictor::Predictor;
+use crate::text_models::tagger::TextTagger;
 use crate::{Error, Result, tr};
 use chumoku_text::row::FeatureRequest;
 use std::path::Path;
@@ -133,13 +133,11 @@ impl BaseModel {
             }
             ModelKind::Ngrams => {
                 let model = NgramClassifier::from_snapshot(folder)?;
-                BaseModel::from_predictor(Predictor::Ngrams(&model), model.config().hierarchy.as_ref(), None)
+                BaseModel::from_predictor((&model).into())
             }
             _ => {
                 let model = TextClassifier::from_snapshot(folder)?;
-                let (tree, network) = (model.config().hierarchy.as_ref(), model.config().model.backbone.kind());
-                let known = BaseModel::from_predictor(Predictor::Classifier(&model), tree, Some(network));
-                BaseModel { is_fine_tuned: model.origin.is_some(), ..known }
+                BaseModel { is_fine_tuned: model.origin.is_some(), ..BaseModel::from_predictor((&model).into()) }
             }
         };
         // A missing report only means that the user must name the training files.
@@ -156,7 +154,7 @@ impl BaseModel {
         Ok(Some(BaseModel { sources, data_sha256, base, paths, ..known }))
     }
 
-    fn from_predictor(model: Predictor<'_>, hierarchy: Option<&Hierarchy>, network: Option<BackboneKind>) -> BaseModel {
+    fn from_predictor(model: Predictor<'_>) -> BaseModel {
         let (tells, scale) = match model.target() {
             PredictionTarget::OneClass => (PredictionKind::Class, NumberScale::default()),
             PredictionTarget::Labels(_) => (PredictionKind::Labels, NumberScale::default()),
@@ -167,9 +165,9 @@ impl BaseModel {
             labels: model.labels().to_vec(),
             scale,
             columns: model.columns().to_vec(),
-            network,
+            network: model.network_kind(),
             reads_pairs: model.reads_pairs(),
-            hierarchy: hierarchy.cloned(),
+            hierarchy: model.any_hierarchy().cloned(),
             ..BaseModel::default()
         }
     }

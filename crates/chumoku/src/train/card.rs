@@ -6,12 +6,14 @@ use super::run_identity::plan_json;
 use super::training::held_out_part;
 use super::{Plan, TrainOptions, TrainState, TrainingData};
 use crate::Result;
-use crate::abstention::{self, AbstentionCalibration, CoveragePoint, LevelConfidences, guarantee_violation};
 use crate::lang::{escape_markdown, lang};
 use crate::ngram::NgramTarget;
 use crate::nn::BackboneKind;
+use crate::prediction::abstention::{
+    self, AbstentionCalibration, CoveragePoint, LevelConfidences, guarantee_violation,
+};
 use crate::scoring::{Advice, Rows, Scores, TreeScores, argmax};
-use crate::text_classifier::{ClassifierScores, TextClassifier};
+use crate::text_models::classifier::{ClassifierScores, TextClassifier};
 use crate::tr;
 use serde_json::{Value, json};
 use std::fmt::Write;

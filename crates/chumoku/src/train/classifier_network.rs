@@ -3,15 +3,21 @@
 use super::base_model::{self, BaseSnapshot};
 use super::continued_training;
 use super::{DataShape, Freeze, Plan, TrainOptions, TrainingData};
-use crate::logistic::LogisticRegression;
+use crate::Error;
+use crate::ModelKind;
+use crate::Result;
 use crate::model_folder::with_snapshot;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::pretrained::FineTuningBase;
+use crate::row;
+use crate::stages;
 use crate::text::{NormalizationForm, SEP, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
-use crate::text_classifier::{TextClassifier, tokenizer_for_pairs};
-use crate::text_generator::TextGenerator;
-use crate::{Error, ModelKind, Result, row, stages, tr};
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::classifier::tokenizer_for_pairs;
+use crate::text_models::generator::TextGenerator;
+use crate::tr;
+use crate::train::logistic::LogisticRegression;
 use std::path::Path;
 
 impl TrainOptions {

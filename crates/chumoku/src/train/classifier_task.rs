@@ -13,14 +13,14 @@ use super::{DataShape, Plan, Rows, TrainEvent, TrainSettings, TrainingData, batc
 use crate::inference::{self, InputFraming};
 use crate::lang::lang;
 use crate::lang::wording::{format_count, format_thousands};
-use crate::logistic::LogisticRegression;
 use crate::models::Classifier;
 use crate::ngram::NgramTarget;
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
 use crate::scoring::select_weights;
 use crate::text::TextTokenizer;
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
+use crate::train::logistic::LogisticRegression;
 use crate::{Result, tr};
 use chumoku_kernels::Philox;
 use ndarray::Array2;

@@ -16,13 +16,13 @@ use super::training::{RunContext, TrainOutcome, Training, write_folder};
 use super::tuning_report::{ReportedScores, TuningReport};
 use super::worker_group::WorkerGroup;
 use super::{Blend, Freeze, Scores, TrainEvent, TrainOptions, TrainingData};
-use crate::abstention::AbstentionCalibration;
-use crate::answers::Predictor;
-use crate::decision_rule::{DecisionRule, Optimize};
 use crate::models::Classifier;
 use crate::output::WorkFolder;
-use crate::prediction_target::PredictionTarget;
-use crate::text_classifier::{ModelConfig, TextClassifier};
+use crate::prediction::abstention::AbstentionCalibration;
+use crate::prediction::decision_rule::{DecisionRule, Optimize};
+use crate::prediction::target::PredictionTarget;
+use crate::text_models::classifier::{ModelConfig, TextClassifier};
+use crate::text_models::predictor::Predictor;
 use crate::{Error, ModelKind, Result, stages, tr};
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use crate::params::ParamView;
 use crate::params::Params;
 use crate::row;
 use crate::scoring::Rows;
-use crate::text_classifier::TextClassifier;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -3,10 +3,10 @@
 use super::display_names::topic_label;
 use super::training::RunContext;
 use super::{TrainEvent, TrainOptions, Training, TrainingData};
-use crate::folds::assign_folds;
 use crate::ngram::NgramTarget;
 use crate::output::WorkFolder;
 use crate::scoring::{Rows, select_weights};
+use crate::train::folds::assign_folds;
 use crate::{Error, Result, tr};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering;

@@ -5,10 +5,10 @@ use super::model_changes::compare_models;
 use super::target::ClassifierTarget;
 use super::{TrainOptions, TrainingData};
 use crate::Result;
-use crate::answers::Predictor;
 use crate::model_folder::TRAINED_ON;
-use crate::text_classifier::TextClassifier;
-use crate::text_ngrams::NgramClassifier;
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::ngrams::NgramClassifier;
+use crate::text_models::predictor::Predictor;
 use serde_json::Value;
 
 /// Adds the benefit of feature columns and, in continued training, the comparison with the base model to the report.

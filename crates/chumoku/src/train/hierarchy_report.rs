@@ -1,8 +1,8 @@
 //! The report on classes in a hierarchy: scores at each level, and abstention per level.
 
 use super::{LabelScores, Scores};
-use crate::abstention::{AbstentionCalibration, LevelConfidences, guarantee_violation};
 use crate::lang::escape_markdown;
+use crate::prediction::abstention::{AbstentionCalibration, LevelConfidences, guarantee_violation};
 use crate::scoring::LabelLevel;
 use crate::tr;
 use serde_json::{Value, json};

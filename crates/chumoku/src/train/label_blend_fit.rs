@@ -2,9 +2,9 @@
 
 use super::TrainingData;
 use super::ensemble::LogOdds;
-use crate::abstention::AbstentionCalibration;
+use crate::blend::label_blend::{LabelBlend, fit_thresholds};
 use crate::hierarchy::Hierarchy;
-use crate::label_blend::{LabelBlend, fit_thresholds};
+use crate::prediction::abstention::AbstentionCalibration;
 use crate::scoring::select_weights;
 
 /// The number of folds of the validation rows. Each fold is scored by a blend that was fitted on the others.
@@ -81,7 +81,7 @@ pub(super) fn cap_by_parents(tree: Option<&Hierarchy>, mut probabilities: Vec<f3
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::label_blend::sigmoid;
+    use crate::blend::label_blend::sigmoid;
     use crate::scoring::Rows;
     use chumoku_kernels::Philox;
 

@@ -1,21 +1,29 @@
 //! Training a classifier of any number of labels a text.
 
+use super::LabelScores;
+use super::TrainingData;
 use super::ensemble::LogOdds;
 use super::label_blend_fit::{LabelRows, cap_by_parents};
-use super::logistic_targets::{
-    LogisticTarget, MemberLogOdds, NetworkWords, Scored, ScoredRows, train_ensemble, train_ngrams,
-};
-use super::training::{TrainOutcome, Training};
-use super::{LabelScores, TrainingData};
-use crate::abstention::AbstentionCalibration;
-use crate::label_blend::LabelBlend;
+use super::logistic_targets::LogisticTarget;
+use super::logistic_targets::MemberLogOdds;
+use super::logistic_targets::NetworkWords;
+use super::logistic_targets::Scored;
+use super::logistic_targets::ScoredRows;
+use super::logistic_targets::train_ensemble;
+use super::logistic_targets::train_ngrams;
+use super::training::TrainOutcome;
+use super::training::Training;
+use crate::Result;
+use crate::blend::label_blend::LabelBlend;
 use crate::lang::{escape_markdown, lang};
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::abstention::AbstentionCalibration;
+use crate::prediction::target::PredictionTarget;
 use crate::scoring::Rows;
-use crate::text_classifier::TextClassifier;
-use crate::text_ngrams::NgramClassifier;
-use crate::{Result, tr};
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::ngrams::NgramClassifier;
+use crate::text_models::predictor::Predictor;
+use crate::tr;
 use serde_json::Value;
 use std::fmt::Write;
 

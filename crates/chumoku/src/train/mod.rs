@@ -19,6 +19,7 @@
 //! - `feature_columns`: feature columns in training, and their benefit
 //! - `finished_report`: the end of every report
 //! - `folder_run`: a run in a folder: start, resume, checkpoints
+//! - `folds`: folds for cross-validation
 //! - `hierarchy_report`: report by level of a tree
 //! - `label_blend_fit`: blend of several labels
 //! - `label_leaks`: columns that contain the label
@@ -26,6 +27,7 @@
 //! - `language_model`: training a language model
 //! - `lock`: one run in a folder
 //! - `logistic_targets`: the pipeline for labels and numbers
+//! - `logistic`: multinomial logistic regression on dense vectors
 //! - `masked_language_model`: pretraining an encoder
 //! - `memory`: estimate of peak memory
 //! - `micro_batches`: micro-batches and their gradients
@@ -84,12 +86,14 @@ mod ensemble;
 mod feature_columns;
 mod finished_report;
 mod folder_run;
+pub(crate) mod folds;
 mod hierarchy_report;
 mod label_blend_fit;
 mod label_leaks;
 mod labels;
 mod language_model;
 mod lock;
+mod logistic;
 mod logistic_targets;
 mod masked_language_model;
 mod memory;

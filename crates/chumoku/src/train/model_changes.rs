@@ -4,7 +4,9 @@ use super::comparison::{ModelChange, comparison_report};
 use super::replay_target::ReplayTarget;
 use super::{NEW_VALID, OLD_VALID, TrainingData};
 use crate::Result;
-use crate::answers::Predictor;
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::ngrams::NgramClassifier;
+use crate::text_models::predictor::Predictor;
 use serde_json::Value;
 
 /// Compares the predictions of the old and the new model.

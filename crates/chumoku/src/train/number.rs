@@ -1,20 +1,29 @@
 //! Training a predictor of numbers.
 
+use super::NumberScores;
+use super::TrainingData;
 use super::ensemble::LogOdds;
-use super::logistic_targets::{
-    LogisticTarget, MemberLogOdds, NetworkWords, Scored, ScoredRows, train_ensemble, train_ngrams,
-};
-use super::training::{TrainOutcome, Training};
-use super::{NumberScores, TrainingData};
-use crate::abstention::AbstentionCalibration;
+use super::logistic_targets::LogisticTarget;
+use super::logistic_targets::MemberLogOdds;
+use super::logistic_targets::NetworkWords;
+use super::logistic_targets::Scored;
+use super::logistic_targets::ScoredRows;
+use super::logistic_targets::train_ensemble;
+use super::logistic_targets::train_ngrams;
+use super::training::TrainOutcome;
+use super::training::Training;
+use crate::Result;
+use crate::blend::number::NumberBlend;
+use crate::blend::number::NumberLabel;
 use crate::lang::lang;
-use crate::number::{NumberBlend, NumberLabel};
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::abstention::AbstentionCalibration;
+use crate::prediction::target::PredictionTarget;
 use crate::scoring::{Rows, format_value};
-use crate::text_classifier::TextClassifier;
-use crate::text_ngrams::NgramClassifier;
-use crate::{Result, tr};
+use crate::text_models::classifier::TextClassifier;
+use crate::text_models::ngrams::NgramClassifier;
+use crate::text_models::predictor::Predictor;
+use crate::tr;
 use serde_json::Value;
 use std::fmt::Write;
 

@@ -7,8 +7,8 @@ use crate::nn::{
     AttentionOptions, BackboneKind, EncoderConfig, InputEmbeddingsOptions, LayerOptions, NormOrder, Pooling,
     PositionKind,
 };
-use crate::optimizer_defaults;
 use crate::params::{LowRankConfig, Params};
+use crate::text_models::optimizer_defaults;
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,7 @@ pub struct TrainSettings {
     /// Decay of the moving average of the weights, which is evaluated and saved.
     pub average_decay: f64,
     /// The precision of matrix products.
-    #[serde(with = "crate::precision")]
+    #[serde(with = "crate::model_folder::precision")]
     pub precision: Precision,
 }
 

@@ -3,17 +3,17 @@
 
 use super::comparison::{Figures, ModelComparison};
 use super::{BaseModel, LabelScores, NumberScores, TrainingData, quick_scores};
-use crate::answers::Predictor;
+use crate::blend::label_blend::{LabelBlend, fit_thresholds};
+use crate::blend::number::{NumberBlend, NumberLabel, NumberScale};
 use crate::data::{Dataset, Example, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample, SourceLocation};
 use crate::hierarchy::HierarchySource;
-use crate::label_blend::{LabelBlend, fit_thresholds};
 use crate::lang::lang;
 use crate::ngram::NgramTarget;
-use crate::number::{NumberBlend, NumberLabel, NumberScale};
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::target::PredictionTarget;
 use crate::row;
 use crate::scoring::{RatioTerms, Rows, accuracy_gain, argmax, ratio_gain};
+use crate::text_models::predictor::Predictor;
 use crate::{Error, Result, tr};
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;

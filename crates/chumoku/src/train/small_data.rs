@@ -5,6 +5,11 @@
 //! A pretrained encoder can be used in two ways: fine-tuned, or frozen with a logistic regression on its vectors. The
 //! regression is often better with few rows. With many validation rows, these decide.
 
+use super::Blend;
+use super::Freeze;
+use super::TrainEvent;
+use super::TrainOptions;
+use super::TrainingData;
 use super::classifier_network::ClassifierNetwork;
 use super::classifier_task::ClassifierTask;
 use super::cross_validation::{fold_data, splits};
@@ -12,15 +17,15 @@ use super::display_names::topic_label;
 use super::ensemble::TrainedEnsemble;
 use super::ngram_folds::{FOLDS, LogP, MIN_VALID_ROWS, NgramCrossValidation, merge_validation, needs_cross_validation};
 use super::run::run_in_memory;
-use super::{Blend, Freeze, TrainEvent, TrainOptions, TrainingData};
-use crate::abstention::AbstentionCalibration;
-use crate::decision_rule::DecisionRule;
 use crate::inference::{self, InputFraming};
 use crate::lang::lang;
-use crate::logistic::{self, LogisticRegression};
 use crate::models::Classifier;
+use crate::prediction::abstention::AbstentionCalibration;
+use crate::prediction::decision_rule::DecisionRule;
 use crate::scoring::{AccuracyDifference, argmax, mean_loss, quick_scores};
-use crate::{Error, Result, optimizer_defaults, tr};
+use crate::text_models::optimizer_defaults;
+use crate::train::logistic::{self, LogisticRegression};
+use crate::{Error, Result, tr};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
 use ndarray::{Array2, Axis};

@@ -8,8 +8,8 @@ use crate::lang::wording::format_thousands;
 use crate::lang::{escape_markdown, lang};
 use crate::models::TextEncoderConfig;
 use crate::text::TokenizationUnit;
-use crate::text_generator::TextGenerator;
-use crate::text_translator::TextTranslator;
+use crate::text_models::generator::TextGenerator;
+use crate::text_models::translator::TextTranslator;
 use crate::tr;
 use std::fmt::Write;
 

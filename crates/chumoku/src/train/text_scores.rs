@@ -5,7 +5,7 @@ use crate::data::SentencePairs;
 use crate::lang::lang;
 use crate::metrics::{Bleu, BleuTokenizer, Chrf};
 use crate::text::unspaced_fraction;
-use crate::text_translator::{TextTranslator, TranslateOptions};
+use crate::text_models::translator::{TextTranslator, TranslateOptions};
 use serde::Serialize;
 
 /// The quality of translations.

@@ -2,8 +2,9 @@
 
 use super::TrainSettings;
 use super::schedule::learning_rate;
-use crate::optimizer_defaults;
-use crate::params::{ParamView, Params};
+use crate::params::ParamView;
+use crate::params::Params;
+use crate::text_models::optimizer_defaults;
 use crate::{Error, Result, tr};
 use chumoku_kernels::{AdamW, Precision, adamw_step, parallel, sum_of_squares, update_moving_average};
 use std::sync::Arc;

@@ -3,17 +3,17 @@
 use super::base_model::BaseSnapshot;
 use super::data_source::DataSource;
 use super::row_weights;
+use crate::blend::number::{NumberLabel, NumberScale};
 use crate::data::{
     self, Dataset, Example, LabelConflicts, MultiLabelDataset, MultiLabelExample, ScoreDataset, ScoreExample,
     SourceLocation,
 };
-use crate::decision_rule::Optimize;
 use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::Hierarchy;
 use crate::lang::lang;
 use crate::lang::wording::{format_count, list_names};
 use crate::ngram::NgramTarget;
-use crate::number::{NumberLabel, NumberScale};
+use crate::prediction::decision_rule::Optimize;
 use crate::scoring::{Rows, select_weights};
 use crate::{row, tr};
 use sha2::{Digest, Sha256};

@@ -20,8 +20,9 @@ use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorOp
 use crate::nn::{AttentionOptions, EncoderConfig, LayerOptions, Mode, NormOrder, PositionKind};
 use crate::params::{ParamLayout, Params};
 use crate::text::{NormalizationForm, TextTokenizer, TokenizationUnit, TokenizerConfig, unspaced_fraction};
-use crate::text_translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
-use crate::{Error, ModelKind, Result, optimizer_defaults, tr};
+use crate::text_models::optimizer_defaults;
+use crate::text_models::translator::{TextTranslator, TextTranslatorConfig, Tokenizers, TranslateOptions};
+use crate::{Error, ModelKind, Result, tr};
 use chumoku_kernels::Precision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,17 +1,16 @@
 //! Implements `chumoku explain --errors`: the most confident wrong answers, grouped by the words that caused them.
 
 use super::model::ExplainProgress;
-use crate::args::{ExplainArgs, ReadArgs};
+use crate::args::{ExplainArgs, ReadArgs, ThresholdArgs};
 use crate::commands::columns::{report_unread, required_columns};
 use crate::commands::pictures::{OutputFiles, terminal_options};
 use crate::commands::train::{labels, score};
 use crate::commands::{load, model_name, pairs, read_options};
 use crate::progress::print_status;
 use crate::{ExitCode, UsageError};
-use chumoku::answers::Predictor;
 use chumoku::data::{Example, MultiLabelExample, ReadOptions, ScoreExample, load_labeled};
-use chumoku::explain::shorten_numbers;
-use chumoku::{Lang, ModelKind, UnreadableValues, tr};
+use chumoku::explain::{ErrorOptions, shorten_numbers};
+use chumoku::{Lang, ModelKind, Predictor, UnreadableValues, tr};
 use chumoku_view::{errors_to_html, render_errors};
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -27,28 +26,17 @@ pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow
         );
         return Err(UsageError(problem).into());
     };
-    let (name, top) = (model_name(&args.model), args.error_args.top());
+    let name = model_name(&args.model);
+    let options = ErrorOptions { name: &name, top: args.error_args.top(), method: args.method.into() };
     let mut progress = ExplainProgress::for_errors();
     let mut told = |done, all| progress.show(done, all);
-    let (model, method) = (load_predictor(args)?, args.method.into());
+    let model = load_predictor(args)?;
     let errors = if model.is_multi_label() {
-        let rows = load_label_sets(args, file, model)?;
-        match model {
-            Predictor::Ngrams(model) => model.label_errors(&rows, &name, top, &mut told)?,
-            Predictor::Classifier(model) => model.label_errors(&rows, &name, top, method, &mut told)?,
-        }
+        model.label_errors(&load_label_sets(args, file, model)?, options, &mut told)?
     } else if model.predicts_numbers() {
-        let rows = load_numbers(args, file, model)?;
-        match model {
-            Predictor::Ngrams(model) => model.number_errors(&rows, &name, top, &mut told)?,
-            Predictor::Classifier(model) => model.number_errors(&rows, &name, top, method, &mut told)?,
-        }
+        model.number_errors(&load_numbers(args, file, model)?, options, &mut told)?
     } else {
-        let rows = load_classes(args, file, model)?;
-        match model {
-            Predictor::Ngrams(model) => model.errors(&rows, &name, top, &mut told)?,
-            Predictor::Classifier(model) => model.errors(&rows, &name, top, method, &mut told)?,
-        }
+        model.errors(&load_classes(args, file, model)?, options, &mut told)?
     };
     let json = || shorten_numbers(serde_json::to_value(&errors).expect("plain data"));
     let mut outcome = OutputFiles::default();
@@ -71,20 +59,18 @@ pub(super) fn run(args: &ExplainArgs, file: Option<&Path>, lang: Lang) -> anyhow
 
 /// Loads the model, which must predict classes, labels or numbers.
 fn load_predictor(args: &ExplainArgs) -> anyhow::Result<Predictor<'static>> {
-    Ok(match ModelKind::from_folder(&args.model)? {
-        ModelKind::Ngrams => Predictor::Ngrams(load::ngrams(&args.model, args.precision)?),
-        ModelKind::Classifier => Predictor::Classifier(load::classifier(&args.model, args.precision)?),
-        kind => {
-            let what = kind.describe();
-            return Err(UsageError(tr!(
-                "--errors: only for models that predict classes, labels or numbers; this model is {what}. `chumoku eval` shows the scores of its \
-                 answers",
-                "--errors: クラス、複数のラベル、数値を答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で\
-                 表示できます"
-            ))
-            .into());
-        }
-    })
+    let kind = ModelKind::from_folder(&args.model)?;
+    if !matches!(kind, ModelKind::Ngrams | ModelKind::Classifier) {
+        let what = kind.describe();
+        return Err(UsageError(tr!(
+            "--errors: only for models that predict classes, labels or numbers; this model is {what}. `chumoku eval` shows the scores of its \
+             answers",
+            "--errors: クラス、複数のラベル、数値を答えるモデルで使えます。このモデルは{what}です。予測の評価は `chumoku eval` で\
+             表示できます"
+        ))
+        .into());
+    }
+    load::predictor(&args.model, args.precision, &ThresholdArgs::default())
 }
 
 /// Returns the read options of the file, with the feature columns of the model.

@@ -18,8 +18,8 @@ mod recurrent;
 mod writer;
 
 use crate::hierarchy::Hierarchy;
-use crate::prediction_target::PredictionTarget;
-use crate::text_classifier::TextClassifier;
+use crate::prediction::target::PredictionTarget;
+use crate::text_models::classifier::TextClassifier;
 use crate::{Error, Result, tr};
 use graph::{Attribute, Graph, GraphAxis, OnnxElementType};
 use network::NetworkExporter;

@@ -5,7 +5,7 @@ use crate::data::{Span, SpanExample};
 use crate::lang::wording::format_thousands;
 use crate::lang::{escape_markdown, lang};
 use crate::scoring::{SpanScore, SpanScores};
-use crate::text_tagger::{TextTagger, units_of_row};
+use crate::text_models::tagger::{TextTagger, units_of_row};
 use crate::train::card::{interruption_note, label_heading, score_heading};
 use crate::train::folder_run::RunResult;
 use crate::{sorting, tr};

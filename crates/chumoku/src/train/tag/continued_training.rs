@@ -3,7 +3,7 @@
 use super::TaggerData;
 use crate::data::{Span, SpanDataset, SpanExample, SpanUnit};
 use crate::scoring::{RatioTerms, SpanScores, ratio_gain};
-use crate::text_tagger::TextTagger;
+use crate::text_models::tagger::TextTagger;
 use crate::train::base_model::BaseSnapshot;
 use crate::train::comparison::{ModelChange, ModelComparison, comparison_report};
 use crate::train::continued_training::{

@@ -3,7 +3,7 @@
 use super::{TaggerData, not_finite, unit_positions};
 use crate::crf::{Corpus, CrfSettings, CrfTrainer, TagScheme, features};
 use crate::data::SpanExample;
-use crate::text_tagger::units_of_row;
+use crate::text_models::tagger::units_of_row;
 use crate::train::display_names::topic_label;
 use crate::train::{TrainEvent, TrainOptions};
 use crate::{Error, Result, tr};

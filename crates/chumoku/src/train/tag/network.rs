@@ -14,12 +14,12 @@ use crate::nn::{BackboneConfig, DenseHeadConfig, HeadActivation};
 use crate::params::{ParamLayout, Params};
 use crate::pretrained::FineTuningBase;
 use crate::scoring::mean_loss;
-use crate::tagger_network::{
+use crate::text::TextTokenizer;
+use crate::text_models::tagger::{TextTagger, TextUnits, units_of_row};
+use crate::text_models::tagger_network::{
     PackedWindows, TaggerNetwork, TaggerNetworkConfig, TaggerWindow, UnitRow, encode_unit_rows, log_probabilities,
     tagger_windows,
 };
-use crate::text::TextTokenizer;
-use crate::text_tagger::{TextTagger, TextUnits, units_of_row};
 use crate::train::continued_training::params_from_outputs;
 use crate::train::data_source::read_metrics;
 use crate::train::display_names::{network_sizes, topic_label};

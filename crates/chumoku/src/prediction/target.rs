@@ -1,12 +1,12 @@
 //! The prediction target of a model: one class, any number of labels, or a number. Each target computes its answer from
 //! the outputs of both ensemble members.
 
-use crate::class_thresholds::ClassThresholds;
+use crate::blend::label_blend::LabelBlend;
+use crate::blend::number::{Estimate, NumberBlend, NumberLabel, rearrange};
 use crate::hierarchy::Hierarchy;
-use crate::label_blend::LabelBlend;
 use crate::lang::wording::{did_you_mean, list_names, quote};
-use crate::number::{Estimate, NumberBlend, NumberLabel, rearrange};
 use crate::prediction::Prediction;
+use crate::prediction::class_thresholds::ClassThresholds;
 use crate::scoring::{LabelScores, NumberScores, Rows};
 use crate::{Error, Result, tr};
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,14 @@
 //! The network of a tagger: tokens of a text, the first token of each unit, and tag probabilities of each unit.
 
+use super::settings::{INPUT_LENGTHS, SMALL_COUNTS, VOCABULARY_SIZES, check_size, not_finite_error};
 use crate::crf::TaggerBlend;
+use crate::error::layer_errors::layer_error_message;
 use crate::inference::{BATCH_TOKENS, InputFraming, batches_by_length, map_batches};
-use crate::layer_errors::layer_error_message;
 use crate::models::{TaggedUnits, TokenTagger, TokenTaggerConfig};
 use crate::nn::{Offsets, Tokens};
 use crate::params::Params;
 use crate::text::{TextTokenizer, windows};
-use crate::{Error, Result, tr};
+use crate::{Result, tr};
 use chumoku_kernels::{Precision, parallel};
 use chumoku_nn::probability::log_softmax;
 use serde::{Deserialize, Serialize};
@@ -22,7 +23,7 @@ pub struct TaggerNetworkConfig {
     /// The maximum number of tokens in one input, special tokens included.
     pub max_tokens: usize,
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The hash of the vocabulary in `tokenizer.json`.
     pub vocabulary_sha256: String,
@@ -194,14 +195,6 @@ fn predict_windows(
     Ok(())
 }
 
-/// The error for a probability that is not a number.
-pub(crate) fn not_finite_error() -> Error {
-    Error::NotFinite(tr!(
-        "the model gives a probability that is not a number: its weights are too large to use",
-        "モデルの確率が数値になりません。重みが大きすぎて使えません"
-    ))
-}
-
 impl TaggerNetwork {
     /// Computes the tag log-probabilities of each unit of each text, (units, tags).
     pub(crate) fn log_probabilities(&self, texts: &[(&str, Vec<Range<usize>>)]) -> Result<Vec<Vec<f32>>> {
@@ -265,20 +258,10 @@ impl TaggerNetworkConfig {
                 model.num_tags
             ));
         }
-        let sizes = [
-            ("vocab_size", encoder.vocab_size, 1, 1 << 24),
-            ("max_length", encoder.max_length, 2, 1 << 20),
-            ("max_tokens", self.max_tokens, 2, encoder.max_length.max(2)),
-            ("num_places", model.num_places, 1, 1 << 10),
-        ];
-        for (name, size, least, most) in sizes {
-            if size < least || size > most {
-                return Err(tr!(
-                    "network.{name}: expected {least} to {most}, found {size}",
-                    "network.{name}: {least} から {most} までが必要ですが、{size} です"
-                ));
-            }
-        }
+        check_size("network.vocab_size", encoder.vocab_size, VOCABULARY_SIZES)?;
+        check_size("network.max_length", encoder.max_length, INPUT_LENGTHS)?;
+        check_size("network.max_tokens", self.max_tokens, 2..=encoder.max_length.max(2))?;
+        check_size("network.num_places", model.num_places, SMALL_COUNTS)?;
         encoder.encoder.check().map_err(|error| layer_error_message(&error))?;
         self.blend.check()
     }

@@ -1,13 +1,14 @@
 //! Translators: model folder and translation.
 
+use super::settings::{INPUT_LENGTHS, SMALL_COUNTS, VOCABULARY_SIZES, check_size};
 use crate::decoding::{BeamCandidate, BeamSearch, Hypothesis, NextTokenModel};
-use crate::inference::{batches_by_length, check_head, map_batches};
+use crate::error::layer_errors::layer_error_message;
+use crate::inference::{BATCH_TOKENS, batches_by_length, check_head, map_batches};
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files,
-    check_no_extra_tensors, model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params,
-    read_tokenizer, serialize_tensors, with_snapshot, write_model,
+    CONFIG, ModelKind, SOURCE_TOKENIZER, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
+    model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer,
+    serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::{TranslationBatch, Translator, TranslatorConfig, TranslatorState};
 use crate::nn::{Memory, Offsets};
@@ -32,7 +33,7 @@ pub struct TextTranslatorConfig {
     /// The names of source and target.
     pub names: [String; 2],
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The hashes of the source and target vocabulary, which tie the tokenizer files to the weights.
     pub vocabulary_sha256: [String; 2],
@@ -111,9 +112,6 @@ impl Tokenizers {
         self.source.as_ref().unwrap_or(&self.target)
     }
 }
-
-/// The maximum number of source tokens in a batch.
-const BATCH_TOKENS: usize = 1024;
 
 impl TextTranslator {
     /// Sets the precision of matrix products.
@@ -329,10 +327,7 @@ impl TextTranslator {
             return TextTranslator::load_pretrained(folder);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Translator.model_type() {
-            return Err(model_file_error(folder, CONFIG, kind.kind_mismatch(lang().pick("a translator", "翻訳器"))));
-        }
+        check_kind(folder, ModelKind::Translator, lang().pick("a translator", "翻訳器"))?;
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextTranslatorConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
@@ -376,20 +371,10 @@ impl TextTranslatorConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check().map_err(|error| layer_error_message(&error))?;
-        let sizes = [
-            ("source_vocab_size", m.source_vocab_size, 1, 1 << 24),
-            ("target_vocab_size", m.target_vocab_size, 1, 1 << 24),
-            ("max_length", m.max_length, 2, 1 << 20),
-            ("num_decoder_layers", m.num_decoder_layers, 1, 1 << 10),
-        ];
-        for (name, size, least, most) in sizes {
-            if size < least || size > most {
-                return Err(tr!(
-                    "{name}: expected {least} to {most}, found {size}",
-                    "{name}: {least} から {most} までが必要ですが、{size} です"
-                ));
-            }
-        }
+        check_size("source_vocab_size", m.source_vocab_size, VOCABULARY_SIZES)?;
+        check_size("target_vocab_size", m.target_vocab_size, VOCABULARY_SIZES)?;
+        check_size("max_length", m.max_length, INPUT_LENGTHS)?;
+        check_size("num_decoder_layers", m.num_decoder_layers, SMALL_COUNTS)?;
         m.decoder().check().map_err(|error| layer_error_message(&error))?;
         if m.joint_vocabulary && m.source_vocab_size != m.target_vocab_size {
             let [a, b] = [m.source_vocab_size, m.target_vocab_size];

@@ -1,24 +1,23 @@
 //! N-gram models without a network, for classes, labels or numbers: model folder and predictions. They have no
 //! tokenizer and no attention.
 
-use crate::abstention::AbstentionCalibration;
-use crate::class_thresholds::ClassThresholds;
-use crate::data::{Example, MultiLabelExample, ScoreExample};
-use crate::decision_rule::DecisionRule;
-use crate::feature_columns::{self, FeatureColumn};
+use super::settings::{AnswerSettings, not_finite_error};
+use crate::blend::label_blend::log_sigmoid;
+use crate::data::Example;
+use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::Hierarchy;
-use crate::label_blend::log_sigmoid;
 use crate::lang::lang;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, Snapshot, WEIGHTS, check_files, check_no_extra_tensors, model_file_error,
+    CONFIG, ModelKind, Snapshot, WEIGHTS, check_files, check_kind, check_no_extra_tensors, model_file_error,
     ngram_names, ngram_tensors, parse_weights, read_config, read_ngrams, serialize_tensors, with_snapshot, write_model,
 };
 use crate::ngram::{NgramModel, NgramScheme};
-use crate::number::{Estimate, NumberLabel};
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
-use crate::scoring::{LabelScores, NumberScores, Rows, Scores, score_log_p};
-use crate::text_classifier::{check_hierarchy, check_labels, decide_class};
+use crate::prediction::abstention::AbstentionCalibration;
+use crate::prediction::class_thresholds::ClassThresholds;
+use crate::prediction::decision_rule::DecisionRule;
+use crate::prediction::target::PredictionTarget;
+use crate::scoring::{Rows, Scores, score_log_p};
 use crate::{Error, Result, sorting, tr};
 use chumoku_kernels::parallel;
 use chumoku_nn::probability::log_softmax;
@@ -70,7 +69,20 @@ impl NgramClassifierConfig {
 
     /// Returns the tree of mutually exclusive classes.
     pub fn tree(&self) -> Option<&Hierarchy> {
-        self.hierarchy.as_ref().filter(|_| self.target.is_one_class())
+        self.settings().tree()
+    }
+
+    /// Returns the settings that models with a network have too.
+    pub(crate) fn settings(&self) -> AnswerSettings<'_> {
+        AnswerSettings {
+            labels: &self.labels,
+            target: &self.target,
+            hierarchy: self.hierarchy.as_ref(),
+            abstention: self.abstention.as_ref(),
+            decision_rule: self.decision_rule.as_ref(),
+            ngrams: Some(&self.ngrams),
+            reads_pairs: self.reads_pairs(),
+        }
     }
 
     /// Returns the factor of the n-gram scores.
@@ -80,12 +92,7 @@ impl NgramClassifierConfig {
 
     /// Checks the configuration.
     fn check(&self) -> Result<(), String> {
-        check_labels(&self.labels)?;
-        self.abstention.as_ref().map_or(Ok(()), AbstentionCalibration::check)?;
-        check_hierarchy(self.hierarchy.as_ref(), self.abstention.as_ref(), &self.labels)?;
-        self.decision_rule.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
-        feature_columns::check(&self.ngrams.columns, self.ngrams.column_scale)?;
-        self.target.check(self.labels.len(), self.hierarchy.as_ref())?;
+        self.settings().check()?;
         if let Some(network) = self.target.binary_blend().map(|blend| blend.attention).filter(|weight| *weight != 0.0) {
             return Err(tr!(
                 "problem: expected a network weight of 0, since the model has no network, found {network}",
@@ -163,18 +170,13 @@ impl NgramClassifier {
                     (ngrams, log_softmax(&scaled).iter().map(|x| x.exp()).collect())
                 }
             };
-            let by_model = (self.config.decision_rule.as_ref(), self.config.tree());
-            let answer = decide_class(self.thresholds.as_ref(), by_model, &probabilities);
+            let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
             Prediction { probabilities, attention: Vec::new(), ngrams: Some(ngrams), windows: 1, answer }
         };
         let rows: Vec<&[f32]> = logits.chunks_exact(self.labels().len()).collect();
         let found = parallel::map(&rows, |logits| predict(logits));
         if found.iter().any(|prediction| prediction.probabilities.iter().any(|p| !p.is_finite())) {
-            let problem = tr!(
-                "the model gives a probability that is not a number: its weights are too large to use",
-                "モデルの確率が数値になりません。重みが大きすぎて使えません"
-            );
-            return Err(Error::NotFinite(problem));
+            return Err(not_finite_error());
         }
         Ok(found)
     }
@@ -189,16 +191,6 @@ impl NgramClassifier {
             self.thresholds = Some(thresholds);
         }
         Ok(())
-    }
-
-    /// Returns the predicted labels, most probable first: the labels above their thresholds, or the predicted class.
-    pub fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
-        self.config.target.predicted_labels(prediction)
-    }
-
-    /// Returns the predicted number and its interval, for number models.
-    pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
-        self.config.target.estimate(prediction)
     }
 
     /// Returns the share of a text's n-grams that the model knows.
@@ -216,35 +208,6 @@ impl NgramClassifier {
         self.scores(&Rows::from_examples(examples, &self.config.labels), seed)
     }
 
-    /// Scores label predictions, resampled with `seed`. Labels that the model does not know are ignored.
-    ///
-    /// # Errors
-    /// If the model is not a multi-label model. Otherwise see [`NgramClassifier::predict`].
-    pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
-        self.label_scores(
-            &Rows::from_label_sets(examples, &self.config.labels).with_ancestors(self.config.hierarchy.as_ref()),
-            seed,
-        )
-    }
-
-    pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
-        let known = (self.labels(), self.config.hierarchy.as_ref());
-        self.config.target.label_scores(rows, self.predict(&rows.texts())?, known, seed)
-    }
-
-    /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each text.
-    ///
-    /// # Errors
-    /// If the model does not predict numbers. Otherwise see [`NgramClassifier::predict`].
-    pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let scale = &self.config.target.require_number()?.scale;
-        self.number_scores(&Rows::from_scores(examples, scale), seed)
-    }
-
-    pub(crate) fn number_scores(&self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        self.config.target.number_scores(rows, &self.predict(&rows.texts())?, seed)
-    }
-
     /// Returns the effect of each known n-gram of `text` on the prediction, strongest first. For a number, effects are
     /// on the threshold whose probability is nearest to ½.
     ///
@@ -260,7 +223,7 @@ impl NgramClassifier {
     /// # Errors
     /// As for [`NgramClassifier::explain_label`].
     pub fn ngram_effects_on_label(&self, text: &str, label: Option<&str>) -> Result<Vec<NgramEffect>> {
-        let class = self.class_to_explain(&self.predict(&[text])?[0], label)?;
+        let class = self.config.settings().class_to_explain(&self.predict(&[text])?[0], label)?;
         let weight = self.config.score_weight();
         let found = self.ngrams.contributions(text, class).into_iter();
         let mut effects: Vec<NgramEffect> =
@@ -282,11 +245,10 @@ impl NgramClassifier {
 
     /// Scores class predictions.
     pub(crate) fn scores(&self, rows: &Rows, seed: u64) -> Result<Scores> {
-        let texts = rows.texts();
-        let predictions = self.predict(&texts)?;
+        let predictions = self.predict(&rows.texts())?;
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let log_p = predictions.iter().map(|p| p.probabilities.iter().map(|p| p.max(1e-30).ln()).collect());
-        Ok(score_log_p(log_p.collect(), Some(answered), rows, (&texts, self.labels(), self.config.tree()), seed).0)
+        Ok(score_log_p(log_p.collect(), Some(answered), rows, (self.labels(), self.config.tree()), seed).0)
     }
 
     /// Returns the files of the model, by name.
@@ -305,14 +267,7 @@ impl NgramClassifier {
 
     pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<NgramClassifier> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Ngrams.model_type() {
-            return Err(model_file_error(
-                folder,
-                CONFIG,
-                kind.kind_mismatch(lang().pick("an n-gram model", "n-gram モデル")),
-            ));
-        }
+        check_kind(folder, ModelKind::Ngrams, lang().pick("an n-gram model", "n-gram モデル"))?;
         let config: NgramClassifierConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
         let bytes = folder.read_weights(WEIGHTS)?;

@@ -1,11 +1,12 @@
 //! Text generation by a language model, trained here or published.
 
+use super::settings::{INPUT_LENGTHS, VOCABULARY_SIZES, check_size};
+use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, WEIGHTS, check_files, check_no_extra_tensors,
-    model_file_error, param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer,
-    serialize_tensors, with_snapshot, write_model,
+    CONFIG, ModelKind, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors, model_file_error,
+    param_tensors, parse_weights, pretrained_kind, read_config, read_params, read_tokenizer, serialize_tensors,
+    with_snapshot, write_model,
 };
 use crate::models::{LanguageModel, LanguageModelConfig};
 use crate::nn::Offsets;
@@ -30,7 +31,7 @@ pub struct TextGeneratorConfig {
     /// The version of Chumoku that wrote the model.
     pub chumoku_version: String,
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The hash of the vocabulary, which ties `tokenizer.json` to the weights.
     pub vocabulary_sha256: String,
@@ -312,14 +313,7 @@ impl TextGenerator {
             return TextGenerator::load_pretrained(folder);
         }
         check_files(folder, &[CONFIG])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::LanguageModel.model_type() {
-            return Err(model_file_error(
-                folder,
-                CONFIG,
-                kind.kind_mismatch(lang().pick("a language model", "言語モデル")),
-            ));
-        }
+        check_kind(folder, ModelKind::LanguageModel, lang().pick("a language model", "言語モデル"))?;
         check_files(folder, &[TOKENIZER, WEIGHTS])?;
         let config: TextGeneratorConfig = read_config(folder)?;
         config.check().map_err(|problem| model_file_error(folder, CONFIG, problem))?;
@@ -412,16 +406,8 @@ impl TextGeneratorConfig {
     pub(crate) fn check(&self) -> Result<(), String> {
         let m = &self.model;
         m.encoder.check().map_err(|error| layer_error_message(&error))?;
-        for (name, size, least, most) in
-            [("vocab_size", m.vocab_size, 1, 1 << 24), ("max_length", m.max_length, 2, 1 << 20)]
-        {
-            if size < least || size > most {
-                return Err(tr!(
-                    "{name}: expected {least} to {most}, found {size}",
-                    "{name}: {least} から {most} までが必要ですが、{size} です"
-                ));
-            }
-        }
+        check_size("vocab_size", m.vocab_size, VOCABULARY_SIZES)?;
+        check_size("max_length", m.max_length, INPUT_LENGTHS)?;
         Ok(())
     }
 }

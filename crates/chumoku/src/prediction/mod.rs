@@ -1,4 +1,16 @@
-//! The prediction of a classifier.
+//! The prediction of a classifier: the prediction target, and the rules that turn probabilities into an answer.
+//!
+//! # Files
+//!
+//! - `abstention`: abstention calibration
+//! - `class_thresholds`: probability thresholds of single classes
+//! - `decision_rule`: class factors chosen for macro-F1
+//! - `target`: the prediction target: class, labels or number
+
+pub(crate) mod abstention;
+pub(crate) mod class_thresholds;
+pub(crate) mod decision_rule;
+pub(crate) mod target;
 
 use crate::sorting;
 

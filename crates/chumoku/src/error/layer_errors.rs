@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn every_layer_error_has_a_japanese_message() {
-        let source = include_str!("../../chumoku-nn/src/error.rs");
+        let source = include_str!("../../../chumoku-nn/src/error.rs");
         // Kernel errors are passed through.
         let messages = source.matches("#[error(").count() - source.matches("#[error(transparent").count();
         assert_eq!(faults().len(), messages);

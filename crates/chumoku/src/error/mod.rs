@@ -1,4 +1,10 @@
 //! Errors of the library. Each message says what failed, what was expected and what was found.
+//!
+//! # Files
+//!
+//! - `layer_errors`: errors of `chumoku-nn` in both languages
+
+pub(crate) mod layer_errors;
 
 use crate::data::{DataError, is_disk_full, is_unwritable_path};
 use crate::lang::{action as doing_of, system_message};
@@ -15,7 +21,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A mismatch with the requirements of a kernel, layer or model.
-    #[error("{}", crate::layer_errors::layer_error_message(_0))]
+    #[error("{}", crate::error::layer_errors::layer_error_message(_0))]
     Nn(#[from] chumoku_nn::Error),
     /// A data file cannot be used.
     #[error(transparent)]

@@ -1,9 +1,9 @@
 //! Abstention calibration: confidence thresholds for a requested accuracy, and detection of texts unlike the training
 //! data.
 
-use crate::decision_rule::DecisionRule;
 use crate::hierarchy::Hierarchy;
 use crate::ngram::NgramTarget;
+use crate::prediction::decision_rule::DecisionRule;
 use crate::scoring::argmax;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};

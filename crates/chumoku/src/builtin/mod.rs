@@ -3,6 +3,10 @@
 //!
 //! Half of the reviews are positive. They cover many subjects and have a fixed split. The data is small enough to train
 //! on within a minute. Negation, mixed feelings and contrast keep it realistic.
+//!
+//! # Files
+//!
+//! - `dates`: generated dates with their translation
 
 mod dates;
 
@@ -10,7 +14,7 @@ pub use dates::dates;
 
 use crate::train::{Rows, TrainingData};
 
-const REVIEWS: &str = include_str!("../builtin/reviews.tsv");
+const REVIEWS: &str = include_str!("../../builtin/reviews.tsv");
 
 /// Returns the reviews, split into training, validation and test rows.
 pub fn reviews() -> TrainingData {

@@ -1,10 +1,23 @@
 //! Reads and writes the files common to all model folders. Input is validated.
+//!
+//! # Files
+//!
+//! - `checkpoints`: checkpoints in a folder
+//! - `entry_type`: the type of a folder entry
+//! - `files`: names of files, and the files of a folder
+//! - `fingerprint`: the fingerprint of a model
+//! - `ngrams`: the tensors of n-gram models
+//! - `precision`: names of precision levels in files
+//! - `replace`: replacing the old model by the new one
+//! - `snapshot`: one consistent state of a folder
+//! - `tensors`: reading and writing tensors
 
 mod checkpoints;
 mod entry_type;
 mod files;
 mod fingerprint;
 mod ngrams;
+pub(crate) mod precision;
 mod replace;
 mod snapshot;
 mod tensors;
@@ -26,7 +39,7 @@ pub(crate) use replace::{
 };
 pub(crate) use snapshot::{CHUMOKU_KEY, ModelIdentity, Snapshot, read_file, with_snapshot, write_model};
 pub use snapshot::{model_file, read_model_folder};
-pub(crate) use tensors::{Tensors, serialize_tensors};
+pub(crate) use tensors::{NamedTensor, serialize_tensors};
 
 use crate::lang::lang;
 use crate::params::{ParamLayout, ParamView, Params};
@@ -240,6 +253,15 @@ pub(crate) const MODEL2VEC: &str = "model2vec";
 /// Supported encoders by `model_type`.
 const ENCODERS: [&str; 7] = ["bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert", MODEL2VEC];
 
+/// Checks that Chumoku wrote a model of this kind, called `wanted` in the message.
+pub(crate) fn check_kind(folder: &Snapshot, kind: ModelKind, wanted: &str) -> Result<()> {
+    let found: ModelTypeConfig = read_config(folder)?;
+    if found.model_type == kind.model_type() {
+        return Ok(());
+    }
+    Err(model_file_error(folder, CONFIG, found.kind_mismatch(wanted)))
+}
+
 impl ModelTypeConfig {
     /// Returns `true` if Chumoku wrote the configuration.
     pub(crate) fn is_chumoku(&self) -> bool {
@@ -265,8 +287,8 @@ impl ModelTypeConfig {
     }
 
     /// The message for a model of an unexpected kind, with the commands that support it.
-    pub(crate) fn kind_mismatch(&self, wanted: &str) -> String {
-        let found = self.kind().or_else(|| self.pretrained_kind()).map_or_else(
+    fn kind_mismatch(&self, wanted: &str) -> String {
+        let found = self.kind().map_or_else(
             || match self.model_type.starts_with("chumoku_") {
                 false => tr!(
                     "a pretrained model of type \"{}\", which this version does not support",
@@ -332,13 +354,9 @@ pub(crate) fn f32_from_bytes(bytes: &[u8]) -> Vec<f32> {
 }
 
 /// Returns the parameters as tensors.
-pub(crate) fn param_tensors(params: &Params<f32>) -> Tensors {
+pub(crate) fn param_tensors(params: &Params<f32>) -> Vec<NamedTensor> {
     let layout = params.layout().iter();
-    layout
-        .map(|ParamView { name, shape, range }| {
-            (name.into(), Dtype::F32, shape.to_vec(), f32_bytes(&params.values()[range]))
-        })
-        .collect()
+    layout.map(|ParamView { name, shape, range }| NamedTensor::floats(name, shape, &params.values()[range])).collect()
 }
 
 /// Reads the parameters of a model from the tensors of its file.

@@ -1,31 +1,30 @@
 //! Text classification: model folder and predictions.
 
-use crate::abstention::{AbstentionCalibration, LevelConfidences};
+use super::settings::{AnswerSettings, INPUT_LENGTHS, VOCABULARY_SIZES, check_labels, check_size, not_finite_error};
 use crate::blend::Blend;
-use crate::class_thresholds::ClassThresholds;
-use crate::data::{Example, MultiLabelExample, ScoreExample};
-use crate::decision_rule::DecisionRule;
-use crate::feature_columns::{self, FeatureColumn};
+use crate::blend::label_blend::{LabelBlend, log_sigmoid};
+use crate::data::Example;
+use crate::error::layer_errors::layer_error_message;
+use crate::feature_columns::FeatureColumn;
 use crate::hierarchy::Hierarchy;
 use crate::inference::{InputFraming, check_head};
-use crate::label_blend::{LabelBlend, log_sigmoid};
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files,
-    check_no_extra_tensors, check_vocabulary, model_file_error, ngram_names, ngram_tensors, param_tensors,
-    parse_weights, pretrained_kind, read_config, read_ngrams, read_params, read_tokenizer, serialize_tensors,
-    with_snapshot, write_model,
+    CONFIG, ModelKind, NGRAM_WEIGHTS, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
+    check_vocabulary, model_file_error, ngram_names, ngram_tensors, param_tensors, parse_weights, pretrained_kind,
+    read_config, read_ngrams, read_params, read_tokenizer, serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::{Classifier, ClassifierConfig};
 use crate::ngram::{NgramModel, NgramScheme};
 use crate::nn::Pooling;
-use crate::number::{Estimate, NumberLabel};
 use crate::params::Params;
 use crate::prediction::Prediction;
-use crate::prediction_target::PredictionTarget;
+use crate::prediction::abstention::{AbstentionCalibration, LevelConfidences};
+use crate::prediction::class_thresholds::ClassThresholds;
+use crate::prediction::decision_rule::DecisionRule;
+use crate::prediction::target::PredictionTarget;
 use crate::pretrained::{ClassifierCheckpoint, ClassifierOrigin};
-use crate::scoring::{Advice, LabelScores, NumberScores, Rows, Scores, argmax, score_log_p};
+use crate::scoring::{Advice, Rows, Scores, argmax, score_log_p};
 use crate::text::TextTokenizer;
 use crate::{Error, Result, inference, stages, tr};
 use chumoku_kernels::{Precision, parallel};
@@ -33,7 +32,6 @@ use chumoku_nn::probability::log_softmax;
 use ndarray::Array2;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::path::Path;
 
 /// The `config.json` of a text classifier.
@@ -58,7 +56,7 @@ pub struct ModelConfig {
     /// The n-gram scheme of the n-gram model, if there is one.
     pub ngrams: Option<NgramScheme>,
     /// The precision of matrix products, as in training and scoring.
-    #[serde(with = "crate::precision", default)]
+    #[serde(with = "crate::model_folder::precision", default)]
     pub precision: Precision,
     /// The maximum number of tokens in one input, special tokens included. Defaults to the network's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +122,7 @@ struct FineTunedConfig {
     hierarchy: Option<Hierarchy>,
     blend: Blend,
     ngrams: Option<NgramScheme>,
-    #[serde(with = "crate::precision")]
+    #[serde(with = "crate::model_folder::precision")]
     precision: Precision,
     max_tokens: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,20 +138,6 @@ struct FineTunedConfig {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pooling: Option<Pooling>,
     vocabulary_sha256: String,
-}
-
-/// Returns the predicted class by the caller's thresholds, the decision rule or the class tree, in this order. `None`
-/// if the most probable class is the answer.
-pub(crate) fn decide_class(
-    thresholds: Option<&ClassThresholds>,
-    (decision, tree): (Option<&DecisionRule>, Option<&Hierarchy>),
-    probabilities: &[f32],
-) -> Option<usize> {
-    match (thresholds, decision) {
-        (Some(thresholds), _) => thresholds.class(probabilities),
-        (None, Some(decision)) => Some(decision.class(probabilities)),
-        (None, None) => tree.map(|tree| tree.predict(probabilities)),
-    }
 }
 
 /// Returns the level confidences of each row, and at how many levels the prediction is right.
@@ -177,12 +161,25 @@ impl ModelConfig {
 
     /// Returns the feature columns of the model, in order.
     pub fn columns(&self) -> &[FeatureColumn] {
-        self.ngrams.as_ref().map_or(&[][..], |scheme| &scheme.columns)
+        self.settings().columns()
     }
 
     /// Returns the tree of mutually exclusive classes.
     pub fn tree(&self) -> Option<&Hierarchy> {
-        self.hierarchy.as_ref().filter(|_| self.target.is_one_class())
+        self.settings().tree()
+    }
+
+    /// Returns the settings that n-gram models have too.
+    pub(crate) fn settings(&self) -> AnswerSettings<'_> {
+        AnswerSettings {
+            labels: &self.labels,
+            target: &self.target,
+            hierarchy: self.hierarchy.as_ref(),
+            abstention: self.abstention.as_ref(),
+            decision_rule: self.decision_rule.as_ref(),
+            ngrams: self.ngrams.as_ref(),
+            reads_pairs: self.reads_pairs(),
+        }
     }
 
     /// Returns the maximum number of tokens in one input, special tokens included.
@@ -316,14 +313,9 @@ impl TextClassifier {
             // Checks each member too: its weight may be 0, and capping in a label tree hides NaN.
             let halves = attention.iter().chain(ngrams.iter().flatten());
             if probabilities.iter().any(|p| !p.is_finite()) || halves.into_iter().any(|p| p.is_nan()) {
-                let problem = tr!(
-                    "the model gives a probability that is not a number: its weights are too large to use",
-                    "モデルの確率が数値になりません。重みが大きすぎて使えません"
-                );
-                return Err(Error::NotFinite(problem));
+                return Err(not_finite_error());
             }
-            let by_model = (self.config.decision_rule.as_ref(), self.config.tree());
-            let answer = decide_class(self.thresholds.as_ref(), by_model, &probabilities);
+            let answer = self.config.settings().decide_class(self.thresholds.as_ref(), &probabilities);
             Ok(Prediction { probabilities, attention, ngrams, windows: windows[i], answer })
         });
         each.into_iter().collect()
@@ -332,49 +324,6 @@ impl TextClassifier {
     /// Returns the share of a text's n-grams that the model knows, if it includes an n-gram model.
     pub fn known_share(&self, text: &str) -> Option<f32> {
         self.ngrams.as_ref().map(|ngrams| ngrams.known_share(text))
-    }
-
-    /// Returns the predicted labels, most probable first: the labels above their thresholds, or the predicted class.
-    pub fn predicted_labels(&self, prediction: &Prediction) -> Vec<usize> {
-        self.config.target.predicted_labels(prediction)
-    }
-
-    /// Returns the predicted number and its interval, for number models.
-    pub fn estimate(&self, prediction: &Prediction) -> Option<Estimate> {
-        self.config.target.estimate(prediction)
-    }
-
-    /// Scores number predictions, resampled with `seed`. Also returns the true and the predicted number of each text.
-    ///
-    /// # Errors
-    /// If a text cannot be tokenized, or the model does not predict numbers.
-    pub fn score_numbers(&self, examples: &[ScoreExample], seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        let scale = &self.config.target.require_number()?.scale;
-        self.number_scores(&Rows::from_scores(examples, scale), seed)
-    }
-
-    /// Returns the scores, and the true and the predicted number of each row.
-    pub(crate) fn number_scores(&self, rows: &Rows<NumberLabel>, seed: u64) -> Result<(NumberScores, Vec<[f64; 2]>)> {
-        self.config.target.number_scores(rows, &self.predict(&rows.texts())?, seed)
-    }
-
-    /// Scores label predictions, resampled with `seed`. Covers the ensemble, then the network and the n-gram model
-    /// alone, each with its own label thresholds.
-    ///
-    /// Labels that the model does not know are ignored.
-    ///
-    /// # Errors
-    /// If a text cannot be tokenized, or the model is not a multi-label model.
-    pub fn score_labels(&self, examples: &[MultiLabelExample], seed: u64) -> Result<LabelScores> {
-        self.label_scores(
-            &Rows::from_label_sets(examples, &self.config.labels).with_ancestors(self.config.hierarchy.as_ref()),
-            seed,
-        )
-    }
-
-    pub(crate) fn label_scores(&self, rows: &Rows<Vec<u32>>, seed: u64) -> Result<LabelScores> {
-        let known = (self.labels(), self.config.hierarchy.as_ref());
-        self.config.target.label_scores(rows, self.predict(&rows.texts())?, known, seed)
     }
 
     /// Scores class predictions, resampled with `seed`. Returns the scores of the ensemble, then those of the network
@@ -410,8 +359,8 @@ impl TextClassifier {
         let ngrams = predictions.iter().map(|p| p.ngrams.clone().unwrap_or_else(|| p.attention.clone())).collect();
         let answered = predictions.iter().map(|p| p.class() as u32).collect();
         let [attention, ngrams] =
-            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (&texts, self.labels(), tree), seed));
-        let whole = score_log_p(whole, Some(answered), rows, (&texts, self.labels(), tree), seed);
+            [attention, ngrams].map(|log_p| score_log_p(log_p, None, rows, (self.labels(), tree), seed));
+        let whole = score_log_p(whole, Some(answered), rows, (self.labels(), tree), seed);
         // The members predict their most probable classes. For a fair comparison, the ensemble does too.
         let plain: Vec<u32> = match self.config.decision_rule {
             Some(_) => predictions.iter().map(|p| argmax(&p.probabilities)).collect(),
@@ -550,10 +499,7 @@ impl TextClassifier {
         if pretrained_kind(folder).is_none() {
             check_files(folder, &[CONFIG])?;
         }
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Classifier.model_type() {
-            return Err(fault(CONFIG, kind.kind_mismatch(lang().pick("a text classifier", "テキスト分類モデル"))));
-        }
+        check_kind(folder, ModelKind::Classifier, lang().pick("a text classifier", "テキスト分類モデル"))?;
         if pretrained_kind(folder).is_none() {
             check_files(folder, &[TOKENIZER, WEIGHTS])?;
         }
@@ -604,27 +550,10 @@ impl ModelConfig {
                 self.labels.len()
             ));
         }
-        check_labels(&self.labels)?;
-        self.abstention.as_ref().map_or(Ok(()), AbstentionCalibration::check)?;
-        check_hierarchy(self.hierarchy.as_ref(), self.abstention.as_ref(), &self.labels)?;
-        self.decision_rule.as_ref().map_or(Ok(()), |decision| decision.check(self.labels.len()))?;
-        if let Some(scheme) = &self.ngrams {
-            feature_columns::check(&scheme.columns, scheme.column_scale)?;
-        }
-        self.target.check(self.labels.len(), self.hierarchy.as_ref())?;
-        let sizes = [
-            ("vocab_size", m.vocab_size, 1, 1 << 24),
-            ("max_length", m.max_length, 2, 1 << 20),
-            ("max_tokens", self.max_tokens(), 2, 1 << 20),
-        ];
-        for (name, size, least, most) in sizes {
-            if size < least || size > most {
-                return Err(tr!(
-                    "{name}: expected {least} to {most}, found {size}",
-                    "{name}: {least} から {most} までが必要ですが、{size} です"
-                ));
-            }
-        }
+        self.settings().check()?;
+        check_size("vocab_size", m.vocab_size, VOCABULARY_SIZES)?;
+        check_size("max_length", m.max_length, INPUT_LENGTHS)?;
+        check_size("max_tokens", self.max_tokens(), INPUT_LENGTHS)?;
         m.backbone.check().map_err(|error| layer_error_message(&error))?;
         let blend = [self.blend.attention, self.blend.ngrams];
         if blend.iter().any(|w| !w.is_finite() || *w < 0.0) {
@@ -635,48 +564,4 @@ impl ModelConfig {
         }
         Ok(())
     }
-}
-
-/// Checks the tree of classes, if there is one.
-pub(crate) fn check_hierarchy(
-    tree: Option<&Hierarchy>,
-    caution: Option<&AbstentionCalibration>,
-    labels: &[String],
-) -> Result<(), String> {
-    let Some(tree) = tree else { return Ok(()) };
-    tree.check(labels)?;
-    let rows = caution.map_or(&[][..], |caution| &caution.levels);
-    let (depth, found) = (tree.depth(), rows.first().map_or(tree.depth(), |row| row.0.len()));
-    if depth == found {
-        return Ok(());
-    }
-    Err(tr!(
-        "caution: expected {depth} levels, as the hierarchy has, found {found}",
-        "caution: hierarchy と同じ {depth} 段の levels が必要ですが、{found} 段です"
-    ))
-}
-
-/// Checks the names of classes.
-pub(crate) fn check_labels(labels: &[String]) -> Result<(), String> {
-    if labels.len() < 2 {
-        return Err(tr!(
-            "labels: expected at least 2, found {}",
-            "labels: 2 個以上が必要ですが、{} 個です",
-            labels.len()
-        ));
-    }
-    if let Some(label) = labels.iter().find(|label| label.trim().is_empty()) {
-        return Err(tr!(
-            "labels: expected a name for each class, found \"{label}\"",
-            "labels: クラスごとに名前が必要ですが、\"{label}\" があります"
-        ));
-    }
-    let mut seen = HashSet::new();
-    if let Some(label) = labels.iter().find(|label| !seen.insert(label.as_str())) {
-        return Err(tr!(
-            "labels: expected each label once, found \"{label}\" twice",
-            "labels: 同じ名前 \"{label}\" が二つあります"
-        ));
-    }
-    Ok(())
 }

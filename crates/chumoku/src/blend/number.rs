@@ -5,7 +5,7 @@
 //! regression by Foresi and Peracchi 1995. The probabilities P(y > t) determine the distribution of the number, and
 //! thus its center and spread. The prediction interval is conformal: its width is calibrated on held-out rows.
 
-use crate::label_blend::LabelBlend;
+use crate::blend::label_blend::LabelBlend;
 use crate::ngram::NgramTarget;
 use crate::{sorting, tr};
 use serde::{Deserialize, Serialize};

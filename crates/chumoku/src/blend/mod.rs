@@ -1,4 +1,12 @@
-//! Calibrated class probabilities from the scores of both ensemble members: the network and the n-gram model.
+//! Calibrated probabilities from the scores of both ensemble members: the network and the n-gram model.
+//!
+//! # Files
+//!
+//! - `label_blend`: weights, offsets and thresholds for multi-label models
+//! - `number`: numbers predicted through thresholds, with conformal intervals
+
+pub(crate) mod label_blend;
+pub(crate) mod number;
 
 use chumoku_nn::probability::{log_softmax, max_and_sum_exp};
 use serde::{Deserialize, Serialize};

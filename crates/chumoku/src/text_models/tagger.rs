@@ -1,21 +1,21 @@
 //! Taggers: labeled spans in texts, predicted by a conditional random field, optionally blended with a pretrained
 //! encoder. Model folder and predictions.
 
+use super::settings::{check_labels, not_finite_error};
 use crate::crf::{Crf, ForwardBackward, MemberEmissions, TagScheme, TaggerBlend, Transitions, viterbi};
 use crate::data::{Span, SpanExample, SpanUnit};
+use crate::error::layer_errors::layer_error_message;
 use crate::lang::lang;
-use crate::layer_errors::layer_error_message;
 use crate::model_folder::{
-    CONFIG, ModelKind, ModelTypeConfig, Snapshot, TOKENIZER, Tensors, WEIGHTS, check_files, check_no_extra_tensors,
-    check_vocabulary, f32_bytes, f32_from_bytes, missing_tensor_message, model_file_error, param_tensors,
-    parse_weights, read_config, read_params, serialize_tensors, with_snapshot, write_model,
+    CONFIG, ModelKind, NamedTensor, Snapshot, TOKENIZER, WEIGHTS, check_files, check_kind, check_no_extra_tensors,
+    check_vocabulary, f32_from_bytes, missing_tensor_message, model_file_error, param_tensors, parse_weights,
+    read_config, read_params, serialize_tensors, with_snapshot, write_model,
 };
 use crate::models::TokenTagger;
 use crate::pretrained::read_tokenizer;
 use crate::scoring::SpanScores;
-use crate::tagger_network::{TaggerNetwork, TaggerNetworkConfig, not_finite_error};
 use crate::text::TextTokenizer;
-use crate::text_classifier::check_labels;
+use crate::text_models::tagger_network::{TaggerNetwork, TaggerNetworkConfig};
 use crate::{Error, Result, tr};
 use chumoku_kernels::{Precision, parallel};
 use safetensors::{Dtype, SafeTensors};
@@ -225,11 +225,11 @@ impl TextTagger {
     pub(crate) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
         let config = serde_json::to_string_pretty(&self.config).expect("a configuration is plain data") + "\n";
         let (features, labels) = (self.crf.hashes.len(), self.tags().count());
-        let hashes = self.crf.hashes.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect();
-        let mut tensors: Tensors = vec![
-            (TENSOR_NAMES[0].into(), Dtype::I64, vec![features], hashes),
-            (TENSOR_NAMES[1].into(), Dtype::F32, vec![features, labels], f32_bytes(&self.crf.weights)),
-            (TENSOR_NAMES[2].into(), Dtype::F32, vec![labels + 1, labels], f32_bytes(&self.crf.transitions)),
+        let bytes = self.crf.hashes.iter().flat_map(|x| (*x as i64).to_le_bytes()).collect();
+        let mut tensors = vec![
+            NamedTensor { name: TENSOR_NAMES[0].into(), dtype: Dtype::I64, shape: vec![features], bytes },
+            NamedTensor::floats(TENSOR_NAMES[1], &[features, labels], &self.crf.weights),
+            NamedTensor::floats(TENSOR_NAMES[2], &[labels + 1, labels], &self.crf.transitions),
         ];
         let mut files = vec![(CONFIG, config.into_bytes())];
         if let Some(network) = &self.network {
@@ -250,14 +250,7 @@ impl TextTagger {
 
     pub(crate) fn from_snapshot(folder: &Snapshot) -> Result<TextTagger> {
         check_files(folder, &[CONFIG, WEIGHTS])?;
-        let kind: ModelTypeConfig = read_config(folder)?;
-        if kind.model_type != ModelKind::Tagger.model_type() {
-            return Err(model_file_error(
-                folder,
-                CONFIG,
-                kind.kind_mismatch(lang().pick("a tagger", "単語にラベルを付けるモデル")),
-            ));
-        }
+        check_kind(folder, ModelKind::Tagger, lang().pick("a tagger", "単語にラベルを付けるモデル"))?;
         let config: TaggerConfig = read_config(folder)?;
         let is_one_kind = config.labels.len() == 1 && !config.labels[0].is_empty();
         if !is_one_kind {

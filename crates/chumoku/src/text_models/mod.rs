@@ -1,0 +1,27 @@
+//! Trained models of texts: model folders and predictions.
+//!
+//! # Files
+//!
+//! - `classifier`: a text classifier
+//! - `embedder`: an encoder that computes text vectors
+//! - `generator`: a language model
+//! - `model_size`: the size of a model, checked against formulas
+//! - `ngrams`: an n-gram model without a network
+//! - `optimizer_defaults`: AdamW settings with which these models are trained
+//! - `predictor`: classifiers and n-gram models with one interface
+//! - `settings`: settings that several models share, and their checks
+//! - `tagger`: a tagger
+//! - `tagger_network`: the encoder of a tagger
+//! - `translator`: a translator
+
+pub(crate) mod classifier;
+pub(crate) mod embedder;
+pub(crate) mod generator;
+pub(crate) mod model_size;
+pub(crate) mod ngrams;
+pub(crate) mod optimizer_defaults;
+pub(crate) mod predictor;
+pub(crate) mod settings;
+pub(crate) mod tagger;
+pub(crate) mod tagger_network;
+pub(crate) mod translator;
