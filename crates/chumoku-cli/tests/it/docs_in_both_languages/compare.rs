@@ -1,6 +1,6 @@
 //! Differences between an English page and its Japanese page.
 
-use super::page::{Block, Code, INDENTED, Page, links};
+use super::page::{Block, Code, INDENTED, Page, links, without_code};
 use std::collections::BTreeSet;
 
 /// Examples that differ on purpose, in English and in Japanese: a multilingual encoder for Japanese texts.
@@ -168,7 +168,7 @@ fn link_names(text: &str) -> BTreeSet<String> {
 
 /// Returns a text without code and targets of links.
 fn plain(text: &str) -> String {
-    let prose: String = text.split('`').step_by(2).collect::<Vec<_>>().join(" ");
+    let prose = without_code(text);
     let mut parts = prose.split("](");
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {

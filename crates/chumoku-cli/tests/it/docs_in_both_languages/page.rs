@@ -134,8 +134,13 @@ fn is_item(line: &str) -> bool {
         || (after_number.len() < line.len() && after_number.starts_with(". "))
 }
 
-/// Targets of links in a text.
+/// Targets of links in a text, outside of code.
 pub fn links(text: &str) -> Vec<String> {
     let target = |rest: &str| rest.split_once(')').map(|(target, _)| target.to_owned());
-    text.split("](").skip(1).filter_map(target).collect()
+    without_code(text).split("](").skip(1).filter_map(target).collect()
+}
+
+/// Returns a text without what is in backquotes.
+pub fn without_code(text: &str) -> String {
+    text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
 }
