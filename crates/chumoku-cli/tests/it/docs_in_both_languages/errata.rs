@@ -7,9 +7,9 @@ use std::fmt::Write;
 fn page() -> String {
     let mut page = String::from(
         "# 公表された例の正誤表\n\n[English](../errata.md)\n\n`chumoku check` で調べた計算例について、記載された数値、正しい数値、\
-         最初に誤った段を示します。ファイルは [`crates/chumoku-view/worked`](../../crates/chumoku-view/worked) にあり、\n\
-         判定の意味は [`worked-examples.md`](worked-examples.md) にあります。記事の一覧は [`articles.md`](articles.md) です。\
-         このページはテストが書きます\n（英語版は `crates/chumoku-view/tests/it/errata.rs`）。\n",
+         最初に誤った段を示します。\nファイルは [`crates/chumoku-view/worked`](../../crates/chumoku-view/worked) に、判定の意味は \
+         [`worked-examples.md`](worked-examples.md) にあります。\n記事の一覧は [`articles.md`](articles.md) です。\
+         このページはテストが書きます（英語のページは `crates/chumoku-view/tests/it/errata.rs`）。\n",
     );
     for name in builtin_names() {
         let example = builtin(name).unwrap();
