@@ -80,8 +80,8 @@ fn code_differences(english: &Code, japanese: &Code) -> Vec<String> {
     if english.language != japanese.language {
         return vec![format!("code in “{}”, in English “{}”", japanese.language, english.language)];
     }
-    let (a, b): (Vec<_>, Vec<_>) =
-        (english.lines.iter().map(content).collect(), japanese.lines.iter().map(content).collect());
+    let contents = |code: &Code| code.lines.iter().map(|line| content(line)).collect::<Vec<String>>();
+    let (a, b) = (contents(english), contents(japanese));
     let is_translated = b.iter().any(|line| is_japanese(line));
     if a.len() != b.len() {
         // Output may wrap elsewhere.
@@ -123,7 +123,7 @@ fn same_words(english: &str, japanese: &str, is_translated: bool) -> bool {
 }
 
 /// Returns a line without its comment, bars of a picture, and the flag for Japanese output.
-fn content(line: &String) -> String {
+fn content(line: &str) -> String {
     let mut end = line.len();
     for (at, _) in line.match_indices(['#', '/']) {
         let (before, rest) = line.split_at(at);
@@ -233,7 +233,8 @@ fn numbers(text: &str) -> Vec<String> {
                 rest = &after[after.len() - after_unit.len()..];
             }
         }
-        found.push(value.to_string());
+        // 22.7 million is no exact product.
+        found.push(((value * 1e3).round() / 1e3).to_string());
     }
     found
 }
@@ -288,18 +289,18 @@ fn spelled_numbers(english: &str) -> BTreeSet<String> {
         ("billions", 1_000_000_000),
     ];
     const MONTHS: [&str; 12] = [
-        "january",
-        "february",
-        "march",
-        "april",
-        "may",
-        "june",
-        "july",
-        "august",
-        "september",
-        "october",
-        "november",
-        "december",
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
     ];
     let lower = english.to_lowercase();
     let words: Vec<&str> = lower.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty()).collect();
@@ -311,7 +312,10 @@ fn spelled_numbers(english: &str) -> BTreeSet<String> {
             let next = words.get(at + 1).and_then(|word| value(word)).filter(|next| *next >= 1_000_000);
             found.extend(next.map(|next| (number * next).to_string()));
         }
-        found.extend(MONTHS.iter().position(|month| month == word).map(|month| (month + 1).to_string()));
+    }
+    let names = english.split(|c: char| !c.is_ascii_alphabetic()).filter(|name| !name.is_empty());
+    for name in names {
+        found.extend(MONTHS.iter().position(|month| *month == name).map(|month| (month + 1).to_string()));
     }
     if lower.contains("half a minute") || lower.contains("half an hour") {
         found.insert("30".to_owned());

@@ -50,7 +50,7 @@ fn linked_files(page: &str) -> Vec<(PathBuf, String)> {
         if target.contains("://") {
             continue;
         }
-        let (path, anchor) = target.split_once('#').unwrap_or((&target, ""));
+        let (path, anchor) = target.split_once('#').unwrap_or((target.as_str(), ""));
         let mut full = if path.is_empty() { PathBuf::from(page) } else { folder.clone() };
         for part in path.split('/').filter(|part| !part.is_empty()) {
             match part {
