@@ -163,10 +163,10 @@ fn one_term_stands_for_one_thing() {
 
 /// An English page and its Japanese page, as small as the changes below need them.
 const ENGLISH: &str = "# Rows\n\nReads 1,000 rows with `--rows N` ([more](rows.md)). It takes half an hour.\n\n## Split\n\n\
-    | part | share |\n|---|---|\n| test | 10 % |\n\n- The first.\n- The second.\n\n    chumoku train data.csv --seed 1   # a run\n\n\
+    | part | share |\n|---|---|\n| test | 10 % |\n\n- The first.\n- The second.\n\nThen run\n\n    chumoku train data.csv --seed 1   # a run\n\n\
     ```\nrows  700 in 2 parts\n```\n\n```console\n$ chumoku predict m \"A good film\" --top 3\ngood  87.2 %\n```\n";
 const JAPANESE: &str = "# 行\n\n`--rows N` で 1,000 行を読みます（[詳しく](rows.md)）。30 分かかります。\n\n## 分割\n\n\
-    | 部分 | 割合 |\n|---|---|\n| テスト | 10 % |\n\n- 一つ目。\n- 二つ目。\n\n    chumoku train data.csv --seed 1   # 実行\n\n\
+    | 部分 | 割合 |\n|---|---|\n| テスト | 10 % |\n\n- 一つ目。\n- 二つ目。\n\n次を実行します。\n\n    chumoku train data.csv --seed 1   # 実行\n\n\
     ```\n行数  2 つに分けて 700\n```\n\n```console\n$ chumoku predict m \"良い映画\" --top 3 --lang ja\n肯定  87.2 %\n```\n";
 
 #[test]
