@@ -19,6 +19,7 @@ mod continued_language_models;
 mod continued_tasks;
 mod continued_training;
 mod count;
+mod docs_in_both_languages;
 mod doctor;
 mod embed;
 mod errors;
