@@ -1,5 +1,5 @@
 class Chumoku < Formula
-  desc "Train, use and question transformers on your own text, on any CPU"
+  desc "Train, use and explain transformers on your own text, on any CPU"
   homepage "https://github.com/chumoku/chumoku"
   version "@VERSION@"
   license any_of: ["MIT", "Apache-2.0"]

@@ -158,7 +158,7 @@ def _whole_numbers(what: str, numbers: Any) -> list[int] | None:
         except TypeError:
             whole = -1
         if isinstance(n, bool) or whole < 0:
-            raise ValueError(f"{what}: expected whole numbers from 0 on, got {n!r}")
+            raise ValueError(f"{what}: expected whole numbers of at least 0, got {n!r}")
         found.append(whole)
     return found
 

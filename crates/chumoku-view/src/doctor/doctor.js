@@ -9,7 +9,7 @@
       noise: (share, wrong) => ` Models that were not trained on these texts suggest that about ${share} % of the labels (${wrong} rows) are wrong.`,
       alarms: (n) => ` About ${n} of those listed as likely wrong are expected to be false alarms.`,
       weak: (doubted, n) => ` No label is listed as likely wrong: the models doubt ${doubted} labels, but about ${n} of these would be false alarms.`,
-      unjudged: ' Labels are not judged: models trained on the other rows learned nothing but how often each label occurs.',
+      unjudged: ' Labels are not checked: models trained on the other rows predict no better than the label frequencies.',
       all: 'everything', find: 'Search texts, labels and reasons', line: 'line', label: 'label', text: 'text, and why', score: 'score',
       shown: (n, all) => `${n} of ${all}`, more: 'Show more', none: 'Nothing was found.', part: { data: '', test: 'test: ', unlabelled: 'unlabeled: ' },
       cut: `This page shows the first ${D.most} of each kind; doctor.csv has all.`,
