@@ -180,6 +180,15 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     english(GRAMMAR, "chumoku-cli/src/commands/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
     english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
     english(KEY, "chumoku-view/src/trace/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),
+    english(
+        "the names of options in files",
+        "chumoku-view/src/trace/options.rs",
+        &[
+            "scale causal mask window beta hard num_heads num_key_heads d_k subtract_max residual norm rms_norm epsilon \
+             activation norm_2 rms_norm_2 epsilon_2 last_norm epsilon_last rotary_base alibi_slopes head_norm_epsilon \
+             cell pooling dense_tanh dense_activation dense_norm epsilon_dense unit_length",
+        ],
+    ),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
     english(
         "metadata of a file, which programs and their authors read",

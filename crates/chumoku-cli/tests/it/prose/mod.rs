@@ -86,7 +86,8 @@ fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
 
 /// Returns `true` for a call of `format_count`.
 fn is_integer(value: &[Node]) -> bool {
-    (1..value.len()).any(|at| matches!(value[at], Node::Group { .. }) && callee(value, at) == "format_count")
+    (1..value.len())
+        .any(|at| matches!(value[at], Node::Group { .. }) && ["format_count", "pluralize"].contains(&callee(value, at)))
 }
 
 fn owned_strings(words: &[&str]) -> Vec<String> {
