@@ -25,7 +25,10 @@ fn to_f64(params: &Params<f32>, layout: &Arc<ParamLayout>) -> Params<f64> {
 /// The ids of a trace's tokens.
 fn ids(place: &TestDir, file: &str, tokens: &Value) -> Vec<u32> {
     let tokenizer = TextTokenizer::from_json(&place.read(file)).unwrap();
-    let known: HashMap<String, u32> = (0..tokenizer.vocab_size() as u32).map(|id| (tokenizer.token(id), id)).collect();
+    let mut known: HashMap<String, u32> =
+        (0..tokenizer.vocab_size() as u32).map(|id| (tokenizer.token(id), id)).collect();
+    // A translator begins its output and ends its input with one token.
+    known.extend(["[START]", "[END]"].map(|name| (name.to_owned(), tokenizer.cls_id())));
     tokens.as_array().unwrap().iter().map(|token| known[token.as_str().unwrap()]).collect()
 }
 
