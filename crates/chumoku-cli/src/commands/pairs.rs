@@ -54,5 +54,5 @@ pub(super) fn check_rows(reads_pairs: bool, are_pairs: bool) -> anyhow::Result<(
 
 /// Returns true if a text is a pair.
 pub(super) fn is_pair(text: Option<&str>) -> bool {
-    text.is_some_and(|text| row::is_pair(text))
+    text.is_some_and(row::is_pair)
 }

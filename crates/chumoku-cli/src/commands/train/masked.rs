@@ -61,7 +61,7 @@ pub(super) fn pretraining_texts(args: &TrainArgs, data: &TrainingData) -> anyhow
     }
     // Adds both texts of a pair separately.
     let texts = data.train.texts.iter().map(|text| row::without_columns(text));
-    parts.train.extend(texts.flat_map(|text| row::texts(text)).map(String::from));
+    parts.train.extend(texts.flat_map(row::texts).map(String::from));
     Ok((!args.unlabelled.is_empty()).then_some(parts))
 }
 
