@@ -1,18 +1,22 @@
 //! Implements `chumoku translate`: the given texts, or every row of a file or of standard input, as a stream.
 
-use super::load;
-use super::row_output::AnswerFormat;
-use super::stream::{CommandInput, stream};
 use crate::ExitCode;
+use crate::answers::row_output::AnswerFormat;
+use crate::answers::stream::{CommandInput, stream};
 use crate::args::TranslateArgs;
-use crate::{UsageError, sanitize, threads};
+use crate::models::load;
+use crate::progress::report_source_truncation;
+use crate::{UsageError, threads};
 use chumoku::answers;
 use chumoku::data::RowSource;
+use chumoku::lang::sanitize;
 use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
 
-pub(crate) fn run(args: &TranslateArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: TranslateArgs) -> anyhow::Result<ExitCode> {
+    args.reading.use_training_source(&args.model);
+    let args = &args;
     threads::start_pool(args.threads)?;
     let model = load::translator(&args.model, args.precision)?;
     if args.n_best > args.beam {
@@ -104,6 +108,6 @@ fn translate_rows(
 
 fn report_truncation(model: &TextTranslator, cut: usize) {
     if cut > 0 {
-        super::train::translate::report_truncation(cut, model.config().model.max_length - 1);
+        report_source_truncation(cut, model.config().model.max_length - 1);
     }
 }

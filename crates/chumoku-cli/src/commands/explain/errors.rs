@@ -2,11 +2,12 @@
 
 use super::model::ExplainProgress;
 use crate::args::{ExplainArgs, ReadArgs};
-use crate::commands::columns::{report_unread, required_columns};
-use crate::commands::pictures::{OutputFiles, terminal_options};
-use crate::commands::train::{labels, score};
-use crate::commands::{load, model_name, pairs, read_options};
+use crate::data::columns::{report_unread, required_columns};
+use crate::data::{load_label_rows, load_number_rows, pairs, read_options};
+use crate::models::{load, model_name};
+use crate::pictures::OutputFiles;
 use crate::progress::print_status;
+use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError};
 use chumoku::answers::Predictor;
 use chumoku::data::{Example, MultiLabelExample, ReadOptions, ScoreExample, load_labeled};
@@ -128,7 +129,7 @@ fn load_classes(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow
 /// Loads rows with any number of labels each, and adds the ancestors of labels in a tree. All labels must be known to
 /// the model.
 fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<MultiLabelExample>> {
-    let mut sets = labels::load(
+    let mut sets = load_label_rows(
         file,
         &read_options_with_columns(args, model, false)?,
         &args.error_args.multi_label.options_or_remembered(&args.reading),
@@ -148,7 +149,7 @@ fn load_label_sets(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> any
 
 /// Loads rows with a number each.
 fn load_numbers(args: &ExplainArgs, file: &Path, model: Predictor<'_>) -> anyhow::Result<Vec<ScoreExample>> {
-    let scores = score::load(file, &read_options_with_columns(args, model, false)?)?;
+    let scores = load_number_rows(file, &read_options_with_columns(args, model, false)?)?;
     check_rows(model, scores.examples.iter().map(|example| example.text.as_str()))?;
     Ok(scores.examples)
 }

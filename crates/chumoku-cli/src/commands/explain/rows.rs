@@ -1,15 +1,13 @@
 //! Implements `chumoku explain --input --json -`: the effect of each word, for every row of a file.
 
 use super::model::{AttentionModel, Explainer};
+use crate::answers::row_output::{AnswerFormat, ModelInputs, RowAnswers};
+use crate::answers::stream::{open_rows, stream};
 use crate::args::{ExplainArgs, Method, ReadArgs};
-use crate::commands::columns::required_columns;
-use crate::commands::predict::ModelInputs;
-use crate::commands::row_output::{AnswerFormat, RowAnswers};
-use crate::commands::stream::stream;
-use crate::commands::{load, model_name, pairs, read_options};
+use crate::data::columns::required_columns;
+use crate::models::{load, model_name};
 use crate::{ExitCode, UsageError};
 use chumoku::answers::insert_text;
-use chumoku::data::{RowSource, standard_input};
 use chumoku::explain::{json_number, shorten_numbers};
 use chumoku::{Estimate, ModelKind, NgramClassifier, tr};
 use chumoku_view::Explanation;
@@ -23,18 +21,6 @@ const MAX_NGRAMS: usize = 20;
 enum RowModel {
     Network(AttentionModel),
     Ngrams(&'static NgramClassifier),
-}
-
-/// Opens a file of texts or, if the model `reads_pairs`, of pairs; `-` is standard input.
-pub(super) fn open_rows(reading: &ReadArgs, input: &Path, reads_pairs: bool) -> anyhow::Result<RowSource> {
-    let mut options = read_options(reading, false)?;
-    (options.faults_in_place, options.pairs) = (true, reads_pairs);
-    let source = match input.as_os_str() == "-" {
-        true => RowSource::from_reader(Path::new(standard_input()), std::io::stdin(), &options)?,
-        false => RowSource::open(input, &options)?,
-    };
-    pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
-    Ok(source)
 }
 
 /// Checks that the output is JSON on standard output, without pictures.
@@ -84,7 +70,7 @@ pub(super) fn row_explainer(args: &ExplainArgs) -> anyhow::Result<(RowAnswers<'s
 pub(super) fn run(args: &ExplainArgs, input: &Path) -> anyhow::Result<ExitCode> {
     let (answering, reads) = row_explainer(args)?;
     let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };
-    stream(open_rows(&reading, input, reads.pairs)?, answering.form, false, answering.answer)
+    stream(open_rows(input, &reading, reads.pairs)?, answering.form, false, answering.answer)
 }
 
 fn explain(model: &RowModel, (name, method, label): (&str, Method, Option<&str>), text: &str) -> anyhow::Result<Value> {

@@ -2,11 +2,13 @@
 
 use super::model::ExplainProgress;
 use super::{attention_flag, layer_and_head, rows};
+use crate::answers::row_output::{AnswerFormat, RowAnswers};
+use crate::answers::stream::{open_rows, stream};
 use crate::args::{ExplainArgs, ExplainView};
-use crate::commands::pictures::{FigureOutputs, terminal_options};
-use crate::commands::row_output::{AnswerFormat, RowAnswers};
-use crate::commands::stream::stream;
-use crate::commands::{columns, load, model_name, read_options};
+use crate::data::{columns, read_options};
+use crate::models::{load, model_name};
+use crate::pictures::FigureOutputs;
+use crate::terminal::terminal_options;
 use crate::{ExitCode, UsageError};
 use chumoku::data::{is_conll, load_spans};
 use chumoku::explain::{TaggedText, shorten_numbers};
@@ -123,7 +125,7 @@ pub(super) fn explain_rows(args: &ExplainArgs, input: &Path) -> anyhow::Result<E
         return Ok(ExitCode::SUCCESS);
     }
     let answering = row_answers(model, name);
-    stream(rows::open_rows(&args.reading, input, false)?, answering.form, false, answering.answer)
+    stream(open_rows(input, &args.reading, false)?, answering.form, false, answering.answer)
 }
 
 /// Returns an explainer of rows.

@@ -1,11 +1,12 @@
 //! The contents of a model folder: task, inputs, sizes, and scores of the training.
 
+use crate::ExitCode;
 use crate::progress::pluralize;
 use crate::report::wrap;
-use crate::{ExitCode, sanitize};
 use chumoku::data::format_thousands;
 use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::nn::{BackboneConfig, EncoderConfig};
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{

@@ -2,18 +2,14 @@
 
 use crate::args::{Architecture, TaskName, TrainArgs};
 use crate::progress::print_status;
-use crate::report::{align_right, fit, paragraph};
-use crate::{UsageError, output, sanitize};
+use crate::{UsageError, output};
 use chumoku::data::{Append, LabelOptions, ReadOptions, format_thousands};
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::lang::wording::list_names;
 use chumoku::nn::BackboneKind;
-use chumoku::train::{
-    BaseModel, DataSource, PredictionKind, ReplayData, SourceData, format_figure, format_gain, rows_name,
-};
+use chumoku::train::{BaseModel, DataSource, PredictionKind, ReplayData, SourceData};
 use chumoku::{ModelKind, RecurrentCell, pair, row, tr};
-use serde_json::Value;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// The word that turns replay off.
@@ -360,67 +356,4 @@ fn old_rows<D: ReplayData<File: Append>>(
     );
     print_status(["note", "注記"], &text);
     Ok(data)
-}
-
-/// Formats the scores on old and new rows before and after. Empty without continued training.
-pub(super) fn format_changes(further: &Value) -> String {
-    let Some(changes) = further["changes"].as_array() else { return String::new() };
-    let headings = match lang() {
-        chumoku::Lang::En => ["rows", "before", "after", "gain, 95 % interval"],
-        chumoku::Lang::Ja => ["行数", "前", "後", "増減と 95 % 区間"],
-    };
-    let [before, after] = [headings[1], headings[2]].map(|heading| align_right(heading, 8));
-    let rows = align_right(headings[0], 6);
-    let figure = further["figure"].as_str().unwrap_or_default();
-    let title = changes_title(figure);
-    let mut taken_for_new = 0;
-    let mut out = format!("\n{} {rows} {before} {after}  {}\n", fit(&title, 28), headings[3]);
-    for change in changes {
-        let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
-        let [before, after] =
-            ["before", "after"].map(|when| align_right(&format_figure(figure, number(&change[when][figure])), 8));
-        let [low, high] = [0, 1].map(|end| format_gain(figure, number(&change["interval"][end])));
-        let gain = align_right(&format_gain(figure, number(&change["gain"])), 5);
-        let rows = align_right(&format_thousands(change["rows"].as_u64().unwrap_or_default() as usize), 6);
-        let name = fit(&format!("  {}", rows_name(change["rows_of"].as_str().unwrap_or_default())), 28);
-        let interval = tr!("{low} to {high}", "{low}〜{high}");
-        if change["rows_of"].as_str().is_some_and(|name| name.starts_with("old")) {
-            taken_for_new = taken_for_new.max(change["taken_for_new"].as_u64().unwrap_or_default());
-        }
-        let _ = writeln!(out, "{name} {rows} {before} {after}  {gain} ({interval})");
-    }
-    if figure == "mean_absolute_error" && !changes.is_empty() {
-        out += &tr!("  (a gain is a decrease of the error)\n", "  （増減は、誤差が減った分を正とします）\n");
-    }
-    if further["forgets"] == true {
-        let mut text = tr!(
-            "warning: on old rows the model is worse than before, by more than chance explains.",
-            "警告: 元のデータでの成績が、偶然では説明できないほど悪くなりました。"
-        );
-        if taken_for_new > 0 {
-            let rows = format_thousands(taken_for_new as usize);
-            text += &match figure {
-                "micro_f1" => {
-                    tr!(" {rows} of them wrongly get a new label.", "{rows} 行には、誤って新しいラベルが付きます。")
-                }
-                _ => tr!(" It predicts new classes for {rows} of them.", "{rows} 行は新しいクラスと判定されています。"),
-            };
-        }
-        if further["replays"] != true {
-            text +=
-                &tr!(" Leave --old none out to replay the old rows.", "--old none を外すと、元のデータも学習します。");
-        }
-        out += &format!("\n{}\n", paragraph(&text));
-    }
-    out
-}
-
-/// Returns the title of the table.
-fn changes_title(figure: &str) -> String {
-    match figure {
-        "micro_f1" => tr!("Micro-F1 before and after", "追加学習前後のミクロ F1"),
-        "mean_absolute_error" => tr!("Mean error before and after", "追加学習前後の平均絶対誤差"),
-        "span_f1" => tr!("Span F1 before and after", "追加学習前後のスパン F1"),
-        _ => tr!("Accuracy before and after", "追加学習前後の正解率"),
-    }
 }

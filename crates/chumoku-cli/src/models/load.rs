@@ -6,17 +6,19 @@ use super::thresholds::ThresholdClasses;
 use crate::UsageError;
 use crate::args::{Precision, ThresholdArgs};
 use chumoku::answers::Predictor;
-use chumoku::{NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr};
+use chumoku::{
+    ModelKind, NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr,
+};
 use std::path::Path;
 
-pub(super) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<&'static TextClassifier> {
+pub(crate) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<&'static TextClassifier> {
     let mut model = TextClassifier::load(folder)?;
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
     Ok(Box::leak(Box::new(model)))
 }
 
 /// Loads a classifier, with the thresholds of the command line if there are any.
-pub(super) fn classifier_with_thresholds(
+pub(crate) fn classifier_with_thresholds(
     folder: &Path,
     precision: Option<Precision>,
     asked: &ThresholdArgs,
@@ -31,7 +33,7 @@ pub(super) fn classifier_with_thresholds(
 }
 
 /// Loads an n-gram model, with the thresholds of the command line if there are any.
-pub(super) fn ngrams_with_thresholds(
+pub(crate) fn ngrams_with_thresholds(
     folder: &Path,
     precision: Option<Precision>,
     asked: &ThresholdArgs,
@@ -45,24 +47,24 @@ pub(super) fn ngrams_with_thresholds(
     Ok(Box::leak(Box::new(model)))
 }
 
-pub(super) fn generator(folder: &Path, precision: Option<Precision>) -> Result<&'static TextGenerator> {
+pub(crate) fn generator(folder: &Path, precision: Option<Precision>) -> Result<&'static TextGenerator> {
     let mut model = TextGenerator::load(folder)?;
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
     Ok(Box::leak(Box::new(model)))
 }
 
-pub(super) fn translator(folder: &Path, precision: Option<Precision>) -> Result<&'static TextTranslator> {
+pub(crate) fn translator(folder: &Path, precision: Option<Precision>) -> Result<&'static TextTranslator> {
     let mut model = TextTranslator::load(folder)?;
     precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
     Ok(Box::leak(Box::new(model)))
 }
 
-pub(super) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'static TextEmbedder> {
+pub(crate) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'static TextEmbedder> {
     Ok(Box::leak(Box::new(TextEmbedder::load(folder, precision.map(Into::into))?)))
 }
 
 /// Loads a tagger. Without a network it has no matrix products.
-pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static TextTagger> {
+pub(crate) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static TextTagger> {
     let mut model = TextTagger::load(folder)?;
     if precision.is_some() && !model.has_network() {
         let problem = tr!(
@@ -76,7 +78,7 @@ pub(super) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Res
 }
 
 /// Loads an n-gram model, which has no matrix products.
-pub(super) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static NgramClassifier> {
+pub(crate) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static NgramClassifier> {
     ngrams_with_thresholds(folder, precision, &ThresholdArgs::default())
 }
 
@@ -89,4 +91,30 @@ fn refuse_precision(precision: Option<Precision>) -> anyhow::Result<()> {
         return Err(UsageError(problem).into());
     }
     Ok(())
+}
+
+/// Returns the display name of a model: the name of its folder.
+pub(crate) fn model_name(folder: &Path) -> String {
+    let full = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    full.file_name().map_or_else(|| chumoku::tr!("model", "モデル"), |name| name.to_string_lossy().into_owned())
+}
+
+/// Returns the kind of a model that has attention.
+///
+/// # Errors
+/// If the model has no attention, or the folder holds no model.
+pub(crate) fn require_attention(folder: &Path) -> anyhow::Result<ModelKind> {
+    let kind = ModelKind::from_folder(folder)?;
+    let folder = folder.display();
+    let problem = match kind {
+        ModelKind::Ngrams => tr!(
+            "{folder}: this is an n-gram model, which has no attention; name a model with a transformer, such as `chumoku train` \
+             without --model ngrams makes it",
+            "{folder}: n-gram モデルにはアテンションがありません。トランスフォーマーのモデル（--model ngrams なしの \
+             `chumoku train` で作ったもの）を指定してください"
+        ),
+        ModelKind::Tagger => tr!("{folder}: this is {}", "{folder}: このモデルは{}です", kind.describe()),
+        _ => return Ok(kind),
+    };
+    Err(UsageError(problem).into())
 }

@@ -1,19 +1,29 @@
 //! Implements `chumoku predict`: the class, labels or number of the given texts, or of every row of a file or of
 //! standard input, as a stream.
+//!
+//! # Files
+//!
+//! - `tagger`: taggers
 
-use super::row_output::{AnswerFn, AnswerFormat, RowAnswers};
-use super::shard::{self, ShardPlan};
-use super::stream::{CommandInput, stream_shard};
-use super::{columns, load, pairs};
+mod tagger;
+
+pub(crate) use tagger::cannot_divide_conll;
+
 use crate::ExitCode;
+use crate::answers::row_output::{AnswerFn, AnswerFormat, ModelInputs, RowAnswers};
+use crate::answers::shard;
+use crate::answers::shard::ShardPlan;
+use crate::answers::stream::{CommandInput, stream_shard};
 use crate::args::{PredictArgs, ReadArgs};
+use crate::data::{columns, pairs};
+use crate::models::load;
 use crate::progress::print_status;
-use crate::{UsageError, sanitize, threads};
+use crate::{UsageError, threads};
 use chumoku::answers::{
     AbstentionReason, AbstentionThresholds, AnswerDecision, NUMBER_KEYS, Predictor, rounded_probability,
 };
 use chumoku::data::RowSource;
-use chumoku::row::FeatureRequest;
+use chumoku::lang::sanitize;
 use chumoku::{ModelKind, Prediction, UnreadableValues, pair, tr};
 use serde_json::Value;
 use std::io::{Write, stdout};
@@ -37,15 +47,6 @@ fn abstain_thresholds(model: Predictor<'_>, level: f64) -> anyhow::Result<Absten
         .map_err(|problem| UsageError(format!("--abstain {level}: {problem}")))?;
     print_status(["answers", "回答"], bounds.describe());
     Ok(bounds)
-}
-
-/// The inputs that a model reads from a row.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ModelInputs {
-    /// True if texts are pairs.
-    pub(crate) pairs: bool,
-    /// The feature columns.
-    pub(crate) feature_columns: Vec<FeatureRequest>,
 }
 
 /// The model, its abstention thresholds, its inputs, and the requested shard.
@@ -84,18 +85,20 @@ pub(crate) fn row_predictor(
 ) -> anyhow::Result<(RowAnswers<'static>, ModelInputs)> {
     if ModelKind::from_folder(&args.model)? == ModelKind::Tagger {
         columns::required_columns(&[], &args.set)?;
-        return Ok((super::tagger::row_predictor(args)?, ModelInputs::default()));
+        return Ok((tagger::row_predictor(args)?, ModelInputs::default()));
     }
     let (model, bounds, reads, _) = load_checked(args)?;
     let is_json = args.json || each_label && model.is_multi_label();
     Ok((row_answers(args, model, (bounds, is_json)), reads))
 }
 
-pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(mut args: PredictArgs) -> anyhow::Result<ExitCode> {
+    args.reading.use_training_source(&args.model);
+    let args = &args;
     threads::start_pool(args.threads)?;
     if ModelKind::from_folder(&args.model)? == ModelKind::Tagger {
         columns::required_columns(&[], &args.set)?;
-        return super::tagger::predict(args);
+        return tagger::predict(args);
     }
     let (model, bounds, reads, piece) = load_checked(args)?;
     let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };

@@ -11,7 +11,7 @@ use chumoku::{FeatureColumn, UnreadableValues, tr};
 ///
 /// # Errors
 /// If `--set` names a column that the model does not read.
-pub(super) fn required_columns(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<Vec<FeatureRequest>> {
+pub(crate) fn required_columns(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<Vec<FeatureRequest>> {
     let values = set_values(columns, set)?;
     let asked = |(column, value): (&FeatureColumn, Option<&str>)| FeatureRequest {
         name: column.name.clone(),
@@ -26,7 +26,7 @@ pub(super) fn required_columns(columns: &[FeatureColumn], set: &SetColumnArgs) -
 ///
 /// # Errors
 /// As for [`required_columns`].
-pub(super) fn texts_with_values(
+pub(crate) fn texts_with_values(
     texts: Vec<String>,
     columns: &[FeatureColumn],
     set: &SetColumnArgs,
@@ -39,7 +39,7 @@ pub(super) fn texts_with_values(
 ///
 /// # Errors
 /// As for [`required_columns`].
-pub(super) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<String> {
+pub(crate) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<String> {
     let values = set_values(columns, set)?;
     if columns.is_empty() {
         return Ok(text.to_owned());
@@ -51,7 +51,7 @@ pub(super) fn text_with_values(text: &str, columns: &[FeatureColumn], set: &SetC
 ///
 /// # Errors
 /// As for [`required_columns`].
-pub(super) fn report_missing(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<()> {
+pub(crate) fn report_missing(columns: &[FeatureColumn], set: &SetColumnArgs) -> anyhow::Result<()> {
     let values = set_values(columns, set)?;
     let missing: Vec<&str> = columns
         .iter()
@@ -91,7 +91,7 @@ fn set_values<'a>(columns: &[FeatureColumn], set: &'a SetColumnArgs) -> anyhow::
 }
 
 /// Reports values that could not be read.
-pub(super) fn report_unread(unread: &UnreadableValues<'_>) {
+pub(crate) fn report_unread(unread: &UnreadableValues<'_>) {
     unread.messages().iter().for_each(|text| print_status(["warning", "警告"], text));
 }
 

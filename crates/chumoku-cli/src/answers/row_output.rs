@@ -2,6 +2,7 @@
 
 use crate::UsageError;
 use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
+use chumoku::row::FeatureRequest;
 use chumoku::tr;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -13,7 +14,7 @@ const ERROR_COLUMN: &str = "error";
 
 /// Output format of answered rows.
 #[derive(Clone, Debug)]
-pub(super) enum AnswerFormat {
+pub(crate) enum AnswerFormat {
     /// The input rows with added columns.
     Columns { names: Vec<String>, bom: bool },
     /// JSON objects; an object without an answer has these values.
@@ -21,22 +22,31 @@ pub(super) enum AnswerFormat {
 }
 
 impl AnswerFormat {
-    pub(super) fn columns(names: &[&str], bom: bool) -> AnswerFormat {
+    pub(crate) fn columns(names: &[&str], bom: bool) -> AnswerFormat {
         AnswerFormat::Columns { names: names.iter().map(|name| (*name).to_owned()).collect(), bom }
     }
 }
 
+/// The inputs that a model reads from a row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ModelInputs {
+    /// True if texts are pairs.
+    pub(crate) pairs: bool,
+    /// The feature columns.
+    pub(crate) feature_columns: Vec<FeatureRequest>,
+}
+
 /// A function that answers texts: for each, the values of the added columns, or the object.
-pub(super) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
+pub(crate) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
 
 /// An output format with the function that computes the answers.
-pub(super) struct RowAnswers<'a> {
-    pub(super) form: AnswerFormat,
-    pub(super) answer: AnswerFn<'a>,
+pub(crate) struct RowAnswers<'a> {
+    pub(crate) form: AnswerFormat,
+    pub(crate) answer: AnswerFn<'a>,
 }
 
 /// Writes answers.
-pub(super) enum AnswerWriter<W: Write> {
+pub(crate) enum AnswerWriter<W: Write> {
     Columns {
         writer: RecordWriter<W>,
         /// Number of added columns, without that of reasons.
@@ -52,7 +62,7 @@ pub(super) enum AnswerWriter<W: Write> {
 }
 
 impl<W: Write> AnswerWriter<W> {
-    pub(super) fn new(
+    pub(crate) fn new(
         out: W,
         layout: &TableLayout,
         columns: &ColumnChoice,
@@ -79,14 +89,14 @@ impl<W: Write> AnswerWriter<W> {
     }
 
     /// Skips rows that other shards write before the next one.
-    pub(super) fn skip_rows(&mut self, rows: u64) {
+    pub(crate) fn skip_rows(&mut self, rows: u64) {
         if let AnswerWriter::Columns { writer, .. } = self {
             writer.skip_rows(rows);
         }
     }
 
     /// Writes a row with its answer or, without one, with the reason.
-    pub(super) fn write(
+    pub(crate) fn write(
         &mut self,
         record: &Record,
         answer: Option<Vec<Value>>,
@@ -119,7 +129,7 @@ impl<W: Write> AnswerWriter<W> {
         }
     }
 
-    pub(super) fn flush(&mut self) -> Result<(), DataError> {
+    pub(crate) fn flush(&mut self) -> Result<(), DataError> {
         match self {
             AnswerWriter::Columns { writer, .. } => writer.flush(),
             AnswerWriter::Objects { out, .. } => out.flush().map_err(|source| DataError::Write { source }),
@@ -129,11 +139,11 @@ impl<W: Write> AnswerWriter<W> {
 
 /// A buffer with shared ownership: one owner writes bytes, another takes them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
+pub(crate) struct SharedBuffer(Rc<RefCell<Vec<u8>>>);
 
 impl SharedBuffer {
     /// Takes the bytes written since the last call.
-    pub(super) fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         self.0.take()
     }
 }

@@ -1,21 +1,21 @@
-//! Implements `predict` and `eval` for taggers.
+//! Implements `predict` for taggers.
 
-use super::row_output::{AnswerFormat, RowAnswers};
-use super::shard;
-use super::stream::{CommandInput, stream_shard};
-use super::train::{classify::this_model, tag};
-use super::training_overlap::{load_with_training_texts, report_training_overlap};
-use super::{load, model_name, read_options};
-use crate::args::{EvalArgs, PredictArgs};
+use crate::answers::row_output::{AnswerFormat, RowAnswers};
+use crate::answers::shard;
+use crate::answers::stream::{CommandInput, stream_shard};
+use crate::args::PredictArgs;
+use crate::data::read_options;
+use crate::models::{load, model_name};
 use crate::output::OutputPath;
-use crate::report::paragraph;
-use crate::{ExitCode, UsageError, sanitize};
+use crate::terminal::color_depth;
+use crate::{ExitCode, UsageError};
 use chumoku::answers::{self, tagged_text_json};
 use chumoku::data::{is_conll, load_spans};
 use chumoku::lang::lang;
+use chumoku::lang::sanitize;
 use chumoku::{PredictedSpan, TextTagger, tr};
 use chumoku_view::{MAX_SPANNED_TEXTS, spans_to_html};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
@@ -99,7 +99,7 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The error for dividing a CoNLL file among runs.
-pub(super) fn cannot_divide_conll(path: &Path) -> UsageError {
+pub(crate) fn cannot_divide_conll(path: &Path) -> UsageError {
     UsageError(tr!(
         "{}: a file of words and tags (CoNLL) is read as a whole and cannot be divided: give one text per line or row, or use \
          `chumoku predict` without shards or workers",
@@ -144,7 +144,7 @@ fn print<'a>(
     rows: impl Iterator<Item = (&'a str, Vec<PredictedSpan>)>,
 ) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
-    let has_colour = super::pictures::color_depth(out.is_terminal()) != chumoku_view::ColorDepth::None;
+    let has_colour = color_depth(out.is_terminal()) != chumoku_view::ColorDepth::None;
     for (text, spans) in rows {
         match args.json {
             true => writeln!(out, "{}", tagged_text_json(text, &spans))?,
@@ -170,27 +170,4 @@ fn mark_spans(text: &str, spans: &[PredictedSpan], has_colour: bool) -> String {
         at = found.span.end;
     }
     out + &take(usize::MAX)
-}
-
-pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
-    let (model, seen): (&TextTagger, _) =
-        load_with_training_texts(&args.model, || load::tagger(&args.model, args.precision))?;
-    let data = tag::load(&args.data, &read_options(&args.reading, false)?)?;
-    data.check_known_labels(model.labels())?;
-    let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();
-    let seen = report_training_overlap(seen.as_ref(), &texts);
-    let scores = model.score(&data.examples, seed)?;
-    let mut out = stdout().lock();
-    if args.json {
-        let scores =
-            json!({ "rows": scores.rows, "rows_trained_on": seen, "span_f1": scores.all.f1, "scores": scores });
-        writeln!(out, "{scores}")?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(warning) = scores.warning() {
-        writeln!(out, "{}\n", paragraph(&warning))?;
-    }
-    writeln!(out, "{}", tag::comparison(&[(this_model(), &scores)]))?;
-    write!(out, "{}", tag::kind_table(&scores))?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -2,10 +2,10 @@
 
 use super::row_output::{AnswerFormat, AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
-use super::{pairs, read_options};
 use crate::ExitCode;
 use crate::UsageError;
 use crate::args::{ReadArgs, Shard};
+use crate::data::{pairs, read_options};
 use crate::output::add_standard_input;
 use crate::progress::{RowProgress, pluralize, print_status};
 use chumoku::data::{
@@ -34,14 +34,14 @@ const FAST_CHUNK_TIME: Duration = Duration::from_millis(500);
 const NEXT_ROW_TIMEOUT: Duration = Duration::from_millis(5);
 
 /// The input of a command.
-pub(super) enum CommandInput<'a> {
+pub(crate) enum CommandInput<'a> {
     Texts(Vec<&'a str>),
     Rows(Box<RowSource>),
 }
 
 impl<'a> CommandInput<'a> {
     /// Opens the file of `--input`, the texts of the command line or, without both, standard input.
-    pub(super) fn open(
+    pub(crate) fn open(
         command: &str,
         input: Option<&Path>,
         texts: &'a [String],
@@ -94,9 +94,13 @@ fn row_options(reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<ReadOpti
     Ok(options)
 }
 
-/// Opens the rows of a file without printing its description.
-pub(super) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<RowSource> {
-    let source = RowSource::open(file, &row_options(reading, reads_pairs)?)?;
+/// Opens the rows of a file, or of standard input (`-`), without printing its description.
+pub(crate) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> anyhow::Result<RowSource> {
+    let options = row_options(reading, reads_pairs)?;
+    let source = match file.as_os_str() == "-" {
+        true => RowSource::from_reader(Path::new(standard_input()), stdin(), &options)?,
+        false => RowSource::open(file, &options)?,
+    };
     pairs::check_rows(reads_pairs, source.columns().second.is_some())?;
     Ok(source)
 }
@@ -106,7 +110,7 @@ pub(super) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> a
 ///
 /// A row that cannot be answered keeps its place and gets the reason. If `strict` is set, it ends the stream after the
 /// answers to the rows before it.
-pub(super) fn stream(
+pub(crate) fn stream(
     source: RowSource,
     form: AnswerFormat,
     strict: bool,
@@ -116,7 +120,7 @@ pub(super) fn stream(
 }
 
 /// Like [`stream`], restricted to a shard if one is given.
-pub(super) fn stream_shard(
+pub(crate) fn stream_shard(
     source: RowSource,
     form: AnswerFormat,
     (strict, piece): (bool, Option<ShardPlan>),
@@ -181,7 +185,7 @@ pub(super) fn stream_shard(
 }
 
 /// Describes rows without an answer: their number, and the reason for the first.
-pub(super) fn unanswered_message(n: usize, first: &str) -> String {
+pub(crate) fn unanswered_message(n: usize, first: &str) -> String {
     let rows = pluralize(n, "row");
     let have = if n == 1 { "has" } else { "have" };
     tr!("{rows} {have} no answer, the first because: {first}", "{n} 行に答えがありません。最初の理由: {first}")

@@ -4,12 +4,12 @@
 //! A [`ChunkAnswerer`] of the same command line writes for each chunk what the command would have written. Concatenated
 //! in order, the answered chunks equal the output of the command.
 
-use super::predict::{self, ModelInputs};
-use super::row_output::{AnswerFormat, AnswerWriter, RowAnswers, SharedBuffer};
-use super::stream::unanswered_message;
-use super::{explain, tagger};
+use crate::answers::row_output::{AnswerFormat, AnswerWriter, ModelInputs, RowAnswers, SharedBuffer};
+use crate::answers::stream::{open_rows, unanswered_message};
 use crate::args::{Cli, Command, PredictArgs, ReadArgs};
-use crate::{UsageError, is_usage_error, one_line};
+use crate::commands::{explain, predict};
+use crate::data::read_options;
+use crate::usage::{UsageError, is_usage_error, one_line};
 use chumoku::data::{ColumnChoice, FeatureSource, Format, Record, Records, TableLayout, is_conll};
 use chumoku::tr;
 use serde_json::{Map, Value, json};
@@ -77,12 +77,16 @@ impl ChunkReader {
             check_flags(&args)?;
             let (_, reads) = predict::row_predictor(&args, false)?;
             let reading = ReadArgs { feature_columns: reads.feature_columns, ..args.reading.clone() };
-            let path = args.input.as_deref().filter(|path| path.is_file()).ok_or_else(|| missing_file(&args))?;
-            let options = super::read_options(&reading, false)?;
+            let path = args
+                .input
+                .as_deref()
+                .filter(|path| path.as_os_str() != "-" && path.is_file())
+                .ok_or_else(|| missing_file(&args))?;
+            let options = read_options(&reading, false)?;
             if is_conll(path, &options)? {
-                return Err(tagger::cannot_divide_conll(path).into());
+                return Err(predict::cannot_divide_conll(path).into());
             }
-            super::stream::open_rows(path, &reading, reads.pairs)
+            open_rows(path, &reading, reads.pairs)
         };
         let source = open().map_err(CommandError::from_error)?;
         let description = source.describe();

@@ -8,16 +8,16 @@ use chumoku::lang::lang;
 use chumoku::{AbstentionCalibration, tr};
 
 /// The classes of a model.
-pub(super) struct ThresholdClasses<'a> {
-    pub(super) labels: &'a [String],
+pub(crate) struct ThresholdClasses<'a> {
+    pub(crate) labels: &'a [String],
     /// True for multi-label models.
-    pub(super) has_several: bool,
-    pub(super) abstention: Option<&'a AbstentionCalibration>,
+    pub(crate) has_several: bool,
+    pub(crate) abstention: Option<&'a AbstentionCalibration>,
 }
 
 impl<'a> ThresholdClasses<'a> {
     /// Returns the classes of a model.
-    pub(super) fn of_model(model: Predictor<'a>) -> anyhow::Result<ThresholdClasses<'a>> {
+    pub(crate) fn of_model(model: Predictor<'a>) -> anyhow::Result<ThresholdClasses<'a>> {
         if model.predicts_numbers() {
             return Err(UsageError(tr!(
                 "--threshold, --precision-at-least: this model predicts a number, not classes; leave them out",
@@ -33,7 +33,7 @@ impl<'a> ThresholdClasses<'a> {
     }
 
     /// Returns the requested probability threshold of each class.
-    pub(super) fn thresholds(&self, asked: &ThresholdArgs) -> anyhow::Result<Vec<Option<f32>>> {
+    pub(crate) fn thresholds(&self, asked: &ThresholdArgs) -> anyhow::Result<Vec<Option<f32>>> {
         let mut least = vec![None; self.labels.len()];
         for given in &asked.threshold {
             for class in self.classes_named("--threshold", given)? {
@@ -61,7 +61,7 @@ impl<'a> ThresholdClasses<'a> {
 
     fn set(&self, flag: &str, least: &mut [Option<f32>], class: usize, value: f32) -> anyhow::Result<()> {
         if least[class].replace(value).is_some() {
-            let label = crate::sanitize(&self.labels[class]);
+            let label = chumoku::lang::sanitize(&self.labels[class]);
             let problem = tr!("{flag}: “{label}” is given twice", "{flag}: 「{label}」が 2 回指定されています");
             return Err(UsageError(problem).into());
         }
@@ -74,7 +74,7 @@ impl<'a> ThresholdClasses<'a> {
             if self.has_several {
                 return Ok((0..self.labels.len()).collect());
             }
-            let (value, first) = (given.value, crate::sanitize(self.labels.last().map_or("", String::as_str)));
+            let (value, first) = (given.value, chumoku::lang::sanitize(self.labels.last().map_or("", String::as_str)));
             let problem = tr!(
                 "{flag} {value}: expected the class of the threshold, such as {flag} {first}={value}",
                 "{flag} {value}: どのクラスのしきい値かを、{flag} {first}={value} のように指定してください"
@@ -85,11 +85,12 @@ impl<'a> ThresholdClasses<'a> {
             return Ok(vec![class]);
         }
         const MOST: usize = 8;
-        let mut known: Vec<String> = self.labels.iter().take(MOST).map(|label| crate::sanitize(label)).collect();
+        let mut known: Vec<String> =
+            self.labels.iter().take(MOST).map(|label| chumoku::lang::sanitize(label)).collect();
         if self.labels.len() > MOST {
             known.push("…".into());
         }
-        let (label, known) = (crate::sanitize(label), known.join(lang().pick(", ", "、")));
+        let (label, known) = (chumoku::lang::sanitize(label), known.join(lang().pick(", ", "、")));
         let problem = tr!(
             "{flag}: the model has no class “{label}”; expected one of {known}",
             "{flag}: 「{label}」というクラスはありません（{known} のいずれか）"
@@ -100,7 +101,7 @@ impl<'a> ThresholdClasses<'a> {
     /// Chooses the probability threshold at which the given share of the answers is right, and reports it. Returns
     /// `None` if all labels were requested at once and this one keeps its threshold.
     fn threshold_for_precision(&self, class: usize, given: &LabelThreshold) -> anyhow::Result<Option<f32>> {
-        let (label, level) = (crate::sanitize(&self.labels[class]), given.value);
+        let (label, level) = (chumoku::lang::sanitize(&self.labels[class]), given.value);
         let percent = 100.0 * level;
         let Some(caution) = self.abstention.filter(|caution| caution.classes.len() == self.labels.len()) else {
             let problem = tr!(
