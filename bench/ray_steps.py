@@ -44,7 +44,7 @@ def main():
             alone.append(1000 * seconds / metrics["steps"])
             models.add((out / "model.safetensors").read_bytes())
             said = run([sys.executable, "-m", "chumoku.ray", "train", *words, "--workers", "2", "--threads", "2"])
-            each, share = re.search(r"^crew +([\d.]+) ms a step, ([\d.]+) % of it waiting", said, re.MULTILINE).groups()
+            each, share = re.search(r"^workers +([\d.]+) ms a step, ([\d.]+) % of it waiting", said, re.MULTILINE).groups()
             shared.append(float(each))
             waiting.append(float(share))
             models.add((out / "model.safetensors").read_bytes())

@@ -121,7 +121,7 @@ fn _chumoku(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pool::use_openmp, module)?)?;
     module.add_function(wrap_pyfunction!(instruction_set, module)?)?;
     module.add_function(wrap_pyfunction!(run_command, module)?)?;
-    module.add_function(wrap_pyfunction!(worker_group::run_in_crew, module)?)?;
+    module.add_function(wrap_pyfunction!(worker_group::run_in_worker_group, module)?)?;
     module.add_function(wrap_pyfunction!(worker_group::joined_gradients, module)?)?;
     Ok(())
 }

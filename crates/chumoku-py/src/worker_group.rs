@@ -125,8 +125,8 @@ impl Worker for PyWorker {
 /// Runs the command `chumoku train` as the coordinator of a worker group, or as a worker if `leads` is false. `args`
 /// starts with the name of the command. Returns the exit code. Can run once per process.
 #[pyfunction]
-pub(crate) fn run_in_crew(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, leads: bool) -> u8 {
-    let crew = match leads {
+pub(crate) fn run_in_worker_group(py: Python<'_>, args: Vec<OsString>, crew: Py<PyAny>, is_coordinator: bool) -> u8 {
+    let crew = match is_coordinator {
         true => WorkerGroup::Coordinator(Arc::new(PyCoordinator(crew))),
         false => WorkerGroup::Worker(Arc::new(PyWorker(crew))),
     };

@@ -281,7 +281,7 @@ mod tests {
         let found = of(&|row| [[0.4, 0.8], [0.3, 0.9], [0.6, 0.6 + odd(row)], [0.6, 0.6]]);
         assert!(found.summary(Lang::En).contains("no better than chance"), "{}", found.summary(Lang::En));
         let found = of(&|_| [[0.4, 0.8], [0.3, 0.9], [0.35, 0.85], [0.6, 0.6]]);
-        assert!(found.summary(Lang::En).contains("largely"), "{}", found.summary(Lang::En));
+        assert!(found.summary(Lang::En).contains("most of the words"), "{}", found.summary(Lang::En));
         let found = of(&|row| [[0.6, 0.6 + odd(row)], [0.7, 0.6], [0.6, 0.6], [0.6, 0.6]]);
         assert!(found.attention_share.is_none() && found.summary(Lang::En).contains("No method"));
     }

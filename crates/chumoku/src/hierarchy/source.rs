@@ -463,7 +463,7 @@ mod tests {
     fn cycles_and_second_parents_are_rejected_with_their_line() {
         let said = |content: &str| read(content).unwrap_err().to_string();
         let circle = said("child,parent\nx,a\na,b\nb,c\nc,a\n");
-        for part in ["parents.csv:3", "“a” is below “b” (line 3)", "“c” is below “a” (line 5)", "take one"]
+        for part in ["parents.csv:3", "“a” is below “b” (line 3)", "“c” is below “a” (line 5)", "remove one"]
         {
             assert!(circle.contains(part), "{part}: {circle}");
         }

@@ -204,9 +204,9 @@ def _coordinate(own: _ClusterOptions, args: list[str], pick: Pick) -> int:
         worker_args += ["--lang", "ja" if pick is japanese else "en"]
     coordinator = Coordinator(worker_args, own.workers, own.worker_cpus, own.max_failures, pick, environment)
     coordinator.start()
-    from chumoku._chumoku import run_in_crew
+    from chumoku._chumoku import run_in_worker_group
 
-    code = run_in_crew([name, "train", *args], coordinator, True)
+    code = run_in_worker_group([name, "train", *args], coordinator, True)
     return _finish(coordinator, code, pick)
 
 
@@ -217,7 +217,7 @@ def _finish(coordinator: Coordinator, code: int, pick: Pick) -> int:
         each = 1000 * seconds["steps"] / coordinator.steps
         share = 100 * (1 - seconds["learning"] / seconds["steps"])
         said = pick(
-            f"crew      {each:.1f} ms a step, {share:.1f} % of it waiting and communication",
+            f"workers   {each:.1f} ms a step, {share:.1f} % of it waiting and communication",
             f"分担 1 ステップ {each:.1f} ms、うち待ちと通信が {share:.1f} %",
         )
         print(said, file=sys.stderr)

@@ -40,7 +40,7 @@ class TrainWorker:
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
-        from chumoku._chumoku import run_in_crew
+        from chumoku._chumoku import run_in_worker_group
 
         self._log = tempfile.TemporaryFile()
         # The command's output matters only if it ends early.
@@ -50,7 +50,7 @@ class TrainWorker:
             os.dup2(self._log.fileno(), stream)
         with tempfile.TemporaryDirectory() as out:
             args = [*self._args, "--out", os.path.join(out, "model")]
-            run_in_crew(["chumoku", "train", *args], self, False)
+            run_in_worker_group(["chumoku", "train", *args], self, False)
         self._started.set()
         self._results.put(("failed", self._last_words()))
 
