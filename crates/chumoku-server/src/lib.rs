@@ -24,31 +24,31 @@
 //! # Files
 //!
 //! - `access`: API keys and host names
-//! - `account`: counts and log lines of requests
+//! - `accounting`: counts and log lines of requests
+//! - `answer_body`: answers as bytes
 //! - `connections`: limits and shutdown of connections
-//! - `explained`: explanations as JSON and pages
-//! - `front`: routing, access, log
-//! - `growing`: translations word by word
-//! - `held`: memory budget of requests and answers
+//! - `endpoints`: the only list of endpoints
+//! - `events`: events of a stream
+//! - `explanation`: explanations as JSON and pages
+//! - `handlers`: each endpoint, from request to reply
 //! - `limits`: limits of size and time
 //! - `log`: the log
+//! - `memory_budget`: memory budget of requests and answers
 //! - `memory`: free memory back to the system
 //! - `metrics`: Prometheus metrics
 //! - `model`: a model and its reloading
-//! - `paced`: streams of slow clients
 //! - `page`: the page at `/`
-//! - `pieces`: events of a stream
-//! - `places`: the only list of endpoints
-//! - `predicted`: answers of predictors and taggers
+//! - `prediction`: answers of predictors and taggers
 //! - `queue`: bounded queues
-//! - `refusal`: error responses
-//! - `replies`: each endpoint, from request to reply
+//! - `request_error`: error responses
 //! - `request`: bodies within limits
+//! - `routes`: routing, access, log
 //! - `service`: models with their queues
 //! - `signals`: shutdown and reload signals
 //! - `stream`: server-sent events
-//! - `work`: threads that compute answers
-//! - `written`: answers as bytes
+//! - `translation_stream`: translations word by word
+//! - `workers`: threads that compute answers
+//! - `write_timeout`: streams of slow clients
 
 mod access;
 mod accounting;

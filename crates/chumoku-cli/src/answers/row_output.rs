@@ -1,8 +1,8 @@
 //! Output format of answered rows.
 
 use crate::UsageError;
+use chumoku::answers::AnswerFormat;
 use chumoku::data::{ColumnChoice, DataError, Format, OutputFormat, Record, RecordWriter, TableLayout};
-use chumoku::row::FeatureRequest;
 use chumoku::tr;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
@@ -11,30 +11,6 @@ use std::rc::Rc;
 
 /// Column for the reason why a row has no answer.
 const ERROR_COLUMN: &str = "error";
-
-/// Output format of answered rows.
-#[derive(Clone, Debug)]
-pub(crate) enum AnswerFormat {
-    /// The input rows with added columns.
-    Columns { names: Vec<String>, bom: bool },
-    /// JSON objects; an object without an answer has these values.
-    Objects { unanswered: Map<String, Value> },
-}
-
-impl AnswerFormat {
-    pub(crate) fn columns(names: &[&str], bom: bool) -> AnswerFormat {
-        AnswerFormat::Columns { names: names.iter().map(|name| (*name).to_owned()).collect(), bom }
-    }
-}
-
-/// The inputs that a model reads from a row.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ModelInputs {
-    /// True if texts are pairs.
-    pub(crate) pairs: bool,
-    /// The feature columns.
-    pub(crate) feature_columns: Vec<FeatureRequest>,
-}
 
 /// A function that answers texts: for each, the values of the added columns, or the object.
 pub(crate) type AnswerFn<'a> = Box<dyn FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>> + Send + 'a>;
@@ -67,13 +43,14 @@ impl<W: Write> AnswerWriter<W> {
         layout: &TableLayout,
         columns: &ColumnChoice,
         form: AnswerFormat,
+        bom: bool,
     ) -> anyhow::Result<Self> {
         Ok(match form {
-            AnswerFormat::Objects { unanswered } => {
+            AnswerFormat::Objects(unanswered) => {
                 let keys = (layout.format != Format::PlainText).then(|| layout.keys());
                 AnswerWriter::Objects { out, unanswered, columns: columns.clone(), keys }
             }
-            AnswerFormat::Columns { names, bom } => {
+            AnswerFormat::Columns(names) => {
                 if bom && matches!(layout.format, Format::JsonLines | Format::Json | Format::Parquet) {
                     let problem = tr!(
                         "--bom: the output is JSON, which has no byte order mark; leave it out",

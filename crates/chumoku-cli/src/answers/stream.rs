@@ -1,6 +1,6 @@
 //! Inputs of a command, and streaming rows through a model.
 
-use super::row_output::{AnswerFormat, AnswerWriter, SharedBuffer};
+use super::row_output::{AnswerWriter, SharedBuffer};
 use super::shard::{InputSummary, ShardPlan, ShardWriter};
 use crate::ExitCode;
 use crate::UsageError;
@@ -8,6 +8,7 @@ use crate::args::{ReadArgs, Shard};
 use crate::data::{pairs, read_options};
 use crate::output::add_standard_input;
 use crate::progress::{RowProgress, pluralize, print_status};
+use chumoku::answers::AnswerFormat;
 use chumoku::data::{
     ColumnChoice, DataError, ReadOptions, Record, RowSource, SkippedRows, TableLayout, standard_input,
 };
@@ -105,30 +106,38 @@ pub(crate) fn open_rows(file: &Path, reading: &ReadArgs, reads_pairs: bool) -> a
     Ok(source)
 }
 
+/// How rows are answered and written.
+pub(crate) struct StreamOptions {
+    pub(crate) format: AnswerFormat,
+    /// Start the output with a byte order mark.
+    pub(crate) bom: bool,
+    /// End at the first row that cannot be answered.
+    pub(crate) strict: bool,
+    /// The shard to write instead of all rows.
+    pub(crate) shard: Option<ShardPlan>,
+}
+
+impl StreamOptions {
+    /// Returns the options for all rows, without a byte order mark.
+    pub(crate) fn new(format: AnswerFormat) -> StreamOptions {
+        StreamOptions { format, bom: false, strict: false, shard: None }
+    }
+}
+
 /// Streams the rows of a source, in order. `answer` returns the added column values, or the object, for each of some
 /// texts.
 ///
-/// A row that cannot be answered keeps its place and gets the reason. If `strict` is set, it ends the stream after the
+/// A row that cannot be answered keeps its place and gets the reason. With `strict`, it ends the stream after the
 /// answers to the rows before it.
 pub(crate) fn stream(
     source: RowSource,
-    form: AnswerFormat,
-    strict: bool,
-    answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
-) -> anyhow::Result<ExitCode> {
-    stream_shard(source, form, (strict, None), answer)
-}
-
-/// Like [`stream`], restricted to a shard if one is given.
-pub(crate) fn stream_shard(
-    source: RowSource,
-    form: AnswerFormat,
-    (strict, piece): (bool, Option<ShardPlan>),
+    options: StreamOptions,
     mut answer: impl FnMut(&[&str]) -> anyhow::Result<Vec<Vec<Value>>>,
 ) -> anyhow::Result<ExitCode> {
+    let strict = options.strict;
     let columns = source.columns().clone();
-    let shard = piece.as_ref().map(|piece| piece.shard);
-    let mut writer = RowOutput::new(source.layout(), &columns, form, piece)?;
+    let shard = options.shard.as_ref().map(|plan| plan.shard);
+    let mut writer = RowOutput::new(source.layout(), &columns, options)?;
     let (rows, reader) = read_ahead(source, shard, strict);
     let mut progress = RowProgress::new();
     let mut unanswered = (0, String::new());
@@ -204,19 +213,16 @@ enum RowOutput<'a> {
 }
 
 impl RowOutput<'_> {
-    fn new(
-        layout: &TableLayout,
-        columns: &ColumnChoice,
-        form: AnswerFormat,
-        piece: Option<ShardPlan>,
-    ) -> anyhow::Result<Self> {
-        let Some(piece) = piece else {
-            return Ok(RowOutput::Rows(AnswerWriter::new(BufWriter::new(stdout().lock()), layout, columns, form)?));
+    fn new(layout: &TableLayout, columns: &ColumnChoice, options: StreamOptions) -> anyhow::Result<Self> {
+        let StreamOptions { format, bom, shard, .. } = options;
+        let Some(plan) = shard else {
+            let out = BufWriter::new(stdout().lock());
+            return Ok(RowOutput::Rows(AnswerWriter::new(out, layout, columns, format, bom)?));
         };
         let portion = SharedBuffer::default();
-        let mut answers = AnswerWriter::new(portion.clone(), layout, columns, form)?;
+        let mut answers = AnswerWriter::new(portion.clone(), layout, columns, format, bom)?;
         answers.flush()?;
-        let writer = Box::new(ShardWriter::new(piece, &portion.take()));
+        let writer = Box::new(ShardWriter::new(plan, &portion.take()));
         Ok(RowOutput::Shard { answers, portion, writer, next: 0 })
     }
 

@@ -1,15 +1,14 @@
 //! Implements `chumoku embed`: text embeddings with a pretrained encoder.
 
 use crate::ExitCode;
-use crate::answers::row_output::AnswerFormat;
-use crate::answers::stream::{CommandInput, stream};
+use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::{EmbedArgs, EmbeddingFormat};
 use crate::models::embedding;
 use crate::models::embedding::{embed_texts, read_texts, report_pooling};
 use crate::models::load;
 use crate::output::{self, OutputPath};
 use crate::{UsageError, threads};
-use chumoku::answers;
+use chumoku::answers::{self, AnswerFormat};
 use chumoku::tensors::{Tensor, TensorFile};
 use chumoku::{EmbedOptions, tr};
 use serde_json::{Map, Value};
@@ -36,8 +35,9 @@ pub(crate) fn run(args: &EmbedArgs) -> anyhow::Result<ExitCode> {
     let texts: Vec<String> = match given {
         CommandInput::Rows(source) if format == EmbeddingFormat::Jsonl && out.is_none() => {
             let mut cut = 0;
-            let unanswered = Map::from_iter([("embedding".to_owned(), Value::Null)]);
-            let code = stream(*source, AnswerFormat::Objects { unanswered }, args.strict, |texts| {
+            let format = AnswerFormat::objects(&["embedding"]);
+            let rows = StreamOptions { strict: args.strict, ..StreamOptions::new(format) };
+            let code = stream(*source, rows, |texts| {
                 let found = model.embed(texts, options)?;
                 cut += found.truncated;
                 let rows = texts.iter().zip(found.vectors.rows());

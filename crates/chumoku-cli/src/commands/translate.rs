@@ -1,13 +1,12 @@
 //! Implements `chumoku translate`: the given texts, or every row of a file or of standard input, as a stream.
 
 use crate::ExitCode;
-use crate::answers::row_output::AnswerFormat;
-use crate::answers::stream::{CommandInput, stream};
+use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::TranslateArgs;
 use crate::models::load;
 use crate::progress::report_source_truncation;
 use crate::{UsageError, threads};
-use chumoku::answers;
+use chumoku::answers::{self, AnswerFormat};
 use chumoku::data::RowSource;
 use chumoku::lang::sanitize;
 use chumoku::{TextTranslator, TranslateOptions, Translation, tr};
@@ -76,8 +75,8 @@ fn translate_rows(
         Ok(found)
     };
     if args.json {
-        let unanswered = ["translation", "score"].into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
-        return stream(source, AnswerFormat::Objects { unanswered }, args.strict, |texts| {
+        let format = AnswerFormat::objects(&["translation", "score"]);
+        return stream(source, StreamOptions { strict: args.strict, ..StreamOptions::new(format) }, |texts| {
             let found = translate(texts)?;
             let answers = texts.iter().zip(&found);
             answers
@@ -94,7 +93,8 @@ fn translate_rows(
         })
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    stream(source, AnswerFormat::columns(&names, args.bom), args.strict, |texts| {
+    let format = AnswerFormat::columns(&names);
+    stream(source, StreamOptions { format, bom: args.bom, strict: args.strict, shard: None }, |texts| {
         let added = |translation: &Translation| {
             let each = translation.hypotheses.iter().enumerate().take(args.n_best);
             let mut values: Vec<Value> =

@@ -2,10 +2,10 @@
 //!
 //! Models are never freed: freeing a vocabulary of 250,000 tokens one by one takes 0.2 s at exit.
 
-use super::thresholds::ThresholdClasses;
 use crate::UsageError;
-use crate::args::{Precision, ThresholdArgs};
-use chumoku::answers::Predictor;
+use crate::args::Precision;
+use crate::progress::print_status;
+use chumoku::answers::{PredictOptions, load_ngrams, load_tagger};
 use chumoku::{
     ModelKind, NgramClassifier, Result, TextClassifier, TextEmbedder, TextGenerator, TextTagger, TextTranslator, tr,
 };
@@ -17,34 +17,23 @@ pub(crate) fn classifier(folder: &Path, precision: Option<Precision>) -> Result<
     Ok(Box::leak(Box::new(model)))
 }
 
-/// Loads a classifier, with the thresholds of the command line if there are any.
-pub(crate) fn classifier_with_thresholds(
-    folder: &Path,
-    precision: Option<Precision>,
-    asked: &ThresholdArgs,
-) -> anyhow::Result<&'static TextClassifier> {
-    let mut model = TextClassifier::load(folder)?;
-    precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
-    if asked.is_given() {
-        let least = ThresholdClasses::of_model(Predictor::Classifier(&model))?.thresholds(asked)?;
-        model.set_thresholds(&least)?;
-    }
-    Ok(Box::leak(Box::new(model)))
+/// Reports a threshold that was chosen on the validation rows.
+pub(crate) fn report_threshold(text: &str) {
+    print_status(["threshold", "しきい値"], text);
 }
 
-/// Loads an n-gram model, with the thresholds of the command line if there are any.
-pub(crate) fn ngrams_with_thresholds(
-    folder: &Path,
-    precision: Option<Precision>,
-    asked: &ThresholdArgs,
-) -> anyhow::Result<&'static NgramClassifier> {
-    refuse_precision(precision)?;
-    let mut model = NgramClassifier::load(folder)?;
-    if asked.is_given() {
-        let least = ThresholdClasses::of_model(Predictor::Ngrams(&model))?.thresholds(asked)?;
-        model.set_thresholds(&least)?;
-    }
-    Ok(Box::leak(Box::new(model)))
+fn with_precision(precision: Option<Precision>) -> PredictOptions {
+    PredictOptions { precision: precision.map(Into::into), ..PredictOptions::default() }
+}
+
+/// Loads an n-gram model, which has no matrix products.
+pub(crate) fn ngrams(folder: &Path, precision: Option<Precision>) -> Result<&'static NgramClassifier> {
+    load_ngrams(folder, &with_precision(precision), &mut report_threshold)
+}
+
+/// Loads a tagger. Without a network it has no matrix products.
+pub(crate) fn tagger(folder: &Path, precision: Option<Precision>) -> Result<&'static TextTagger> {
+    load_tagger(folder, &with_precision(precision))
 }
 
 pub(crate) fn generator(folder: &Path, precision: Option<Precision>) -> Result<&'static TextGenerator> {
@@ -61,36 +50,6 @@ pub(crate) fn translator(folder: &Path, precision: Option<Precision>) -> Result<
 
 pub(crate) fn embedder(folder: &Path, precision: Option<Precision>) -> Result<&'static TextEmbedder> {
     Ok(Box::leak(Box::new(TextEmbedder::load(folder, precision.map(Into::into))?)))
-}
-
-/// Loads a tagger. Without a network it has no matrix products.
-pub(crate) fn tagger(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static TextTagger> {
-    let mut model = TextTagger::load(folder)?;
-    if precision.is_some() && !model.has_network() {
-        let problem = tr!(
-            "--precision: this tagger has no matrix products; leave it out",
-            "--precision: このモデルには行列積がありません。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    precision.into_iter().for_each(|precision| model.set_precision(precision.into()));
-    Ok(Box::leak(Box::new(model)))
-}
-
-/// Loads an n-gram model, which has no matrix products.
-pub(crate) fn ngrams(folder: &Path, precision: Option<Precision>) -> anyhow::Result<&'static NgramClassifier> {
-    ngrams_with_thresholds(folder, precision, &ThresholdArgs::default())
-}
-
-fn refuse_precision(precision: Option<Precision>) -> anyhow::Result<()> {
-    if precision.is_some() {
-        let problem = tr!(
-            "--precision: an n-gram model has no matrix products; leave it out",
-            "--precision: n-gram モデルには行列積がありません。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    Ok(())
 }
 
 /// Returns the display name of a model: the name of its folder.

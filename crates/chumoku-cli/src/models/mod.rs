@@ -1,15 +1,13 @@
-//! Models: loading, thresholds, embeddings, and the overlap of their training texts with a file.
+//! Models: loading, embeddings, and the overlap of their training texts with a file.
 //!
 //! # Files
 //!
 //! - `embedding`: embeddings of many texts
 //! - `load`: loading models
-//! - `thresholds`: `--threshold` and `--precision-at-least`
 //! - `training_overlap`: test rows that a model was trained on
 
 pub(crate) mod embedding;
 pub(crate) mod load;
-mod thresholds;
 mod training_overlap;
 
 pub(crate) use load::{model_name, require_attention};

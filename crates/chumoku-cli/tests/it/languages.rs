@@ -34,6 +34,7 @@ const CAUSE: &str = "ends with a library's own words, which are English; the Jap
 const GRAMMAR: &str = "its values differ as the grammar or the width of its words does";
 
 const STAYS_ENGLISH: &[EnglishText] = &[
+    english("a kind in JSON, which `count` translates", "chumoku/src/", &["language model"]),
     english(
         DOING,
         "chumoku-text/src/",
@@ -60,10 +61,9 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         "abbreviations of both languages",
-        "chumoku-view/src/tagged/page.rs",
+        "chumoku-view/src/tagger_spans/page.rs",
         &[" (NN {network:+.2}, CRF {crf:+.2})"],
     ),
-    english("a kind in JSON, which `count` translates", "chumoku/src/counted.rs", &["language model"]),
     english(
         FORMULA,
         "chumoku-view/src/trace/formula.rs",
@@ -120,7 +120,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
             "\\usepackage{graphicx}\n\\newsavebox{\\whole}\n\\newcommand{\\fitted}[1]{\\sbox{\\whole}{$\\displaystyle #1$}%\n\
              \\ifdim\\wd\\whole>\\linewidth\\resizebox{\\linewidth}{!}{\\usebox{\\whole}}\\else\\usebox{\\whole}\\fi}\n",
             "\\documentclass{{article}}\n\\usepackage{{amsmath,amssymb}}\n\\usepackage[a4paper,landscape,margin=15mm]\
-             {{geometry}}\n{fonts}{FITTED}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n",
+             {{geometry}}\n{fonts}{FIT_TO_PAGE}\\pagestyle{{empty}}\n\\begin{{document}}\n{body}\\end{{document}}\n",
         ],
     ),
     english(FONT, "chumoku-view/src/picture/scene.rs", &["system-ui, sans-serif"]),
@@ -163,7 +163,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     english("the English half of clap's errors", "chumoku-cli/src/usage.rs", &["all options: --help"]),
     english(
         "names of columns in files",
-        "chumoku-text/src/data/look/pair_columns.rs",
+        "chumoku-text/src/data/schema_inference/pair_columns.rs",
         &[
             "input text",
             "output text",
@@ -177,9 +177,9 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(CAUSE, "chumoku-text/src/data/gzip.rs", &["damage ({error})"]),
     english(CAUSE, "chumoku/src/train/checkpoint.rs", &["manifest.json: {error}"]),
-    english(GRAMMAR, "chumoku-cli/src/commands/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
-    english(GRAMMAR, "chumoku-cli/src/commands/train/language.rs", &["perplexity per {name:<9}{value:>9}\n"]),
-    english(KEY, "chumoku-view/src/trace/figures.rs", &["claims.{name}: {problem}", "count: {error}"]),
+    english(GRAMMAR, "chumoku-cli/src/answers/stream.rs", &["{rows} {have} no answer, the first because: {first}"]),
+    english(GRAMMAR, "chumoku-cli/src/report/texts.rs", &["perplexity per {name:<9}{value:>9}\n"]),
+    english(KEY, "chumoku-view/src/trace/size_claims.rs", &["claims.{name}: {problem}", "count: {error}"]),
     english(KEY, "chumoku-cli/src/commands/bench/classifier.rs", &["bench: --lengths {}: {problem}"]),
     english(
         "metadata of a file, which programs and their authors read",
@@ -211,13 +211,13 @@ const STAYS_ENGLISH: &[EnglishText] = &[
     ),
     english(
         "names of figures in the log",
-        "chumoku-server/src/account.rs",
+        "chumoku-server/src/accounting.rs",
         &[" model={model} texts={texts} queue={}ms compute={}ms"],
     ),
     english("the name of a thread", "chumoku-server/src/service.rs", &["model {}", "texts {}"]),
-    english("the name of a thread", "chumoku-server/src/work.rs", &["explain {number}"]),
-    english(KEY, "chumoku-server/src/explained.rs", &["target: {error}"]),
-    english(KEY, "chumoku-server/src/replies.rs", &["abstain: {problem}"]),
+    english("the name of a thread", "chumoku-server/src/workers.rs", &["explain {number}"]),
+    english(KEY, "chumoku-server/src/explanation.rs", &["target: {error}"]),
+    english(KEY, "chumoku-server/src/handlers.rs", &["abstain: {problem}"]),
     english(PARSED, "chumoku-server/src/request.rs", &["recursion limit"]),
     english("the operating system's number", "chumoku-text/src/lang/mod.rs", &["{known}（os error {number}）"]),
 ];
@@ -225,7 +225,7 @@ const STAYS_ENGLISH: &[EnglishText] = &[
 /// Files that are entirely English, and the reason.
 const ENGLISH_FILES: &[(&str, &str)] = &[
     ("chumoku-server/src/metrics.rs", "names and help of metrics, which programs read"),
-    ("chumoku-server/src/places.rs", "the description of an interface, which programs and their authors read"),
+    ("chumoku-server/src/endpoints.rs", "the description of an interface, which programs and their authors read"),
 ];
 
 /// The source files below a folder, without those of tests.
@@ -338,8 +338,11 @@ fn both_languages_use_the_same_values() {
     assert_eq!(found(r#"fn f() { tr!("{} of {}", "{} だけ", all, b) }"#), [Fault::ValuesDiffer]);
     assert_eq!(found(r#"fn f() { tr!("a {{list}} of {x:?}", "{x} の {{}}") }"#), []);
     // A number with its noun may be a plain number in Japanese.
-    assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全 {n} 行") }"#), []);
-    assert_eq!(found(r#"fn f() { let (a, rows) = (n, count(n, "row")); tr!("all {rows}", "全 {a} 行") }"#), []);
-    assert_eq!(found(r#"fn f() { let rows = count(n, "row"); tr!("all {rows}", "全行") }"#), [Fault::ValuesDiffer]);
-    assert_eq!(found(r#"fn f() { tr!("{}", "{1} バイト", count(bytes, "byte"), bytes) }"#), []);
+    assert_eq!(found(r#"fn f() { let rows = format_count(n, "row"); tr!("all {rows}", "全 {n} 行") }"#), []);
+    assert_eq!(found(r#"fn f() { let (a, rows) = (n, format_count(n, "row")); tr!("all {rows}", "全 {a} 行") }"#), []);
+    assert_eq!(
+        found(r#"fn f() { let rows = format_count(n, "row"); tr!("all {rows}", "全行") }"#),
+        [Fault::ValuesDiffer]
+    );
+    assert_eq!(found(r#"fn f() { tr!("{}", "{1} バイト", format_count(bytes, "byte"), bytes) }"#), []);
 }

@@ -3,10 +3,10 @@
 //! # Files
 //!
 //! - `attention`: attention
-//! - `budget`: time of each operation
 //! - `classifier`: training and inference
 //! - `deviation`: errors of answers
 //! - `memory`: memory of machine and process
+//! - `profile`: time of each operation
 
 /// A text in English and in Japanese.
 macro_rules! both {

@@ -15,6 +15,7 @@ use crate::data::{
     columns, load_class_rows, load_label_rows, load_number_rows, load_text_documents, load_translation_rows, pairs,
     read_options,
 };
+use crate::models::load::report_threshold;
 use crate::models::{load, load_with_training_texts, report_training_overlap};
 use crate::pictures::OutputFiles;
 use crate::progress::{pluralize, report_source_truncation};
@@ -23,9 +24,8 @@ use crate::report::training::this_model;
 use crate::report::{classes, labels, numbers, paragraph};
 use crate::threads;
 use crate::{ExitCode, UsageError};
-use chumoku::answers::Predictor;
+use chumoku::answers::{PredictOptions, Predictor, load_classifier, load_ngrams};
 use chumoku::data::{Dataset, ReadOptions, format_thousands};
-use chumoku::hierarchy::Hierarchy;
 use chumoku::lang::lang;
 use chumoku::train::{LanguageScores, Scores, SeenTexts, TranslationScores, network_name};
 use chumoku::{FeatureColumn, ModelKind, Prediction, TranslateOptions, UnreadableValues, tr};
@@ -161,19 +161,19 @@ fn report_unread_values(columns: &[FeatureColumn], rows: &[&str]) {
 
 /// Loads a labeled file, and counts the rows whose text the model was trained on, if that is known.
 fn load_labelled_rows(
-    (args, seen): (&EvalArgs, Option<&SeenTexts>),
-    (labels, hierarchy): (&[String], Option<&Hierarchy>),
-    reads_pairs: bool,
-    columns: &[FeatureColumn],
+    args: &EvalArgs,
+    model: Predictor<'_>,
+    seen: Option<&SeenTexts>,
 ) -> anyhow::Result<(Dataset, Option<usize>)> {
+    let (labels, columns) = (model.labels(), model.columns());
     let mut options = read_options_with_columns(args, columns, true)?;
     options.use_label_spellings(labels);
     let mut dataset = load_class_rows(&args.data, &options)?;
-    if let Some(tree) = hierarchy {
+    if let Some(tree) = model.hierarchy() {
         dataset.examples.iter_mut().for_each(|example| example.label = tree.normalize_label(&example.label));
     }
     let texts: Vec<&str> = dataset.examples.iter().map(|example| example.text.as_str()).collect();
-    pairs::check_rows(reads_pairs, pairs::is_pair(texts.first().copied()))?;
+    pairs::check_rows(model.reads_pairs(), pairs::is_pair(texts.first().copied()))?;
     dataset.check_known_labels(labels)?;
     report_unread_values(columns, &texts);
     let seen = report_training_overlap(seen, &texts);
@@ -290,15 +290,22 @@ fn eval_labels_or_numbers(
     eval_labels(args, model, seen).map(Some)
 }
 
+/// Returns the options with which the model predicts.
+fn predict_options(args: &EvalArgs) -> PredictOptions {
+    PredictOptions {
+        thresholds: args.thresholds.options(),
+        precision: args.precision.map(Into::into),
+        ..PredictOptions::default()
+    }
+}
+
 fn eval_classifier(args: &EvalArgs) -> anyhow::Result<ExitCode> {
-    let load = || load::classifier_with_thresholds(&args.model, args.precision, &args.thresholds);
+    let load = || Ok(load_classifier(&args.model, &predict_options(args), &mut report_threshold)?);
     let (model, seen) = load_with_training_texts(&args.model, load)?;
     if let Some(code) = eval_labels_or_numbers(args, Predictor::Classifier(model), seen.as_ref())? {
         return Ok(code);
     }
-    let config = model.config();
-    let known = (model.labels(), config.hierarchy.as_ref());
-    let (dataset, seen) = load_labelled_rows((args, seen.as_ref()), known, config.reads_pairs(), config.columns())?;
+    let (dataset, seen) = load_labelled_rows(args, Predictor::Classifier(model), seen.as_ref())?;
     let (whole, parts) = model.score(&dataset.examples, SEED)?;
     let drawn = write_errors_and_curve(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {
@@ -326,14 +333,12 @@ fn eval_classifier(args: &EvalArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn eval_ngrams(args: &EvalArgs) -> anyhow::Result<ExitCode> {
-    let load = || load::ngrams_with_thresholds(&args.model, args.precision, &args.thresholds);
+    let load = || Ok(load_ngrams(&args.model, &predict_options(args), &mut report_threshold)?);
     let (model, seen) = load_with_training_texts(&args.model, load)?;
     if let Some(code) = eval_labels_or_numbers(args, Predictor::Ngrams(model), seen.as_ref())? {
         return Ok(code);
     }
-    let known = (model.labels(), model.config().hierarchy.as_ref());
-    let (dataset, seen) =
-        load_labelled_rows((args, seen.as_ref()), known, model.config().reads_pairs(), model.columns())?;
+    let (dataset, seen) = load_labelled_rows(args, Predictor::Ngrams(model), seen.as_ref())?;
     let scores = model.score(&dataset.examples, SEED)?;
     let drawn = write_errors_and_curve(args, &dataset, model.labels(), |texts| model.predict(texts))?;
     if args.json {

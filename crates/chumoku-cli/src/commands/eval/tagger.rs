@@ -12,7 +12,7 @@ use std::io::{Write, stdout};
 
 pub(super) fn eval(args: &EvalArgs, seed: u64) -> anyhow::Result<ExitCode> {
     let (model, seen): (&TextTagger, _) =
-        load_with_training_texts(&args.model, || load::tagger(&args.model, args.precision))?;
+        load_with_training_texts(&args.model, || Ok(load::tagger(&args.model, args.precision)?))?;
     let data = load_span_rows(&args.data, &read_options(&args.reading, false)?)?;
     data.check_known_labels(model.labels())?;
     let texts: Vec<&str> = data.examples.iter().map(|row| row.text.as_str()).collect();

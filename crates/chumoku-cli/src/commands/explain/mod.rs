@@ -9,7 +9,7 @@
 //! - `model`: models with attention
 //! - `ngrams`: n-gram models
 //! - `rows`: `--json -` for each row
-//! - `tagged`: taggers
+//! - `tagger`: taggers
 
 mod batch;
 mod errors;
@@ -20,7 +20,7 @@ mod rows;
 mod tagger;
 
 use crate::ExitCode;
-use crate::answers::row_output::{ModelInputs, RowAnswers};
+use crate::answers::row_output::RowAnswers;
 use crate::args::{ExplainArgs, ExplainView};
 use crate::data::{columns, pairs};
 use crate::models::{load, model_name};
@@ -28,6 +28,7 @@ use crate::pictures::FigureOutputs;
 use crate::report::paragraph;
 use crate::terminal::terminal_options;
 use crate::{UsageError, threads};
+use chumoku::answers::ModelInputs;
 use chumoku::train::{network_name, network_sizes};
 use chumoku::{FeatureColumn, ModelKind, TextClassifier, TranslateOptions, row, tr};
 use chumoku_view::{

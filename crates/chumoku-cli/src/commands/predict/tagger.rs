@@ -1,70 +1,44 @@
 //! Implements `predict` for taggers.
 
-use crate::answers::row_output::{AnswerFormat, RowAnswers};
+use crate::answers::row_output::RowAnswers;
 use crate::answers::shard;
-use crate::answers::stream::{CommandInput, stream_shard};
+use crate::answers::stream::{CommandInput, StreamOptions, stream};
 use crate::args::PredictArgs;
 use crate::data::read_options;
-use crate::models::{load, model_name};
+use crate::models::model_name;
 use crate::output::OutputPath;
 use crate::terminal::color_depth;
 use crate::{ExitCode, UsageError};
-use chumoku::answers::{self, tagged_text_json};
+use chumoku::answers::{load_tagger, span_format, span_values, tagged_text_json};
 use chumoku::data::{is_conll, load_spans};
 use chumoku::lang::lang;
 use chumoku::lang::sanitize;
 use chumoku::{PredictedSpan, TextTagger, tr};
 use chumoku_view::{MAX_SPANNED_TEXTS, spans_to_html};
-use serde_json::{Map, Value};
 use std::io::{IsTerminal, Write, stdout};
 use std::path::Path;
 
-/// Loads the model, and checks that the flags suit it.
-fn load_checked(args: &PredictArgs) -> anyhow::Result<&'static TextTagger> {
-    let flags = [
-        ("--top", args.top.is_some()),
-        ("--abstain", args.abstain.is_some()),
-        ("--threshold, --precision-at-least", args.thresholds.is_given()),
-    ];
-    if let Some((flag, _)) = flags.into_iter().find(|(_, is_given)| *is_given) {
-        let problem = tr!(
-            "{flag}: this model marks spans in texts and predicts no classes; leave it out",
-            "{flag}: このモデルはテキストの中のスパンを示すもので、テキストのクラスは答えません。指定を外してください"
-        );
-        return Err(UsageError(problem).into());
-    }
-    load::tagger(&args.model, args.precision)
-}
-
 /// Returns a predictor of rows.
 pub(super) fn row_predictor(args: &PredictArgs) -> anyhow::Result<RowAnswers<'static>> {
-    Ok(row_answers(load_checked(args)?, args, |_, _| {}))
+    Ok(row_answers(load_tagger(&args.model, &args.options())?, args.json, |_, _| {}))
 }
 
 /// Returns a predictor of rows that also passes its answers to `seen`.
 fn row_answers<'a>(
     model: &'a TextTagger,
-    args: &PredictArgs,
+    as_objects: bool,
     mut seen: impl FnMut(&[&str], &[Vec<PredictedSpan>]) + Send + 'a,
 ) -> RowAnswers<'a> {
-    let is_json = args.json;
-    let form = match is_json {
-        true => AnswerFormat::Objects { unanswered: Map::from_iter([("spans".to_owned(), Value::Null)]) },
-        false => AnswerFormat::columns(&["spans"], args.bom),
-    };
     let answer = move |texts: &[&str]| {
         let found = model.predict(texts)?;
         seen(texts, &found);
-        let each = texts.iter().zip(&found);
-        Ok(each
-            .map(|(text, spans)| vec![if is_json { tagged_text_json(text, spans) } else { answers::spans_json(spans) }])
-            .collect())
+        Ok(texts.iter().zip(&found).map(|(text, spans)| span_values(text, spans, as_objects)).collect())
     };
-    RowAnswers { form, answer: Box::new(answer) }
+    RowAnswers { form: span_format(as_objects), answer: Box::new(answer) }
 }
 
 pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
-    let (model, piece) = shard::load_with_shard(args, || load_checked(args))?;
+    let (model, shard) = shard::load_with_shard(args, || Ok(load_tagger(&args.model, &args.options())?))?;
     let options = read_options(&args.reading, false)?;
     let mut page =
         SpanPage { path: args.html.as_ref(), model, name: model_name(&args.model), texts: Vec::new(), total: 0 };
@@ -72,7 +46,7 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
     if let Some(path) = args.input.as_deref().filter(|path| path.is_file())
         && is_conll(path, &options)?
     {
-        if piece.is_some() {
+        if shard.is_some() {
             return Err(cannot_divide_conll(path).into());
         }
         // Keeps the words of the file.
@@ -86,8 +60,9 @@ pub(super) fn predict(args: &PredictArgs) -> anyhow::Result<ExitCode> {
         CommandInput::Texts(texts) => texts,
         CommandInput::Rows(source) => {
             let RowAnswers { form, answer } =
-                row_answers(model, args, |texts, found| page.add(texts.iter().copied().zip(found)));
-            let ended = stream_shard(*source, form, (args.strict, piece), answer)?;
+                row_answers(model, args.json, |texts, found| page.add(texts.iter().copied().zip(found)));
+            let options = StreamOptions { format: form, bom: args.bom, strict: args.strict, shard };
+            let ended = stream(*source, options, answer)?;
             page.write()?;
             return Ok(ended);
         }

@@ -1,5 +1,6 @@
 //! Trains a classifier.
 
+use super::continued::OldRowSource;
 use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, masked, report_variants};
 use crate::ExitCode;
 use crate::UsageError;
@@ -176,7 +177,8 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     if let Some(known) = known {
         let new = SourceData::new(source, dataset, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_class_rows(path, options);
-        return continued::continued_data(args, known, &options, new, (&read, Some(builtin::reviews())));
+        let old = OldRowSource { options: &options, load: &read, built_in: Some(builtin::reviews()) };
+        return continued::continued_data(args, known, new, old);
     }
     let tree = hierarchy::class_tree(args.hierarchy.as_deref(), &mut dataset, [&mut valid, &mut test])?;
     let mut data = TrainingData::new(&dataset, valid.as_ref(), test.as_ref())?;

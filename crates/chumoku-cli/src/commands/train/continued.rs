@@ -147,15 +147,23 @@ fn uses_encoder_only(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Res
 }
 
 /// Reads a file of the task.
-type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
+/// Loads a file with options for rows and for labels.
+pub(super) type FileLoader<'a, F> = &'a dyn Fn(&Path, &ReadOptions, &LabelOptions) -> anyhow::Result<F>;
 
-/// Loads the old rows with `load`, and joins them with the new ones.
+/// Where old rows come from.
+pub(super) struct OldRowSource<'a, D: ReplayData> {
+    pub(super) options: &'a ReadOptions,
+    pub(super) load: FileLoader<'a, D::File>,
+    /// The built-in data, on which a model may have been trained.
+    pub(super) built_in: Option<D>,
+}
+
+/// Loads the old rows, and joins them with the new ones.
 pub(super) fn continued_data<D: ReplayData<File: Append>>(
     args: &TrainArgs,
     known: &BaseModel,
-    options: &ReadOptions,
     new: SourceData<D::File>,
-    (load, built_in): (FileLoader<'_, D::File>, Option<D>),
+    source: OldRowSource<'_, D>,
 ) -> anyhow::Result<D> {
     let folder = args.from.as_deref().unwrap_or(Path::new(""));
     let rows = D::texts(&new.train);
@@ -194,9 +202,9 @@ pub(super) fn continued_data<D: ReplayData<File: Append>>(
     }
     let replays = args.old.first().is_none_or(|word| word.as_os_str() != NO_REPLAY);
     let old = match replays {
-        true => Some(old_rows::<D>(&args.old, known, folder, (options, &new.train, load, built_in))?),
+        true => Some(old_rows::<D>(&args.old, known, folder, &new.train, source)?),
         // Loads the old rows to measure forgetting, if they are available.
-        false => old_rows::<D>(&[], known, folder, (options, &new.train, load, built_in)).ok(),
+        false => old_rows::<D>(&[], known, folder, &new.train, source).ok(),
     };
     if old.is_none() {
         let text = tr!(
@@ -254,8 +262,10 @@ fn old_rows<D: ReplayData<File: Append>>(
     given: &[PathBuf],
     known: &BaseModel,
     folder: &Path,
-    (options, new, load, built_in): (&ReadOptions, &D::File, FileLoader<'_, D::File>, Option<D>),
+    new: &D::File,
+    source: OldRowSource<'_, D>,
 ) -> anyhow::Result<D> {
+    let OldRowSource { options, load, built_in } = source;
     let is_of = |rows: &D| known.was_trained_on(&rows.sha256());
     if let Some(rows) = built_in.filter(|rows| given.is_empty() && known.sources.is_empty() && is_of(rows)) {
         return Ok(rows);
@@ -349,11 +359,6 @@ fn old_rows<D: ReplayData<File: Append>>(
         ))
         .into());
     }
-    let text = tr!(
-        "warning: the old rows differ from those that the model was trained on, or are split differently: the model may have been trained on \
-         some of the held-out rows",
-        "警告: 元のデータが、モデルの学習に使ったものと同じではありません。いま検証やテストに使う行を、モデルは学習したかもしれません"
-    );
-    print_status(["note", "注記"], &text);
+    known.changed_rows_note(&data.sha256()).iter().for_each(|note| print_status(["note", "注記"], note));
     Ok(data)
 }

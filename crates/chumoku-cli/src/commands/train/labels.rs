@@ -1,6 +1,7 @@
 //! Trains a multi-label classifier.
 
 use super::classify::{check_ngrams, next_commands};
+use super::continued::OldRowSource;
 use super::{TrainSession, check_watch_text, continued, hierarchy, load_all, report_variants};
 use crate::ExitCode;
 use crate::UsageError;
@@ -71,7 +72,8 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     let mut test = args.test.as_deref().map(|path| load_label_rows(path, &options, &how)).transpose()?;
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
-        return continued::continued_data(args, known, &options, new, (&load_label_rows, None));
+        let old = OldRowSource { options: &options, load: &load_label_rows, built_in: None };
+        return continued::continued_data(args, known, new, old);
     }
     let tree = hierarchy::label_tree(args.hierarchy.as_deref(), &mut train, [&mut valid, &mut test])?;
     let mut data = TrainingData::from_label_sets(&train, valid.as_ref(), test.as_ref())?;

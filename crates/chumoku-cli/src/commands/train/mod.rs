@@ -3,7 +3,7 @@
 //! # Files
 //!
 //! - `classify`: one class
-//! - `further`: continued training
+//! - `continued`: continued training
 //! - `hierarchy`: classes in a tree
 //! - `labels`: several labels
 //! - `language`: language models

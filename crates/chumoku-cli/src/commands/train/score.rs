@@ -1,6 +1,7 @@
 //! Trains a model that predicts a number for each text.
 
 use super::classify::{check_ngrams, next_commands};
+use super::continued::OldRowSource;
 use super::{TrainSession, check_watch_text, continued, load_all};
 use crate::ExitCode;
 use crate::UsageError;
@@ -64,7 +65,8 @@ fn data(args: &TrainArgs, known: Option<&BaseModel>) -> anyhow::Result<TrainingD
     if let Some(known) = known {
         let new = SourceData::new(source, train, [valid, test]);
         let read = |path: &Path, options: &ReadOptions, _: &LabelOptions| load_number_rows(path, options);
-        return continued::continued_data(args, known, &options, new, (&read, None));
+        let old = OldRowSource { options: &options, load: &read, built_in: None };
+        return continued::continued_data(args, known, new, old);
     }
     let mut data = TrainingData::from_scores(&train, valid.as_ref(), test.as_ref())?;
     data.sources.extend(source);

@@ -1,5 +1,6 @@
 //! Trains a tagger.
 
+use super::continued::OldRowSource;
 use super::{TrainSession, continued, load_all};
 use crate::args::{Precision, TrainArgs};
 use crate::data::{load_span_rows, read_options};
@@ -40,9 +41,8 @@ pub(super) fn run(args: &TrainArgs, known: Option<&BaseModel>, threads: usize) -
             continued::continued_data(
                 args,
                 known,
-                &options,
                 SourceData::new(source, train.clone(), [valid, test]),
-                (&read, None),
+                OldRowSource { options: &options, load: &read, built_in: None },
             )?
         }
         None => {

@@ -56,12 +56,12 @@ pub fn faults(source: &str) -> Vec<MessageFault> {
 }
 
 struct FaultSearch {
-    /// Names of numbers that are shown with their noun: `let rows = count(n, "row")`.
+    /// Names of numbers that are shown with their noun: `let rows = format_count(n, "row")`.
     integers: Vec<String>,
     found: Vec<MessageFault>,
 }
 
-/// Collects the names bound to a result of `count`, alone or in a tuple: `let (a, rows) = (b, count(n, "row"))`.
+/// Collects the names bound to a result of `format_count` or `pluralize`, alone or in a tuple: `let (a, rows) = (b, format_count(n, "row"))`.
 fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
     for statement in nodes.split(|node| *node == Node::Mark(';')) {
         for at in (0..statement.len()).filter(|&at| matches!(&statement[at], Node::Word(word) if word == "let")) {
@@ -86,7 +86,8 @@ fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
 
 /// Returns `true` for a call of `count`.
 fn is_integer(value: &[Node]) -> bool {
-    (1..value.len()).any(|at| matches!(value[at], Node::Group { .. }) && callee(value, at) == "count")
+    (1..value.len())
+        .any(|at| matches!(value[at], Node::Group { .. }) && ["format_count", "pluralize"].contains(&callee(value, at)))
 }
 
 fn owned_strings(words: &[&str]) -> Vec<String> {
