@@ -21,7 +21,6 @@ use crate::inference;
 use crate::models::Classifier;
 use crate::ngram::{NgramConfig, NgramModel, WarmStart};
 use crate::prediction::target::PredictionTarget;
-use crate::row;
 use crate::scoring::Rows;
 use crate::text_models::classifier::ModelConfig;
 use crate::text_models::classifier::TextClassifier;

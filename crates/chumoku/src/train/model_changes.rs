@@ -4,8 +4,6 @@ use super::comparison::{ModelChange, comparison_report};
 use super::replay_target::ReplayTarget;
 use super::{NEW_VALID, OLD_VALID, TrainingData};
 use crate::Result;
-use crate::text_models::classifier::TextClassifier;
-use crate::text_models::ngrams::NgramClassifier;
 use crate::text_models::predictor::Predictor;
 use serde_json::Value;
 

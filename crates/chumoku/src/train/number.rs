@@ -22,7 +22,6 @@ use crate::prediction::target::PredictionTarget;
 use crate::scoring::{Rows, format_value};
 use crate::text_models::classifier::TextClassifier;
 use crate::text_models::ngrams::NgramClassifier;
-use crate::text_models::predictor::Predictor;
 use crate::tr;
 use serde_json::Value;
 use std::fmt::Write;

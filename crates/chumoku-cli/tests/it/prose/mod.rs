@@ -61,7 +61,7 @@ struct FaultSearch {
     found: Vec<MessageFault>,
 }
 
-/// Collects the names bound to a result of `format_count`, alone or in a tuple: `let (a, rows) = (b, format_count(n, "row"))`.
+/// Collects the names bound to a result of `format_count` or `pluralize`, alone or in a tuple: `let (a, rows) = (b, format_count(n, "row"))`.
 fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
     for statement in nodes.split(|node| *node == Node::Mark(';')) {
         for at in (0..statement.len()).filter(|&at| matches!(&statement[at], Node::Word(word) if word == "let")) {
@@ -86,7 +86,8 @@ fn integer_names(nodes: &[Node], names: &mut Vec<String>) {
 
 /// Returns `true` for a call of `format_count`.
 fn is_integer(value: &[Node]) -> bool {
-    (1..value.len()).any(|at| matches!(value[at], Node::Group { .. }) && callee(value, at) == "format_count")
+    (1..value.len())
+        .any(|at| matches!(value[at], Node::Group { .. }) && ["format_count", "pluralize"].contains(&callee(value, at)))
 }
 
 fn owned_strings(words: &[&str]) -> Vec<String> {
